@@ -1,0 +1,50 @@
+# `make help` lists what there is. Everything runs in .venv, which the first call makes.
+
+PYTHON ?= python3
+TORCH  ?= torch==2.13.0
+SUBMISSION ?= examples/sample.zip
+
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: help install grade test quick check validate stubs bench
+
+help:            ## List these targets
+	@sed -n 's/^\([a-z]*\): .*## /\1\t/p;s/^\([a-z]*\):  *## /\1\t/p' Makefile | expand -t 12
+
+install: $(INSTALLED) bubblewrap ## Make .venv and install everything, bubblewrap too where it is missing
+
+grade: install   ## Grade a submission: make grade SUBMISSION=path (default: the sample)
+	@$(BIN)/grader grade "$(SUBMISSION)" $(ARGS)
+
+test: install    ## Run every test of the grader and of the suite
+	$(BIN)/python -m pytest -n auto --dist loadgroup
+
+quick: install   ## Run the tests that take seconds
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
+
+check: install   ## ruff, mypy, and stubs that have drifted from their reference
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/grader stubs --check
+
+validate: install ## Prove the suite: reference, stubs, wrong solutions, variants
+	$(BIN)/grader validate
+
+stubs: install   ## Write assignment/ from grader/reference
+	$(BIN)/grader stubs
+
+bench: install   ## Measure the grader beside plain pytest
+	$(BIN)/python benchmarks/single.py
+
+$(INSTALLED): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; call make PYTHON=python3.12")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet "$(TORCH)"
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	@touch $(INSTALLED)
+
+.PHONY: bubblewrap
+bubblewrap:
+	@command -v bwrap >/dev/null || sh scripts/install-bubblewrap.sh

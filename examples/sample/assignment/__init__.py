@@ -1,0 +1,1 @@
+"""PyTorch primitives and resource accounting: one module a chapter of the handout."""

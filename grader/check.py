@@ -1,0 +1,375 @@
+"""Grade one submission: run the hidden tests in this process, with `student` bound to the sandbox, and add up what they say.
+
+No student's code, and no bytes of theirs that are not plain data, ever get into this process. A test passes when its own code
+says so; it fails when `expect` raises a Mismatch or a call ends in a StudentFault; anything else that it raises is our fault.
+"""
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from grader import __version__
+from grader.course import Course, Limits, Problem
+from grader.errors import GraderFault, Status, StudentFault, TimedOut
+from grader.results import GraderInfo, Outcome, SubmissionResult, problem_result, worst
+from grader.sandbox.box import Sandbox
+from grader.sandbox.client import Probe, Session
+from grader.submission import Submission
+from grader.text import printable
+
+if TYPE_CHECKING:
+    import pytest
+
+Progress = Callable[[str, int, int], None]  # the problem, tests done, tests in all
+MAX_MESSAGE = 1500
+RUNS_TEXT = {"exec", "eval", "compile", "__import__"}
+
+
+def grade(
+    submission: Submission,
+    course: Course,
+    sandbox: Sandbox,
+    *,
+    problems: Iterable[Problem] | None = None,
+    device: str = "cpu",
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> SubmissionResult:
+    """Grade a submission.
+
+    Args:
+        submission: What was handed in.
+        course: What it is graded by.
+        sandbox: Where its code runs; nothing of it is left there afterwards.
+        problems: Which problems; all by default.
+        device: "cpu" or "cuda". Tests of problems that need another one are deferred.
+        seed: The tests' inputs follow from it: the same seed gives the same result.
+        progress: Called after each test.
+
+    Returns:
+        The result; faults of the grader are in it as `grader_error`, they are not raised.
+    """
+    started = time.monotonic()
+    chosen = list(course.problems if problems is None else problems)
+    run = _Run(submission, course, sandbox, chosen, device, seed, progress)
+    outcomes = run.outcomes()
+    results = [problem_result(p.id, p.module, p.points, outcomes[p.id]) for p in chosen]
+    return SubmissionResult(
+        submission=submission.info,
+        grader=GraderInfo(
+            version=__version__,
+            suite_sha256=course.suite_sha256(),
+            device=device,
+            isolation=sandbox.isolation,
+            seed=seed,
+        ),
+        score=float(sum(r.score for r in results)),
+        max_score=float(sum(r.max_score for r in results)),
+        seconds=time.monotonic() - started,
+        problems=results,
+    )
+
+
+class RemoteStudent:
+    """What `student` is in a hidden test: the same two ways in as the imported package, into the sandbox."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.asked_for = ""  # the last function called by its name, for the head of a message
+
+    def run(self, probe: Probe, **inputs: Any) -> Any:
+        """What `probe` returns for these inputs, run beside the student's code."""
+        self.asked_for = ""
+        return self._session.run(probe, inputs)
+
+    def __getattr__(self, module: str) -> "RemoteModule":
+        if module.startswith("_"):
+            raise AttributeError(module)
+        return RemoteModule(self, module)
+
+
+@dataclass(frozen=True)
+class RemoteModule:
+    """One module of the student's: an attribute is a function that takes and returns plain data."""
+
+    _student: RemoteStudent
+    _module: str
+
+    def __getattr__(self, function: str) -> Callable[..., Any]:
+        from tests.probes import call  # the course's, on sys.path only while it is graded
+
+        if function.startswith("_"):
+            raise AttributeError(function)
+
+        def remote(*args: Any, **kwargs: Any) -> Any:
+            answer = self._student._session.run
+            self._student.asked_for = function
+            return answer(call, {"module": self._module, "function": function, "args": args, "kwargs": kwargs})
+
+        return remote
+
+
+@dataclass
+class _Test:
+    """What is known of one test function, over all its parametrized cases."""
+
+    problem: Problem
+    weight: int
+    statuses: list[Status] = field(default_factory=list)
+    message: str = ""
+    hint: str | None = None
+    seconds: float = 0.0
+
+    def add(self, status: Status, message: str, hint: str | None) -> None:
+        """Count one case; the first that did not pass has the word."""
+        if status is not Status.PASSED and not self.message:
+            self.message, self.hint = message, hint
+        self.statuses.append(status)
+
+    def outcome(self, name: str) -> Outcome:
+        """How the function ended; a test that was collected and never ran is our fault, not a pass."""
+        if not self.statuses:
+            return Outcome(
+                id=name,
+                weight=self.weight,
+                status=Status.GRADER_ERROR,
+                message="the test was collected but did not run",
+            )
+        return Outcome(
+            id=name,
+            weight=self.weight,
+            status=worst(self.statuses),
+            message=self.message,
+            hint=self.hint,
+            seconds=self.seconds,
+        )
+
+
+class _Run:
+    """One submission's run: a pytest plugin that binds `student` and listens to how each test ends."""
+
+    __name__ = "grader"  # the name under which tests/conftest.py finds it
+
+    def __init__(
+        self,
+        submission: Submission,
+        course: Course,
+        sandbox: Sandbox,
+        problems: list[Problem],
+        device: str,
+        seed: int,
+        progress: Progress | None,
+    ) -> None:
+        self.seed = seed
+        self._course = course
+        self._sandbox = sandbox
+        self._problems = {p.id: p for p in problems}
+        self._device = device
+        self._progress = progress
+        self._sources = dict(submission.sources)
+        self._deadline = 0.0
+        self._tests: dict[tuple[str, str], _Test] = {}
+        self._faults: dict[str, str] = {}  # problem id to what kept its tests from being collected
+        self._settled: dict[str, tuple[Status, str]] = {}  # problems whose tests need not run
+        self._session: Session | None = None
+        self._student: RemoteStudent | None = None
+        self._done = 0
+
+    def outcomes(self) -> dict[str, list[Outcome]]:
+        """Run the tests; how each ended, by problem."""
+        try:
+            self._settled = settled_without_running(self._sources, self._course, self._sandbox, self._device)
+            self._deadline = time.monotonic() + self._course.limits.submission_seconds
+            self._run_pytest()
+        except GraderFault as e:
+            self._faults = dict.fromkeys(self._problems, str(e))
+        return {problem_id: self._outcomes_of(problem_id) for problem_id in self._problems}
+
+    def _outcomes_of(self, problem_id: str) -> list[Outcome]:
+        found = [test.outcome(name) for (owner, name), test in self._tests.items() if owner == problem_id]
+        fault = self._faults.get(problem_id) or ("" if found else "no hidden test was found")
+        if fault:
+            found = [Outcome(id="suite", weight=1, status=Status.GRADER_ERROR, message=fault)]
+        return found
+
+    def _run_pytest(self) -> None:
+        import pytest
+
+        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+        files = [str(self._course.hidden_test(p)) for p in self._problems.values()]
+        options = ["-p", "no:terminal", "-p", "no:cacheprovider", "-p", "no:logging", "-s", "-c", os.devnull]
+        options += [
+            "--rootdir",
+            str(self._course.root),
+            "--import-mode=importlib",
+            "-o",
+            "pythonpath=" + str(self._course.root),
+        ]
+        code = pytest.main([*options, *files], plugins=[self])
+        if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and not self._faults:
+            raise GraderFault(f"pytest ended with {code!r} before the tests were done")
+
+    # --- what conftest asks for
+
+    def student_for(self, item: "pytest.Item") -> RemoteStudent:
+        """A student of this test's own; its child process starts when it is first used."""
+        problem = self._problem_of(item)
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            seconds = self._course.limits.submission_seconds
+            raise TimedOut(f"the submission had used its {seconds:g} s before this test")
+        limits = self._course.limits_of(problem)
+        seed = int.from_bytes(hashlib.sha256(f"{self.seed}:{item.name}:student".encode()).digest()[:7], "big")
+        self._session = Session(self._sandbox, self._sources, _shorter(limits, left), seed=seed, forbidden=problem.forbidden)
+        self._student = RemoteStudent(self._session)
+        return self._student
+
+    # --- what pytest tells us
+
+    def pytest_collectreport(self, report: "pytest.CollectReport") -> None:
+        """A test file that cannot be read is our fault, for its problem alone."""
+        if report.failed:
+            name = report.nodeid.rsplit("/", 1)[-1].removeprefix("test_").removesuffix(".py")
+            for problem_id in [name] if name in self._problems else self._problems:
+                self._faults[problem_id] = f"its hidden tests cannot be read: {_last_line(report.longreprtext)}"
+
+    def pytest_collection_modifyitems(self, items: "list[pytest.Item]") -> None:
+        """Note what is expected to run; leave out what is settled already."""
+        for item in items:
+            test = self._test_of(item)
+            if settled := self._settled.get(test.problem.id):
+                test.statuses = []
+                test.message = ""
+                test.add(*settled, None)
+        items[:] = [item for item in items if self._problem_of(item).id not in self._settled]
+
+    def pytest_runtest_logreport(self, report: "pytest.TestReport") -> None:
+        """Show progress."""
+        if report.when == "teardown":
+            self._done += 1
+            if self._progress:
+                problem_id = report.nodeid.rsplit("/", 1)[-1].split(".py", 1)[0].removeprefix("test_")
+                self._progress(problem_id, self._done, len(self._tests))
+
+    def pytest_runtest_makereport(self, item: "pytest.Item", call: "pytest.CallInfo[None]") -> None:
+        """Classify how a phase of a test ended."""
+        test = self._test_of(item)
+        test.seconds += call.duration
+        error = call.excinfo.value if call.excinfo else None
+        if call.when == "call" or error is not None:
+            test.add(*self._classify(item, test.problem, error))
+
+    def pytest_runtest_teardown(self, item: "pytest.Item") -> None:
+        """End the student's process; raising here is our fault and is reported as such."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    # --- and what we make of it
+
+    def _classify(self, item: "pytest.Item", problem: Problem, error: BaseException | None) -> tuple[Status, str, str | None]:
+        from tests import expect
+
+        rule = (getattr(item, "function", None).__doc__ or "").strip().splitlines()[:1]
+        facts = "".join(f"\n  rule      {line}" for line in rule)
+        if error is None:
+            return Status.PASSED, "", None
+        if isinstance(error, expect.Mismatch):
+            text = expect.render(error, problem=problem.id, section=problem.section, private=True)
+            return Status.FAILED, printable(text + facts, MAX_MESSAGE), error.hint
+        if isinstance(error, StudentFault):
+            return error.status, printable(self._tell(problem, error) + facts, MAX_MESSAGE), None
+        return Status.GRADER_ERROR, printable(f"{problem.id} · {item.name}: {_origin(error)}", MAX_MESSAGE), None
+
+    def _tell(self, problem: Problem, fault: StudentFault) -> str:
+        """A fault in the student's code as lines of text, headed by the function that it happened in."""
+        asked = self._student.asked_for if self._student else ""
+        function = fault.where.rpartition(" in ")[2] if fault.where and " in " in fault.where else asked
+        what = printable(fault.text, 400)
+        if fault.status is Status.FAILED:
+            what = f"raised {getattr(fault, 'type_name', 'an exception')}: {what}"
+        if fault.status is Status.NOT_ATTEMPTED:
+            what = "not attempted"
+        head = f"{problem.id} · {function}: {what}" if function else f"{problem.id}: {what}"
+        return head + (f"\n  at        {fault.where}" if fault.where else "")
+
+    def _test_of(self, item: "pytest.Item") -> _Test:
+        problem = self._problem_of(item)
+        key = (problem.id, getattr(item, "originalname", None) or item.name)
+        if key not in self._tests:
+            mark = item.get_closest_marker("points")
+            self._tests[key] = _Test(problem, int(mark.args[0]) if mark else 1)
+        return self._tests[key]
+
+    def _problem_of(self, item: "pytest.Item") -> Problem:
+        return self._problems[item.path.stem.removeprefix("test_")]
+
+
+def settled_without_running(
+    sources: dict[str, bytes], course: Course, sandbox: Sandbox, device: str
+) -> dict[str, tuple[Status, str]]:
+    """Problems whose tests need not run, with their status and the reason.
+
+    A module that is missing, that is no Python, or that calls what its problem asks for; and problems for another device.
+    The sources are read inside the sandbox, in a process that has run nothing of them.
+    """
+    settled = {
+        p.id: (Status.DEFERRED, f"{p.id} needs a {p.device} device") for p in course.problems if p.device == "cuda" != device
+    }
+    for path in {p.path: None for p in course.problems}:
+        owners = [p for p in course.problems if p.path == path and p.id not in settled]
+        if path not in sources:
+            reason = f"{path} is not in the submission"
+            settled |= {p.id: (Status.NOT_ATTEMPTED, f"{p.id}: {reason}") for p in owners}
+            continue
+        names = sorted({name for p in owners for name in p.forbidden})
+        settled |= _read_one(path, sources[path], owners, names, course.limits, sandbox)
+    return settled
+
+
+def _read_one(
+    path: str, source: bytes, owners: list[Problem], names: list[str], limits: Limits, sandbox: Sandbox
+) -> dict[str, tuple[Status, str]]:
+    """What reading one module says about the problems in it."""
+    session = Session(sandbox, {path: source}, limits, seed=0, forbidden=[])
+    try:
+        found = session.inspect({path: names})[path]
+    except StudentFault as e:
+        return {p.id: (e.status, f"{p.id}: {path} cannot be read: {e.text}") for p in owners}
+    finally:
+        session.close()
+    if found["syntax"]:
+        line, text = found["syntax"]
+        return {p.id: (Status.FAILED, f"{p.id}: {path}:{line}: SyntaxError: {printable(text, 300)}") for p in owners}
+    broken: dict[str, tuple[Status, str]] = {}
+    for name, line, definition in found["uses"]:
+        home = [p for p in owners if definition in p.functions] or owners
+        for p in home:
+            if p.forbidden and (name in RUNS_TEXT or any(name == f or name.startswith(f + ".") for f in p.forbidden)):
+                broken.setdefault(
+                    p.id,
+                    (Status.POLICY, f"{p.id}: calls {name}, which this problem may not\n  at        {path}:{line}"),
+                )
+    return broken
+
+
+def _shorter(limits: Limits, seconds: float) -> Limits:
+    import msgspec
+
+    return msgspec.structs.replace(limits, wall_seconds=min(limits.wall_seconds, seconds))
+
+
+def _origin(error: BaseException) -> str:
+    """An unexpected exception and where in our code it came from."""
+    traceback = error.__traceback__
+    while traceback and traceback.tb_next:
+        traceback = traceback.tb_next
+    where = f" at {os.path.basename(traceback.tb_frame.f_code.co_filename)}:{traceback.tb_lineno}" if traceback else ""
+    return f"{type(error).__name__}: {error}{where}"
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or [""])[-1]

@@ -1,0 +1,181 @@
+"""The command line: parse, call one function, choose the exit code.
+
+Exit codes: 0 graded, whatever the score; 1 a check did not hold; 2 a usage error or a submission that is refused;
+3 a fault of the grader.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from grader import __version__
+from grader.errors import GraderFault, UsageError
+
+app = typer.Typer(
+    name="grader",
+    help="Grade submissions in a sandbox, and prove that the tests which judge them can be trusted.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Only = Annotated[list[str] | None, typer.Option("--only", metavar="PROBLEM", help="Only this problem; may be repeated.")]
+Seed = Annotated[int, typer.Option("--seed", help="The tests' inputs follow from it.")]
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.command()
+def grade(
+    submission: Annotated[Path, typer.Argument(help="A folder, .zip or .tar.gz that holds assignment/.")],
+    only: Only = None,
+    device: Annotated[str, typer.Option("--device", help="cpu or cuda.")] = "cpu",
+    seed: Seed = 0,
+    json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON.")] = None,
+    isolation: Annotated[
+        str, typer.Option("--isolation", help="bubblewrap, or none: to debug on a machine without it, never to grade.")
+    ] = "bubblewrap",
+) -> None:
+    """Grade one submission and print its report. Exits 0 whatever the score, 3 where the grader itself failed."""
+    from grader import course as courses
+    from grader import submission as submissions
+    from grader.sandbox.box import Sandbox
+
+    course = courses.load()
+    problems = _chosen(course, only)
+    _one_of("--device", device, "cpu", "cuda")
+    read = submissions.read(submission)
+    with Sandbox(course.tests, isolation=_isolation(isolation), scratch_bytes=course.limits.file_bytes) as sandbox:
+        from grader.check import grade as run  # imports torch, while the sandbox does the same
+
+        with _progress("grading") as progress:
+            result = run(read, course, sandbox, problems=problems, device=device, seed=seed, progress=progress)
+    from grader.report import json as json_report
+    from grader.report import terminal
+
+    if json:
+        _write(json, json_report.render(result))
+    terminal.show(result, Console(highlight=False), sections={p.id: p.section for p in course.problems})
+    if result.has_grader_error:
+        raise typer.Exit(3)
+
+
+@app.command()
+def stubs(
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 where assignment/ has drifted.")] = False,
+) -> None:
+    """Write assignment/ from the reference solutions."""
+    from grader import course as courses
+    from grader import stubs as maker
+
+    course = courses.load()
+    if not check:
+        for path in maker.write(course):
+            print(f"wrote {path.relative_to(course.root)}")
+        return
+    drifted = maker.drifted(course)
+    for path in drifted:
+        print(f"{path.relative_to(course.root)} differs from its reference: run `grader stubs`", file=sys.stderr)
+    if drifted:
+        raise typer.Exit(1)
+
+
+@app.command()
+def validate(
+    only: Only = None,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds the reference and the variants must pass.")] = 1,
+) -> None:
+    """Prove the suite: the reference full, the stubs 0, each wrong solution caught, each variant full; else exit 1."""
+    from grader import course as courses
+    from grader.sandbox.box import Sandbox
+
+    course = courses.load()
+    problems = _chosen(course, only)
+    with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes) as sandbox:
+        from grader import validate as validation
+
+        with _progress("validating") as progress:
+            matrix = validation.validate(course, sandbox, problems, seeds=seeds, progress=progress)
+    Console(highlight=False).print(validation.table(matrix))
+    for row in matrix.failed:
+        print(row.complaint, file=sys.stderr)
+    if matrix.failed:
+        raise typer.Exit(1)
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one line on stderr, never a traceback."""
+    try:
+        app()
+    except UsageError as e:
+        print(f"grader: {e}", file=sys.stderr)
+        sys.exit(2)
+    except GraderFault as e:
+        print(f"grader: this is a fault of the grader or of this machine: {e}", file=sys.stderr)
+        sys.exit(3)
+
+
+def _chosen(course: Any, only: list[str] | None) -> list[Any]:
+    """The problems asked for.
+
+    Raises:
+        UsageError: One of them does not exist.
+    """
+    known = {p.id: p for p in course.problems}
+    for problem_id in only or []:
+        if problem_id not in known:
+            raise UsageError(f"--only {problem_id}: no such problem; there are {', '.join(known)}")
+    return [known[p] for p in known if not only or p in only]
+
+
+def _one_of(option: str, value: str, *allowed: str) -> str:
+    if value not in allowed:
+        raise UsageError(f"{option} {value}: expected {' or '.join(allowed)}")
+    return value
+
+
+def _isolation(value: str) -> Any:
+    return _one_of("--isolation", value, "bubblewrap", "none")
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        partial.write_text(text)
+        partial.replace(path)
+    except OSError as e:
+        raise UsageError(f"{path} cannot be written: {e.strerror}") from None
+
+
+@contextmanager
+def _progress(what: str) -> Iterator[Callable[[str, int, int], None] | None]:
+    """A bar on stderr while it is a terminal; nothing otherwise."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(what, total=None)
+
+        def advance(name: str, done: int, total: int) -> None:
+            bar.update(task, description=f"{what} {name}", completed=done, total=total)
+
+        yield advance

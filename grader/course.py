@@ -1,0 +1,113 @@
+"""The course that is graded: where its files are, its problems, its limits, and the hash of its suite."""
+
+import hashlib
+import tomllib
+from pathlib import Path
+
+import msgspec
+
+from grader.errors import GraderFault
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What one test may use; `submission_seconds` is for all tests of a submission together."""
+
+    wall_seconds: float
+    cpu_seconds: int
+    memory_bytes: int
+    processes: int
+    file_bytes: int
+    output_bytes: int
+    submission_seconds: float
+
+
+class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One entry of problems.toml; see the comment there."""
+
+    id: str
+    module: str
+    functions: list[str]
+    points: int
+    section: str
+    device: str
+    forbidden: list[str]
+    limits: dict[str, float] = {}
+
+    @property
+    def path(self) -> str:
+        """The file of a submission that holds it."""
+        return f"assignment/{self.module}.py"
+
+
+class Course(msgspec.Struct, frozen=True):
+    """The problems and where the files about them are.
+
+    Attributes:
+        root: The folder that holds assignment/ and tests/.
+        limits: What a test may use where its problem does not say otherwise.
+        problems: In the order of the handout.
+    """
+
+    root: Path
+    limits: Limits
+    problems: list[Problem]
+
+    @property
+    def tests(self) -> Path:
+        """The folder of hidden tests and probes."""
+        return self.root / "tests"
+
+    @property
+    def modules(self) -> list[str]:
+        """The modules of the assignment, each once."""
+        return list(dict.fromkeys(problem.module for problem in self.problems))
+
+    def problem(self, problem_id: str) -> Problem:
+        """The problem of that id.
+
+        Raises:
+            KeyError: There is none.
+        """
+        return {problem.id: problem for problem in self.problems}[problem_id]
+
+    def limits_of(self, problem: Problem) -> Limits:
+        """The limits of a problem's tests."""
+        return msgspec.structs.replace(self.limits, **problem.limits)
+
+    def hidden_test(self, problem: Problem) -> Path:
+        """The file of a problem's hidden tests."""
+        return self.tests / "hidden" / f"test_{problem.id}.py"
+
+    def suite_sha256(self) -> str:
+        """A hash over everything that decides a score besides the grader itself: tests, probes, problems."""
+        files = [self.root / "assignment" / "problems.toml", *sorted(self.tests.glob("*.py"))]
+        files += sorted((self.tests / "probes").rglob("*.py")) + sorted((self.tests / "hidden").rglob("*.py"))
+        digest = hashlib.sha256()
+        for file in files:
+            content = file.read_bytes()
+            digest.update(f"{file.relative_to(self.root)} {len(content)}\n".encode() + content)
+        return digest.hexdigest()
+
+
+def load(root: Path | None = None) -> Course:
+    """The course in `root`; by default the one that this grader was installed with or lies beside.
+
+    Raises:
+        GraderFault: There is no course there, or its problems.toml is wrong.
+    """
+    root = root or _own_root()
+    try:
+        listed = tomllib.loads((root / "assignment" / "problems.toml").read_text())
+        return Course(
+            root=root,
+            limits=msgspec.convert(listed["limits"], Limits),
+            problems=msgspec.convert(listed["problem"], list[Problem]),
+        )
+    except (OSError, KeyError, tomllib.TOMLDecodeError, msgspec.ValidationError) as e:
+        raise GraderFault(f"no course in {root}: {e}") from None
+
+
+def _own_root() -> Path:
+    package = Path(__file__).resolve().parent
+    installed = package / "course_files"
+    return installed if installed.is_dir() else package.parent

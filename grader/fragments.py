@@ -1,0 +1,85 @@
+"""Wrong solutions and correct variants: fragments that replace definitions of a reference module.
+
+A fragment is a Python file in grader/wrong/<problem>/ or grader/variants/<problem>/. Its docstring says in one line what the
+mistake, or the other style, is; a line `hint: …` says what a student who made it should be told. Each top-level function or
+class in it takes the place of the reference's definition of that name; whatever else it holds (imports, helpers) goes before
+the first of them. So a fragment shows its one difference and nothing else.
+"""
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+Definition = ast.FunctionDef | ast.ClassDef
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """One file of grader/wrong or grader/variants."""
+
+    problem: str
+    name: str
+    summary: str
+    hint: str | None
+    source: str
+
+    def applied_to(self, reference: str) -> str:
+        """The source of the whole module with this fragment's definitions in it.
+
+        Args:
+            reference: Source of the reference module.
+
+        Raises:
+            ValueError: The fragment replaces nothing.
+        """
+        theirs = {node.name: node for node in ast.parse(self.source).body if isinstance(node, Definition)}
+        ours = [node for node in ast.parse(reference).body if isinstance(node, Definition) and node.name in theirs]
+        if not ours:
+            raise ValueError(f"{self.problem}/{self.name}.py replaces no definition of the reference")
+        lines = reference.splitlines()
+        replaced = {node.name for node in ours}
+        for node in reversed(ours):
+            lines[_start(node) - 1 : node.end_lineno] = _text(self.source, theirs[node.name]).splitlines()
+        lines[_start(ours[0]) - 1 : _start(ours[0]) - 1] = self._rest(replaced)
+        return "\n".join(lines) + "\n"
+
+    def _rest(self, replaced: set[str]) -> list[str]:
+        """Everything but the docstring and the definitions that take another's place."""
+        kept: list[str] = []
+        for node in ast.parse(self.source).body[1:]:
+            if not (isinstance(node, Definition) and node.name in replaced):
+                kept += [*_text(self.source, node).splitlines(), "", ""]
+        return kept
+
+
+def load(folder: Path) -> list[Fragment]:
+    """Every fragment below grader/wrong or grader/variants, sorted by problem and name.
+
+    Raises:
+        ValueError: A file has no docstring.
+    """
+    return [_read(path) for path in sorted(folder.glob("*/*.py"))]
+
+
+def _read(path: Path) -> Fragment:
+    source = path.read_text()
+    docstring = ast.get_docstring(ast.parse(source))
+    if not docstring:
+        raise ValueError(f"{path} has no docstring to say what it shows")
+    hints = [line.removeprefix("hint:").strip() for line in docstring.splitlines() if line.startswith("hint:")]
+    return Fragment(
+        problem=path.parent.name,
+        name=path.stem,
+        summary=docstring.splitlines()[0],
+        hint=hints[0] if hints else None,
+        source=source,
+    )
+
+
+def _start(node: Definition) -> int:
+    return min([node.lineno, *(d.lineno for d in node.decorator_list)])
+
+
+def _text(source: str, node: ast.stmt) -> str:
+    start = _start(node) if isinstance(node, Definition) else node.lineno
+    return "\n".join(source.splitlines()[start - 1 : node.end_lineno])

@@ -1,0 +1,219 @@
+"""One zygote in its box: started at once, asked to fork, told to end a test, restarted where it is not clean.
+
+A sandbox knows nothing of submissions: each test brings its sources, so that one warm sandbox can serve many. This module
+imports neither torch nor pytest, so that the zygote's slow imports and the grader's own run side by side.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Literal
+
+from grader.course import Limits
+from grader.errors import GraderFault, SandboxUnavailable
+from grader.sandbox import bubblewrap, seccomp
+from grader.text import printable
+
+Isolation = Literal["bubblewrap", "none"]
+
+START_SECONDS = 120.0
+END_SECONDS = 15.0
+ADVICE = "on a machine that forbids user namespaces to ordinary users, run the grader as root"
+
+
+class Sandbox:
+    """One zygote: started at once, ready some seconds later, so that the caller can do its own slow imports meanwhile.
+
+    Args:
+        tests: The course's tests folder; the worker sees its probes.
+        isolation: `bubblewrap`, or `none` to debug on a machine without it.
+        scratch_bytes: What a test may write to /tmp, all files together.
+    """
+
+    def __init__(self, tests: Path, *, isolation: Isolation, scratch_bytes: int) -> None:
+        self._tests = tests
+        self.isolation = isolation
+        self._scratch_bytes = scratch_bytes
+        self._start()
+
+    def __enter__(self) -> "Sandbox":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the zygote and everything in its box."""
+        self._control.close()  # its end of the socket tells it to kill all that is left and go
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._errors.close()
+        self._folder.cleanup()
+
+    def spawn(self, limits: Limits, descriptors: list[int]) -> None:
+        """Have the zygote fork a child that holds these descriptors.
+
+        Raises:
+            GraderFault: The zygote is gone.
+        """
+        self.wait_until_ready()
+        request = {
+            "op": "spawn",
+            "limits": {
+                "memory_bytes": limits.memory_bytes,
+                "cpu_seconds": limits.cpu_seconds,
+                "processes": limits.processes,
+                "file_bytes": limits.file_bytes,
+            },
+        }
+        try:
+            socket.send_fds(self._control, [json.dumps(request).encode()], descriptors)
+        except OSError as e:
+            raise GraderFault(f"the sandbox ended between two tests: {e}") from None
+
+    def end(self) -> "Ending":
+        """Have the zygote end its child and remove what it left; start another zygote where that is not certain.
+
+        Raises:
+            GraderFault: The zygote did not answer. Another one has been started.
+        """
+        try:
+            self._control.settimeout(END_SECONDS)
+            self._control.send(b'{"op": "end"}')
+            answer = self._control.recv(65536)
+            if not answer:
+                raise OSError("it closed its socket")
+        except OSError as e:
+            self._restart()
+            raise GraderFault(f"the sandbox stopped answering: {e}") from None
+        ending = Ending(**json.loads(answer))
+        if not ending.clean:
+            self._restart()
+        return ending
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the zygote says of itself: pid, uid, versions."""
+        self.wait_until_ready()
+        return self._facts
+
+    @property
+    def host_pid(self) -> int:
+        """The zygote's process id outside the box."""
+        self.wait_until_ready()
+        return self._host_pid
+
+    def _restart(self) -> None:
+        self._process.kill()
+        self.close()
+        self._start()
+
+    def _start(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="grader-")
+        self._errors: IO[bytes] = tempfile.TemporaryFile()
+        self._facts: dict[str, Any] = {}
+        self._host_pid = 0
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            self._process = self._popen(theirs)
+        finally:
+            theirs.close()
+
+    def _popen(self, theirs: socket.socket) -> "subprocess.Popen[bytes]":
+        inherit, environment = [theirs.fileno()], dict[str, str]()
+        if self.isolation == "none":
+            root = str(Path(__file__).parent.parent.parent)
+            boot = str(Path(__file__).parent.parent / "worker" / "boot.py")
+            course = str(self._tests.parent)
+            command = [sys.executable, "-s", "-P", boot, str(theirs.fileno()), "0", root, course]
+            environment = {"TMPDIR": self._folder.name, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+        else:
+            self._info, info = os.pipe()
+            rules = tempfile.TemporaryFile()
+            rules.write(seccomp.program())
+            rules.seek(0)
+            inherit += [info, rules.fileno()]
+            command = bubblewrap.command(
+                control_fd=theirs.fileno(),
+                seccomp_fd=rules.fileno(),
+                info_fd=info,
+                tests=self._tests,
+                scratch_bytes=self._scratch_bytes,
+            )
+        process = subprocess.Popen(
+            command,
+            env=environment,  # bubblewrap's own environment can be read in the box: it gets none
+            stdin=subprocess.DEVNULL,
+            stdout=self._errors,
+            stderr=self._errors,
+            pass_fds=inherit,
+            cwd="/",
+        )
+        if self.isolation == "bubblewrap":
+            os.close(info)
+            rules.close()
+        return process
+
+    def wait_until_ready(self) -> None:
+        """Wait for the zygote to have imported everything, and check that its box is as tight as it was asked to be.
+
+        Raises:
+            SandboxUnavailable: It cannot be started here, or is not tight; the text says what mends it.
+            GraderFault: It takes too long.
+        """
+        if self._facts:
+            return
+        self._control.settimeout(START_SECONDS)
+        try:
+            hello = self._control.recv(65536)
+        except TimeoutError:
+            raise GraderFault(f"the sandbox was not ready after {START_SECONDS:.0f} s") from None
+        if not hello:
+            self._process.wait(END_SECONDS)
+            self._errors.seek(0)
+            said = printable(self._errors.read().decode(errors="replace").strip() or "nothing", 2000)
+            raise SandboxUnavailable(f"the sandbox cannot be started: {said}\n{ADVICE}")
+        facts = json.loads(hello)
+        if self.isolation == "bubblewrap":
+            self._check(facts)
+            with os.fdopen(self._info, "rb") as f:
+                self._host_pid = json.loads(f.read())["child-pid"]
+            with suppress(OSError):  # where memory runs out, the kernel takes the box first
+                Path(f"/proc/{self._host_pid}/oom_score_adj").write_text("900")
+        else:
+            self._host_pid = facts["pid"]
+        self._facts = facts
+
+    def _check(self, facts: dict[str, Any]) -> None:
+        """Refuse a box that is not as tight as it was asked to be."""
+        must_hold = {
+            "it is process 1 of its namespace": facts["pid"] == 1,
+            "it is not root": facts["uid"] != 0,
+            "it has no capability": facts["capabilities"] == 0,
+            "it can gain no privilege": facts["no_new_privileges"],
+            "its system calls are filtered": facts["seccomp"] == 2,
+        }
+        if broken := [what for what, holds in must_hold.items() if not holds]:
+            raise SandboxUnavailable(f"the sandbox started, but this does not hold: {'; '.join(broken)}")
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a child ended, by the zygote's word (`clean`: and nothing of it is left)."""
+
+    clean: bool
+    signal: int | None
+    exit: int | None
+    breach: Literal["memory", "files"] | None
+    cpu_seconds: float
+    peak_bytes: int

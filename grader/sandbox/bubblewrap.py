@@ -1,0 +1,236 @@
+"""The box that a submission runs in, as a bubblewrap command line.
+
+Theory of operation. bubblewrap builds a new root out of nothing and shows in it only what this file lists: the C library, the
+Python interpreter with its standard library, the packages that a submission may import, the worker and the probes. All of it
+is read-only; the grader, its reference solutions and the hidden tests are not hidden there, they were never put there. One
+small tmpfs can be written to. There is no network, no other process, no environment, no capability and no way to a new
+namespace (seccomp.py).
+
+Started by root, bubblewrap needs no user namespace, and the worker becomes a user that nothing else uses before it imports
+anything: so limits on processes bind, and nothing in /proc or /sys belongs to it. Started by anyone else, it makes a user
+namespace and forbids further ones.
+
+`command` is the list of steps; each step is one function that returns its arguments.
+"""
+
+import importlib.metadata
+import os
+import shutil
+import site
+import sys
+import sysconfig
+from functools import cache
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from grader.errors import GraderFault, SandboxUnavailable
+
+PACKAGES = ("torch", "numpy", "einops", "jaxtyping")  # what a submission may import, with what these need
+PYTHON, SITE, RUNTIME, COURSE, SCRATCH = "/python", "/site", "/runtime", "/course", "/tmp"
+FIRST_USER = 1_900_000_000
+
+INSTALL = {
+    "apt-get": "apt-get install bubblewrap",
+    "dnf": "dnf install bubblewrap",
+    "pacman": "pacman -S bubblewrap",
+    "zypper": "zypper install bubblewrap",
+    "apk": "apk add bubblewrap",
+}
+
+
+def command(*, control_fd: int, seccomp_fd: int, info_fd: int, tests: Path, scratch_bytes: int) -> list[str]:
+    """The command line that starts the worker in its box.
+
+    Args:
+        control_fd: The worker's end of its socket.
+        seccomp_fd: Where the filter is read from.
+        info_fd: Where bubblewrap writes the worker's process id.
+        tests: The course's tests folder, of which only the probes are shown.
+        scratch_bytes: How much the worker may write to /tmp, all files together.
+
+    Raises:
+        SandboxUnavailable: bubblewrap is not installed.
+    """
+    return [
+        find_bubblewrap(),
+        *_namespaces(),
+        *_privileges(),
+        *_environment(),
+        *_folders(),
+        *_system_libraries(),
+        *_python(),
+        *_packages(),
+        *_worker(),
+        *_probes(tests),
+        *_kernel_files(),
+        *_scratch(scratch_bytes),
+        *_seal(),
+        *("--seccomp", str(seccomp_fd), "--info-fd", str(info_fd)),
+        *_start(control_fd),
+    ]
+
+
+def find_bubblewrap() -> str:
+    """The path of bwrap.
+
+    Raises:
+        SandboxUnavailable: It is not installed; the text has the line that installs it.
+    """
+    if path := shutil.which("bwrap"):
+        return path
+    line = next((line for tool, line in INSTALL.items() if shutil.which(tool)), "install the package bubblewrap")
+    raise SandboxUnavailable(f"bubblewrap is not installed, and submissions are never run without it: {line}")
+
+
+def unused_user() -> int:
+    """A user id that no account and no other running grader has; 0 where this process may not change its user."""
+    return FIRST_USER + os.getpid() if os.geteuid() == 0 else 0
+
+
+def _namespaces() -> list[str]:
+    kinds = ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--unshare-cgroup-try"]
+    if not unused_user():
+        kinds += ["--unshare-user", "--disable-userns"]
+    return [*kinds, "--hostname", "box", "--as-pid-1", "--die-with-parent", "--new-session"]
+
+
+def _privileges() -> list[str]:
+    if unused_user():  # enough to become that user, which takes even this away
+        return ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+    return ["--cap-drop", "ALL"]
+
+
+def _environment() -> list[str]:
+    values = {
+        "HOME": SCRATCH,
+        "TMPDIR": SCRATCH,
+        "LANG": "C.UTF-8",
+        "LD_LIBRARY_PATH": f"{PYTHON}/lib",
+        "OMP_NUM_THREADS": "1",  # children of a process with threads would hang, and results would depend on the machine
+        "PYTHONHASHSEED": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONWARNINGS": "ignore",
+    }
+    return ["--clearenv", *(word for name, value in values.items() for word in ("--setenv", name, value))]
+
+
+def _folders() -> list[str]:
+    """The folders above what is shown. bubblewrap would make them too, but readable for their owner alone."""
+    libraries = {f"{PYTHON}/lib", f"{PYTHON}/{sys.platlibdir}"}
+    below = [
+        "/usr",
+        "/usr/lib",
+        "/etc",
+        PYTHON,
+        f"{PYTHON}/bin",
+        *sorted(libraries),
+        SITE,
+        RUNTIME,
+        f"{RUNTIME}/grader",
+    ]
+    return [word for f in [*below, COURSE, f"{COURSE}/tests"] for word in ("--perms", "0755", "--dir", f)]
+
+
+def _system_libraries() -> list[str]:
+    """Where the C library and its loader are, and nothing else of /usr."""
+    multiarch = sysconfig.get_config_var("MULTIARCH") or "no-multiarch"
+    folders = [Path("/usr/lib") / multiarch, Path("/usr/lib64")]
+    shown = [f for f in folders if f.is_dir()] or [Path("/usr/lib")]
+    arguments = [word for folder in shown for word in ("--ro-bind", str(folder), str(folder))]
+    for link in (Path("/lib"), Path("/lib64")):
+        if link.is_symlink():
+            arguments += ["--symlink", os.readlink(link), str(link)]
+        elif (link / multiarch).is_dir():
+            arguments += ["--ro-bind", str(link / multiarch), str(link / multiarch)]
+        elif link.is_dir():
+            arguments += ["--ro-bind", str(link), str(link)]
+    arguments += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
+    return arguments + [word for folder in shown for word in _without_packages(folder, str(folder))]
+
+
+def _python() -> list[str]:
+    """The interpreter and its standard library under /python, without whatever is installed beside them."""
+    executable = Path(sys.executable).resolve()
+    library = Path(sysconfig.get_paths(vars={"base": sys.base_prefix, "installed_base": sys.base_prefix})["stdlib"])
+    shown_library = f"{PYTHON}/{sys.platlibdir}/{library.name}"
+    arguments = ["--ro-bind", str(executable), f"{PYTHON}/bin/{executable.name}"]
+    arguments += ["--ro-bind", str(library), shown_library, *_without_packages(library, shown_library)]
+    shared = Path(str(sysconfig.get_config_var("LIBDIR")), str(sysconfig.get_config_var("INSTSONAME")))
+    if sysconfig.get_config_var("Py_ENABLE_SHARED") and shared.is_file():
+        arguments += ["--ro-bind", str(shared), f"{PYTHON}/lib/{shared.name}"]
+    return arguments
+
+
+def _without_packages(folder: Path, shown: str) -> list[str]:
+    """Cover what is installed inside a folder of the system: the grader may be among it."""
+    installed = {folder / "site-packages", folder / "dist-packages", *map(Path, site.getsitepackages())}
+    inside = sorted(f for f in installed if f.is_dir() and f.is_relative_to(folder))
+    return [word for f in inside for word in ("--tmpfs", str(Path(shown, f.relative_to(folder))))]
+
+
+def _packages() -> list[str]:
+    """Each file or folder of an allowed package, one by one, under /site."""
+    return [word for path in package_paths() for word in ("--ro-bind", str(path), f"{SITE}/{path.name}")]
+
+
+@cache
+def package_paths() -> tuple[Path, ...]:
+    """Everything that the allowed packages and their requirements have installed, as top-level files and folders.
+
+    Raises:
+        GraderFault: One of them is not installed, or not by pip or a tool like it.
+    """
+    waiting, seen, paths = list(PACKAGES), set[str](), set[Path]()
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        try:
+            distribution = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            raise GraderFault(f"{name} is not installed beside the grader: run `make install`") from None
+        record = distribution.read_text("RECORD")
+        if record is None:
+            raise GraderFault(f"{name} was installed without a list of its files: install it with pip")
+        names = {line.split("/", 1)[0].split(",", 1)[0].strip('"') for line in record.splitlines()}
+        found = (Path(str(distribution.locate_file(top))) for top in names - {"..", "__pycache__", ""})
+        paths |= {path for path in found if path.exists()}
+        requirements = [Requirement(text) for text in distribution.requires or []]
+        waiting += [r.name for r in requirements if r.marker is None or r.marker.evaluate({"extra": ""})]
+    return tuple(sorted(paths))
+
+
+def _worker() -> list[str]:
+    """The worker's own code and the one module that it shares with the grader; not the grader."""
+    grader = Path(__file__).parent.parent
+    shown = f"{RUNTIME}/grader"
+    return [
+        *("--ro-bind", str(grader / "protocol.py"), f"{shown}/protocol.py"),
+        *("--ro-bind", str(grader / "worker"), f"{shown}/worker"),
+    ]
+
+
+def _probes(tests: Path) -> list[str]:
+    return ["--ro-bind", str(tests / "probes"), f"{COURSE}/tests/probes"]
+
+
+def _kernel_files() -> list[str]:
+    return ["--proc", "/proc", "--dev", "/dev"]
+
+
+def _scratch(size: int) -> list[str]:
+    return ["--perms", "1777", "--size", str(size), "--tmpfs", SCRATCH, "--chdir", SCRATCH]
+
+
+def _seal() -> list[str]:
+    """Nothing but the scratch folder can be written to, /dev/shm and /proc/sys included."""
+    return ["--remount-ro", "/dev", "--remount-ro", "/proc", "--remount-ro", "/"]
+
+
+def _start(control_fd: int) -> list[str]:
+    """The worker itself. The environment is ours alone, so Python may read it (-I would not): it fixes the hash seed."""
+    interpreter = f"{PYTHON}/bin/{Path(sys.executable).resolve().name}"
+    boot = f"{RUNTIME}/grader/worker/boot.py"
+    return [interpreter, "-s", "-S", "-P", boot, str(control_fd), str(unused_user()), RUNTIME, SITE, COURSE]

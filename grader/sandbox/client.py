@@ -1,0 +1,242 @@
+"""One test in a sandbox, seen from the grader: call the student's code, enforce the deadline, say how each call ended."""
+
+import inspect
+import os
+import re
+import select
+import signal
+import socket
+import time
+import typing
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from grader import protocol
+from grader.course import Limits
+from grader.errors import (
+    Crashed,
+    NotAttempted,
+    OutOfMemory,
+    PolicyBroken,
+    StudentFault,
+    TimedOut,
+    raised,
+)
+from grader.sandbox.box import Ending, Sandbox
+from grader.text import printable
+
+Probe = Callable[..., Any]
+
+
+class Reply(dict[str, Any]):
+    """What a probe answered, by name. A name that is missing was left out by code that forged the answer."""
+
+    def __missing__(self, name: str) -> Any:
+        raise Crashed(f"it answered without {name!r}, which the probe always gives")
+
+
+class Session:
+    """One test's child process: made at the first call; gone, with all that it left, when the session is closed.
+
+    Args:
+        sandbox: Whose zygote forks it.
+        sources: The student's files, path to content.
+        limits: What it may use.
+        seed: The global generators of random, numpy and torch are set to it before each call.
+        forbidden: Dotted names that raise when they are called.
+    """
+
+    def __init__(self, sandbox: Sandbox, sources: dict[str, bytes], limits: Limits, *, seed: int, forbidden: list[str]) -> None:
+        self._sandbox = sandbox
+        self._setup = {"sources": sources, "seed": seed, "forbidden": forbidden}
+        self._limits = limits
+        self._seconds_left = limits.wall_seconds
+        self._channel: socket.socket | None = None
+        self._output_fd = -1
+        self._output_open = False
+        self._output = bytearray()
+        self._requests = 0
+
+    def run(self, probe: Probe, inputs: dict[str, Any]) -> Any:
+        """What a probe returns for these inputs.
+
+        Raises:
+            StudentFault: How the call ended without a value.
+            GraderFault: The sandbox failed.
+        """
+        reply = self._request({"op": "run", "module": probe.__module__, "probe": probe.__name__, "inputs": inputs})
+        if typing.get_origin(inspect.signature(probe).return_annotation) is not dict:
+            return reply
+        if type(reply) is not dict:
+            raise Crashed("it answered with something that the probe never gives")
+        return Reply(reply)
+
+    def inspect(self, forbidden: dict[str, list[str]]) -> Any:
+        """Syntax errors and forbidden uses of each source, found without running it. See `worker.policy.inspect`."""
+        return self._request({"op": "inspect", "forbidden": forbidden})
+
+    @property
+    def printed(self) -> str:
+        """What the student's code has printed, as much as is kept."""
+        return self._output.decode(errors="replace")
+
+    def close(self) -> None:
+        """End the child, if there is one.
+
+        Raises:
+            GraderFault: The sandbox failed.
+        """
+        if self._channel is not None:
+            self._end()
+
+    def _request(self, request: dict[str, Any]) -> Any:
+        self._sandbox.wait_until_ready()  # which is not the test's time
+        started = time.monotonic()
+        deadline = started + self._seconds_left
+        self._requests += 1
+        request = {**request, "id": self._requests, "seconds": self._seconds_left}
+        try:
+            frames = [] if self._channel else protocol.encode(self._open())
+            frames += protocol.encode(request, views=True)
+            reply = self._exchange(frames, deadline)
+        except protocol.ProtocolError as e:
+            self._end()
+            raise Crashed(f"it answered with something that is no answer: {e}") from None
+        finally:
+            self._seconds_left -= time.monotonic() - started
+        return self._value(reply)
+
+    def _open(self) -> dict[str, Any]:
+        """Have the child forked; what it must be told first."""
+        self._channel, theirs = socket.socketpair()
+        self._output_fd, write_fd = os.pipe()
+        self._output_open = True
+        try:
+            self._sandbox.spawn(self._limits, [theirs.fileno(), write_fd])
+        finally:
+            theirs.close()
+            os.close(write_fd)
+        self._channel.setblocking(False)
+        os.set_blocking(self._output_fd, False)
+        return self._setup
+
+    def _exchange(self, frames: list[protocol.Buffer], deadline: float) -> Any:
+        """Send the request and wait for one reply, reading what is printed all the while."""
+        assert self._channel is not None
+        waiting = [memoryview(frame) for frame in frames]
+        reader = protocol.FrameReader()
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise self._timed_out()
+            channel = self._channel.fileno()
+            wanted = [channel, self._output_fd] if self._output_open else [channel]
+            readable, writable, _ = select.select(wanted, [channel] if waiting else [], [], left)
+            if self._output_fd in readable:
+                self._read_output()
+            try:
+                if writable:
+                    waiting = self._write(waiting)
+                if channel in readable and reader.read_from(self._channel):
+                    return reader.value()
+            except BlockingIOError:
+                continue
+            except (EOFError, ConnectionError):
+                raise self._death() from None
+
+    def _write(self, waiting: list[memoryview]) -> list[memoryview]:
+        assert self._channel is not None
+        sent = self._channel.sendmsg(waiting[:64])
+        while waiting and sent >= len(waiting[0]):
+            sent -= len(waiting.pop(0))
+        if waiting:
+            waiting[0] = waiting[0][sent:]
+        return waiting
+
+    def _read_output(self) -> None:
+        with suppress(BlockingIOError):
+            data = os.read(self._output_fd, 65536)
+            self._output_open = bool(data)
+            self._output += data[: max(0, self._limits.output_bytes - len(self._output))]
+
+    def _end(self) -> Ending:
+        assert self._channel is not None
+        self._channel.close()
+        self._channel = None
+        try:
+            return self._sandbox.end()
+        finally:
+            while self._output_open and select.select([self._output_fd], [], [], 0)[0]:
+                self._read_output()
+            os.close(self._output_fd)
+
+    def _timed_out(self) -> StudentFault:
+        self._end()
+        return TimedOut(f"no answer within {self._limits.wall_seconds:g} s, the limit of a test", self._last_place())
+
+    def _death(self) -> StudentFault:
+        """Why a child that closed its channel is no more."""
+        ending = self._end()
+        where = self._last_place()
+        if ending.breach == "memory":
+            return OutOfMemory(f"its processes together took more than {_size(self._limits.memory_bytes)}", where)
+        if ending.breach == "files":
+            return Crashed("it made more than 4096 files, the limit of a test", where)
+        if ending.signal == signal.SIGXCPU or ending.cpu_seconds >= self._limits.cpu_seconds:
+            return TimedOut(f"it used {self._limits.cpu_seconds} s of processor time, the limit of a test", where)
+        if ending.signal is not None:
+            name = signal.strsignal(ending.signal) or "an unknown signal"
+            return Crashed(f"its process was ended by signal {ending.signal} ({name.lower()})", where)
+        return Crashed(f"its process exited with code {ending.exit} before it answered", where)
+
+    def _last_place(self) -> str | None:
+        """The innermost line of the student's code in the last traceback that Python printed when it was killed."""
+        _, found, dump = self.printed.rpartition("(most recent call first):\n")
+        match = re.search(r'File ".*?/submission/(assignment/[^"\n]+\.py)", line (\d+) in (\S+)', dump) if found else None
+        return f"{match[1]}:{match[2]} in {match[3]}" if match else None
+
+    def _value(self, reply: Any) -> Any:
+        """The value of a reply; whatever is not one raises."""
+        if not isinstance(reply, dict) or reply.get("id") != self._requests:
+            raise Crashed("it answered with something that is no answer to what it was asked")
+        if "value" in reply:
+            return reply["value"]
+        if "unsendable" in reply:
+            raise Crashed(f"what it returned cannot be sent: {reply['unsendable']}")
+        try:
+            if "policy" in reply:
+                raise PolicyBroken(f"calls {reply['policy']['name']}", _place(reply["policy"]["where"]))
+            raise self._raised(reply["raised"])
+        except (KeyError, TypeError, AttributeError, ValueError) as e:
+            if isinstance(e, StudentFault):
+                raise
+            raise Crashed("it answered with something that is no answer to what it was asked") from None
+
+    def _raised(self, error: dict[str, Any]) -> StudentFault:
+        kinds, text, where = list(error["kinds"]), str(error["text"]), error["where"]
+        line = str(where[3]).strip() if where else ""
+        if "NotImplementedError" in kinds and re.search(r"\braise\b", line):  # not torch's own
+            return NotAttempted(text, _place(where))
+        if "MemoryError" in kinds or re.search(r"can't allocate memory|not enough memory", text):
+            return OutOfMemory(f"it asked for more than {_size(self._limits.memory_bytes)}, the limit of a test", _place(where))
+        if error["errno"] in ("EFBIG", "ENOSPC"):
+            return Crashed(f"it wrote more than {_size(self._limits.file_bytes)} of files, the limit of a test", _place(where))
+        if error["errno"] == "EAGAIN" or "can't start new thread" in text:
+            return Crashed(f"it started more than {self._limits.processes} processes, the limit of a test", _place(where))
+        return raised(kinds, str(error["type"]), text, _place(where))
+
+
+def _place(where: list[Any] | None) -> str | None:
+    if not where:
+        return None
+    file, line, function, _ = where
+    return printable(f"{file}:{line}" + (f" in {function}" if function and function != "<module>" else ""), 200)
+
+
+def _size(count: int) -> str:
+    """`2 GiB` for 2**31."""
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if count >= size:
+            return f"{count / size:g} {unit}"
+    return f"{count} bytes"

@@ -1,0 +1,69 @@
+"""assignment/ from grader/reference: what students edit is the solution with its marked regions taken out.
+
+A region is what lies between `# BEGIN SOLUTION(<problem id>)` and `# END SOLUTION`. Inside a function it becomes a TODO with
+the number of lines that the solution took, and a raise; at the left margin (a helper of the solution's) it becomes nothing.
+"""
+
+import re
+from pathlib import Path
+
+from grader.course import Course
+from grader.errors import GraderFault
+
+BEGIN = re.compile(r"( *)# BEGIN SOLUTION\((\w+)\)")
+END = re.compile(r" *# END SOLUTION")
+
+
+def write(course: Course) -> list[Path]:
+    """Write every stub that differs from what its reference gives; the files that were written."""
+    changed = drifted(course)
+    for path in changed:
+        path.write_text(stub(_reference(path).read_text(), course))
+    return changed
+
+
+def drifted(course: Course) -> list[Path]:
+    """The stubs that are not what their reference gives, missing ones among them."""
+    paths = [course.root / "assignment" / f"{module}.py" for module in course.modules]
+    return [p for p in paths if not p.exists() or p.read_text() != stub(_reference(p).read_text(), course)]
+
+
+def stub(reference: str, course: Course) -> str:
+    """The stub that a reference module gives.
+
+    Raises:
+        GraderFault: A region is not closed, or names no problem.
+    """
+    lines: list[str] = []
+    region: list[str] | None = None
+    for line in reference.splitlines():
+        if region is None and (begin := BEGIN.fullmatch(line)):
+            indent, problem_id, region = begin[1], begin[2], []
+        elif region is not None and END.fullmatch(line):
+            lines += _replacement(indent, problem_id, region, course)
+            region = None
+        elif region is not None:
+            region.append(line)
+        else:
+            lines.append(line)
+    if region is not None:
+        raise GraderFault(f"the region of {problem_id} has no END SOLUTION")
+    return re.sub(r"\n{4,}", "\n\n\n", "\n".join(lines)).rstrip() + "\n"
+
+
+def _replacement(indent: str, problem_id: str, region: list[str], course: Course) -> list[str]:
+    if not indent:
+        return []
+    try:
+        section = course.problem(problem_id).section
+    except KeyError:
+        raise GraderFault(f"a solution is marked as {problem_id}, which is no problem") from None
+    count = sum(bool(line.strip()) and not line.strip().startswith("#") for line in region)
+    return [
+        f"{indent}# TODO({problem_id}): about {count} line{'s' if count > 1 else ''}.",
+        f'{indent}raise NotImplementedError("{problem_id}: see handout §{section}")',
+    ]
+
+
+def _reference(stub_path: Path) -> Path:
+    return Path(__file__).parent / "reference" / stub_path.name

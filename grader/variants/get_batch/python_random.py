@@ -1,0 +1,22 @@
+"""Python's generator where none is given, one window after the other into tensors made before."""
+
+import random
+
+
+def get_batch(dataset, batch_size, context_length, device, generator=None):
+    for name, size in {"batch_size": batch_size, "context_length": context_length}.items():
+        if size < 1:
+            raise ValueError(f"{name} must be at least 1, got {size}")
+    last = len(dataset) - context_length - 1
+    if last < 0:
+        raise ValueError(f"context_length {context_length} needs more than the {len(dataset)} tokens of dataset")
+    x = torch.empty(batch_size, context_length, dtype=torch.long)
+    y = torch.empty_like(x)
+    for row in range(batch_size):
+        if generator is None:
+            start = random.randint(0, last)
+        else:
+            start = torch.randint(last + 1, (1,), generator=generator).item()
+        window = torch.from_numpy(np.array(dataset[start : start + context_length + 1], dtype=np.int64))
+        x[row], y[row] = window[:-1], window[1:]
+    return x.to(torch.device(device)), y.to(torch.device(device))

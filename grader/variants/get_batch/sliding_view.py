@@ -1,0 +1,16 @@
+"""Rows of a sliding view of the data; numpy's global generator, or one that is seeded from the generator given."""
+
+
+def get_batch(dataset, batch_size, context_length, device, generator=None):
+    if min(batch_size, context_length) < 1:
+        raise ValueError(f"batch_size {batch_size} and context_length {context_length} must be at least 1")
+    if len(dataset) < context_length + 1:
+        raise ValueError(f"dataset needs at least {context_length + 1} tokens")
+    windows = np.lib.stride_tricks.sliding_window_view(dataset, context_length + 1)
+    if generator is None:
+        chosen = np.random.randint(0, len(windows), size=batch_size)
+    else:
+        seed = int(torch.randint(2**62, (), generator=generator))
+        chosen = np.random.default_rng(seed).integers(0, len(windows), size=batch_size)
+    tokens = torch.tensor(windows[chosen].astype(np.int64), device=device)
+    return tokens[:, :-1], tokens[:, 1:]

@@ -1,0 +1,26 @@
+"""The data as a tensor without a copy, windows of it by unfold; a header read by hand."""
+
+
+def open_tokens(path, dtype=np.uint16):
+    with open(path, "rb") as file:
+        if file.read(6) != np.lib.format.MAGIC_PREFIX:
+            return np.memmap(os.fspath(path), dtype=dtype, mode="r")
+        file.seek(0)
+        version = np.lib.format.read_magic(file)
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read_header(file)
+        return np.memmap(path, dtype=dtype, mode="r", offset=file.tell(), shape=shape)
+
+
+def get_batch(dataset, batch_size, context_length, device, generator=None):
+    if batch_size < 1:
+        raise ValueError(f"batch_size={batch_size}")
+    if context_length < 1:
+        raise ValueError(f"context_length={context_length}")
+    if len(dataset) <= context_length:
+        raise ValueError(f"dataset: {len(dataset)} tokens are too few")
+    tokens = torch.as_tensor(dataset)
+    starts = torch.randint(high=len(dataset) - context_length, size=(batch_size,), generator=generator)
+    rows = [tokens[s : s + context_length + 1].to(torch.int64) for s in starts]
+    pair = torch.stack(rows).unfold(1, context_length, 1)
+    return pair[:, 0].contiguous().to(device), pair[:, 1].contiguous().to(device)

@@ -1,0 +1,36 @@
+"""Each question is put to torch: addresses, meta tensors, unfold."""
+
+import torch
+
+
+def shares_storage(a, b):
+    return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
+
+
+def element_offset(x, index):
+    if len(index) != x.dim():
+        raise ValueError("index must have one entry a dimension")
+    return x[tuple(index)].storage_offset()
+
+
+def contiguous_strides(shape):
+    if min(shape, default=0) < 0:
+        raise ValueError(f"negative size in shape {list(shape)}")
+    return torch.empty(tuple(shape), device="meta", dtype=torch.int8).stride()
+
+
+def view_strides(shape, stride, new_shape):
+    if -1 in new_shape or torch.Size(shape).numel() != torch.Size(new_shape).numel():
+        raise ValueError("new_shape does not fit shape")
+    try:
+        return torch.empty_strided(shape, stride, device="meta").view(new_shape).stride()
+    except RuntimeError:
+        return None
+
+
+def sliding_windows(x, size, step):
+    if size <= 0:
+        raise ValueError("size must be positive")
+    if step <= 0:
+        raise ValueError("step must be positive")
+    return x.unfold(0, size, step)

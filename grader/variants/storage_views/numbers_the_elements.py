@@ -1,0 +1,45 @@
+"""view_strides walks over the element numbers and looks for strides that explain them."""
+
+import itertools
+import math
+
+import torch
+
+
+def element_offset(x, index):
+    if len(index) != len(x.shape):
+        raise ValueError("index and x.shape have different lengths")
+    at = [range(n)[i] for n, i in zip(x.shape, index, strict=True)]
+    return x.storage_offset() + math.sumprod(at, x.stride()) if hasattr(math, "sumprod") else _sum(x, at)
+
+
+def _sum(x, at):
+    return x.storage_offset() + sum(i * s for i, s in zip(at, x.stride(), strict=True))
+
+
+def contiguous_strides(shape):
+    if any(n < 0 for n in shape):
+        raise ValueError("every size in shape must be at least 0")
+    products = itertools.accumulate([1, *reversed(shape)], lambda a, b: a * b)
+    return tuple(reversed(list(products)[: len(shape)]))
+
+
+def view_strides(shape, stride, new_shape):
+    if any(n <= 0 for n in new_shape) or math.prod(shape) != math.prod(new_shape):
+        raise ValueError("new_shape has other elements than shape")
+    numbers = torch.zeros(tuple(shape), dtype=torch.int64)
+    for d, (n, s) in enumerate(zip(shape, stride, strict=True)):
+        numbers += (torch.arange(n) * s).reshape([-1 if k == d else 1 for k in range(len(shape))])
+    wanted = numbers.reshape(new_shape)
+    strides = [int(wanted.select(d, 1).flatten()[0]) if n > 1 else 0 for d, n in enumerate(new_shape)]
+    shown = torch.zeros_like(wanted)
+    for d, (n, s) in enumerate(zip(new_shape, strides, strict=True)):
+        shown += (torch.arange(n) * s).reshape([-1 if k == d else 1 for k in range(len(new_shape))])
+    return tuple(strides) if torch.equal(shown, wanted) else None
+
+
+def sliding_windows(x, size, step):
+    if size < 1 or step < 1:
+        raise ValueError("size and step count from 1")
+    windows = torch.as_strided(x, (len(x), size), (x.stride(0), x.stride(0))) if size == 1 else x.unfold(0, size, 1)
+    return windows[::step]

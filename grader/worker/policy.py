@@ -1,0 +1,183 @@
+"""What a problem may not be delegated to: found in the source before it runs, and by a tripwire while it runs.
+
+Reading the source names the line. The tripwire finds what a reader of names cannot see: computed names, aliases, source of a
+library run again. Neither is a wall: the tripwire shares its process with the code it watches. They make delegation harder
+than the exercise, and honest code never meets them.
+"""
+
+import ast
+import importlib
+import linecache
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any, NoReturn
+
+Place = list[Any]  # [file, line, function, text of the line]; plain data, because it is sent
+RUNS_TEXT = ("exec", "eval", "compile", "__import__")
+
+
+class PolicyViolation(BaseException):
+    """Raised at a forbidden call. Not an Exception, so that `except Exception` does not hide it."""
+
+
+# --- reading the source -------------------------------------------------------------------------------------------------
+
+
+def inspect(sources: dict[str, bytes], forbidden: dict[str, list[str]]) -> dict[str, Any]:
+    """Syntax errors and forbidden uses of every file.
+
+    Runs in a child that has imported nothing of the student's, because a parser can be made to crash as well.
+
+    Args:
+        sources: Path to content.
+        forbidden: Path to the dotted names that this file may not call, subclass or (with any names) run as text.
+
+    Returns:
+        Path to `{"syntax": None | [line, message], "uses": [[name, line, definition], …]}`, where `definition` is the
+        top-level function or class around the use, or "".
+    """
+    return {path: _inspect_one(source, forbidden.get(path, [])) for path, source in sources.items()}
+
+
+def _inspect_one(source: bytes, forbidden: list[str]) -> dict[str, Any]:
+    try:
+        tree = ast.parse(source)
+    except SyntaxError as e:
+        return {"syntax": [e.lineno or 0, e.msg], "uses": []}
+    except (ValueError, RecursionError, MemoryError) as e:
+        return {"syntax": [0, str(e) or "nested too deep to be read"], "uses": []}
+    uses = list(_uses(tree, forbidden)) if forbidden else []
+    return {"syntax": None, "uses": uses}
+
+
+def _uses(tree: ast.Module, forbidden: list[str]) -> Iterator[tuple[str, int, str]]:
+    names = _imported_names(tree)
+    for top in tree.body:
+        definition = top.name if isinstance(top, (ast.FunctionDef, ast.ClassDef)) else ""
+        for node in ast.walk(top):
+            targets = [node.func] if isinstance(node, ast.Call) else node.bases if isinstance(node, ast.ClassDef) else []
+            for target in targets:
+                name = _dotted(target, names)
+                if any(name == f or name.startswith(f + ".") for f in forbidden) or name in RUNS_TEXT:
+                    yield name, target.lineno, definition
+
+
+def _imported_names(tree: ast.Module) -> dict[str, str]:
+    """What each imported name stands for: `F` for torch.nn.functional, `AdamW` for torch.optim.AdamW."""
+    names = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                names[alias.asname or alias.name.split(".")[0]] = alias.name if alias.asname else alias.name.split(".")[0]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return names
+
+
+def _dotted(node: ast.expr, names: dict[str, str]) -> str:
+    """`torch.nn.Linear` for `nn.Linear` where `nn` was imported from torch; "" for what is no dotted name."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return ""
+    return ".".join([names.get(node.id, node.id), *reversed(parts)])
+
+
+# --- watching it run ----------------------------------------------------------------------------------------------------
+
+
+class Tripwire:
+    """Makes forbidden names raise in this process, and remembers that one was touched even if the raise is swallowed."""
+
+    def __init__(self, forbidden: list[str], folder: str) -> None:
+        self._folder = folder
+        self._sources: set[str] = set()
+        self.violation: dict[str, Any] | None = None
+        for name in forbidden:
+            self._guard(name)
+        if forbidden:
+            sys.addaudithook(self._audit)
+
+    def _guard(self, name: str) -> None:
+        parent, attribute = _resolve(name)
+        target = getattr(parent, attribute, None)
+        if target is None:
+            return  # another version of torch has no such thing
+        source = getattr(sys.modules.get(getattr(target, "__module__", "")), "__file__", None)
+        if source:
+            self._sources.add(source)
+        if isinstance(target, type):
+
+            def init(*args: object, **kwargs: object) -> NoReturn:
+                self.trip(name)
+
+            target.__init__ = init  # type: ignore[misc]
+        else:
+            setattr(parent, attribute, _Trap(self, name))
+
+    def trip(self, name: str) -> NoReturn:
+        """Remember the violation and end the call."""
+        self.violation = {"name": name, "where": student_frame(sys._getframe(), self._folder)}
+        raise PolicyViolation(name)
+
+    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Stop text that student's code runs as code, and reading again the source of what is forbidden."""
+        if event in ("exec", "compile"):
+            caller = sys._getframe(1)
+            if caller.f_code.co_filename.startswith(self._folder):
+                self.trip(event)
+        elif event == "open" and str(arguments[0]).removesuffix("c") in self._sources:
+            raise PermissionError(f"{arguments[0]} may not be read in this problem")
+
+
+class _Trap:
+    """Stands in for a forbidden function; any use of it trips."""
+
+    def __init__(self, tripwire: Tripwire, name: str) -> None:
+        self._tripwire, self._name = tripwire, name
+
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+        self._tripwire.trip(self._name)
+
+    def __getattr__(self, attribute: str) -> NoReturn:
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+        self._tripwire.trip(self._name)
+
+
+def _resolve(name: str) -> tuple[Any, str]:
+    """The object that holds the last part of a dotted name, and that part."""
+    first, *middle, last = name.split(".")
+    parent: Any = importlib.import_module(first)
+    for part in middle:
+        parent = getattr(parent, part, None)
+    return parent, last
+
+
+def student_frame(frame: FrameType | None, folder: str) -> Place | None:
+    """The innermost frame of the student's code at or below `frame`."""
+    while frame and not frame.f_code.co_filename.startswith(folder):
+        frame = frame.f_back
+    return place(frame, frame.f_lineno, folder) if frame else None
+
+
+def student_place(error: BaseException, folder: str) -> Place | None:
+    """Where in the student's code an exception came from: the innermost of their frames that it passed."""
+    found = None
+    traceback = error.__traceback__
+    while traceback:
+        if traceback.tb_frame.f_code.co_filename.startswith(folder):
+            found = place(traceback.tb_frame, traceback.tb_lineno, folder)
+        traceback = traceback.tb_next
+    return found
+
+
+def place(frame: FrameType, line: int, folder: str) -> Place:
+    """A line of the submission: [file, line, function, text]."""
+    file = frame.f_code.co_filename
+    text = linecache.getline(file, line).strip()
+    return [file.removeprefix(folder).lstrip("/"), line, frame.f_code.co_qualname, text]

@@ -1,0 +1,206 @@
+"""The zygote: a process that has imported torch and nothing of a student's, and forks one child a test.
+
+It is process 1 of its own PID namespace. So nothing inside can kill or stop it, orphans become its children, and
+`kill(-1)` ends every other process there, however it tried to get away. It talks to the grader over one SEQPACKET socket:
+
+    spawn {limits}  + two file descriptors: the child's channel, and a pipe for what it prints
+    end             → how the child ended; everything it left is gone when this is answered
+
+A child never holds that socket. While a child lives, the zygote looks at what limits of a single process do not cover:
+the memory and the files of all its processes together.
+
+It never runs a tensor operation: a process that has done so on several threads leaves children that hang in theirs.
+"""
+
+import gc
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from grader.worker import child
+
+LOOK_EVERY_SECONDS = 0.02
+MAX_FILES = 4096
+
+Breach = Literal["memory", "files"]
+
+
+def import_slow_packages() -> None:
+    """Import what nearly every submission needs and what takes seconds."""
+    import einops  # noqa: F401
+    import jaxtyping  # noqa: F401
+    import torch
+    import torch._dynamo  # the first torch.optim.Optimizer of a process imports it, as slowly as torch itself
+
+    torch.set_num_threads(1)
+
+
+def serve(control_fd: int) -> None:
+    """Answer the grader until it closes the socket."""
+    control = socket.socket(fileno=control_fd)
+    gc.collect()
+    gc.freeze()  # children share these pages for as long as nobody writes to them
+    control.send(json.dumps(facts()).encode())
+    zygote = Zygote(control)
+    while zygote.turn():
+        pass
+    zygote.end_everything()
+
+
+def facts() -> dict[str, Any]:
+    """What this process is, for the grader to check before it trusts the sandbox."""
+    with open("/proc/self/status") as f:
+        status = dict(line.rstrip("\n").split(":\t", 1) for line in f)
+    return {
+        "pid": os.getpid(),
+        "uid": os.getuid(),
+        "capabilities": int(status["CapEff"], 16) | int(status["CapPrm"], 16),
+        "no_new_privileges": status["NoNewPrivs"] == "1",
+        "seccomp": int(status["Seccomp"]),
+        "python": sys.version.split()[0],
+        "torch": sys.modules["torch"].__version__,
+    }
+
+
+@dataclass
+class Running:
+    """The child of the test that is running."""
+
+    pid: int
+    pidfd: int
+    memory_bytes: int
+    breach: Breach | None = None
+    status: int | None = None
+    cpu_seconds: float = 0.0
+    peak_bytes: int = 0
+
+
+class Zygote:
+    """One child at a time, and all that it may have left behind."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._own_namespace = os.getpid() == 1
+        self._running: Running | None = None
+        self._idle_bytes = _own_bytes("self")
+
+    def turn(self) -> bool:
+        """Wait for a request, the child's end, or the time to look at it; False when the grader has closed."""
+        running = self._running if self._running and self._running.status is None else None
+        sockets = [self._control.fileno()] + ([running.pidfd] if running else [])
+        ready, _, _ = select.select(sockets, [], [], LOOK_EVERY_SECONDS if running else None)
+        if running and running.pidfd in ready:
+            self.end_everything()
+        elif running:
+            self._look_at(running)
+        if self._control.fileno() not in ready:
+            return True
+        message, descriptors, _, _ = socket.recv_fds(self._control, 65536, 2)
+        if not message:
+            return False
+        request = json.loads(message)
+        if request["op"] == "spawn":
+            self._spawn(request["limits"], descriptors)
+        else:
+            self._control.send(json.dumps(self._ended()).encode())
+        return True
+
+    def _spawn(self, limits: dict[str, Any], descriptors: list[int]) -> None:
+        pid = os.fork()
+        if pid == 0:
+            self._control.close()
+            child.main(descriptors[0], descriptors[1], limits)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        self._running = Running(pid, os.pidfd_open(pid), limits["memory_bytes"])
+
+    def _look_at(self, running: Running) -> None:
+        """End a test whose processes together go past what each of them may have."""
+        used = sum(max(0, _own_bytes(pid) - self._idle_bytes) for pid in self._processes(running))
+        running.peak_bytes = max(running.peak_bytes, used)
+        if used > running.memory_bytes:
+            running.breach = "memory"
+        elif self._own_namespace and _file_count() > MAX_FILES:
+            running.breach = "files"
+        if running.breach:
+            self.end_everything()
+
+    def _processes(self, running: Running) -> list[str]:
+        if not self._own_namespace:
+            return [str(running.pid)]
+        return [name for name in os.listdir("/proc") if name.isdigit() and name != "1"]
+
+    def end_everything(self) -> None:
+        """Kill the child and all that descends from it, and wait until the last one is gone."""
+        deadline = time.monotonic() + 5.0
+        while self._any_left() and time.monotonic() < deadline:
+            try:
+                if self._own_namespace:
+                    os.kill(-1, signal.SIGKILL)
+                elif self._running:
+                    os.killpg(self._running.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            time.sleep(0.0005)
+
+    def _any_left(self) -> bool:
+        """Reap what has ended; whether something has not."""
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            if self._running and pid == self._running.pid:
+                self._running.status = status
+                self._running.cpu_seconds = usage.ru_utime + usage.ru_stime
+
+    def _ended(self) -> dict[str, Any]:
+        """Leave nothing of the test behind, and say how its child ended."""
+        running, self._running = self._running, self._running
+        self.end_everything()
+        self._running = None
+        if running is None:
+            return {"clean": True, "signal": None, "exit": None, "breach": None, "cpu_seconds": 0.0, "peak_bytes": 0}
+        os.close(running.pidfd)
+        status = running.status
+        return {
+            "clean": status is not None and self._wipe_scratch(),
+            "signal": os.WTERMSIG(status) if status is not None and os.WIFSIGNALED(status) else None,
+            "exit": os.WEXITSTATUS(status) if status is not None and os.WIFEXITED(status) else None,
+            "breach": running.breach,
+            "cpu_seconds": running.cpu_seconds,
+            "peak_bytes": running.peak_bytes,
+        }
+
+    def _wipe_scratch(self) -> bool:
+        """Empty the one folder that can be written to; False where a test left something that cannot be removed."""
+        try:
+            for entry in os.scandir(os.environ["TMPDIR"]):
+                shutil.rmtree(entry) if entry.is_dir(follow_symlinks=False) else os.unlink(entry)
+        except (OSError, RecursionError):
+            return False
+        return True
+
+
+def _own_bytes(pid: str) -> int:
+    """Resident bytes of a process that are no file's: its own and what it shares with others; 0 when it is gone."""
+    try:
+        with open(f"/proc/{pid}/status") as f:
+            lines = [line.split() for line in f if line.startswith(("RssAnon:", "RssShmem:"))]
+    except OSError:
+        return 0
+    return sum(int(kib) for _, kib, _ in lines) * 1024
+
+
+def _file_count() -> int:
+    usage = os.statvfs(os.environ["TMPDIR"])
+    return usage.f_files - usage.f_ffree

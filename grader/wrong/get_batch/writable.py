@@ -1,0 +1,11 @@
+"""The file is mapped for writing.
+
+hint: mode="r"
+"""
+
+
+def open_tokens(path, dtype=np.uint16):
+    with open(path, "rb") as file:
+        if file.read(6) == b"\x93NUMPY":
+            return np.load(path, mmap_mode="r+")
+    return np.memmap(path, dtype=dtype, mode="r+")

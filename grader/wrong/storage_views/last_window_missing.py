@@ -1,0 +1,13 @@
+"""The last window is not counted.
+
+hint: (n - size) // step + 1 windows.
+"""
+
+import torch
+
+
+def sliding_windows(x, size, step):
+    if size < 1 or step < 1 or size > len(x):
+        raise ValueError(f"size {size} or step {step} does not fit {len(x)} elements")
+    (stride,) = x.stride()
+    return torch.as_strided(x, ((len(x) - size) // step, size), (step * stride, stride), x.storage_offset())

@@ -1,0 +1,25 @@
+"""A new shape with another number of elements is not refused.
+
+hint: both shapes have to hold the same elements.
+"""
+
+import math
+
+
+def view_strides(shape, stride, new_shape):
+    blocks = []
+    for size, step in reversed([(n, s) for n, s in zip(shape, stride, strict=True) if n != 1]):
+        if blocks and step == blocks[-1][0] * blocks[-1][1]:
+            blocks[-1] = (blocks[-1][0] * size, blocks[-1][1])
+        else:
+            blocks.append((size, step))
+    strides = []
+    remaining, step = blocks.pop(0) if blocks else (1, 1)
+    for size in reversed(new_shape):
+        if size > 1 and remaining == 1 and blocks:
+            remaining, step = blocks.pop(0)
+        if remaining % size:
+            return None
+        strides.append(step)
+        remaining, step = remaining // size, step * size
+    return tuple(reversed(strides))

@@ -1,0 +1,13 @@
+"""An index with too few or too many entries is not refused.
+
+hint: one entry a dimension, otherwise a ValueError that names index.
+"""
+
+
+def element_offset(x, index):
+    offset = x.storage_offset()
+    for i, size, stride in zip(index, x.shape, x.stride(), strict=False):
+        if not -size <= i < size:
+            raise IndexError(f"index {i} is out of range")
+        offset += (i % size) * stride
+    return offset

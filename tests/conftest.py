@@ -1,0 +1,63 @@
+"""The two fixtures of every test, `student` and `rng`, and failures written for a student.
+
+`pytest --package NAME` tests another package than `assignment`.
+"""
+
+import hashlib
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests import expect
+from tests.probes import Student
+
+PROBLEMS = Path(__file__).resolve().parent.parent / "assignment" / "problems.toml"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--package", default="assignment", help="the package to test (default: assignment)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "points(weight): this test's share of its problem's points")
+
+
+@pytest.fixture
+def student(request: pytest.FixtureRequest) -> Any:
+    """The student's package. A grader that runs these tests puts its sandboxed one in place of the imported one."""
+    grader = request.config.pluginmanager.get_plugin("grader")
+    return grader.student_for(request.node) if grader else Student(request.config.getoption("--package"))
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> torch.Generator:
+    """A generator of this test's own: the same test and the same seed give the same inputs, whatever ran before."""
+    grader = request.config.pluginmanager.get_plugin("grader")
+    seed = grader.seed if grader else 0
+    digest = hashlib.sha256(f"{seed}:{request.node.name}".encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    report = yield
+    error = call.excinfo.value if call.excinfo else None
+    if report.failed and isinstance(error, expect.Mismatch):
+        problem = problem_of(item)
+        report.longrepr = expect.render(error, problem=problem["id"], section=problem["section"], private=False)
+    elif report.failed and type(error) is NotImplementedError:
+        report.longrepr = f"not attempted yet: {error}"
+    return report
+
+
+def problem_of(item: pytest.Item) -> dict[str, Any]:
+    """The problem that a test belongs to, by the name of its file: test_<id>.py."""
+    problem_id = item.path.stem.removeprefix("test_")
+    problems: list[dict[str, Any]] = tomllib.loads(PROBLEMS.read_text())["problem"]
+    for problem in problems:
+        if problem["id"] == problem_id:
+            return problem
+    raise LookupError(f"{item.path.name} is named after no problem in {PROBLEMS}")

@@ -1,0 +1,302 @@
+"""What a test says when a student's answer is wrong: the one module that owns that wording.
+
+Each function compares what came back with what must hold, in a fixed order (nothing returned, type, shape, dtype, finite,
+values), and raises `Mismatch` for the first thing that is wrong, alone. A `Mismatch` is the student's mistake and nothing
+else: any other exception in a hidden test is the test's own fault.
+
+`render` writes a mismatch for a reader. Public tests show all of it; hidden tests leave out the private values.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NoReturn
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+class Mismatch(AssertionError):
+    """The student's answer is wrong.
+
+    Args:
+        of: The function that answered, as in `element_offset`.
+        reason: What is wrong, in a few words that give no private value away.
+        facts: Further lines that give none away, as (label, text).
+        values: Lines that only a public test may show: what was expected, what came, the inputs.
+        hint: A question or a pointer that helps; None where there is none.
+    """
+
+    def __init__(
+        self,
+        of: str,
+        reason: str,
+        *,
+        facts: Sequence[tuple[str, str]] = (),
+        values: Sequence[tuple[str, str]] = (),
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(f"{of}: {reason}")
+        self.of = of
+        self.reason = reason
+        self.facts = tuple(facts)
+        self.values = tuple(values)
+        self.hint = hint
+
+
+def render(mismatch: Mismatch, *, problem: str, section: str, private: bool) -> str:
+    """A mismatch as lines of text, headed by the problem and the function.
+
+    Args:
+        mismatch: What was raised.
+        problem: The id of the problem.
+        section: Where the handout treats it.
+        private: Leave `values` and the hint line out (a report carries the hint in a field of its own).
+    """
+    lines = [] if private else list(mismatch.values)
+    lines += mismatch.facts
+    if not private:
+        hint = f"{mismatch.hint}    " if mismatch.hint else ""
+        lines.append(("hint" if hint else "see", f"{hint}handout §{section}"))
+    head = f"{problem} · {mismatch.of}: {mismatch.reason}"
+    return "\n".join([head, *(f"  {label:<9} {text}" for label, text in lines)])
+
+
+def value(got: object, expected: object, *, of: str, inputs: str = "", hint: str | None = None) -> None:
+    """`got` equals `expected` and has exactly its type, all the way down.
+
+    For integers, strings, None, dtypes, and tuples, lists and dicts of them. Floats are compared by `number`, tensors by
+    `tensor`.
+
+    Raises:
+        Mismatch: It does not.
+    """
+    _not_nothing(got, expected, of, hint)
+    if (problem := _first_difference(got, expected)) is None:
+        return
+    reason, where = problem
+    _fail(of, reason + where, expected=_short(expected), got=_short(got), inputs=inputs, hint=hint)
+
+
+def number(got: object, expected: float, *, of: str, tolerance: float, inputs: str = "", hint: str | None = None) -> None:
+    """`got` is a finite float within `tolerance` of `expected`.
+
+    Args:
+        tolerance: The largest difference allowed, in the number's own units.
+
+    Raises:
+        Mismatch: It is not.
+    """
+    _not_nothing(got, expected, of, hint)
+    if type(got) is not float:
+        _fail(of, f"wrong type: expected float, got {type_name(got)}", hint=hint)
+    if not math.isfinite(got):
+        _fail(of, f"the number is {got}, not finite", inputs=inputs, hint=hint)
+    if not abs(got - expected) <= tolerance:
+        _fail(
+            of,
+            "wrong value",
+            expected=f"{expected:.6g}",
+            got=f"{got:.6g}",
+            facts=[("off by", f"{abs(got - expected):.3g}, tolerance {tolerance:.3g}")],
+            inputs=inputs,
+            hint=hint,
+        )
+
+
+def tensor(
+    got: object,
+    expected: Tensor,
+    *,
+    of: str,
+    atol: float = 0.0,
+    rtol: float = 0.0,
+    inputs: str = "",
+    hint: str | None = None,
+    name: str = "",
+) -> None:
+    """`got` is a tensor of the shape, dtype and device type of `expected` with the same values.
+
+    Values agree where |got - expected| <= atol + rtol·|expected|; both 0, the default, asks for equality. A NaN agrees
+    with nothing.
+
+    Args:
+        name: Which of several tensors this is, as in "exp_avg after step 3".
+
+    Raises:
+        Mismatch: It is not.
+    """
+    which = f" of {name}" if name else ""
+    _not_nothing(got, expected, of, hint, which)
+    if not isinstance(got, Tensor):
+        _fail(of, f"wrong type{which}: expected a tensor, got {type_name(got)}", hint=hint)
+    if got.shape != expected.shape:
+        shapes = f"expected {tuple(expected.shape)}, got {tuple(got.shape)}"
+        _fail(of, f"wrong shape{which}: {shapes}", inputs=inputs, hint=hint)
+    if got.dtype != expected.dtype:
+        dtypes = f"expected {dtype_name(expected.dtype)}, got {dtype_name(got.dtype)}"
+        _fail(of, f"wrong dtype{which}: {dtypes}", inputs=inputs, hint=hint)
+    if got.device.type != expected.device.type:
+        _fail(of, f"wrong device{which}: expected {expected.device.type}, got {got.device.type}", hint=hint)
+    if got.device.type != "meta":
+        _same_values(got, expected, of=of, atol=atol, rtol=rtol, inputs=inputs, hint=hint, which=which)
+
+
+def that(
+    holds: bool,
+    reason: str,
+    *,
+    of: str,
+    facts: Sequence[tuple[str, str]] = (),
+    values: Sequence[tuple[str, str]] = (),
+    hint: str | None = None,
+) -> None:
+    """A property holds; `reason` says what is wrong where it does not.
+
+    Raises:
+        Mismatch: It does not hold.
+    """
+    if not holds:
+        raise Mismatch(of, reason, facts=facts, values=values, hint=hint)
+
+
+@contextmanager
+def raises(
+    error: type[Exception] | tuple[type[Exception], ...],
+    *,
+    of: str,
+    when: str,
+    naming: str | None = None,
+    hint: str | None = None,
+) -> Iterator[None]:
+    """The call inside raises `error`, and its text names the argument `naming`.
+
+    NotImplementedError counts as "not attempted", never as the error asked for.
+
+    Args:
+        when: What is wrong with the call, in words that give no private value away: "an index is out of range".
+        naming: A word that the error's text must contain, or None.
+
+    Raises:
+        Mismatch: Nothing was raised, another type was, or the text does not name the argument.
+    """
+    wanted = " or ".join(e.__name__ for e in (error if isinstance(error, tuple) else (error,)))
+    try:
+        yield
+    except NotImplementedError:
+        raise
+    except error as e:
+        if naming is not None and naming not in str(e):
+            reason = f"the {wanted} raised when {when} does not name the argument `{naming}`"
+            raise Mismatch(of, reason, values=[("got", _short(str(e)))], hint=hint) from None
+    except Mismatch:
+        raise
+    except Exception as e:
+        if not is_students(e):
+            raise
+        got = getattr(e, "type_name", type(e).__name__)
+        raise Mismatch(of, f"expected {wanted} when {when}, got {got}", hint=hint) from None
+    else:
+        raise Mismatch(of, f"expected {wanted} when {when}, but nothing was raised", hint=hint)
+
+
+def is_students(error: BaseException) -> bool:
+    """Whether an exception came out of the student's code.
+
+    In the student's own process any exception of a call did. The grader's exceptions say so themselves, by an attribute
+    `from_student`, so that a fault of the sandbox is never read as an answer.
+    """
+    return bool(getattr(error, "from_student", not getattr(error, "from_grader", False)))
+
+
+def describe(x: object) -> str:
+    """An input in a few characters: `float32[2, 3]`, `int 5`."""
+    if isinstance(x, Tensor):
+        return f"{dtype_name(x.dtype)}{list(x.shape)}"
+    if isinstance(x, np.ndarray):
+        return f"{x.dtype}{list(x.shape)}"
+    return f"{type(x).__name__} {_short(x)}"
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """`float32` for torch.float32."""
+    return str(dtype).removeprefix("torch.")
+
+
+def type_name(x: object) -> str:
+    """The name of a value's type, also of a value that is no plain data and of which only that name left the sandbox."""
+    return str(getattr(x, "type_name", type(x).__name__))
+
+
+def _not_nothing(got: object, expected: object, of: str, hint: str | None, which: str = "") -> None:
+    if got is None and expected is not None:
+        raise Mismatch(of, f"returned None{which}: is a `return` missing?", hint=hint)
+
+
+def _fail(
+    of: str,
+    reason: str,
+    *,
+    expected: str | None = None,
+    got: str | None = None,
+    inputs: str = "",
+    facts: Sequence[tuple[str, str]] = (),
+    hint: str | None,
+) -> NoReturn:
+    values = [(label, text) for label, text in (("expected", expected), ("got", got), ("inputs", inputs)) if text]
+    raise Mismatch(of, reason, facts=facts, values=values, hint=hint)
+
+
+def _first_difference(got: object, expected: object) -> tuple[str, str] | None:
+    """What differs first between two plain values, as (reason, where), or None."""
+    if type(got) is not type(expected):
+        return f"wrong type: expected {type_name(expected)}, got {type_name(got)}", ""
+    if isinstance(expected, (tuple, list)) and isinstance(got, (tuple, list)):
+        if len(got) != len(expected):
+            return f"wrong length: expected {len(expected)}, got {len(got)}", ""
+        pairs = [(f" at [{i}]", g, e) for i, (g, e) in enumerate(zip(got, expected, strict=True))]
+    elif isinstance(expected, dict) and isinstance(got, dict):
+        if got.keys() != expected.keys():
+            return f"wrong keys: expected {sorted(expected)}", ""
+        pairs = [(f" at [{k!r}]", got[k], e) for k, e in expected.items()]
+    else:
+        return None if got == expected else ("wrong value", "")
+    for where, g, e in pairs:
+        if (inner := _first_difference(g, e)) is not None:
+            return inner[0], where + inner[1]
+    return None
+
+
+def _same_values(
+    got: Tensor, expected: Tensor, *, of: str, atol: float, rtol: float, inputs: str, hint: str | None, which: str
+) -> None:
+    exact = not expected.dtype.is_floating_point and not expected.dtype.is_complex
+    g, e = got.detach(), expected.detach()
+    if not exact:
+        wide = torch.complex128 if expected.dtype.is_complex else torch.float64
+        g, e = g.to(wide), e.to(wide)
+        if bool(torch.isfinite(e).all()) and not bool(torch.isfinite(g).all()):
+            bad = int((~torch.isfinite(g)).sum())
+            _fail(of, f"{bad} of {g.numel()} entries{which} are NaN or infinite", inputs=inputs, hint=hint)
+    wrong = g != e if exact else ~((g == e) | ((g - e).abs() <= atol + rtol * e.abs()))
+    if not bool(wrong.any()):
+        return
+    first = tuple(int(i) for i in wrong.nonzero()[0])
+    difference = float((g.to(torch.float64) - e.to(torch.float64)).abs().max()) if not e.is_complex() else math.nan
+    terms = [f"{atol:.3g}"] * bool(atol) + [f"{rtol:.3g}·|expected|"] * bool(rtol)
+    tolerance = "tolerance " + (" + ".join(terms) if terms and not exact else "0")
+    _fail(
+        of,
+        f"wrong values{which} (shape and dtype are right)",
+        expected=f"{e[first].item():.6g} at {list(first)}",
+        got=f"{g[first].item():.6g}",
+        facts=[("differ", f"{int(wrong.sum())} of {wrong.numel()} entries, by up to {difference:.3g}; {tolerance}")],
+        inputs=inputs,
+        hint=hint,
+    )
+
+
+def _short(x: object, limit: int = 200) -> str:
+    text = repr(x)
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,44 @@
+"""Probes: functions that run beside a student's code, call it, and return plain data.
+
+A probe takes `student` first and its inputs by name. It holds no expected value and judges nothing: it runs where the
+student's code could read it. Inputs and outputs are None, bool, int, float, str, bytes, torch dtypes, tensors, numpy
+arrays, and lists, tuples and dicts of these.
+"""
+
+import importlib
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+Probe = Callable[..., Any]
+
+
+class Student:
+    """A student's package: `student.linear.Linear` is their class, `student.run(probe, x=x)` runs a probe on it.
+
+    This is the package imported into this very process, so that a debugger steps into it. The grader gives hidden tests
+    a sandboxed one with the same two ways in, where `student.module.function(...)` takes and returns plain data.
+    """
+
+    def __init__(self, package: str = "assignment") -> None:
+        self._package = package
+
+    def __getattr__(self, module: str) -> ModuleType:
+        if module.startswith("_"):
+            raise AttributeError(module)
+        return importlib.import_module(f"{self._package}.{module}")
+
+    def run(self, probe: Probe, **inputs: Any) -> Any:
+        """What `probe` returns for these inputs."""
+        return probe(self, **inputs)
+
+
+def call(student: Any, *, module: str, function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call one function of one module and return what it returns."""
+    return getattr(getattr(student, module), function)(*args, **kwargs)
+
+
+def call_and_keep_inputs(student: Any, *, module: str, function: str, args: tuple[Any, ...]) -> dict[str, Any]:
+    """Call one function and return what it returns with the inputs as it left them."""
+    result = getattr(getattr(student, module), function)(*args)
+    return {"result": result, "inputs": list(args)}

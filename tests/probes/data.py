@@ -1,0 +1,108 @@
+"""Probes for data.py: files live in a temporary folder, generators and memory maps beside the student's code."""
+
+import random
+import tempfile
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+
+def opened(
+    student: Any, *, name: str, contents: bytes | None, dtype: str | None = None, as_text: bool = False
+) -> dict[str, Any]:
+    """What open_tokens makes of a file; of no file where `contents` is None."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        if contents is not None:
+            path.write_bytes(contents)
+        options = {} if dtype is None else {"dtype": np.dtype(dtype).type}
+        tokens = student.data.open_tokens(str(path) if as_text else path, **options)
+        is_array = isinstance(tokens, np.ndarray)
+        return {
+            "is_memmap": isinstance(tokens, np.memmap),
+            "is_writeable": is_array and tokens.flags.writeable,
+            "tokens": np.array(tokens) if is_array else tokens,
+            "contents": path.read_bytes() if path.exists() else None,
+        }
+
+
+def batches(student: Any, *, dataset: np.ndarray[Any, Any], batch_size: int, context_length: int, count: int) -> list[Any]:
+    """Several batches, one after the other."""
+    return [student.data.get_batch(dataset, batch_size, context_length, "cpu") for _ in range(count)]
+
+
+def batch_on_device(student: Any, *, dataset: np.ndarray[Any, Any], batch_size: int, context_length: int, device: str) -> Any:
+    """A batch for a device that is given as a torch.device."""
+    return student.data.get_batch(dataset, batch_size, context_length, torch.device(device))
+
+
+def batch_of_file(student: Any, *, tokens: np.ndarray[Any, Any], batch_size: int, context_length: int) -> Any:
+    """A batch of a read-only memory-mapped file with these tokens."""
+    with tempfile.TemporaryDirectory() as folder, _read_only_allowed():
+        path = Path(folder) / "tokens.bin"
+        tokens.tofile(path)
+        dataset = np.memmap(path, dtype=tokens.dtype, mode="r")
+        return student.data.get_batch(dataset, batch_size, context_length, "cpu")
+
+
+def batch_of_endless_data(
+    student: Any, *, token: int, dtype: str, length: int, batch_size: int, context_length: int
+) -> dict[str, Any]:
+    """A batch of `length` equal tokens, of which one is in memory: an array of stride 0."""
+    dataset = np.lib.stride_tricks.as_strided(np.full(1, token, dtype=dtype), (length,), (0,))
+    return batch_or_error(student, dataset=dataset, batch_size=batch_size, context_length=context_length)
+
+
+def batch_or_error(student: Any, *, dataset: np.ndarray[Any, Any], batch_size: int, context_length: int) -> dict[str, Any]:
+    """A batch, or the name of the error that there was instead."""
+    try:
+        batch = student.data.get_batch(dataset, batch_size, context_length, "cpu")
+    except NotImplementedError:
+        raise
+    except (IndexError, MemoryError, RuntimeError, ValueError) as e:
+        return {"batch": None, "error": type(e).__name__}
+    return {"batch": batch, "error": None}
+
+
+def seeded_batches(
+    student: Any,
+    *,
+    dataset: np.ndarray[Any, Any],
+    batch_size: int,
+    context_length: int,
+    seeds: Sequence[tuple[int, int | None]],
+) -> list[dict[str, Any]]:
+    """Two batches for each (global seed, generator's seed or None), and which global states they left unchanged."""
+    results = []
+    for global_seed, seed in seeds:
+        torch.manual_seed(global_seed)
+        np.random.seed(global_seed)
+        random.seed(global_seed)
+        generator = None if seed is None else torch.Generator().manual_seed(seed)
+        before = _global_states()
+        pair = [student.data.get_batch(dataset, batch_size, context_length, "cpu", generator) for _ in range(2)]
+        after = _global_states()
+        results.append({"batches": pair, "unchanged": {name: before[name] == after[name] for name in before}})
+    return results
+
+
+def _global_states() -> dict[str, Any]:
+    name, keys, *rest = np.random.get_state()
+    return {
+        "torch": torch.get_rng_state().tolist(),
+        "numpy": (name, np.asarray(keys).tolist(), rest),
+        "random": random.getstate(),
+    }
+
+
+@contextmanager
+def _read_only_allowed() -> Iterator[None]:
+    """torch warns of a read-only array wherever one is given to from_numpy, also where nothing writes to it."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writ")
+        yield

@@ -1,0 +1,186 @@
+"""Probes for optimizers.py: an optimizer and its parameters stay where they were made, so whole runs are made there.
+
+A group is a dict with "members", the numbers of its parameters, perhaps "joins", the step before which it is added, and
+any options of its own. No groups at all means one group of every parameter, passed as a generator.
+"""
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+Gradients = Sequence[Sequence[Tensor | None]]
+Groups = Sequence[dict[str, Any]]
+
+
+def construct(student: Any, *, optimizer: str, options: dict[str, Any]) -> None:
+    """Make an optimizer of one parameter with these options."""
+    getattr(student.optimizers, optimizer)([nn.Parameter(torch.ones(2))], **options)
+
+
+def trajectory(student: Any, *, optimizer: str, **inputs: Any) -> list[list[Tensor]]:
+    """The parameters after each step; the inputs are those of `run_steps`."""
+    return run_steps(getattr(student.optimizers, optimizer), **inputs)
+
+
+def run_steps(
+    make: Callable[..., torch.optim.Optimizer],
+    *,
+    parameters: Sequence[Tensor],
+    gradients: Gradients,
+    options: dict[str, Any],
+    groups: Groups = (),
+    schedule: Sequence[dict[str, Any]] = (),
+) -> list[list[Tensor]]:
+    """The parameters after each step of an optimizer.
+
+    Args:
+        make: The optimizer's class.
+        parameters: Their first values.
+        gradients: For each step a gradient or None for each parameter.
+        options: Keyword arguments of `make`.
+        groups: The parameter groups.
+        schedule: For each step the options that every group gets before it.
+    """
+    leaves = [nn.Parameter(p.clone()) for p in parameters]
+    optimizer = make(_first_groups(leaves, groups), **options)
+    after = []
+    for step, row in enumerate(gradients):
+        for group in groups:
+            if 0 < step == group.get("joins"):
+                optimizer.add_param_group(_as_torch(leaves, group))
+        for options_now in schedule[step : step + 1]:
+            for group in optimizer.param_groups:
+                group.update(options_now)
+        _set_gradients(leaves, row)
+        optimizer.step()
+        after.append(_values(leaves))
+    return after
+
+
+def resumed(
+    student: Any,
+    *,
+    optimizer: str,
+    parameters: Sequence[Tensor],
+    gradients: Gradients,
+    options: dict[str, Any],
+    stop: int,
+    groups: Groups = (),
+) -> list[list[Tensor]]:
+    """The parameters after each step from `stop` on, taken by a fresh optimizer that loaded the first one's state_dict.
+
+    The fresh one is made with default options: the saved ones come with the state_dict.
+    """
+    make = getattr(student.optimizers, optimizer)
+    leaves = [nn.Parameter(p.clone()) for p in parameters]
+    first = make(_first_groups(leaves, groups), **options)
+    for row in gradients[:stop]:
+        _set_gradients(leaves, row)
+        first.step()
+    saved = copy.deepcopy(first.state_dict())
+    leaves = [nn.Parameter(p) for p in _values(leaves)]
+    second = make(_first_groups(leaves, [{"members": group["members"]} for group in groups]))
+    second.load_state_dict(saved)
+    after = []
+    for row in gradients[stop:]:
+        _set_gradients(leaves, row)
+        second.step()
+        after.append(_values(leaves))
+    return after
+
+
+def state_elements(
+    student: Any, *, optimizer: str, parameters: Sequence[Tensor], gradients: Gradients, options: dict[str, Any]
+) -> list[int]:
+    """For each parameter, how many elements the tensors in its state have together, after some steps."""
+    leaves = [nn.Parameter(p.clone()) for p in parameters]
+    made = getattr(student.optimizers, optimizer)(leaves, **options)
+    for row in gradients:
+        _set_gradients(leaves, row)
+        made.step()
+    # Compared by `is`: a key that is no tensor, as id(p) has p's hash, would be compared element by element.
+    return [sum(_elements(state) for key, state in made.state.items() if key is p) for p in leaves]
+
+
+def leavings(
+    student: Any, *, optimizer: str, parameters: Sequence[Tensor], gradients: Gradients, options: dict[str, Any]
+) -> dict[str, Any]:
+    """What steps leave behind: each parameter, a view of it made before, whether it is the same leaf, its gradient."""
+    leaves = [nn.Parameter(p.clone()) for p in parameters]
+    views = [p.detach() for p in leaves]
+    made = getattr(student.optimizers, optimizer)(leaves, **options)
+    gradients_after = []
+    for row in gradients:
+        _set_gradients(leaves, row)
+        made.step()
+        gradients_after.append([None if p.grad is None else p.grad.clone() for p in leaves])
+    return {
+        "parameters": _values(leaves),
+        "views": [view.clone() for view in views],
+        "are_leaves": all(p.is_leaf and p.requires_grad for p in leaves),
+        "are_in_groups": [id(p) for group in made.param_groups for p in group["params"]] == [id(p) for p in leaves],
+        "gradients": gradients_after,
+    }
+
+
+def with_closure(
+    student: Any, *, optimizer: str, parameter: Tensor, options: dict[str, Any], steps: int, as_float: bool
+) -> dict[str, Any]:
+    """Steps with a closure whose loss is the sum of the parameter's squares, as a tensor or a float.
+
+    Returns:
+        For each call of the closure the parameter it saw, whether gradients were on, and the loss; for each step what
+        it returned and the parameter after it.
+    """
+    leaf = nn.Parameter(parameter.clone())
+    made = getattr(student.optimizers, optimizer)([leaf], **options)
+    facts: dict[str, list[Any]] = {"seen": [], "grad_enabled": [], "losses": [], "returned": [], "parameters": []}
+
+    def closure() -> Any:
+        facts["seen"].append(leaf.detach().clone())
+        facts["grad_enabled"].append(torch.is_grad_enabled())
+        with torch.enable_grad():
+            leaf.grad = None
+            loss = leaf.square().sum()
+            torch.autograd.backward(loss)
+        facts["losses"].append(loss.item() if as_float else loss.detach().clone())
+        return loss.item() if as_float else loss
+
+    for _ in range(steps):
+        returned = made.step(closure)
+        facts["returned"].append(returned.detach().clone() if isinstance(returned, Tensor) else returned)
+        facts["parameters"].append(leaf.detach().clone())
+    return facts
+
+
+def _first_groups(leaves: Sequence[Tensor], groups: Groups) -> Any:
+    return [_as_torch(leaves, g) for g in groups if not g.get("joins")] if groups else (p for p in leaves)
+
+
+def _as_torch(leaves: Sequence[Tensor], group: dict[str, Any]) -> dict[str, Any]:
+    options = {key: value for key, value in group.items() if key not in ("members", "joins")}
+    return {"params": [leaves[i] for i in group["members"]], **options}
+
+
+def _set_gradients(leaves: Sequence[Tensor], row: Sequence[Tensor | None]) -> None:
+    """Set each gradient, in the buffer of the last one where there is one, as set_to_none=False leaves it there."""
+    for p, gradient in zip(leaves, row, strict=True):
+        if p.grad is not None and gradient is not None:
+            p.grad.copy_(gradient)
+        else:
+            p.grad = None if gradient is None else gradient.clone()
+
+
+def _values(leaves: Sequence[Tensor]) -> list[Tensor]:
+    return [p.detach().clone() for p in leaves]
+
+
+def _elements(state: Any) -> int:
+    if isinstance(state, Tensor):
+        return state.numel()
+    if isinstance(state, dict):
+        return sum(_elements(value) for value in state.values())
+    return sum(_elements(value) for value in state) if isinstance(state, (list, tuple)) else 0

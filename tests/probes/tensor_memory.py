@@ -1,0 +1,29 @@
+"""Probes for tensor_memory.py: what only the process that made a tensor can tell."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def unique_bytes_of_generator(student: Any, *, tensors: Sequence[Tensor]) -> Any:
+    """unique_bytes of a generator, which can be gone through only once."""
+    return student.tensor_memory.unique_bytes(x for x in tensors)
+
+
+def unique_bytes_of_temporaries(student: Any, *, count: int, elements: int) -> Any:
+    """unique_bytes of tensors that nothing else keeps alive while they are counted."""
+    return student.tensor_memory.unique_bytes(torch.zeros(elements) for _ in range(count))
+
+
+def windows(student: Any, *, x: Tensor, size: int, step: int) -> dict[str, Any]:
+    """sliding_windows of x, and whether the result is a view: a write to x shows in it, and its storage is x's."""
+    x = x.clone()
+    result = student.tensor_memory.sliding_windows(x, size, step)
+    if type(result) is not Tensor:
+        return {"result": result, "is_view": False}
+    before = result.clone()
+    x.add_(1)
+    is_view = result.untyped_storage().data_ptr() == x.untyped_storage().data_ptr() and bool((result == before + 1).all())
+    return {"result": before, "is_view": is_view}

@@ -1,0 +1,48 @@
+"""storage_views: offsets, strides and views that copy nothing. Handout §1.2."""
+
+import pytest
+import torch
+
+from tests import expect
+
+
+def test_shares_storage_of_two_halves(student):
+    """The halves of one vector share its storage; a clone does not."""
+    x = torch.zeros(8)
+    expect.value(student.tensor_memory.shares_storage(x[:4], x[4:]), True, of="shares_storage", inputs="x[:4], x[4:]")
+    expect.value(student.tensor_memory.shares_storage(x, x.clone()), False, of="shares_storage", inputs="x, x.clone()")
+
+
+def test_element_offset_of_the_example(student):
+    """Element [1, 2] of a contiguous 3×4 matrix is number 1·4 + 2 = 6 of its storage, and of its transpose number 9."""
+    x = torch.arange(12).reshape(3, 4)
+    expect.value(student.tensor_memory.element_offset(x, (1, 2)), 6, of="element_offset", inputs="int64[3, 4], (1, 2)")
+    expect.value(student.tensor_memory.element_offset(x.T, (1, 2)), 9, of="element_offset", inputs="x.T, (1, 2)")
+    with expect.raises(ValueError, of="element_offset", when="index has too few entries", naming="index"):
+        student.tensor_memory.element_offset(x, (1,))
+
+
+@pytest.mark.parametrize(("shape", "expected"), [((3, 4, 5), (20, 5, 1)), ((7,), (1,)), ((), ())])
+def test_contiguous_strides(student, shape, expected):
+    """The last dimension steps by 1, each one before it over all that follow."""
+    expect.value(student.tensor_memory.contiguous_strides(shape), expected, of="contiguous_strides", inputs=f"{shape}")
+
+
+@pytest.mark.parametrize(
+    ("shape", "stride", "new_shape", "expected"),
+    [
+        ((2, 3, 4), (12, 4, 1), (6, 4), (4, 1)),
+        ((4, 3, 2), (1, 4, 12), (24,), None),
+        ((4, 6), (6, 1), (4, 2, 3), (6, 3, 1)),
+    ],
+)
+def test_view_strides(student, shape, stride, new_shape, expected):
+    """Dimensions that step evenly merge, any dimension splits, and a transpose cannot be flattened."""
+    got = student.tensor_memory.view_strides(shape, stride, new_shape)
+    expect.value(got, expected, of="view_strides", inputs=f"{shape}, {stride}, {new_shape}")
+
+
+def test_sliding_windows_of_the_example(student):
+    """[0, 1, 2, 3, 4] with size 3 and step 2 gives two windows."""
+    got = student.tensor_memory.sliding_windows(torch.arange(5), 3, 2)
+    expect.tensor(got, torch.tensor([[0, 1, 2], [2, 3, 4]]), of="sliding_windows", inputs="x int64[5], size 3, step 2")
