@@ -77,8 +77,8 @@ def get_batch(
         batch_size: Number of windows, at least 1; it may exceed the number of starts.
         context_length: Tokens in a window, at least 1.
         device: Where x and y are wanted. For a CUDA device they are pinned and copied with non_blocking=True.
-        generator: Source of the starts, a CPU generator, which moves on while the global ones stay as they are; None for
-            a global one.
+        generator: Source of the starts, on the CPU, which moves on while the global ones stay as they are; None for a
+            global one.
 
     Raises:
         ValueError: `batch_size` or `context_length` is below 1, or `dataset` has fewer than the context_length + 1

@@ -32,9 +32,7 @@ class Scale(nn.Module):
 
     gain: Float[nn.Parameter, "features"]
 
-    def __init__(
-        self, features: int, device: torch.device | str | None = None, dtype: torch.dtype | None = None
-    ) -> None:
+    def __init__(self, features: int, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> None:
         super().__init__()
         if features < 1:
             raise ValueError(f"features must be at least 1, got {features}")
@@ -112,9 +110,7 @@ class MLP(nn.Module):
     Handout §7.1 · linear · `pytest -k linear`
     """
 
-    def __init__(
-        self, dims: Sequence[int], device: torch.device | str | None = None, dtype: torch.dtype | None = None
-    ) -> None:
+    def __init__(self, dims: Sequence[int], device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> None:
         # TODO(linear): about 4 lines.
         raise NotImplementedError("linear: see handout §7.1")
 

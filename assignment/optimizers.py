@@ -31,9 +31,7 @@ class SignSGD(torch.optim.Optimizer):
         p = 1, lr = 0.1, g = 3: m = 0.1 · 3 = 0.3 with β = 0.9, so p = 0.9; any other positive gradient does the same.
     """
 
-    def __init__(
-        self, params: Iterable[Tensor] | Iterable[dict[str, Any]], lr: float = 1e-3, beta: float = 0.9
-    ) -> None:
+    def __init__(self, params: Iterable[Tensor] | Iterable[dict[str, Any]], lr: float = 1e-3, beta: float = 0.9) -> None:
         if lr < 0:
             raise ValueError(f"lr must not be negative, got {lr}")
         if not 0 <= beta < 1:

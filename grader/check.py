@@ -9,7 +9,11 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import msgspec
+import pytest
+import torch._dynamo  # noqa: F401  torch.optim, as an oracle, would import it during a test, for seconds
 
 from grader import __version__
 from grader.course import Course, Limits, Problem
@@ -19,9 +23,6 @@ from grader.sandbox.box import Sandbox
 from grader.sandbox.client import Probe, Session
 from grader.submission import Submission
 from grader.text import printable
-
-if TYPE_CHECKING:
-    import pytest
 
 Progress = Callable[[str, int, int], None]  # the problem, tests done, tests in all
 MAX_MESSAGE = 1500
@@ -196,8 +197,6 @@ class _Run:
         return found
 
     def _run_pytest(self) -> None:
-        import pytest
-
         os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         files = [str(self._course.hidden_test(p)) for p in self._problems.values()]
         options = ["-p", "no:terminal", "-p", "no:cacheprovider", "-p", "no:logging", "-s", "-c", os.devnull]
@@ -214,7 +213,7 @@ class _Run:
 
     # --- what conftest asks for
 
-    def student_for(self, item: "pytest.Item") -> RemoteStudent:
+    def student_for(self, item: pytest.Item) -> RemoteStudent:
         """A student of this test's own; its child process starts when it is first used."""
         problem = self._problem_of(item)
         left = self._deadline - time.monotonic()
@@ -229,14 +228,14 @@ class _Run:
 
     # --- what pytest tells us
 
-    def pytest_collectreport(self, report: "pytest.CollectReport") -> None:
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A test file that cannot be read is our fault, for its problem alone."""
         if report.failed:
             name = report.nodeid.rsplit("/", 1)[-1].removeprefix("test_").removesuffix(".py")
             for problem_id in [name] if name in self._problems else self._problems:
                 self._faults[problem_id] = f"its hidden tests cannot be read: {_last_line(report.longreprtext)}"
 
-    def pytest_collection_modifyitems(self, items: "list[pytest.Item]") -> None:
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Note what is expected to run; leave out what is settled already."""
         for item in items:
             test = self._test_of(item)
@@ -246,7 +245,7 @@ class _Run:
                 test.add(*settled, None)
         items[:] = [item for item in items if self._problem_of(item).id not in self._settled]
 
-    def pytest_runtest_logreport(self, report: "pytest.TestReport") -> None:
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Show progress."""
         if report.when == "teardown":
             self._done += 1
@@ -254,7 +253,7 @@ class _Run:
                 problem_id = report.nodeid.rsplit("/", 1)[-1].split(".py", 1)[0].removeprefix("test_")
                 self._progress(problem_id, self._done, len(self._tests))
 
-    def pytest_runtest_makereport(self, item: "pytest.Item", call: "pytest.CallInfo[None]") -> None:
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
         """Classify how a phase of a test ended."""
         test = self._test_of(item)
         test.seconds += call.duration
@@ -262,7 +261,7 @@ class _Run:
         if call.when == "call" or error is not None:
             test.add(*self._classify(item, test.problem, error))
 
-    def pytest_runtest_teardown(self, item: "pytest.Item") -> None:
+    def pytest_runtest_teardown(self, item: pytest.Item) -> None:
         """End the student's process; raising here is our fault and is reported as such."""
         session, self._session = self._session, None
         if session is not None:
@@ -270,7 +269,7 @@ class _Run:
 
     # --- and what we make of it
 
-    def _classify(self, item: "pytest.Item", problem: Problem, error: BaseException | None) -> tuple[Status, str, str | None]:
+    def _classify(self, item: pytest.Item, problem: Problem, error: BaseException | None) -> tuple[Status, str, str | None]:
         from tests import expect
 
         rule = (getattr(item, "function", None).__doc__ or "").strip().splitlines()[:1]
@@ -296,7 +295,7 @@ class _Run:
         head = f"{problem.id} · {function}: {what}" if function else f"{problem.id}: {what}"
         return head + (f"\n  at        {fault.where}" if fault.where else "")
 
-    def _test_of(self, item: "pytest.Item") -> _Test:
+    def _test_of(self, item: pytest.Item) -> _Test:
         problem = self._problem_of(item)
         key = (problem.id, getattr(item, "originalname", None) or item.name)
         if key not in self._tests:
@@ -304,7 +303,7 @@ class _Run:
             self._tests[key] = _Test(problem, int(mark.args[0]) if mark else 1)
         return self._tests[key]
 
-    def _problem_of(self, item: "pytest.Item") -> Problem:
+    def _problem_of(self, item: pytest.Item) -> Problem:
         return self._problems[item.path.stem.removeprefix("test_")]
 
 
@@ -357,8 +356,6 @@ def _read_one(
 
 
 def _shorter(limits: Limits, seconds: float) -> Limits:
-    import msgspec
-
     return msgspec.structs.replace(limits, wall_seconds=min(limits.wall_seconds, seconds))
 
 

@@ -5,6 +5,7 @@ Exit codes: 0 graded, whatever the score; 1 a check did not hold; 2 a usage erro
 """
 
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,8 +58,9 @@ def grade(
     _one_of("--device", device, "cpu", "cuda")
     read = submissions.read(submission)
     with Sandbox(course.tests, isolation=_isolation(isolation), scratch_bytes=course.limits.file_bytes) as sandbox:
-        from grader.check import grade as run  # imports torch, while the sandbox does the same
+        from grader.check import grade as run  # imports torch and pytest, while the sandbox does the same
 
+        sandbox.wait_until_ready()
         with _progress("grading") as progress:
             result = run(read, course, sandbox, problems=problems, device=device, seed=seed, progress=progress)
     from grader.report import json as json_report
@@ -105,6 +107,7 @@ def validate(
     with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes) as sandbox:
         from grader import validate as validation
 
+        sandbox.wait_until_ready()
         with _progress("validating") as progress:
             matrix = validation.validate(course, sandbox, problems, seeds=seeds, progress=progress)
     Console(highlight=False).print(validation.table(matrix))
@@ -123,6 +126,10 @@ def main() -> None:
         sys.exit(2)
     except GraderFault as e:
         print(f"grader: this is a fault of the grader or of this machine: {e}", file=sys.stderr)
+        sys.exit(3)
+    except Exception:
+        traceback.print_exc()
+        print("grader: this is a fault of the grader; please report it with the lines above", file=sys.stderr)
         sys.exit(3)
 
 

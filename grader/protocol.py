@@ -33,6 +33,7 @@ MAX_HEAD_BYTES = 4 * 2**20
 MAX_BODY_BYTES = 512 * 2**20
 MAX_DEPTH = 24
 MAX_NODES = 100_000
+MAX_KEYS = 1024  # of all dicts together: keys made to collide take time that grows with their square
 MAX_INT_BITS = 8192
 
 Tree = Any
@@ -74,7 +75,7 @@ def encode(value: object, *, views: bool = False) -> list[Buffer]:
     """
     encoder = _Encoder(views)
     tree = encoder.tree(value, 0)
-    head = json.dumps({"value": tree, "blobs": encoder.places}).encode()
+    head = json.dumps({"value": tree, "blobs": encoder.places}, ensure_ascii=False).encode("utf-8", "surrogatepass")
     body = sum(len(blob) for blob in encoder.blobs)
     if len(head) > MAX_HEAD_BYTES or body > MAX_BODY_BYTES:
         raise ProtocolError(f"a value of {len(head) + body} bytes is larger than a frame may be")
@@ -154,6 +155,7 @@ class _Encoder:
         self._views = views
         self._storages: dict[int, int] = {}
         self._nodes = 0
+        self._keys = 0
         self._kept: list[object] = []  # a storage's address is its name here, so it has to stay alive
         self.blobs: list[Buffer] = []
         self.places: list[list[int]] = []
@@ -174,6 +176,9 @@ class _Encoder:
         return {kind: [self.tree(v, depth) for v in value]}
 
     def _dict(self, value: dict[object, object], depth: int) -> Tree:
+        self._keys += len(value)
+        if self._keys > MAX_KEYS:
+            return {"other": "a dict with too many keys"}
         return {"dict": [[self.tree(k, depth), self.tree(v, depth)] for k, v in value.items()]}
 
     def _bytes(self, value: bytes, depth: int) -> Tree:
@@ -239,6 +244,7 @@ class _Decoder:
         self._blobs = [self._place(start, length) for start, length in places]
         self._storages: dict[int, torch.UntypedStorage] = {}
         self._nodes = 0
+        self._keys = 0
 
     def _place(self, start: int, length: int) -> memoryview:
         if type(start) is not int or type(length) is not int or start < 0 or length < 0:
@@ -268,7 +274,10 @@ class _Decoder:
         return tuple(self._read_list(content, depth))
 
     def _read_dict(self, content: Tree, depth: int) -> dict[Any, Any]:
-        return {self.value(k, depth): self.value(v, depth) for k, v in _a_list(content)}
+        self._keys += len(_a_list(content))
+        if self._keys > MAX_KEYS:
+            raise ValueError("too many keys")
+        return {self.value(k, depth): self.value(v, depth) for k, v in content}
 
     def _read_bytes(self, content: Tree, depth: int) -> bytes:
         return bytes(self._blobs[_index(content)])

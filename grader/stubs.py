@@ -12,6 +12,7 @@ from grader.errors import GraderFault
 
 BEGIN = re.compile(r"( *)# BEGIN SOLUTION\((\w+)\)")
 END = re.compile(r" *# END SOLUTION")
+MARK = re.compile(r"(BEGIN|END) SOLUTION")
 
 
 def write(course: Course) -> list[Path]:
@@ -32,7 +33,7 @@ def stub(reference: str, course: Course) -> str:
     """The stub that a reference module gives.
 
     Raises:
-        GraderFault: A region is not closed, or names no problem.
+        GraderFault: A region is not closed, or names no problem, or a line looks like a mark and is none.
     """
     lines: list[str] = []
     region: list[str] | None = None
@@ -42,6 +43,8 @@ def stub(reference: str, course: Course) -> str:
         elif region is not None and END.fullmatch(line):
             lines += _replacement(indent, problem_id, region, course)
             region = None
+        elif MARK.search(line):  # a solution would stay in the stub, or what follows would be lost from it
+            raise GraderFault(f"out of place, or not written as a mark is: {line.strip()}")
         elif region is not None:
             region.append(line)
         else:

@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, NoReturn
 
 from grader.errors import SubmissionRefused
 from grader.results import Ignored, SubmissionInfo
@@ -86,7 +86,7 @@ def read(path: Path) -> Submission:
             sources, ignored = _select(_entries(path, stack))
     except OSError as e:
         raise SubmissionRefused(f"{path} cannot be read: {e.strerror or e}") from None
-    except (NotImplementedError, RuntimeError) as e:  # zipfile's words for encrypted and for unknown compression
+    except (NotImplementedError, RuntimeError) as e:  # an encrypted zip, an unknown compression
         raise SubmissionRefused(f"{path} cannot be unpacked: {printable(str(e), 200)}") from None
     except DAMAGED as e:
         raise SubmissionRefused(f"{path} is damaged: {printable(str(e) or type(e).__name__, 200)}") from None
@@ -136,14 +136,22 @@ def _in_folder(root: Path) -> Iterator[Entry]:
     """The assignment folder whole; of what lies beside it only the names."""
     tops = sorted(root.iterdir())
     inside = [top for top in tops if top.is_dir() and not top.is_symlink() and (top / "assignment").is_dir()]
-    base = root if (root / "assignment").is_dir() or len(inside) != 1 else inside[0]
+    if (root / "assignment").is_dir():
+        inside = []
+    base = inside[0] if len(inside) == 1 else root
+    for top in inside[1:] and inside:
+        yield _on_disk(top / "assignment", root)  # so that there are seen to be several
     for top in sorted(base.iterdir()):
         yield _on_disk(top, base)
         if top.name == "assignment" and not top.is_symlink() and top.is_dir():
-            for folder, folders, files in os.walk(top):
+            for folder, folders, files in os.walk(top, onerror=_raise):
                 folders[:] = sorted(f for f in folders if f != "__pycache__")
                 for name in sorted([*folders, *files]):
                     yield _on_disk(Path(folder, name), base)
+
+
+def _raise(error: OSError) -> NoReturn:
+    raise error
 
 
 def _on_disk(path: Path, base: Path) -> Entry:
@@ -165,7 +173,15 @@ def _in_zip(archive: zipfile.ZipFile) -> Iterator[Entry]:
     for info in archive.infolist():
         mode = info.external_attr >> 16
         kind = "folder" if info.is_dir() else _kind(mode) if stat.S_IFMT(mode) else "file"
-        yield Entry(info.filename.replace("\\", "/"), kind, info.file_size, partial(archive.open, info))
+        yield Entry(info.filename.replace("\\", "/"), kind, info.file_size, partial(_unzipped, archive, info))
+
+
+def _unzipped(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> IO[bytes]:
+    if info.flag_bits & 1:
+        raise RuntimeError("it is encrypted")
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise NotImplementedError("it is compressed in another way than zip programs do by default")
+    return archive.open(info)
 
 
 def _in_tar(archive: tarfile.TarFile) -> Iterator[Entry]:
@@ -222,6 +238,8 @@ def _select(entries: list[Entry]) -> tuple[dict[str, bytes], list[Ignored]]:
             continue
         if entry.kind != "file":
             raise SubmissionRefused(f"{printable(path, 100)} is not a plain file, and only those are graded")
+        if path == "assignment":
+            raise SubmissionRefused("assignment is a file; it has to be a folder")
         if path in sources:
             raise SubmissionRefused(f"{path} is in the archive twice")
         sources[path] = _content(entry, path, budget)

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.errors import Status
-from grader.results import Ignored, ProblemResult, SubmissionResult, TestResult
+from grader.results import WORST_FIRST, Ignored, ProblemResult, SubmissionResult, TestResult
 
 WIDTH = 80
 BAR = 20
@@ -92,15 +92,16 @@ def _bar(problem: ProblemResult) -> Text:
 
 
 def _failures(problem: ProblemResult, section: str) -> list[RenderableType]:
-    """Each reason once, with all the tests that it failed; what was not attempted together."""
+    """The worst reasons, each once and with all the tests that it failed; what was not attempted together."""
     groups: dict[tuple[str, str | None], list[TestResult]] = {}
     for test in problem.tests:
         if test.status is Status.NOT_ATTEMPTED:
             groups.setdefault(("", None), []).append(test)
         elif test.status is not Status.PASSED:
             groups.setdefault((test.message.split("\n  rule")[0], test.hint), []).append(test)
-    parts = [part for tests in list(groups.values())[:MAX_REASONS] for part in _failure(problem, tests, section)]
-    more = [test for tests in list(groups.values())[MAX_REASONS:] for test in tests]
+    worst_first = sorted(groups.values(), key=lambda tests: WORST_FIRST.index(tests[0].status))
+    parts = [part for tests in worst_first[:MAX_REASONS] for part in _failure(problem, tests, section)]
+    more = [test for tests in worst_first[MAX_REASONS:] for test in tests]
     if more:
         lost = sum(test.max_score for test in more)
         parts.append(Text(f"{problem.id}: {len(more)} more tests fail", style=STYLES[problem.status]))

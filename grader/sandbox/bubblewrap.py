@@ -156,10 +156,16 @@ def _python() -> list[str]:
     shown_library = f"{PYTHON}/{sys.platlibdir}/{library.name}"
     arguments = ["--ro-bind", str(executable), f"{PYTHON}/bin/{executable.name}"]
     arguments += ["--ro-bind", str(library), shown_library, *_without_packages(library, shown_library)]
-    shared = Path(str(sysconfig.get_config_var("LIBDIR")), str(sysconfig.get_config_var("INSTSONAME")))
-    if sysconfig.get_config_var("Py_ENABLE_SHARED") and shared.is_file():
+    for shared in _loaded("libpython"):
         arguments += ["--ro-bind", str(shared), f"{PYTHON}/lib/{shared.name}"]
     return arguments
+
+
+def _loaded(name: str) -> list[Path]:
+    """Shared libraries of that name that this very process runs with, wherever they were moved since they were built."""
+    with open("/proc/self/maps") as f:
+        paths = {Path(line.split(maxsplit=5)[5].strip()) for line in f if name in line}
+    return sorted(path for path in paths if path.name.startswith(name))
 
 
 def _without_packages(folder: Path, shown: str) -> list[str]:

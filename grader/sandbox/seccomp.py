@@ -2,7 +2,8 @@
 
 A deny-list, because torch and its libraries use several hundred calls. Denied is what reaches past the sandbox's namespaces
 (kernel keyrings, nested namespaces, mounts, other processes' memory), what has been a way into the kernel (io_uring, bpf,
-userfaultfd, perf events), and what holds memory that no limit of a process counts (memfd, System V and POSIX queues).
+userfaultfd, perf events), what holds memory that no limit of a process counts (memfd, System V and POSIX queues), and what
+changes the limits and priorities of another process: those of the zygote would be those of every later submission.
 
 The filter is classic BPF, 8 bytes an instruction: see seccomp(2). A denied call fails with EPERM; clone3 fails with ENOSYS,
 because its flags lie in memory that a filter cannot read, and the C library then uses clone, whose flags can be read.
@@ -23,6 +24,7 @@ class Machine(NamedTuple):
     clone: int
     clone3: int
     socket: int
+    prlimit: int
     denied: dict[str, int]
 
 
@@ -33,7 +35,7 @@ COMMON = {  # numbered alike on every machine
 }  # fmt: skip
 
 MACHINES = {
-    "x86_64": Machine(0xC000003E, clone=56, clone3=435, socket=41, denied=COMMON | {
+    "x86_64": Machine(0xC000003E, clone=56, clone3=435, socket=41, prlimit=302, denied=COMMON | {
         "shmget": 29, "shmat": 30, "semget": 64, "msgget": 68, "ptrace": 101, "syslog": 103, "personality": 135,
         "modify_ldt": 154, "pivot_root": 155, "chroot": 161, "acct": 163, "mount": 165, "umount2": 166, "swapon": 167,
         "swapoff": 168, "reboot": 169, "iopl": 172, "ioperm": 173, "init_module": 175, "delete_module": 176,
@@ -41,21 +43,25 @@ MACHINES = {
         "unshare": 272, "perf_event_open": 298, "fanotify_init": 300, "name_to_handle_at": 303,
         "open_by_handle_at": 304, "setns": 308, "process_vm_readv": 310, "process_vm_writev": 311, "kcmp": 312,
         "finit_module": 313, "memfd_create": 319, "kexec_file_load": 320, "bpf": 321, "userfaultfd": 323,
+        "setpriority": 141, "sched_setparam": 142, "sched_setscheduler": 144, "sched_setaffinity": 203,
+        "ioprio_set": 251, "sched_setattr": 314,
     }),
-    "aarch64": Machine(0xC00000B7, clone=220, clone3=435, socket=198, denied=COMMON | {
+    "aarch64": Machine(0xC00000B7, clone=220, clone3=435, socket=198, prlimit=261, denied=COMMON | {
         "umount2": 39, "mount": 40, "pivot_root": 41, "chroot": 51, "quotactl": 60, "acct": 89, "personality": 92,
         "unshare": 97, "kexec_load": 104, "init_module": 105, "delete_module": 106, "syslog": 116, "ptrace": 117,
         "reboot": 142, "mq_open": 180, "msgget": 186, "semget": 190, "shmget": 194, "shmat": 196, "add_key": 217,
         "request_key": 218, "keyctl": 219, "swapon": 224, "swapoff": 225, "perf_event_open": 241, "fanotify_init": 262,
         "name_to_handle_at": 264, "open_by_handle_at": 265, "setns": 268, "process_vm_readv": 270,
         "process_vm_writev": 271, "kcmp": 272, "finit_module": 273, "memfd_create": 279, "bpf": 280,
-        "userfaultfd": 282, "kexec_file_load": 294,
+        "userfaultfd": 282, "kexec_file_load": 294, "ioprio_set": 30, "sched_setparam": 118,
+        "sched_setscheduler": 119, "sched_setaffinity": 122, "setpriority": 140, "sched_setattr": 274,
     }),
 }  # fmt: skip
 
 # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET; NEWTIME shares its bit with the exit signal.
 NEW_NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 AF_UNIX = 1
+OWN_PROCESS = 0
 X32_BIT = 0x40000000
 
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -82,6 +88,7 @@ def program(machine: str | None = None) -> bytes:
             _when(EQUAL, this.clone3, _return(ERRNO | errno.ENOSYS)),
             _when(EQUAL, this.clone, _load(FIRST_ARGUMENT) + _when(ANY_BIT, NEW_NAMESPACES, deny) + _return(ALLOW)),
             _when(EQUAL, this.socket, _load(FIRST_ARGUMENT) + _unless(EQUAL, AF_UNIX, deny) + _return(ALLOW)),
+            _when(EQUAL, this.prlimit, _load(FIRST_ARGUMENT) + _unless(EQUAL, OWN_PROCESS, deny) + _return(ALLOW)),
             _return(ALLOW),
         ]
     )  # fmt: skip

@@ -31,27 +31,32 @@ def sizes(rng, count, low=2, high=9):
 def check_kind(weight, *, of, dtype=torch.float32, device="cpu"):
     """A weight has this dtype and device."""
     hint = "are device= and dtype= given to the tensor that becomes the weight?"
-    expected, got = (
-        f"{expect.dtype_name(dtype)} on {device}",
-        f"{expect.dtype_name(weight.dtype)} on {weight.device.type}",
-    )
+    expected = f"{expect.dtype_name(dtype)} on {device}"
+    got = f"{expect.dtype_name(weight.dtype)} on {weight.device.type}"
     expect.that(got == expected, f"wrong kind of weight: expected {expected}, got {got}", of=of, hint=hint)
 
 
 def weight_of(got, args, **kind):
     """The weight of a Linear made with `args`, once it is known to be out × in and of this dtype and device."""
-    hint = "one nn.Parameter of out_features × in_features"
-    expect.value([tuple(w.shape) for w in got["weights"]], [(args[1], args[0])], of="Linear", hint=hint)
-    check_kind(got["weights"][0], of="Linear", **kind)
-    return got["weights"][0]
+    count = len(got["weights"])
+    expect.that(count == 1, f"{count} parameters, expected one", of="Linear", hint="self.weight = nn.Parameter(...), no bias")
+    (weight,) = got["weights"]
+    check_kind(weight, of="Linear", **kind)
+    like = torch.empty(args[1], args[0], dtype=weight.dtype, device="meta")
+    expect.tensor(weight.to("meta"), like, of="Linear", name="weight", hint="out_features × in_features")
+    return weight
 
 
-def layer_weights(weights, dims, *, of="MLP"):
-    """The weights in the order of the layers, by their shapes."""
+def layer_weights(weights, dims, *, of="MLP", **kind):
+    """The weights in the order of the layers, told apart by their shapes, once dtype and device are known to be right."""
     shapes = [(o, i) for i, o in itertools.pairwise(dims)]
     found = {tuple(w.shape): w for w in weights}
-    hint = "one weight of out × in for each layer, registered, and no bias"
-    expect.value(sorted(tuple(w.shape) for w in weights), sorted(shapes), of=of, hint=hint)
+    hint = "one registered weight of out × in for each layer, and no bias"
+    reason = f"{len(weights)} parameters for {len(shapes)} layers"
+    expect.that(len(weights) == len(shapes), reason, of=of, hint=hint)
+    expect.that(sorted(found) == sorted(shapes), "weights of wrong shapes", of=of, hint=hint)
+    for weight in weights:
+        check_kind(weight, of=of, **kind)
     return [found[shape] for shape in shapes]
 
 
@@ -68,20 +73,28 @@ def rounding(x, weight):
     return (weight.shape[1] + 1) * torch.finfo(weight.dtype).eps * largest
 
 
+def check_std(z, tolerance, *, of):
+    """Entries in units of the std asked for have the std of a truncated normal, up to a relative tolerance."""
+    ratio = z.std().item() / TRUNCATED_STD
+    reason = f"the weight's standard deviation is {ratio:.3g} times what it should be"
+    expect.that(abs(ratio - 1) < tolerance, reason, of=of, hint="is std 1/sqrt(in_features)?")
+
+
 def check_truncated_normal(weight, std, *, of):
     """The entries of a float32 weight follow the normal distribution of this std, truncated at ±3 std."""
     z = weight.double().flatten() / std
     n = z.numel()
-    hint = "is std 1/sqrt(in_features), and are the bounds -3·std and 3·std?"
+    hint = "are the bounds -3·std and 3·std, with std 1/sqrt(in_features)?"
     expect.that(z.abs().max().item() <= 3 * (1 + 1e-6), "an entry lies beyond 3 standard deviations", of=of, hint=hint)
     # The relative error of a sample's std is 1/sqrt(2n) for a normal and less for a truncated one.
-    expect.number(z.std().item(), TRUNCATED_STD, of=of, tolerance=7 / math.sqrt(2 * n), hint=hint)
-    expect.number(z.mean().item(), 0.0, of=of, tolerance=7 / math.sqrt(n), hint="is the mean 0?")
+    check_std(z, 7 / math.sqrt(2 * n), of=of)
+    centred = abs(z.mean().item()) < 7 / math.sqrt(n)
+    expect.that(centred, "the mean of the weight's entries is not 0", of=of)
     for bound in (0.5, 1.0, 2.0):
         p = math.erf(bound / math.sqrt(2)) / math.erf(3 / math.sqrt(2))
         share = (z.abs() < bound).double().mean().item()
-        tolerance = 7 * math.sqrt(p * (1 - p) / n)
-        expect.number(share, p, of=of, tolerance=tolerance, hint="is it a normal distribution?")
+        normal = abs(share - p) < 7 * math.sqrt(p * (1 - p) / n)
+        expect.that(normal, "the weight's entries are not normally distributed", of=of, hint="nn.init.trunc_normal_")
     # 9 of a million draws lie there; clamping puts 2700 there.
     at_the_bound = (z.abs() > 2.999).double().mean().item()
     hint = "a draw beyond 3·std is drawn again, not moved to the bound"
@@ -149,11 +162,11 @@ def test_defaults_are_those_of_torch(student, rng):
     """Without device= and dtype= the weights follow torch's default device and default dtype."""
     i, h, o = sizes(rng, 3)
     inputs = {"dtype": torch.float64, "device": "meta"}
-    hint = "None is passed on to torch"
     for kind, args in [("Linear", (i, o)), ("MLP", ((i, h, o),))]:
         got = student.run(probes.module_under_defaults, kind=kind, args=args, **inputs)
-        kinds = sorted({(expect.dtype_name(w.dtype), w.device.type) for w in got})
-        expect.value(kinds, [("float64", "meta")], of=kind, hint=hint)
+        expect.that(len(got) > 0, "no parameter is registered", of=kind)
+        for weight in got:
+            check_kind(weight, of=kind, dtype=torch.float64, device="meta")
 
 
 def test_linear_is_drawn_from_a_truncated_normal(student, rng):
@@ -175,7 +188,7 @@ def test_linear_is_drawn_in_half_precision(student, rng):
         inside = z.abs().max().item() <= 3 * (1 + torch.finfo(dtype).eps)
         expect.that(inside, "an entry lies beyond 3 standard deviations", of="Linear", hint="bounds in units of std")
         # Drawing in few bits shifts the std by under 1 %; 100,000 draws by under 2 %.
-        expect.number(z.std().item(), TRUNCATED_STD, of="Linear", tolerance=0.04, hint="std is 1/sqrt(in_features)")
+        check_std(z, 0.04, of="Linear")
 
 
 def test_two_modules_are_drawn_anew(student, rng):
@@ -206,11 +219,14 @@ def test_mlp_gradients(student, rng):
 def check_gradients(student, kind, args, dims, x, upstream):
     """The gradients are those of F.linear and relu: sums of few terms of order 1, which float64 has right to 1e-11."""
     got = student.run(probes.gradients, kind=kind, args=args, x=x, upstream=upstream, dtype=torch.float64)
-    weights = [w.requires_grad_() for w in layer_weights([w.clone() for w in got["weights"]], dims, of=kind)]
+    weights = layer_weights([w.clone() for w in got["weights"]], dims, of=kind, dtype=torch.float64)
+    weights = [w.requires_grad_() for w in weights]
     gradients = dict(zip([tuple(w.shape) for w in got["weights"]], got["weight_gradients"], strict=True))
     expect.tensor(got["x"], x, of=f"{kind}.forward", name="x after the call", hint="nothing in place on x")
     x = x.clone().requires_grad_()
-    relu_stack(x, weights).backward(upstream)
+    output = relu_stack(x, weights)
+    output.backward(upstream)
+    expect.tensor(got["output"], output.detach(), of=f"{kind}.forward", atol=1e-11)
     hint = "use the parameters themselves, without .data or .detach()"
     for which, gradient, expected in [
         ("x", got["x_gradient"], x.grad),
@@ -226,7 +242,7 @@ def test_modules_can_be_moved(student, rng):
     x = torch.randn(5, dims[0], generator=rng, dtype=torch.float64)
     for kind, args, ends in [("Linear", (dims[0], dims[-1]), [dims[0], dims[-1]]), ("MLP", (tuple(dims),), dims)]:
         got = student.run(probes.module, kind=kind, args=args, x=x, to=torch.float64)
-        weights = layer_weights(got["weights"], ends, of=kind)
+        weights = layer_weights(got["weights"], ends, of=kind, dtype=torch.float64)
         hint = "is every weight a registered parameter, and used as it is?"
         expect.tensor(got["output"], relu_stack(x, weights), of=f"{kind}.forward", atol=1e-11, hint=hint)
 
@@ -253,8 +269,7 @@ def test_mlp_has_one_weight_a_layer(student, rng):
     for count in (2, 3, 5):
         dims = sizes(rng, count)
         got = student.run(probes.module, kind="MLP", args=(list(dims),))
-        for weight in layer_weights(got["weights"], dims):
-            check_kind(weight, of="MLP")
+        layer_weights(got["weights"], dims)
         expect.value(got["trainable"], [True] * (count - 1), of="MLP")
         expect.value(len(got["state"]), count - 1, of="MLP", hint="only weights are saved")
         expect.value(got["args"], [dims], of="MLP", hint="is dims changed?")
@@ -266,7 +281,7 @@ def test_mlp_has_relus_between_its_layers(student, rng):
         dims = sizes(rng, count, 3, 12)
         x = torch.randn(*leading, dims[0], generator=rng, dtype=torch.float64)
         got = student.run(probes.module, kind="MLP", args=(tuple(dims),), x=x, dtype=torch.float64)
-        weights = layer_weights(got["weights"], dims)
+        weights = layer_weights(got["weights"], dims, dtype=torch.float64)
         hint = "ReLU between the layers, none after the last"
         # Five sums of at most twelve products of order 1: rounding stays below 1e-13.
         expect.tensor(got["output"], relu_stack(x, weights), of="MLP.forward", atol=1e-11, hint=hint)
@@ -277,7 +292,7 @@ def test_mlp_of_one_layer_is_linear(student, rng):
     dims = sizes(rng, 2)
     x = torch.randn(50, dims[0], generator=rng, dtype=torch.float64)
     got = student.run(probes.module, kind="MLP", args=(tuple(dims),), x=x, dtype=torch.float64)
-    (weight,) = layer_weights(got["weights"], dims)
+    (weight,) = layer_weights(got["weights"], dims, dtype=torch.float64)
     expect.tensor(got["output"], F.linear(x, weight), of="MLP.forward", atol=1e-11, hint="none after the last layer")
 
 
@@ -286,7 +301,8 @@ def test_mlp_layers_share_nothing(student, rng):
     (size,) = sizes(rng, 1)
     got = student.run(probes.module, kind="MLP", args=([size] * 5,))
     hint = "make a new layer for each place"
-    expect.value([tuple(w.shape) for w in got["weights"]], [(size, size)] * 4, of="MLP", hint=hint)
+    count = len(got["weights"])
+    expect.that(count == 4, f"{count} parameters for 4 layers", of="MLP", hint=hint)
     same = any(torch.equal(a, b) for a, b in itertools.combinations(got["weights"], 2))
     expect.that(not same, "two layers start with the same weight", of="MLP", hint=hint)
 
@@ -306,8 +322,7 @@ def test_mlp_lives_where_it_is_wanted(student, rng):
     dims = sizes(rng, 4)
     for device, dtype in [("meta", torch.float32), ("cpu", torch.bfloat16), ("meta", torch.float64)]:
         got = student.run(probes.module, kind="MLP", args=(tuple(dims),), device=device, dtype=dtype)
-        for weight in layer_weights(got["weights"], dims):
-            check_kind(weight, of="MLP", dtype=dtype, device=device)
+        layer_weights(got["weights"], dims, dtype=dtype, device=device)
     x = torch.zeros(3, dims[0], dtype=torch.bfloat16)
     got = student.run(probes.module, kind="MLP", args=(tuple(dims),), x=x, dtype=torch.bfloat16)
     expect.tensor(got["output"], torch.zeros(3, dims[-1], dtype=torch.bfloat16), of="MLP.forward")

@@ -52,11 +52,12 @@ def module_under_defaults(student: Any, *, kind: str, args: Sequence[Any], dtype
 def gradients(
     student: Any, *, kind: str, args: Sequence[Any], x: Tensor, upstream: Tensor, dtype: torch.dtype
 ) -> dict[str, Any]:
-    """Weights, output and gradients of one backward pass of `upstream`; x as the forward pass left it."""
+    """Weights, output and gradients of a backward pass of `upstream`, where that fits; x as the forward pass left it."""
     made = getattr(student.linear, kind)(*args, dtype=dtype)
     x = x.clone().requires_grad_()
     output = made(x)
-    if output.requires_grad:
+    is_tensor = isinstance(output, Tensor)
+    if is_tensor and output.requires_grad and (output.shape, output.dtype) == (upstream.shape, upstream.dtype):
         output.backward(upstream)
     parameters = list(made.parameters())
     return {
@@ -64,7 +65,7 @@ def gradients(
         "weight_gradients": [p.grad for p in parameters],
         "x_gradient": x.grad,
         "x": x.detach(),
-        "output": output.detach(),
+        "output": output.detach() if is_tensor else output,
     }
 
 

@@ -10,11 +10,7 @@ def element_offset(x, index):
     if len(index) != len(x.shape):
         raise ValueError("index and x.shape have different lengths")
     at = [range(n)[i] for n, i in zip(x.shape, index, strict=True)]
-    return x.storage_offset() + math.sumprod(at, x.stride()) if hasattr(math, "sumprod") else _sum(x, at)
-
-
-def _sum(x, at):
-    return x.storage_offset() + sum(i * s for i, s in zip(at, x.stride(), strict=True))
+    return x.storage_offset() + int((torch.tensor(at) * torch.tensor(x.stride())).sum())
 
 
 def contiguous_strides(shape):
@@ -41,5 +37,4 @@ def view_strides(shape, stride, new_shape):
 def sliding_windows(x, size, step):
     if size < 1 or step < 1:
         raise ValueError("size and step count from 1")
-    windows = torch.as_strided(x, (len(x), size), (x.stride(0), x.stride(0))) if size == 1 else x.unfold(0, size, 1)
-    return windows[::step]
+    return x.unfold(0, size, 1)[::step]

@@ -1,6 +1,6 @@
-"""x is flattened with view, which takes a contiguous tensor.
+"""The weight is always float32, and every input is cast to it.
 
-hint: is x.view needed at all?
+hint: give dtype= to the tensor that becomes the weight, and leave x as it is
 """
 
 
@@ -10,8 +10,8 @@ class Linear(nn.Module):
         if in_features < 1 or out_features < 1:
             raise ValueError(f"in_features and out_features must be at least 1, got {in_features} and {out_features}")
         std = 1 / math.sqrt(in_features)
-        weight = torch.empty(out_features, in_features, device=device, dtype=dtype)
+        weight = torch.empty(out_features, in_features, device=device, dtype=torch.float32)
         self.weight = nn.Parameter(nn.init.trunc_normal_(weight, std=std, a=-3 * std, b=3 * std))
 
     def forward(self, x):
-        return (x.view(-1, x.shape[-1]) @ self.weight.T).view(*x.shape[:-1], -1)
+        return x.to(self.weight.dtype) @ self.weight.T

@@ -1,0 +1,187 @@
+"""One submission, cold, beside plain pytest over the same hidden tests and the same reference solution.
+
+    python benchmarks/single.py [--rounds N] [--json FILE]
+
+Prints ratios of one run: wall and CPU seconds of `grader grade` to those of pytest in one process (rounds interleaved, medians),
+the round trip of an empty probe, 100 MB of tensor each way beside a copy of it, and the peak memory of both sides.
+"""
+
+import argparse
+import json
+import os
+import platform
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from grader import course as courses
+from grader.sandbox.box import Sandbox
+from grader.sandbox.client import Session
+from tests.probes import benchmark as probes
+
+ROOT = Path(__file__).resolve().parent.parent
+MEGABYTES = 100
+
+
+def main() -> None:
+    """Measure, print, and write what was measured."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds of the whole commands (default: 5)")
+    parser.add_argument("--json", type=Path, help="write the figures here as well")
+    parser.add_argument(
+        "--cpu-of", type=Path, metavar="SUBMISSION", help="grade it once and print the CPU seconds of both sides"
+    )
+    options = parser.parse_args()
+    if options.cpu_of:
+        cpu_of(options.cpu_of)
+        return
+    figures = {"environment": environment(), **whole_commands(options.rounds), **inside()}
+    for name, value in figures.items():
+        print(f"{name:<34} {value}")
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+def environment() -> dict[str, Any]:
+    """What the figures were measured on."""
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "cores": len(os.sched_getaffinity(0)),
+        "system": f"{platform.system()} {platform.release().split('-')[0]} {platform.machine()}",
+        "bubblewrap": subprocess.run(["bwrap", "--version"], capture_output=True, text=True).stdout.strip(),
+    }
+
+
+def whole_commands(rounds: int) -> dict[str, Any]:
+    """Wall and CPU seconds of `grader grade` and of pytest on the reference, in turn, after one warm-up of each."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(ROOT / "grader" / "reference", Path(folder, "assignment"))
+        grade = [sys.executable, "-m", "grader", "grade", folder]
+        hidden = [str(path) for path in sorted((ROOT / "tests" / "hidden").glob("test_*.py"))]
+        plain = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *hidden]
+        plain += ["--package", "grader.reference"]
+        for command in (plain, grade):
+            timed(command)
+        pairs = [(timed(plain), timed(grade)) for _ in range(rounds)]
+        both = [sys.executable, __file__, "--cpu-of", folder]
+        cpu = [float(subprocess.run(both, check=True, cwd=ROOT, capture_output=True, text=True).stdout) for _ in range(rounds)]
+    walls = [g[0] / p[0] for p, g in pairs]
+    plain_cpu = statistics.median(p[1] for p, _ in pairs)
+    return {
+        "pytest wall s (median)": round(statistics.median(p[0] for p, _ in pairs), 2),
+        "grade wall s (median)": round(statistics.median(g[0] for _, g in pairs), 2),
+        "grade / pytest, wall (median)": round(statistics.median(walls), 3),
+        "grade / pytest, wall (min, max)": [round(min(walls), 3), round(max(walls), 3)],
+        "pytest CPU s (median)": round(plain_cpu, 2),
+        "grade CPU s, both sides (median)": round(statistics.median(cpu), 2),
+        "grade / pytest, CPU (of medians)": round(statistics.median(cpu) / plain_cpu, 3),
+    }
+
+
+def cpu_of(submission: Path) -> None:
+    """Grade as the command does and print the CPU seconds of this process, the zygote and its children.
+
+    What a process in a PID namespace of its own has used does not reach whoever waits for bubblewrap, so it is read from
+    /proc before the end.
+    """
+    from grader.check import grade
+    from grader.submission import read
+
+    course = courses.load()
+    with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes) as sandbox:
+        result = grade(read(submission), course, sandbox)
+        fields = Path(f"/proc/{sandbox.host_pid}/stat").read_text().rpartition(")")[2].split()
+    if result.score != result.max_score:
+        sys.exit(f"the reference has {result.score} of {result.max_score}")
+    ticks = sum(int(field) for field in fields[11:15])  # user and system time, its own and its children's
+    print(time.process_time() + ticks / os.sysconf("SC_CLK_TCK"))
+
+
+def timed(command: list[str]) -> tuple[float, float]:
+    """Wall seconds, and CPU seconds of the command and all that it waited for."""
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+    wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def inside() -> dict[str, Any]:
+    """Round trips and memory, through one warm sandbox."""
+    course = courses.load()
+    reference = ROOT / "grader" / "reference"
+    sources = {p.path: (reference / f"{p.module}.py").read_bytes() for p in course.problems}
+    with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes) as sandbox:
+        sandbox.wait_until_ready()
+        trips = [empty_trip(Session(sandbox, sources, course.limits, seed=0, forbidden=[])) for _ in range(50)]
+        there, back, fresh, warm = transfers(Session(sandbox, sources, course.limits, seed=0, forbidden=[]))
+        zygote = peak_memory(sandbox.host_pid)
+    return {
+        "empty probe, first of a test, ms": milliseconds(t[0] for t in trips),
+        "empty probe, next one, ms": milliseconds(t[1] for t in trips),
+        "end of a test, ms": milliseconds(t[2] for t in trips),
+        f"{MEGABYTES} MB copied, fresh memory, ms": milliseconds(fresh),
+        f"{MEGABYTES} MB copied, warm memory, ms": milliseconds(warm),
+        f"{MEGABYTES} MB in / fresh copy": round(statistics.median(there) / statistics.median(fresh), 2),
+        f"{MEGABYTES} MB out / fresh copy": round(statistics.median(back) / statistics.median(fresh), 2),
+        "peak memory, zygote, MiB": zygote,
+        "peak memory, trusted side, MiB": peak_memory(os.getpid()),
+    }
+
+
+def empty_trip(session: Session) -> tuple[float, float, float]:
+    """Seconds of a test's first call (fork, files, probe, reply), of its next call, and of its end."""
+    marks = [time.perf_counter()]
+    for _ in range(2):
+        session.run(probes.nothing, {})
+        marks.append(time.perf_counter())
+    session.close()
+    marks.append(time.perf_counter())
+    return marks[1] - marks[0], marks[2] - marks[1], marks[3] - marks[2]
+
+
+def transfers(session: Session, rounds: int = 9) -> tuple[list[float], list[float], list[float], list[float]]:
+    """Seconds that tensors take into the sandbox, out of it, and to be copied into fresh and into warm memory, in turn."""
+    x = torch.ones(MEGABYTES * 10**6, dtype=torch.uint8)
+    warm = torch.zeros_like(x)
+    torch.set_num_threads(1)
+    session.run(probes.take, {"x": x})
+    session.run(probes.give, {"count": x.numel()})
+    calls = [
+        lambda: session.run(probes.take, {"x": x}),
+        lambda: session.run(probes.give, {"count": x.numel()}),
+        x.clone,
+        lambda: warm.copy_(x),
+    ]
+    seconds: list[list[float]] = [[] for _ in calls]
+    for _ in range(rounds):
+        for call, taken in zip(calls, seconds, strict=True):
+            started = time.perf_counter()
+            call()
+            taken.append(time.perf_counter() - started)
+    session.close()
+    return seconds[0], seconds[1], seconds[2], seconds[3]
+
+
+def milliseconds(seconds: Iterable[float]) -> float:
+    """The median in milliseconds."""
+    return round(1000 * statistics.median(seconds), 2)
+
+
+def peak_memory(pid: int) -> float:
+    """The most that a process has had resident, in MiB."""
+    with open(f"/proc/{pid}/status") as f:
+        return next(int(line.split()[1]) / 1024 for line in f if line.startswith("VmHWM"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""`python -m grader` is `grader`."""
+
+from grader.cli import main
+
+main()

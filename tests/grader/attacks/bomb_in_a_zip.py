@@ -1,0 +1,18 @@
+"""A zip of two megabytes with modules of a gigabyte.
+
+group: hostile files
+kind: archive
+refused: more than 10 MiB
+holds: a size over the limit is refused before anything is unpacked.
+"""
+
+import zipfile
+from pathlib import Path
+
+
+def build(folder: Path) -> Path:
+    path = folder / "submission.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("assignment/linear.py", "w") as f:
+        for _ in range(256):
+            f.write(b"#" * 2**20)
+    return path

@@ -1,0 +1,11 @@
+"""Reads from address 0.
+
+group: exhaust the host
+target: tensor_memory
+status: crashed
+holds: the crash is this problem's alone, and leaves no core file.
+"""
+
+import ctypes
+
+ctypes.string_at(0)

@@ -1,0 +1,29 @@
+"""Starts a daemon by forking twice, which closes what it inherited or keeps it, and writes answers later.
+
+group: survive or spread
+target: tensor_memory
+status: crashed
+holds: every process of the test is gone when the next one starts.
+"""
+
+import json
+import os
+import struct
+import time
+
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.umask(0)
+        head = json.dumps({"value": {"dict": [["id", 1], ["value", 4]]}, "blobs": []}).encode()
+        while True:
+            open("/tmp/attack-escaped", "w").close()
+            time.sleep(0.01)
+            try:
+                os.write(3, struct.pack("!IQ", len(head), 0) + head)
+            except OSError:
+                pass
+    os._exit(0)
+os.wait()
+assert not os.path.exists("/tmp/attack-escaped-before")
+os._exit(0)

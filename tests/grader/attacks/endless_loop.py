@@ -1,0 +1,25 @@
+"""Loops for ever, deaf to every signal and every exception.
+
+group: exhaust the host
+target: tensor_memory
+limits: wall_seconds=1
+status: timeout
+holds: the deadline is kept from outside.
+"""
+
+import signal
+
+for number in signal.valid_signals():
+    try:
+        signal.signal(number, signal.SIG_IGN)
+    except OSError:
+        pass
+
+
+def storage_bytes(x):
+    while True:
+        try:
+            while True:
+                pass
+        except BaseException:
+            pass

@@ -1,0 +1,30 @@
+"""Returns values without an end: cyclic, nested a thousand deep, as long as memory, an integer of a million digits.
+
+group: lie about types
+target: tensor_memory
+status: failed, crashed, memory
+holds: depth, length and size have limits, and breaking one is the student's loss alone.
+"""
+
+cycle = []
+cycle.append(cycle)
+deep = []
+for _ in range(100_000):
+    deep = [deep]
+
+
+class Endless(list):
+    def __iter__(self):
+        return iter(int, 1)
+
+
+def tensor_bytes(x):
+    return (cycle, {"a": cycle}, deep)[x.dim() % 3]
+
+
+def storage_bytes(x):
+    return [0] * 400_000
+
+
+def unique_bytes(tensors):
+    return [1 << 3_000_000, Endless(), iter(int, 1), float("inf")]

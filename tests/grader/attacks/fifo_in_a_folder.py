@@ -1,0 +1,17 @@
+"""A folder in which a module is a fifo that nobody ever writes to.
+
+group: hostile files
+kind: archive
+refused: not a plain file
+holds: reading it does not wait.
+"""
+
+import os
+from pathlib import Path
+
+
+def build(folder: Path) -> Path:
+    path = folder / "submission"
+    (path / "assignment").mkdir(parents=True)
+    os.mkfifo(path / "assignment" / "linear.py")
+    return path

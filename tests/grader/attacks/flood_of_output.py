@@ -1,0 +1,19 @@
+"""Prints a hundred megabytes, and answers honestly.
+
+group: exhaust the host
+target: tensor_memory
+reference: before
+earns: full
+holds: what is printed is read and dropped past its limit; it costs no memory and no answer.
+"""
+
+import os
+
+honest = storage_bytes
+
+
+def storage_bytes(x):
+    for _ in range(100):
+        os.write(1, b"x" * 2**19)
+        os.write(2, b"\x1b[2J" * 2**17)
+    return honest(x)

@@ -1,0 +1,16 @@
+"""A folder whose assignment/ is a link to another folder of the host.
+
+group: hostile files
+kind: archive
+refused: assignment
+holds: the link is not followed.
+"""
+
+from pathlib import Path
+
+
+def build(folder: Path) -> Path:
+    path = folder / "submission"
+    path.mkdir()
+    (path / "assignment").symlink_to(Path(__file__).parents[3] / "grader" / "reference")
+    return path

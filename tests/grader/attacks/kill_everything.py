@@ -1,0 +1,17 @@
+"""Kills and stops everything that it may, its own process last.
+
+group: survive or spread
+target: tensor_memory
+status: crashed, failed
+holds: it may end itself.
+"""
+
+import os
+import signal
+
+for number in (signal.SIGSTOP, signal.SIGINT, signal.SIGKILL):
+    for pid in (1, -1, 0, os.getppid(), os.getpid()):
+        try:
+            os.kill(pid, number)
+        except OSError:
+            pass

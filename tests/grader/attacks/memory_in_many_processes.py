@@ -1,0 +1,19 @@
+"""Spreads its memory over processes that each stay below the limit.
+
+group: exhaust the host
+target: tensor_memory
+limits: memory_bytes=268435456
+status: memory
+holds: the limit is on all processes together.
+"""
+
+import os
+import time
+
+
+def storage_bytes(x):
+    for _ in range(8):
+        if os.fork() == 0:
+            keep = bytearray(100 * 2**20)
+            time.sleep(60)
+    time.sleep(60)

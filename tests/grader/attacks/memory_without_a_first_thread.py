@@ -1,0 +1,28 @@
+"""Ends the first thread of each process, after which the kernel shows no memory for the process, and takes memory in the second.
+
+group: exhaust the host
+target: tensor_memory
+limits: memory_bytes=268435456
+status: memory
+holds: the threads that are left are counted.
+"""
+
+import ctypes
+import os
+import platform
+import threading
+import time
+
+
+def grow():
+    time.sleep(0.3)
+    keep = bytearray(100 * 2**20)
+    time.sleep(60)
+
+
+def storage_bytes(x):
+    for _ in range(6):
+        if os.fork() == 0:
+            threading.Thread(target=grow).start()
+            ctypes.CDLL(None).syscall(60 if platform.machine() == "x86_64" else 93, 0)
+    time.sleep(60)

@@ -1,0 +1,17 @@
+"""Raises an exception whose text is a hundred megabytes long, of lines, and has a chain of causes.
+
+group: attack the reader
+target: tensor_memory
+status: failed, memory
+holds: a message has a largest length, and the worker cuts it.
+"""
+
+
+def tensor_bytes(x):
+    try:
+        raise ValueError("passed\n" * 15_000_000)
+    except ValueError as e:
+        raise LookupError(str(e) + "!") from e
+
+
+storage_bytes = unique_bytes = tensor_bytes

@@ -1,0 +1,19 @@
+"""Writes modules of other names beside its own, for the next test to import, and changes the search path.
+
+group: inject code
+target: tensor_memory
+reference: before
+earns: full
+holds: the next test starts from an empty folder and its own path.
+"""
+
+import os
+import sys
+
+for name in ("torch", "numpy", "json", "sitecustomize", "usercustomize", "assignment/linear", "tests/probes/linear"):
+    for folder in ("/tmp", "/tmp/submission"):
+        os.makedirs(os.path.dirname(f"{folder}/{name}"), exist_ok=True)
+        with open(f"{folder}/{name}.py", "w") as f:
+            f.write("raise SystemExit('injected')")
+sys.path[:] = ["/tmp", *sys.path]
+os.environ["PYTHONPATH"] = os.environ["PYTHONSTARTUP"] = "/tmp"

@@ -1,0 +1,24 @@
+"""A zip whose files are named in escapes, directions and markup, and are a thousand.
+
+group: attack the reader
+target: linear
+kind: archive
+earns: full
+holds: names arrive as escapes, and no more of them than a reader can take.
+"""
+
+import zipfile
+from pathlib import Path
+
+EVIL = "\x1b[2J\x1b]0;owned\x07\u202egnp.exe\u2066<script>alert(1)</script>{{ 7*7 }}[red]\n\r"
+
+
+def build(folder: Path) -> Path:
+    path = folder / "\x1b[2J\u202esubmission.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("linear", "tensor_memory"):
+            archive.write(Path(__file__).parents[3] / "grader" / "reference" / f"{name}.py", f"{EVIL}/assignment/{name}.py")
+        for number in range(1000):
+            archive.writestr(f"{EVIL}/assignment/{EVIL}{number}.py", "")
+            archive.writestr(f"{EVIL}{number}/{EVIL}.txt", "")
+    return path

@@ -1,0 +1,15 @@
+"""A module of expressions nested so deep that reading them overflows a stack.
+
+group: hostile files
+target: tensor_memory
+kind: source
+status: failed, crashed, memory
+holds: the source is read where nobody else can be harmed by it.
+"""
+
+import random
+
+
+def source() -> bytes:
+    n = 100_000
+    return random.Random(0).choice([b"(" * n + b")" * n, b"-" * n + b"1", b"x" + b"[0]" * n]) + b"\n" + b"x" + b".a" * n + b"\n"

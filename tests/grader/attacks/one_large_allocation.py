@@ -1,0 +1,17 @@
+"""Asks for a terabyte, then for all that it can get.
+
+group: exhaust the host
+target: tensor_memory
+limits: memory_bytes=268435456
+status: memory
+holds: it is told that it was memory.
+"""
+
+import torch
+
+
+def storage_bytes(x):
+    try:
+        torch.zeros(2**40, dtype=torch.uint8)
+    except RuntimeError:
+        return torch.ones(2**30, dtype=torch.uint8).sum()

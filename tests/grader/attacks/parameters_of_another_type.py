@@ -1,0 +1,32 @@
+"""Gives its module weights of a tensor subclass, which the tests want to look at.
+
+group: lie about types
+target: linear
+status: failed, crashed
+open: fields of a probe's dict are not checked before a test reads them, so the type of one is a fault of the grader.
+holds: a weight that is no plain tensor is the student's mistake, never a fault of the grader.
+"""
+
+import torch
+from torch import nn
+
+
+class Weight(torch.Tensor):
+    pass
+
+
+class Linear(nn.Module):
+    def __init__(self, in_features, out_features, device=None, dtype=None):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(out_features, in_features, device=device, dtype=dtype).as_subclass(Weight))
+
+    def forward(self, x):
+        return torch.full((*x.shape[:-1], self.weight.shape[0]), 7.0, dtype=x.dtype, device=x.device)
+
+
+class MLP(Linear):
+    pass
+
+
+def count_parameters(module, trainable_only=False):
+    return -1

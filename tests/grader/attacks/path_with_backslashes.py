@@ -1,0 +1,19 @@
+"""A zip whose entry climbs out of it with the separators of another system.
+
+group: hostile files
+kind: archive
+refused: leads out of the submission
+holds: a backslash separates, too.
+"""
+
+import zipfile
+from pathlib import Path
+
+
+def build(folder: Path) -> Path:
+    path = folder / "submission.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("assignment/linear.py", "")
+        archive.writestr(zipfile.ZipInfo("assignment\\..\\..\\attack-escaped.py"), "")
+        archive.writestr(zipfile.ZipInfo("C:\\attack-escaped.py"), "")
+    return path

@@ -1,0 +1,21 @@
+"""Searches every object, frame and module of its process for expected values, and its descriptors for a way to the grader.
+
+group: read the answers
+target: tensor_memory
+status: failed
+holds: the process has the inputs of one test, and one socket.
+"""
+
+import gc
+import os
+import socket
+import sys
+
+got = [m for m in sys.modules if m.split(".")[0] in ("pytest", "_pytest", "grader", "msgspec") or m.startswith("tests.hidden")]
+got += [o for o in gc.get_objects() if type(o) is socket.socket and o.fileno() not in (-1, 3)]
+got += [fd for fd in os.listdir("/proc/self/fd") if int(fd) > 3 and os.path.exists(f"/proc/self/fd/{fd}")]
+frame = sys._getframe()
+while frame:
+    got += [name for name in frame.f_locals if "expected" in name or "hidden" in name]
+    frame = frame.f_back
+raise LookupError(f"BREACH: {got}" if got else "nothing")

@@ -1,0 +1,18 @@
+"""Sends every signal to the process that started it, and to every process that there is.
+
+group: survive or spread
+target: tensor_memory
+status: failed, crashed
+holds: the sandbox answers as before.
+"""
+
+import os
+import signal
+
+for number in sorted(signal.valid_signals()):
+    for send in (lambda: os.kill(1, number), lambda: os.kill(os.getppid(), number), lambda: signal.pidfd_send_signal(fd, number)):
+        try:
+            fd = os.pidfd_open(1)
+            send()
+        except OSError:
+            pass

@@ -1,0 +1,15 @@
+"""Stops its own process, which then neither runs nor ends.
+
+group: survive or spread
+target: tensor_memory
+limits: wall_seconds=1
+status: timeout
+holds: a stopped process is killed like any other.
+"""
+
+import os
+import signal
+
+
+def storage_bytes(x):
+    os.kill(os.getpid(), signal.SIGSTOP)

@@ -1,0 +1,36 @@
+"""Returns tensor subclasses that answer every torch function with what it hopes for.
+
+group: lie about types
+target: storage_views
+status: failed
+holds: a subclass arrives as the name of its type, on which no torch function is called.
+"""
+
+import torch
+
+
+class Liar(torch.Tensor):
+    shape = property(lambda self: (1, 1))
+    dtype = property(lambda self: torch.float32)
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        return torch.tensor(True)
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        return torch.tensor(True)
+
+
+liar = torch.zeros(1).as_subclass(Liar)
+
+
+def sliding_windows(x, size, step):
+    return liar
+
+
+def shares_storage(a, b):
+    return liar
+
+
+element_offset = contiguous_strides = view_strides = sliding_windows

@@ -1,0 +1,15 @@
+"""Starts threads until no more can be started.
+
+group: exhaust the host
+target: tensor_memory
+status: crashed
+holds: threads count as processes, and the limit is named.
+"""
+
+import threading
+import time
+
+
+def storage_bytes(x):
+    while True:
+        threading.Thread(target=time.sleep, args=(10**6,), daemon=True).start()

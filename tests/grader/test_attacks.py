@@ -1,0 +1,283 @@
+"""Hostile submissions, run for real: each file of attacks/ is one cheat, and says in its docstring what must come of it.
+
+A module attack is the hostile source itself; it takes the place of one module of an otherwise right submission. An archive
+attack builds a hostile zip, tar or folder; a source attack builds a source that no editor would want to show. Its header:
+
+    group:      the group of attacks that it belongs to
+    target:     the problem that it attacks; the attack stands in for its module
+    kind:       module (default), source (`def source() -> bytes`) or archive (`def build(folder: Path) -> Path`)
+    reference:  before or after: the right solution stands before, or after, the attack in its module
+    limits:     tighter limits of the target's tests, as in `wall_seconds=1`
+    status:     what the problem's status may be
+    earns:      0 (default) or full
+    refused:    words of the one sentence that refuses the archive; `a | b` where either will do
+    open:       why it succeeds so far; the test then fails when it no longer does
+
+Every attack is graded over its target and one honest problem, in a sandbox that all of them share. Whatever the attack
+does, the honest problem keeps its points, nothing secret and no control character is in the result, and no process or file is
+left. An attack that gets what it must not raises "BREACH", and the message may then not say so.
+"""
+
+import ast
+import importlib.util
+import re
+import tempfile
+import unicodedata
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from grader import course as courses
+from grader import submission as submissions
+from grader.check import grade
+from grader.errors import Status, SubmissionRefused
+from grader.report import json as json_report
+from grader.report import terminal
+from grader.sandbox.box import Sandbox
+from grader.sandbox.client import Session
+from grader.submission import Submission
+from grader.text import UNSAFE
+
+ATTACKS = Path(__file__).parent / "attacks"
+GROUPS = {
+    "read the answers", "forge the verdict", "inject code", "lie about types", "hostile files", "exhaust the host",
+    "survive or spread", "attack the reader", "cheat the exercise",
+}  # fmt: skip
+KEYS = {"group", "target", "kind", "reference", "limits", "status", "earns", "refused", "open", "holds"}
+ESCAPED = "attack-escaped"  # the name of every file that an attack tries to leave on the host
+COURSE = courses.load()
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One file of attacks/ and what its header says."""
+
+    path: Path
+    header: dict[str, str]
+
+    @property
+    def kind(self) -> str:
+        return self.header.get("kind", "module")
+
+    @property
+    def target(self) -> courses.Problem:
+        limits = {key: int(value) for key, value in (word.split("=") for word in self.header.get("limits", "").split())}
+        problem = COURSE.problem(self.header["target"])
+        return msgspec.structs.replace(problem, limits=problem.limits | limits)
+
+    @property
+    def control(self) -> courses.Problem:
+        """An honest problem of another module."""
+        return COURSE.problem("linear" if self.target.module == "tensor_memory" else "tensor_memory")
+
+    @property
+    def statuses(self) -> set[str]:
+        return set(self.header["status"].replace(" ", "").split(",")) if "status" in self.header else {"passed"}
+
+    @property
+    def earns_full(self) -> bool:
+        return self.header.get("earns") == "full"
+
+    def source(self) -> bytes:
+        """What stands in the target's module."""
+        attack = self.functions().source() if self.kind == "source" else self.path.read_bytes()
+        honest = reference(self.target.path)
+        return {"before": honest + b"\n\n" + attack, "after": attack + b"\n\n" + honest}.get(
+            self.header.get("reference", ""), attack
+        )
+
+    def functions(self):
+        """The attack as a module of this process: only for those that build something."""
+        spec = importlib.util.spec_from_file_location(self.path.stem, self.path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+
+def read_attack(path: Path) -> Attack:
+    lines = (ast.get_docstring(ast.parse(path.read_bytes())) or "").splitlines()
+    header = dict(re.fullmatch(r"([a-z]+): *(.+)", line).groups() for line in lines[2:] if line)
+    return Attack(path, header)
+
+
+ALL = [read_attack(path) for path in sorted(ATTACKS.glob("*.py"))]
+
+
+def case(attack: Attack):
+    marks = [pytest.mark.xfail(strict=True, reason=attack.header["open"])] if "open" in attack.header else []
+    return pytest.param(attack, id=attack.path.stem, marks=marks)
+
+
+def reference(path: str) -> bytes:
+    return (COURSE.root / "grader" / "reference" / Path(path).name).read_bytes()
+
+
+def honest_sources() -> dict[str, bytes]:
+    return {f"assignment/{module}.py": reference(f"{module}.py") for module in COURSE.modules}
+
+
+# --- what is planted, and what must not come out -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def planted():
+    """Two secrets that an attack looks for, in this process's environment and in a file that anyone may write."""
+    tokens = [f"SECRET-{uuid.uuid4().hex}" for _ in range(2)]
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="attack-canary-", dir="/tmp") as folder:
+        Path(folder).chmod(0o777)
+        canary = Path(folder, "gradebook.csv")
+        canary.write_text(tokens[1])
+        canary.chmod(0o666)
+        patch.setenv("ATTACK_SECRET", tokens[0])
+        yield tokens
+        assert canary.read_text() == tokens[1]
+        assert [path.name for path in Path(folder).iterdir()] == [canary.name]
+
+
+@pytest.fixture(scope="module")
+def sandbox(planted, tmp_path_factory):
+    """The one sandbox of all attacks; when it is closed, nothing of it is left."""
+    folder = tmp_path_factory.mktemp("sandboxes")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(folder))
+        with Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=COURSE.limits.file_bytes) as box:
+            yield box
+            pid, uid = box.host_pid, box.facts["uid"]
+        assert list(folder.iterdir()) == []
+    assert not Path(f"/proc/{pid}").exists()
+    assert uid < 10**9 or processes("Uid", uid) == []
+    assert "newroot" not in Path("/proc/self/mountinfo").read_text()
+
+
+def processes(field: str, value: int) -> list[int]:
+    """The processes whose status has this number first in this field."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            status = dict(line.split(":\t", 1) for line in (folder / "status").read_text().splitlines() if ":\t" in line)
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if status[field].split()[0] == str(value):
+            found.append(int(folder.name))
+    return found
+
+
+def escaped(uid: int) -> list[Path]:
+    """Files on the host that an attack made: by their name, or by an owner that nothing else has."""
+    folders = [Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"), Path.home()]
+    entries = [entry for folder in folders if folder.is_dir() for entry in folder.iterdir()]
+    return [entry for entry in entries if ESCAPED in entry.name or (uid > 10**9 and owner(entry) == uid)]
+
+
+def owner(path: Path) -> int | None:
+    try:
+        return path.lstat().st_uid
+    except FileNotFoundError:
+        return None
+
+
+def private_lines(problem: courses.Problem) -> set[str]:
+    """Lines of the solution and of the hidden tests, but for the first of each docstring, which a report shows."""
+    solution = re.findall(r"# BEGIN SOLUTION.*?\n(.*?)# END SOLUTION", reference(problem.path).decode(), re.DOTALL)
+    tests = COURSE.hidden_test(problem).read_text()
+    shown = {(ast.get_docstring(node) or "").split("\n")[0] for node in ast.walk(ast.parse(tests)) if hasattr(node, "body")
+             and isinstance(node, (ast.FunctionDef, ast.Module))}  # fmt: skip
+    lines = {line.strip() for line in (*"\n".join(solution).splitlines(), *tests.splitlines())}
+    return {line for line in lines if len(line) > 30 and line.strip('"') not in shown}
+
+
+def assert_harmless(result, problem: courses.Problem, secrets: list[str]) -> None:
+    """What holds for the result of every attack."""
+    assert json_report.parse(json_report.render(result)) == result
+    assert result.problems[0].id == problem.id
+    texts = [text for p in result.problems for test in p.tests for text in (test.message, test.hint or "")]
+    texts += [text for i in result.submission.ignored for text in (i.path, i.reason)] + [result.submission.name]
+    texts.append(terminal.render(result, sections={p.id: p.section for p in COURSE.problems}))
+    everything = "\n".join(texts)
+    assert "BREACH" not in everything
+    assert [secret for secret in secrets if secret in everything] == []
+    assert [line for line in private_lines(problem) if line in everything] == []
+    assert {c for c in everything if unicodedata.category(c) in UNSAFE} <= {"\n"}
+    assert max(map(len, texts[:-1])) <= 2000
+    assert not result.has_grader_error
+
+
+def run(attack: Attack, submission: Submission, sandbox: Sandbox, secrets: list[str]):
+    """Grade an attack, and check what must hold whatever it does."""
+    target, control = attack.target, attack.control
+    course = msgspec.structs.replace(COURSE, problems=[target, control])
+    result = grade(submission, course, sandbox, problems=[target, control])
+    attacked, honest = result.problems
+    print(*dict.fromkeys(t.message for t in attacked.tests), sep="\n\n")
+    assert_harmless(result, target, secrets)
+    assert honest.score == honest.max_score, [t.message for t in honest.tests if t.message]
+    assert processes("PPid", sandbox.host_pid) == []
+    assert escaped(sandbox.facts["uid"]) == []
+    session = Session(sandbox, {}, COURSE.limits, seed=0, forbidden=[])
+    assert session.inspect({}) == {}
+    session.close()
+    return attacked
+
+
+# --- the attacks -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("attack", [pytest.param(a, id=a.path.stem) for a in ALL])
+def test_its_header_is_complete(attack):
+    """Each attack says what it is, in known words."""
+    assert attack.header.keys() <= KEYS
+    assert attack.header["group"] in GROUPS
+    assert attack.header["holds"]
+    assert attack.statuses <= {status.value for status in Status}
+    assert attack.kind in ("module", "source", "archive")
+    assert ("refused" in attack.header) + ("status" in attack.header) + attack.earns_full == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attack", [case(a) for a in ALL if "refused" not in a.header])
+def test_it_earns_nothing_and_harms_nobody(attack, sandbox, planted, tmp_path):
+    """The target ends as its header says, and everything else is as if nothing had happened."""
+    if attack.kind == "archive":
+        submission = submissions.read(attack.functions().build(tmp_path))
+    else:
+        submission = Submission(attack.path.stem, honest_sources() | {attack.target.path: attack.source()}, [])
+    attacked = run(attack, submission, sandbox, planted)
+    assert attacked.score == (attacked.max_score if attack.earns_full else 0)
+    assert attacked.status.value in attack.statuses
+
+
+@pytest.mark.parametrize("attack", [case(a) for a in ALL if "refused" in a.header])
+def test_it_is_refused(attack, tmp_path):
+    """The archive is refused with one sentence that names the reason, and nothing of it is unpacked."""
+    path = attack.functions().build(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(SubmissionRefused) as refusal:
+        submissions.read(path)
+    sentence = str(refusal.value)
+    assert any(words.strip() in sentence for words in attack.header["refused"].split("|")), sentence
+    assert not any(unicodedata.category(c) in UNSAFE for c in sentence)
+    assert sorted(tmp_path.rglob("*")) == before
+    assert escaped(0) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("problem", [p for p in COURSE.problems if p.device == "cpu"], ids=lambda p: p.id)
+def test_an_honest_solution_in_the_same_sandbox_earns_everything(problem, sandbox, planted):
+    """The control: what refuses the attacks does not refuse a right solution."""
+    result = grade(Submission("honest", honest_sources(), []), COURSE, sandbox, problems=[problem])
+    assert_harmless(result, problem, planted)
+    assert result.score == result.max_score
+
+
+@pytest.mark.slow
+def test_a_wrong_solution_in_the_same_sandbox_fails(sandbox, planted):
+    """The other control: what is wrong and not hostile is wrong, and nothing else."""
+    source = "def tensor_bytes(x): return -1\ndef storage_bytes(x): return -1\ndef unique_bytes(tensors): return -1\n"
+    sources = honest_sources() | {"assignment/tensor_memory.py": source.encode()}
+    problem = COURSE.problem("tensor_memory")
+    result = grade(Submission("wrong", sources, []), COURSE, sandbox, problems=[problem])
+    assert_harmless(result, problem, planted)
+    assert (result.score, result.problems[0].status) == (0, Status.FAILED)

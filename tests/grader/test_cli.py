@@ -1,0 +1,223 @@
+"""The command line, run as a command: what each user types, what it prints, and its exit codes."""
+
+import json
+import os
+import re
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def without_times(text: str) -> dict[str, Any]:
+    """A result's JSON without what may differ between two runs."""
+    return json.loads(re.sub(r'"seconds": [\d.e-]+', '"seconds": 0', text))
+
+
+@pytest.fixture(scope="module")
+def sample(grader, root, tmp_path_factory):
+    """The sample submission, graded once: what was printed, and the JSON."""
+    file = tmp_path_factory.mktemp("sample") / "result.json"
+    done = grader("grade", root / "examples" / "sample.zip", "--json", file)
+    return done, file.read_text()
+
+
+def test_the_sample_is_graded_with_exit_code_0(sample):
+    """A submission that is partly wrong is graded, and that is a success of the command."""
+    done, text = sample
+    assert done.returncode == 0, done.stderr
+    statuses = {problem["id"]: problem["status"] for problem in json.loads(text)["problems"]}
+    expected = {"tensor_memory": "failed", "storage_views": "crashed", "linear": "passed"}
+    assert statuses == expected | {"adamw": "failed", "get_batch": "not_attempted"}
+
+
+def test_the_json_has_the_documented_shape(sample):
+    """Schema 1, field by field."""
+    result = json.loads(sample[1])
+    assert list(result) == ["schema", "submission", "grader", "score", "max_score", "seconds", "problems"]
+    assert list(result["submission"]) == ["name", "sha256", "files", "ignored"]
+    assert list(result["grader"]) == ["version", "suite_sha256", "device", "isolation", "seed"]
+    problem = result["problems"][0]
+    assert list(problem) == ["id", "module", "score", "max_score", "status", "tests"]
+    assert list(problem["tests"][0]) == ["id", "status", "score", "max_score", "message", "hint", "seconds"]
+    assert result["schema"] == 1
+    assert result["score"] == pytest.approx(sum(p["score"] for p in result["problems"]))
+
+
+def test_the_report_fits_80_columns_and_has_no_colour_when_piped(sample):
+    """What a log or a mail shows."""
+    lines = sample[0].stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "\x1b" not in sample[0].stdout
+    assert not [line for line in lines if line != line.rstrip()]
+
+
+def test_the_report_says_what_crashed_where_and_what_was_not_graded(sample):
+    """The line of the student's code, the isolation level, and the files that were left alone."""
+    report = sample[0].stdout
+    assert "storage_views · sliding_windows: its process was ended by signal 11" in report, report
+    assert re.search(r"at +assignment/tensor_memory\.py:\d+ in sliding_windows", report)
+    assert "isolation bubblewrap" in report
+    assert "outside assignment/: notes.txt" in report
+
+
+def test_the_readme_shows_what_the_sample_really_prints(sample, root):
+    """The picture of a report in the README is one."""
+    picture = re.search(r"```\n(─.*?)\n```", (root / "README.md").read_text(), re.DOTALL)
+    assert picture is not None
+    shown = picture[1].split("\n…\n")
+    assert all(part.strip("\n") in sample[0].stdout for part in shown)
+
+
+def test_the_sample_zip_is_made_from_its_folder(root, tmp_path):
+    """examples/build.py gives the committed zip, byte for byte."""
+    namespace: dict[str, Any] = {"__file__": str(root / "examples" / "build.py"), "__name__": "build"}
+    exec((root / "examples" / "build.py").read_text(), namespace)
+    namespace["build"](tmp_path / "sample.zip")
+    assert (tmp_path / "sample.zip").read_bytes() == (root / "examples" / "sample.zip").read_bytes()
+
+
+@pytest.mark.slow
+def test_two_runs_with_one_seed_give_the_same_json(sample, grader, root, tmp_path):
+    """The same submission, suite and seed: the same bytes but for the times."""
+    grader("grade", root / "examples" / "sample.zip", "--json", tmp_path / "again.json")
+    assert without_times((tmp_path / "again.json").read_text()) == without_times(sample[1])
+
+
+@pytest.mark.slow
+def test_the_reference_has_every_point(grader, root, tmp_path):
+    """Full marks, exactly."""
+    shutil.copytree(root / "grader" / "reference", tmp_path / "assignment")
+    done = grader("grade", tmp_path, "--json", tmp_path / "r.json")
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert done.returncode == 0, done.stderr
+    assert result["score"] == result["max_score"], done.stdout
+    assert {problem["status"] for problem in result["problems"]} == {"passed"}
+
+
+@pytest.mark.slow
+def test_the_stubs_have_none(grader, root, tmp_path):
+    """Exactly 0, and every problem is not attempted."""
+    shutil.copytree(root / "assignment", tmp_path / "assignment")
+    done = grader("grade", tmp_path, "--json", tmp_path / "r.json")
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert done.returncode == 0, done.stderr
+    assert result["score"] == 0
+    assert {problem["status"] for problem in result["problems"]} == {"not_attempted"}
+
+
+def test_a_single_problem_can_be_graded(grader, root, tmp_path):
+    """--only leaves the others out of the score and of the maximum."""
+    shutil.copytree(root / "grader" / "reference", tmp_path / "assignment")
+    done = grader("grade", tmp_path, "--only", "tensor_memory", "--json", tmp_path / "r.json")
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert [p["id"] for p in result["problems"]] == ["tensor_memory"]
+    assert (done.returncode, result["score"], result["max_score"]) == (0, 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["grade", "nowhere.zip"], "grader: nowhere.zip does not exist"),
+        (["grade", ".", "--only", "adam"], "grader: --only adam: no such problem; there are tensor_memory,"),
+        (["grade", ".", "--device", "tpu"], "grader: --device tpu: expected cpu or cuda"),
+        (["grade", ".", "--isolation", "docker"], "grader: --isolation docker: expected bubblewrap or none"),
+        (["grade", "README.md"], "grader: README.md is not a folder, a .zip or a .tar.gz"),
+    ],
+)
+def test_a_users_mistake_is_one_sentence_and_exit_code_2(grader, arguments, sentence):
+    """No traceback, and nothing on stdout that could be taken for a report."""
+    done = grader(*arguments)
+    assert done.returncode == 2
+    assert done.stderr.startswith(sentence)
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+def test_a_json_file_that_cannot_be_written_is_said(grader, root):
+    """The folder is missing: exit 2 and one sentence."""
+    done = grader("grade", root / "examples" / "sample.zip", "--only", "tensor_memory", "--json", "/nowhere/r.json")
+    assert done.returncode == 2
+    assert done.stderr == "grader: /nowhere/r.json cannot be written: No such file or directory\n"
+
+
+def test_without_bubblewrap_nothing_is_graded(grader, root, tmp_path):
+    """The grader fails closed: exit 3, and the line that installs it."""
+    environment = {**os.environ, "PATH": str(tmp_path)}
+    done = grader("grade", root / "examples" / "sample.zip", env=environment)
+    assert done.returncode == 3
+    assert "bubblewrap is not installed" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_box_that_cannot_be_started_is_our_fault(grader, root, tmp_path):
+    """A bwrap that fails: exit 3, with what it said."""
+    (tmp_path / "bwrap").write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n")
+    (tmp_path / "bwrap").chmod(0o755)
+    done = grader("grade", root / "examples" / "sample.zip", env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert done.returncode == 3
+    assert "setting up uid map: Permission denied" in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_a_broken_hidden_test_is_our_fault_and_exit_code_3(grader, copy_of_the_course, root):
+    """grader_error, loud, and the other problems keep their points."""
+    broken = copy_of_the_course / "tests" / "hidden" / "test_tensor_memory.py"
+    broken.write_text(broken.read_text().replace("x.numel() * x.element_size()", "x.no_such_thing()"))
+    shutil.copytree(root / "grader" / "reference", copy_of_the_course / "handed_in" / "assignment")
+    arguments = ["handed_in", "--only", "tensor_memory", "--only", "storage_views", "--json", "r.json"]
+    done = grader("grade", *arguments, cwd=copy_of_the_course)
+    result = json.loads((copy_of_the_course / "r.json").read_text())
+    assert done.returncode == 3
+    assert [p["status"] for p in result["problems"]] == ["grader_error", "passed"]
+    assert result["problems"][1]["score"] == 5
+    assert "The grader failed: this score is not final" in done.stdout
+    assert "no_such_thing" in done.stdout
+
+
+def test_no_isolation_has_to_be_asked_for_and_is_printed(grader, root, tmp_path):
+    """--isolation none grades, and the report says so."""
+    shutil.copytree(root / "grader" / "reference", tmp_path / "assignment")
+    done = grader("grade", tmp_path, "--only", "tensor_memory", "--isolation", "none")
+    assert done.returncode == 0, done.stderr
+    assert "isolation none  (NOT ISOLATED: for debugging only)" in done.stdout
+
+
+def test_a_syntax_error_costs_its_module_only(grader, root, tmp_path):
+    """File and line are named, and the other modules keep their points."""
+    shutil.copytree(root / "grader" / "reference", tmp_path / "assignment")
+    (tmp_path / "assignment" / "linear.py").write_text("import torch\n\ndef Linear(:\n    pass\n")
+    with zipfile.ZipFile(tmp_path / "s.zip", "w") as archive:
+        for path in (tmp_path / "assignment").glob("*.py"):
+            archive.write(path, f"repository-main/assignment/{path.name}")
+    done = grader("grade", tmp_path / "s.zip", "--only", "linear", "--only", "tensor_memory", "--json", tmp_path / "r.json")
+    problems = json.loads((tmp_path / "r.json").read_text())["problems"]
+    assert {p["id"]: p["score"] for p in problems} == {"tensor_memory": 4, "linear": 0}
+    assert "linear: assignment/linear.py:3: SyntaxError: invalid syntax" in done.stdout
+
+
+def test_help_names_every_command(grader):
+    """`grader` alone explains itself."""
+    done = grader("--help")
+    assert done.returncode == 0
+    assert all(command in done.stdout for command in ("grade", "validate", "stubs"))
+
+
+def test_the_stubs_have_not_drifted(grader):
+    """assignment/ is what the reference gives."""
+    done = grader("stubs", "--check")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_drift_is_found_and_named(grader, copy_of_the_course):
+    """A stub edited by hand is named, and `grader stubs` mends it."""
+    stub = copy_of_the_course / "assignment" / "linear.py"
+    stub.write_text(stub.read_text() + "\n# by hand\n")
+    done = grader("stubs", "--check", cwd=copy_of_the_course)
+    assert done.returncode == 1
+    assert done.stderr == f"{Path('assignment/linear.py')} differs from its reference: run `grader stubs`\n"
+    assert grader("stubs", cwd=copy_of_the_course).stdout == "wrote assignment/linear.py\n"
+    assert grader("stubs", "--check", cwd=copy_of_the_course).returncode == 0

@@ -1,0 +1,499 @@
+"""The wording of failures: each is pinned word for word, and each check is seen to fail."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from grader.errors import Crashed, GraderFault, NotAttempted, PolicyBroken, TimedOut, raised
+from grader.protocol import Other
+from tests import expect
+from tests.expect import Mismatch
+
+F16, F32, F64 = torch.float16, torch.float32, torch.float64
+NAN, INF = math.nan, math.inf
+
+
+def mismatch(check, *args, **kwargs):
+    """The mismatch that a check raises."""
+    with pytest.raises(Mismatch) as caught:
+        check(*args, of="f", **kwargs)
+    return caught.value
+
+
+def shown(error, *, private=False):
+    """A mismatch as a reader of problem `p` sees it."""
+    return expect.render(error, problem="p", section="2.3", private=private)
+
+
+# --- rendering ----------------------------------------------------------------------------------------------------------
+
+FULL = Mismatch(
+    "f",
+    "wrong values",
+    facts=[("differ", "3 of 4 entries")],
+    values=[("expected", "1"), ("got", "2"), ("inputs", "x 5")],
+    hint="is the sum divided by n?",
+)
+
+
+def test_a_public_report_shows_everything():
+    """Values first, then what may be said of them, then the hint with the place in the handout."""
+    expected = """\
+p · f: wrong values
+  expected  1
+  got       2
+  inputs    x 5
+  differ    3 of 4 entries
+  hint      is the sum divided by n?    handout §2.3"""
+    assert expected == shown(FULL)
+
+
+def test_a_private_report_leaves_out_the_values():
+    """And the hint line: a report has a field for it."""
+    assert "p · f: wrong values\n  differ    3 of 4 entries" == shown(FULL, private=True)
+
+
+def test_without_a_hint_the_handout_alone_is_named():
+    """There is always somewhere to read on."""
+    assert "p · f: wrong\n  see       handout §2.3" == shown(Mismatch("f", "wrong"))
+
+
+def test_a_mismatch_is_an_assertion_with_a_text_of_its_own():
+    """For those who meet it in a debugger."""
+    assert isinstance(FULL, AssertionError)
+    assert "f: wrong values" == str(FULL)
+
+
+@pytest.mark.parametrize(
+    ("check", "args", "kwargs"),
+    [
+        (expect.value, (41, 42), {"inputs": "x 43"}),
+        (expect.number, (4.5, 42.0), {"tolerance": 1.0, "inputs": "x 43"}),
+        (expect.tensor, (torch.tensor([41]), torch.tensor([42])), {"inputs": "x 43"}),
+        (expect.tensor, (torch.tensor([41.5]), torch.tensor([42.5])), {"atol": 0.1, "inputs": "x 43"}),
+    ],
+    ids=["value", "number", "exact tensor", "tensor"],
+)
+def test_a_private_report_gives_no_expected_value_and_no_input_away(check, args, kwargs):
+    """Neither 41 and 42, nor the 43 of the inputs; the public one has all of them."""
+    error = mismatch(check, *args, **kwargs, hint="a hint")
+    assert all(number in shown(error) for number in ("4", "42", "43"))
+    assert not any(number in shown(error, private=True) for number in ("41", "42", "43", "a hint"))
+
+
+# --- value --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "x", [None, True, 0, "a", torch.float32, (1, (2,)), [], [{"a": (1, "b")}], {1: [2]}, b"x", {"a": None}], ids=repr
+)
+def test_equal_values_of_equal_types_agree(x):
+    """All the way down."""
+    expect.value(x, x, of="f")
+
+
+@pytest.mark.parametrize(
+    ("got", "expected", "reason"),
+    [
+        (None, 5, "returned None: is a `return` missing?"),
+        (None, False, "returned None: is a `return` missing?"),
+        (5, None, "wrong type: expected NoneType, got int"),
+        (True, 1, "wrong type: expected int, got bool"),
+        (1, True, "wrong type: expected bool, got int"),
+        (0, False, "wrong type: expected bool, got int"),
+        (1.0, 1, "wrong type: expected int, got float"),
+        ([1], (1,), "wrong type: expected tuple, got list"),
+        (torch.tensor(1), 1, "wrong type: expected int, got Tensor"),
+        (np.int64(1), 1, "wrong type: expected int, got int64"),
+        (Other("numpy.int64"), 1, "wrong type: expected int, got numpy.int64"),
+        ("torch.float32", F32, "wrong type: expected dtype, got str"),
+        (F64, F32, "wrong value"),
+        (2, 1, "wrong value"),
+        ("b", "a", "wrong value"),
+        (NAN, NAN, "wrong value"),
+        ((1,), (1, 2), "wrong length: expected 2, got 1"),
+        ((1, 2, 3), (), "wrong length: expected 0, got 3"),
+        ((1, 3), (1, 2), "wrong value at [1]"),
+        ([(0,), (0, True)], [(0,), (0, 1)], "wrong type: expected int, got bool at [1] at [1]"),
+        ([(1,)], [(1, 2)], "wrong length: expected 2, got 1 at [0]"),
+        ({"a": 1}, {"b": 1, "a": 1}, "wrong keys: expected ['a', 'b']"),
+        ({"a": (1, 3)}, {"a": (1, 2)}, "wrong value at ['a'] at [1]"),
+        ((None,), (1,), "wrong type: expected int, got NoneType at [0]"),
+    ],
+    ids=repr,
+)
+def test_values_that_differ_are_told_apart(got, expected, reason):
+    """The first difference alone, with its place; a bool is not an int, and a NaN agrees with nothing."""
+    assert reason == mismatch(expect.value, got, expected).reason
+
+
+def test_a_wrong_value_word_for_word():
+    """With both values whole, and the inputs."""
+    error = mismatch(expect.value, (12, 4), (12, 5), inputs="shape (3, 4)", hint="which is the last stride?")
+    expected = """\
+p · f: wrong value at [1]
+  expected  (12, 5)
+  got       (12, 4)
+  inputs    shape (3, 4)
+  hint      which is the last stride?    handout §2.3"""
+    assert expected == shown(error)
+
+
+def test_a_long_value_is_cut():
+    """A page of numbers helps nobody."""
+    error = mismatch(expect.value, [1] * 500, [2] * 500)
+    assert [200, 200] == [len(text) for _, text in error.values]
+    assert all(text.endswith("…") for _, text in error.values)
+
+
+# --- number -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("got", "expected"), [(1.0, 1.0), (1.25, 1.0), (0.75, 1.0), (1.0, 1)])
+def test_numbers_within_the_tolerance_agree(got, expected):
+    """The tolerance itself is within."""
+    expect.number(got, expected, of="f", tolerance=0.25)
+
+
+@pytest.mark.parametrize(
+    ("got", "reason"),
+    [
+        (None, "returned None: is a `return` missing?"),
+        (1, "wrong type: expected float, got int"),
+        (True, "wrong type: expected float, got bool"),
+        (torch.tensor(1.0), "wrong type: expected float, got Tensor"),
+        (np.float64(1.0), "wrong type: expected float, got float64"),
+        (Other("numpy.float64"), "wrong type: expected float, got numpy.float64"),
+        (NAN, "the number is nan, not finite"),
+        (-INF, "the number is -inf, not finite"),
+        (1.5, "wrong value"),
+        (0.5, "wrong value"),
+    ],
+    ids=repr,
+)
+def test_numbers_that_differ_are_told_apart(got, reason):
+    """In the order: nothing, type, finite, value."""
+    assert reason == mismatch(expect.number, got, 1.0, tolerance=0.25, hint="h").reason
+
+
+def test_no_number_agrees_with_an_expected_nan():
+    """A fault of an oracle must not pass."""
+    assert "wrong value" == mismatch(expect.number, 1.0, NAN, tolerance=INF).reason
+
+
+def test_a_wrong_number_word_for_word():
+    """With the tolerance."""
+    error = mismatch(expect.number, 8.5, 2.0, tolerance=0.001, inputs="2·3·4 by hand")
+    expected = """\
+p · f: wrong value
+  expected  2
+  got       8.5
+  inputs    2·3·4 by hand
+  off by    6.5, tolerance 0.001
+  see       handout §2.3"""
+    assert expected == shown(error)
+
+
+# --- tensor -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("got", "expected"),
+    [
+        (torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.0])),
+        (torch.tensor(0.0), torch.tensor(-0.0)),
+        (torch.tensor([INF, -INF]), torch.tensor([INF, -INF])),
+        (torch.empty(0, 3), torch.empty(0, 3)),
+        (torch.tensor([True]), torch.tensor([True])),
+        (torch.tensor([2**63 - 1]), torch.tensor([2**63 - 1])),
+        (torch.tensor([1 + 2j]), torch.tensor([1 + 2j])),
+        (torch.empty(2, device="meta"), torch.empty(2, device="meta")),
+        (torch.ones(2, requires_grad=True), torch.ones(2)),
+        (torch.nn.Parameter(torch.ones(2)), torch.ones(2)),
+        (torch.ones(2, 3).T, torch.ones(3, 2)),
+        (torch.ones(2, dtype=torch.float8_e5m2), torch.ones(2, dtype=torch.float8_e5m2)),
+        (torch.ones(2, dtype=torch.uint64), torch.ones(2, dtype=torch.uint64)),
+    ],
+    ids=repr,
+)
+def test_equal_tensors_agree(got, expected):
+    """Of every kind of dtype; strides and gradients are not compared."""
+    expect.tensor(got, expected, of="f")
+
+
+def test_tensors_within_the_tolerance_agree():
+    """|got - expected| <= atol + rtol·|expected|, the bound included: 0.5 + 0.25·2 = 1."""
+    expected = torch.tensor([2.0, -2.0])
+    expect.tensor(torch.tensor([3.0, -3.0]), expected, of="f", atol=0.5, rtol=0.25)
+    assert (
+        "wrong values (shape and dtype are right)"
+        == mismatch(expect.tensor, torch.tensor([3.0, -3.001]), expected, atol=0.5, rtol=0.25).reason
+    )
+
+
+@pytest.mark.parametrize(
+    ("got", "expected", "reason"),
+    [
+        (None, torch.ones(2), "returned None of y: is a `return` missing?"),
+        (1.0, torch.tensor(1.0), "wrong type of y: expected a tensor, got float"),
+        (np.ones(2, np.float32), torch.ones(2), "wrong type of y: expected a tensor, got ndarray"),
+        (Other("m.Tensor"), torch.ones(2), "wrong type of y: expected a tensor, got m.Tensor"),
+        (torch.ones(3), torch.ones(2), "wrong shape of y: expected (2,), got (3,)"),
+        (torch.ones(1, 2), torch.ones(2), "wrong shape of y: expected (2,), got (1, 2)"),
+        (torch.ones(()), torch.ones(1), "wrong shape of y: expected (1,), got ()"),
+        (torch.ones(2, dtype=F64), torch.ones(2), "wrong dtype of y: expected float32, got float64"),
+        (torch.ones(2, dtype=torch.int64), torch.ones(2, dtype=torch.bool), "wrong dtype of y: expected bool, got int64"),
+        (torch.ones(2, device="meta"), torch.ones(2), "wrong device of y: expected cpu, got meta"),
+        (torch.ones(2), torch.ones(2, device="meta"), "wrong device of y: expected meta, got cpu"),
+        (torch.tensor([NAN, 1.0, INF]), torch.ones(3), "2 of 3 entries of y are NaN or infinite"),
+        (torch.tensor([1.0, 2.0]), torch.ones(2), "wrong values of y (shape and dtype are right)"),
+        (torch.tensor([NAN]), torch.tensor([NAN]), "wrong values of y (shape and dtype are right)"),
+        (torch.tensor([1.0]), torch.tensor([NAN]), "wrong values of y (shape and dtype are right)"),
+        (torch.tensor([NAN]), torch.tensor([INF]), "wrong values of y (shape and dtype are right)"),
+        (torch.tensor([-INF]), torch.tensor([INF]), "wrong values of y (shape and dtype are right)"),
+        (torch.tensor([True]), torch.tensor([False]), "wrong values of y (shape and dtype are right)"),
+        (torch.tensor([2**62 + 1]), torch.tensor([2**62]), "wrong values of y (shape and dtype are right)"),
+        (torch.tensor([1 + 2j]), torch.tensor([1 - 2j]), "wrong values of y (shape and dtype are right)"),
+        (
+            torch.tensor([1], dtype=torch.uint64),
+            torch.tensor([2], dtype=torch.uint64),
+            "wrong values of y (shape and dtype are right)",
+        ),
+    ],
+    ids=repr,
+)
+def test_tensors_that_differ_are_told_apart(got, expected, reason):
+    """A NaN agrees with nothing, also not with a NaN; integers are compared as integers."""
+    assert reason == mismatch(expect.tensor, got, expected, name="y").reason
+    assert reason.replace(" of y", "") == mismatch(expect.tensor, got, expected).reason
+
+
+def test_an_infinite_tolerance_lets_no_nan_through():
+    """Nor does a large one that the expected value makes."""
+    assert mismatch(expect.tensor, torch.tensor([NAN]), torch.tensor([INF]), atol=1.0, rtol=1.0)
+
+
+ORDER = [
+    (None, "returned None: is a `return` missing?"),
+    (Other("set"), "wrong type: expected a tensor, got set"),
+    (torch.full((3,), NAN, dtype=F64, device="meta"), "wrong shape: expected (2,), got (3,)"),
+    (torch.full((2,), NAN, dtype=F64, device="meta"), "wrong dtype: expected float32, got float64"),
+    (torch.full((2,), NAN, device="meta"), "wrong device: expected cpu, got meta"),
+    (torch.tensor([5.0, NAN]), "1 of 2 entries are NaN or infinite"),
+    (torch.tensor([5.0, 1.0]), "wrong values (shape and dtype are right)"),
+]
+
+
+@pytest.mark.parametrize(("got", "reason"), ORDER, ids=[reason for _, reason in ORDER])
+def test_the_first_thing_that_is_wrong_is_reported_alone(got, reason):
+    """None, type, shape, dtype, device, finite, values: each answer here is wrong in all that follows as well."""
+    assert reason == mismatch(expect.tensor, got, torch.ones(2)).reason
+
+
+def test_wrong_values_word_for_word():
+    """The first entry that differs, how many do, by how much, and what would have been allowed."""
+    expected = torch.arange(6.0).reshape(2, 3)
+    got = expected.clone()
+    got[0, 2], got[1, 1] = 2.5, 0.0
+    error = mismatch(expect.tensor, got, expected, atol=1e-5, rtol=1e-4, inputs="x float32[2, 3]", hint="which axis?")
+    text = """\
+p · f: wrong values (shape and dtype are right)
+  expected  2 at [0, 2]
+  got       2.5
+  inputs    x float32[2, 3]
+  differ    2 of 6 entries, by up to 4; tolerance 1e-05 + 0.0001·|expected|
+  hint      which axis?    handout §2.3"""
+    assert text == shown(error)
+    private = (
+        "p · f: wrong values (shape and dtype are right)\n"
+        "  differ    2 of 6 entries, by up to 4; tolerance 1e-05 + 0.0001·|expected|"
+    )
+    assert private == shown(error, private=True)
+
+
+@pytest.mark.parametrize(
+    ("got", "expected", "lines"),
+    [
+        (torch.tensor(3), torch.tensor(4), ["4 at []", "3", "1 of 1 entries, by up to 1; tolerance 0"]),
+        (
+            torch.tensor([1234568]),
+            torch.tensor([1234567]),
+            ["1234567 at [0]", "1234568", "1 of 1 entries, by up to 1; tolerance 0"],
+        ),
+        (
+            torch.tensor([0.1]) + 1e-7,
+            torch.tensor([0.1]),
+            ["0.100000001 at [0]", "0.100000098", "1 of 1 entries, by up to 9.69e-08; tolerance 0"],
+        ),
+        (
+            torch.tensor([1 / 3 + 1e-12], dtype=F64),
+            torch.tensor([1 / 3], dtype=F64),
+            ["0.33333333333333331 at [0]", "0.33333333333433329", "1 of 1 entries, by up to 1e-12; tolerance 0"],
+        ),
+        (torch.tensor([False]), torch.tensor([True]), ["True at [0]", "False", "1 of 1 entries, by up to 1; tolerance 0"]),
+        (torch.tensor([NAN]), torch.tensor([NAN]), ["nan at [0]", "nan", "1 of 1 entries, by up to nan; tolerance 0"]),
+        (torch.tensor([1j]), torch.tensor([1 + 1j]), ["1+1j at [0]", "0+1j", "1 of 1 entries, by up to 1; tolerance 0"]),
+    ],
+    ids=["scalar", "large integer", "close floats", "closer floats", "bool", "nan", "complex"],
+)
+def test_two_numbers_that_differ_never_look_the_same(got, expected, lines):
+    """Six digits where they are enough, more where they are not."""
+    error = mismatch(expect.tensor, got, expected)
+    assert lines == [text for _, text in (*error.values, *error.facts)]
+
+
+# --- that ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_property_that_holds_says_nothing():
+    """And one that does not says what is wrong."""
+    expect.that(True, "x is not a view", of="f")
+    error = mismatch(expect.that, False, "x is not a view", facts=[("rule", "r")], values=[("got", "g")], hint="h")
+    assert "p · f: x is not a view\n  got       g\n  rule      r\n  hint      h    handout §2.3" == shown(error)
+
+
+# --- raises -------------------------------------------------------------------------------------------------------------
+
+
+def within(error, expected=ValueError, **options):
+    """What comes out of `raises(expected)` around `raise error`; None where nothing does."""
+    with expect.raises(expected, of="f", when="size is 0", **options):
+        if error is not None:
+            raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (ValueError("x"), ValueError),
+        (UnicodeError("x"), ValueError),
+        (KeyError("x"), (ValueError, KeyError)),
+        (raised(["ValueError", "Exception"], "ValueError", "x", None), ValueError),
+        (raised(["UnicodeDecodeError", "UnicodeError", "ValueError"], "UnicodeDecodeError", "x", None), ValueError),
+        (raised(["FileNotFoundError", "OSError"], "FileNotFoundError", "x", "a.py:1"), (ValueError, FileNotFoundError)),
+    ],
+    ids=repr,
+)
+def test_the_error_asked_for_is_right(error, expected):
+    """Raised here or in the sandbox, of the type or of one below it."""
+    within(error, expected)
+
+
+def test_the_error_has_to_name_the_argument_where_that_is_asked():
+    """The text of a student's error is theirs: it stays out of a private report."""
+    within(ValueError("size must be positive"), naming="size")
+    with pytest.raises(Mismatch) as caught:
+        within(ValueError("must be positive"), naming="size", hint="h")
+    reason = "the ValueError raised when size is 0 does not name the argument `size`"
+    assert f"p · f: {reason}\n  got       'must be positive'\n  hint      h    handout §2.3" == shown(caught.value)
+    assert f"p · f: {reason}" == shown(caught.value, private=True)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected", "reason"),
+    [
+        (None, ValueError, "expected ValueError when size is 0, but nothing was raised"),
+        (None, (ValueError, KeyError), "expected ValueError or KeyError when size is 0, but nothing was raised"),
+        (KeyError("x"), ValueError, "expected ValueError when size is 0, got KeyError"),
+        (AssertionError("x"), ValueError, "expected ValueError when size is 0, got AssertionError"),
+        (raised(["KeyError"], "MyKeyError", "x", None), ValueError, "expected ValueError when size is 0, got MyKeyError"),
+        (raised(["SystemExit"], "SystemExit", "1", None), ValueError, "expected ValueError when size is 0, got SystemExit"),
+    ],
+    ids=repr,
+)
+def test_anything_else_of_the_students_is_a_mismatch(error, expected, reason):
+    """No error, or another one."""
+    with pytest.raises(Mismatch) as caught:
+        within(error, expected)
+    assert reason == caught.value.reason
+
+
+@pytest.mark.parametrize("expected", [ValueError, RuntimeError, NotImplementedError, Exception])
+@pytest.mark.parametrize("error", [NotImplementedError("todo"), NotAttempted("todo", None)], ids=["here", "sandboxed"])
+def test_a_stub_is_not_attempted_whatever_was_asked_for(error, expected):
+    """NotImplementedError is a RuntimeError, but a stub is no answer."""
+    with pytest.raises(NotImplementedError, match=r"^todo$"):
+        within(error, expected)
+
+
+@pytest.mark.parametrize("expected", [ValueError, Exception])
+@pytest.mark.parametrize(
+    "error", [GraderFault("ours"), Crashed("gone"), TimedOut("late"), PolicyBroken("calls")], ids=lambda e: type(e).__name__
+)
+def test_what_the_grader_raises_is_never_an_answer(error, expected):
+    """Neither a fault of ours nor the end of their process; also where a test asks for any exception at all."""
+    with pytest.raises(type(error)) as caught:
+        within(error, expected)
+    assert error is caught.value
+
+
+@pytest.mark.parametrize("expected", [ValueError, AssertionError, Exception])
+def test_a_mismatch_inside_stays_the_mismatch_that_it_is(expected):
+    """Although it is an AssertionError, it comes from the test and not from the student."""
+    with pytest.raises(Mismatch, match=r"^g: wrong$"):
+        within(Mismatch("g", "wrong"), expected)
+
+
+def test_what_is_no_exception_is_not_caught():
+    """Ctrl-C still ends a run of the public tests."""
+    with pytest.raises(KeyboardInterrupt):
+        within(KeyboardInterrupt(), Exception)
+
+
+@pytest.mark.parametrize(
+    ("error", "theirs"),
+    [
+        (ValueError(), True),
+        (raised([], "Strange", "", None), True),
+        (GraderFault(), False),
+        (Crashed(""), False),
+        (TimedOut(""), False),
+        (NotAttempted(""), False),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_whose_an_exception_is(error, theirs):
+    """In the student's own process any is theirs; the grader's exceptions say so themselves."""
+    assert theirs is expect.is_students(error)
+
+
+# --- small words --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("x", "text"),
+    [
+        (torch.ones(2, 3), "float32[2, 3]"),
+        (torch.tensor(True), "bool[]"),
+        (np.ones((2, 0), np.uint16), "uint16[2, 0]"),
+        (5, "int 5"),
+        ("a", "str 'a'"),
+        ((1, 2), "tuple (1, 2)"),
+        (None, "NoneType None"),
+    ],
+    ids=repr,
+)
+def test_an_input_in_a_few_characters(x, text):
+    """Tensors by dtype and shape, anything else by type and value."""
+    assert text == expect.describe(x)
+
+
+def test_every_check_can_fail():
+    """None of them is a check in name only: each raises for at least one answer and is silent for another."""
+    one, zero = torch.ones(1), torch.zeros(1)
+    tried = {
+        "value": (lambda: expect.value(1, 1, of="f"), lambda: expect.value(1, 2, of="f")),
+        "number": (lambda: expect.number(1.0, 1.0, of="f", tolerance=0), lambda: expect.number(1.0, 2.0, of="f", tolerance=0)),
+        "tensor": (lambda: expect.tensor(one, one, of="f"), lambda: expect.tensor(one, zero, of="f")),
+        "that": (lambda: expect.that(True, "r", of="f"), lambda: expect.that(False, "r", of="f")),
+        "raises": (lambda: within(ValueError()), lambda: within(None)),
+    }
+    helpers = {"render", "is_students", "describe", "dtype_name", "type_name"}
+    public = {n for n, f in vars(expect).items() if callable(f) and getattr(f, "__module__", "") == "tests.expect"}
+    assert {*tried, *helpers, "Mismatch"} == {n for n in public if not n.startswith("_")}
+    for passes, fails in tried.values():
+        passes()
+        with pytest.raises(Mismatch):
+            fails()

@@ -1,0 +1,126 @@
+"""Wrong solutions and variants: a fragment replaces what it defines in the reference, and nothing else."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from grader import course as courses
+from grader import fragments
+from grader.fragments import Fragment
+
+GRADER = Path(fragments.__file__).parent
+COURSE = courses.load()
+
+REFERENCE = '''\
+"""A module."""
+
+import math
+
+LIMIT = 3
+
+
+@math.cos.__class__
+def first(x):
+    """One."""
+    return x
+
+
+class Second:
+    """Two."""
+
+    def method(self):
+        return 2
+
+
+def third():
+    return 3
+'''
+
+
+def fragment(source):
+    """A fragment with this source after its docstring."""
+    return Fragment("p", "name", "Summary.", None, f'"""Summary."""\n{source}')
+
+
+def test_one_definition_is_replaced_with_its_decorators():
+    """And every other line of the reference stays as it was."""
+    got = fragment("def first(x):\n    return -x\n").applied_to(REFERENCE)
+    before, after = REFERENCE.split("@math")[0], REFERENCE[REFERENCE.index("\n\nclass Second") :]
+    assert before + "def first(x):\n    return -x\n" + after == got
+
+
+def test_a_replacement_brings_its_own_decorators():
+    """They stand above it."""
+    got = fragment("@staticmethod\ndef third():\n    return 4\n").applied_to(REFERENCE)
+    assert got.endswith("\n\n\n@staticmethod\ndef third():\n    return 4\n")
+    assert "return 3" not in got
+
+
+def test_imports_and_helpers_come_before_the_first_replacement():
+    """So that a decorator or a default value may use them; helpers keep their order."""
+    source = "import cmath\n\nHALF = 0.5\n\n\ndef helper():\n    return HALF\n\n\nclass Second:\n    x = helper()\n"
+    got = fragment(source).applied_to(REFERENCE)
+    expected = REFERENCE.replace(
+        'class Second:\n    """Two."""\n\n    def method(self):\n        return 2\n',
+        "import cmath\n\n\nHALF = 0.5\n\n\ndef helper():\n    return HALF\n\n\nclass Second:\n    x = helper()\n",
+    )
+    assert expected == got
+
+
+def test_several_definitions_are_replaced_each_in_its_place():
+    """Whatever their order in the fragment."""
+    got = fragment("def third():\n    return 30\n\n\ndef first(x):\n    return 10\n").applied_to(REFERENCE)
+    names = [node.name for node in ast.parse(got).body if isinstance(node, fragments.Definition)]
+    assert ["first", "Second", "third"] == names
+    assert "return 30" in got
+    assert "return 10" in got
+    assert "return x" not in got
+
+
+@pytest.mark.parametrize("source", ["", "x = 1\n", "def fourth():\n    pass\n", "def method(self):\n    pass\n"])
+def test_a_fragment_that_replaces_nothing_is_a_mistake(source):
+    """It would be graded as the reference and prove nothing; a method is no definition of the module."""
+    with pytest.raises(ValueError, match=r"^p/name\.py replaces no definition of the reference$"):
+        fragment(source).applied_to(REFERENCE)
+
+
+def test_fragments_are_read_from_folders_of_problems(tmp_path):
+    """Sorted, with their summary and their hint; what lies elsewhere is left alone."""
+    (tmp_path / "b").mkdir()
+    (tmp_path / "a").mkdir()
+    (tmp_path / "top.py").write_text("x = 1\n")
+    (tmp_path / "b/z.py").write_text('"""Last.\n\nhint: is it?\n"""\n')
+    (tmp_path / "b/y.py").write_text('"""First of b."""\n')
+    (tmp_path / "a/x.py").write_text('"""First of a.\n\nMore.\n"""\n')
+    got = [(f.problem, f.name, f.summary, f.hint) for f in fragments.load(tmp_path)]
+    assert [("a", "x", "First of a.", None), ("b", "y", "First of b.", None), ("b", "z", "Last.", "is it?")] == got
+
+
+def test_a_fragment_without_a_docstring_is_a_mistake(tmp_path):
+    """It would not say what it shows."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/x.py").write_text("def f(): pass\n")
+    with pytest.raises(ValueError, match=r"a/x\.py has no docstring to say what it shows$"):
+        fragments.load(tmp_path)
+
+
+ALL = [(kind, f) for kind in ("wrong", "variants") for f in fragments.load(GRADER / kind)]
+
+
+@pytest.mark.parametrize(("kind", "found"), ALL, ids=[f"{kind}-{f.problem}-{f.name}" for kind, f in ALL])
+def test_every_fragment_makes_a_module_that_is_not_the_reference(kind, found):
+    """It belongs to a problem, changes only that problem's definitions or adds helpers, and can be parsed."""
+    problem = COURSE.problem(found.problem)
+    reference = (GRADER / "reference" / f"{problem.module}.py").read_text()
+    got = found.applied_to(reference)
+    assert ast.dump(ast.parse(reference)) != ast.dump(ast.parse(got))
+    before, after = definitions(reference), definitions(got)
+    assert set(before) <= set(after)
+    assert {n for n in before if before[n] != after[n]} <= set(problem.functions)
+    assert "SOLUTION" not in found.source
+
+
+def definitions(source):
+    """Name to a dump of each definition of a module, without docstrings' influence on lines."""
+    return {node.name: ast.dump(node) for node in ast.parse(source).body if isinstance(node, fragments.Definition)}

@@ -1,0 +1,133 @@
+"""However the grader is installed, a submission can neither read nor import it, the reference or the hidden tests."""
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+SPY = '''
+import importlib, os
+
+def imports():
+    found = []
+    for name in ("grader", "grader.check", "grader.reference.linear", "grader.protocol", "tests.hidden.test_linear",
+                 "tests.expect", "tests.public.test_linear", "tests.grader", "pytest", "msgspec", "rich", "_pytest"):
+        try:
+            importlib.import_module(name)
+            found.append(name)
+        except ImportError:
+            pass
+    return found
+
+def files(words):
+    """Every path with one of these words in it, and every small Python file that holds a solution's mark."""
+    found = []
+    for folder, _, names in os.walk("/"):
+        if folder.startswith(("/proc", "/site/torch", "/site/sympy")):
+            continue
+        for name in names:
+            path = os.path.join(folder, name)
+            if any(word in path for word in words):
+                found.append(path)
+            elif name.endswith(".py"):
+                try:
+                    with open(path, errors="replace") as f:
+                        if "BEGIN " + "SOLUTION" in f.read():
+                            found.append(path)
+                except OSError:
+                    pass
+    return sorted(found)
+
+def readable(paths):
+    found = []
+    for path in paths:
+        try:
+            open(path).close()
+            found.append(path)
+        except OSError:
+            pass
+    return found
+'''
+
+DRIVER = """
+import json, sys
+from pathlib import Path
+import grader
+from grader import course as courses
+from grader.sandbox.box import Sandbox
+course = courses.load()
+with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandbox:
+    from grader.sandbox.client import Session
+    sys.path.insert(0, str(course.root))
+    from tests.probes import call
+    session = Session(sandbox, {"assignment/spy.py": Path(sys.argv[1]).read_bytes()}, course.limits, seed=0, forbidden=[])
+    def ask(function, *args):
+        return session.run(call, {"module": "spy", "function": function, "args": args, "kwargs": {}})
+    package = Path(grader.__file__).parent
+    hidden = course.hidden_test(course.problems[0])
+    secrets = [str(p) for p in (package / "check.py", package / "reference" / "linear.py", hidden)]
+    assert all(Path(p).is_file() for p in secrets), secrets
+    print(json.dumps({
+        "package": str(package), "imports": ask("imports"), "readable": ask("readable", secrets),
+        "files": ask("files", ["grader", "hidden", "reference/", "problems.toml"]),
+    }))
+    session.close()
+"""
+
+
+def spy(python: Path, folder: Path) -> dict[str, list[str]]:
+    """What a submission sees of the grader that this interpreter has installed."""
+    (folder / "spy.py").write_text(SPY)
+    (folder / "driver.py").write_text(DRIVER)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [str(python), "-P", str(folder / "driver.py"), str(folder / "spy.py")]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def nothing_is_seen(seen: dict[str, list[str]]) -> None:
+    """The worker's own two places, and nothing else of the grader."""
+    assert seen["imports"] == []
+    assert seen["readable"] == []
+    others = [path for path in seen["files"] if not path.startswith(("/runtime/grader/worker/", "/runtime/grader/protocol.py"))]
+    assert [path for path in others if not path.startswith("/tmp/submission/")] == []
+
+
+@pytest.mark.slow
+def test_nothing_is_seen_of_an_editable_grader(tmp_path, root):
+    """The checkout that this test runs in."""
+    seen = spy(Path(sys.executable), tmp_path)
+    assert seen["package"] == str(root / "grader")
+    nothing_is_seen(seen)
+
+
+@pytest.mark.slow
+def test_nothing_is_seen_of_a_grader_installed_from_a_wheel(tmp_path, root):
+    """A real wheel, in an environment of its own, beside the same torch."""
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path / "wheel")]
+    subprocess.run(build, cwd=root, check=True, capture_output=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True)
+    packages = Path(sysconfig.get_path("purelib", vars={"base": str(tmp_path / "venv")}))
+    (packages / "torch-and-others.pth").write_text(sysconfig.get_path("purelib") + "\n")  # its own .pth files are not read
+    (wheel,) = (tmp_path / "wheel").glob("*.whl")
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--target",
+        str(packages),
+        str(wheel),
+    ]
+    subprocess.run(install, check=True, capture_output=True)
+    seen = spy(tmp_path / "venv" / "bin" / "python", tmp_path)
+    assert seen["package"] == str(packages / "grader")
+    nothing_is_seen(seen)

@@ -1,0 +1,183 @@
+"""The architecture as imports: who may know whom, held by reading every source."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+GRADER = ROOT / "grader"
+COURSE_CODE = ("reference", "wrong", "variants")  # solutions: part of the course, not of the program
+
+# A module may import those of the lines above its own, and of its own line where that says so. Whoever adds a module
+# says here where it stands.
+LAYERS = [
+    ["grader"],
+    ["grader.errors", "grader.text", "grader.protocol", "grader.fragments"],
+    ["grader.results", "grader.course"],
+    ["grader.submission", "grader.stubs", "grader.sandbox", "grader.sandbox.seccomp", "grader.sandbox.bubblewrap"],
+    ["grader.sandbox.box"],
+    ["grader.sandbox.client"],
+    ["grader.check"],
+    ["grader.executors", "grader.gradebook", "grader.release", "grader.validate", "grader.report"],
+    ["grader.batch"],
+    ["grader.cli"],
+    ["grader.__main__"],
+]
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+WORKER = {"grader.worker", "grader.worker.boot", "grader.worker.zygote", "grader.worker.child", "grader.worker.policy"}
+
+
+def name_of(path):
+    """`grader.report.json` for grader/report/json.py."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(path, *, top_level=False):
+    """Every module that a file imports, wherever in it; `from a import b` counts as a.b where that is a module."""
+    tree = ast.parse(path.read_text())
+    nodes = tree.body if top_level else ast.walk(tree)
+    found = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path} has a relative import"
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                file = ROOT.joinpath(*inner.split("."))
+                found.add(inner if file.with_suffix(".py").is_file() or (file / "__init__.py").is_file() else node.module)
+    return found
+
+
+def tops(names):
+    """The packages of modules."""
+    return {name.split(".")[0] for name in names}
+
+
+def sources(*folders):
+    """The Python files of some folders of the checkout."""
+    return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def ids(paths):
+    """A file's name for a test's."""
+    return [str(path.relative_to(ROOT)) for path in paths]
+
+
+PROGRAM = [p for p in sources("grader") if p.relative_to(GRADER).parts[0] not in (*COURSE_CODE, "course_files")]
+TRUSTED = [p for p in PROGRAM if name_of(p) not in WORKER]
+REPORTS = sources("grader/report")
+PUBLIC = [
+    *sources("assignment", "tests/public", "tests/hidden", "tests/probes"),
+    ROOT / "tests/expect.py",
+    ROOT / "tests/conftest.py",
+]
+
+
+def rank(name):
+    """The layer of a module; all reports share one."""
+    return RANK["grader.report"] if name.startswith("grader.report.") else RANK[name]
+
+
+@pytest.mark.parametrize("path", TRUSTED, ids=ids(TRUSTED))
+def test_dependencies_of_the_grader_point_one_way(path):
+    """A module knows only what lies below it, wherever in it the import stands; a report may use another report's parts."""
+    name = name_of(path)
+    assert name in RANK or name.startswith("grader.report."), f"say in LAYERS where {name} stands"
+    wrong = {
+        other
+        for other in imports(path)
+        if other.split(".")[0] == "grader"
+        and not (other.startswith("grader.report") and name.startswith("grader.report"))
+        and rank(other) >= rank(name)
+    }
+    assert set() == wrong
+
+
+@pytest.mark.parametrize("path", TRUSTED, ids=ids(TRUSTED))
+def test_the_trusted_side_never_imports_the_worker_or_a_solution(path):
+    """They are files to it, not modules."""
+    forbidden = ("grader.worker", *(f"grader.{folder}" for folder in COURSE_CODE), "assignment")
+    assert set() == {name for name in imports(path) if name.startswith(forbidden)}
+
+
+@pytest.mark.parametrize("path", REPORTS, ids=ids(REPORTS))
+def test_reports_know_results_alone(path):
+    """And what draws them: no sandbox, no tests, no torch."""
+    allowed = {"grader.results", "grader.errors", "grader.text", "grader.report"}
+    inner = {name for name in imports(path) if name.split(".")[0] == "grader" and not name.startswith("grader.report.")}
+    assert inner <= allowed
+    assert tops(imports(path)) - sys.stdlib_module_names <= {"grader", "rich", "msgspec", "jinja2", "markupsafe"}
+
+
+@pytest.mark.parametrize("path", sources("grader/worker"), ids=ids(sources("grader/worker")))
+def test_the_worker_imports_little(path):
+    """The standard library, torch, numpy and the protocol; the zygote also what submissions will import."""
+    warm = {"einops", "jaxtyping"} if path.name == "zygote.py" else set()
+    names = imports(path)
+    assert tops(names) - sys.stdlib_module_names <= {"torch", "numpy", "grader", *warm}
+    assert {n for n in names if n.split(".")[0] == "grader"} <= {"grader", "grader.protocol", *WORKER}
+
+
+def test_the_protocol_imports_only_what_both_sides_have():
+    """It is the one module that both sides share."""
+    assert tops(imports(GRADER / "protocol.py")) - sys.stdlib_module_names == {"torch", "numpy"}
+
+
+@pytest.mark.parametrize("path", PROGRAM, ids=ids(PROGRAM))
+def test_nothing_is_ever_unpickled(path):
+    """Bytes that a student's process wrote must not become objects: nor through a library that does it for them."""
+    assert set() == tops(imports(path)) & {"pickle", "dill", "cloudpickle", "marshal", "shelve", "joblib", "multiprocess"}
+    calls = {ast.unparse(node.func) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)}
+    assert set() == calls & {"torch.load", "torch.save", "np.load", "numpy.load", "eval", "exec", "yaml.load"}
+
+
+@pytest.mark.parametrize("path", PUBLIC, ids=ids(PUBLIC))
+def test_the_course_never_imports_the_grader(path):
+    """A student has the assignment, the public tests, the probes and expect, and no grader; hidden tests need none."""
+    assert "grader" not in tops(imports(path))
+
+
+@pytest.mark.parametrize("path", sources("tests/probes"), ids=ids(sources("tests/probes")))
+def test_probes_judge_nothing(path):
+    """They run where a student's code could read them: no expectation, no test, no pytest."""
+    names = imports(path)
+    assert tops(names) - sys.stdlib_module_names <= {"torch", "numpy", "einops", "tests"}
+    assert {n for n in names if n.split(".")[0] == "tests"} <= {"tests.probes", *(name_of(p) for p in sources("tests/probes"))}
+
+
+@pytest.mark.parametrize("path", sources("assignment"), ids=ids(sources("assignment")))
+def test_the_assignment_imports_what_the_sandbox_has(path):
+    """Nothing else could be imported there; its command line runs at the student's."""
+    allowed = {"torch", "numpy", "einops", "jaxtyping"} | ({"pytest", "assignment"} if path.name == "__main__.py" else set())
+    assert tops(imports(path)) - sys.stdlib_module_names <= allowed
+
+
+HIDDEN = sources("tests/hidden", "tests/public")
+
+
+@pytest.mark.parametrize("path", HIDDEN, ids=ids(HIDDEN))
+def test_tests_see_the_student_through_the_fixture_alone(path):
+    """Never the package itself: in the grader's process that would be a student's code."""
+    names = imports(path)
+    assert tops(names) - sys.stdlib_module_names <= {"torch", "numpy", "einops", "pytest", "tests"}
+    inner = {n for n in names if n.split(".")[0] == "tests"}
+    assert all(n == "tests.expect" or n.startswith("tests.probes") for n in inner)
+
+
+def test_no_import_hides_in_a_call():
+    """importlib is used by the worker and the probes, which import the student's code; nobody else imports by name."""
+    users = {name_of(p) for p in [*TRUSTED, *PUBLIC] for n in imports(p) if n == "importlib"}
+    assert {"tests.probes"} == users
+
+
+@pytest.mark.parametrize("module", ["grader.sandbox.box", "grader.cli", "grader.submission", "grader.results"])
+def test_what_has_to_start_fast_leaves_torch_and_pytest_alone(module):
+    """So that the zygote's slow imports and the grader's own run side by side."""
+    program = f"import sys, {module}; print(sorted({{'torch', 'numpy', 'pytest'}} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    assert "[]" == done.stdout.strip()

@@ -1,0 +1,570 @@
+"""The protocol: every kind of value crosses unchanged, and a hostile frame costs nothing but a ProtocolError."""
+
+import enum
+import json
+import math
+import socket
+import tracemalloc
+from collections import OrderedDict
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grader import protocol
+from grader.protocol import HEADER, Other, ProtocolError
+
+DEEP = "a value nested too deep or with too many parts"
+
+
+def crossed(value, **options):
+    """`value` as the other side gets it."""
+    header, head, *blobs = protocol.encode(value, **options)
+    body = bytearray(b"".join(bytes(blob) for blob in blobs))
+    assert (len(head), len(body)) == HEADER.unpack(header)
+    return protocol.decode(bytes(head), memoryview(body))
+
+
+def decoded(tree, blobs=(), body=b""):
+    """What a frame with this head and body is read as."""
+    head = json.dumps({"value": tree, "blobs": list(blobs)}).encode()
+    return protocol.decode(head, memoryview(bytearray(body)))
+
+
+def same(a, b):
+    """Equal in value and in exact type, all the way down; a NaN equals a NaN and 0.0 is not -0.0."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a.items(), b.items(), strict=True))
+    if isinstance(a, float):
+        return repr(a) == repr(b)
+    return a == b
+
+
+def frame(head, body=b""):
+    """The bytes of a frame."""
+    return HEADER.pack(len(head), len(body)) + head + body
+
+
+# --- plain data ---------------------------------------------------------------------------------------------------------
+
+texts = st.text(st.characters(exclude_categories=()), max_size=20)
+atoms = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), texts, st.binary(max_size=40))
+keys = st.one_of(st.booleans(), st.integers(), texts, st.tuples(st.integers(), texts))
+plain = st.recursive(
+    atoms,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=5), st.lists(inner, max_size=5).map(tuple), st.dictionaries(keys, inner, max_size=5)
+    ),
+    max_leaves=30,
+)
+
+
+@given(plain)
+def test_nested_plain_data_crosses_unchanged(value):
+    """Whatever is built of plain values, lists, tuples and dicts arrives equal and of the same types."""
+    assert same(value, crossed(value))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        True,
+        0,
+        2**63,
+        -(2**64) - 1,
+        2**8191,
+        0.1,
+        -0.0,
+        5e-324,
+        math.nan,
+        math.inf,
+        -math.inf,
+        "",
+        "\0",
+        "\ud800",
+        "\ud83d\ude00",  # two surrogates, which are not the one character that they would be in JSON's escapes
+        "é\u202e\n",
+        b"",
+        b"\0\xff",
+        [],
+        (),
+        {},
+        {(1, ("a",)): [(), {}], None: b"x", 1.5: True},
+        [1, (1,), [1]],
+    ],
+    ids=repr,
+)
+def test_a_plain_value_crosses_unchanged(value):
+    """Also where JSON alone would change it: tuples, keys that are no strings, surrogates, infinities, big integers."""
+    assert same(value, crossed(value))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.bfloat16, torch.uint64])
+def test_a_dtype_crosses_as_that_dtype(dtype):
+    """A dtype is its own kind of value."""
+    assert dtype is crossed(dtype)
+
+
+# --- tensors ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("views", [False, True])
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (5,), (2, 3, 4)], ids=str)
+@pytest.mark.parametrize("name", protocol.DTYPES)
+def test_a_tensor_of_every_dtype_and_shape_crosses_bit_by_bit(name, shape, views):
+    """0-dim and empty ones too; NaNs keep their bits, as nothing is converted."""
+    dtype = protocol.DTYPES[name]
+    count = math.prod(shape) * dtype.itemsize
+    bits = torch.randint(256, (count,), generator=torch.Generator().manual_seed(1), dtype=torch.uint8)
+    x = (bits % 2 if dtype is torch.bool else bits).view(dtype).reshape(shape)
+    y = crossed(x, views=views)
+    assert (torch.Tensor, x.dtype, x.shape, x.stride()) == (type(y), y.dtype, y.shape, y.stride())
+    assert x.flatten().view(torch.uint8).tolist() == y.flatten().view(torch.uint8).tolist()
+
+
+def test_a_tensor_that_came_can_be_written_to_and_used():
+    """It is a real tensor on memory of its own, aligned for its dtype, with no gradient."""
+    parameter = torch.nn.Parameter(torch.arange(6.0).reshape(2, 3))
+    _, y = crossed([b"x", parameter])
+    assert (torch.Tensor, False, 0) == (type(y), y.requires_grad, y.data_ptr() % 4)
+    y.add_(1)
+    assert (y @ y.T).tolist() == [[14.0, 32.0], [32.0, 77.0]]
+
+
+def test_views_of_one_storage_still_share_it():
+    """With views, strides, offsets, the bytes that nothing shows, and another dtype on the same storage arrive as they are."""
+    base = torch.arange(24.0)
+    sent = [base.view(4, 6).T, base[5:17:3], base.view(torch.int32)[3:], base.expand(2, 24), base.view(4, 6)[:, :0]]
+    got = crossed(sent, views=True)
+    assert [(x.stride(), x.storage_offset(), x.dtype) for x in sent] == [(y.stride(), y.storage_offset(), y.dtype) for y in got]
+    assert {96} == {y.untyped_storage().nbytes() for y in got}
+    assert 1 == len({y.untyped_storage()._cdata for y in got})
+    got[0][5, 2] = -1.0  # element 17 of the storage
+    assert -1.0 == got[3][1, 17].item()
+    assert torch.tensor(-1.0).view(torch.int32).item() == got[2][14].item()
+
+
+def test_equal_tensors_on_two_storages_do_not_come_to_share_one():
+    """Sharing is told by storage, not by value."""
+    a, b = crossed([torch.ones(3), torch.ones(3)], views=True)
+    a.zero_()
+    assert [1.0, 1.0, 1.0] == b.tolist()
+
+
+def test_a_small_view_of_a_large_storage_makes_a_small_reply():
+    """Without views a tensor is sent contiguous: 3 numbers are 12 bytes, whatever lies around them."""
+    column = torch.arange(3_000_000.0).view(3, -1)[:, 7]
+    assert 12 == HEADER.unpack(protocol.encode(column)[0])[1]
+    y = crossed(column)
+    assert ([7.0, 1000007.0, 2000007.0], (1,), 0, 12) == (
+        y.tolist(),
+        y.stride(),
+        y.storage_offset(),
+        y.untyped_storage().nbytes(),
+    )
+
+
+def test_a_contiguous_part_of_a_large_storage_makes_a_small_reply():
+    """Contiguous is not enough: a row that is contiguous already has the whole storage behind it."""
+    assert 40 == HEADER.unpack(protocol.encode(torch.zeros(100, 10)[50])[0])[1]
+
+
+@pytest.mark.parametrize("views", [False, True])
+def test_a_meta_tensor_crosses_without_bytes(views):
+    """Shape, strides and dtype, however large."""
+    x = torch.empty(10**6, 10**6, dtype=torch.bfloat16, device="meta").T
+    y = crossed(x, views=views)
+    assert (x.shape, x.stride(), x.dtype, "meta") == (y.shape, y.stride(), y.dtype, y.device.type)
+    assert 0 == HEADER.unpack(protocol.encode(x, views=views)[0])[1]
+
+
+@pytest.mark.parametrize("views", [False, True])
+def test_conjugated_and_negated_views_cross_with_the_values_they_show(views):
+    """torch keeps a conjugate as a flag on the storage; what is sent are the numbers."""
+    z = torch.tensor([1 + 2j, 3 - 4j])
+    got = crossed([z.conj(), z.conj().imag, z], views=views)
+    assert [[1 - 2j, 3 + 4j], [-2.0, 4.0], [1 + 2j, 3 - 4j]] == [y.tolist() for y in got]
+
+
+# --- numpy --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["<f8", ">f4", "f2", "<i8", ">i2", "u1", "u2", "?", "<c16"])
+@pytest.mark.parametrize("shape", [(), (0,), (2, 0), (3,), (2, 3)], ids=str)
+def test_an_array_of_every_dtype_and_shape_crosses(dtype, shape):
+    """Byte order included."""
+    x = np.arange(math.prod(shape)).reshape(shape).astype(dtype)
+    y = crossed(x)
+    assert (np.ndarray, x.dtype, x.shape, x.tolist()) == (type(y), y.dtype, y.shape, y.tolist())
+
+
+def test_arrays_that_are_no_plain_row_cross_by_value(tmp_path):
+    """Transposed, reversed and memory-mapped ones arrive as arrays of their own."""
+    np.arange(6, dtype=np.uint16).tofile(tmp_path / "tokens.bin")
+    x = np.memmap(tmp_path / "tokens.bin", dtype=np.uint16, mode="r")
+    got = crossed([x, x[::-1], x.reshape(2, 3).T])
+    assert [np.ndarray] * 3 == [type(y) for y in got]
+    assert [[0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [[0, 3], [1, 4], [2, 5]]] == [y.tolist() for y in got]
+
+
+# --- what cannot cross --------------------------------------------------------------------------------------------------
+
+
+class Colour(enum.IntEnum):
+    """An int that is more than an int."""
+
+    RED = 1
+
+
+class Lies(list):
+    """A list that could say it equals everything."""
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        (object(), "object"),
+        ({1}, "set"),
+        (1j, "complex"),
+        (len, "builtin_function_or_method"),
+        (bytearray(b"x"), "bytearray"),
+        (Path("x"), f"{type(Path()).__module__}.{type(Path()).__qualname__}"),
+        (np.float64(1.0), "numpy.float64"),
+        (np.int64(1), "numpy.int64"),
+        (Colour.RED, f"{__name__}.Colour"),
+        (Lies([1]), f"{__name__}.Lies"),
+        (OrderedDict(a=1), "collections.OrderedDict"),
+        (torch.nn.Buffer(torch.zeros(1)).to_sparse(), "a torch.sparse_coo tensor of torch.float32"),
+        (np.array(["a"]), "numpy array of <U1"),
+        (np.array([object()]), "numpy array of object"),
+        (np.zeros(2, dtype=[("a", "i4")]), "numpy array of [('a', '<i4')]"),
+        (torch.quint8, "torch.quint8"),
+        (2**8192, "int of 8193 bits"),
+        (-(2**9000), "int of 9001 bits"),
+    ],
+    ids=lambda x: x if isinstance(x, str) else type(x).__name__,
+)
+def test_a_value_that_is_no_plain_data_crosses_as_the_name_of_its_type(value, name):
+    """A subclass may behave in any way, so it is no plain data either."""
+    assert [Other(name), 1] == crossed([value, 1])
+
+
+def test_the_name_of_a_type_is_cut():
+    """A type can be given a name of any length."""
+    long = type("x" * 1000, (), {"__module__": "m"})
+    assert Other("m." + "x" * 198) == crossed(long())
+
+
+def test_nesting_has_an_end():
+    """24 lists cross; what lies deeper is named, not sent."""
+    value = 1
+    for _ in range(24):
+        value = [value]
+    assert value == crossed(value)
+    deeper = crossed([value])
+    for _ in range(25):
+        (deeper,) = deeper
+    assert Other(DEEP) == deeper
+
+
+def test_a_list_that_holds_itself_has_an_end():
+    """Neither its depth nor the number of its parts is without bound."""
+    value = []
+    value += [value, value]
+    got = crossed(value)
+    for _ in range(25):
+        got = got[0]
+    assert Other(DEEP) == got
+
+
+def test_the_number_of_parts_has_an_end():
+    """A list of 99,999 numbers crosses; of a longer one the rest is named."""
+    assert [0] * 99_999 == crossed([0] * 99_999)
+    assert [0, Other(DEEP)] == crossed([0] * 100_000)[-2:]
+
+
+def test_the_number_of_keys_has_an_end():
+    """Keys can be chosen so that their hashes collide, and then a dict takes time with their square."""
+    fits = dict.fromkeys(range(512), 0)
+    assert [fits, fits] == crossed([fits, fits])
+    assert [fits, fits, Other("a dict with too many keys")] == crossed([fits, fits, {"one": "more"}])
+    with pytest.raises(ProtocolError, match=r"^not a frame: ValueError$"):
+        decoded({"dict": [[k * (2**61 - 1), 0] for k in range(100_000)]})
+
+
+def test_a_head_or_body_that_is_too_large_is_not_sent(monkeypatch):
+    """The one who sends is told, before anything is written."""
+    with pytest.raises(ProtocolError, match=r"^a value of 4194330 bytes is larger than a frame may be$"):
+        protocol.encode("x" * 2**22)
+    monkeypatch.setattr(protocol, "MAX_BODY_BYTES", 1000)
+    assert 3 == len(protocol.encode(torch.zeros(250)))
+    with pytest.raises(ProtocolError, match=r"^a value of \d+ bytes is larger than a frame may be$"):
+        protocol.encode(torch.zeros(251))
+
+
+# --- frames on a socket -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pair():
+    """Two connected sockets."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        yield ours, theirs
+
+
+def test_a_frame_is_read_byte_by_byte(pair):
+    """Wherever the stream is cut; and nothing of the next frame is taken."""
+    ours, theirs = pair
+    value = {"x": torch.arange(5), "empty": torch.empty(0), "b": b"abc"}
+    data = b"".join(bytes(part) for part in protocol.encode(value))
+    reader = protocol.FrameReader()
+    for i, byte in enumerate(data):
+        theirs.send(bytes([byte]))
+        assert reader.read_from(ours) is (i == len(data) - 1)
+    got = reader.value()
+    assert ([0, 1, 2, 3, 4], (0,), b"abc") == (got["x"].tolist(), tuple(got["empty"].shape), got["b"])
+
+
+def test_frames_follow_one_another(pair):
+    """send and receive, with an empty body and with a full one."""
+    ours, theirs = pair
+    for value in ["a", b"body", ["c", (1,)]]:
+        protocol.send(theirs, value)
+    assert ["a", b"body", ["c", (1,)]] == [protocol.receive(ours) for _ in range(3)]
+
+
+@pytest.mark.parametrize("length", [0, 1, 11, 12, 20, 41])
+def test_a_frame_that_ends_early_is_no_frame(pair, length):
+    """The other side closed after any number of its bytes: in the header, the head or the body."""
+    ours, theirs = pair
+    data = b"".join(bytes(part) for part in protocol.encode(b"xyz"))
+    assert 41 < len(data)
+    theirs.send(data[:length])
+    theirs.close()
+    with pytest.raises(EOFError):
+        protocol.receive(ours)
+
+
+@pytest.mark.parametrize(
+    ("head", "body"), [(2**22 + 1, 0), (0, 2**29 + 1), (2**32 - 1, 2**64 - 1)], ids=["head", "body", "both"]
+)
+def test_a_huge_claim_is_refused_before_anything_is_allocated(pair, head, body):
+    """By the header alone, while the other side keeps its connection open."""
+    ours, theirs = pair
+    theirs.send(HEADER.pack(head, body))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ProtocolError, match=rf"^a frame claims {head} \+ {body} bytes$"):
+            protocol.receive(ours)
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_frame_of_length_zero_is_refused(pair):
+    """An empty head is no JSON."""
+    ours, theirs = pair
+    theirs.send(HEADER.pack(0, 0))
+    with pytest.raises(ProtocolError, match=r"^not a frame: JSONDecodeError$"):
+        protocol.receive(ours)
+
+
+# --- hostile heads ------------------------------------------------------------------------------------------------------
+
+F = "float32"
+HOSTILE = {
+    "unknown tag": {"pickle": "x"},
+    "tag of a method": {"storage": 0},
+    "tag with underscores": {"_dict__": 0},
+    "no tag": {},
+    "two tags": {"list": [], "tuple": []},
+    "bare list": [1],
+    "list of a number": {"list": 1},
+    "list of an object": {"list": {"a": 1}},
+    "dict of triples": {"dict": [[1, 2, 3]]},
+    "dict of numbers": {"dict": [1]},
+    "dict with a list as key": {"dict": [[{"list": []}, 1]]},
+    "dict with a dict as key": {"dict": [[{"dict": []}, 1]]},
+    "unknown dtype": {"dtype": "quint8"},
+    "dtype of a list": {"dtype": []},
+    "bytes of no blob": {"bytes": 3},
+    "bytes of a negative blob": {"bytes": -1},
+    "bytes of a boolean blob": {"bytes": True},
+    "bytes of a float blob": {"bytes": 0.0},
+    "tensor of too few parts": {"tensor": [F, [1], [1], 0]},
+    "tensor of no list": {"tensor": 1},
+    "tensor of an unknown dtype": {"tensor": ["float31", [1], [1], 0, 0]},
+    "tensor of no blob": {"tensor": [F, [1], [1], 0, 9]},
+    "tensor past its end": {"tensor": [F, [5], [1], 0, 0]},
+    "tensor past its end by its offset": {"tensor": [F, [4], [1], 1, 0]},
+    "tensor past its end by its stride": {"tensor": [F, [2], [4], 0, 0]},
+    "tensor past its end by a byte": {"tensor": ["float64", [1], [1], 0, 1]},
+    "scalar past its end": {"tensor": [F, [], [], 4, 0]},
+    "scalar of an empty blob": {"tensor": [F, [], [], 0, 2]},
+    "negative offset": {"tensor": [F, [1], [1], -1, 0]},
+    "offset that is no integer": {"tensor": [F, [1], [1], 0.5, 0]},
+    "offset past every integer": {"tensor": [F, [0], [1], 2**80, 0]},
+    "negative stride": {"tensor": [F, [2], [-1], 3, 0]},
+    "negative size": {"tensor": [F, [-1], [1], 0, 0]},
+    "size that is a boolean": {"tensor": [F, [True], [1], 0, 0]},
+    "fewer strides than sizes": {"tensor": [F, [2, 2], [1], 0, 0]},
+    "elements past every integer": {"tensor": [F, [2**61, 2**61], [0, 0], 0, 0]},
+    "bytes past every integer": {"tensor": ["complex128", [2**61], [0], 0, 0]},
+    "a storage shown too often": {"tensor": [F, [2**28], [0], 0, 0]},
+    "65 dimensions": {"tensor": [F, [1] * 65, [1] * 65, 0, 0]},
+    "meta of too many elements": {"tensor": [F, [2**61, 2**61], [1, 1], 0, None]},
+    "array of objects": {"array": ["|O", [2], 0]},
+    "array of text": {"array": ["<U1", [4], 0]},
+    "array of records": {"array": ["i4,i4", [2], 0]},
+    "array of no dtype": {"array": [4, [4], 0]},
+    "array of an impossible dtype": {"array": ["<f1", [16], 0]},
+    "array of another size": {"array": ["<f4", [5], 0]},
+    "array of a part of an element": {"array": ["<f8", [1], 1]},
+    "array of sizes past every integer": {"array": ["<f4", [2**61, 2**61], 0]},
+    "array of a negative size": {"array": ["<f4", [-1], 0]},
+}
+
+
+@pytest.mark.parametrize("tree", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_head_is_refused(tree):
+    """The body has 16 bytes, of which blob 1 is 7 and blob 2 none; alone and inside of a list."""
+    for head in (tree, {"list": [1, tree]}):
+        with pytest.raises(ProtocolError, match=r"^not a frame: \w+$"):
+            decoded(head, [[0, 16], [0, 7], [0, 0]], bytes(16))
+
+
+@pytest.mark.parametrize(
+    "place",
+    [[0, 17], [17, 0], [-1, 4], [0, -1], [16, 1], [2**70, 0], [0.0, 4], [True, 4], ["0", 4], [0], [0, 1, 2], None, 5, {}],
+    ids=str,
+)
+def test_a_blob_outside_the_body_is_refused(place):
+    """Also where nothing in the value uses it."""
+    with pytest.raises(ProtocolError, match=r"^not a frame: \w+$"):
+        decoded(None, [place], bytes(16))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"",
+        b"{",
+        b"\xff\xfe\x00",
+        b"\x00" * 50,
+        b"[]",
+        b"null",
+        b"1",
+        b'"value"',
+        b'{"value": 1}',
+        b'{"blobs": []}',
+        b'{"value": 1, "blobs": 3}',
+        b'{"value": 1, "blobs": null}',
+        b'{"value": 1, "blobs": []} x',
+        b'{"value": ' + b"9" * 5000 + b', "blobs": []}',
+        b'{"value": ' + b"[" * 2_000_000,
+        b'{"value": ' + b'{"list":[' * 200_000 + b"]}" * 200_000 + b', "blobs": []}',
+        b'{"value": ' + b'{"list":[' * 30 + b"]}" * 30 + b', "blobs": []}',
+        b'{"value": ' + b'{"other":[' * 30_000 + b"1" + b"]}" * 30_000 + b', "blobs": []}',
+    ],
+    ids=lambda head: f"{head[:24]!r}… {len(head)}",
+)
+def test_a_head_that_is_no_frame_is_refused(head):
+    """Bad JSON, the wrong outline, integers of thousands of digits, nesting without end."""
+    with pytest.raises(ProtocolError, match=r"^not a frame: \w+$"):
+        protocol.decode(head, memoryview(bytearray()))
+
+
+def test_what_is_read_has_an_end_as_well():
+    """A head within its cap could still hold a million parts."""
+    with pytest.raises(ProtocolError, match=r"^not a frame: ValueError$"):
+        decoded({"list": [0] * 200_001})
+
+
+def test_the_name_in_an_other_is_text_and_is_cut():
+    """Its author chose it."""
+    assert Other("x" * 200) == decoded({"other": "x" * 5000})
+    assert Other("{'a': 1}") == decoded({"other": {"a": 1}})
+
+
+@pytest.mark.parametrize("offset", [0, 2**61])
+def test_a_tensor_without_elements_may_say_anything_of_its_strides(offset):
+    """There is nothing for them to reach."""
+    x = decoded({"tensor": [F, [0, 3], [2**61, 7], offset, 0]}, [[0, 0]])
+    assert ((0, 3), 0) == (tuple(x.shape), x.sum().item())
+
+
+@pytest.mark.parametrize("value", [1, torch.arange(6).view(2, 3).T, np.arange(3), [(1, {"a": b"bytes", None: torch.float64})]])
+@given(data=st.data())
+def test_a_frame_with_changed_bytes_is_read_or_refused(value, data):
+    """Whatever is overwritten, removed or put in: a value or a ProtocolError, and no other end."""
+    _, head, *blobs = protocol.encode(value, views=True)
+    body = b"".join(bytes(blob) for blob in blobs)
+    changed = bytearray(head)
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(changed) - 1))
+        cut = data.draw(st.integers(0, 3))
+        changed[at : at + cut] = data.draw(
+            st.one_of(st.binary(max_size=3), st.from_regex(rb"[-0-9\[\]{},:\"]{1,12}", fullmatch=True))
+        )
+        changed = changed or bytearray(b"0")
+    _read_or_refused(bytes(changed), body)
+
+
+trees = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.integers(), st.integers(-2, 17), st.floats(), texts, st.sampled_from([F, "<f4", "bool"])
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=5),
+        st.dictionaries(
+            st.sampled_from(["list", "tuple", "dict", "bytes", "dtype", "tensor", "array", "other", "x"]), inner, max_size=2
+        ),
+    ),
+    max_leaves=20,
+)
+
+
+@given(trees, st.lists(st.lists(st.integers(-1, 17), max_size=3), max_size=3))
+def test_a_head_of_any_json_is_read_or_refused(tree, blobs):
+    """Every outline that JSON can have."""
+    _read_or_refused(json.dumps({"value": tree, "blobs": blobs}).encode(), bytes(range(16)))
+
+
+@given(
+    st.sampled_from([*protocol.DTYPES]),
+    st.lists(st.one_of(st.integers(-1, 6), st.integers(2**30, 2**65)), max_size=3),
+    st.lists(st.one_of(st.integers(-1, 6), st.integers(2**30, 2**65)), max_size=3),
+    st.one_of(st.integers(-1, 20), st.integers(2**30, 2**65)),
+    st.sampled_from([0, 1, None]),
+)
+def test_a_tensor_never_reaches_outside_its_bytes(dtype, shape, stride, offset, blob):
+    """Whatever its sizes, strides and offset claim: it is refused, or every element that it shows lies in its blob."""
+    tree = {"tensor": [dtype, shape, stride, offset, blob]}
+    head = json.dumps({"value": tree, "blobs": [[0, 64], [8, 24]]}).encode()
+    x = _read_or_refused(head, bytes(64))
+    if x is not None and x.numel() and blob is not None:
+        last = x.storage_offset() + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))
+        assert (last + 1) * x.element_size() <= [64, 24][blob] == x.untyped_storage().nbytes()
+
+
+@given(st.binary(max_size=200))
+def test_random_bytes_are_read_or_refused(data):
+    """As a head with nothing around it."""
+    _read_or_refused(data, b"")
+
+
+def _read_or_refused(head, body):
+    """The value, or None where it was refused; anything else raises."""
+    try:
+        return protocol.decode(head, memoryview(bytearray(body)))
+    except ProtocolError:
+        return None

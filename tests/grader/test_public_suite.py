@@ -1,0 +1,64 @@
+"""The public tests, as a student has them: a folder with assignment/ and tests/, and no grader."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def bundle(tmp_path, root):
+    """What students get, with the stubs."""
+    shutil.copytree(root / "assignment", tmp_path / "assignment")
+    skipped = shutil.ignore_patterns("hidden", "grader", "__pycache__")
+    shutil.copytree(root / "tests", tmp_path / "tests", ignore=skipped)
+    return tmp_path
+
+
+def run_pytest(folder: Path, *arguments: str) -> str:
+    """What pytest prints there, warnings being errors."""
+    command = [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", "-W", "error", "-q", *arguments, "tests/public"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300).stdout
+
+
+def test_every_public_test_passes_on_the_reference(bundle, root):
+    """Also when warnings are errors."""
+    for path in (root / "grader" / "reference").glob("*.py"):
+        shutil.copy(path, bundle / "assignment")
+    assert re.search(r"^\d+ passed in", run_pytest(bundle), re.MULTILINE)
+
+
+def test_every_public_test_of_a_stub_says_not_attempted(bundle):
+    """And nothing else: no traceback, no other error."""
+    output = run_pytest(bundle)
+    failures = re.findall(r"^not attempted yet: (\w+): see handout §[\d.]+$", output, re.MULTILINE)
+    failed = re.search(r"^(\d+) failed in", output, re.MULTILINE)
+    assert failed is not None, output
+    assert len(failures) == int(failed[1])
+    assert "Traceback" not in output
+
+
+def test_one_problem_is_run_by_its_name(bundle):
+    """`pytest -k adamw` runs the tests of adamw and no others."""
+    output = run_pytest(bundle, "-k", "adamw", "-rf")
+    assert {line.split("::")[0] for line in output.splitlines() if line.startswith("FAILED")} == {
+        "FAILED tests/public/test_adamw.py"
+    }
+
+
+def test_a_wrong_answer_is_told_in_a_few_lines(bundle, root):
+    """Expected, got, inputs, and where to read."""
+    shutil.copy(root / "grader" / "reference" / "tensor_memory.py", bundle / "assignment")
+    module = bundle / "assignment" / "tensor_memory.py"
+    module.write_text(module.read_text().replace("return x.numel() * x.element_size()", "return x.numel() * 4"))
+    output = run_pytest(bundle, "-k", "test_tensor_memory and tensor_bytes")
+    assert (
+        "tensor_memory · tensor_bytes: wrong value\n"
+        "  expected  64\n"
+        "  got       128\n"
+        "  inputs    x bfloat16[4, 8]\n"
+        "  see       handout §1.1\n"
+    ) in output

@@ -1,0 +1,205 @@
+"""Results: points are exact, one status stands for several, and the JSON is the one that is promised."""
+
+import json
+from fractions import Fraction
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grader.errors import Status
+from grader.report import json as json_report
+from grader.results import (
+    GraderInfo,
+    Ignored,
+    Outcome,
+    SubmissionInfo,
+    SubmissionResult,
+    TestResult,
+    problem_result,
+    worst,
+)
+
+PASSED, FAILED = Status.PASSED, Status.FAILED
+
+
+def outcomes(*statuses, weights=None):
+    """Tests t0, t1, … that ended like this."""
+    weights = weights or [1] * len(statuses)
+    return [Outcome(id=f"t{i}", weight=w, status=s) for i, (s, w) in enumerate(zip(statuses, weights, strict=True))]
+
+
+def result(*problems):
+    """A result of these problems."""
+    return SubmissionResult(
+        submission=SubmissionInfo(
+            name="ada", sha256="ab" * 32, files=["assignment/a.py"], ignored=[Ignored("README.md", "outside assignment/")]
+        ),
+        grader=GraderInfo(version="1.0", suite_sha256="cd" * 32, device="cpu", isolation="bubblewrap", seed=7),
+        score=sum(p.score for p in problems),
+        max_score=sum(p.max_score for p in problems),
+        seconds=1.25,
+        problems=list(problems),
+    )
+
+
+WITH_EVERYTHING = result(
+    problem_result(
+        "linear",
+        "layers",
+        3,
+        [
+            Outcome(id="test_a", weight=1, status=PASSED, seconds=0.5),
+            Outcome(id="test_b", weight=2, status=FAILED, message="linear · f: wrong\n  “é\x1b”", hint="is it?", seconds=0.25),
+        ],
+    )
+)
+
+
+# --- points -------------------------------------------------------------------------------------------------------------
+
+
+def test_points_are_split_equally():
+    """Three tests of a problem of 4 points are worth 4/3 each."""
+    got = problem_result("p", "m", 4, outcomes(PASSED, FAILED, PASSED))
+    assert [4 / 3, 0.0, 4 / 3] == [t.score for t in got.tests]
+    assert [4 / 3] * 3 == [t.max_score for t in got.tests]
+    assert (8 / 3, 4.0, FAILED) == (got.score, got.max_score, got.status)
+
+
+def test_points_are_split_by_weight():
+    """A test of weight 3 beside one of weight 1 is worth three quarters."""
+    got = problem_result("p", "m", 6, outcomes(PASSED, FAILED, weights=[3, 1]))
+    assert ([4.5, 1.5], 4.5) == ([t.max_score for t in got.tests], got.score)
+
+
+@given(st.integers(1, 100), st.lists(st.integers(1, 9), min_size=1, max_size=60))
+def test_full_marks_are_exactly_the_points(points, weights):
+    """Whatever the number of tests and their weights: 7 times 1/7 is 1, not 0.9999999999999998."""
+    full = problem_result("p", "m", points, outcomes(*[PASSED] * len(weights), weights=weights))
+    assert (float(points), float(points), PASSED) == (full.score, full.max_score, full.status)
+
+
+@given(st.integers(1, 100), st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=1, max_size=60))
+def test_a_score_is_the_exact_share_of_what_passed(points, tests):
+    """Rounded once, at the end."""
+    statuses = [PASSED if passed else FAILED for _, passed in tests]
+    got = problem_result("p", "m", points, outcomes(*statuses, weights=[w for w, _ in tests]))
+    share = Fraction(sum(w for w, passed in tests if passed), sum(w for w, _ in tests))
+    assert float(points * share) == got.score
+
+
+@pytest.mark.parametrize("status", [s for s in Status if s is not PASSED])
+def test_only_a_pass_earns_points(status):
+    """Each other status earns nothing and takes nothing from its neighbour."""
+    got = problem_result("p", "m", 2, outcomes(PASSED, status))
+    assert ([1.0, 0.0], [1.0, 1.0], 1.0, status) == (
+        [t.score for t in got.tests],
+        [t.max_score for t in got.tests],
+        got.score,
+        got.status,
+    )
+
+
+# --- statuses -----------------------------------------------------------------------------------------------------------
+
+ORDER = ["grader_error", "policy", "crashed", "timeout", "memory", "failed", "not_attempted", "deferred", "passed"]
+
+
+def test_the_vocabulary_is_the_one_that_is_promised():
+    """Nine words, and each has its place in the order."""
+    words = {"passed", "failed", "not_attempted", "crashed", "timeout", "memory", "policy", "deferred", "grader_error"}
+    assert words == {s.value for s in Status} == set(ORDER)
+
+
+@pytest.mark.parametrize(("one", "other"), [(a, b) for i, a in enumerate(ORDER) for b in ORDER[i:]])
+def test_of_two_statuses_the_worse_has_the_word(one, other):
+    """In either order, and among others that passed."""
+    one, other = Status(one), Status(other)
+    assert one is worst([one, other]) is worst([other, PASSED, one])
+
+
+def test_a_deferred_problem_is_neither_earned_nor_failed():
+    """Its points stay in the maximum, its status says that they are pending."""
+    got = problem_result("p", "m", 5, outcomes(Status.DEFERRED, Status.DEFERRED))
+    assert (0.0, 5.0, Status.DEFERRED) == (got.score, got.max_score, got.status)
+    assert not result(got).has_grader_error
+
+
+def test_one_fault_of_ours_marks_the_whole_result():
+    """So that nobody records the score; the other points stand."""
+    good = problem_result("p", "m", 5, outcomes(PASSED))
+    bad = problem_result("q", "m", 5, outcomes(PASSED, Status.GRADER_ERROR))
+    assert not result(good).has_grader_error
+    assert result(good, bad).has_grader_error
+    assert 7.5 == result(good, bad).score
+
+
+# --- JSON ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_json_has_exactly_the_promised_keys():
+    """In their order: a program of the course reads them."""
+    got = json.loads(json_report.render(WITH_EVERYTHING))
+    assert ["schema", "submission", "grader", "score", "max_score", "seconds", "problems"] == list(got)
+    assert ["name", "sha256", "files", "ignored"] == list(got["submission"])
+    assert ["path", "reason"] == list(got["submission"]["ignored"][0])
+    assert ["version", "suite_sha256", "device", "isolation", "seed"] == list(got["grader"])
+    (problem,) = got["problems"]
+    assert ["id", "module", "score", "max_score", "status", "tests"] == list(problem)
+    for test in problem["tests"]:
+        assert ["id", "status", "score", "max_score", "message", "hint", "seconds"] == list(test)
+
+
+def test_the_json_has_the_values():
+    """Statuses as words, a missing hint as null, the schema's number first."""
+    got = json.loads(json_report.render(WITH_EVERYTHING))
+    assert (1, 1.0, 3.0, 1.25) == (got["schema"], got["score"], got["max_score"], got["seconds"])
+    assert {"path": "README.md", "reason": "outside assignment/"} == got["submission"]["ignored"][0]
+    expected = {
+        "id": "test_b",
+        "status": "failed",
+        "score": 0.0,
+        "max_score": 2.0,
+        "message": "linear · f: wrong\n  “é\x1b”",
+        "hint": "is it?",
+        "seconds": 0.25,
+    }
+    assert expected == got["problems"][0]["tests"][1]
+    assert ("passed", None) == (got["problems"][0]["tests"][0]["status"], got["problems"][0]["tests"][0]["hint"])
+
+
+def test_what_is_written_is_read_again():
+    """parse(render(x)) is x, and the text ends with a line end."""
+    text = json_report.render(WITH_EVERYTHING)
+    assert WITH_EVERYTHING == json_report.parse(text) == json_report.parse(text.encode())
+    assert text.endswith("}\n")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (["score"], "1", "Expected `float`, got `str` - at `$.score`"),
+        (["problems", 0, "status"], "fine", "Invalid enum value 'fine' - at `$.problems[0].status`"),
+        (["problems", 0, "tests", 1, "hint"], 5, "Expected `str | null`, got `int` - at `$.problems[0].tests[1].hint`"),
+    ],
+)
+def test_another_json_is_refused_with_the_place(path, value, message):
+    """Nothing half-read goes into a gradebook."""
+    tree = json.loads(json_report.render(WITH_EVERYTHING))
+    *parents, last = path
+    place = tree
+    for key in parents:
+        place = place[key]
+    place[last] = value
+    with pytest.raises(msgspec.ValidationError) as caught:
+        json_report.parse(json.dumps(tree))
+    assert message == str(caught.value)
+
+
+def test_a_result_cannot_be_changed():
+    """What was found out stays so."""
+    with pytest.raises(AttributeError, match="immutable"):
+        WITH_EVERYTHING.score = 99.0
+    assert isinstance(WITH_EVERYTHING.problems[0].tests[0], TestResult)

@@ -1,0 +1,709 @@
+"""The sandbox, for real: every limit and what it says, what a submission can see and do, and that nothing stays behind."""
+
+import errno
+import os
+import platform
+import random
+import shutil
+import subprocess
+import sys
+import textwrap
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+
+from grader import course as courses
+from grader.errors import Crashed, GraderFault, NotAttempted, OutOfMemory, PolicyBroken, Raised, Status, TimedOut
+from grader.protocol import Other
+from grader.sandbox import bubblewrap, seccomp
+from grader.sandbox.box import Sandbox
+from grader.sandbox.client import Session
+from tests.probes import call, call_and_keep_inputs
+
+pytestmark = pytest.mark.xdist_group("sandbox")  # one warm sandbox serves this file
+
+COURSE = courses.load()
+MIB = 2**20
+LIMITS = msgspec.structs.replace(COURSE.limits, wall_seconds=120.0, cpu_seconds=60, memory_bytes=512 * MIB)
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    """A sandbox with 8 MiB to write in."""
+    with Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=8 * MIB) as running:
+        yield running
+
+
+@contextmanager
+def session(sandbox, source, *, seed=0, forbidden=(), **limits):
+    """One test's session with a student's module assignment/m.py."""
+    sources = {"assignment/m.py": textwrap.dedent(source).encode()}
+    made = Session(sandbox, sources, msgspec.structs.replace(LIMITS, **limits), seed=seed, forbidden=list(forbidden))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def ask(made, *args, function="f"):
+    """What a function of that module returns."""
+    return made.run(call, {"module": "m", "function": function, "args": args, "kwargs": {}})
+
+
+def answer(sandbox, source, *args, **options):
+    """What f of a student's module returns, in a session of its own."""
+    with session(sandbox, source, **options) as made:
+        return ask(made, *args)
+
+
+def fault(sandbox, kind, source, *args, **options):
+    """The fault that calling f ends in, as (status, text, where)."""
+    with session(sandbox, source, **options) as made, pytest.raises(kind) as caught:
+        ask(made, *args)
+    assert kind is type(caught.value) or kind is Raised
+    return caught.value.status, str(caught.value), caught.value.where
+
+
+# --- answers ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_call_returns_plain_data_and_tensors(sandbox):
+    """Arguments go in with their strides and storages, answers come out as real tensors."""
+    x = torch.arange(12.0).view(3, 4).T
+    source = """
+        def f(x, y):
+            return x.stride(), x.untyped_storage()._cdata == y.untyped_storage()._cdata, x.sum(0), object(), [(1, "a")]
+    """
+    stride, shares, total, other, rest = answer(sandbox, source, x, x[1:])
+    assert ((1, 4), True, [6.0, 22.0, 38.0], Other("object"), [(1, "a")]) == (stride, shares, total.tolist(), other, rest)
+
+
+def test_inputs_here_are_out_of_reach(sandbox):
+    """What a student writes to is a copy; a probe can bring back how they left it."""
+    x = torch.zeros(3)
+    with session(sandbox, "def f(x):\n    x += 1\n") as made:
+        got = made.run(call_and_keep_inputs, {"module": "m", "function": "f", "args": (x,)})
+    assert ([0.0] * 3, [1.0] * 3) == (x.tolist(), got["inputs"][0].tolist())
+
+
+def test_state_of_a_module_lasts_for_one_session(sandbox):
+    """Calls of one test share a process, two tests do not."""
+    source = "calls = []\ndef f():\n    calls.append(1)\n    return len(calls)\n"
+    with session(sandbox, source) as made:
+        assert [1, 2] == [ask(made), ask(made)]
+    assert answer(sandbox, source) == 1
+
+
+def test_the_global_generators_are_seeded_before_each_call(sandbox):
+    """random, numpy and torch: the same numbers at every call with one seed, others with another."""
+    source = """
+        import random, numpy, torch
+        def f():
+            return random.random(), float(numpy.random.rand()), torch.rand(3)
+    """
+    with session(sandbox, source, seed=5) as made:
+        first, second = ask(made), ask(made)
+    expected = torch.rand(3, generator=torch.Generator().manual_seed(5)).tolist()
+    for got in (first, second):
+        assert (random.Random(5).random(), np.random.RandomState(5).rand(), expected) == (*got[:2], got[2].tolist())
+    assert expected != answer(sandbox, source, seed=6)[2].tolist()
+
+
+# --- limits -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_wall_time_has_a_limit(sandbox):
+    """Sleeping costs no processor time, and is ended all the same, with the line that it was at."""
+    source = "import time\ndef g():\n    pass\n\n\ndef f():\n    time.sleep(1000)\n"
+    with session(sandbox, source, wall_seconds=4.0) as made:
+        ask(made, function="g")
+        with pytest.raises(TimedOut) as caught:
+            ask(made)
+    assert (Status.TIMEOUT, "no answer within 4 s, the limit of a test") == (caught.value.status, str(caught.value))
+    assert caught.value.where == "assignment/m.py:7 in f"
+
+
+def test_the_calls_of_a_test_share_its_time(sandbox):
+    """A test cannot take its limit twice; and once it is used up, no call of it runs any more."""
+    with session(sandbox, "def f(x):\n    while x: pass\n", wall_seconds=1.0) as made:
+        for _ in range(2):
+            with pytest.raises(TimedOut, match=r"^no answer within 1 s, the limit of a test$"):
+                ask(made, True)
+        with pytest.raises(TimedOut):
+            ask(made, False)
+
+
+def test_processor_time_has_a_limit(sandbox):
+    """By the kernel, whatever the wall clock says."""
+    expected = (Status.TIMEOUT, "it used 1 s of processor time, the limit of a test", None)
+    assert expected == fault(sandbox, TimedOut, "def f():\n    while True: pass\n", cpu_seconds=1)
+
+
+@pytest.mark.parametrize("line", ["bytearray(2**30)", "torch.empty(2**30)", "numpy.ones(2**30)", "[0] * 2**40"])
+def test_memory_of_a_process_has_a_limit(line, sandbox):
+    """Python's, torch's and numpy's way of saying so are one."""
+    source = f"import numpy, torch\ndef f():\n    return {line}\n"
+    expected = (Status.MEMORY, "it asked for more than 512 MiB, the limit of a test", "assignment/m.py:3 in f")
+    assert expected == fault(sandbox, OutOfMemory, source)
+
+
+def test_memory_of_several_processes_has_the_same_limit(sandbox):
+    """None of these takes more than a third of what is allowed; all of them together do."""
+    source = """
+        import os, time
+        def f():
+            for _ in range(8):
+                if os.fork() == 0:
+                    kept = b"x" * (60 * 2**20)
+                    time.sleep(100)
+            time.sleep(100)
+    """
+    expected = (Status.MEMORY, "its processes together took more than 192 MiB", None)
+    assert expected == fault(sandbox, OutOfMemory, source, memory_bytes=192 * MIB)
+
+
+@pytest.mark.parametrize(
+    "body", ["while True: os.fork() or time.sleep(100)", "while True: threading.Thread(target=time.sleep, args=(100,)).start()"]
+)
+def test_the_number_of_processes_has_a_limit(body, sandbox):
+    """Threads are processes to the kernel."""
+    source = f"import os, threading, time\ndef f():\n    {body}\n"
+    expected = (Status.CRASHED, "it started more than 8 processes, the limit of a test", "assignment/m.py:3 in f")
+    assert expected == fault(sandbox, Crashed, source, processes=8)
+
+
+def test_a_file_has_a_limit(sandbox):
+    """One file of more than 1 MiB."""
+    source = "def f():\n    with open('/tmp/a', 'wb', buffering=0) as file:\n        while True: file.write(bytes(2**19))\n"
+    expected = (Status.CRASHED, "it wrote more than 1 MiB of files, the limit of a test", "assignment/m.py:3 in f")
+    assert expected == fault(sandbox, Crashed, source, file_bytes=MIB)
+
+
+def test_all_files_together_have_a_limit(sandbox):
+    """Each of 4 MiB in a folder that holds 8."""
+    source = """
+        def f():
+            for name in "abc":
+                assert 2**22 == open("/tmp/" + name, "wb", buffering=0).write(bytes(2**22))
+    """
+    with session(sandbox, source, file_bytes=4 * MIB) as made, pytest.raises((Crashed, Raised)) as caught:
+        ask(made)
+    assert caught.value.where == "assignment/m.py:4 in f"
+
+
+def test_the_number_of_files_has_a_limit(sandbox):
+    """Empty ones take no bytes, but the kernel's memory."""
+    source = "import time\ndef f():\n    for i in range(6000):\n        open(f'/tmp/{i}', 'w').close()\n    time.sleep(100)\n"
+    expected = (Status.CRASHED, "it made more than 4096 files, the limit of a test", None)
+    assert expected == fault(sandbox, Crashed, source)
+
+
+@pytest.mark.parametrize("way", ["print('x' * 999)", "os.write(1, b'x' * 1000)", "sys.stderr.write('x' * 999 + chr(10))"])
+def test_what_is_printed_is_kept_up_to_a_limit(way, sandbox):
+    """And the rest is read and dropped, so that printing never blocks."""
+    with session(
+        sandbox, f"import os, sys\ndef f():\n    for _ in range(1000):\n        {way}\n    return 1\n", output_bytes=5000
+    ) as made:
+        assert ask(made) == 1
+        made.close()
+        assert (5000, {"x", "\n"}) == (len(made.printed), {*made.printed, "\n"})
+
+
+def test_a_limit_of_one_test_is_not_the_next_ones(sandbox):
+    """Each child gets its own."""
+    source = "from resource import *\ndef f():\n    return getrlimit(RLIMIT_CPU), getrlimit(RLIMIT_CORE)\n"
+    assert [((7, 8), (0, 0)), ((9, 10), (0, 0))] == [answer(sandbox, source, cpu_seconds=n) for n in (7, 9)]
+
+
+# --- ends ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_segfault_names_the_line(sandbox):
+    """From what Python's fault handler printed."""
+    source = "import ctypes\n\n\ndef f():\n    ctypes.string_at(0)\n"
+    expected = (Status.CRASHED, "its process was ended by signal 11 (segmentation fault)", "assignment/m.py:5 in f")
+    assert expected == fault(sandbox, Crashed, source)
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("os._exit(3)", "its process exited with code 3 before it answered"),
+        ("os._exit(0)", "its process exited with code 0 before it answered"),
+        ("os.kill(os.getpid(), 9)", "its process was ended by signal 9 (killed)"),
+        (
+            "os.write(3, b'x' * 100)",
+            "it answered with something that is no answer: a frame claims 2021161080 + 8680820740569200760 bytes",
+        ),
+    ],
+)
+def test_an_end_without_an_answer_is_a_crash(line, text, sandbox):
+    """Exit codes, signals, and a channel that was written to."""
+    assert (Status.CRASHED, text) == fault(sandbox, Crashed, f"import os\ndef f():\n    {line}\n")[:2]
+
+
+def test_an_exit_at_import_is_a_crash_of_that_test(sandbox):
+    """The next one finds a sandbox."""
+    assert "its process exited with code 7 before it answered" == fault(sandbox, Crashed, "import os\nos._exit(7)\n")[1]
+    assert answer(sandbox, "def f():\n    return 1\n") == 1
+
+
+def test_a_session_goes_on_after_a_crash(sandbox):
+    """With a fresh process, in which nothing of the first is left."""
+    source = "import os\nseen = []\ndef f(x):\n    seen.append(x)\n    return seen if x else os._exit(1)\n"
+    with session(sandbox, source) as made:
+        assert [1] == ask(made, 1)
+        with pytest.raises(Crashed):
+            ask(made, 0)
+        assert [2] == ask(made, 2)
+
+
+def test_a_stub_is_not_attempted(sandbox):
+    """Raised by a line of theirs."""
+    source = "def f():\n    raise NotImplementedError('linear: see handout')\n"
+    expected = (Status.NOT_ATTEMPTED, "linear: see handout", "assignment/m.py:2 in f")
+    assert expected == fault(sandbox, NotAttempted, source)
+
+
+def test_a_not_implemented_error_of_torchs_own_is_an_error(sandbox):
+    """Somebody did attempt that."""
+    with (
+        session(sandbox, "from torch import nn\ndef f():\n    return nn.Module()(1)\n") as made,
+        pytest.raises(RuntimeError) as caught,
+    ):
+        ask(made)
+    assert (Status.FAILED, "NotImplementedError", "assignment/m.py:3 in f") == (
+        caught.value.status,
+        caught.value.type_name,
+        caught.value.where,
+    )
+    assert not isinstance(caught.value, NotImplementedError)
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "name", "text"),
+    [
+        ("raise ValueError('no')", ValueError, "ValueError", "no"),
+        ("raise Mine('no')", ValueError, "Mine", "no"),
+        ("{}['a']", KeyError, "KeyError", "'a'"),
+        ("[][1]", IndexError, "IndexError", "list index out of range"),
+        ("1 / 0", ZeroDivisionError, "ZeroDivisionError", "division by zero"),
+        ("b'\\xff'.decode()", ValueError, "UnicodeDecodeError", None),
+        ("open('/none')", FileNotFoundError, "FileNotFoundError", "[Errno 2] No such file or directory: '/none'"),
+        ("import nothing", ImportError, "ModuleNotFoundError", "No module named 'nothing'"),
+        ("None.x", AttributeError, "AttributeError", "'NoneType' object has no attribute 'x'"),
+        ("len(1)", TypeError, "TypeError", "object of type 'int' has no len()"),
+        ("assert False, 'no'", AssertionError, "AssertionError", "no"),
+        ("torch.zeros(2) @ torch.zeros(3)", RuntimeError, "RuntimeError", None),
+        ("f()", RuntimeError, "RecursionError", None),
+        ("raise StopIteration", Raised, "StopIteration", ""),
+        ("raise SystemExit(0)", Raised, "SystemExit", "0"),
+        ("raise KeyboardInterrupt", Raised, "KeyboardInterrupt", ""),
+        ("raise Silent", Raised, "Silent", "(its text cannot be read: ZeroDivisionError)"),
+        ("raise ValueError('x' * 9999)", ValueError, "ValueError", "x" * 2000),
+    ],
+)  # fmt: skip
+def test_an_exception_arrives_as_the_builtin_type_that_it_was(line, kind, name, text, sandbox):
+    """So that a test can expect it; with the name of its own type, its text and its place."""
+    source = f"""
+import torch
+class Mine(ValueError): pass
+class Silent(Exception):
+    def __str__(self): return 1 / 0
+def f():
+    {line}
+"""
+    with session(sandbox, source) as made, pytest.raises(kind) as caught:
+        ask(made)
+    assert isinstance(caught.value, Raised)
+    assert (name, "assignment/m.py:7 in f") == (caught.value.type_name, caught.value.where)
+    assert text is None or text == str(caught.value)
+
+
+def test_a_syntax_error_has_its_place(sandbox):
+    """Although no frame of the student's was ever run."""
+    assert (Status.FAILED, "assignment/m.py:2") == fault(sandbox, Raised, "x = 1\ndef f(:\n")[::2]
+
+
+def test_a_forbidden_call_is_policy(sandbox):
+    """By whatever name it was reached, and also where the student swallows what it raises."""
+    source = """
+        import torch
+        def f():
+            try:
+                getattr(torch.nn, "Lin" + "ear")(2, 3)
+            except BaseException:
+                pass
+            return 1
+    """
+    expected = (Status.POLICY, "calls torch.nn.Linear", "assignment/m.py:5 in f")
+    assert expected == fault(sandbox, PolicyBroken, source, forbidden=["torch.nn.Linear"])
+    assert answer(sandbox, source) == 1
+
+
+# --- nothing stays ------------------------------------------------------------------------------------------------------
+
+LITTER = """
+    import os, time
+    def f():
+        os.makedirs("/tmp/a/b")
+        os.mkfifo("/tmp/pipe")
+        os.symlink("/", "/tmp/a/root")
+        open("/tmp/.hidden", "w").close()
+        for _ in range(3):
+            if os.fork() == 0:
+                os.setsid()
+                if os.fork() == 0:
+                    time.sleep(1000)
+                os._exit(0)
+        return 1
+"""
+LOOK = "import os\ndef f():\n    return sorted(os.listdir('/tmp')), len([p for p in os.listdir('/proc') if p.isdigit()])\n"
+
+
+def test_nothing_of_a_test_reaches_the_next(sandbox):
+    """Files, links, pipes and daemons are gone: the next test sees its own sources, the zygote and itself."""
+    before = sandbox.host_pid
+    for _ in range(2):
+        assert (answer(sandbox, LITTER), (["submission"], 2)) == (1, answer(sandbox, LOOK))
+    assert before == sandbox.host_pid
+
+
+def test_a_test_that_was_ended_leaves_nothing_either(sandbox):
+    """Killed in the middle of what it did."""
+    source = LITTER.replace("return 1", "while True: pass")
+    assert Status.TIMEOUT is fault(sandbox, TimedOut, source, wall_seconds=1.5)[0]
+    assert (["submission"], 2) == answer(sandbox, LOOK)
+
+
+@pytest.mark.slow
+def test_what_cannot_be_removed_costs_the_zygote_its_life(sandbox):
+    """A folder without permissions: another zygote is started, and the next test notices nothing."""
+    before = sandbox.host_pid
+    source = "import os\ndef f():\n    os.makedirs('/tmp/a/b')\n    os.chmod('/tmp/a', 0)\n    return 1\n"
+    assert answer(sandbox, source) == 1
+    names, processes = answer(sandbox, LOOK)
+    assert ("a" in names, processes) == (False, 2)
+    assert before != sandbox.host_pid
+
+
+@pytest.mark.slow
+def test_a_zygote_that_dies_is_a_fault_of_ours_and_is_replaced():
+    """It never costs a student anything; and closing a sandbox leaves no process."""
+    with Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB) as own:
+        os.kill(own.host_pid, 9)
+        made = Session(own, {"assignment/m.py": b"def f(): return 1"}, LIMITS, seed=0, forbidden=[])
+        with pytest.raises(GraderFault, match=r"^the sandbox "):
+            ask(made)
+        with suppress(GraderFault):
+            made.close()
+        assert answer(own, "def f(): return 1") == 1
+        last = own.host_pid
+    assert not Path(f"/proc/{last}").exists()
+
+
+# --- the box ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_zygote_is_what_a_zygote_has_to_be(sandbox):
+    """Process 1, an ordinary user, without capabilities, filtered: the grader looks before it trusts it."""
+    facts = sandbox.facts
+    assert (1, 0, True, 2) == (facts["pid"], facts["capabilities"], facts["no_new_privileges"], facts["seccomp"])
+    assert facts["uid"] != 0
+    assert torch.__version__ == facts["torch"]
+
+
+def test_a_students_process_has_no_privilege(sandbox):
+    """No capability that it has or could get, no group, a user that owns nothing, a filter that stays."""
+    source = """
+        import os
+        def f():
+            status = dict(line.split(":\\t", 1) for line in open("/proc/self/status").read().splitlines())
+            return status, os.getresuid(), os.getresgid(), os.getgroups()
+    """
+    status, users, groups, further = answer(sandbox, source)
+    capabilities = {name: int(value, 16) for name, value in status.items() if name in ("CapPrm", "CapEff", "CapAmb")}
+    assert {"CapPrm": 0, "CapEff": 0, "CapAmb": 0} == capabilities
+    assert ("1", "2") == (status["NoNewPrivs"], status["Seccomp"])
+    assert 0 not in (*users, *groups, *further)
+    assert [] == [g for g in further if g != 65534]
+
+
+def test_the_environment_holds_only_our_variables(sandbox):
+    """Of the grader's own, with its tokens and paths, nothing."""
+    assert "PATH" in os.environ
+    names = answer(sandbox, "import os\ndef f():\n    return sorted(os.environ)\n")
+    ours = {
+        "HOME",
+        "TMPDIR",
+        "LANG",
+        "LD_LIBRARY_PATH",
+        "OMP_NUM_THREADS",
+        "PYTHONHASHSEED",
+        "PYTHONDONTWRITEBYTECODE",
+        "PYTHONWARNINGS",
+    }
+    torchs = {n for n in names if n.startswith(("TORCH", "KMP", "TRITON", "KINETO"))}
+    assert ours == {*names} - torchs - {"PWD", "LC_CTYPE"}
+
+
+WRITE = """
+    import os
+    def f(path):
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT))
+        except OSError as e:
+            return os.strerror(e.errno)
+        return "written"
+"""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/x",
+        "/dev/x",
+        "/dev/shm/x",
+        "/etc/x",
+        "/site/x",
+        "/site/torch/x",
+        "/runtime/x",
+        "/course/tests/probes/x",
+        "/python/x",
+        "/usr/x",
+    ],
+)
+def test_nothing_but_tmp_can_be_written_to(path, sandbox):
+    """Each is a read-only file system, whoever may own the folder."""
+    assert answer(sandbox, WRITE, path) in ("Read-only file system", "Permission denied")
+    flag = answer(
+        sandbox, "import os\ndef f(path):\n    return os.statvfs(path).f_flag & os.ST_RDONLY\n", str(Path(path).parent)
+    )
+    assert os.ST_RDONLY == flag
+    assert "written" == answer(sandbox, WRITE, "/tmp/x")
+
+
+@pytest.mark.parametrize(
+    "path", ["/proc/sys/kernel/core_pattern", "/proc/sys/vm/drop_caches", "/proc/1/oom_score_adj", "/proc/sysrq-trigger"]
+)
+def test_the_kernels_switches_cannot_be_turned(path, sandbox):
+    """/proc is read-only too."""
+    assert answer(sandbox, WRITE, path) in ("Read-only file system", "Permission denied", "No such file or directory")
+
+
+@pytest.mark.parametrize(
+    "path", ["/proc/1/mem", "/proc/1/environ", "/proc/1/maps", "/proc/1/fd", "/proc/1/root", "/proc/1/cwd"]
+)
+def test_the_zygote_cannot_be_looked_into(path, sandbox):
+    """It is not dumpable, and its files belong to nobody inside."""
+    source = "import os\ndef f(path):\n    return os.listdir(path) if os.path.isdir(path) else open(path, 'rb').read(1)\n"
+    assert "PermissionError" == fault_name(sandbox, source, path)
+
+
+def fault_name(sandbox, source, *args):
+    """The name of the exception that f raises."""
+    with session(sandbox, source) as made, pytest.raises(Raised) as caught:
+        ask(made, *args)
+    return caught.value.type_name
+
+
+def test_there_is_no_network(sandbox):
+    """No interface but a loopback that is down, and no socket that could reach one."""
+    source = "import socket\ndef f():\n    return [name for _, name in socket.if_nameindex()]\n"
+    assert fault_name(sandbox, source) in ("OSError", "PermissionError")
+    lines = answer(sandbox, "def f():\n    return open('/proc/net/dev').read().splitlines()[2:]\n")
+    assert ["lo"] == [line.split(":")[0].strip() for line in lines]
+    for family in ("AF_INET", "AF_INET6", "AF_NETLINK", "AF_PACKET"):
+        assert "PermissionError" == fault_name(sandbox, f"import socket\ndef f():\n    socket.socket(socket.{family})\n")
+
+
+# --- system calls -------------------------------------------------------------------------------------------------------
+
+MACHINE = seccomp.MACHINES[platform.machine()]
+SYSCALLS = """
+    import ctypes, os
+    libc = ctypes.CDLL(None, use_errno=True)
+    def f(calls):
+        errors = []
+        for number, *arguments in calls:
+            ctypes.set_errno(0)
+            result = libc.syscall(number, *map(ctypes.c_long, arguments))
+            errors.append(ctypes.get_errno() if result == -1 else 0)
+        return errors
+"""
+
+
+def test_denied_system_calls_fail_with_eperm(sandbox):
+    """Every one of the list: new namespaces, keyrings, memory files, other processes, mounts, …"""
+    names = sorted(MACHINE.denied)
+    got = answer(sandbox, SYSCALLS, [[MACHINE.denied[name], 0, 0, 0, 0, 0] for name in names])
+    assert dict.fromkeys(names, errno.EPERM) == dict(zip(names, got, strict=True))
+    assert {"unshare", "keyctl", "memfd_create", "ptrace", "setns", "mount", "bpf", "io_uring_setup"} <= set(names)
+
+
+def test_clone3_does_not_exist(sandbox):
+    """Its flags lie where a filter cannot read them; the C library then uses clone."""
+    assert [errno.ENOSYS] == answer(sandbox, SYSCALLS, [[MACHINE.clone3, 0, 0]])
+
+
+@pytest.mark.parametrize("flag", [0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000], ids=hex)
+def test_clone_makes_no_namespace(flag, sandbox):
+    """While it makes processes."""
+    assert [errno.EPERM] == answer(sandbox, SYSCALLS, [[MACHINE.clone, flag | 17, 0, 0, 0, 0]])
+    assert answer(sandbox, "import os\ndef f():\n    return os.waitpid(os.fork() or os._exit(5), 0)[1] >> 8\n") == 5
+
+
+def test_sockets_are_local(sandbox):
+    """A pair of connected ones is what libraries use to talk to themselves."""
+    assert [0] == answer(sandbox, SYSCALLS, [[MACHINE.socket, 1, 1, 0]])
+    assert [errno.EPERM] * 4 == answer(sandbox, SYSCALLS, [[MACHINE.socket, family, 1, 0] for family in (2, 10, 16, 17)])
+
+
+@pytest.mark.parametrize("machine", seccomp.MACHINES)
+def test_the_filter_is_whole_instructions(machine):
+    """And ends with an answer, for each machine that there is a table for."""
+    program = seccomp.program(machine)
+    assert 0 == len(program) % 8
+    assert program.endswith(b"\x06\0\0\0\x00\x00\xff\x7f")
+
+
+def test_another_machine_is_refused():
+    """A filter with another machine's numbers would be worse than none."""
+    with pytest.raises(
+        GraderFault, match=r"^no list of system calls for a vax processor: add one to grader\.sandbox\.seccomp$"
+    ):
+        seccomp.program("vax")
+
+
+# --- what can be seen ---------------------------------------------------------------------------------------------------
+
+
+def test_of_the_project_only_the_worker_and_the_probes_can_be_seen(sandbox):
+    """Every file outside of the packages, the standard library, the C library and the kernel's folders."""
+    source = """
+        import os
+        def f():
+            found = []
+            for folder, folders, files in os.walk("/"):
+                if folder == "/":
+                    folders[:] = [n for n in folders if n not in ("proc", "dev", "site", "python", "usr")]
+                found += [os.path.join(folder, n) for n in files if not n.endswith(".pyc")]
+            return sorted(found)
+    """
+    root = Path(bubblewrap.__file__).parent.parent.parent
+    worker = [f"/runtime/{p.relative_to(root)}" for p in (root / "grader/worker").glob("*.py")]
+    probes = [f"/course/{p.relative_to(root)}" for p in (root / "tests/probes").rglob("*.py")]
+    expected = {*worker, *probes, "/runtime/grader/protocol.py", "/tmp/submission/assignment/m.py"}
+    assert expected == set(answer(sandbox, source)) - {"/etc/ld.so.cache"}
+
+
+def test_of_the_packages_only_those_that_are_allowed_can_be_seen(sandbox):
+    """Not pytest, not the grader's own libraries, not the grader."""
+    source = "import os\ndef f():\n    return sorted(os.listdir('/site')), sorted(os.listdir('/python/lib'))\n"
+    packages, library = answer(sandbox, source)
+    assert {path.name for path in bubblewrap.package_paths()} == set(packages)
+    assert {"torch", "numpy", "einops", "jaxtyping"} <= set(packages)
+    assert not {"pytest", "_pytest", "grader", "tests", "msgspec", "rich", "typer", "hypothesis", "pip"} & set(packages)
+    assert not any("resource_accounting" in name for name in packages)
+    assert not any("packages" in name for name in library)
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["grader", "grader.protocol", "grader.reference.linear", "tests.hidden", "tests.hidden.test_linear", "tests.expect",
+     "tests.conftest", "pytest", "_pytest", "msgspec", "rich", "typer", "hypothesis", "pip", "packaging"],
+)  # fmt: skip
+def test_a_submission_cannot_import(module, sandbox):
+    """Neither by name nor out of what is loaded already."""
+    source = "import importlib, sys\ndef f(name):\n    assert name not in sys.modules\n    importlib.import_module(name)\n"
+    assert "ModuleNotFoundError" == fault_name(sandbox, source, module)
+
+
+def test_no_path_of_the_graders_shows(sandbox):
+    """Neither in the module path, nor in what torch or Python say of where they are, nor in the mounts' targets."""
+    source = """
+        import os, sys, torch
+        def f():
+            return [*sys.path, sys.prefix, sys.base_prefix, sys.executable, torch.__file__, os.getcwd(), *sys.argv]
+    """
+    allowed = ("/python", "/site", "/course", "/tmp", "/usr", "/runtime")
+    assert [] == [p for p in answer(sandbox, source) if p and p.startswith("/") and not p.startswith(allowed)]
+
+
+# --- other ways to run it -----------------------------------------------------------------------------------------------
+
+SCRIPT = """
+import sys
+from grader import course
+from grader.sandbox.box import Sandbox
+from grader.sandbox.client import Session
+from tests.probes import call
+c = course.load()
+with Sandbox(c.tests, isolation=sys.argv[1], scratch_bytes=2**20) as sandbox:
+    source = b"import os\\ndef f():\\n    return os.getpid(), os.getuid(), sorted(os.listdir('/'))\\n"
+    session = Session(sandbox, {"assignment/m.py": source}, c.limits, seed=0, forbidden=[])
+    pid, uid, root = session.run(call, {"module": "m", "function": "f", "args": (), "kwargs": {}})
+    session.close()
+    facts = sandbox.facts
+    print(sandbox.isolation, facts["pid"] == 1, facts["uid"] == 0, facts["capabilities"] == 0, facts["seccomp"], "site" in root)
+"""
+
+
+@pytest.fixture(scope="module")
+def bare():
+    """A worker that is locked up nowhere."""
+    with Sandbox(COURSE.tests, isolation="none", scratch_bytes=MIB) as running:
+        yield running
+
+
+@contextmanager
+def bare_session(bare, source):
+    """A session of a package that has an __init__.py, which wins over the course's own."""
+    sources = {"assignment/__init__.py": b"", "assignment/m.py": source}
+    made = Session(bare, sources, LIMITS, seed=0, forbidden=[])
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.mark.slow
+def test_without_isolation_it_runs_and_says_so(bare):
+    """For a laptop without bubblewrap: the same answers, and a name that every report prints."""
+    assert bare.isolation == "none"
+    with bare_session(bare, b"def f(x):\n    return x + 1\n") as made:
+        assert [3.0] == ask(made, torch.tensor([2.0])).tolist()
+    ended = pytest.raises(Crashed, match=r"^its process exited with code 3 before it answered$")
+    with bare_session(bare, b"import os\ndef f():\n    os._exit(3)\n") as made, ended:
+        ask(made)
+    with bare_session(bare, b"import os\ndef f():\n    return os.listdir(os.environ['TMPDIR'])\n") as made:
+        assert ["submission"] == ask(made)
+
+
+@pytest.mark.slow
+@pytest.mark.xfail(strict=True, raises=ImportError, reason="the course's assignment package is found before the student's")
+def test_without_isolation_the_students_modules_are_graded(bare):
+    """And not the stubs that lie beside the tests."""
+    assert answer(bare, "def f():\n    return 1\n") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can become somebody else")
+def test_an_ordinary_user_gets_the_same_box():
+    """In a user namespace then: process 1, no capability, filtered."""
+    root = Path(bubblewrap.__file__).parent.parent.parent
+    become = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", sys.executable, "-c"]
+    able = subprocess.run(
+        [*become, "import torch, grader, tests.probes"], cwd=root, capture_output=True, text=True, timeout=120
+    )
+    if able.returncode:
+        pytest.skip(f"that user cannot run the interpreter or read the checkout: {able.stderr.strip()[-200:]}")
+    done = subprocess.run([*become, SCRIPT, "bubblewrap"], cwd=root, capture_output=True, text=True, timeout=300)
+    if "the sandbox cannot be started" in done.stderr:
+        pytest.skip(f"that user cannot be given a box here: {done.stderr.strip()[-300:]}")
+    assert ("bubblewrap True False True 2 True\n", "") == (done.stdout, done.stderr)

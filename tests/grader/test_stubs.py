@@ -1,0 +1,193 @@
+"""Stubs: the reference without its marked regions, and in every place of one a NotImplementedError."""
+
+import ast
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from grader import course as courses
+from grader import stubs
+from grader.errors import GraderFault
+
+ROOT = Path(stubs.__file__).parent.parent
+COURSE = courses.load(ROOT)
+REFERENCE = ROOT / "grader" / "reference"
+
+SOLUTION = '''\
+"""A module."""
+
+
+# BEGIN SOLUTION(linear)
+def helper():
+    return 1
+# END SOLUTION
+
+
+def f(x):
+    """Ours."""
+    y = x
+    # BEGIN SOLUTION(linear)
+    # why
+
+    return y
+    # END SOLUTION
+
+
+class C:
+    def g(self):
+        # BEGIN SOLUTION(adamw)
+        a = 1
+        return a
+        # END SOLUTION
+
+    def h(self):
+        return 2
+'''
+
+STUB = '''\
+"""A module."""
+
+
+def f(x):
+    """Ours."""
+    y = x
+    # TODO(linear): about 1 line.
+    raise NotImplementedError("linear: see handout §7.1")
+
+
+class C:
+    def g(self):
+        # TODO(adamw): about 2 lines.
+        raise NotImplementedError("adamw: see handout §8.2")
+
+    def h(self):
+        return 2
+'''
+
+
+def test_regions_become_a_todo_and_a_raise():
+    """With the lines of code that the solution took; a region at the left margin vanishes with its blank lines."""
+    assert STUB == stubs.stub(SOLUTION, COURSE)
+
+
+def test_a_stub_of_a_stub_is_the_stub():
+    """Without regions nothing changes but the end of the file."""
+    assert STUB == stubs.stub(STUB, COURSE) == stubs.stub(STUB + "\n\n", COURSE)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("def f():\n    # BEGIN SOLUTION(linear)\n    return 1\n", "the region of linear has no END SOLUTION"),
+        (
+            "def f():\n    # BEGIN SOLUTION(liner)\n    return 1\n    # END SOLUTION\n",
+            "a solution is marked as liner, which is no problem",
+        ),
+        (
+            "def f():\n    # BEGIN SOLUTION(linear)\n    return 1\n    # BEGIN SOLUTION(linear)\n    # END SOLUTION\n",
+            "out of place, or not written as a mark is: # BEGIN SOLUTION(linear)",
+        ),
+        ("def f():\n    return 1\n    # END SOLUTION\n", "out of place, or not written as a mark is: # END SOLUTION"),
+        (
+            "def f():\n    # BEGIN SOLUTION (linear)\n    return 1\n",
+            "out of place, or not written as a mark is: # BEGIN SOLUTION (linear)",
+        ),
+        (
+            "def f():\n    # BEGIN SOLUTION(linear) \n    return 1\n",
+            "out of place, or not written as a mark is: # BEGIN SOLUTION(linear)",
+        ),
+        (
+            "def f():\n    #BEGIN SOLUTION(linear)\n    return 1\n",
+            "out of place, or not written as a mark is: #BEGIN SOLUTION(linear)",
+        ),
+        (
+            "def f():\n    # BEGIN SOLUTION(linear)\n    return 1\n    # END SOLUTION(linear)\n",
+            "out of place, or not written as a mark is: # END SOLUTION(linear)",
+        ),
+    ],
+    ids=["open", "no problem", "nested", "end alone", "with a space", "space after", "no space", "end with an id"],
+)
+def test_a_mark_that_is_wrong_is_our_fault(source, message):
+    """It would hand a solution out, or swallow what follows it."""
+    with pytest.raises(GraderFault) as caught:
+        stubs.stub(source, COURSE)
+    assert message == str(caught.value)
+
+
+def test_the_committed_stubs_are_those_of_the_reference():
+    """Nobody edited one of the two alone. `grader stubs` writes them."""
+    assert [] == [path.name for path in stubs.drifted(COURSE)]
+
+
+def test_drift_is_seen_and_mended(tmp_path):
+    """A changed stub and a missing one; what is as it must be is left alone."""
+    folder = tmp_path / "assignment"
+    folder.mkdir()
+    course = courses.Course(root=tmp_path, limits=COURSE.limits, problems=COURSE.problems)
+    assert [f"{m}.py" for m in course.modules] == [p.name for p in stubs.write(course)]
+    (folder / "linear.py").write_text("x = 1\n")
+    (folder / "data.py").unlink()
+    assert ["linear.py", "data.py"] == [p.name for p in stubs.drifted(course)] == [p.name for p in stubs.write(course)]
+    assert [] == stubs.drifted(course) == stubs.write(course)
+    assert stubs.stub((REFERENCE / "data.py").read_text(), COURSE) == (folder / "data.py").read_text()
+
+
+@pytest.mark.parametrize("module", COURSE.modules)
+def test_no_line_of_a_solution_is_left_in_a_stub(module):
+    """But for lines that stand outside of a region as well, as a worked neighbour's may."""
+    solution, ours, inside = set(), set(), False
+    for line in (REFERENCE / f"{module}.py").read_text().splitlines():
+        if re.search("(BEGIN|END) SOLUTION", line):
+            inside = "BEGIN" in line
+        else:
+            (solution if inside else ours).add(line.strip())
+    stub = {line.strip() for line in (ROOT / "assignment" / f"{module}.py").read_text().splitlines()}
+    assert solution
+    assert set() == stub & (solution - ours)
+    assert "SOLUTION" not in "".join(stub)
+
+
+@pytest.mark.parametrize("problem", COURSE.problems, ids=lambda p: p.id)
+def test_every_function_of_a_problem_is_a_stub(problem):
+    """Each definition that problems.toml lists has a TODO of that problem in it; its docstring names the problem."""
+    tree = ast.parse((ROOT / problem.path).read_text())
+    found = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    for name in problem.functions:
+        assert f"NotImplementedError('{problem.id}: see handout §{problem.section}')" in ast.unparse(found[name])
+        assert f"Handout §{problem.section} · {problem.id} · `pytest -k {problem.id}`" in ast.get_docstring(found[name])
+
+
+def unwritten(module):
+    """Every function and method of a stub that has something to write, as (qualified name, function)."""
+    source = (ROOT / "assignment" / f"{module}.py").read_text()
+    namespace = vars(importlib.import_module(f"assignment.{module}"))
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef) and "NotImplementedError" in ast.unparse(node):
+            yield node.name, namespace[node.name]
+        for method in node.body if isinstance(node, ast.ClassDef) else []:
+            if isinstance(method, ast.FunctionDef) and "NotImplementedError" in ast.unparse(method):
+                yield f"{node.name}.{method.name}", vars(namespace[node.name])[method.name]
+
+
+STUBS = [(module, name, function) for module in COURSE.modules for name, function in unwritten(module)]
+
+
+def test_every_todo_is_called_below():
+    """None of them hides where it would not be reached."""
+    sources = [(ROOT / "assignment" / f"{module}.py").read_text() for module in COURSE.modules]
+    assert sum(source.count("# TODO(") for source in sources) == len(STUBS)
+
+
+@pytest.mark.parametrize(("module", "name", "function"), STUBS, ids=[f"{m}.{n}" for m, n, _ in STUBS])
+def test_a_stub_raises_not_implemented_error_and_nothing_else(module, name, function):
+    """Called with anything at all, it says which problem it is and where to read."""
+    needed = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
+    assert all(p.kind is p.POSITIONAL_OR_KEYWORD for p in needed)
+    owner = name.split(".")[0]
+    problem = next(p for p in COURSE.problems if p.module == module and owner in p.functions)
+    with pytest.raises(NotImplementedError) as caught:
+        inspect.unwrap(function)(*[object()] * len(needed))
+    assert f"{problem.id}: see handout §{problem.section}" == str(caught.value)

@@ -1,0 +1,529 @@
+"""Reading a submission: what of it is graded, what is only listed, and what is refused, with the sentence that says so."""
+
+import gzip
+import io
+import os
+import stat
+import subprocess
+import sys
+import tarfile
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grader import submission
+from grader.errors import SubmissionRefused
+from grader.results import Ignored
+
+SOURCES = {"assignment/linear.py": b"x = 1\n", "assignment/parts/more.py": b"y = 2\n"}
+ROOT = Path(submission.__file__).parent.parent
+FORMATS = ["zip", "tar.gz", "folder"]
+
+
+def make_zip(path, files):
+    """A zip with these files; a name ending in / is a folder."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return path
+
+
+def make_tar(path, members):
+    """A .tar.gz of files by name, or of whole members with their content."""
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in members.items() if isinstance(members, dict) else members:
+            info = name if isinstance(name, tarfile.TarInfo) else tarfile.TarInfo(name)
+            if isinstance(content, bytes):
+                info.size = len(content)
+            archive.addfile(info, io.BytesIO(content or b""))
+    return path
+
+
+def make_folder(path, files):
+    """A folder with these files in it."""
+    for name, content in files.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_bytes(content)
+    return path
+
+
+def make(kind, tmp_path, files, name="ada"):
+    """The same files as a zip, a .tar.gz or a folder, each beside a folder of its own."""
+    place = tmp_path / kind
+    place.mkdir(exist_ok=True)
+    if kind == "folder":
+        return make_folder(place / name, files)
+    return {"zip": make_zip, "tar.gz": make_tar}[kind](place / f"{name}.{kind}", files)
+
+
+def link(name, kind, target):
+    """A member of a tar that is a link."""
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+def listing(path):
+    """Every path below a folder with its time of change, to see that nothing was written."""
+    return sorted((str(p), p.lstat().st_mtime_ns) for p in path.rglob("*"))
+
+
+# --- what is graded -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_sources_are_read_and_nothing_is_written(kind, tmp_path, monkeypatch):
+    """Its name is the file's without the ending, and the disk is as it was."""
+    path = make(kind, tmp_path, SOURCES)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    before = listing(tmp_path)
+    got = submission.read(path)
+    assert ("ada", SOURCES, []) == (got.name, got.sources, got.ignored)
+    assert ["assignment/linear.py", "assignment/parts/more.py"] == got.info.files
+    assert before == listing(tmp_path)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("top", ["ada/", "ada-main/", "work of ada/", "./", "./ada/"])
+def test_one_folder_above_assignment_is_left_out(kind, top, tmp_path):
+    """As GitHub and most zip programs put one there."""
+    path = make(kind, tmp_path, {top + name: content for name, content in SOURCES.items()})
+    assert SOURCES == submission.read(path).sources
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_the_hash_depends_on_the_graded_sources_alone(kind, tmp_path):
+    """Not on the format, the order, the name, a folder above, or what is ignored; but on every path and every byte."""
+    expected = submission.read(make("zip", tmp_path, SOURCES)).sha256
+    others = dict(reversed(SOURCES.items())) | {"assignment/notes.txt": b"x", "README.md": b"x"}
+    again = make(kind, tmp_path, {"top/" + name: content for name, content in others.items()}, name="bob")
+    assert expected == submission.read(again).sha256 == submission.read(again).info.sha256
+    for i, changed in enumerate(
+        [
+            SOURCES | {"assignment/linear.py": b"x = 1\n\n"},
+            SOURCES | {"assignment/extra.py": b""},
+            {"assignment/linear.py": b"x = 1\n", "assignment/parts/mare.py": b"y = 2\n"},
+        ]
+    ):
+        assert expected != submission.read(make(kind, tmp_path, changed, name=f"c{i}")).sha256
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize(
+    "content", [b"\xef\xbb\xbfx = 1\r\n", b"", b"\xff\x00\x1a", b"x = 1"], ids=["bom", "empty", "binary", "bare"]
+)
+def test_a_source_is_kept_byte_by_byte(kind, content, tmp_path):
+    """A BOM and CRLF stay, and lines mean what they meant to the student."""
+    assert content == submission.read(make(kind, tmp_path, {"assignment/a.py": content})).sources["assignment/a.py"]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_what_is_not_graded_is_listed_with_its_reason(kind, tmp_path):
+    """What lies outside is named by its folder; what no student put there on purpose is not worth a word."""
+    clutter = {
+        "README.md": b"",
+        ".git/objects/1": b"",
+        ".git/objects/2": b"",
+        "tests/test_linear.py": b"",
+        "conftest.py": b"",
+        "assignment/__init__.py": b"raise SystemExit",
+        "assignment/__main__.py": b"",
+        "assignment/parts/__init__.py": b"",
+        "assignment/conftest.py": b"",
+        "assignment/problems.toml": b"",
+        "assignment/notes.txt": b"",
+        "assignment/linear (1).py": b"",
+        "assignment/2.py": b"",
+        "assignment/a-b/x.py": b"",
+        "assignment/linear.PY": b"",
+        "assignment/linear.pyc": b"",
+        "assignment/__pycache__/linear.cpython-312.pyc": b"",
+        "assignment/.DS_Store": b"",
+        ".DS_Store": b"",
+        "__MACOSX/assignment/._linear.py": b"",
+    }
+    got = submission.read(make(kind, tmp_path, SOURCES | clutter))
+    outside = "outside assignment/"
+    folder = "" if kind == "folder" else "/"
+    expected = [
+        Ignored(f".git{folder}", outside),
+        Ignored("README.md", outside),
+        Ignored("assignment/2.py", "its name cannot be imported"),
+        Ignored("assignment/__init__.py", "the course's own is used"),
+        Ignored("assignment/__main__.py", "the course's own is used"),
+        Ignored("assignment/a-b/x.py", "its name cannot be imported"),
+        Ignored("assignment/conftest.py", "tests and their settings are the course's"),
+        Ignored("assignment/linear (1).py", "its name cannot be imported"),
+        Ignored("assignment/linear.PY", "not a Python module"),
+        Ignored("assignment/linear.pyc", "not a Python module"),
+        Ignored("assignment/notes.txt", "not a Python module"),
+        Ignored("assignment/parts/__init__.py", "the course's own is used"),
+        Ignored("assignment/problems.toml", "the course's own is used"),
+        Ignored("conftest.py", outside),
+        Ignored(f"tests{folder}", outside),
+    ]
+    assert SOURCES == got.sources
+    assert expected == [i for i in got.ignored if i.path != "__MACOSX"]
+
+
+def test_a_long_list_of_what_is_ignored_is_cut(tmp_path):
+    """Fifty lines are enough to see what happened."""
+    path = make_zip(tmp_path / "a.zip", SOURCES | {f"assignment/{i:03}.txt": b"" for i in range(60)})
+    ignored = submission.read(path).ignored
+    assert (51, Ignored("and 10 more", "not listed")) == (len(ignored), ignored[-1])
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_names_are_shown_without_control_characters(kind, tmp_path):
+    """A name is a stranger's text: it neither colours a terminal nor turns a line around nor ends it."""
+    names = ["assignment/\x1b[31m.txt", "assignment/\u202eyp.txt", "assignment/a\nb.txt"]
+    path = make(kind, tmp_path, SOURCES | dict.fromkeys(names, b""), name="a\x1b]0;b\nc")
+    got = submission.read(path)
+    assert r"a\x1b]0;b\nc" == got.name
+    assert ["assignment/\\x1b[31m.txt", "assignment/a\\nb.txt", "assignment/\\u202eyp.txt"] == [i.path for i in got.ignored]
+
+
+def test_windows_paths_in_a_zip_are_paths(tmp_path):
+    """Some programs write backslashes."""
+    path = make_zip(tmp_path / "a.zip", {"ada\\assignment\\linear.py": b"x = 1\n"})
+    assert {"assignment/linear.py": b"x = 1\n"} == submission.read(path).sources
+
+
+def test_a_zip_with_folders_and_permissions_is_read(tmp_path):
+    """Entries for folders, and the mode that Unix programs store with a file."""
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("ada/", "ada/assignment/"):
+            archive.writestr(name, "")
+        info = zipfile.ZipInfo("ada/assignment/linear.py")
+        info.external_attr = (stat.S_IFREG | 0o644) << 16
+        archive.writestr(info, "x = 1\n")
+    got = submission.read(path)
+    assert ({"assignment/linear.py": b"x = 1\n"}, []) == (got.sources, got.ignored)
+
+
+@pytest.mark.parametrize("count", [199, 200])
+def test_200_files_are_graded(count, tmp_path):
+    """The limit itself is allowed."""
+    path = make_zip(tmp_path / "a.zip", {f"assignment/m{i}.py": b"" for i in range(count)})
+    assert count == len(submission.read(path).sources)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_10_mib_are_graded(kind, tmp_path):
+    """In two files, to the byte."""
+    half = b"#" * (5 * 2**20)
+    assert 2 == len(submission.read(make(kind, tmp_path, {"assignment/a.py": half, "assignment/b.py": half})).sources)
+
+
+# --- what is refused ----------------------------------------------------------------------------------------------------
+
+
+def refusal(path):
+    """The sentence that a submission is refused with, its own path as PATH."""
+    with pytest.raises(SubmissionRefused) as caught:
+        submission.read(path)
+    return str(caught.value).replace(str(path), "PATH")
+
+
+def test_a_path_that_does_not_exist_is_refused(tmp_path):
+    """A slip of the finger, not a fault."""
+    assert "PATH does not exist" == refusal(tmp_path / "nothing.zip")
+
+
+def test_a_fifo_is_refused(tmp_path):
+    """And not opened, which would wait for ever."""
+    os.mkfifo(tmp_path / "pipe.zip")
+    assert "PATH is neither a file nor a folder" == refusal(tmp_path / "pipe.zip")
+
+
+@pytest.mark.parametrize("content", [b"", b"x = 1\n", b"Rar!\x1a\x07", b"PK"])
+def test_a_file_that_is_no_archive_is_refused(content, tmp_path):
+    """Whatever its name says."""
+    (tmp_path / "a.zip").write_bytes(content)
+    assert "PATH is not a folder, a .zip or a .tar.gz" == refusal(tmp_path / "a.zip")
+
+
+def test_an_archive_that_is_too_large_is_refused(tmp_path):
+    """By its size, before it is read; the file here has a size and no blocks."""
+    with (tmp_path / "a.zip").open("wb") as f:
+        f.truncate(512 * 2**20 + 1)
+    assert "PATH is larger than 512 MiB" == refusal(tmp_path / "a.zip")
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize(
+    "files",
+    [{}, {"linear.py": b""}, {"a/b/assignment/linear.py": b""}, {"Assignment/linear.py": b""}, {"assignment.py": b""}],
+    ids=["nothing", "files alone", "too deep", "another case", "a module of that name"],
+)
+def test_a_submission_without_an_assignment_folder_is_refused(kind, files, tmp_path):
+    """The sentence says what to do instead."""
+    path = make(kind, tmp_path, files)
+    path.mkdir(exist_ok=True) if kind == "folder" else None
+    assert "there is no assignment/ folder in it; zip the folder itself, not the files inside it" == refusal(path)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_an_assignment_folder_without_sources_is_refused(kind, tmp_path):
+    """Nothing would be graded, which cannot be what was meant."""
+    path = make(kind, tmp_path, {"assignment/__init__.py": b"", "assignment/a.txt": b""})
+    assert "PATH has an assignment/ folder, but no Python file in it" == refusal(path)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_two_assignment_folders_are_refused(kind, tmp_path):
+    """Which one is meant is not for the grader to guess."""
+    path = make(kind, tmp_path, {"old/assignment/linear.py": b"", "new/assignment/linear.py": b""})
+    assert "there are 2 assignment/ folders; hand in one" == refusal(path)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_an_assignment_folder_wins_over_one_further_down(kind, tmp_path):
+    """A copy of an older version beside it is only clutter."""
+    got = submission.read(make(kind, tmp_path, SOURCES | {"old/assignment/linear.py": b"old"}))
+    assert (SOURCES, ["old" if kind == "folder" else "old/"]) == (got.sources, [i.path for i in got.ignored])
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_file_named_assignment_is_refused(kind, tmp_path):
+    """Where a folder has to be."""
+    path = make(kind, tmp_path, {"assignment": b"x = 1\n"})
+    assert "assignment is a file; it has to be a folder" == refusal(path)
+
+
+ESCAPES = ["../assignment/linear.py", "assignment/../../linear.py", "/assignment/linear.py", "/etc/passwd", "a/..", ".."]
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar.gz"])
+@pytest.mark.parametrize("name", [*ESCAPES, "C:/assignment/linear.py"])
+def test_a_path_that_leads_out_is_refused(kind, name, tmp_path):
+    """Wherever it lies and whether or not it would be graded: no honest program writes it."""
+    path = make(kind, tmp_path, SOURCES | {name: b"x"})
+    assert f"the path {name!r} leads out of the submission" == refusal(path)
+
+
+def test_a_windows_path_that_leads_out_is_refused(tmp_path):
+    """Backslashes are slashes; and the path is shown without control characters."""
+    path = make_zip(tmp_path / "a.zip", SOURCES | {"..\\\x1b[31m": b"x"})
+    assert r"the path '../\\x1b[31m' leads out of the submission" == refusal(path)
+
+
+LINK = "assignment/linear.py is not a plain file, and only those are graded"
+
+
+@pytest.mark.parametrize("target", ["/etc/passwd", "../other.py", "more.py"])
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE], ids=["symbolic", "hard"])
+def test_a_link_in_a_tar_is_refused(kind, target, tmp_path):
+    """Wherever it points."""
+    path = make_tar(tmp_path / "a.tar.gz", [*SOURCES.items(), (link("assignment/linear.py", kind, target), None)])
+    assert LINK == refusal(path)
+
+
+def test_a_link_in_a_zip_is_refused(tmp_path):
+    """A zip stores it as a file whose mode says link."""
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        info = zipfile.ZipInfo("assignment/linear.py")
+        info.external_attr = (stat.S_IFLNK | 0o777) << 16
+        archive.writestr(info, "/etc/passwd")
+    assert LINK == refusal(path)
+
+
+def test_a_link_in_a_folder_is_refused(tmp_path):
+    """Its target is not read."""
+    make_folder(tmp_path / "ada", {"assignment/more.py": b""})
+    (tmp_path / "ada/assignment/linear.py").symlink_to("/etc/passwd")
+    assert LINK == refusal(tmp_path / "ada")
+
+
+def test_a_link_to_a_folder_inside_is_refused(tmp_path):
+    """It is not followed."""
+    make_folder(tmp_path / "ada", {"assignment/more.py": b""})
+    (tmp_path / "ada/assignment/parts").symlink_to("/etc")
+    assert "assignment/parts is not a plain file, and only those are graded" == refusal(tmp_path / "ada")
+
+
+def test_a_link_in_the_place_of_assignment_is_refused(tmp_path):
+    """Also where it leads to a folder with sources."""
+    make_folder(tmp_path / "elsewhere", SOURCES)
+    (tmp_path / "ada").mkdir()
+    (tmp_path / "ada/assignment").symlink_to(tmp_path / "elsewhere/assignment")
+    assert "assignment is not a plain file, and only those are graded" == refusal(tmp_path / "ada")
+
+
+def test_links_outside_assignment_are_only_listed(tmp_path):
+    """A virtual environment is full of them."""
+    make_folder(tmp_path / "ada", SOURCES)
+    (tmp_path / "ada/python").symlink_to("/usr/bin/python3")
+    assert [Ignored("python", "outside assignment/")] == submission.read(tmp_path / "ada").ignored
+
+
+@pytest.mark.parametrize("name", ["assignment/linear.py", "assignment/notes.txt"])
+def test_a_fifo_in_a_folder_never_makes_the_grader_wait(name, tmp_path):
+    """In a process of its own, which is ended if it hangs."""
+    make_folder(tmp_path / "ada", {"assignment/more.py": b""})
+    os.mkfifo(tmp_path / "ada" / name)
+    program = "import sys, pathlib, grader.submission as s; print(s.read(pathlib.Path(sys.argv[1])).ignored)"
+    command = [sys.executable, "-c", program, str(tmp_path / "ada")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    last = (done.stdout + done.stderr).strip().splitlines()[-1]
+    if name.endswith(".py"):
+        assert f"grader.errors.SubmissionRefused: {LINK}" == last
+    else:
+        assert "[Ignored(path='assignment/notes.txt', reason='not a Python module')]" == last
+
+
+def test_a_device_in_a_tar_is_refused(tmp_path):
+    """As anything that is neither a file nor a folder."""
+    path = make_tar(tmp_path / "a.tar.gz", [(link("assignment/linear.py", tarfile.CHRTYPE, ""), None)])
+    assert LINK == refusal(path)
+
+
+@pytest.mark.parametrize("second", ["assignment/linear.py", "./assignment/linear.py"])
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_file_that_is_there_twice_is_refused(second, tmp_path):
+    """Programs differ in which one they take: what a person looks at need not be what is graded."""
+    path = make_tar(tmp_path / "a.tar.gz", [("assignment/linear.py", b"good"), (second, b"bad")])
+    assert "assignment/linear.py is in the archive twice" == refusal(path)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("assignment/linear.py", "good")
+        archive.writestr(second, "bad")
+    assert "assignment/linear.py is in the archive twice" == refusal(tmp_path / "a.zip")
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_more_than_200_files_are_refused(kind, tmp_path):
+    """Ignored ones do not count."""
+    path = make(kind, tmp_path, {f"assignment/m{i}.py": b"" for i in range(201)})
+    assert "there are more than 200 Python files under assignment/" == refusal(path)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_more_than_10_mib_are_refused(kind, tmp_path):
+    """Of all sources together; in a zip they may take a few KiB."""
+    half = b"#" * (5 * 2**20)
+    path = make(kind, tmp_path, {"assignment/a.py": half, "assignment/b.py": half + b"#"})
+    assert "the sources are more than 10 MiB (at assignment/b.py)" == refusal(path)
+
+
+def test_a_zip_that_lies_about_a_size_is_refused(tmp_path):
+    """11 MiB, said to be 100 bytes: no more is read than was said, and then the checksum does not hold."""
+    path = make_zip(tmp_path / "a.zip", {"assignment/a.py": b"#" * (11 * 2**20)})
+    data = path.read_bytes().replace((11 * 2**20).to_bytes(4, "little"), (100).to_bytes(4, "little"))
+    path.write_bytes(data)
+    assert "PATH is damaged: Bad CRC-32 for file 'assignment/a.py'" == refusal(path)
+
+
+def test_a_large_file_that_is_not_graded_is_no_reason_to_refuse(tmp_path):
+    """A checkpoint beside the sources is not unpacked."""
+    path = make_zip(tmp_path / "a.zip", SOURCES | {"assignment/weights.pt": bytes(20 * 2**20)})
+    assert SOURCES == submission.read(path).sources
+
+
+@pytest.mark.slow
+def test_a_tar_bomb_is_refused(tmp_path):
+    """Whose entries have to be unpacked to find the next one: 300 MiB in 300 KiB."""
+    path = tmp_path / "a.tar.gz"
+    with gzip.open(path, "wb", compresslevel=1) as f:
+        info = tarfile.TarInfo("data.bin")
+        info.size = 300 * 2**20
+        f.write(info.tobuf())
+    assert "the archive unpacks to more than 256 MiB" == refusal(path)
+
+
+def test_a_tar_whose_header_claims_much_is_refused(tmp_path):
+    """A pax header is read whole: one of 1 GiB is not."""
+    path = tmp_path / "a.tar.gz"
+    info = tarfile.TarInfo("x")
+    info.type, info.size = tarfile.XHDTYPE, 2**30
+    with gzip.open(path, "wb") as f:
+        f.write(info.tobuf())
+    assert "the archive unpacks to more than 256 MiB" == refusal(path)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_too_many_entries_are_refused(kind, tmp_path, monkeypatch):
+    """Also of what is ignored; the limit is lowered here to keep the test short."""
+    monkeypatch.setattr(submission, "MAX_ENTRIES", 50)
+    path = make(kind, tmp_path, SOURCES | {f"assignment/{i}.txt": b"" for i in range(50)})
+    assert "PATH has more than 50 entries" == refusal(path)
+
+
+def test_an_encrypted_zip_is_refused(tmp_path):
+    """The bit that says so is set in the entry's two headers."""
+    path = make_zip(tmp_path / "a.zip", {"assignment/a.py": b"x"})
+    data = bytearray(path.read_bytes())
+    data[6] |= 1
+    data[data.index(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(data)
+    assert "PATH cannot be unpacked: it is encrypted" == refusal(path)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA], ids=["bzip2", "lzma"])
+def test_a_zip_of_another_compression_is_refused(method, tmp_path):
+    """LZMA may ask for gigabytes to unpack a byte, and no zip program uses it unasked."""
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", method) as archive:
+        archive.writestr("assignment/a.py", "x = 1\n" * 100)
+    expected = "PATH cannot be unpacked: it is compressed in another way than zip programs do by default"
+    assert expected == refusal(tmp_path / "a.zip")
+
+
+def test_a_damaged_zip_is_refused(tmp_path):
+    """A byte of the compressed source was changed."""
+    path = make_zip(tmp_path / "a.zip", {"assignment/a.py": bytes(range(256)) * 4})
+    data = bytearray(path.read_bytes())
+    data[200] ^= 255
+    path.write_bytes(data)
+    assert refusal(path).startswith("PATH is damaged: ")
+
+
+@pytest.mark.parametrize("length", [2, 30, -40])
+def test_a_damaged_tar_is_refused(length, tmp_path):
+    """Cut off anywhere."""
+    path = make_tar(tmp_path / "a.tar.gz", {"assignment/a.py": os.urandom(50_000)})
+    path.write_bytes(path.read_bytes()[:length])
+    assert refusal(path).startswith("PATH is damaged: ")
+
+
+def test_a_gzip_without_a_tar_is_refused(tmp_path):
+    """Compressed, but not a folder."""
+    (tmp_path / "a.tar.gz").write_bytes(gzip.compress(b"x = 1\n" * 500))
+    assert "PATH is damaged: invalid header" == refusal(tmp_path / "a.tar.gz")
+
+
+def test_a_folder_that_may_not_be_read_is_refused(tmp_path, monkeypatch):
+    """And not taken for an empty one; root reads everything, so the error is made here."""
+    make_folder(tmp_path / "ada", SOURCES)
+    scandir = os.scandir
+
+    def forbidden(path):
+        if str(path).endswith("parts"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", forbidden)
+    assert "PATH cannot be read: Permission denied" == refusal(tmp_path / "ada")
+
+
+@settings(max_examples=150)
+@given(data=st.data())
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+def test_an_archive_with_changed_bytes_is_read_or_refused(kind, data, tmp_path_factory):
+    """Whatever was overwritten: sources or one sentence, never another exception."""
+    path = tmp_path_factory.mktemp("changed") / "a"
+    files = SOURCES | {"assignment/a" + "b" * 90 + "/" + "c" * 90 + ".py": b"z"}
+    content = (make_zip if kind == "zip" else make_tar)(path, files).read_bytes()
+    changed = bytearray(content if kind == "zip" else gzip.decompress(content))
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, min(len(changed), 6000) - 1))
+        some = data.draw(st.binary(min_size=1, max_size=8))
+        changed[at : at + len(some)] = some
+    path.write_bytes(changed if kind == "zip" else gzip.compress(bytes(changed), 1))
+    with suppress(SubmissionRefused):
+        assert all(submission.SOURCE.fullmatch(name) for name in submission.read(path).sources)

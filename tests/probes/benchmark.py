@@ -1,0 +1,20 @@
+"""Probes that call nothing of a student's: what a round trip costs."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def nothing(student: Any) -> None:
+    """Answer at once."""
+
+
+def take(student: Any, *, x: Tensor) -> int:
+    """Receive a tensor."""
+    return x.numel()
+
+
+def give(student: Any, *, count: int) -> Tensor:
+    """Send a tensor of `count` bytes."""
+    return torch.ones(count, dtype=torch.uint8)
