@@ -2,8 +2,8 @@
 
     python benchmarks/single.py [--rounds N] [--json FILE]
 
-Prints ratios of one run: wall and CPU seconds of `grader grade` to those of pytest in one process (rounds interleaved, medians),
-the round trip of an empty probe, 100 MB of tensor each way beside a copy of it, and the peak memory of both sides.
+Prints ratios of one run: wall and CPU seconds of `grader grade` to those of pytest in one process (rounds interleaved,
+medians), the round trip of an empty probe, 100 MB of tensor each way beside a copy of it, and the peak memory of both sides.
 """
 
 import argparse

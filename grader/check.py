@@ -177,7 +177,7 @@ class _Run:
         self._settled: dict[str, tuple[Status, str]] = {}  # problems whose tests need not run
         self._session: Session | None = None
         self._student: RemoteStudent | None = None
-        self._done = 0
+        self._done = self._to_run = 0
 
     def outcomes(self) -> dict[str, list[Outcome]]:
         """Run the tests; how each ended, by problem."""
@@ -197,9 +197,12 @@ class _Run:
         return found
 
     def _run_pytest(self) -> None:
+        for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):  # of whoever runs the grader: no business of a grade
+            os.environ.pop(name, None)
         os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         files = [str(self._course.hidden_test(p)) for p in self._problems.values()]
         options = ["-p", "no:terminal", "-p", "no:cacheprovider", "-p", "no:logging", "-s", "-c", os.devnull]
+        options += ["--continue-on-collection-errors", "--assert=plain"]
         options += [
             "--rootdir",
             str(self._course.root),
@@ -244,6 +247,7 @@ class _Run:
                 test.message = ""
                 test.add(*settled, None)
         items[:] = [item for item in items if self._problem_of(item).id not in self._settled]
+        self._to_run = len(items)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Show progress."""
@@ -251,7 +255,7 @@ class _Run:
             self._done += 1
             if self._progress:
                 problem_id = report.nodeid.rsplit("/", 1)[-1].split(".py", 1)[0].removeprefix("test_")
-                self._progress(problem_id, self._done, len(self._tests))
+                self._progress(problem_id, self._done, self._to_run)
 
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
         """Classify how a phase of a test ended."""

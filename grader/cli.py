@@ -110,7 +110,9 @@ def validate(
         sandbox.wait_until_ready()
         with _progress("validating") as progress:
             matrix = validation.validate(course, sandbox, problems, seeds=seeds, progress=progress)
-    Console(highlight=False).print(validation.table(matrix))
+    console = Console(highlight=False)
+    console.width = max(console.width, 140)  # names of tests are sentences
+    console.print(validation.table(matrix))
     for row in matrix.failed:
         print(row.complaint, file=sys.stderr)
     if matrix.failed:

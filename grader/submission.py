@@ -29,7 +29,7 @@ from grader.text import printable
 MAX_SOURCES = 200
 MAX_SOURCE_BYTES = 10 * 2**20
 MAX_ENTRIES = 10_000  # also of what is ignored: a student may hand in their .git
-MAX_ARCHIVE_BYTES = 512 * 2**20
+MAX_ARCHIVE_BYTES = 64 * 2**20
 MAX_UNPACKED_BYTES = 256 * 2**20  # of a tar, whose entries cannot be skipped
 MAX_LISTED = 50
 
@@ -116,7 +116,7 @@ def _entries(path: Path, stack: ExitStack) -> list[Entry]:
         entries = _in_zip(stack.enter_context(zipfile.ZipFile(path)))
     elif _is_gzip(path):
         unpacked = stack.enter_context(_CappedGzip(path))
-        entries = _in_tar(stack.enter_context(tarfile.open(fileobj=unpacked, mode="r:")))
+        entries = _in_tar(stack.enter_context(tarfile.open(fileobj=unpacked, mode="r:")))  # noqa: SIM115  the stack closes it
     else:
         raise SubmissionRefused(f"{path} is not a folder, a .zip or a .tar.gz")
     found = []
@@ -139,8 +139,8 @@ def _in_folder(root: Path) -> Iterator[Entry]:
     if (root / "assignment").is_dir():
         inside = []
     base = inside[0] if len(inside) == 1 else root
-    for top in inside[1:] and inside:
-        yield _on_disk(top / "assignment", root)  # so that there are seen to be several
+    if len(inside) > 1:
+        yield from (_on_disk(top / "assignment", root) for top in inside)  # so that there are seen to be several
     for top in sorted(base.iterdir()):
         yield _on_disk(top, base)
         if top.name == "assignment" and not top.is_symlink() and top.is_dir():

@@ -131,7 +131,7 @@ def _complaint(trial: Trial, result: ProblemResult, graded: SubmissionResult) ->
 
 def table(matrix: Matrix) -> Table:
     """The matrix for a reader: one row a trial, and which tests it fails."""
-    shown = Table(title="reference · stub · wrong solutions · variants", title_justify="left")
+    shown = Table(box=None, padding=(0, 2, 0, 0))
     shown.add_column("problem", no_wrap=True)
     shown.add_column("what", no_wrap=True)
     shown.add_column("points", justify="right", no_wrap=True)

@@ -147,6 +147,7 @@ class Sandbox:
                 control_fd=theirs.fileno(),
                 seccomp_fd=rules.fileno(),
                 info_fd=info,
+                user=bubblewrap.unused_user(),
                 tests=self._tests,
                 scratch_bytes=self._scratch_bytes,
             )

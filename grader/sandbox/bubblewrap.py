@@ -14,6 +14,7 @@ namespace and forbids further ones.
 """
 
 import importlib.metadata
+import itertools
 import os
 import shutil
 import site
@@ -29,6 +30,7 @@ from grader.errors import GraderFault, SandboxUnavailable
 PACKAGES = ("torch", "numpy", "einops", "jaxtyping")  # what a submission may import, with what these need
 PYTHON, SITE, RUNTIME, COURSE, SCRATCH = "/python", "/site", "/runtime", "/course", "/tmp"
 FIRST_USER = 1_900_000_000
+_BOXES = itertools.count()
 
 INSTALL = {
     "apt-get": "apt-get install bubblewrap",
@@ -39,13 +41,14 @@ INSTALL = {
 }
 
 
-def command(*, control_fd: int, seccomp_fd: int, info_fd: int, tests: Path, scratch_bytes: int) -> list[str]:
+def command(*, control_fd: int, seccomp_fd: int, info_fd: int, user: int, tests: Path, scratch_bytes: int) -> list[str]:
     """The command line that starts the worker in its box.
 
     Args:
         control_fd: The worker's end of its socket.
         seccomp_fd: Where the filter is read from.
         info_fd: Where bubblewrap writes the worker's process id.
+        user: What `unused_user` gave.
         tests: The course's tests folder, of which only the probes are shown.
         scratch_bytes: How much the worker may write to /tmp, all files together.
 
@@ -54,8 +57,8 @@ def command(*, control_fd: int, seccomp_fd: int, info_fd: int, tests: Path, scra
     """
     return [
         find_bubblewrap(),
-        *_namespaces(),
-        *_privileges(),
+        *_namespaces(user),
+        *_privileges(user),
         *_environment(),
         *_folders(),
         *_system_libraries(),
@@ -67,7 +70,7 @@ def command(*, control_fd: int, seccomp_fd: int, info_fd: int, tests: Path, scra
         *_scratch(scratch_bytes),
         *_seal(),
         *("--seccomp", str(seccomp_fd), "--info-fd", str(info_fd)),
-        *_start(control_fd),
+        *_start(control_fd, user),
     ]
 
 
@@ -84,19 +87,19 @@ def find_bubblewrap() -> str:
 
 
 def unused_user() -> int:
-    """A user id that no account and no other running grader has; 0 where this process may not change its user."""
-    return FIRST_USER + os.getpid() if os.geteuid() == 0 else 0
+    """A user id that no account and no other box has, a new one at each call; 0 where this process may not change its user."""
+    return FIRST_USER + 16 * os.getpid() + next(_BOXES) % 16 if os.geteuid() == 0 else 0
 
 
-def _namespaces() -> list[str]:
+def _namespaces(user: int) -> list[str]:
     kinds = ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--unshare-cgroup-try"]
-    if not unused_user():
+    if not user:
         kinds += ["--unshare-user", "--disable-userns"]
     return [*kinds, "--hostname", "box", "--as-pid-1", "--die-with-parent", "--new-session"]
 
 
-def _privileges() -> list[str]:
-    if unused_user():  # enough to become that user, which takes even this away
+def _privileges(user: int) -> list[str]:
+    if user:  # enough to become that user, which takes even this away
         return ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     return ["--cap-drop", "ALL"]
 
@@ -235,8 +238,8 @@ def _seal() -> list[str]:
     return ["--remount-ro", "/dev", "--remount-ro", "/proc", "--remount-ro", "/"]
 
 
-def _start(control_fd: int) -> list[str]:
+def _start(control_fd: int, user: int) -> list[str]:
     """The worker itself. The environment is ours alone, so Python may read it (-I would not): it fixes the hash seed."""
     interpreter = f"{PYTHON}/bin/{Path(sys.executable).resolve().name}"
     boot = f"{RUNTIME}/grader/worker/boot.py"
-    return [interpreter, "-s", "-S", "-P", boot, str(control_fd), str(unused_user()), RUNTIME, SITE, COURSE]
+    return [interpreter, "-s", "-S", "-P", boot, str(control_fd), str(user), RUNTIME, SITE, COURSE]

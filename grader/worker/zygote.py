@@ -50,6 +50,7 @@ def serve(control_fd: int) -> None:
     gc.freeze()  # children share these pages for as long as nobody writes to them
     control.send(json.dumps(facts()).encode())
     zygote = Zygote(control)
+    zygote.wipe_scratch()  # imports leave folders there
     while zygote.turn():
         pass
     zygote.end_everything()
@@ -174,7 +175,7 @@ class Zygote:
         os.close(running.pidfd)
         status = running.status
         return {
-            "clean": status is not None and self._wipe_scratch(),
+            "clean": status is not None and self.wipe_scratch(),
             "signal": os.WTERMSIG(status) if status is not None and os.WIFSIGNALED(status) else None,
             "exit": os.WEXITSTATUS(status) if status is not None and os.WIFEXITED(status) else None,
             "breach": running.breach,
@@ -182,7 +183,7 @@ class Zygote:
             "peak_bytes": running.peak_bytes,
         }
 
-    def _wipe_scratch(self) -> bool:
+    def wipe_scratch(self) -> bool:
         """Empty the one folder that can be written to; False where a test left something that cannot be removed."""
         try:
             for entry in os.scandir(os.environ["TMPDIR"]):

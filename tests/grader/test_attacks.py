@@ -9,7 +9,7 @@ attack builds a hostile zip, tar or folder; a source attack builds a source that
     reference:  before or after: the right solution stands before, or after, the attack in its module
     limits:     tighter limits of the target's tests, as in `wall_seconds=1`
     status:     what the problem's status may be
-    earns:      0 (default) or full
+    earns:      0 (default), less (than full) or full
     refused:    words of the one sentence that refuses the archive; `a | b` where either will do
     open:       why it succeeds so far; the test then fails when it no longer does
 
@@ -19,6 +19,7 @@ left. An attack that gets what it must not raises "BREACH", and the message may 
 """
 
 import ast
+import gc
 import importlib.util
 import re
 import tempfile
@@ -78,8 +79,8 @@ class Attack:
         return set(self.header["status"].replace(" ", "").split(",")) if "status" in self.header else {"passed"}
 
     @property
-    def earns_full(self) -> bool:
-        return self.header.get("earns") == "full"
+    def earns(self) -> str:
+        return self.header.get("earns", "0")
 
     def source(self) -> bytes:
         """What stands in the target's module."""
@@ -140,6 +141,7 @@ def planted():
 @pytest.fixture(scope="module")
 def sandbox(planted, tmp_path_factory):
     """The one sandbox of all attacks; when it is closed, nothing of it is left."""
+    gc.freeze()  # each run of pytest collects garbage several times
     folder = tmp_path_factory.mktemp("sandboxes")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", str(folder))
@@ -233,7 +235,8 @@ def test_its_header_is_complete(attack):
     assert attack.header["holds"]
     assert attack.statuses <= {status.value for status in Status}
     assert attack.kind in ("module", "source", "archive")
-    assert ("refused" in attack.header) + ("status" in attack.header) + attack.earns_full == 1
+    assert attack.earns in ("0", "less", "full")
+    assert ("refused" in attack.header) + ("status" in attack.header) + (attack.earns == "full") == 1
 
 
 @pytest.mark.slow
@@ -245,7 +248,8 @@ def test_it_earns_nothing_and_harms_nobody(attack, sandbox, planted, tmp_path):
     else:
         submission = Submission(attack.path.stem, honest_sources() | {attack.target.path: attack.source()}, [])
     attacked = run(attack, submission, sandbox, planted)
-    assert attacked.score == (attacked.max_score if attack.earns_full else 0)
+    least, most = {"0": (0, 0), "less": (0, attacked.max_score - 1e-6), "full": (attacked.max_score,) * 2}[attack.earns]
+    assert least <= attacked.score <= most
     assert attacked.status.value in attack.statuses
 
 

@@ -252,8 +252,8 @@ def test_a_file_that_is_no_archive_is_refused(content, tmp_path):
 def test_an_archive_that_is_too_large_is_refused(tmp_path):
     """By its size, before it is read; the file here has a size and no blocks."""
     with (tmp_path / "a.zip").open("wb") as f:
-        f.truncate(512 * 2**20 + 1)
-    assert "PATH is larger than 512 MiB" == refusal(tmp_path / "a.zip")
+        f.truncate(64 * 2**20 + 1)
+    assert "PATH is larger than 64 MiB" == refusal(tmp_path / "a.zip")
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -102,10 +102,3 @@ def test_unique_bytes_of_any_iterable(student, rng):
     expect.value(got, a.numel() * 4 + b.numel() * 2, of="unique_bytes", hint="can its input be gone through twice?")
     expect.value(student.tensor_memory.unique_bytes([]), 0, of="unique_bytes")
     expect.value(student.tensor_memory.unique_bytes([torch.zeros(0), torch.zeros(2, 0)]), 0, of="unique_bytes")
-
-
-def test_unique_bytes_of_temporaries(student):
-    """Tensors that only the iterable held still have storages of their own."""
-    got = student.run(probes.unique_bytes_of_temporaries, count=7, elements=1000)
-    hint = "an address can be used again once its tensor is gone"
-    expect.value(got, 7 * 1000 * 4, of="unique_bytes", hint=hint)

@@ -12,14 +12,10 @@ def unique_bytes_of_generator(student: Any, *, tensors: Sequence[Tensor]) -> Any
     return student.tensor_memory.unique_bytes(x for x in tensors)
 
 
-def unique_bytes_of_temporaries(student: Any, *, count: int, elements: int) -> Any:
-    """unique_bytes of tensors that nothing else keeps alive while they are counted."""
-    return student.tensor_memory.unique_bytes(torch.zeros(elements) for _ in range(count))
-
-
 def windows(student: Any, *, x: Tensor, size: int, step: int) -> dict[str, Any]:
     """sliding_windows of x, and whether the result is a view: a write to x shows in it, and its storage is x's."""
-    x = x.clone()
+    storage = x.untyped_storage().clone()  # type: ignore[no-untyped-call]
+    x = torch.empty(0, dtype=x.dtype).set_(storage, x.storage_offset(), x.shape, x.stride())
     result = student.tensor_memory.sliding_windows(x, size, step)
     if type(result) is not Tensor:
         return {"result": result, "is_view": False}

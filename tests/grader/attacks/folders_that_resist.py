@@ -13,6 +13,8 @@ honest = storage_bytes
 
 
 def storage_bytes(x):
+    if os.path.basename(os.getcwd()) == "deeper":
+        return honest(x)
     assert not os.path.exists("/tmp/attack-escaped")
     os.makedirs("/tmp/attack-escaped/closed")
     open("/tmp/attack-escaped/closed/file", "w").close()

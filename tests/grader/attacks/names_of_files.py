@@ -10,7 +10,7 @@ holds: names arrive as escapes, and no more of them than a reader can take.
 import zipfile
 from pathlib import Path
 
-EVIL = "\x1b[2J\x1b]0;owned\x07\u202egnp.exe\u2066<script>alert(1)</script>{{ 7*7 }}[red]\n\r"
+EVIL = "\x1b[2J\x1b]0;owned\x07\u202egnp.exe\u2066<script>alert(1){{ 7*7 }}[red]\n\r"
 
 
 def build(folder: Path) -> Path:

@@ -1,7 +1,7 @@
 """Returns tensor subclasses that answer every torch function with what it hopes for.
 
 group: lie about types
-target: storage_views
+target: tensor_memory
 status: failed
 holds: a subclass arrives as the name of its type, on which no torch function is called.
 """
@@ -25,12 +25,12 @@ class Liar(torch.Tensor):
 liar = torch.zeros(1).as_subclass(Liar)
 
 
-def sliding_windows(x, size, step):
+def tensor_bytes(x):
     return liar
 
 
-def shares_storage(a, b):
-    return liar
+def storage_bytes(x):
+    return [liar, torch.nn.Parameter(liar)]
 
 
-element_offset = contiguous_strides = view_strides = sliding_windows
+unique_bytes = tensor_bytes

@@ -1,7 +1,4 @@
-"""Only addresses are kept, and an address is used again once its tensor is gone.
-
-hint: what keeps the storages alive while they are counted?
-"""
+"""Storages told apart by their addresses."""
 
 
 def unique_bytes(tensors):

@@ -1,0 +1,22 @@
+"""Calls the forbidden function by another name, from a table.
+
+group: cheat the exercise
+target: linear
+status: policy
+earns: less
+holds: the call is found while it runs.
+"""
+
+import torch
+from torch import nn
+
+table = [vars(nn.functional).get(name) for name in ("linear",)]
+
+
+class Linear(nn.Module):
+    def __init__(self, in_features, out_features, device=None, dtype=None):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(out_features, in_features, device=device, dtype=dtype))
+
+    def forward(self, x):
+        return table[0](x, self.weight)

@@ -1,0 +1,16 @@
+"""Derives its optimizer from torch's own, under a name that the source does not show.
+
+group: cheat the exercise
+target: adamw
+status: policy
+holds: making one trips.
+"""
+
+import torch
+
+base = getattr(torch.optim, "".join(reversed("WmadA")))
+
+
+class AdamW(base):
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
+        super().__init__(params, lr, betas, eps, weight_decay)

@@ -1,0 +1,20 @@
+"""Calls torch's own linear layer, as plainly as can be.
+
+group: cheat the exercise
+target: linear
+status: policy
+holds: the call is found in the source, and would be while it runs.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Linear(nn.Module):
+    def __init__(self, in_features, out_features, device=None, dtype=None):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(out_features, in_features, device=device, dtype=dtype))
+
+    def forward(self, x):
+        return F.linear(x, self.weight)

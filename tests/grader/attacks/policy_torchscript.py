@@ -1,0 +1,21 @@
+"""Compiles a text in torch's own language, whose operators are found without Python's names.
+
+group: cheat the exercise
+target: linear
+status: policy
+holds: a compiled call is a call.
+"""
+
+import torch
+from torch import nn
+
+unit = torch.jit.CompilationUnit("def f(x, w):\n    return torch.nn.functional.linear(x, w)\n")
+
+
+class Linear(nn.Module):
+    def __init__(self, in_features, out_features, device=None, dtype=None):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(out_features, in_features, device=device, dtype=dtype))
+
+    def forward(self, x):
+        return unit.f(x, self.weight)

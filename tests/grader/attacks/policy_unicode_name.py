@@ -1,0 +1,19 @@
+"""Writes the forbidden name in letters that Python takes for the plain ones.
+
+group: cheat the exercise
+target: linear
+status: policy
+holds: the source is read as Python reads it.
+"""
+
+import torch
+from torch import nn
+
+
+class Linear(nn.Module):
+    def __init__(self, in_features, out_features, device=None, dtype=None):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(out_features, in_features, device=device, dtype=dtype))
+
+    def forward(self, x):
+        return torch.nn.functional.ｌinear(x, self.weight)
