@@ -182,7 +182,9 @@ class _Run:
     def outcomes(self) -> dict[str, list[Outcome]]:
         """Run the tests; how each ended, by problem."""
         try:
-            self._settled = settled_without_running(self._sources, self._course, self._sandbox, self._device)
+            self._settled = settled_without_running(
+                self._sources, list(self._problems.values()), self._course.limits, self._sandbox, self._device
+            )
             self._deadline = time.monotonic() + self._course.limits.submission_seconds
             self._run_pytest()
         except GraderFault as e:
@@ -201,15 +203,10 @@ class _Run:
             os.environ.pop(name, None)
         os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         files = [str(self._course.hidden_test(p)) for p in self._problems.values()]
-        options = ["-p", "no:terminal", "-p", "no:cacheprovider", "-p", "no:logging", "-s", "-c", os.devnull]
-        options += ["--continue-on-collection-errors", "--assert=plain"]
-        options += [
-            "--rootdir",
-            str(self._course.root),
-            "--import-mode=importlib",
-            "-o",
-            "pythonpath=" + str(self._course.root),
-        ]
+        plugins = ["terminal", "cacheprovider", "logging", "unraisableexception", "threadexception"]
+        options = ["-c", os.devnull, "--rootdir", str(self._course.root), "-o", f"pythonpath={self._course.root}"]
+        options += ["--import-mode=importlib", "--continue-on-collection-errors", "--assert=plain", "-s"]
+        options += [word for plugin in plugins for word in ("-p", f"no:{plugin}")]  # of no use here, and slow
         code = pytest.main([*options, *files], plugins=[self])
         if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and not self._faults:
             raise GraderFault(f"pytest ended with {code!r} before the tests were done")
@@ -230,6 +227,10 @@ class _Run:
         return self._student
 
     # --- what pytest tells us
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Tracebacks are for nobody here, and cost more than most tests."""
+        config.option.tbstyle = "no"
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A test file that cannot be read is our fault, for its problem alone."""
@@ -312,38 +313,46 @@ class _Run:
 
 
 def settled_without_running(
-    sources: dict[str, bytes], course: Course, sandbox: Sandbox, device: str
+    sources: dict[str, bytes], problems: list[Problem], limits: Limits, sandbox: Sandbox, device: str
 ) -> dict[str, tuple[Status, str]]:
     """Problems whose tests need not run, with their status and the reason.
 
-    A module that is missing, that is no Python, or that calls what its problem asks for; and problems for another device.
-    The sources are read inside the sandbox, in a process that has run nothing of them.
+    Those for another device, those whose module is missing or is no Python, and those whose module calls what they ask for.
     """
-    settled = {
-        p.id: (Status.DEFERRED, f"{p.id} needs a {p.device} device") for p in course.problems if p.device == "cuda" != device
-    }
-    for path in {p.path: None for p in course.problems}:
-        owners = [p for p in course.problems if p.path == path and p.id not in settled]
-        if path not in sources:
-            reason = f"{path} is not in the submission"
-            settled |= {p.id: (Status.NOT_ATTEMPTED, f"{p.id}: {reason}") for p in owners}
-            continue
-        names = sorted({name for p in owners for name in p.forbidden})
-        settled |= _read_one(path, sources[path], owners, names, course.limits, sandbox)
+    settled = {p.id: (Status.DEFERRED, f"{p.id}: needs a {p.device} device") for p in problems if p.device == "cuda" != device}
+    left = [p for p in problems if p.id not in settled]
+    missing = [p for p in left if p.path not in sources]
+    settled |= {p.id: (Status.NOT_ATTEMPTED, f"{p.id}: {p.path} is not in the submission") for p in missing}
+    owners: dict[str, list[Problem]] = {}
+    for problem in left:
+        if problem.path in sources:
+            owners.setdefault(problem.path, []).append(problem)
+    forbidden = {path: sorted({name for p in those for name in p.forbidden}) for path, those in owners.items()}
+    for path, found in _read({path: sources[path] for path in owners}, forbidden, limits, sandbox).items():
+        settled |= _unfit(path, found, owners[path])
     return settled
 
 
-def _read_one(
-    path: str, source: bytes, owners: list[Problem], names: list[str], limits: Limits, sandbox: Sandbox
-) -> dict[str, tuple[Status, str]]:
-    """What reading one module says about the problems in it."""
-    session = Session(sandbox, {path: source}, limits, seed=0, forbidden=[])
+def _read(
+    sources: dict[str, bytes], forbidden: dict[str, list[str]], limits: Limits, sandbox: Sandbox
+) -> dict[str, StudentFault | dict[str, Any]]:
+    """What a parser says of each module: of all in one process, or of each in its own where that one did not survive."""
+    session = Session(sandbox, sources, limits, seed=0, forbidden=[])
     try:
-        found = session.inspect({path: names})[path]
+        found: dict[str, StudentFault | dict[str, Any]] = session.inspect(forbidden)
+        return found
     except StudentFault as e:
-        return {p.id: (e.status, f"{p.id}: {path} cannot be read: {e.text}") for p in owners}
+        if len(sources) == 1:
+            return dict.fromkeys(sources, e)
     finally:
         session.close()
+    return {path: _read({path: source}, forbidden, limits, sandbox)[path] for path, source in sources.items()}
+
+
+def _unfit(path: str, found: StudentFault | dict[str, Any], owners: list[Problem]) -> dict[str, tuple[Status, str]]:
+    """The problems of one module that are settled by reading it."""
+    if isinstance(found, StudentFault):
+        return {p.id: (found.status, f"{p.id}: {path} cannot be read: {found.text}") for p in owners}
     if found["syntax"]:
         line, text = found["syntax"]
         return {p.id: (Status.FAILED, f"{p.id}: {path}:{line}: SyntaxError: {printable(text, 300)}") for p in owners}
@@ -352,10 +361,8 @@ def _read_one(
         home = [p for p in owners if definition in p.functions] or owners
         for p in home:
             if p.forbidden and (name in RUNS_TEXT or any(name == f or name.startswith(f + ".") for f in p.forbidden)):
-                broken.setdefault(
-                    p.id,
-                    (Status.POLICY, f"{p.id}: calls {name}, which this problem may not\n  at        {path}:{line}"),
-                )
+                text = f"{p.id}: calls {name}, which this problem may not\n  at        {path}:{line}"
+                broken.setdefault(p.id, (Status.POLICY, text))
     return broken
 
 

@@ -92,21 +92,20 @@ def _bar(problem: ProblemResult) -> Text:
 
 
 def _failures(problem: ProblemResult, section: str) -> list[RenderableType]:
-    """The worst reasons, each once and with all the tests that it failed; what was not attempted together."""
-    groups: dict[tuple[str, str | None], list[TestResult]] = {}
+    """The worst reasons, each once and with all the tests that it failed; then what was not attempted, together."""
+    reasons: dict[tuple[str, str | None], list[TestResult]] = {}
     for test in problem.tests:
-        if test.status is Status.NOT_ATTEMPTED:
-            groups.setdefault(("", None), []).append(test)
-        elif test.status is not Status.PASSED:
-            groups.setdefault((test.message.split("\n  rule")[0], test.hint), []).append(test)
-    worst_first = sorted(groups.values(), key=lambda tests: WORST_FIRST.index(tests[0].status))
+        if test.status not in (Status.PASSED, Status.NOT_ATTEMPTED):
+            reasons.setdefault((test.message.split("\n  rule")[0], test.hint), []).append(test)
+    worst_first = sorted(reasons.values(), key=lambda tests: WORST_FIRST.index(tests[0].status))
     parts = [part for tests in worst_first[:MAX_REASONS] for part in _failure(problem, tests, section)]
     more = [test for tests in worst_first[MAX_REASONS:] for test in tests]
     if more:
         lost = sum(test.max_score for test in more)
-        parts.append(Text(f"{problem.id}: {len(more)} more tests fail", style=STYLES[problem.status]))
-        parts += [_labelled("tests", "\n".join(test.id for test in more)), _labelled("lost", f"{lost:.2f} points"), Text()]
-    return parts
+        parts.append(Text(f"{problem.id}: {len(more)} more tests", style=STYLES[problem.status]))
+        parts += [_labelled("failed", "\n".join(test.id for test in more)), _labelled("lost", f"{lost:.2f} points"), Text()]
+    missing = [test for test in problem.tests if test.status is Status.NOT_ATTEMPTED]
+    return parts + (_failure(problem, missing, section) if missing else [])
 
 
 def _failure(problem: ProblemResult, tests: list[TestResult], section: str) -> list[RenderableType]:

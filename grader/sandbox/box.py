@@ -4,8 +4,11 @@ A sandbox knows nothing of submissions: each test brings its sources, so that on
 imports neither torch nor pytest, so that the zygote's slow imports and the grader's own run side by side.
 """
 
+import io
 import json
 import os
+import select
+import signal
 import socket
 import subprocess
 import sys
@@ -25,7 +28,12 @@ Isolation = Literal["bubblewrap", "none"]
 
 START_SECONDS = 120.0
 END_SECONDS = 15.0
-ADVICE = "on a machine that forbids user namespaces to ordinary users, run the grader as root"
+# What keeps an ordinary user from a user namespace: a setting, the value that forbids it, and the line that mends it.
+FORBIDDING = [
+    ("kernel/apparmor_restrict_unprivileged_userns", "1", "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"),
+    ("kernel/unprivileged_userns_clone", "0", "sudo sysctl kernel.unprivileged_userns_clone=1"),
+    ("user/max_user_namespaces", "0", "sudo sysctl user.max_user_namespaces=10000"),
+]
 
 
 class Sandbox:
@@ -36,6 +44,10 @@ class Sandbox:
         isolation: `bubblewrap`, or `none` to debug on a machine without it.
         scratch_bytes: What a test may write to /tmp, all files together.
     """
+
+    _control: socket.socket
+    _process: "subprocess.Popen[bytes]"
+    _pidfd: int | None
 
     def __init__(self, tests: Path, *, isolation: Isolation, scratch_bytes: int) -> None:
         self._tests = tests
@@ -55,8 +67,13 @@ class Sandbox:
         try:
             self._process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            self._kill()
             self._process.wait()
+        if self._pidfd is not None:
+            select.select([self._pidfd], [], [], END_SECONDS)  # until its last memory is given back
+            os.close(self._pidfd)
+            self._pidfd = None
+        self._info.close()
         self._errors.close()
         self._folder.cleanup()
 
@@ -87,9 +104,19 @@ class Sandbox:
         Raises:
             GraderFault: The zygote did not answer. Another one has been started.
         """
-        try:
+        self.end_soon()
+        return self._ending()
+
+    def end_soon(self) -> None:
+        """The same, for a test whose answers are all here: nobody waits for it but the next test."""
+        self._unanswered = True
+        with suppress(OSError):  # a zygote that is gone shows when its answer is read
             self._control.settimeout(END_SECONDS)
             self._control.send(b'{"op": "end"}')
+
+    def _ending(self) -> "Ending":
+        self._unanswered = False
+        try:
             answer = self._control.recv(65536)
             if not answer:
                 raise OSError("it closed its socket")
@@ -114,15 +141,25 @@ class Sandbox:
         return self._host_pid
 
     def _restart(self) -> None:
-        self._process.kill()
+        self._kill()
         self.close()
         self._start()
+
+    def _kill(self) -> None:
+        """End the box without asking it. bubblewrap's death alone does not, once the zygote is another user."""
+        if self._pidfd is not None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+        self._process.kill()
 
     def _start(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="grader-")
         self._errors: IO[bytes] = tempfile.TemporaryFile()
+        self._info: IO[str] = io.StringIO()
         self._facts: dict[str, Any] = {}
+        self._unanswered = False
         self._host_pid = 0
+        self._pidfd = None
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self._process = self._popen(theirs)
@@ -138,7 +175,8 @@ class Sandbox:
             command = [sys.executable, "-s", "-P", boot, str(theirs.fileno()), "0", root, course]
             environment = {"TMPDIR": self._folder.name, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
         else:
-            self._info, info = os.pipe()
+            read_end, info = os.pipe()
+            self._info = os.fdopen(read_end)
             rules = tempfile.TemporaryFile()
             rules.write(seccomp.program())
             rules.seek(0)
@@ -172,6 +210,9 @@ class Sandbox:
             SandboxUnavailable: It cannot be started here, or is not tight; the text says what mends it.
             GraderFault: It takes too long.
         """
+        if self._unanswered:
+            with suppress(GraderFault):  # it answered all that it was asked; another one is on its way
+                self._ending()
         if self._facts:
             return
         self._control.settimeout(START_SECONDS)
@@ -183,16 +224,16 @@ class Sandbox:
             self._process.wait(END_SECONDS)
             self._errors.seek(0)
             said = printable(self._errors.read().decode(errors="replace").strip() or "nothing", 2000)
-            raise SandboxUnavailable(f"the sandbox cannot be started: {said}\n{ADVICE}")
+            raise SandboxUnavailable(f"the sandbox cannot be started: {said}\n{_advice()}")
         facts = json.loads(hello)
         if self.isolation == "bubblewrap":
             self._check(facts)
-            with os.fdopen(self._info, "rb") as f:
-                self._host_pid = json.loads(f.read())["child-pid"]
+            self._host_pid = json.loads(self._info.read())["child-pid"]
             with suppress(OSError):  # where memory runs out, the kernel takes the box first
                 Path(f"/proc/{self._host_pid}/oom_score_adj").write_text("900")
         else:
             self._host_pid = facts["pid"]
+        self._pidfd = os.pidfd_open(self._host_pid)
         self._facts = facts
 
     def _check(self, facts: dict[str, Any]) -> None:
@@ -218,3 +259,12 @@ class Ending:
     breach: Literal["memory", "files"] | None
     cpu_seconds: float
     peak_bytes: int
+
+
+def _advice() -> str:
+    """What mends a box that does not start, as far as this machine's settings tell."""
+    for setting, value, line in FORBIDDING:
+        with suppress(OSError):
+            if Path("/proc/sys", setting).read_text().strip() == value:
+                return f"this machine forbids user namespaces to ordinary users; either run the grader as root, or: {line}"
+    return "run the grader as root, or where user namespaces are allowed (in a container: with --privileged)"

@@ -88,7 +88,10 @@ class Session:
             GraderFault: The sandbox failed.
         """
         if self._channel is not None:
-            self._end()
+            self._channel.close()
+            self._channel = None
+            os.close(self._output_fd)
+            self._sandbox.end_soon()
 
     def _request(self, request: dict[str, Any]) -> Any:
         self._sandbox.wait_until_ready()  # which is not the test's time

@@ -7,12 +7,14 @@ says is believed: a student's code shares this process and can change all of it.
 import errno
 import faulthandler
 import importlib
+import json
 import os
 import random
 import resource
 import socket
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,10 +27,15 @@ from grader.worker import policy
 MAX_TEXT = 2000
 
 
-def main(channel_fd: int, output_fd: int, limits: dict[str, Any]) -> NoReturn:
-    """Serve one test on `channel_fd` until the grader closes it or this process is killed."""
+def main(handover: socket.socket) -> NoReturn:
+    """Wait to be given a test, and serve it until the grader closes its channel or this process is killed.
+
+    Args:
+        handover: Where one message comes from: the test's limits, its channel, and the pipe for what it prints.
+    """
     try:
         os.setsid()
+        limits, (channel_fd, output_fd) = _wait_for_a_test(handover)
         channel = _redirect(channel_fd, output_fd)
         _limit(limits)
         faulthandler.enable(sys.stderr)
@@ -39,6 +46,13 @@ def main(channel_fd: int, output_fd: int, limits: dict[str, Any]) -> NoReturn:
         traceback.print_exc()
     finally:
         os._exit(70)
+
+
+def _wait_for_a_test(handover: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    message, descriptors, _, _ = socket.recv_fds(handover, 65536, 2)
+    if not message:
+        raise EOFError
+    return json.loads(message), descriptors
 
 
 def _redirect(channel_fd: int, output_fd: int) -> socket.socket:
@@ -72,12 +86,20 @@ def _limit(limits: dict[str, Any]) -> None:
 def _serve(channel: socket.socket) -> NoReturn:
     setup = protocol.receive(channel)
     test = None
+
+    def end_with(violation: policy.Violation) -> NoReturn:
+        """Answer before the code that called what is forbidden can do anything about it."""
+        try:
+            _send(channel, {"id": request["id"], "policy": violation})
+        finally:
+            os._exit(0)
+
     while True:
         request = protocol.receive(channel)
         if request["op"] == "inspect":
             answer = {"value": policy.inspect(setup["sources"], request["forbidden"])}
         else:
-            test = test or _Test(setup)
+            test = test or _Test(setup, end_with)
             answer = test.answer(request)
         _send(channel, {"id": request["id"], **answer})
 
@@ -92,7 +114,7 @@ def _send(channel: socket.socket, reply: dict[str, Any]) -> None:
 class _Test:
     """The student's files on disk and importable, the tripwire set, and the probes."""
 
-    def __init__(self, setup: dict[str, Any]) -> None:
+    def __init__(self, setup: dict[str, Any], on_violation: Callable[[policy.Violation], NoReturn]) -> None:
         scratch = Path(os.environ["TMPDIR"])
         self._folder = str(scratch / "submission")
         self._seed = setup["seed"]
@@ -102,11 +124,11 @@ class _Test:
             target.write_bytes(source)
         os.chdir(scratch)
         sys.path.insert(0, self._folder)
-        self._tripwire = policy.Tripwire(setup["forbidden"], self._folder)
+        policy.Tripwire(setup["forbidden"], self._folder, on_violation)
         self._student = importlib.import_module("tests.probes").Student()
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Run one probe: its value, or what was raised, or the forbidden name that was touched."""
+        """Run one probe: its value, or what was raised."""
         faulthandler.dump_traceback_later(request["seconds"] * 0.9, file=sys.stderr)
         random.seed(self._seed)
         np.random.seed(self._seed % 2**32)
@@ -117,8 +139,6 @@ class _Test:
         except BaseException as e:
             answer = {"raised": self._describe(e)}
         faulthandler.cancel_dump_traceback_later()
-        if self._tripwire.violation:
-            return {"policy": self._tripwire.violation}
         return answer
 
     def _describe(self, error: BaseException) -> dict[str, Any]:

@@ -7,18 +7,18 @@ than the exercise, and honest code never meets them.
 
 import ast
 import importlib
+import importlib.util
 import linecache
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, NoReturn
 
 Place = list[Any]  # [file, line, function, text of the line]; plain data, because it is sent
+Violation = dict[str, Any]  # {"name": str, "where": Place | None}
+STARTS_A_PROGRAM = ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.system")
 RUNS_TEXT = ("exec", "eval", "compile", "__import__")
-
-
-class PolicyViolation(BaseException):
-    """Raised at a forbidden call. Not an Exception, so that `except Exception` does not hide it."""
 
 
 # --- reading the source -------------------------------------------------------------------------------------------------
@@ -91,12 +91,18 @@ def _dotted(node: ast.expr, names: dict[str, str]) -> str:
 
 
 class Tripwire:
-    """Makes forbidden names raise in this process, and remembers that one was touched even if the raise is swallowed."""
+    """Ends the test where a forbidden name is called: at once, so that nothing can be caught or undone.
 
-    def __init__(self, forbidden: list[str], folder: str) -> None:
+    Args:
+        forbidden: Dotted names.
+        folder: Where the student's files are.
+        on_violation: Called with the name and the line that called it; does not return.
+    """
+
+    def __init__(self, forbidden: list[str], folder: str, on_violation: Callable[[Violation], NoReturn]) -> None:
         self._folder = folder
+        self._on_violation = on_violation
         self._sources: set[str] = set()
-        self.violation: dict[str, Any] | None = None
         for name in forbidden:
             self._guard(name)
         if forbidden:
@@ -109,7 +115,7 @@ class Tripwire:
             return  # another version of torch has no such thing
         source = getattr(sys.modules.get(getattr(target, "__module__", "")), "__file__", None)
         if source:
-            self._sources.add(source)
+            self._sources |= {os.path.realpath(path) for path in (source, importlib.util.cache_from_source(source))}
         if isinstance(target, type):
 
             def init(*args: object, **kwargs: object) -> NoReturn:
@@ -120,17 +126,18 @@ class Tripwire:
             setattr(parent, attribute, _Trap(self, name))
 
     def trip(self, name: str) -> NoReturn:
-        """Remember the violation and end the call."""
-        self.violation = {"name": name, "where": student_frame(sys._getframe(), self._folder)}
-        raise PolicyViolation(name)
+        """End the test."""
+        self._on_violation({"name": name, "where": student_frame(sys._getframe(), self._folder)})
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Stop text that student's code runs as code, and reading again the source of what is forbidden."""
+        """Stop text that student's code runs as code, other programs, and reading again the source of what is forbidden."""
         if event in ("exec", "compile"):
             caller = sys._getframe(1)
             if caller.f_code.co_filename.startswith(self._folder):
                 self.trip(event)
-        elif event == "open" and str(arguments[0]).removesuffix("c") in self._sources:
+        elif event in STARTS_A_PROGRAM:
+            self.trip(event)
+        elif event == "open" and isinstance(arguments[0], str) and os.path.realpath(arguments[0]) in self._sources:
             raise PermissionError(f"{arguments[0]} may not be read in this problem")
 
 
@@ -153,8 +160,10 @@ def _resolve(name: str) -> tuple[Any, str]:
     """The object that holds the last part of a dotted name, and that part."""
     first, *middle, last = name.split(".")
     parent: Any = importlib.import_module(first)
+    path = first
     for part in middle:
-        parent = getattr(parent, part, None)
+        path += f".{part}"
+        parent = sys.modules.get(path) or getattr(parent, part, None)  # torch.optim deletes the names of its modules
     return parent, last
 
 

@@ -23,6 +23,7 @@ import gc
 import importlib.util
 import re
 import tempfile
+import time
 import unicodedata
 import uuid
 from dataclasses import dataclass
@@ -107,9 +108,8 @@ def read_attack(path: Path) -> Attack:
 ALL = [read_attack(path) for path in sorted(ATTACKS.glob("*.py"))]
 
 
-def case(attack: Attack):
-    marks = [pytest.mark.xfail(strict=True, reason=attack.header["open"])] if "open" in attack.header else []
-    return pytest.param(attack, id=attack.path.stem, marks=marks)
+def cases(attacks: list[Attack]):
+    return [pytest.param(attack, id=attack.path.stem) for attack in attacks]
 
 
 def reference(path: str) -> bytes:
@@ -204,7 +204,6 @@ def assert_harmless(result, problem: courses.Problem, secrets: list[str]) -> Non
     assert [line for line in private_lines(problem) if line in everything] == []
     assert {c for c in everything if unicodedata.category(c) in UNSAFE} <= {"\n"}
     assert max(map(len, texts[:-1])) <= 2000
-    assert not result.has_grader_error
 
 
 def run(attack: Attack, submission: Submission, sandbox: Sandbox, secrets: list[str]):
@@ -216,18 +215,21 @@ def run(attack: Attack, submission: Submission, sandbox: Sandbox, secrets: list[
     print(*dict.fromkeys(t.message for t in attacked.tests), sep="\n\n")
     assert_harmless(result, target, secrets)
     assert honest.score == honest.max_score, [t.message for t in honest.tests if t.message]
-    assert processes("PPid", sandbox.host_pid) == []
-    assert escaped(sandbox.facts["uid"]) == []
     session = Session(sandbox, {}, COURSE.limits, seed=0, forbidden=[])
     assert session.inspect({}) == {}
     session.close()
+    deadline = time.monotonic() + 30
+    while (left := processes("PPid", sandbox.host_pid)) and time.monotonic() < deadline:
+        time.sleep(0.001)  # the end of a test is not waited for before the next one
+    assert left == []
+    assert escaped(sandbox.facts["uid"]) == []
     return attacked
 
 
 # --- the attacks -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("attack", [pytest.param(a, id=a.path.stem) for a in ALL])
+@pytest.mark.parametrize("attack", cases(ALL))
 def test_its_header_is_complete(attack):
     """Each attack says what it is, in known words."""
     assert attack.header.keys() <= KEYS
@@ -240,7 +242,7 @@ def test_its_header_is_complete(attack):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("attack", [case(a) for a in ALL if "refused" not in a.header])
+@pytest.mark.parametrize("attack", cases([a for a in ALL if "refused" not in a.header]))
 def test_it_earns_nothing_and_harms_nobody(attack, sandbox, planted, tmp_path):
     """The target ends as its header says, and everything else is as if nothing had happened."""
     if attack.kind == "archive":
@@ -249,11 +251,14 @@ def test_it_earns_nothing_and_harms_nobody(attack, sandbox, planted, tmp_path):
         submission = Submission(attack.path.stem, honest_sources() | {attack.target.path: attack.source()}, [])
     attacked = run(attack, submission, sandbox, planted)
     least, most = {"0": (0, 0), "less": (0, attacked.max_score - 1e-6), "full": (attacked.max_score,) * 2}[attack.earns]
-    assert least <= attacked.score <= most
-    assert attacked.status.value in attack.statuses
+    as_stated = least <= attacked.score <= most and attacked.status.value in attack.statuses
+    if "open" in attack.header:
+        assert not as_stated, "it no longer succeeds: take `open` out of its header"
+        pytest.xfail(attack.header["open"])
+    assert as_stated, f"{attacked.score:g} of {attacked.max_score:g} points, {attacked.status.value}"
 
 
-@pytest.mark.parametrize("attack", [case(a) for a in ALL if "refused" in a.header])
+@pytest.mark.parametrize("attack", cases([a for a in ALL if "refused" in a.header]))
 def test_it_is_refused(attack, tmp_path):
     """The archive is refused with one sentence that names the reason, and nothing of it is unpacked."""
     path = attack.functions().build(tmp_path)

@@ -436,7 +436,7 @@ def test_a_forbidden_call_is_found_while_it_runs(first):
 
 def test_a_problem_for_another_device_is_deferred(results, first):
     """Its points stay in the maximum; on a machine that has one it is graded."""
-    assert [("test_one", "deferred", 0.0, "on_a_gpu needs a cuda device", None)] == ended(first, "on_a_gpu")
+    assert [("test_one", "deferred", 0.0, "on_a_gpu: needs a cuda device", None)] == ended(first, "on_a_gpu")
     assert problem(first, "on_a_gpu").max_score == 7.0
     there = json_report.parse(results["gpu"])
     assert ("cuda", 7.0, "passed") == (there.grader.device, there.score, there.problems[0].status)

@@ -5,6 +5,7 @@ import os
 import platform
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
@@ -707,3 +708,14 @@ def test_an_ordinary_user_gets_the_same_box():
     if "the sandbox cannot be started" in done.stderr:
         pytest.skip(f"that user cannot be given a box here: {done.stderr.strip()[-300:]}")
     assert ("bubblewrap True False True 2 True\n", "") == (done.stdout, done.stderr)
+
+
+@pytest.mark.slow
+def test_a_zygote_that_hangs_is_gone_when_its_box_is_closed(monkeypatch):
+    """Also where it does not read its socket any more, and whoever started it is another user than it is."""
+    monkeypatch.setattr("grader.sandbox.box.END_SECONDS", 1.0)
+    hanging = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=2**20)
+    pid = hanging.host_pid
+    os.kill(pid, signal.SIGSTOP)
+    hanging.close()
+    assert not Path(f"/proc/{pid}").exists() or "Z (zombie)" in Path(f"/proc/{pid}/status").read_text()

@@ -3,6 +3,7 @@
 group: cheat the exercise
 target: linear
 status: policy
+earns: less
 holds: no other program is started in a problem that forbids something.
 """
 

@@ -3,6 +3,7 @@
 group: cheat the exercise
 target: linear
 status: policy
+earns: less
 holds: the call is found while it runs.
 """
 

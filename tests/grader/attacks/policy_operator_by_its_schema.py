@@ -3,6 +3,7 @@
 group: cheat the exercise
 target: linear
 status: policy
+earns: less
 open: the registry of operators is not watched; torch itself uses it all the time.
 holds: the registry gives no way round.
 """

@@ -1,18 +1,28 @@
-"""Loads torch's own optimizer a second time, from its file, past everything that watches the first.
+"""Loads torch's own optimizer a second time, from its compiled file, past everything that watches the first.
 
 group: cheat the exercise
 target: adamw
-status: policy, failed, crashed
+status: failed
 holds: neither the source nor its compiled form can be read in this problem.
 """
 
 import importlib.util
+import os
+import sys
 
 import torch
 
-spec = importlib.util.spec_from_file_location("torch.optim.again", torch.optim.adam.__file__)
+first = sys.modules["torch.optim." + "adam"]
+spec = importlib.util.spec_from_file_location("torch.optim.again", first.__file__)
 again = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(again)
+try:
+    spec.loader.exec_module(again)
+except PermissionError:  # by another name, then
+    os.makedirs("/tmp/__pycache__")
+    os.symlink(first.__file__, "/tmp/again.py")
+    os.symlink(first.__cached__, importlib.util.cache_from_source("/tmp/again.py"))
+    spec = importlib.util.spec_from_file_location("torch.optim.again", "/tmp/again.py")
+    spec.loader.exec_module(again)
 
 
 class AdamW(again.Adam):

@@ -3,6 +3,7 @@
 group: cheat the exercise
 target: linear
 status: policy
+earns: less
 holds: a forbidden call ends the test.
 """
 
