@@ -180,12 +180,12 @@ class Session:
 
     def _timed_out(self) -> StudentFault:
         self._end()
-        return TimedOut(f"no answer within {self._limits.wall_seconds:g} s, the limit of a test", self._last_place())
+        return TimedOut(f"no answer within {self._limits.wall_seconds:g} s, the limit of a test", self._where_it_was())
 
     def _death(self) -> StudentFault:
         """Why a child that closed its channel is no more."""
         ending = self._end()
-        where = self._last_place()
+        where = self._where_it_was()
         if ending.breach == "memory":
             return OutOfMemory(f"its processes together took more than {_size(self._limits.memory_bytes)}", where)
         if ending.breach == "files":
@@ -194,14 +194,24 @@ class Session:
             return TimedOut(f"it used {self._limits.cpu_seconds} s of processor time, the limit of a test", where)
         if ending.signal is not None:
             name = signal.strsignal(ending.signal) or "an unknown signal"
-            return Crashed(f"its process was ended by signal {ending.signal} ({name.lower()})", where)
-        return Crashed(f"its process exited with code {ending.exit} before it answered", where)
+            return Crashed(f"its process was ended by signal {ending.signal} ({name.lower()})", self._where_it_crashed())
+        return Crashed(f"its process exited with code {ending.exit} before it answered")
 
-    def _last_place(self) -> str | None:
-        """The innermost line of the student's code in the last traceback that Python printed when it was killed."""
-        _, found, dump = self.printed.rpartition("(most recent call first):\n")
-        match = re.search(r'File ".*?/submission/(assignment/[^"\n]+\.py)", line (\d+) in (\S+)', dump) if found else None
-        return f"{match[1]}:{match[2]} in {match[3]}" if match else None
+    def _places(self, what: str) -> list[tuple[str, str, str]]:
+        """File, line and function of the student's frames, innermost first, in the last traceback that Python printed."""
+        _, found, dump = self.printed.rpartition(what)
+        frames = re.findall(r'File ".*?/submission/(assignment/[^"\n]+\.py)", line (\d+) in (\S+)', dump)
+        return frames if found else []
+
+    def _where_it_crashed(self) -> str | None:
+        """The line that Python was at when a signal ended it."""
+        places = self._places("Fatal Python error")
+        return "{}:{} in {}".format(*places[0]) if places else None
+
+    def _where_it_was(self) -> str | None:
+        """The function that was at work at half of its time. Its line, in a loop, would be another one in each run."""
+        places = self._places("Timeout (")
+        return "{0} in {2}".format(*places[-1]) if places else None
 
     def _value(self, reply: Any) -> Any:
         """The value of a reply; whatever is not one raises."""
