@@ -17,7 +17,7 @@ import torch._dynamo  # noqa: F401  torch.optim, as an oracle, would import it d
 
 from grader import __version__
 from grader.course import Course, Limits, Problem
-from grader.errors import GraderFault, Status, StudentFault, TimedOut
+from grader.errors import GraderFault, Raised, Status, StudentFault, TimedOut
 from grader.results import GraderInfo, Outcome, SubmissionResult, problem_result, worst
 from grader.sandbox.box import Sandbox
 from grader.sandbox.client import Probe, Session
@@ -293,8 +293,8 @@ class _Run:
         asked = self._student.asked_for if self._student else ""
         function = fault.where.rpartition(" in ")[2] if fault.where and " in " in fault.where else asked
         what = printable(fault.text, 400)
-        if fault.status is Status.FAILED:
-            what = f"raised {getattr(fault, 'type_name', 'an exception')}: {what}"
+        if isinstance(fault, Raised):
+            what = f"raised {fault.type_name}: {what}"
         if fault.status is Status.NOT_ATTEMPTED:
             what = "not attempted"
         head = f"{problem.id} · {function}: {what}" if function else f"{problem.id}: {what}"

@@ -30,13 +30,6 @@ from grader.text import printable
 Probe = Callable[..., Any]
 
 
-class Reply(dict[str, Any]):
-    """What a probe answered, by name. A name that is missing was left out by code that forged the answer."""
-
-    def __missing__(self, name: str) -> Any:
-        raise Crashed(f"it answered without {name!r}, which the probe always gives")
-
-
 class Session:
     """One test's child process: made at the first call; gone, with all that it left, when the session is closed.
 
@@ -69,8 +62,10 @@ class Session:
         reply = self._request({"op": "run", "module": probe.__module__, "probe": probe.__name__, "inputs": inputs})
         promised = typing.get_type_hints(probe).get("return", Any)
         if not _fits(reply, promised):
+            if foreign := _foreign(reply):
+                raise StudentFault(f"a value of type {printable(foreign, 100)} came back where plain data is expected")
             raise Crashed("it answered with something that the probe never gives")
-        return Reply(reply) if typing.get_origin(promised) is dict else reply
+        return reply
 
     def inspect(self, forbidden: dict[str, list[str]]) -> Any:
         """Syntax errors and forbidden uses of each source, found without running it. See `worker.policy.inspect`."""
@@ -261,6 +256,14 @@ def _fits(value: Any, kind: Any) -> bool:
     if origin in (typing.Union, types.UnionType):
         return any(_fits(value, argument) for argument in arguments)
     return type(value) is kind
+
+
+def _foreign(value: Any) -> str | None:
+    """The type of the first value in a reply that is no plain data, by its name."""
+    if isinstance(value, protocol.Other):
+        return value.type_name
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return next((name for name in map(_foreign, inner) if name), None)
 
 
 def _place(where: list[Any] | None) -> str | None:

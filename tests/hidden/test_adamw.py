@@ -302,6 +302,7 @@ def test_refuses_options_out_of_range(student):
         ("the second of betas is 1", "beta", {"betas": (0.9, 1.0)}),
         ("weight_decay is negative", "weight", {"weight_decay": -0.01}),
     ]
+    student.run(probes.construct, optimizer="AdamW", options=OPTIONS)
     for when, naming, options in wrong_calls:
         with expect.raises(ValueError, of="AdamW", when=when, naming=naming):
             student.run(probes.construct, optimizer="AdamW", options=options)

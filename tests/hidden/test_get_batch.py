@@ -217,6 +217,7 @@ def test_data_are_left_as_they_were(student, rng):
 def test_data_that_are_too_short(student, rng):
     """Data of context_length tokens or fewer are a ValueError: the last target is missing."""
     length = integer(rng, 3, 9)
+    student.data.get_batch(permutation(rng, length + 1), 2, length, "cpu")
     for n in (length, length - 1, 1, 0):
         with expect.raises(ValueError, of="get_batch", when="dataset has no more tokens than context_length"):
             student.data.get_batch(permutation(rng, n), 2, length, "cpu")
@@ -225,6 +226,7 @@ def test_data_that_are_too_short(student, rng):
 def test_wrong_sizes_are_refused(student, rng):
     """A batch_size or context_length below 1 is a ValueError that names it."""
     dataset = permutation(rng, 30)
+    student.data.get_batch(dataset, 1, 1, "cpu")
     for size in (0, -1):
         with expect.raises(ValueError, of="get_batch", when="batch_size is below 1", naming="batch_size"):
             student.data.get_batch(dataset, size, 4, "cpu")
@@ -305,6 +307,7 @@ def test_open_a_file_of_few_tokens(student, rng):
 def test_files_that_hold_no_whole_tokens(student, rng):
     """An empty raw file, or one that ends inside a token, is a ValueError."""
     contents = permutation(rng, 201, np.uint8).tobytes()
+    student.run(probes.opened, name="tokens.bin", contents=contents[:2], dtype=None)
     for size, dtype in [(0, None), (201, None), (1, "uint16"), (198, "int32"), (197, "int64")]:
         with expect.raises(ValueError, of="open_tokens", when="the file does not hold whole tokens"):
             student.run(probes.opened, name="tokens.bin", contents=contents[:size], dtype=dtype)
@@ -312,6 +315,7 @@ def test_files_that_hold_no_whole_tokens(student, rng):
 
 def test_a_file_that_is_not_there(student):
     """A missing file is a FileNotFoundError."""
+    student.run(probes.opened, name="tokens.bin", contents=b"ab")
     for name in ("tokens.bin", "tokens.npy"):
         with expect.raises(FileNotFoundError, of="open_tokens", when="there is no such file"):
             student.run(probes.opened, name=name, contents=None)

@@ -196,6 +196,8 @@ def test_two_modules_are_drawn_anew(student, rng):
     i, o = sizes(rng, 2, 6, 12)
     for kind, args in [("Linear", (i, o)), ("MLP", ((i, o, i),))]:
         first, second = student.run(probes.pair, kind=kind, args=args)
+        finite = all(bool(w.isfinite().all()) for w in [*first, *second])
+        expect.that(finite, "a weight is NaN or infinite", of=kind)
         same = any(torch.equal(a, b) for a in first for b in second)
         expect.that(not same, "two modules start with the same weights", of=kind, hint="who sets the seed?")
 
@@ -249,6 +251,7 @@ def test_modules_can_be_moved(student, rng):
 
 def test_linear_refuses_wrong_sizes(student):
     """A size below 1 is a ValueError that names it."""
+    student.run(probes.module, kind="Linear", args=(1, 1))
     for size in (0, -2):
         for args, name in [((size, 3), "in_features"), ((3, size), "out_features")]:
             with expect.raises(ValueError, of="Linear", when=f"{name} is below 1", naming=name):
@@ -259,6 +262,7 @@ def test_linear_refuses_an_input_that_does_not_fit(student, rng):
     """An input whose last dimension is not in_features is an error, torch's own included."""
     i, o = sizes(rng, 2)
     errors = (ValueError, RuntimeError)
+    student.run(probes.module, kind="Linear", args=(i, o), x=torch.randn(4, i, generator=rng))
     for shape in [(4, i + 1), (i + 2,), (i, 2 * i)]:
         with expect.raises(errors, of="Linear.forward", when="x's last dimension is not in_features"):
             student.run(probes.module, kind="Linear", args=(i, o), x=torch.randn(shape, generator=rng))
@@ -330,6 +334,7 @@ def test_mlp_lives_where_it_is_wanted(student, rng):
 
 def test_mlp_refuses_wrong_sizes(student):
     """Fewer than two sizes is a ValueError that names `dims`, and a size below 1 is a ValueError."""
+    student.run(probes.module, kind="MLP", args=((1, 1),))
     for dims in [(), (3,)]:
         with expect.raises(ValueError, of="MLP", when="dims has fewer than two entries", naming="dims"):
             student.run(probes.module, kind="MLP", args=(tuple(dims),))

@@ -76,6 +76,7 @@ def test_element_offset_of_negative_indices(student):
 def test_element_offset_refuses_wrong_indices(student):
     """Too few or too many entries are a ValueError that names `index`; one out of range is an IndexError."""
     x = numbered(3, 4)
+    student.tensor_memory.element_offset(x, (1, 2))
     for index in [(1,), (1, 2, 0), ()]:
         with expect.raises(ValueError, of="element_offset", when="index has the wrong length", naming="index"):
             student.tensor_memory.element_offset(x, index)
@@ -109,6 +110,7 @@ def test_contiguous_strides_of_a_large_shape(student):
 
 def test_contiguous_strides_refuses_a_negative_size(student):
     """A negative size is a ValueError that names `shape`."""
+    student.tensor_memory.contiguous_strides((3, 1, 2))
     with expect.raises(ValueError, of="contiguous_strides", when="a size is negative", naming="shape"):
         student.tensor_memory.contiguous_strides((3, -1, 2))
 
@@ -177,6 +179,7 @@ def test_view_strides_ignores_dimensions_of_size_one(student, rng):
 
 def test_view_strides_refuses_another_number_of_elements(student):
     """A new shape with another number of elements, or a -1 in it, is a ValueError."""
+    student.tensor_memory.view_strides((2, 3), (3, 1), (6,))
     for new_shape in [(5,), (2, 2), (3, 3), (2, 3, 2), (-1,), (3, -1)]:
         with expect.raises(ValueError, of="view_strides", when="new_shape does not fit"):
             student.tensor_memory.view_strides((2, 3), (3, 1), new_shape)
@@ -210,6 +213,7 @@ def test_sliding_windows_copies_nothing(student, rng):
 def test_sliding_windows_refuses_wrong_sizes(student):
     """A size or step below 1, or a size over n, is an error."""
     x = torch.zeros(5)
+    student.tensor_memory.sliding_windows(x, 5, 1)
     for size, step, when in [
         (0, 1, "size is 0"),
         (-2, 1, "size is negative"),

@@ -8,7 +8,7 @@ arrays, and lists, tuples and dicts of these.
 import importlib
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, TypedDict
 
 Probe = Callable[..., Any]
 
@@ -38,7 +38,14 @@ def call(student: Any, *, module: str, function: str, args: tuple[Any, ...], kwa
     return getattr(getattr(student, module), function)(*args, **kwargs)
 
 
-def call_and_keep_inputs(student: Any, *, module: str, function: str, args: tuple[Any, ...]) -> dict[str, Any]:
+class ResultAndInputs(TypedDict):
+    """What `call_and_keep_inputs` returns."""
+
+    result: Any
+    inputs: list[Any]
+
+
+def call_and_keep_inputs(student: Any, *, module: str, function: str, args: tuple[Any, ...]) -> ResultAndInputs:
     """Call one function and return what it returns with the inputs as it left them."""
     result = getattr(getattr(student, module), function)(*args)
     return {"result": result, "inputs": list(args)}

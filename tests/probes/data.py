@@ -6,15 +6,36 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
 
 
-def opened(
-    student: Any, *, name: str, contents: bytes | None, dtype: str | None = None, as_text: bool = False
-) -> dict[str, Any]:
+class Opened(TypedDict):
+    """What `opened` returns."""
+
+    is_memmap: bool
+    is_writeable: bool
+    tokens: Any
+    contents: bytes | None
+
+
+class BatchOrError(TypedDict):
+    """What `batch_or_error` returns."""
+
+    batch: Any
+    error: str | None
+
+
+class SeededBatches(TypedDict):
+    """What `seeded_batches` returns for each pair of seeds."""
+
+    batches: list[Any]
+    unchanged: dict[str, bool]
+
+
+def opened(student: Any, *, name: str, contents: bytes | None, dtype: str | None = None, as_text: bool = False) -> Opened:
     """What open_tokens makes of a file; of no file where `contents` is None."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
@@ -52,13 +73,13 @@ def batch_of_file(student: Any, *, tokens: np.ndarray[Any, Any], batch_size: int
 
 def batch_of_endless_data(
     student: Any, *, token: int, dtype: str, length: int, batch_size: int, context_length: int
-) -> dict[str, Any]:
+) -> BatchOrError:
     """A batch of `length` equal tokens, of which one is in memory: an array of stride 0."""
     dataset = np.lib.stride_tricks.as_strided(np.full(1, token, dtype=dtype), (length,), (0,))
     return batch_or_error(student, dataset=dataset, batch_size=batch_size, context_length=context_length)
 
 
-def batch_or_error(student: Any, *, dataset: np.ndarray[Any, Any], batch_size: int, context_length: int) -> dict[str, Any]:
+def batch_or_error(student: Any, *, dataset: np.ndarray[Any, Any], batch_size: int, context_length: int) -> BatchOrError:
     """A batch, or the name of the error that there was instead."""
     try:
         batch = student.data.get_batch(dataset, batch_size, context_length, "cpu")
@@ -76,9 +97,9 @@ def seeded_batches(
     batch_size: int,
     context_length: int,
     seeds: Sequence[tuple[int, int | None]],
-) -> list[dict[str, Any]]:
+) -> list[SeededBatches]:
     """Two batches for each (global seed, generator's seed or None), and which global states they left unchanged."""
-    results = []
+    results: list[SeededBatches] = []
     for global_seed, seed in seeds:
         torch.manual_seed(global_seed)
         np.random.seed(global_seed)

@@ -1,10 +1,38 @@
 """Probes for linear.py: modules are made, run and counted beside the student's code."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor, nn
+
+
+class Made(TypedDict):
+    """What `module` returns."""
+
+    args: list[Any]
+    names: list[str]
+    weights: list[Tensor]
+    trainable: list[bool]
+    state: list[str]
+    output: Any
+
+
+class Gradients(TypedDict):
+    """What `gradients` returns."""
+
+    weights: list[Tensor]
+    weight_gradients: list[Tensor | None]
+    x_gradient: Tensor | None
+    x: Tensor
+    output: Any
+
+
+class Counts(TypedDict):
+    """What `counts` returns."""
+
+    all: Any
+    trainable: Any
 
 
 def module(
@@ -15,7 +43,7 @@ def module(
     x: Tensor | None = None,
     to: torch.dtype | None = None,
     **options: Any,
-) -> dict[str, Any]:
+) -> Made:
     """A new module's parameters and its output for x, after `.to(to)` where that is given."""
     made = getattr(student.linear, kind)(*args, **options)
     if to is not None:
@@ -49,9 +77,7 @@ def module_under_defaults(student: Any, *, kind: str, args: Sequence[Any], dtype
     return [p.detach() for p in made.parameters()]
 
 
-def gradients(
-    student: Any, *, kind: str, args: Sequence[Any], x: Tensor, upstream: Tensor, dtype: torch.dtype
-) -> dict[str, Any]:
+def gradients(student: Any, *, kind: str, args: Sequence[Any], x: Tensor, upstream: Tensor, dtype: torch.dtype) -> Gradients:
     """Weights, output and gradients of a backward pass of `upstream`, where that fits; x as the forward pass left it."""
     made = getattr(student.linear, kind)(*args, dtype=dtype)
     x = x.clone().requires_grad_()
@@ -106,7 +132,7 @@ def counts(
     ties: dict[str, str] | None = None,
     buffers: dict[str, list[int]] | None = None,
     device: str = "cpu",
-) -> dict[str, Any]:
+) -> Counts:
     """count_parameters of a module with these parameters: of all, and of the trainable ones."""
     tree = _Tree(parameters, frozen, ties or {}, buffers or {}, device)
     return {

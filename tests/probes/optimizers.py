@@ -6,10 +6,31 @@ any options of its own. No groups at all means one group of every parameter, pas
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor, nn
+
+
+class Leavings(TypedDict):
+    """What `leavings` returns."""
+
+    parameters: list[Tensor]
+    views: list[Tensor]
+    are_leaves: bool
+    are_in_groups: bool
+    gradients: list[list[Tensor | None]]
+
+
+class Calls(TypedDict):
+    """What `with_closure` returns."""
+
+    seen: list[Tensor]
+    grad_enabled: list[bool]
+    losses: list[Any]
+    returned: list[Any]
+    parameters: list[Tensor]
+
 
 Gradients = Sequence[Sequence[Tensor | None]]
 Groups = Sequence[dict[str, Any]]
@@ -107,7 +128,7 @@ def state_elements(
 
 def leavings(
     student: Any, *, optimizer: str, parameters: Sequence[Tensor], gradients: Gradients, options: dict[str, Any]
-) -> dict[str, Any]:
+) -> Leavings:
     """What steps leave behind: each parameter, a view of it made before, whether it is the same leaf, its gradient."""
     leaves = [nn.Parameter(p.clone()) for p in parameters]
     views = [p.detach() for p in leaves]
@@ -128,7 +149,7 @@ def leavings(
 
 def with_closure(
     student: Any, *, optimizer: str, parameter: Tensor, options: dict[str, Any], steps: int, as_float: bool
-) -> dict[str, Any]:
+) -> Calls:
     """Steps with a closure whose loss is the sum of the parameter's squares, as a tensor or a float.
 
     Returns:
@@ -137,7 +158,7 @@ def with_closure(
     """
     leaf = nn.Parameter(parameter.clone())
     made = getattr(student.optimizers, optimizer)([leaf], **options)
-    facts: dict[str, list[Any]] = {"seen": [], "grad_enabled": [], "losses": [], "returned": [], "parameters": []}
+    facts: Calls = {"seen": [], "grad_enabled": [], "losses": [], "returned": [], "parameters": []}
 
     def closure() -> Any:
         facts["seen"].append(leaf.detach().clone())

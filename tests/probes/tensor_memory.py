@@ -1,10 +1,17 @@
 """Probes for tensor_memory.py: what only the process that made a tensor can tell."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
+
+
+class Windows(TypedDict):
+    """What `windows` returns."""
+
+    result: Any
+    is_view: bool
 
 
 def unique_bytes_of_generator(student: Any, *, tensors: Sequence[Tensor]) -> Any:
@@ -12,7 +19,7 @@ def unique_bytes_of_generator(student: Any, *, tensors: Sequence[Tensor]) -> Any
     return student.tensor_memory.unique_bytes(x for x in tensors)
 
 
-def windows(student: Any, *, x: Tensor, size: int, step: int) -> dict[str, Any]:
+def windows(student: Any, *, x: Tensor, size: int, step: int) -> Windows:
     """sliding_windows of x, and whether the result is a view: a write to x shows in it, and its storage is x's."""
     storage = x.untyped_storage().clone()  # type: ignore[no-untyped-call]
     x = torch.empty(0, dtype=x.dtype).set_(storage, x.storage_offset(), x.shape, x.stride())

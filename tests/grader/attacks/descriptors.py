@@ -2,7 +2,7 @@
 
 group: exhaust the host
 target: tensor_memory
-limits: wall_seconds=2
+limits: wall_seconds=1
 status: crashed, timeout, failed, memory
 holds: descriptors have a limit, and all are closed with the test.
 """

@@ -2,7 +2,7 @@
 
 group: exhaust the host
 target: tensor_memory
-limits: wall_seconds=2
+limits: wall_seconds=1
 status: crashed, timeout, failed
 holds: processes have a limit, and all of them end with the test.
 """

@@ -11,7 +11,6 @@ import os
 import random
 import struct
 
-random.seed(os.urandom(8))
 deep = b"[" * 1_000_000
 keys = json.dumps({"value": {"dict": [[k * (2**61 - 1), 0] for k in range(100_000)]}, "blobs": []}).encode()
 digits = b'{"blobs": [], "value": ' + b"9" * 1_000_000 + b"}"

@@ -2,7 +2,7 @@
 
 group: forge the verdict
 target: linear
-status: crashed
+status: crashed, policy
 holds: what is no answer is the student's crash, never a fault of the grader and never an expected error.
 """
 
@@ -19,7 +19,6 @@ def some(*required):
     return {"dict": [[name, random.choice(odd)] for name in required]}
 
 
-random.seed(os.urandom(8))
 raised = {"dict": [["kinds", random.choice(odd)], ["text", "x"], ["type", random.choice(odd)], ["errno", tensor], ["where", tensor]]}
 answer = random.choice([
     some("id", "value"), {"dict": [["id", 1]]}, {"dict": [["id", 1], ["raised", random.choice(odd)]]},

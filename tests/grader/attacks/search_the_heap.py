@@ -12,8 +12,8 @@ import socket
 import sys
 
 got = [m for m in sys.modules if m.split(".")[0] in ("pytest", "_pytest", "grader", "msgspec") or m.startswith("tests.hidden")]
-got += [o for o in gc.get_objects() if type(o) is socket.socket and o.fileno() not in (-1, 3)]
-got += [fd for fd in os.listdir("/proc/self/fd") if int(fd) > 3 and os.path.exists(f"/proc/self/fd/{fd}")]
+descriptors = [fd for fd in map(int, os.listdir("/proc/self/fd")) if fd > 3 and os.path.exists(f"/proc/self/fd/{fd}")]
+got += descriptors + [o for o in gc.get_objects() if type(o) is socket.socket and o.fileno() in descriptors]
 frame = sys._getframe()
 while frame:
     got += [name for name in frame.f_locals if "expected" in name or "hidden" in name]
