@@ -31,7 +31,7 @@ class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     section: str
     device: str
     forbidden: list[str]
-    limits: dict[str, float] = {}
+    limits: dict[str, int | float] = {}
 
     @property
     def path(self) -> str:

@@ -3,7 +3,6 @@
 group: forge the verdict
 target: linear
 status: failed
-open: a test that asks for an error alone is passed by code that can do nothing else.
 holds: what only ever fails earns nothing.
 """
 

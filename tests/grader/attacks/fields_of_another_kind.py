@@ -3,7 +3,6 @@
 group: lie about types
 target: linear
 status: crashed
-open: fields of a probe's dict are not checked before a test reads them, so the type of one is a fault of the grader.
 holds: a forged field is the student's crash, never a fault of the grader.
 """
 

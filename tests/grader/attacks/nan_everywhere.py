@@ -3,7 +3,6 @@
 group: lie about types
 target: linear
 status: failed
-open: two weights of NaN count as drawn anew, because they are not equal.
 holds: a NaN agrees with nothing.
 """
 

@@ -3,7 +3,6 @@
 group: lie about types
 target: linear
 status: failed, crashed
-open: fields of a probe's dict are not checked before a test reads them, so the type of one is a fault of the grader.
 holds: a weight that is no plain tensor is the student's mistake, never a fault of the grader.
 """
 

@@ -4,7 +4,6 @@ group: cheat the exercise
 target: adamw
 status: policy
 earns: less
-open: the form without an underscore has to be among what the problem forbids.
 holds: both forms of an operator are one.
 """
 

@@ -4,7 +4,6 @@ group: cheat the exercise
 target: adamw
 status: policy
 earns: less
-open: the helpers of torch.optim.adam have to be among what the problem forbids.
 holds: a helper of what is forbidden is forbidden.
 """
 
