@@ -23,7 +23,7 @@ test: install    ## Run every test of the grader and of the suite
 quick: install   ## Run the tests that take seconds
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
 
-check: install   ## ruff, mypy, and stubs that have drifted from their reference
+check: $(INSTALLED)   ## ruff, mypy, and stubs that have drifted from their reference
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -32,7 +32,7 @@ check: install   ## ruff, mypy, and stubs that have drifted from their reference
 validate: install ## Prove the suite: reference, stubs, wrong solutions, variants
 	$(BIN)/grader validate
 
-stubs: install   ## Write assignment/ from grader/reference
+stubs: $(INSTALLED)   ## Write assignment/ from grader/reference
 	$(BIN)/grader stubs
 
 bench: install   ## Measure the grader beside plain pytest

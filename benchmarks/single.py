@@ -122,7 +122,7 @@ def inside() -> dict[str, Any]:
     sources = {p.path: (reference / f"{p.module}.py").read_bytes() for p in course.problems}
     with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes) as sandbox:
         sandbox.wait_until_ready()
-        trips = [empty_trip(Session(sandbox, sources, course.limits, seed=0, forbidden=[])) for _ in range(50)]
+        trips = [empty_trip(sandbox, Session(sandbox, sources, course.limits, seed=0, forbidden=[])) for _ in range(50)]
         there, back, fresh, warm = transfers(Session(sandbox, sources, course.limits, seed=0, forbidden=[]))
         zygote = peak_memory(sandbox.host_pid)
     return {
@@ -138,13 +138,14 @@ def inside() -> dict[str, Any]:
     }
 
 
-def empty_trip(session: Session) -> tuple[float, float, float]:
-    """Seconds of a test's first call (fork, files, probe, reply), of its next call, and of its end."""
+def empty_trip(sandbox: Sandbox, session: Session) -> tuple[float, float, float]:
+    """Seconds of a test's first call (fork, files, probe, reply), of its next call, and until everything of it is gone."""
     marks = [time.perf_counter()]
     for _ in range(2):
         session.run(probes.nothing, {})
         marks.append(time.perf_counter())
     session.close()
+    sandbox.wait_until_ready()
     marks.append(time.perf_counter())
     return marks[1] - marks[0], marks[2] - marks[1], marks[3] - marks[2]
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
 import pytest
 import torch._dynamo  # noqa: F401  torch.optim, as an oracle, would import it during a test, for seconds
 
@@ -171,7 +170,6 @@ class _Run:
         self._device = device
         self._progress = progress
         self._sources = dict(submission.sources)
-        self._deadline = 0.0
         self._tests: dict[tuple[str, str], _Test] = {}
         self._faults: dict[str, str] = {}  # problem id to what kept its tests from being collected
         self._settled: dict[str, tuple[Status, str]] = {}  # problems whose tests need not run
@@ -185,7 +183,6 @@ class _Run:
             self._settled = settled_without_running(
                 self._sources, list(self._problems.values()), self._course.limits, self._sandbox, self._device
             )
-            self._deadline = time.monotonic() + self._course.limits.submission_seconds
             self._run_pytest()
         except GraderFault as e:
             self._faults = dict.fromkeys(self._problems, str(e))
@@ -216,15 +213,19 @@ class _Run:
     def student_for(self, item: pytest.Item) -> RemoteStudent:
         """A student of this test's own; its child process starts when it is first used."""
         problem = self._problem_of(item)
-        left = self._deadline - time.monotonic()
+        left = self._seconds_of(problem) - sum(t.seconds for t in self._tests.values() if t.problem.id == problem.id)
         if left <= 0:
-            seconds = self._course.limits.submission_seconds
-            raise TimedOut(f"the submission had used its {seconds:g} s before this test")
+            raise TimedOut(f"its tests had used their {self._seconds_of(problem):.0f} s before this one")
         limits = self._course.limits_of(problem)
         seed = int.from_bytes(hashlib.sha256(f"{self.seed}:{item.name}:student".encode()).digest()[:7], "big")
-        self._session = Session(self._sandbox, self._sources, _shorter(limits, left), seed=seed, forbidden=problem.forbidden)
+        self._session = Session(self._sandbox, self._sources, limits, seed=seed, forbidden=problem.forbidden, seconds=left)
         self._student = RemoteStudent(self._session)
         return self._student
+
+    def _seconds_of(self, problem: Problem) -> float:
+        """A problem's share of the submission's time, by its points: endless loops in one cost another one nothing."""
+        points = sum(p.points for p in self._problems.values())
+        return self._course.limits.submission_seconds * problem.points / points
 
     # --- what pytest tells us
 
@@ -292,7 +293,7 @@ class _Run:
         """A fault in the student's code as lines of text, headed by the function that it happened in."""
         asked = self._student.asked_for if self._student else ""
         function = fault.where.rpartition(" in ")[2] if fault.where and " in " in fault.where else asked
-        what = printable(fault.text, 400)
+        what = printable(" · ".join(line.strip() for line in fault.text.splitlines()), 400)
         if isinstance(fault, Raised):
             what = f"raised {fault.type_name}: {what}"
         if fault.status is Status.NOT_ATTEMPTED:
@@ -364,10 +365,6 @@ def _unfit(path: str, found: StudentFault | dict[str, Any], owners: list[Problem
                 text = f"{p.id}: calls {name}, which this problem may not\n  at        {path}:{line}"
                 broken.setdefault(p.id, (Status.POLICY, text))
     return broken
-
-
-def _shorter(limits: Limits, seconds: float) -> Limits:
-    return msgspec.structs.replace(limits, wall_seconds=min(limits.wall_seconds, seconds))
 
 
 def _origin(error: BaseException) -> str:

@@ -55,6 +55,8 @@ def grade(
 
     course = courses.load()
     problems = _chosen(course, only)
+    if json:
+        _writable(json)
     _one_of("--device", device, "cpu", "cuda")
     read = submissions.read(submission)
     with Sandbox(course.tests, isolation=_isolation(isolation), scratch_bytes=course.limits.file_bytes) as sandbox:
@@ -66,9 +68,9 @@ def grade(
     from grader.report import json as json_report
     from grader.report import terminal
 
+    terminal.show(result, Console(highlight=False), sections={p.id: p.section for p in course.problems})
     if json:
         _write(json, json_report.render(result))
-    terminal.show(result, Console(highlight=False), sections={p.id: p.section for p in course.problems})
     if result.has_grader_error:
         raise typer.Exit(3)
 
@@ -158,13 +160,26 @@ def _isolation(value: str) -> Any:
     return _one_of("--isolation", value, "bubblewrap", "none")
 
 
+def _writable(path: Path) -> None:
+    """Say so now, and not after minutes of work, where a file cannot be written.
+
+    Raises:
+        UsageError: It is a folder, or in none.
+    """
+    if path.is_dir():
+        raise UsageError(f"{path} cannot be written: it is a folder")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"{path} cannot be written: there is no folder {path.parent}")
+
+
 def _write(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
     partial = path.with_name(path.name + ".partial")
     try:
-        partial.write_text(text)
+        partial.write_text(text, encoding="utf-8")
         partial.replace(path)
     except OSError as e:
+        partial.unlink(missing_ok=True)
         raise UsageError(f"{path} cannot be written: {e.strerror}") from None
 
 

@@ -97,7 +97,7 @@ def load(root: Path | None = None) -> Course:
     """
     root = root or _own_root()
     try:
-        listed = tomllib.loads((root / "assignment" / "problems.toml").read_text())
+        listed = tomllib.loads((root / "assignment" / "problems.toml").read_text(encoding="utf-8"))
         return Course(
             root=root,
             limits=msgspec.convert(listed["limits"], Limits),

@@ -40,7 +40,7 @@ class SubmissionRefused(UsageError):
 
 
 class GraderFault(Exception):
-    """Something of ours failed. It is reported loudly and never lowers a score."""
+    """Something of ours failed. It is reported loudly, and the score that is left is not final."""
 
     from_grader = True
 

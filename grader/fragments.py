@@ -62,7 +62,7 @@ def load(folder: Path) -> list[Fragment]:
 
 
 def _read(path: Path) -> Fragment:
-    source = path.read_text()
+    source = path.read_text(encoding="utf-8")
     docstring = ast.get_docstring(ast.parse(source))
     if not docstring:
         raise ValueError(f"{path} has no docstring to say what it shows")

@@ -19,14 +19,18 @@ def write(course: Course) -> list[Path]:
     """Write every stub that differs from what its reference gives; the files that were written."""
     changed = drifted(course)
     for path in changed:
-        path.write_text(stub(_reference(path).read_text(), course))
+        path.write_text(stub(_reference(path).read_text(encoding="utf-8"), course), encoding="utf-8")
     return changed
 
 
 def drifted(course: Course) -> list[Path]:
     """The stubs that are not what their reference gives, missing ones among them."""
     paths = [course.root / "assignment" / f"{module}.py" for module in course.modules]
-    return [p for p in paths if not p.exists() or p.read_text() != stub(_reference(p).read_text(), course)]
+    return [
+        p
+        for p in paths
+        if not p.exists() or p.read_text(encoding="utf-8") != stub(_reference(p).read_text(encoding="utf-8"), course)
+    ]
 
 
 def stub(reference: str, course: Course) -> str:

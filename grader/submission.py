@@ -255,9 +255,11 @@ def _select(entries: list[Entry]) -> tuple[dict[str, bytes], list[Ignored]]:
 def _prefix(paths: list[str]) -> str:
     """What comes before `assignment/`: nothing, or the one folder that GitHub, or a student's zip program, adds."""
     pattern = re.compile(r"(\./)?((?!__MACOSX/)[^/]+/)?assignment(/|$)")
-    found = {(m[1] or "") + (m[2] or "") for path in paths if (m := pattern.match(path)) and not path.startswith("assignment.")}
+    found = {(m[1] or "") + (m[2] or "") for path in paths if (m := pattern.match(path))}
     if "" in found or "./" in found:
-        return ""
+        nested = any(re.match(r"(\./)?assignment/assignment/[^/]+\.py$", path) for path in paths)
+        direct = any(re.match(r"(\./)?assignment/[^/]+\.py$", path) for path in paths)
+        return "assignment/" if nested and not direct else ""  # the folder above may have that name too
     if len(found) == 1:
         return found.pop()
     if found:

@@ -46,7 +46,7 @@ class Row:
 
 @dataclass
 class Matrix:
-    """Every trial, and the hidden tests that no wrong solution fails."""
+    """Every trial."""
 
     rows: list[Row] = field(default_factory=list)
 

@@ -56,7 +56,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 def problem_of(item: pytest.Item) -> dict[str, Any]:
     """The problem that a test belongs to, by the name of its file: test_<id>.py."""
     problem_id = item.path.stem.removeprefix("test_")
-    problems: list[dict[str, Any]] = tomllib.loads(PROBLEMS.read_text())["problem"]
+    problems: list[dict[str, Any]] = tomllib.loads(PROBLEMS.read_text(encoding="utf-8"))["problem"]
     for problem in problems:
         if problem["id"] == problem_id:
             return problem

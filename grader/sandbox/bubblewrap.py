@@ -14,8 +14,8 @@ namespace and forbids further ones.
 """
 
 import importlib.metadata
-import itertools
 import os
+import secrets
 import shutil
 import site
 import sys
@@ -29,8 +29,7 @@ from grader.errors import GraderFault, SandboxUnavailable
 
 PACKAGES = ("torch", "numpy", "einops", "jaxtyping")  # what a submission may import, with what these need
 PYTHON, SITE, RUNTIME, COURSE, SCRATCH = "/python", "/site", "/runtime", "/course", "/tmp"
-FIRST_USER = 1_900_000_000
-_BOXES = itertools.count()
+FIRST_USER, USERS = 1_000_000_000, 1_000_000_000
 
 INSTALL = {
     "apt-get": "apt-get install bubblewrap",
@@ -87,8 +86,11 @@ def find_bubblewrap() -> str:
 
 
 def unused_user() -> int:
-    """A user id that no account and no other box has, a new one at each call; 0 where this process may not change its user."""
-    return FIRST_USER + 16 * os.getpid() + next(_BOXES) % 16 if os.geteuid() == 0 else 0
+    """A user id that no account has and, being drawn at random, no other box, also not one of another container.
+
+    0 where this process may not change its user.
+    """
+    return FIRST_USER + secrets.randbelow(USERS) if os.geteuid() == 0 else 0
 
 
 def _namespaces(user: int) -> list[str]:

@@ -28,6 +28,7 @@ from grader.sandbox.box import Ending, Sandbox
 from grader.text import printable
 
 Probe = Callable[..., Any]
+MAX_DUMP = 64 * 1024  # characters at the end of what was printed in which a traceback is looked for
 
 
 class Session:
@@ -38,14 +39,25 @@ class Session:
         sources: The student's files, path to content.
         limits: What it may use.
         seed: The global generators of random, numpy and torch are set to it before each call.
-        forbidden: Dotted names that raise when they are called.
+        forbidden: Dotted names that end the test when they are called.
+        seconds: What is left for all tests of the problem; None for no such limit.
     """
 
-    def __init__(self, sandbox: Sandbox, sources: dict[str, bytes], limits: Limits, *, seed: int, forbidden: list[str]) -> None:
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        sources: dict[str, bytes],
+        limits: Limits,
+        *,
+        seed: int,
+        forbidden: list[str],
+        seconds: float | None = None,
+    ) -> None:
         self._sandbox = sandbox
         self._setup = {"sources": sources, "seed": seed, "forbidden": forbidden}
         self._limits = limits
-        self._seconds_left = limits.wall_seconds
+        self._cut_short = seconds is not None and seconds < limits.wall_seconds
+        self._seconds_left = seconds if seconds is not None and self._cut_short else limits.wall_seconds
         self._channel: socket.socket | None = None
         self._output_fd = -1
         self._output_open = False
@@ -95,8 +107,7 @@ class Session:
         self._requests += 1
         request = {**request, "id": self._requests, "seconds": self._seconds_left}
         try:
-            frames = [] if self._channel else protocol.encode(self._open())
-            frames += protocol.encode(request, views=True)
+            frames = self._frames(request)
             reply = self._exchange(frames, deadline)
         except protocol.ProtocolError as e:
             self._end()
@@ -108,6 +119,14 @@ class Session:
         finally:
             self._seconds_left -= time.monotonic() - started
         return self._value(reply)
+
+    def _frames(self, request: dict[str, Any]) -> list[protocol.Buffer]:
+        """What to send: a request that cannot be sent is our fault."""
+        try:
+            setup = [] if self._channel else protocol.encode(self._open())
+            return setup + protocol.encode(request, views=True)
+        except protocol.ProtocolError as e:
+            raise GraderFault(f"a test asks for more than can be sent: {e}") from None
 
     def _open(self) -> dict[str, Any]:
         """Have the child forked; what it must be told first."""
@@ -175,7 +194,10 @@ class Session:
 
     def _timed_out(self) -> StudentFault:
         self._end()
-        return TimedOut(f"no answer within {self._limits.wall_seconds:g} s, the limit of a test", self._where_it_was())
+        why = f"no answer within {self._limits.wall_seconds:g} s, the limit of a test"
+        if self._cut_short:
+            why = "no answer before the time for all tests of its problem was used up"
+        return TimedOut(why, self._where_it_was())
 
     def _death(self) -> StudentFault:
         """Why a child that closed its channel is no more."""
@@ -194,8 +216,8 @@ class Session:
 
     def _places(self, what: str) -> list[tuple[str, str, str]]:
         """File, line and function of the student's frames, innermost first, in the last traceback that Python printed."""
-        _, found, dump = self.printed.rpartition(what)
-        frames = re.findall(r'File ".*?/submission/(assignment/[^"\n]+\.py)", line (\d+) in (\S+)', dump)
+        _, found, dump = self.printed[-MAX_DUMP:].rpartition(what)
+        frames = re.findall(r'File "[^"\n]*?/submission/(assignment/[^"\n]+\.py)", line (\d+) in (\S+)', dump)
         return frames if found else []
 
     def _where_it_crashed(self) -> str | None:

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 Place = list[Any]  # [file, line, function, text of the line]; plain data, because it is sent
 Violation = dict[str, Any]  # {"name": str, "where": Place | None}
 STARTS_A_PROGRAM = ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.system")
+MAX_USES = 1000
 RUNS_TEXT = ("exec", "eval", "compile", "__import__")
 
 
@@ -47,12 +48,14 @@ def _inspect_one(source: bytes, forbidden: list[str]) -> dict[str, Any]:
         return {"syntax": [e.lineno or 0, e.msg], "uses": []}
     except (ValueError, RecursionError, MemoryError) as e:
         return {"syntax": [0, str(e) or "nested too deep to be read"], "uses": []}
-    uses = list(_uses(tree, forbidden)) if forbidden else []
+    found = {(name, definition): line for name, line, definition in reversed(list(_uses(tree, forbidden)))} if forbidden else {}
+    uses = [[name, line, definition] for (name, definition), line in list(found.items())[:MAX_USES]]
     return {"syntax": None, "uses": uses}
 
 
 def _uses(tree: ast.Module, forbidden: list[str]) -> Iterator[tuple[str, int, str]]:
-    names = _imported_names(tree)
+    own = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    names = {**_imported_names(tree), **{name: f".{name}" for name in own}}  # its own definition hides an import
     for top in tree.body:
         definition = top.name if isinstance(top, (ast.FunctionDef, ast.ClassDef)) else ""
         for node in ast.walk(top):
@@ -137,8 +140,10 @@ class Tripwire:
                 self.trip(event)
         elif event in STARTS_A_PROGRAM:
             self.trip(event)
-        elif event == "open" and isinstance(arguments[0], str) and os.path.realpath(arguments[0]) in self._sources:
-            raise PermissionError(f"{arguments[0]} may not be read in this problem")
+        elif event == "open" and isinstance(arguments[0], (str, bytes)):
+            path = os.fsdecode(arguments[0])
+            if os.path.realpath(path) in self._sources:
+                raise PermissionError(f"{path} may not be read in this problem")
 
 
 class _Trap:

@@ -494,7 +494,7 @@ def test_a_test_file_that_cannot_be_read_is_our_fault_for_its_problem_alone(resu
 def test_a_submission_has_a_time_for_all_its_tests(results):
     """Once it is used up, what is left times out; what needs no running is settled all the same."""
     got = json_report.parse(results["short"])
-    message = "passes: the submission had used its 0 s before this test"
+    message = "passes: its tests had used their 0 s before this one"
     assert {("timeout", message)} == {(status, text.split("\n")[0]) for _, status, _, text, _ in ended(got, "passes")}
     assert problem(got, "absent").status == "not_attempted"
 

@@ -140,7 +140,9 @@ def test_a_json_file_that_cannot_be_written_is_said(grader, root):
     """The folder is missing: exit 2 and one sentence."""
     done = grader("grade", root / "examples" / "sample.zip", "--only", "tensor_memory", "--json", "/nowhere/r.json")
     assert done.returncode == 2
-    assert done.stderr == "grader: /nowhere/r.json cannot be written: No such file or directory\n"
+    assert done.stderr == "grader: /nowhere/r.json cannot be written: there is no folder /nowhere\n"
+    folder = grader("grade", root / "examples" / "sample.zip", "--json", ".")
+    assert (folder.returncode, folder.stderr) == (2, "grader: . cannot be written: it is a folder\n")
 
 
 def test_without_bubblewrap_nothing_is_graded(grader, root, tmp_path):

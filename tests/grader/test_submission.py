@@ -527,3 +527,16 @@ def test_an_archive_with_changed_bytes_is_read_or_refused(kind, data, tmp_path_f
     path.write_bytes(changed if kind == "zip" else gzip.compress(bytes(changed), 1))
     with suppress(SubmissionRefused):
         assert all(submission.SOURCE.fullmatch(name) for name in submission.read(path).sources)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_the_folder_above_may_be_called_assignment_too(kind, tmp_path):
+    """A repository of that name, zipped whole, with a file beside its modules' folder."""
+    files = {f"assignment/{name}": content for name, content in SOURCES.items()} | {"assignment/README.md": b""}
+    assert submission.read(make(kind, tmp_path, files)).sources == SOURCES
+
+
+def test_the_folder_above_may_have_a_name_that_starts_like_it(tmp_path):
+    """As a second try of a student's is called."""
+    files = {f"assignment.final/{name}": content for name, content in SOURCES.items()}
+    assert submission.read(make("zip", tmp_path, files)).sources == SOURCES

@@ -1,0 +1,12 @@
+"""Calls what it may not call so often that the list of its calls is larger than an answer may be.
+
+group: cheat the exercise
+kind: source
+target: linear
+status: policy
+holds: the policy holds, and the report stays short.
+"""
+
+
+def source():
+    return b"import torch.nn.functional as F\n\n\ndef f():\n" + b"    F.linear()\n" * 26_000
