@@ -245,8 +245,7 @@ class _Run:
         for item in items:
             test = self._test_of(item)
             if settled := self._settled.get(test.problem.id):
-                test.statuses = []
-                test.message = ""
+                test.statuses = []  # once, however many cases it has
                 test.add(*settled, None)
         items[:] = [item for item in items if self._problem_of(item).id not in self._settled]
         self._to_run = len(items)
@@ -268,7 +267,7 @@ class _Run:
             test.add(*self._classify(item, test.problem, error))
 
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
-        """End the student's process; raising here is our fault and is reported as such."""
+        """Have the student's process ended."""
         session, self._session = self._session, None
         if session is not None:
             session.close()

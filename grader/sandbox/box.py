@@ -258,7 +258,6 @@ class Ending:
     exit: int | None
     breach: Literal["memory", "files"] | None
     cpu_seconds: float
-    peak_bytes: int
 
 
 def _advice() -> str:

@@ -89,11 +89,7 @@ class Session:
         return self._output.decode(errors="replace")
 
     def close(self) -> None:
-        """End the child, if there is one.
-
-        Raises:
-            GraderFault: The sandbox failed.
-        """
+        """Have the child ended, if there is one; nobody waits for it."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None

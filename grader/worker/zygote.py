@@ -89,7 +89,6 @@ class Running:
     breach: Breach | None = None
     status: int | None = None
     cpu_seconds: float = 0.0
-    peak_bytes: int = 0
 
 
 class Zygote:
@@ -148,7 +147,6 @@ class Zygote:
     def _look_at(self, running: Running) -> None:
         """End a test whose processes together go past what each of them may have."""
         used = sum(max(0, _own_bytes(pid) - self._idle_bytes) for pid in self._processes(running))
-        running.peak_bytes = max(running.peak_bytes, used)
         if used > running.memory_bytes:
             running.breach = "memory"
         elif self._own_namespace and _file_count() > MAX_FILES:
@@ -194,7 +192,7 @@ class Zygote:
         self.end_everything()
         self._running = None
         if running is None:
-            return {"clean": True, "signal": None, "exit": None, "breach": None, "cpu_seconds": 0.0, "peak_bytes": 0}
+            return {"clean": True, "signal": None, "exit": None, "breach": None, "cpu_seconds": 0.0}
         os.close(running.pidfd)
         status = running.status
         return {
@@ -203,7 +201,6 @@ class Zygote:
             "exit": os.WEXITSTATUS(status) if status is not None and os.WIFEXITED(status) else None,
             "breach": running.breach,
             "cpu_seconds": running.cpu_seconds,
-            "peak_bytes": running.peak_bytes,
         }
 
     def wipe_scratch(self) -> bool:
