@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-import torch._dynamo  # noqa: F401  torch.optim, as an oracle, would import it during a test, for seconds
+import torch._dynamo  # torch.optim, as an oracle, would import it during a test, for seconds
 
-from grader import __version__
+from grader import __version__, misconceptions
 from grader.course import Course, Limits, Problem
 from grader.errors import GraderFault, Raised, Status, StudentFault, TimedOut
+from grader.fragments import Fragment
+from grader.misconceptions import Call, Rehearsal
 from grader.results import GraderInfo, Outcome, SubmissionResult, problem_result, worst
 from grader.sandbox.box import Sandbox
 from grader.sandbox.client import Probe, Session
@@ -37,6 +39,8 @@ def grade(
     device: str = "cpu",
     seed: int = 0,
     progress: Progress | None = None,
+    explain: bool = True,
+    until_one_fails: bool = False,
 ) -> SubmissionResult:
     """Grade a submission.
 
@@ -48,6 +52,8 @@ def grade(
         device: "cpu" or "cuda". Tests of problems that need another one are deferred.
         seed: The tests' inputs follow from it: the same seed gives the same result.
         progress: Called after each test.
+        explain: Compare wrong answers with those of known mistakes.
+        until_one_fails: Stop there; the tests after it are left out of the result, whose scores then mean nothing.
 
     Returns:
         The result; faults of the grader are in it as `grader_error`, they are not raised.
@@ -55,6 +61,7 @@ def grade(
     started = time.monotonic()
     chosen = list(course.problems if problems is None else problems)
     run = _Run(submission, course, sandbox, chosen, device, seed, progress)
+    run.explain, run.until_one_fails = explain, until_one_fails
     outcomes = run.outcomes()
     results = [problem_result(p.id, p.module, p.points, outcomes[p.id]) for p in chosen]
     return SubmissionResult(
@@ -76,14 +83,26 @@ def grade(
 class RemoteStudent:
     """What `student` is in a hidden test: the same two ways in as the imported package, into the sandbox."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session | Rehearsal, seed: int = 0) -> None:
         self._session = session
+        self.seed = seed
         self.asked_for = ""  # the last function called by its name, for the head of a message
+        self.calls: list[Call] = []
 
     def run(self, probe: Probe, **inputs: Any) -> Any:
         """What `probe` returns for these inputs, run beside the student's code."""
-        self.asked_for = ""
-        return self._session.run(probe, inputs)
+        return self.ask("", probe, inputs)
+
+    def ask(self, function: str, probe: Probe, inputs: dict[str, Any]) -> Any:
+        """The same, for the function of that name; the call is noted."""
+        self.asked_for = function
+        try:
+            value = self._session.run(probe, inputs)
+        except Exception as e:
+            self.calls.append(Call(probe, inputs, raised=getattr(e, "type_name", type(e).__name__)))
+            raise
+        self.calls.append(Call(probe, inputs, value))
+        return value
 
     def __getattr__(self, module: str) -> "RemoteModule":
         if module.startswith("_"):
@@ -105,9 +124,8 @@ class RemoteModule:
             raise AttributeError(function)
 
         def remote(*args: Any, **kwargs: Any) -> Any:
-            answer = self._student._session.run
-            self._student.asked_for = function
-            return answer(call, {"module": self._module, "function": function, "args": args, "kwargs": kwargs})
+            inputs = {"module": self._module, "function": function, "args": args, "kwargs": kwargs}
+            return self._student.ask(function, call, inputs)
 
         return remote
 
@@ -164,6 +182,8 @@ class _Run:
         progress: Progress | None,
     ) -> None:
         self.seed = seed
+        self.explain = True
+        self.until_one_fails = False
         self._course = course
         self._sandbox = sandbox
         self._problems = {p.id: p for p in problems}
@@ -175,6 +195,7 @@ class _Run:
         self._settled: dict[str, tuple[Status, str]] = {}  # problems whose tests need not run
         self._session: Session | None = None
         self._student: RemoteStudent | None = None
+        self._rng_state: torch.Tensor | None = None
         self._done = self._to_run = 0
 
     def outcomes(self) -> dict[str, list[Outcome]]:
@@ -189,7 +210,10 @@ class _Run:
         return {problem_id: self._outcomes_of(problem_id) for problem_id in self._problems}
 
     def _outcomes_of(self, problem_id: str) -> list[Outcome]:
-        found = [test.outcome(name) for (owner, name), test in self._tests.items() if owner == problem_id]
+        tests = [(name, test) for (owner, name), test in self._tests.items() if owner == problem_id]
+        if self.until_one_fails:
+            tests = [(name, test) for name, test in tests if test.statuses]
+        found = [test.outcome(name) for name, test in tests]
         fault = self._faults.get(problem_id) or ("" if found else "no hidden test was found")
         if fault:
             found = [Outcome(id="suite", weight=1, status=Status.GRADER_ERROR, message=fault)]
@@ -204,8 +228,14 @@ class _Run:
         options = ["-c", os.devnull, "--rootdir", str(self._course.root), "-o", f"pythonpath={self._course.root}"]
         options += ["--import-mode=importlib", "--continue-on-collection-errors", "--assert=plain", "-s"]
         options += [word for plugin in plugins for word in ("-p", f"no:{plugin}")]  # of no use here, and slow
+        options += ["-x"] if self.until_one_fails else []
         code = pytest.main([*options, *files], plugins=[self])
-        if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and not self._faults:
+        done = (
+            pytest.ExitCode.OK,
+            pytest.ExitCode.TESTS_FAILED,
+            *([pytest.ExitCode.INTERRUPTED] if self.until_one_fails else []),
+        )
+        if code not in done and not self._faults:
             raise GraderFault(f"pytest ended with {code!r} before the tests were done")
 
     # --- what conftest asks for
@@ -219,7 +249,7 @@ class _Run:
         limits = self._course.limits_of(problem)
         seed = int.from_bytes(hashlib.sha256(f"{self.seed}:{item.name}:student".encode()).digest()[:7], "big")
         self._session = Session(self._sandbox, self._sources, limits, seed=seed, forbidden=problem.forbidden, seconds=left)
-        self._student = RemoteStudent(self._session)
+        self._student = RemoteStudent(self._session, seed)
         return self._student
 
     def _seconds_of(self, problem: Problem) -> float:
@@ -258,6 +288,11 @@ class _Run:
                 problem_id = report.nodeid.rsplit("/", 1)[-1].split(".py", 1)[0].removeprefix("test_")
                 self._progress(problem_id, self._done, self._to_run)
 
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        """Remember where the test's generator stood, so that the test can be repeated with the same inputs."""
+        rng = item.funcargs.get("rng") if isinstance(item, pytest.Function) else None
+        self._rng_state = rng.get_state() if isinstance(rng, torch.Generator) else None
+
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
         """Classify how a phase of a test ended."""
         test = self._test_of(item)
@@ -283,10 +318,31 @@ class _Run:
             return Status.PASSED, "", None
         if isinstance(error, expect.Mismatch):
             text = expect.render(error, problem=problem.id, section=problem.section, private=True)
-            return Status.FAILED, printable(text + facts, MAX_MESSAGE), error.hint
+            mistakes = self._mistakes(item, problem, error)
+            facts = "".join(f"\n  mistake   {m.summary} That gives these answers." for m in mistakes) + facts
+            hint = mistakes[0].hint if len(mistakes) == 1 and mistakes[0].hint else error.hint
+            return Status.FAILED, printable(text + facts, MAX_MESSAGE), hint
         if isinstance(error, StudentFault):
             return error.status, printable(self._tell(problem, error) + facts, MAX_MESSAGE), None
         return Status.GRADER_ERROR, printable(f"{problem.id} · {item.name}: {_origin(error)}", MAX_MESSAGE), None
+
+    def _mistakes(self, item: pytest.Item, problem: Problem, error: Exception) -> list[Fragment]:
+        """The known mistakes that give the answers which failed this test."""
+        student, state = self._student, self._rng_state
+        if not self.explain or student is None or not isinstance(item, pytest.Function):
+            return []
+        arguments = {name: item.funcargs[name] for name in item._fixtureinfo.argnames}
+
+        def repeat(rehearsal: Rehearsal) -> None:
+            again: dict[str, Any] = {"student": RemoteStudent(rehearsal)}
+            if state is not None:
+                again["rng"] = torch.Generator().set_state(state)
+            item.function(**{**arguments, **{name: again[name] for name in again if name in arguments}})
+
+        try:
+            return misconceptions.named(problem.id, problem.module, student.calls, student.seed, repeat, error)
+        except Exception:  # a word of help is not worth a grade; tests/grader holds that every wrong solution can be loaded
+            return []
 
     def _tell(self, problem: Problem, fault: StudentFault) -> str:
         """A fault in the student's code as lines of text, headed by the function that it happened in."""
@@ -327,7 +383,7 @@ def settled_without_running(
     for problem in left:
         if problem.path in sources:
             owners.setdefault(problem.path, []).append(problem)
-    forbidden = {path: sorted({name for p in those for name in p.forbidden}) for path, those in owners.items()}
+    forbidden = {path: sorted({name for p in those for name in p.all_forbidden}) for path, those in owners.items()}
     for path, found in _read({path: sources[path] for path in owners}, forbidden, limits, sandbox).items():
         settled |= _unfit(path, found, owners[path])
     return settled
@@ -360,7 +416,7 @@ def _unfit(path: str, found: StudentFault | dict[str, Any], owners: list[Problem
     for name, line, definition in found["uses"]:
         home = [p for p in owners if definition in p.functions] or owners
         for p in home:
-            if p.forbidden and (name in RUNS_TEXT or any(name == f or name.startswith(f + ".") for f in p.forbidden)):
+            if p.forbids(name, definition) or (p.forbidden and name in RUNS_TEXT):
                 text = f"{p.id}: calls {name}, which this problem may not\n  at        {path}:{line}"
                 broken.setdefault(p.id, (Status.POLICY, text))
     return broken

@@ -4,6 +4,7 @@ Exit codes: 0 graded, whatever the score; 1 a check did not hold; 2 a usage erro
 3 a fault of the grader.
 """
 
+import hashlib
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from grader import __version__
-from grader.errors import GraderFault, UsageError
+from grader.errors import GraderFault, ReleaseRefused, UsageError
 
 app = typer.Typer(
     name="grader",
@@ -70,7 +71,7 @@ def grade(
 
     terminal.show(result, Console(highlight=False), sections={p.id: p.section for p in course.problems})
     if json:
-        _write(json, json_report.render(result))
+        _write(json, json_report.render(result).encode())
     if result.has_grader_error:
         raise typer.Exit(3)
 
@@ -99,26 +100,58 @@ def stubs(
 def validate(
     only: Only = None,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds the reference and the variants must pass.")] = 1,
+    with_mutants: Annotated[
+        bool, typer.Option("--mutants", help="Try automatic mutants of the reference as well (minutes).")
+    ] = False,
+    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Processes; by default one a processor.")] = None,
+    matrix: Annotated[Path | None, typer.Option("--matrix", metavar="FILE", help="Write the matrix: .json or .md.")] = None,
 ) -> None:
-    """Prove the suite: the reference full, the stubs 0, each wrong solution caught, each variant full; else exit 1."""
+    """Prove the suite: reference full, stubs 0, wrong solutions caught, variants full, no idle test; else exit 1."""
     from grader import course as courses
-    from grader.sandbox.box import Sandbox
+    from grader import matrix as matrices
+    from grader import validate as validation
 
     course = courses.load()
     problems = _chosen(course, only)
-    with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes) as sandbox:
-        from grader import validate as validation
-
-        sandbox.wait_until_ready()
-        with _progress("validating") as progress:
-            matrix = validation.validate(course, sandbox, problems, seeds=seeds, progress=progress)
+    if matrix:
+        _one_of("--matrix", matrix.suffix, *matrices.FORMATS)
+        _writable(matrix)
+    with _progress("validating") as progress:
+        found = validation.validate(
+            course,
+            problems,
+            seeds=seeds,
+            with_mutants=with_mutants,
+            jobs=jobs or validation.usual_jobs(),
+            progress=progress,
+        )
+    if matrix:
+        _write(matrix, matrices.FORMATS[matrix.suffix](found).encode())
     console = Console(highlight=False)
     console.width = max(console.width, 140)  # names of tests are sentences
-    console.print(validation.table(matrix))
-    for row in matrix.failed:
-        print(row.complaint, file=sys.stderr)
-    if matrix.failed:
+    console.print(matrices.table(found))
+    print(matrices.summary(found))
+    for complaint in found.complaints():
+        print(complaint, file=sys.stderr)
+    if found.complaints():
         raise typer.Exit(1)
+
+
+@app.command()
+def release(
+    kind: Annotated[str, typer.Argument(help="student: stubs, public tests, probes, handout.")],
+    out: Annotated[Path, typer.Argument(help="The zip to write.")],
+) -> None:
+    """Write a bundle to hand out, the same bytes whenever it is made. Exits 1, writing nothing, where a secret would leave."""
+    from grader import course as courses
+    from grader import release as bundles
+
+    _one_of("release", kind, "student")
+    _writable(out)
+    files = bundles.student(courses.load())
+    content = bundles.zipped(files)
+    _write(out, content)
+    print(f"{out}: {len(files)} files, {len(content):,} bytes, sha256 {hashlib.sha256(content).hexdigest()[:12]}")
 
 
 def main() -> None:
@@ -128,6 +161,9 @@ def main() -> None:
     except UsageError as e:
         print(f"grader: {e}", file=sys.stderr)
         sys.exit(2)
+    except ReleaseRefused as e:
+        print(f"grader: nothing was written: {e}", file=sys.stderr)
+        sys.exit(1)
     except GraderFault as e:
         print(f"grader: this is a fault of the grader or of this machine: {e}", file=sys.stderr)
         sys.exit(3)
@@ -172,11 +208,11 @@ def _writable(path: Path) -> None:
         raise UsageError(f"{path} cannot be written: there is no folder {path.parent}")
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, content: bytes) -> None:
     """Write a file whole or not at all."""
     partial = path.with_name(path.name + ".partial")
     try:
-        partial.write_text(text, encoding="utf-8")
+        partial.write_bytes(content)
         partial.replace(path)
     except OSError as e:
         partial.unlink(missing_ok=True)

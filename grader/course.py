@@ -31,12 +31,23 @@ class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     section: str
     device: str
     forbidden: list[str]
+    forbidden_in: dict[str, list[str]] = {}
     limits: dict[str, int | float] = {}
 
     @property
     def path(self) -> str:
         """The file of a submission that holds it."""
         return f"assignment/{self.module}.py"
+
+    @property
+    def all_forbidden(self) -> list[str]:
+        """What its source is searched for: the names that all of it or one of its definitions may not call."""
+        return [*self.forbidden, *(name for names in self.forbidden_in.values() for name in names)]
+
+    def forbids(self, name: str, definition: str) -> bool:
+        """Whether this problem may not call `name` inside the top-level `definition`."""
+        forbidden = [*self.forbidden, *self.forbidden_in.get(definition, [])]
+        return any(name == f or name.startswith(f + ".") for f in forbidden)
 
 
 class Course(msgspec.Struct, frozen=True):

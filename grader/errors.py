@@ -3,6 +3,7 @@
 Exception
 ├── UsageError             the command cannot be carried out as it was given          exit 2
 │   └── SubmissionRefused  the submission is not one that can be graded               exit 2
+├── ReleaseRefused         something secret would leave, or a stub has drifted        exit 1
 ├── GraderFault            ours: it never costs a point                               exit 3
 │   └── SandboxUnavailable no isolation on this machine; its text says what mends it  exit 3
 └── StudentFault           how a call into the student's code ended without a value
@@ -37,6 +38,10 @@ class UsageError(Exception):
 
 class SubmissionRefused(UsageError):
     """The submission is not one that can be graded; the text says why in one sentence."""
+
+
+class ReleaseRefused(Exception):
+    """A bundle is not written as it is; the text says which lines of which files are the reason."""
 
 
 class GraderFault(Exception):

@@ -43,6 +43,28 @@ class Fragment:
         lines[_start(ours[0]) - 1 : _start(ours[0]) - 1] = self._rest(replaced)
         return "\n".join(lines) + "\n"
 
+    def reaches(self, names: list[str], reference: str) -> bool:
+        """Whether definitions of these names could run otherwise with this fragment in the module.
+
+        Args:
+            names: Definitions of the module.
+            reference: Source of the reference module.
+        """
+        module = ast.parse(reference).body
+        given = {ast.unparse(node) for node in module}
+        new = [node for node in ast.parse(self.source).body[1:] if ast.unparse(node) not in given]
+        if not all(isinstance(node, (ast.Import, ast.ImportFrom, ast.Assign, *Definition.__args__)) for node in new):
+            return True  # a statement that could do anything
+        changed = {name for node in new for name in _bound(node)}
+        definitions = {name: node for node in module for name in _bound(node)}
+        waiting, seen = list(names), set(names)
+        while waiting:
+            node = definitions.get(waiting.pop())
+            used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} if node else set()
+            waiting += used - seen
+            seen |= used
+        return bool(seen & changed)
+
     def _rest(self, replaced: set[str]) -> list[str]:
         """Everything but the docstring and the definitions that take another's place."""
         kept: list[str] = []
@@ -52,13 +74,13 @@ class Fragment:
         return kept
 
 
-def load(folder: Path) -> list[Fragment]:
-    """Every fragment below grader/wrong or grader/variants, sorted by problem and name.
+def load(folder: Path, problem: str = "*") -> list[Fragment]:
+    """Every fragment below grader/wrong or grader/variants, or those of one problem, sorted by problem and name.
 
     Raises:
         ValueError: A file has no docstring.
     """
-    return [_read(path) for path in sorted(folder.glob("*/*.py"))]
+    return [_read(path) for path in sorted(folder.glob(f"{problem}/*.py"))]
 
 
 def _read(path: Path) -> Fragment:
@@ -74,6 +96,15 @@ def _read(path: Path) -> Fragment:
         hint=hints[0] if hints else None,
         source=source,
     )
+
+
+def _bound(node: ast.stmt) -> set[str]:
+    """The names that a top-level statement binds."""
+    if isinstance(node, Definition):
+        return {node.name}
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 
 
 def _start(node: Definition) -> int:

@@ -58,6 +58,19 @@ def stub(reference: str, course: Course) -> str:
     return re.sub(r"\n{4,}", "\n\n\n", "\n".join(lines)).rstrip() + "\n"
 
 
+def lines_of(reference: str, problem_id: str | None = None) -> dict[int, str]:
+    """The lines of a reference that its stub leaves out, by their number: of one problem's regions, or of all."""
+    found: dict[int, str] = {}
+    inside = False
+    for number, line in enumerate(reference.splitlines(), 1):
+        if MARK.search(line):
+            begin = BEGIN.fullmatch(line)
+            inside = begin is not None and problem_id in (None, begin[2])
+        elif inside:
+            found[number] = line
+    return found
+
+
 def _replacement(indent: str, problem_id: str, region: list[str], course: Course) -> list[str]:
     if not indent:
         return []

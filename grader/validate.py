@@ -1,20 +1,23 @@
 """The suite's own proof: a test suite is a program and has to be tested.
 
 For each problem: the reference earns full marks with every seed, the stub exactly 0 with every test `not_attempted`, each wrong
-solution loses points in its problem and in no other of its module, each variant keeps full marks.
+solution loses points in its problem and in no other of its module, each variant keeps full marks, each hidden test catches
+something; and, where asked for, a hidden test notices each mutant of the reference that is not listed as equivalent.
 """
 
+import multiprocessing
+import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from multiprocessing.util import Finalize
 from pathlib import Path
 
-from rich.table import Table
-from rich.text import Text
-
-from grader import fragments
+from grader import fragments, mutants
 from grader.check import grade
 from grader.course import Course, Problem
 from grader.errors import Status
+from grader.matrix import Matrix, Row, tests_in
 from grader.results import ProblemResult, SubmissionResult
 from grader.sandbox.box import Sandbox
 from grader.submission import Submission
@@ -25,88 +28,136 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Trial:
-    """One submission to be graded, and what must come out of it for its problem."""
+    """One submission to be graded, and what must come out of it for its problem.
+
+    Attributes:
+        problem: The problem.
+        kind: One of `matrix.KINDS`.
+        name: Which one of that kind.
+        sources: The submission.
+        seed: The seed to grade it with.
+        neighbours: Other problems that it must cost nothing.
+        excused: Why a mutant need not be noticed; empty where it has to be.
+    """
 
     problem: Problem
-    kind: str  # "reference", "stub", "wrong" or "variant"
+    kind: str
     name: str
     sources: dict[str, bytes]
     seed: int = 0
-
-
-@dataclass(frozen=True)
-class Row:
-    """What came out of one trial."""
-
-    trial: Trial
-    result: ProblemResult
-    failed_tests: list[str]
-    complaint: str  # empty where it is as it must be
-
-
-@dataclass
-class Matrix:
-    """Every trial."""
-
-    rows: list[Row] = field(default_factory=list)
-
-    @property
-    def failed(self) -> list[Row]:
-        """The rows that are not as they must be."""
-        return [row for row in self.rows if row.complaint]
+    neighbours: tuple[Problem, ...] = ()
+    excused: str = ""
 
 
 def validate(
-    course: Course, sandbox: Sandbox, problems: list[Problem], *, seeds: int = 1, progress: Progress | None = None
+    course: Course,
+    problems: list[Problem],
+    *,
+    seeds: int = 1,
+    with_mutants: bool = False,
+    jobs: int = 1,
+    progress: Progress | None = None,
 ) -> Matrix:
     """Grade every reference, stub, wrong solution and variant of these problems.
 
     Args:
         course: The course; its reference solutions, wrong ones and variants are the grader's own.
-        sandbox: Where they run.
         problems: Which problems.
         seeds: How many seeds the reference and the variants are graded with.
+        with_mutants: Whether mutants of the reference are tried as well.
+        jobs: How many processes, each with a sandbox of its own.
         progress: Called after each trial.
     """
-    trials = [trial for problem in problems for trial in trials_of(course, problem, seeds)]
-    matrix = Matrix()
-    for done, trial in enumerate(trials, 1):
-        matrix.rows.append(run(trial, course, sandbox))
-        if progress:
-            progress(f"{trial.problem.id} {trial.name}", done, len(trials))
+    trials = [trial for problem in problems for trial in trials_of(course, problem, seeds, with_mutants)]
+    matrix = Matrix(tests={problem.id: tests_in(course.hidden_test(problem)) for problem in problems})
+    context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang in its first matmul
+    with ProcessPoolExecutor(min(jobs, len(trials)), context, _start, (course,)) as pool:
+        waiting: dict[Future[Row], int] = {pool.submit(_run, trial): i for i, trial in enumerate(trials)}
+        rows: dict[int, Row] = {}
+        try:
+            while waiting:
+                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                    i = waiting.pop(future)
+                    rows[i] = future.result()
+                    if progress:
+                        progress(f"{rows[i].problem} {rows[i].name}"[:60], len(rows), len(trials))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    matrix.rows = [rows[i] for i in sorted(rows)]
     return matrix
 
 
-def trials_of(course: Course, problem: Problem, seeds: int) -> Iterator[Trial]:
+def trials_of(course: Course, problem: Problem, seeds: int, with_mutants: bool) -> Iterator[Trial]:
     """Everything that a problem's tests are tried on."""
     reference = sources_in(HERE / "reference")
+    module = reference[problem.path].decode()
     for seed in range(seeds):
         yield Trial(problem, "reference", "reference", reference, seed)
     yield Trial(problem, "stub", "stub", sources_in(course.root / "assignment"))
+    neighbours = tuple(p for p in course.problems if p.module == problem.module and p != problem)
     for kind, folder, count in (("wrong", "wrong", 1), ("variant", "variants", seeds)):
-        for fragment in fragments.load(HERE / folder):
-            if fragment.problem == problem.id:
-                module = fragment.applied_to(reference[problem.path].decode()).encode()
-                for seed in range(count):
-                    yield Trial(problem, kind, fragment.name, reference | {problem.path: module}, seed)
-
-
-def run(trial: Trial, course: Course, sandbox: Sandbox) -> Row:
-    """Grade one trial on every problem of its module, so that a wrong solution is seen to cost its own problem alone."""
-    submission = Submission(trial.name, trial.sources, [])
-    neighbours = [p for p in course.problems if p.module == trial.problem.module]
-    problems = neighbours if trial.kind in ("wrong", "variant") else [trial.problem]
-    graded = grade(submission, course, sandbox, problems=problems, device=trial.problem.device, seed=trial.seed)
-    result = next(p for p in graded.problems if p.id == trial.problem.id)
-    failed = [test.id for test in result.tests if test.status is not Status.PASSED]
-    complaint = _complaint(trial, result, graded)
-    where = f"{trial.problem.id} · {trial.kind} {trial.name} (seed {trial.seed})"
-    return Row(trial, result, failed, f"{where}: {complaint}" if complaint else "")
+        for fragment in fragments.load(HERE / folder, problem.id):
+            sources = reference | {problem.path: fragment.applied_to(module).encode()}
+            touched = tuple(p for p in neighbours if fragment.reaches(p.functions, module))
+            for seed in range(count):
+                yield Trial(problem, kind, fragment.name, sources, seed, touched)
+    if with_mutants:
+        excused = mutants.listed().get(problem.id, {})
+        for mutant in mutants.of(module, problem.id):
+            sources = reference | {problem.path: mutant.source.encode()}
+            yield Trial(problem, "mutant", mutant.name, sources, excused=excused.get(mutant.name, ""))
 
 
 def sources_in(folder: Path) -> dict[str, bytes]:
     """The modules in a folder as a submission would hold them."""
     return {f"assignment/{path.name}": path.read_bytes() for path in sorted(folder.glob("[!_]*.py"))}
+
+
+# --- in a process of its own --------------------------------------------------------------------------------------------
+
+_place: tuple[Course, Sandbox] | None = None
+
+
+def _start(course: Course) -> None:
+    """Start this process's sandbox, which serves all of its trials."""
+    global _place
+    import torch
+
+    torch.set_num_threads(1)
+    sandbox = Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes)
+    Finalize(None, sandbox.close, exitpriority=1)
+    _place = course, sandbox
+
+
+def _run(trial: Trial) -> Row:
+    """Grade one trial, also on the problems that it must cost nothing."""
+    assert _place is not None
+    course, sandbox = _place
+    graded = grade(
+        Submission(trial.name, trial.sources, []),
+        course,
+        sandbox,
+        problems=[trial.problem, *trial.neighbours],
+        device=trial.problem.device,
+        seed=trial.seed,
+        explain=False,
+        until_one_fails=trial.kind == "mutant",
+    )
+    result = next(p for p in graded.problems if p.id == trial.problem.id)
+    failed = [test.id for test in result.tests if test.status is not Status.PASSED]
+    complaint = _complaint(trial, result, graded)
+    where = f"{trial.problem.id} · {trial.kind} {trial.name} (seed {trial.seed})"
+    return Row(
+        problem=trial.problem.id,
+        kind=trial.kind,
+        name=trial.name,
+        seed=trial.seed,
+        score=result.score,
+        max_score=result.max_score,
+        failed=failed,
+        complaint=f"{where}: {complaint}" if complaint else "",
+    )
 
 
 def _complaint(trial: Trial, result: ProblemResult, graded: SubmissionResult) -> str:
@@ -124,23 +175,15 @@ def _complaint(trial: Trial, result: ProblemResult, graded: SubmissionResult) ->
         return "it passes every test; a wrong solution has to be caught"
     if trial.kind == "wrong" and result.status is not Status.FAILED:
         return f"its status is {result.status}: {lost[0].message}"
+    if trial.kind == "mutant" and not lost and not trial.excused:
+        return "no test notices it; write one, or list it in grader/mutants.toml with the reason why none can"
+    if trial.kind == "mutant" and lost and trial.excused:
+        return f"it is listed as equivalent, but {lost[0].id} notices it"
     if others:
         return f"it costs points in {', '.join(others)} as well"
     return ""
 
 
-def table(matrix: Matrix) -> Table:
-    """The matrix for a reader: one row a trial, and which tests it fails."""
-    shown = Table(box=None, padding=(0, 2, 0, 0))
-    shown.add_column("problem", no_wrap=True)
-    shown.add_column("what", no_wrap=True)
-    shown.add_column("points", justify="right", no_wrap=True)
-    shown.add_column("fails")
-    for row in matrix.rows:
-        mark = Text("✗ ", style="bold red") if row.complaint else Text("✓ ", style="green")
-        name = row.trial.name if row.trial.kind == row.trial.name else f"{row.trial.kind} {row.trial.name}"
-        fails = ", ".join(row.failed_tests[:2]) + (
-            f" and {len(row.failed_tests) - 2} more" if len(row.failed_tests) > 2 else ""
-        )
-        shown.add_row(row.trial.problem.id, mark + Text(name), f"{row.result.score:.2f}/{row.result.max_score:g}", Text(fails))
-    return shown
+def usual_jobs() -> int:
+    """As many processes as there are processors to run them."""
+    return len(os.sched_getaffinity(0))

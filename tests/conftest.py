@@ -41,6 +41,18 @@ def rng(request: pytest.FixtureRequest) -> torch.Generator:
     return torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """`-k <problem id>` means that problem, and not also those whose name, or whose tests' names, hold the word."""
+    files = {item: item.path.stem.removeprefix("test_") for item in items}
+    if config.option.keyword not in files.values():
+        return
+    others = [item for item in items if files[item] != config.option.keyword]
+    items[:] = [item for item in items if files[item] == config.option.keyword]
+    config.option.keyword = ""
+    config.hook.pytest_deselected(items=others)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     report = yield

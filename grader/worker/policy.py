@@ -61,7 +61,7 @@ def _uses(tree: ast.Module, forbidden: list[str]) -> Iterator[tuple[str, int, st
         for node in ast.walk(top):
             targets = [node.func] if isinstance(node, ast.Call) else node.bases if isinstance(node, ast.ClassDef) else []
             for target in targets:
-                name = _dotted(target, names)
+                name = _method_of_a_tensor(target, forbidden) or _dotted(target, names)
                 if any(name == f or name.startswith(f + ".") for f in forbidden) or name in RUNS_TEXT:
                     yield name, target.lineno, definition
 
@@ -77,6 +77,12 @@ def _imported_names(tree: ast.Module) -> dict[str, str]:
             for alias in node.names:
                 names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
     return names
+
+
+def _method_of_a_tensor(node: ast.expr, forbidden: list[str]) -> str:
+    """`torch.Tensor.backward` for any `….backward` where that is forbidden; "" otherwise."""
+    name = f"torch.Tensor.{node.attr}" if isinstance(node, ast.Attribute) else ""
+    return name if name in forbidden else ""
 
 
 def _dotted(node: ast.expr, names: dict[str, str]) -> str:

@@ -1,0 +1,117 @@
+"""Bundles to hand out: an allow-list of files, the same bytes whenever they are made, and nothing secret in them.
+
+Secret is each telling line of a solution, a hidden test, a wrong solution or a variant. One such line in a bundle, and
+nothing is written. A line that a public file shares with a secret one by coincidence is listed, by a person, in
+bundle/shared_lines.txt.
+"""
+
+import io
+import re
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader import stubs
+from grader.course import Course
+from grader.errors import ReleaseRefused
+
+HERE = Path(__file__).parent
+BUNDLE = HERE / "bundle"
+TIME = (2020, 1, 1, 0, 0, 0)
+SHORTEST = 16  # characters; shorter lines (`return loss`, `else:`) are in every program
+ON_THE_GRADERS_SIDE = {"tests/probes/benchmark.py"}
+TELLS_NOTHING = re.compile(r"import |from \S+ import |@|class |(async )?def |#|\)")
+
+
+@dataclass(frozen=True)
+class Leak:
+    """A secret line in a file that was to leave."""
+
+    path: str
+    number: int
+    line: str
+    secret: str  # where the line is from
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.number} is a line of {self.secret}: {self.line}"
+
+
+def student(course: Course) -> dict[str, bytes]:
+    """The files of the student's bundle, by their path in it.
+
+    Raises:
+        ReleaseRefused: A stub has drifted from its reference, or a secret line would leave.
+    """
+    if drifted := stubs.drifted(course):
+        raise ReleaseRefused(f"{drifted[0].relative_to(course.root)} differs from its reference: run `grader stubs` first")
+    files = {path: (course.root / path).read_bytes() for path in _of_students(course)}
+    files |= {file.name: file.read_bytes() for file in (BUNDLE / "student").iterdir() if file.is_file()}
+    if found := leaks(files, secrets(course)):
+        raise ReleaseRefused(
+            f"{len(found)} secret line{'s' if len(found) > 1 else ''} would leave:\n"
+            + "\n".join(f"  {leak}" for leak in found[:20])
+            + "\nchange the line; a coincidence goes into grader/bundle/shared_lines.txt"
+        )
+    return dict(sorted(files.items()))
+
+
+def _of_students(course: Course) -> list[str]:
+    """What of the course students get, as paths below its root."""
+    given = ["assignment/__init__.py", "assignment/__main__.py", "assignment/problems.toml"]
+    given += [f"assignment/{module}.py" for module in course.modules]
+    given += ["tests/__init__.py", "tests/conftest.py", "tests/expect.py"]
+    given += [f"tests/public/test_{problem.id}.py" for problem in course.problems]
+    for folder, pattern in [("tests/student_side", "*.py"), ("tests/probes", "*.py"), ("handout", "*.md")]:
+        given += [path.relative_to(course.root).as_posix() for path in (course.root / folder).glob(pattern)]
+    built = course.root / "handout" / "build"
+    given += [path.relative_to(course.root).as_posix() for path in built.rglob("*") if path.is_file()]
+    return sorted(set(given) - ON_THE_GRADERS_SIDE)
+
+
+def zipped(files: dict[str, bytes]) -> bytes:
+    """A zip of some files: the same bytes for the same files, on any machine (so nothing is compressed)."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for path, content in sorted(files.items()):
+            info = zipfile.ZipInfo(path, TIME)
+            info.create_system = 3  # Unix, wherever it is made
+            info.external_attr = 0o100644 << 16
+            archive.writestr(info, content)
+    return buffer.getvalue()
+
+
+# --- what must not leave ------------------------------------------------------------------------------------------------
+
+
+def secrets(course: Course) -> dict[str, str]:
+    """Every telling line of what students must not see, without its indentation, and where it is from."""
+    shared = set((BUNDLE / "shared_lines.txt").read_text(encoding="utf-8").splitlines())
+    found: dict[str, str] = {}
+    for path in sorted((HERE / "reference").glob("*.py")):
+        solution = stubs.lines_of(path.read_text(encoding="utf-8")).values()
+        found |= dict.fromkeys(_telling("\n".join(solution)), f"the solution of {path.stem}")
+    folders = [(course.tests / "hidden", "hidden test"), (HERE / "wrong", "wrong solution"), (HERE / "variants", "variant")]
+    for folder, kind in folders:
+        for path in sorted(folder.rglob("*.py")):
+            where = f"the {kind} {path.relative_to(folder).with_suffix('').as_posix()}"
+            for line in _telling(path.read_text(encoding="utf-8")):
+                found.setdefault(line, where)
+    return {line: where for line, where in found.items() if line not in shared}
+
+
+def leaks(files: dict[str, bytes], secret: dict[str, str]) -> list[Leak]:
+    """Every secret line in these files."""
+    return [
+        Leak(path, number, line.strip(), secret[line.strip()])
+        for path, content in files.items()
+        for number, line in enumerate(content.decode("utf-8", errors="replace").splitlines(), 1)
+        if line.strip() in secret
+    ]
+
+
+def _telling(source: str) -> Iterator[str]:
+    """The lines of a source that give something away: not those that any program has."""
+    for line in map(str.strip, source.splitlines()):
+        if len(line) >= SHORTEST and not TELLS_NOTHING.match(line) and re.search(r"[A-Za-z]", line):
+            yield line

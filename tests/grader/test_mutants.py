@@ -1,0 +1,146 @@
+"""Automatic mutants: one observable change each, in the solution alone; and the matrix that they and the tests end in."""
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+
+from grader import course as courses
+from grader import matrix as matrices
+from grader import mutants
+from grader.matrix import Matrix, Row
+
+COURSE = courses.load()
+REFERENCE = Path(mutants.__file__).parent / "reference"
+
+SOURCE = '''\
+"""A module."""
+
+
+def given(x):
+    return x + 1
+
+
+def f(x: int, *, flip: bool = False) -> int:
+    """What it means: 2 + 2."""
+    # BEGIN SOLUTION(linear)
+    if x < 0 and not flip:
+        raise ValueError(f"x must not be negative, got {x + 1}")
+    y = max(x * 2, 3, key=None)
+    return -y if flip else y // 4
+    # END SOLUTION
+
+
+def g(x):
+    # BEGIN SOLUTION(adamw)
+    return x - 1
+    # END SOLUTION
+'''
+
+
+def names(source=SOURCE, problem="linear"):
+    """Each mutant of a problem by its name."""
+    return [mutant.name for mutant in mutants.of(source, problem)]
+
+
+def test_each_kind_of_change_is_made():
+    """Comparison, connective, negation, constants, operators, branches, a keyword, and statements as a whole."""
+    assert set(names()) == {
+        "f: if x < 0 and (not flip): | x < 0 and (not flip) -> x < 0 or not flip",
+        "f: if x < 0 and (not flip): | x < 0 -> x <= 0",
+        "f: if x < 0 and (not flip): | 0 -> 1",
+        "f: if x < 0 and (not flip): | not flip -> flip",
+        "f: raise ValueError(f'x must not be negative, got {x + 1}') -> pass",
+        "f: y = max(x * 2, 3, key=None) -> pass",
+        "f: y = max(x * 2, 3, key=None) | max(x * 2, 3, key=None) -> max(x * 2, 3)",
+        "f: y = max(x * 2, 3, key=None) | x * 2 -> x / 2",
+        "f: y = max(x * 2, 3, key=None) | 2 -> 3",
+        "f: y = max(x * 2, 3, key=None) | 3 -> 4",
+        "f: return -y if flip else y // 4 -> return",
+        "f: return -y if flip else y // 4 | -y if flip else y // 4 -> -y",
+        "f: return -y if flip else y // 4 | -y if flip else y // 4 -> y // 4",
+        "f: return -y if flip else y // 4 | -y -> y",
+        "f: return -y if flip else y // 4 | y // 4 -> y / 4",
+        "f: return -y if flip else y // 4 | 4 -> 5",
+    }
+
+
+def test_a_mutant_is_of_its_own_problem_alone():
+    """Given code, docstrings, annotations, defaults and the words of an error stay as they are."""
+    assert names(problem="adamw") == [
+        "g: return x - 1 -> return",
+        "g: return x - 1 | x - 1 -> x + 1",
+        "g: return x - 1 | 1 -> 2",
+    ]
+
+
+def test_one_change_a_mutant():
+    """Everything but one line is what it was."""
+    before = ast.unparse(ast.parse(SOURCE)).splitlines()
+    for mutant in mutants.of(SOURCE, "linear"):
+        after = mutant.source.splitlines()
+        assert len(before) == len(after)
+        assert sum(a != b for a, b in zip(before, after, strict=True)) == 1, mutant.name
+
+
+def test_mutants_with_the_same_words_have_names_of_their_own():
+    """They are listed by name, so no two of a problem may share one."""
+    source = SOURCE.replace("y = max(x * 2, 3, key=None)", "y = x + x + 1\n    y = x + x + 1")
+    found = names(source)
+    assert len(found) == len(set(found))
+    assert "f: y = x + x + 1 -> pass (2)" in found
+
+
+@pytest.mark.parametrize("problem", COURSE.problems, ids=lambda p: p.id)
+def test_every_solution_has_mutants_that_are_python(problem):
+    """And those that are listed as equivalent exist, each with a reason."""
+    found = mutants.of((REFERENCE / f"{problem.module}.py").read_text(), problem.id)
+    assert found
+    for mutant in found:
+        compile(mutant.source, mutant.name, "exec")
+    listed = mutants.listed().get(problem.id, {})
+    assert set(listed) <= {mutant.name for mutant in found}
+    assert all(len(reason) > 10 for reason in listed.values())
+
+
+# --- the matrix
+
+
+def row(kind, name, failed, complaint=""):
+    """One row of problem p."""
+    return Row("p", kind, name, 0, 1.0, 2.0, failed, complaint)
+
+
+def test_an_idle_test_is_a_complaint():
+    """One that no wrong solution fails, and one that others make needless and that gives no reason to stay."""
+    rows = [row("wrong", "w1", ["test_a"]), row("wrong", "w2", ["test_a", "test_b", "test_c"])]
+    matrix = Matrix(rows, {"p": {"test_a": "", "test_b": "", "test_c": "for the message", "test_d": "a reason"}})
+    assert matrix.alone("p") == {"test_a": ["w1"], "test_b": [], "test_c": [], "test_d": []}
+    assert matrix.complaints() == [
+        "p · test_b: others catch all that it catches; say why it stays (# Stays: …)",
+        "p · test_d: no wrong solution fails it",
+    ]
+
+
+def test_reasons_are_read_from_the_line_above_a_test(tmp_path):
+    """Above its decorators, over several lines; another comment is no reason."""
+    file = tmp_path / "test_p.py"
+    file.write_text(
+        "import pytest\n\n# Stays: it tells\n# more than others.\n@pytest.mark.points(2)\ndef test_a():\n    pass\n\n\n"
+        "# A comment.\ndef test_b():\n    pass\n\n\ndef helper():\n    pass\n\n\ndef test_c():\n    # Stays: inside\n    pass\n"
+    )
+    assert matrices.tests_in(file) == {"test_a": "it tells more than others.", "test_b": "", "test_c": ""}
+
+
+def test_the_matrix_is_written_for_programs_and_for_readers():
+    """Counts, what each test catches alone, survivors, complaints."""
+    rows = [row("wrong", "w1", ["test_a"]), row("mutant", "m1", ["test_a"]), row("mutant", "m2", [], "p · mutant m2: unseen")]
+    matrix = Matrix(rows, {"p": {"test_a": ""}})
+    assert "2 mutants, 1 noticed (50.0 %), 0 listed as equivalent" in matrices.summary(matrix)
+    assert "1 wrong solutions, 1 of 1 trials as they must be" in matrices.summary(matrix)
+    text = matrices.as_markdown(matrix)
+    assert "| test_a | 1 | w1 |  |" in text
+    assert "- `m2`" in text
+    assert "- p · mutant m2: unseen" in text
+    assert json.loads(matrices.as_json(matrix))["complaints"] == ["p · mutant m2: unseen"]

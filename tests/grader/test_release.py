@@ -1,0 +1,138 @@
+"""Bundles: what is in them, that they are the same bytes each time, and that no secret line leaves."""
+
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from grader import course as courses
+from grader import release, stubs
+
+COURSE = courses.load()
+
+
+@pytest.fixture(scope="module")
+def bundle():
+    """The files of the student's bundle."""
+    return release.student(COURSE)
+
+
+@pytest.fixture
+def unpacked(bundle, tmp_path):
+    """The student's bundle in an empty folder."""
+    archive = tmp_path / "bundle.zip"
+    archive.write_bytes(release.zipped(bundle))
+    folder = tmp_path / "student"
+    zipfile.ZipFile(archive).extractall(folder)
+    return folder
+
+
+def run(folder, *arguments):
+    """What a command of Python's prints there."""
+    command = [sys.executable, "-m", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+
+
+def test_the_bundle_holds_what_a_student_needs(bundle):
+    """Stubs, public tests, probes, both commands, the handout, a README and a pyproject of its own."""
+    modules = {f"assignment/{name}.py" for name in ("__init__", "__main__", *COURSE.modules)}
+    public = {f"tests/public/test_{problem.id}.py" for problem in COURSE.problems}
+    tools = {f"tests/student_side/{name}.py" for name in ("__init__", "check", "submit")}
+    base = {
+        "README.md",
+        "pyproject.toml",
+        "assignment/problems.toml",
+        "tests/__init__.py",
+        "tests/conftest.py",
+        "tests/expect.py",
+    }
+    assert modules | public | tools | base <= set(bundle)
+    rest = set(bundle) - modules - public - tools - base
+    assert all(re.match(r"(tests/probes/\w+\.py|handout/.+)$", path) for path in rest), rest
+
+
+def test_nothing_of_the_graders_is_in_the_bundle(bundle):
+    """No hidden test, no solution, no wrong solution, no grader, no cache."""
+    assert [path for path in bundle if re.search(r"grader|hidden|reference|wrong|variants|__pycache__", path)] == []
+
+
+def test_the_bundle_is_the_same_bytes_each_time(grader, tmp_path):
+    """Whenever and wherever it is made."""
+    contents = []
+    for name in ("one.zip", "two.zip"):
+        done = grader("release", "student", tmp_path / name)
+        assert done.returncode == 0, done.stderr
+        contents.append((tmp_path / name).read_bytes())
+    assert contents[0] == contents[1]
+    assert {info.date_time for info in zipfile.ZipFile(tmp_path / "one.zip").infolist()} == {release.TIME}
+
+
+def secret_line(course_root, kind):
+    """A line that must not leave, and where it is from."""
+    if kind == "solution":
+        reference = (course_root / "grader/reference/linear.py").read_text()
+        return next(line for line in stubs.lines_of(reference).values() if "trunc_normal_" in line)
+    if kind == "hidden test":
+        source = (course_root / "tests/hidden/test_linear.py").read_text()
+        return next(line for line in source.splitlines() if "expect." in line and len(line) > 60)
+    source = (course_root / "grader/wrong/linear/absolute_bounds.py").read_text()
+    return next(line for line in source.splitlines() if "trunc_normal_" in line)
+
+
+@pytest.mark.parametrize("kind", ["solution", "hidden test", "wrong solution"])
+@pytest.mark.parametrize("target", ["tests/probes/linear.py", "tests/public/test_linear.py", "handout/07_linear.md"])
+def test_a_bundle_with_a_secret_line_is_not_written(grader, copy_of_the_course, root, tmp_path, kind, target):
+    """One planted line is enough: exit 1, both files named, nothing written."""
+    shutil.copytree(root / "handout", copy_of_the_course / "handout")
+    file = copy_of_the_course / target
+    line = secret_line(copy_of_the_course, kind)
+    file.write_text(f"{file.read_text()}\n  {line.strip()}\n")
+    done = grader("release", "student", tmp_path / "out.zip", cwd=copy_of_the_course)
+    assert done.returncode == 1
+    assert "nothing was written: 1 secret line would leave" in done.stderr
+    assert target in done.stderr
+    assert kind in done.stderr
+    assert not (tmp_path / "out.zip").exists()
+
+
+def test_a_solved_stub_is_not_handed_out(grader, copy_of_the_course, root, tmp_path):
+    """A reference that was copied over its stub differs from what the stub has to be."""
+    shutil.copytree(root / "handout", copy_of_the_course / "handout")
+    shutil.copy(copy_of_the_course / "grader/reference/linear.py", copy_of_the_course / "assignment/linear.py")
+    done = grader("release", "student", tmp_path / "out.zip", cwd=copy_of_the_course)
+    assert done.returncode == 1
+    assert "assignment/linear.py differs from its reference: run `grader stubs` first" in done.stderr
+    assert not (tmp_path / "out.zip").exists()
+
+
+def test_every_shared_line_is_still_shared(bundle):
+    """The list of coincidences holds no line that would not leave anyway, and none twice."""
+    shared = (release.BUNDLE / "shared_lines.txt").read_text().splitlines()
+    leaving = {line.strip() for content in bundle.values() for line in content.decode(errors="replace").splitlines()}
+    assert sorted(set(shared)) == shared
+    assert [line for line in shared if line not in leaving] == []
+
+
+@pytest.mark.slow
+def test_pytest_in_the_bundle_shows_what_is_not_attempted(unpacked):
+    """Every public test of a stub fails with NotImplementedError, and nothing else is wrong."""
+    done = run(unpacked, "pytest", "-q")
+    said = re.findall(r"^not attempted yet: \w+: see handout §[\d.]+$", done.stdout, re.MULTILINE)
+    failed = re.search(r"^(\d+) failed in", done.stdout, re.MULTILINE)
+    assert failed is not None, done.stdout + done.stderr
+    assert len(said) == int(failed[1]) >= 3 * len(COURSE.problems)
+
+
+@pytest.mark.slow
+def test_pytest_in_the_bundle_is_green_with_the_reference(unpacked, root):
+    """The modules alone make the difference."""
+    for path in (root / "grader/reference").glob("[!_]*.py"):
+        shutil.copy(path, unpacked / "assignment")
+    done = run(unpacked, "pytest", "-q")
+    assert re.search(r"^\d+ passed in", done.stdout, re.MULTILINE), done.stdout
+    checked = run(unpacked, "assignment")
+    assert checked.returncode == 0
+    assert f"{len(COURSE.problems)} of {len(COURSE.problems)} problems done" in checked.stdout

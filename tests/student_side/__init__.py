@@ -1,0 +1,50 @@
+"""What `python -m assignment` does: `check` shows progress by the public tests, `submit` makes the zip to hand in.
+
+Neither needs the grader. Exit codes: 0 all is well, 1 a test does not pass, 2 a call or a submission that is refused.
+"""
+
+import argparse
+import difflib
+import tomllib
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command; its exit code."""
+    problems = listed_problems(ROOT)
+    ids = [p["id"] for p in problems]
+    parser = _parser()
+    parsed = parser.parse_args(arguments or ["check"])
+    if parsed.command == "submit":
+        from tests.student_side import submit
+
+        return submit.main(ROOT, problems, parsed.out)
+    for name in parsed.problem:
+        if name not in ids:
+            near = difflib.get_close_matches(name, ids, n=1)
+            parser.error(
+                f"there is no problem {name}; " + (f"did you mean {near[0]}?" if near else f"there are {', '.join(ids)}")
+            )
+    from tests.student_side import check  # imports pytest
+
+    return check.main(ROOT, [p for p in problems if p["id"] in (parsed.problem or ids)])
+
+
+def listed_problems(root: Path) -> list[dict[str, Any]]:
+    """The entries of problems.toml, in the order of the handout."""
+    with (root / "assignment" / "problems.toml").open("rb") as f:
+        problems: list[dict[str, Any]] = tomllib.load(f)["problem"]
+    return problems
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m assignment", description="Your progress, and your zip to hand in.")
+    commands = parser.add_subparsers(dest="command")
+    check = commands.add_parser("check", help="run the public tests and show what to do next (the default)")
+    check.add_argument("problem", nargs="*", help="only these problems", metavar="PROBLEM")
+    submit = commands.add_parser("submit", help="write a zip of your modules, after a check that it would be accepted")
+    submit.add_argument("out", nargs="?", type=Path, default=Path("submission.zip"), help="default: submission.zip")
+    return parser

@@ -1,0 +1,221 @@
+"""Progress by the public tests: a row a problem while they run, then the first failure and the next thing to do."""
+
+import os
+import re
+import shutil
+import sys
+import textwrap
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+import pytest
+
+from tests import expect
+
+BAR = 16
+COLOURS = {"done": "32", "not attempted": "33", "to be finished": "33", "failing": "31"}
+
+
+@dataclass
+class Progress:
+    """How far one problem is: its tests so far, each "passed", "not attempted" or "failed"."""
+
+    problem: dict[str, Any]
+    tests: int = 0
+    ended: list[str] = field(default_factory=list)
+
+    @property
+    def passed(self) -> int:
+        """How many tests pass."""
+        return self.ended.count("passed")
+
+    @property
+    def status(self) -> str:
+        """One word for it; empty while nothing is known."""
+        ended = Counter(self.ended)
+        if ended["failed"]:
+            return "failing"
+        if ended["not attempted"]:
+            return "to be finished" if ended["passed"] else "not attempted"
+        return "done" if 0 < self.tests == ended["passed"] else ""
+
+
+@dataclass
+class Failure:
+    """What a student is to look at: a text in the form of `expect.render`, and the place in their code."""
+
+    problem: dict[str, Any]
+    attempted: bool
+    text: str
+    place: str
+    test: str
+
+
+def main(root: Path, problems: list[dict[str, Any]]) -> int:
+    """Run the public tests of these problems and show how they go; 0 when all pass, 1 otherwise."""
+    files = {p["id"]: root / "tests" / "public" / f"test_{p['id']}.py" for p in problems}
+    files = {problem_id: file for problem_id, file in files.items() if file.exists()}
+    with os.fdopen(os.dup(1), "w", encoding="utf-8", errors="replace") as out:  # pytest takes the other one for itself
+        run = _Run(root, [Progress(p) for p in problems if p["id"] in files], out)
+        options = ["-c", str(root / "pyproject.toml"), "--rootdir", str(root), "-o", "addopts=--import-mode=importlib"]
+        options += ["-p", "no:terminal", "-p", "no:cacheprovider"]
+        code = pytest.main([*options, *map(str, files.values())], plugins=[run])
+        if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED):
+            print("the public tests could not be run: see above", file=sys.stderr)
+            return 2
+        run.finish(interrupted=code == pytest.ExitCode.INTERRUPTED)
+    return 0 if all(row.status == "done" for row in run.rows.values()) else 1
+
+
+class _Run:
+    """A pytest plugin that keeps the rows, and prints each as soon as its problem is done."""
+
+    def __init__(self, root: Path, rows: list[Progress], out: TextIO) -> None:
+        self.rows = {row.problem["id"]: row for row in rows}
+        self._package = str(root / "assignment") + os.sep
+        self._root = root
+        self._out = out
+        self._live = out.isatty() and os.environ.get("TERM") != "dumb"
+        self._failures: list[Failure] = []
+        self._current: Progress | None = None
+        self._stopped_at = ""
+
+    # --- what pytest tells us
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Run the problems in the order of the handout."""
+        order = list(self.rows)
+        items.sort(key=lambda item: order.index(_problem_id(item)))
+        for item in items:
+            self.rows[_problem_id(item)].tests += 1
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """A public test that cannot be read is not the student's mistake: say so with all that is known."""
+        if report.failed:
+            self._print(f"{report.nodeid} cannot be read:\n{report.longreprtext}")
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Show which problem is running."""
+        row = self.rows[_problem_of_node(nodeid)]
+        if row is not self._current:
+            self._end_row()
+            self._current = row
+        self._show(row, end="")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+        """Note how a test ended; the first failure of each kind is kept."""
+        error = call.excinfo.value if call.excinfo else None
+        if isinstance(error, KeyboardInterrupt) or (call.when != "call" and error is None):
+            return
+        row = self.rows[_problem_id(item)]
+        attempted = not isinstance(error, NotImplementedError)
+        row.ended.append("passed" if error is None else "failed" if attempted else "not attempted")
+        if error is not None:
+            self._failures.append(self._failure(row.problem, item, error))
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Ctrl-C, most likely because of an endless loop: note where it was."""
+        self._stopped_at = self._place(excinfo.value.__traceback__)
+
+    # --- what is shown
+
+    def finish(self, *, interrupted: bool) -> None:
+        """The total, the first failure, the next thing to do."""
+        self._end_row()
+        done = sum(row.status == "done" for row in self.rows.values())
+        passed, tests = (sum(getattr(row, name) for row in self.rows.values()) for name in ("passed", "tests"))
+        self._print(f"\n{done} of {len(self.rows)} problems done, {passed} of {tests} public tests pass")
+        if interrupted:
+            self._print(f"\nstopped{' at ' + self._stopped_at if self._stopped_at else ''}")
+            return
+        wrong = [f for f in self._failures if f.attempted]
+        if wrong:
+            self._print(f"\nfirst failure\n{wrong[0].text}\n  test      {wrong[0].test}")
+        self._print(f"\nnext\n{textwrap.indent(self._next(wrong), '  ')}")
+
+    def _next(self, wrong: list[Failure]) -> str:
+        if not self._failures:
+            return "`python -m assignment submit` makes the zip to hand in; hidden tests decide the points"
+        to_do = (wrong or self._failures)[0]
+        problem = to_do.problem
+        verb = "mend" if to_do.attempted else "write"
+        place = to_do.place or f"assignment/{problem['module']}.py"
+        return (
+            f"{verb} {place}\nread handout §{problem['section']}, then run `pytest -k {problem['id']}` (all of its failures)"
+            f"\nor `python -m assignment check {problem['id']}`"
+        )
+
+    def _show(self, row: Progress, end: str) -> None:
+        """Print a row; on a terminal over the one that was there."""
+        if not self._live and not end:
+            return
+        width = max(len(problem_id) for problem_id in self.rows)
+        filled = BAR * row.passed // max(1, row.tests)
+        status = row.status if end else f"running, {len(row.ended)} so far"
+        text = f"{row.problem['id']:<{width}}  {row.problem['points']:>2} points  {'█' * filled}{'·' * (BAR - filled)}"
+        text += f"  {row.passed:>2}/{row.tests:<2}  "
+        room = shutil.get_terminal_size().columns - len(text) - 1
+        if self._live:
+            status = f"\033[{COLOURS.get(status, '36')}m{status[: max(0, room)]}\033[0m"
+            text = f"\r\033[K{text}"
+        self._out.write(text + status + end)
+        self._out.flush()
+
+    def _end_row(self) -> None:
+        if self._current:
+            self._show(self._current, end="\n")
+        self._current = None
+
+    def _print(self, text: str) -> None:
+        self._out.write(text + "\n")
+        self._out.flush()
+
+    # --- what a failure says
+
+    def _failure(self, problem: dict[str, Any], item: pytest.Item, error: BaseException) -> Failure:
+        line = item.location[1]
+        test = f"{item.location[0]}:{line + 1} {item.name}" if line is not None else item.nodeid
+        place = self._place(error.__traceback__)
+        if isinstance(error, expect.Mismatch):
+            place = self._definition(problem["module"], error.of)
+            text = expect.render(error, problem=problem["id"], section=problem["section"], private=False)
+        else:
+            text = f"{problem['id']}: raised {type(error).__name__}: {str(error)[:400] or 'without a word'}"
+            if isinstance(error, SyntaxError) and (error.filename or "").startswith(self._package):
+                place = f"{self._short(error.filename or '')}:{error.lineno}"
+            text += f"\n  {'at':<9} {place}" if place else ""
+            text += f"\n  {'see':<9} handout §{problem['section']}"
+        return Failure(problem, not isinstance(error, NotImplementedError), text, place, test)
+
+    def _place(self, traceback: TracebackType | None) -> str:
+        """The innermost line of the student's that an exception passed; empty where it passed none."""
+        found = ""
+        while traceback:
+            code = traceback.tb_frame.f_code
+            if code.co_filename.startswith(self._package):
+                found = f"{self._short(code.co_filename)}:{traceback.tb_lineno} in {code.co_qualname}"
+            traceback = traceback.tb_next
+        return found
+
+    def _definition(self, module: str, name: str) -> str:
+        """Where the function or class that answered is defined; empty where it cannot be found."""
+        file = Path(self._package, f"{module}.py")
+        source = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else []
+        wanted = re.compile(rf"(def|class) {re.escape(name.split('.')[0])}\b")
+        line = next((number for number, text in enumerate(source, 1) if wanted.match(text)), None)
+        return f"{self._short(str(file))}:{line} in {name}" if line else ""
+
+    def _short(self, file: str) -> str:
+        return os.path.relpath(file, self._root)
+
+
+def _problem_id(item: pytest.Item) -> str:
+    return item.path.stem.removeprefix("test_")
+
+
+def _problem_of_node(nodeid: str) -> str:
+    return Path(nodeid.split("::")[0]).stem.removeprefix("test_")

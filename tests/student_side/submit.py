@@ -1,0 +1,157 @@
+"""The zip to hand in: exactly the Python modules under assignment/, and nothing that the grader would not take."""
+
+import ast
+import hashlib
+import io
+import os
+import re
+import signal
+import sys
+import warnings
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+THE_COURSES = {"assignment/__init__.py", "assignment/__main__.py", "assignment/problems.toml"}  # the grader has its own
+MODULE = re.compile(r"assignment/(?:[A-Za-z_]\w*/)*[A-Za-z_]\w*\.py", re.ASCII)
+MAX_BYTES = 2_000_000  # some fifty times what the course's own solutions take
+MAX_FILES = 100
+TIME = (2020, 1, 1, 0, 0, 0)  # so that the same modules give the same zip
+
+
+class Refused(Exception):
+    """The modules cannot be handed in as they are; the text says why and what to do."""
+
+
+def main(root: Path, problems: list[dict[str, Any]], out: Path) -> int:
+    """Write the zip and say what is in it; 0, or 2 where it would not be accepted."""
+    try:
+        sources, left_out = collect(root, list(dict.fromkeys(p["module"] for p in problems if p["device"] == "cpu")))
+        archive = zipped(sources)
+        write(out, archive)
+    except Refused as e:
+        print(f"nothing was written: {e}", file=sys.stderr)
+        return 2
+    print(f"{out}: {len(sources)} files, {len(archive):,} bytes, ready to hand in")
+    width = max(len(path) for path in sources)
+    for path, source in sources.items():
+        print(f"  {path:<{width}}  {len(source):>7,} bytes{_still_to_do(source)}")
+    for path, reason in left_out.items():
+        print(f"  left out: {path} ({reason})")
+    print(f"sources {sha256(sources)[:12]}, as the grader's report will name them")
+    return 0
+
+
+def collect(root: Path, modules: list[str]) -> tuple[dict[str, bytes], dict[str, str]]:
+    """The sources to hand in, and what else is in assignment/ with the reason why it stays.
+
+    Args:
+        root: The folder that holds assignment/.
+        modules: The course's modules, all of which have to be there.
+
+    Raises:
+        Refused: The grader would not take them, or could not run them.
+    """
+    sources: dict[str, bytes] = {}
+    left_out: dict[str, str] = {}
+    for file in sorted((root / "assignment").rglob("*")):
+        path = file.relative_to(root).as_posix()
+        if not file.is_file() or path in THE_COURSES or "__pycache__" in path or file.name == ".DS_Store":
+            continue
+        if reason := _reason_to_leave_out(file, path):
+            left_out[path] = reason
+        else:
+            sources[path] = _readable(file, path)
+    missing = [f"assignment/{m}.py" for m in modules if f"assignment/{m}.py" not in sources]
+    if missing:
+        raise Refused(f"{missing[0]} is missing; put it back, unsolved if need be (it is in the course's bundle)")
+    if (size := sum(map(len, sources.values()))) > MAX_BYTES:
+        largest = max(sources, key=lambda path: len(sources[path]))
+        raise Refused(f"the modules are {size:,} bytes, more than {MAX_BYTES:,}; the largest is {largest}")
+    if len(sources) > MAX_FILES:
+        raise Refused(f"there are {len(sources)} Python files under assignment/, more than {MAX_FILES}")
+    return sources, left_out
+
+
+def _reason_to_leave_out(file: Path, path: str) -> str:
+    """Why the grader would not look at a file; empty where it would."""
+    if file.suffix != ".py":
+        return "not a Python module"
+    if file.name in ("__init__.py", "__main__.py", "conftest.py"):
+        return "the course has its own"
+    return "" if MODULE.fullmatch(path) else "its name cannot be imported"
+
+
+def _readable(file: Path, path: str) -> bytes:
+    """A module's bytes, after a look whether Python can read them.
+
+    Raises:
+        Refused: It cannot.
+    """
+    try:
+        source = file.read_bytes()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a student's backslashes: no reason to refuse
+            ast.parse(source)
+    except OSError as e:
+        raise Refused(f"{path} cannot be read: {e.strerror}") from None
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
+        line = getattr(e, "lineno", None)
+        where = f"{path}:{line}" if line else path
+        raise Refused(f"{where} is not Python: {getattr(e, 'msg', None) or e}; all of its problems would earn 0") from None
+    return source
+
+
+def zipped(sources: dict[str, bytes]) -> bytes:
+    """A zip of these files, the same bytes whenever it is made."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for path, source in sorted(sources.items()):
+            info = zipfile.ZipInfo(path, TIME)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            info.external_attr = 0o100644 << 16
+            archive.writestr(info, source)
+    return buffer.getvalue()
+
+
+def write(out: Path, content: bytes) -> None:
+    """Write a file whole or not at all, also where the command is interrupted.
+
+    Raises:
+        Refused: It cannot be written.
+    """
+    if out.is_dir():
+        raise Refused(f"{out} is a folder; name a file, as in {out / 'submission.zip'}")
+    partial = out.with_name(f".{out.name}.partial")
+    before = signal.signal(signal.SIGTERM, _leave)
+    try:
+        with partial.open("wb") as f:
+            f.write(content)
+            f.flush()
+            os.fsync(f.fileno())
+        partial.replace(out)
+    except OSError as e:
+        raise Refused(f"{out} cannot be written: {e.strerror}") from None
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        signal.signal(signal.SIGTERM, before)
+
+
+def _leave(signum: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + signum)
+
+
+def sha256(sources: dict[str, bytes]) -> str:
+    """A hash over paths and contents: the `sources` line of the grader's report shows its start."""
+    digest = hashlib.sha256()
+    for path, source in sorted(sources.items()):
+        digest.update(f"{path} {len(source)}\n".encode() + source)
+    return digest.hexdigest()
+
+
+def _still_to_do(source: bytes) -> str:
+    count = len(re.findall(rb"^\s*raise NotImplementedError\(", source, re.MULTILINE))
+    return f"   still to do in {count} place{'s' if count > 1 else ''}" if count else ""
