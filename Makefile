@@ -29,8 +29,8 @@ check: $(INSTALLED)   ## ruff, mypy, and stubs that have drifted from their refe
 	$(BIN)/mypy
 	$(BIN)/grader stubs --check
 
-validate: install ## Prove the suite: reference, stubs, wrong solutions, variants
-	$(BIN)/grader validate
+validate: install ## Prove the suite, mutants included (a quarter of an hour); writes matrix.md
+	$(BIN)/grader validate --mutants --matrix matrix.md
 
 stubs: $(INSTALLED)   ## Write assignment/ from grader/reference
 	$(BIN)/grader stubs

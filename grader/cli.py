@@ -103,6 +103,9 @@ def validate(
     with_mutants: Annotated[
         bool, typer.Option("--mutants", help="Try automatic mutants of the reference as well (minutes).")
     ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Leave a wrong solution after its first failed test: no matrix.")
+    ] = False,
     jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Processes; by default one a processor.")] = None,
     matrix: Annotated[Path | None, typer.Option("--matrix", metavar="FILE", help="Write the matrix: .json or .md.")] = None,
 ) -> None:
@@ -113,6 +116,8 @@ def validate(
 
     course = courses.load()
     problems = _chosen(course, only)
+    if matrix and quick:
+        raise UsageError("--quick has no matrix: leave one of --quick and --matrix out")
     if matrix:
         _one_of("--matrix", matrix.suffix, *matrices.FORMATS)
         _writable(matrix)
@@ -122,6 +127,7 @@ def validate(
             problems,
             seeds=seeds,
             with_mutants=with_mutants,
+            quick=quick,
             jobs=jobs or validation.usual_jobs(),
             progress=progress,
         )

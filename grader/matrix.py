@@ -123,6 +123,8 @@ def summary(matrix: Matrix) -> str:
         else:
             names = len({(row.problem, row.name) for row in rows})
             lines.append(f"{names} {word}s, {good} of {len(rows)} trials as they must be")
+    if not matrix.tests:
+        return "\n".join(lines)
     tests = sum(map(len, matrix.tests.values()))
     sole = sum(bool(names) for problem in matrix.tests for names in matrix.alone(problem).values())
     lines.append(f"{tests} hidden tests, {sole} of them the only one to catch some wrong solution")

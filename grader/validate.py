@@ -9,7 +9,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.util import Finalize
 from pathlib import Path
 
@@ -38,6 +38,7 @@ class Trial:
         seed: The seed to grade it with.
         neighbours: Other problems that it must cost nothing.
         excused: Why a mutant need not be noticed; empty where it has to be.
+        until_one_fails: Whether one failed test is all that is asked of it.
     """
 
     problem: Problem
@@ -47,6 +48,7 @@ class Trial:
     seed: int = 0
     neighbours: tuple[Problem, ...] = ()
     excused: str = ""
+    until_one_fails: bool = False
 
 
 def validate(
@@ -55,6 +57,7 @@ def validate(
     *,
     seeds: int = 1,
     with_mutants: bool = False,
+    quick: bool = False,
     jobs: int = 1,
     progress: Progress | None = None,
 ) -> Matrix:
@@ -65,11 +68,15 @@ def validate(
         problems: Which problems.
         seeds: How many seeds the reference and the variants are graded with.
         with_mutants: Whether mutants of the reference are tried as well.
+        quick: Leave each wrong solution after its first failed test, so that only `that` it is caught is shown, and no test is
+            asked to earn its place.
         jobs: How many processes, each with a sandbox of its own.
         progress: Called after each trial.
     """
     trials = [trial for problem in problems for trial in trials_of(course, problem, seeds, with_mutants)]
-    matrix = Matrix(tests={problem.id: tests_in(course.hidden_test(problem)) for problem in problems})
+    if quick:
+        trials = [replace(trial, until_one_fails=True, neighbours=()) if trial.kind == "wrong" else trial for trial in trials]
+    matrix = Matrix(tests={problem.id: tests_in(course.hidden_test(problem)) for problem in problems if not quick})
     context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang in its first matmul
     with ProcessPoolExecutor(min(jobs, len(trials)), context, _start, (course,)) as pool:
         waiting: dict[Future[Row], int] = {pool.submit(_run, trial): i for i, trial in enumerate(trials)}
@@ -106,7 +113,8 @@ def trials_of(course: Course, problem: Problem, seeds: int, with_mutants: bool) 
         excused = mutants.listed().get(problem.id, {})
         for mutant in mutants.of(module, problem.id):
             sources = reference | {problem.path: mutant.source.encode()}
-            yield Trial(problem, "mutant", mutant.name, sources, excused=excused.get(mutant.name, ""))
+            reason = excused.get(mutant.name, "")
+            yield Trial(problem, "mutant", mutant.name, sources, excused=reason, until_one_fails=True)
 
 
 def sources_in(folder: Path) -> dict[str, bytes]:
@@ -142,7 +150,7 @@ def _run(trial: Trial) -> Row:
         device=trial.problem.device,
         seed=trial.seed,
         explain=False,
-        until_one_fails=trial.kind == "mutant",
+        until_one_fails=trial.until_one_fails,
     )
     result = next(p for p in graded.problems if p.id == trial.problem.id)
     failed = [test.id for test in result.tests if test.status is not Status.PASSED]

@@ -60,6 +60,7 @@ def check_batch(batch, dataset, shape, *, hint=None):
     return starts
 
 
+# Stays: it is the rule itself on plain data, and every other test leans on it.
 def test_targets_are_one_later_in_the_data(student, rng):
     """x is a window of neighbours in the data and y is the same window one later, both int64."""
     for _ in range(3):
@@ -100,6 +101,7 @@ def test_data_of_one_window(student, rng):
     check_batch(got["batch"], dataset, (size, length), hint=hint)
 
 
+# Stays: it is the smallest case in which the last start can be missed, and it needs no statistics.
 def test_data_of_two_windows(student, rng):
     """Data of context_length + 2 tokens have two starts, and a large batch shows both."""
     length = integer(rng, 3, 9)
@@ -206,6 +208,7 @@ def test_only_the_batch_is_read(student, rng):
             expect.tensor(part, torch.full(shape, token), of="get_batch", name=name, hint=hint)
 
 
+# Stays: elsewhere a change of the data is seen by what it does to later batches, and only here as what it is.
 def test_data_are_left_as_they_were(student, rng):
     """Drawing a batch does not change the data."""
     dataset = permutation(rng, 60)

@@ -169,6 +169,7 @@ def test_defaults_are_those_of_torch(student, rng):
             check_kind(weight, of=kind, dtype=torch.float64, device="meta")
 
 
+# Stays: an MLP of Linears shares what is wrong with Linear's draws, and only this test says whose fault it is.
 def test_linear_is_drawn_from_a_truncated_normal(student, rng):
     """Entries follow a normal distribution of std 1/sqrt(in_features), truncated at ±3 std, for any out_features."""
     i, o = sizes(rng, 2, 20, 400)
@@ -202,6 +203,7 @@ def test_two_modules_are_drawn_anew(student, rng):
         expect.that(not same, "two modules start with the same weights", of=kind, hint="who sets the seed?")
 
 
+# Stays: an MLP of Linears shares what is wrong with Linear's gradients, and only this test says whose fault it is.
 def test_linear_gradients(student, rng):
     """Gradients reach the weight and the input, and the input is left as it was."""
     i, o = sizes(rng, 2)

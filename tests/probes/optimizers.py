@@ -32,6 +32,23 @@ class Calls(TypedDict):
     parameters: list[Tensor]
 
 
+class Clipped(TypedDict):
+    """What `clipped` returns."""
+
+    returned: Any
+    gradients: list[Any]
+    held: list[Tensor | None]
+    are_the_same: list[bool]
+    parameters: list[Tensor]
+
+
+class StateBytes(TypedDict):
+    """What `bytes_of_run` returns."""
+
+    before: Any
+    after: Any
+
+
 Gradients = Sequence[Sequence[Tensor | None]]
 Groups = Sequence[dict[str, Any]]
 
@@ -175,6 +192,67 @@ def with_closure(
         facts["returned"].append(returned.detach().clone() if isinstance(returned, Tensor) else returned)
         facts["parameters"].append(leaf.detach().clone())
     return facts
+
+
+def bytes_of_states(student: Any, *, states: Sequence[dict[str, Any]]) -> Any:
+    """What the student counts for an optimizer whose parameters have these states, in two groups if there are several."""
+    leaves = [nn.Parameter(torch.ones(2)) for _ in range(max(len(states), 1))]
+    optimizer = torch.optim.Optimizer([{"params": part} for part in (leaves[:1], leaves[1:]) if part], {})
+    for p, state in zip(leaves, states, strict=False):
+        optimizer.state[p] = dict(state)
+    return student.optimizers.optimizer_state_bytes(optimizer)
+
+
+def bytes_of_run(
+    student: Any, *, optimizer: str, parameters: Sequence[Tensor], gradients: Gradients, options: dict[str, Any]
+) -> StateBytes:
+    """What the student counts for one of torch's own optimizers, before its first step and after some."""
+    leaves = [nn.Parameter(p.clone()) for p in parameters]
+    made = getattr(torch.optim, optimizer)(leaves, **options)
+    before = student.optimizers.optimizer_state_bytes(made)
+    for row in gradients:
+        _set_gradients(leaves, row)
+        made.step()
+    return {"before": before, "after": student.optimizers.optimizer_state_bytes(made)}
+
+
+def clipped(
+    student: Any,
+    *,
+    gradients: Sequence[Tensor | None],
+    max_l2_norm: float,
+    options: dict[str, Any],
+    as_generator: bool = False,
+    transposed: bool = False,
+) -> Clipped:
+    """What clip_gradient_norm returns and leaves behind.
+
+    Args:
+        gradients: One for each parameter, or None; a parameter is a third as large as its gradient, or 1.
+        max_l2_norm: The second argument.
+        options: Keyword arguments.
+        as_generator: Hand the parameters over as a generator, not as a list.
+        transposed: Lay gradients out in memory with their dimensions the other way round.
+
+    Returns:
+        What came back, the gradients that the parameters have now, the tensors that were their gradients before the call,
+        whether these are the same ones, and the parameters.
+    """
+    leaves = [nn.Parameter(torch.ones(2) if g is None else g / 3) for g in gradients]
+    for p, g in zip(leaves, gradients, strict=True):
+        if g is not None:
+            axes = list(range(g.dim()))[:: -1 if transposed else 1]  # either is its own inverse
+            p.grad = g.permute(axes).clone(memory_format=torch.contiguous_format).permute(axes)
+    held = [p.grad for p in leaves]
+    given = (p for p in leaves) if as_generator else leaves
+    returned = student.optimizers.clip_gradient_norm(given, max_l2_norm, **options)
+    return {
+        "returned": returned.detach().clone() if isinstance(returned, Tensor) else returned,
+        "gradients": [None if p.grad is None else p.grad.detach().clone() for p in leaves],
+        "held": [None if g is None else g.detach().clone() for g in held],
+        "are_the_same": [p.grad is g for p, g in zip(leaves, held, strict=True)],
+        "parameters": _values(leaves),
+    }
 
 
 def _first_groups(leaves: Sequence[Tensor], groups: Groups) -> Any:

@@ -20,7 +20,7 @@ def contiguous_strides(shape):
 
 
 def view_strides(shape, stride, new_shape):
-    if -1 in new_shape or torch.Size(shape).numel() != torch.Size(new_shape).numel():
+    if min(new_shape, default=1) < 1 or torch.Size(shape).numel() != torch.Size(new_shape).numel():
         raise ValueError("new_shape does not fit shape")
     try:
         return torch.empty_strided(shape, stride, device="meta").view(new_shape).stride()

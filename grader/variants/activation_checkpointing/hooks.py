@@ -1,0 +1,52 @@
+"""Hooks on saved tensors: a number is kept for each of them, and the first that is asked for has fn called again."""
+
+
+class _Call:
+    def __init__(self, fn, inputs):
+        self.fn, self.inputs, self.saved, self.count = fn, inputs, None, 0
+        self.rng = torch.get_rng_state()
+        self.autocast = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+
+    def pack(self, x):
+        self.count += 1
+        return self.count - 1
+
+    def unpack(self, number):
+        if self.saved is None:
+            self.saved = []
+            enabled, dtype = self.autocast
+            before = torch.get_rng_state()
+            torch.set_rng_state(self.rng)
+            hooks = torch.autograd.graph.saved_tensors_hooks(lambda x: self.saved.append(x.detach()), lambda x: x)
+            with torch.enable_grad(), torch.autocast("cpu", dtype=dtype, enabled=enabled), hooks:
+                self.fn(*(x.detach().requires_grad_(x.requires_grad) for x in self.inputs))
+            torch.set_rng_state(before)
+        return self.saved[number]
+
+
+def checkpoint(fn, *inputs):
+    call = _Call(fn, inputs)
+    with torch.autograd.graph.saved_tensors_hooks(call.pack, call.unpack):
+        return fn(*inputs)
+
+
+class CheckpointedSequential(nn.Sequential):
+    def __init__(self, layers, segments):
+        if segments < 1 or segments > len(layers):
+            raise ValueError(f"segments={segments} for {len(layers)} layers")
+        super().__init__(*layers)
+        self.segments = segments
+
+    def forward(self, x):
+        size, longer = divmod(len(self), self.segments)
+        start = 0
+        for i in range(self.segments):
+            end = start + size + (i < longer)
+            x = checkpoint(self.run, x, torch.tensor([start, end]))
+            start = end
+        return x
+
+    def run(self, x, ends):
+        for layer in list(self)[ends[0] : ends[1]]:
+            x = layer(x)
+        return x

@@ -1,0 +1,12 @@
+"""The way down is cut off between 0 and 1, and the cosine is taken of whatever comes out."""
+
+
+def lr_cosine_schedule(it, max_learning_rate, min_learning_rate, warmup_iters, cosine_cycle_iters):
+    length = cosine_cycle_iters - warmup_iters
+    if min(it, warmup_iters, length) < 0:
+        raise ValueError(f"{it=}, {warmup_iters=}, {cosine_cycle_iters=}: negative, or in the wrong order")
+    if it < warmup_iters:
+        return it * max_learning_rate / warmup_iters
+    x = min(1.0, (it - warmup_iters) / max(1, length))
+    weight = math.cos(math.pi * x / 2) ** 2
+    return weight * max_learning_rate + (1 - weight) * min_learning_rate

@@ -1,0 +1,54 @@
+"""A step at a time: seconds, minutes, hours, days; a total that grows layer by layer; powers in place of roots."""
+
+
+def bytes_per_parameter(recipe):
+    total = 0
+    total += torch.empty((), dtype=recipe.parameter).element_size()
+    total += torch.empty((), dtype=recipe.gradient).element_size()
+    for state in recipe.optimizer_state:
+        total += torch.empty((), dtype=state).element_size()
+    if recipe.master:
+        total += torch.empty((), dtype=recipe.master).element_size()
+    return total
+
+
+def training_days(num_parameters, num_tokens, hw, dtype, num_devices, mfu):
+    if num_parameters <= 0:
+        raise ValueError("num_parameters must be positive")
+    if num_tokens <= 0:
+        raise ValueError("num_tokens must be positive")
+    if num_devices <= 0:
+        raise ValueError("num_devices must be positive")
+    if mfu <= 0 or mfu > 1:
+        raise ValueError("mfu must be in (0, 1]")
+    try:
+        promised = hw.peak_flops[dtype]
+    except KeyError:
+        raise ValueError(f"dtype {dtype} is not supported") from None
+    total_flops = 6 * num_parameters * num_tokens
+    seconds = total_flops / (promised * mfu) / num_devices
+    return seconds / 60 / 60 / 24
+
+
+def transformer_parameters(config):
+    d, total = config.d_model, config.vocab_size * config.d_model
+    for _ in range(config.num_layers):
+        for _name in ("q", "k", "v", "o"):
+            total += d * d
+        total += config.d_ff * d  # up
+        total += d * config.d_ff  # down
+        if config.gated_ffn:
+            total += config.d_ff * d
+    if not config.tied_embeddings:
+        total += d * config.vocab_size
+    return total
+
+
+def compute_optimal(flops, tokens_per_parameter=20.0):
+    if flops <= 0:
+        raise ValueError("flops must be positive")
+    if tokens_per_parameter <= 0:
+        raise ValueError("tokens_per_parameter must be positive")
+    n = (flops / 6 / tokens_per_parameter) ** 0.5
+    d = flops / 6 / n
+    return n, d

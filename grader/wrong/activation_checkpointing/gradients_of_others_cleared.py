@@ -1,0 +1,29 @@
+"""Gradients that were there before are cleared in the backward pass.
+
+hint: gradients are added up
+"""
+
+
+class _Recompute(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, fn, gate, *inputs):
+        ctx.fn, ctx.rng = fn, torch.get_rng_state()
+        ctx.autocast = "cpu", torch.get_autocast_dtype("cpu"), torch.is_autocast_enabled("cpu")
+        ctx.save_for_backward(*inputs)
+        return fn(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        inputs = [x.detach().requires_grad_(x.requires_grad) for x in ctx.saved_tensors]
+        with torch.random.fork_rng([]), torch.enable_grad(), torch.autocast(*ctx.autocast):
+            torch.set_rng_state(ctx.rng)
+            output = ctx.fn(*inputs)
+        if output.requires_grad:
+            nodes, seen = [output.grad_fn], set()
+            while nodes:
+                node = nodes.pop()
+                if hasattr(node, "variable") and node.variable not in seen:
+                    node.variable.grad = None
+                nodes += [n for n, _ in node.next_functions if n is not None]
+            torch.autograd.backward(output, grad_output)
+        return None, None, *(x.grad for x in inputs)

@@ -1,0 +1,47 @@
+"""A parameter of half precision becomes float32 at its first step.
+
+hint: change p in place, in its own dtype
+"""
+
+import torch
+
+
+class AdamW(torch.optim.Optimizer):
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
+        if lr < 0:
+            raise ValueError(f"lr must not be negative, got {lr}")
+        if eps < 0:
+            raise ValueError(f"eps must not be negative, got {eps}")
+        if not all(0 <= beta < 1 for beta in betas):
+            raise ValueError(f"betas must be in [0, 1), got {betas}")
+        if weight_decay < 0:
+            raise ValueError(f"weight_decay must not be negative, got {weight_decay}")
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            lr, (beta1, beta2) = group["lr"], group["betas"]
+            eps, weight_decay = group["eps"], group["weight_decay"]
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                if p.dtype in (torch.float16, torch.bfloat16):
+                    p.data = p.data.float()
+                g = p.grad
+                state = self.state[p]
+                if not state:
+                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
+                state["t"] += 1
+                t, m, v = state["t"], state["m"], state["v"]
+                p.mul_(1 - lr * weight_decay)
+                m.mul_(beta1).add_(g, alpha=1 - beta1)
+                v.mul_(beta2).addcmul_(g, g, value=1 - beta2)
+                m_hat = m / (1 - beta1**t)
+                v_hat = v / (1 - beta2**t)
+                p.sub_(lr * m_hat / (v_hat.sqrt() + eps))
+        return loss

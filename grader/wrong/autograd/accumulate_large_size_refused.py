@@ -1,0 +1,18 @@
+"""A micro_batch_size above the number of rows is refused.
+
+hint: it is an upper bound; all rows then fit into one chunk
+"""
+
+
+def accumulate_gradients(model, loss_fn, x, y, micro_batch_size):
+    if not 1 <= micro_batch_size <= len(x):
+        raise ValueError(f"micro_batch_size must be at least 1, got {micro_batch_size}")
+    if len(x) != len(y):
+        raise ValueError(f"x has {len(x)} rows and y has {len(y)}")
+    total = 0.0
+    for start in range(0, len(x), micro_batch_size):
+        x_chunk, y_chunk = x[start : start + micro_batch_size], y[start : start + micro_batch_size]
+        loss = loss_fn(model(x_chunk), y_chunk) * (len(x_chunk) / len(x))
+        loss.backward()
+        total += loss.item()
+    return total

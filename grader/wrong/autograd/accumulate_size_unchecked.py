@@ -1,0 +1,16 @@
+"""A micro_batch_size below 1 is not refused by name; a negative one trains on nothing.
+
+hint: a ValueError that names micro_batch_size
+"""
+
+
+def accumulate_gradients(model, loss_fn, x, y, micro_batch_size):
+    if len(x) != len(y):
+        raise ValueError(f"x has {len(x)} rows and y has {len(y)}")
+    total = 0.0
+    for start in range(0, len(x), micro_batch_size):
+        x_chunk, y_chunk = x[start : start + micro_batch_size], y[start : start + micro_batch_size]
+        loss = loss_fn(model(x_chunk), y_chunk) * (len(x_chunk) / len(x))
+        loss.backward()
+        total += loss.item()
+    return total

@@ -1,0 +1,19 @@
+"""The upstream gradient is taken to be ones.
+
+hint: what is grad_output for?
+"""
+
+
+class MatMul(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        return a @ b
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        a, b = ctx.saved_tensors
+        grad_output = torch.ones_like(grad_output)
+        grad_a = (grad_output @ b.mT).sum_to_size(a.shape) if ctx.needs_input_grad[0] else None
+        grad_b = (a.mT @ grad_output).sum_to_size(b.shape) if ctx.needs_input_grad[1] else None
+        return grad_a, grad_b

@@ -1,0 +1,13 @@
+"""The state of numpy's generator is saved and not loaded.
+
+hint: which generators does a training run draw from?
+"""
+
+
+def _restore(states, model, optimizer):
+    model.load_state_dict(states["model"])
+    optimizer.load_state_dict(states["optimizer"])
+    torch.set_rng_state(states["torch"])
+    for device, state in enumerate(states["cuda"][: torch.cuda.device_count()]):
+        torch.cuda.set_rng_state(state, device)
+    random.setstate(states["random"])

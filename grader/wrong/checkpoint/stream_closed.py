@@ -1,0 +1,15 @@
+"""A file-like object is closed when it is written.
+
+hint: whoever opened it closes it
+"""
+
+
+def save_checkpoint(model, optimizer, iteration, out):
+    if iteration < 0:
+        raise ValueError(f"iteration must be at least 0, got {iteration}")
+    checkpoint = {**_states(model, optimizer), "iteration": iteration}
+    if isinstance(out, (str, os.PathLike)):
+        _replace(os.fspath(out), checkpoint)
+    else:
+        with out:
+            torch.save(checkpoint, out)

@@ -1,0 +1,27 @@
+"""Every tensor of the model is saved as float32.
+
+hint: float64 and int64 hold more than float32 does
+"""
+
+
+def _states(model, optimizer):
+    name, keys, *rest = np.random.get_state()
+    return {
+        "model": {name: value.float() for name, value in model.state_dict().items()},
+        "optimizer": optimizer.state_dict(),
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all(),
+        "numpy": [name, keys.tolist(), *rest],
+        "random": random.getstate(),
+    }
+
+
+def load_checkpoint(src, model, optimizer):
+    checkpoint = torch.load(src, map_location="cpu", weights_only=True)
+    before = {**copy.deepcopy(_states(model, optimizer)), "model": copy.deepcopy(model.state_dict())}
+    try:
+        _restore(checkpoint, model, optimizer)
+        return checkpoint["iteration"]
+    except BaseException:
+        _restore(before, model, optimizer)
+        raise

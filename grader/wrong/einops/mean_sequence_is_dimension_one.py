@@ -1,0 +1,11 @@
+"""The sequence is taken for dimension 1.
+
+hint: count axes from the end: -2
+"""
+
+
+def masked_mean(x, mask):
+    if mask.shape != x.shape[:-1]:
+        raise ValueError(f"mask must have shape {tuple(x.shape[:-1])}, got {tuple(mask.shape)}")
+    kept = x.masked_fill(~mask.unsqueeze(-1), 0)
+    return kept.sum(dim=1) / mask.sum(dim=1, keepdim=True).clamp(min=1)

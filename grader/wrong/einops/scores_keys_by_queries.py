@@ -1,0 +1,10 @@
+"""The result has keys before queries.
+
+hint: queries come first
+"""
+
+
+def attention_scores(q, k):
+    if q.shape[-1] != k.shape[-1]:
+        raise ValueError(f"q and k have different last dimensions, {q.shape[-1]} and {k.shape[-1]}")
+    return k @ q.mT / math.sqrt(q.shape[-1])

@@ -1,0 +1,10 @@
+"""The keys are detached.
+
+hint: both q and k learn
+"""
+
+
+def attention_scores(q, k):
+    if q.shape[-1] != k.shape[-1]:
+        raise ValueError(f"q and k have different last dimensions, {q.shape[-1]} and {k.shape[-1]}")
+    return q @ k.detach().mT / math.sqrt(q.shape[-1])

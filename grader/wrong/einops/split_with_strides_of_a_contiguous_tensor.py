@@ -1,0 +1,14 @@
+"""The strides are computed from the shape, as if every tensor were contiguous.
+
+hint: a tensor's strides are x.stride()
+"""
+
+
+def split_heads(x, heads):
+    if heads < 1 or x.shape[-1] % heads:
+        raise ValueError(f"heads must be at least 1 and divide {x.shape[-1]} features, got {heads}")
+    *leading, seq, features = x.shape
+    d = features // heads
+    shape = (*leading, heads, seq, d)
+    strides = [seq * features * math.prod(leading[i + 1 :]) for i in range(len(leading))]
+    return x.as_strided(shape, (*strides, d, features, 1), x.storage_offset())

@@ -1,0 +1,28 @@
+"""An exception sets the counter back to 0.
+
+hint: what ran before the exception ran
+"""
+
+
+class FlopCounter(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.total = 0
+        self.by_op = {}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        with self:
+            result = func.decompose(*args, **kwargs)
+        if result is NotImplemented:
+            result = func(*args, **kwargs)
+            kind, flops = _kind_and_flops(func.overloadpacket.__name__, args) or ("", 0)
+            if kind:
+                self.by_op[kind] = self.by_op.get(kind, 0) + flops
+                self.total += flops
+        return result
+
+    def __exit__(self, kind, error, trace):
+        if error is not None:
+            self.total, self.by_op = 0, {}
+        return super().__exit__(kind, error, trace)

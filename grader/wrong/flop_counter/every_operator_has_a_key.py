@@ -1,0 +1,23 @@
+"""by_op has a key for every operator that ran, most of them 0.
+
+hint: by_op has a key for what is counted, and no other
+"""
+
+
+class FlopCounter(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.total = 0
+        self.by_op = {}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        with self:
+            result = func.decompose(*args, **kwargs)
+        if result is NotImplemented:
+            result = func(*args, **kwargs)
+            kind, flops = _kind_and_flops(func.overloadpacket.__name__, args) or ("", 0)
+            kind = kind or func.overloadpacket.__name__
+            self.by_op[kind] = self.by_op.get(kind, 0) + flops
+            self.total += flops
+        return result

@@ -1,0 +1,25 @@
+"""Products are rounded to float32 on their way back.
+
+hint: return what the operator returned
+"""
+
+
+class FlopCounter(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.total = 0
+        self.by_op = {}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        with self:
+            result = func.decompose(*args, **kwargs)
+        if result is NotImplemented:
+            result = func(*args, **kwargs)
+            kind, flops = _kind_and_flops(func.overloadpacket.__name__, args) or ("", 0)
+            if kind and isinstance(result, torch.Tensor):
+                result.copy_(result.float())
+            if kind:
+                self.by_op[kind] = self.by_op.get(kind, 0) + flops
+                self.total += flops
+        return result

@@ -1,0 +1,26 @@
+"""linear and matmul are counted whole and by their parts.
+
+hint: count the parts alone
+"""
+
+
+class FlopCounter(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.total = 0
+        self.by_op = {}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        with self:
+            result = func.decompose(*args, **kwargs)
+        if func.overloadpacket.__name__ in ("matmul", "linear"):
+            a, b = args[:2]
+            self.total += 2 * result.numel() * a.shape[-1]
+        if result is NotImplemented:
+            result = func(*args, **kwargs)
+            kind, flops = _kind_and_flops(func.overloadpacket.__name__, args) or ("", 0)
+            if kind:
+                self.by_op[kind] = self.by_op.get(kind, 0) + flops
+                self.total += flops
+        return result

@@ -1,0 +1,21 @@
+"""The sizes are multiplied by numpy, in 64 bits.
+
+hint: Python integers do not overflow; math.prod keeps them
+"""
+
+import numpy as np
+
+
+def matmul_flops(a, b):
+    if len(a) == 0 or len(b) == 0:
+        raise ValueError("a and b need at least one dimension")
+    if min(a) < 0 or min(b) < 0:
+        raise ValueError("a and b must have no negative size")
+    if a[-1] != b[-2:][0]:
+        raise ValueError("a and b differ in the size that is summed over")
+    batch = []
+    for x, y in itertools.zip_longest(reversed(a[:-2]), reversed(b[:-2]), fillvalue=1):
+        if x != y and 1 not in (x, y):
+            raise ValueError("the leading sizes of a and b do not broadcast")
+        batch.append(y if x == 1 else x)
+    return int(2 * np.prod(np.array([*batch, *a[-2:], *b[-2:][1:]], dtype=np.int64)))

@@ -1,0 +1,13 @@
+"""The attention matrices are those of a single head.
+
+hint: all heads together make d_model × d_model
+"""
+
+
+def transformer_parameters(config):
+    embedding = (1 if config.tied_embeddings else 2) * config.vocab_size * config.d_model
+    layer = (
+        4 * config.d_model * (config.d_model // config.num_heads)
+        + (3 if config.gated_ffn else 2) * config.d_model * config.d_ff
+    )
+    return embedding + config.num_layers * layer

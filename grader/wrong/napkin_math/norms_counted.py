@@ -1,0 +1,10 @@
+"""The gains of each layer's two norms are counted.
+
+hint: gains of norms are not counted
+"""
+
+
+def transformer_parameters(config):
+    embedding = (1 if config.tied_embeddings else 2) * config.vocab_size * config.d_model
+    layer = 4 * config.d_model**2 + (3 if config.gated_ffn else 2) * config.d_model * config.d_ff + 2 * config.d_model
+    return embedding + config.num_layers * layer

@@ -1,0 +1,12 @@
+"""Position embeddings are counted.
+
+hint: position embeddings are not counted here
+"""
+
+
+def transformer_parameters(config):
+    embedding = (
+        1 if config.tied_embeddings else 2
+    ) * config.vocab_size * config.d_model + config.context_length * config.d_model
+    layer = 4 * config.d_model**2 + (3 if config.gated_ffn else 2) * config.d_model * config.d_ff
+    return embedding + config.num_layers * layer

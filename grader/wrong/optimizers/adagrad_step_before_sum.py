@@ -1,0 +1,30 @@
+"""The step uses the sum before this gradient's square is in it.
+
+hint: this step's g² is in s already
+"""
+
+
+class AdaGrad(torch.optim.Optimizer):
+    def __init__(self, params, lr=0.01, eps=1e-10):
+        for name, value in [("lr", lr), ("eps", eps)]:
+            if value < 0:
+                raise ValueError(f"{name} must not be negative, got {value}")
+        super().__init__(params, {"lr": lr, "eps": eps})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state = self.state[p]
+                if not state:
+                    state["sum"] = torch.zeros_like(p)
+                old = state["sum"].clone()
+                state["sum"].addcmul_(p.grad, p.grad)
+                p.addcdiv_(p.grad, old.sqrt() + group["eps"], value=-group["lr"])
+        return loss

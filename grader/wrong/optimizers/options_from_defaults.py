@@ -1,0 +1,81 @@
+"""Options are read from self.defaults, not from the group.
+
+hint: a group has options of its own
+"""
+
+
+class SGD(torch.optim.Optimizer):
+    def __init__(self, params, lr=0.001, momentum=0.0):
+        for name, value in [("lr", lr), ("momentum", momentum)]:
+            if value < 0:
+                raise ValueError(f"{name} must not be negative, got {value}")
+        super().__init__(params, {"lr": lr, "momentum": momentum})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                direction = p.grad
+                if self.defaults["momentum"]:
+                    state = self.state[p]
+                    if not state:
+                        state["velocity"] = torch.zeros_like(p)
+                    direction = state["velocity"].mul_(self.defaults["momentum"]).add_(p.grad)
+                p.sub_(direction, alpha=self.defaults["lr"])
+        return loss
+
+
+class AdaGrad(torch.optim.Optimizer):
+    def __init__(self, params, lr=0.01, eps=1e-10):
+        for name, value in [("lr", lr), ("eps", eps)]:
+            if value < 0:
+                raise ValueError(f"{name} must not be negative, got {value}")
+        super().__init__(params, {"lr": lr, "eps": eps})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state = self.state[p]
+                if not state:
+                    state["sum"] = torch.zeros_like(p)
+                state["sum"].addcmul_(p.grad, p.grad)
+                p.addcdiv_(p.grad, state["sum"].sqrt() + self.defaults["eps"], value=-self.defaults["lr"])
+        return loss
+
+
+class RMSProp(torch.optim.Optimizer):
+    def __init__(self, params, lr=0.01, alpha=0.99, eps=1e-08):
+        for name, value in [("lr", lr), ("alpha", alpha), ("eps", eps)]:
+            if value < 0:
+                raise ValueError(f"{name} must not be negative, got {value}")
+        super().__init__(params, {"lr": lr, "alpha": alpha, "eps": eps})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state = self.state[p]
+                if not state:
+                    state["mean_square"] = torch.zeros_like(p)
+                state["mean_square"].mul_(self.defaults["alpha"]).addcmul_(p.grad, p.grad, value=1 - self.defaults["alpha"])
+                p.addcdiv_(p.grad, state["mean_square"].sqrt() + self.defaults["eps"], value=-self.defaults["lr"])
+        return loss

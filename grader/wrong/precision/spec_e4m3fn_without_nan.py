@@ -1,0 +1,21 @@
+"""The mantissa 111 of the largest exponent of float8_e4m3fn is taken for a number, 480.
+
+hint: that mantissa is kept for NaN: the largest number is one step below
+"""
+
+
+def float_spec(dtype):
+    formats = {
+        torch.float64: (11, 52),
+        torch.float32: (8, 23),
+        torch.float16: (5, 10),
+        torch.bfloat16: (8, 7),
+        torch.float8_e4m3fn: (4, 3),
+        torch.float8_e5m2: (5, 2),
+    }
+    if dtype not in formats:
+        raise ValueError(f"unsupported dtype {dtype}")
+    e, m = formats[dtype]
+    bias = 2 ** (e - 1) - 1
+    largest = 480.0 if dtype == torch.float8_e4m3fn else 2.0**bias * (2 - 2.0**-m)
+    return FloatSpec(1 + e + m, e, m, largest, 2.0 ** (1 - bias), 2.0 ** (1 - bias - m), 2.0**-m)

@@ -1,0 +1,8 @@
+"""The device's intensity is bytes per FLOP.
+
+hint: FLOP/s divided by bytes/s is FLOP per byte
+"""
+
+
+def accelerator_intensity(hw, dtype):
+    return hw.memory_bandwidth / _peak(hw, dtype)

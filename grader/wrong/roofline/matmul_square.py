@@ -1,0 +1,9 @@
+"""Every product is taken for a square one of m.
+
+hint: n/3 holds for square matrices: write down the shapes of A, B and C
+"""
+
+
+def matmul_intensity(m, k, n, dtype):
+    _require_positive(m=m, k=k, n=n)
+    return 2 * m / (3 * dtype.itemsize)

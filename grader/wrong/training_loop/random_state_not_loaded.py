@@ -1,0 +1,16 @@
+"""After a resume the random numbers of the beginning come again.
+
+hint: dropout draws from torch's generator, whose state goes on
+"""
+
+
+def _start(model, optimizer, config):
+    torch.manual_seed(config.seed)
+    if config.checkpoint_path is None or not os.path.exists(config.checkpoint_path):
+        return 0
+    checkpoint = torch.load(config.checkpoint_path, map_location="cpu", weights_only=True)
+    model.load_state_dict(checkpoint["model"])
+    optimizer.load_state_dict(checkpoint["optimizer"])
+    for gpu, state in zip(_gpus(config), checkpoint["gpu_rng"], strict=True):
+        torch.cuda.set_rng_state(state, gpu)
+    return checkpoint["steps_done"]

@@ -1,0 +1,138 @@
+"""Code written for the public CS336 assignment runs unchanged where the signature is the same.
+
+Each class or function here is written the way that course's students write it, with that course's signature and no more than it
+asks for. What this assignment asks for besides (a generator, the generators' states in a checkpoint, torch's order of decay and
+ε) may cost its own tests, and nothing else may.
+"""
+
+import pytest
+
+from grader.report import json as json_report
+
+LINEAR = """
+import math
+import torch
+import torch.nn as nn
+from einops import einsum
+
+
+class Linear(nn.Module):
+    def __init__(self, in_features, out_features, device=None, dtype=None):
+        super().__init__()
+        factory_kwargs = {"device": device, "dtype": dtype}
+        self.in_features = in_features
+        self.out_features = out_features
+        std = math.sqrt(1 / in_features)
+        self.weight = nn.Parameter(torch.empty((out_features, in_features), **factory_kwargs))
+        torch.nn.init.trunc_normal_(self.weight, mean=0.0, std=std, a=-3 * std, b=3 * std)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return einsum(x, self.weight, "... d_in, d_out d_in -> ... d_out")
+"""
+
+OPTIMIZERS = """
+import math
+import torch
+
+
+class AdamW(torch.optim.Optimizer):
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
+        if lr < 0:
+            raise ValueError(f"Invalid learning rate: {lr}")
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        super().__init__(params, defaults)
+
+    def step(self, closure=None):
+        loss = None if closure is None else closure()
+        for group in self.param_groups:
+            lr = group["lr"]
+            beta1, beta2 = group["betas"]
+            eps = group["eps"]
+            weight_decay = group["weight_decay"]
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state = self.state[p]
+                t = state.get("t", 1)
+                m = state.get("m", torch.zeros_like(p.data))
+                v = state.get("v", torch.zeros_like(p.data))
+                grad = p.grad.data
+                m = beta1 * m + (1 - beta1) * grad
+                v = beta2 * v + (1 - beta2) * grad * grad
+                alpha_t = lr * math.sqrt(1 - beta2**t) / (1 - beta1**t)
+                p.data -= alpha_t * m / (torch.sqrt(v) + eps)
+                p.data -= lr * weight_decay * p.data
+                state["t"] = t + 1
+                state["m"] = m
+                state["v"] = v
+        return loss
+
+
+def clip_gradient_norm(parameters, max_l2_norm, eps=1e-6):
+    grads = [p.grad for p in parameters if p.grad is not None]
+    total = torch.sqrt(sum((g**2).sum() for g in grads))
+    if total > max_l2_norm:
+        for g in grads:
+            g.mul_(max_l2_norm / (total + eps))
+    return total
+
+
+def lr_cosine_schedule(it, max_learning_rate, min_learning_rate, warmup_iters, cosine_cycle_iters):
+    if it < warmup_iters:
+        return it / warmup_iters * max_learning_rate
+    if it > cosine_cycle_iters:
+        return min_learning_rate
+    progress = (it - warmup_iters) / (cosine_cycle_iters - warmup_iters)
+    return min_learning_rate + 0.5 * (1 + math.cos(math.pi * progress)) * (max_learning_rate - min_learning_rate)
+"""
+
+DATA = """
+import numpy as np
+import torch
+
+
+def get_batch(dataset, batch_size, context_length, device):
+    starts = np.random.randint(0, len(dataset) - context_length, size=batch_size)
+    x = np.stack([dataset[s : s + context_length] for s in starts]).astype(np.int64)
+    y = np.stack([dataset[s + 1 : s + 1 + context_length] for s in starts]).astype(np.int64)
+    return torch.from_numpy(x).to(device), torch.from_numpy(y).to(device)
+"""
+
+CHECKPOINTING = """
+import torch
+
+
+def save_checkpoint(model, optimizer, iteration, out):
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "iteration": iteration}, out)
+
+
+def load_checkpoint(src, model, optimizer):
+    checkpoint = torch.load(src)
+    model.load_state_dict(checkpoint["model"])
+    optimizer.load_state_dict(checkpoint["optimizer"])
+    return checkpoint["iteration"]
+"""
+
+# What this assignment asks for and that one does not; each test that may be lost, by problem.
+MORE = {
+    "linear": {"MLP", "count_parameters", "refuses"},
+    "adamw": {"eps", "longer_run", "constant_gradient", "refuses", "closure", "float64", "decay"},
+    "gradient_clipping": {"refuses", "no_gradient", "nothing", "dtype"},
+    "lr_schedule": {"refuses", "warmup_is_the_whole", "wrong"},
+    "get_batch": {"generator", "global", "wrong_sizes", "refused", "open", "file"},
+    "checkpoint": {"random", "rng", "generator", "atomic", "crash", "whole", "does_not_fit", "litter", "negative", "fresh"},
+}
+
+
+@pytest.fixture(scope="module")
+def graded(grader, tmp_path_factory):
+    """The result of those modules, by problem."""
+    folder = tmp_path_factory.mktemp("cs336")
+    (folder / "assignment").mkdir()
+    modules = {"linear": LINEAR, "optimizers": OPTIMIZERS, "data": DATA, "checkpointing": CHECKPOINTING}
+    for name, source in modules.items():
+        (folder / f"assignment/{name}.py").write_text(source)
+    out = folder / "result.json"
+    done = grader("grade", folder, *(word for problem in MORE for word in ("--only", problem)), "--json", out)
+    assert done.returncode == 0, done.stderr
+    return {problem.id: problem for problem in json_report.parse(out.read_text()).problems}

@@ -1,0 +1,429 @@
+"""flop_counter: what a counter counts, when it counts, and that it changes nothing.
+
+Accepted on purpose: by_op as a dict or a subclass of it, with a key of 0 FLOPs or without it for products of empty tensors;
+an operator that raises counted or not; products by operators that the stub does not name (addmv, addbmm, vdot, convolutions)
+counted or not; under inference_mode any way that gives the right total; one counter entered inside itself is not asked.
+
+Which operators torch.matmul, einsum and linear become differs between versions of torch, so of them the total alone is
+judged: 2 · K for each element of the result. Names are judged by calls of one operator, and so is everything that is
+not about a formula, in units of the student's own count of it: one mistake in a formula costs that formula's points.
+Fused kernels that a CPU does not have run on the meta device.
+"""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from tests import expect
+from tests.probes import flop_counting as probes
+
+OF = "FlopCounter"
+ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
+KEY, KEY_BACKWARD = "scaled_dot_product_attention", "scaled_dot_product_attention_backward"
+
+
+def sizes(rng, count, low=2, high=9):
+    """Distinct sizes, so that no two dimensions can be confused."""
+    return (low + torch.randperm(high - low, generator=rng)[:count]).tolist()
+
+
+def total_of(read):
+    """A counter's total, once it is known to be an int."""
+    expect.that(type(read["total"]) is int, f"total is {expect.type_name(read['total'])}, not an int", of=OF)
+    return read["total"]
+
+
+def check_total(read, expected, hint=None):
+    """A counter's total is this number of FLOPs."""
+    expect.value(read["total"], expected, of=OF, hint=hint)
+
+
+def own_total(student, **inputs):
+    """What the student's counter says of one product, where that is more than nothing."""
+    total = total_of(student.run(probes.count, **inputs))
+    expect.that(total > 0, "a product counts nothing", of=OF, hint="2 · m · k · n")
+    return total
+
+
+def operands(rng, name):
+    """Tensors for one operator, and the FLOPs that it takes."""
+    m, k, n, b = sizes(rng, 4)
+    shapes = {
+        "mm": [(m, k), (k, n)],
+        "addmm": [(m, n), (m, k), (k, n)],
+        "bmm": [(b, m, k), (b, k, n)],
+        "baddbmm": [(b, m, n), (b, m, k), (b, k, n)],
+        "mv": [(m, k), (k,)],
+        "dot": [(k,), (k,)],
+    }[name]
+    flops = {"mm": m * k * n, "addmm": m * k * n, "bmm": b * m * k * n, "baddbmm": b * m * k * n, "mv": m * k, "dot": k}
+    return [torch.randn(shape, generator=rng) for shape in shapes], 2 * flops[name]
+
+
+def qkv(rng, *, batch, heads, queries, keys, d, kv_heads=None, v=None, dtype=torch.float32, device="cpu"):
+    """Queries, keys and values of attention."""
+    kv_heads = kv_heads or heads
+    shapes = [(batch, heads, queries, d), (batch, kv_heads, keys, d), (batch, kv_heads, keys, v or d)]
+    if device == "meta":
+        return [torch.empty(shape, dtype=dtype, device=device) for shape in shapes]
+    return [torch.randn(shape, generator=rng).to(dtype) for shape in shapes]
+
+
+def pair(rng):
+    """Two matrices that can be multiplied."""
+    m, k, n = sizes(rng, 3)
+    return {"a": torch.randn(m, k, generator=rng), "b": torch.randn(k, n, generator=rng)}
+
+
+def one_mm(student, operands):
+    """What the student's counter says of one mm: the unit of what is not about formulas."""
+    return own_total(student, function="torch.mm", args=(operands["a"], operands["b"]))
+
+
+# --- what is counted
+
+
+@pytest.mark.points(3)
+@pytest.mark.parametrize("name", ["mm", "addmm", "bmm", "baddbmm", "mv", "dot"])
+def test_counts_an_operator(student, rng, name):
+    """mm, addmm, bmm, baddbmm, mv and dot take 2 FLOPs for each multiply-add, and what is added to a product is free."""
+    for _ in range(2):
+        args, flops = operands(rng, name)
+        got = student.run(probes.count, function=f"torch.{name}", args=args)
+        check_total(got, flops, f"which arguments of {name} are multiplied, and what is its FLOP count?")
+
+
+def test_baddbmm_adds_what_is_broadcast(student, rng):
+    """What baddbmm adds may be smaller than the product: it is broadcast, and counts nothing."""
+    (added, a, b), _ = operands(rng, "baddbmm")
+    usual = own_total(student, function="torch.baddbmm", args=(added, a, b))
+    for smaller in (added[:1], added[:, :1], added[0, 0], torch.ones(1, 1, 1)):
+        got = student.run(probes.count, function="torch.baddbmm", args=(smaller, a, b))
+        check_total(got, usual, "m, k and n stand in the two operands")
+
+
+def test_counts_narrow_and_empty_products(student):
+    """Products with one row or column, with none, or with nothing to sum over count by the same formula."""
+    for a, b in [((1, 7), (7, 1)), ((3, 1), (1, 4)), ((3, 0), (0, 4)), ((0, 3), (3, 4)), ((3, 4), (4, 0))]:
+        got = student.run(probes.count, function="torch.mm", args=(torch.ones(a), torch.ones(b)))
+        check_total(got, 2 * math.prod(a) * b[1], "2 · m · k · n")
+
+
+def test_counts_in_place_and_out_forms(student, rng):
+    """addmm_, baddbmm_ and the forms with out= take what the plain forms take."""
+    for name in ("addmm", "baddbmm"):
+        args, _ = operands(rng, name)
+        plain = own_total(student, function=f"torch.{name}", args=args)
+        got = student.run(probes.count, function=f"torch.Tensor.{name}_", args=args)
+        check_total(got, plain, "the in-place form is another operator, with a name of its own")
+    for name in ("mm", "bmm", "addmm", "mv", "dot"):
+        args, _ = operands(rng, name)
+        plain = own_total(student, function=f"torch.{name}", args=args)
+        options = {"out": getattr(torch, name)(*args).zero_()}
+        got = student.run(probes.count, function=f"torch.{name}", args=args, options=options)
+        check_total(got, plain, "func.overloadpacket is the same for mm.default and mm.out")
+
+
+@pytest.mark.points(2)
+def test_counts_what_matmul_becomes_once(student, rng):
+    """matmul, einsum, tensordot and linear of any shapes take 2 · K for each element of their result, counted once."""
+    m, k, n, b, c = sizes(rng, 5)
+    # Function, what comes before its tensors, their shapes, the size that is summed over.
+    calls = [
+        ("torch.matmul", [], [(b, m, k), (k, n)], k),
+        ("torch.matmul", [], [(b, 1, m, k), (c, k, n)], k),
+        ("torch.matmul", [], [(m, k), (b, k, n)], k),
+        ("torch.matmul", [], [(k,), (k, n)], k),
+        ("torch.einsum", ["bmk,kn->bmn"], [(b, m, k), (k, n)], k),
+        ("torch.einsum", ["bcmk,bcnk->bcmn"], [(b, c, m, k), (b, c, n, k)], k),
+        ("torch.tensordot", [], [(b, k, m), (k, m, n)], k * m),
+        ("torch.nn.functional.linear", [], [(m, k), (n, k)], k),
+        ("torch.nn.functional.linear", [], [(b, m, k), (n, k)], k),
+        ("torch.nn.functional.linear", [], [(b, c, m, k), (n, k), (n,)], k),
+    ]
+    for function, before, shapes, summed in calls:
+        args = [*before, *(torch.randn(shape, generator=rng) for shape in shapes)]
+        options = {"dims": 2} if function == "torch.tensordot" else {}
+        result = getattr(torch.nn.functional if "linear" in function else torch, function.rpartition(".")[2])(*args, **options)
+        got = student.run(probes.count, function=function, args=args, options=options)
+        check_total(got, 2 * summed * result.numel(), "what does the log of operators show for this call?")
+
+
+# Stays: it is what the counter is for; whatever misses the backward pass misses that of attention too.
+@pytest.mark.points(2)
+def test_counts_the_backward_pass(student, rng):
+    """The backward pass of a layer is two products, and one where its input needs no gradient."""
+    batch, *dims = sizes(rng, 4)
+    x = torch.randn(batch, dims[0], generator=rng)
+    weights = [torch.randn(o, i, generator=rng) for i, o in itertools.pairwise(dims)]
+    forward = 2 * batch * sum(w.numel() for w in weights)
+    for needs in (False, True):
+        got = student.run(probes.mlp, x=x, weights=weights, x_needs_gradient=needs)
+        check_total(got["forward"], forward, "2 · rows · in · out for each layer")
+        backward = 2 * forward - (0 if needs else 2 * batch * weights[0].numel())
+        check_total(got["backward"], backward, "the backward pass comes to __torch_dispatch__ by itself")
+
+
+def test_counts_no_other_work(student, rng):
+    """What multiplies no matrix takes no FLOPs here: look-ups, element-wise operators, norms, reductions, views."""
+    got = student.run(probes.no_products, x=torch.randn(5, 5, generator=rng))
+    check_total(got, 0, "only the operators that the stub lists")
+
+
+@pytest.mark.points(2)
+def test_attention_forward(student, rng):
+    """Fused attention takes 2 · b·h·q·k · (d + v) FLOPs: the scores and the values, whatever is masked."""
+    mask = torch.ones(5, 6, dtype=torch.bool)
+    for options, dtype in [
+        ({}, torch.float32),
+        ({"is_causal": True}, torch.float32),
+        ({"attn_mask": mask, "scale": 0.5}, torch.float32),
+        ({}, torch.bfloat16),
+    ]:
+        batch, heads, d = sizes(rng, 3, 2, 6)
+        queries, keys = (5, 6) if "attn_mask" in options else sizes(rng, 2, 6, 12)
+        args = qkv(rng, batch=batch, heads=heads, queries=queries, keys=keys, d=8 * d, dtype=dtype)
+        got = student.run(probes.count, function=ATTENTION, args=args, options=options)
+        hint = "which kernel ran is in the log of operators; each query meets each key, also behind a mask"
+        check_total(got, 4 * batch * heads * queries * keys * 8 * d, hint)
+
+
+def test_attention_of_grouped_heads(student, rng):
+    """With fewer heads of keys than of queries, each head of queries still has scores and values of its own."""
+    batch, kv_heads, group, queries, keys, d = sizes(rng, 6, 2, 10)
+    for heads, options in [(kv_heads * group, {"enable_gqa": True}), (kv_heads, {})]:
+        args = qkv(rng, batch=batch, heads=heads, kv_heads=kv_heads, queries=queries, keys=keys, d=d)
+        got = student.run(probes.count, function=ATTENTION, args=args, options=options)
+        check_total(got, 4 * batch * heads * queries * keys * d, "whose heads are counted?")
+
+
+@pytest.mark.points(2)
+def test_attention_backward(student, rng):
+    """The backward pass of fused attention takes 2 · b·h·q·k · (3d + 2v) FLOPs: the scores once more, and four products."""
+    for causal in (False, True):
+        batch, heads, queries, keys, d = sizes(rng, 5, 2, 10)
+        args = qkv(rng, batch=batch, heads=heads, queries=queries, keys=keys, d=d)
+        inputs = {"function": ATTENTION, "args": args, "needs_gradient": [True] * 3, "options": {"is_causal": causal}}
+        got = student.run(probes.forward_and_backward, **inputs)
+        hint = "which argument of the backward kernel comes first, and how many products are there?"
+        check_total(got["backward"], 10 * batch * heads * queries * keys * d, hint)
+
+
+def test_attention_without_a_fused_kernel(student, rng):
+    """Attention that no fused kernel takes runs as single products, two forward and four backward, each counted once."""
+    batch, heads, queries, keys, d, v = sizes(rng, 6, 2, 10)
+    for width, options in [(v, {}), (d, {"dropout_p": 0.25})]:
+        args = qkv(rng, batch=batch, heads=heads, queries=queries, keys=keys, d=d, v=width)
+        inputs = {"function": ATTENTION, "args": args, "needs_gradient": [True] * 3, "options": options}
+        got = student.run(probes.forward_and_backward, **inputs)
+        forward = 2 * batch * heads * queries * keys * (d + width)
+        check_total(got["forward"], forward, "is it counted once, as bmm?")
+        check_total(got["backward"], 2 * forward, "is it counted once, as bmm?")
+
+
+@pytest.mark.parametrize("kernel", ["flash", "efficient"])
+def test_attention_by_a_kernel_of_a_gpu(student, rng, kernel):
+    """The kernels that a GPU runs take as many FLOPs, with values narrower or wider than queries too."""
+    batch, heads, queries, keys, d, v = (8 * size for size in sizes(rng, 6))
+    v = v if kernel == "efficient" else d
+    args = qkv(rng, batch=batch, heads=heads, queries=queries, keys=keys, d=d, v=v, dtype=torch.float16, device="meta")
+    function = f"torch.ops.aten._scaled_dot_product_{kernel}_attention"
+    extra = (None, True) if kernel == "efficient" else ()
+    inputs = {"function": function, "args": args, "needs_gradient": [True] * 3, "extra": extra}
+    got = student.run(probes.forward_and_backward, **inputs)
+    pairs = 2 * batch * heads * queries * keys
+    check_total(got["forward"], pairs * (d + v), "d features of a query and a key, v of a value")
+    check_total(got["backward"], pairs * (3 * d + 2 * v), "the scores again, then the gradients of probabilities, v, q, k")
+
+
+def test_large_totals_are_exact(student, rng):
+    """Totals are Python integers, exact past 2**53 where floats stop being so, and past 2**63 where int64 does."""
+    m, k, n = (2**25 + 2 * i + 1 for i in sizes(rng, 3, 1, 1000))
+    args = [torch.empty(m, k, device="meta", dtype=torch.int8), torch.empty(k, n, device="meta", dtype=torch.int8)]
+    got = student.run(probes.count, function="torch.mm", args=args)
+    kinds = ", ".join(str(kind) for kind in got["types"])
+    expect.that(got["types"] == ["int"], f"total and the values of by_op are of type {kinds}, not int", of=OF)
+    # The product of the sizes is odd and past 2**53: no number that was rounded to a float, or that lost what is above 64
+    # bits, has it as a factor.
+    hint = "integers all the way: no float, no numpy integer, no tensor"
+    expect.that(got["total"] > 0 and got["total"] % (m * k * n) == 0, "a large total is not exact", of=OF, hint=hint)
+
+
+@pytest.mark.parametrize("mode", ["no_grad", "inference_mode"])
+def test_counts_the_same_without_autograd(student, rng, mode):
+    """Under no_grad and inference_mode the same products run and count the same."""
+    m, k, n, b, c = sizes(rng, 5)
+    attended = qkv(rng, batch=b, heads=c, queries=m, keys=n, d=k)
+    calls = [
+        ("torch.mm", [(m, k), (k, n)], {}),
+        ("torch.matmul", [(b, m, k), (k, n)], {}),
+        ("torch.matmul", [(b, 1, m, k), (c, k, n)], {}),
+        ("torch.nn.functional.linear", [(b, m, k), (n, k), (n,)], {}),
+        (ATTENTION, attended, {}),
+        (ATTENTION, attended, {"dropout_p": 0.25}),
+    ]
+    for function, args, options in calls:
+        args = [x if isinstance(x, torch.Tensor) else torch.randn(x, generator=rng) for x in args]
+        inputs = {"function": function, "args": args, "options": options}
+        usual = own_total(student, **inputs)
+        got = student.run(probes.count, mode=mode, **inputs)
+        hint = "an operator made of others may come whole: see func.decompose in the docstring"
+        check_total(got, usual, hint)
+
+
+# --- by_op
+
+
+def check_keys(read, kind, hint):
+    """by_op has this key alone, or none where nothing was counted, which is judged elsewhere."""
+    expect.that(type(read["by_op"]) is dict, "by_op is no dict", of=f"{OF}.by_op")
+    expect.value(list(read["by_op"]), [kind] * (read["total"] != 0), of=f"{OF}.by_op", hint=hint)
+
+
+def test_names_of_operators(student, rng):
+    """by_op has the plain name of the operator that ran as its one key, also for in-place forms and those with out=."""
+    calls = [(f"torch.{name}", name, {}) for name in ("mm", "addmm", "bmm", "baddbmm", "mv", "dot")]
+    calls += [("torch.Tensor.addmm_", "addmm", {}), ("torch.Tensor.baddbmm_", "baddbmm", {}), ("torch.mm", "mm", {"out": True})]
+    for function, name, options in calls:
+        args, _ = operands(rng, name)
+        options = {"out": torch.mm(*args)} if options else {}
+        got = student.run(probes.count, function=function, args=args, options=options)
+        check_keys(got, name, "addmm_ and mm.out count under addmm and mm")
+
+
+def test_names_of_attention(student, rng):
+    """Fused attention is one key forward and one backward, whichever kernel ran."""
+    size = {"batch": 2, "heads": 3, "queries": 4, "keys": 5, "d": 8}
+    for function, extra, device in [
+        (ATTENTION, (), "cpu"),
+        ("torch.ops.aten._scaled_dot_product_flash_attention", (), "meta"),
+        ("torch.ops.aten._scaled_dot_product_efficient_attention", (None, True), "meta"),
+    ]:
+        dtype = torch.float16 if device == "meta" else torch.float32
+        args = qkv(rng, **size, dtype=dtype, device=device)
+        inputs = {"function": function, "args": args, "needs_gradient": [True] * 3, "extra": extra}
+        got = student.run(probes.forward_and_backward, **inputs)
+        check_keys(got["forward"], KEY, "the kernel's name is left out")
+        check_keys(got["backward"], KEY_BACKWARD, "the kernel's name is left out")
+
+
+def test_by_op_adds_up_to_the_total(student, rng):
+    """by_op has the FLOPs of each kind that ran, those of several calls together, and no other key; their sum is the total."""
+    times = sizes(rng, 1, 3, 7)[0]
+    got = student.run(probes.several_kinds, times=times, **pair(rng))
+    expect.that(type(got["by_op"]) is dict, "by_op is no dict", of=f"{OF}.by_op")
+    counts = list(got["by_op"].values())
+    positive = all(type(count) is int and count > 0 for count in counts)
+    expect.that(positive, "a value of by_op is no positive int", of=f"{OF}.by_op", hint="a key for each kind that was counted")
+    expect.value(sum(counts), total_of(got), of=f"{OF}.by_op", hint="every product goes into both, added to what was there")
+
+
+# --- when it counts
+
+
+def check_session(student, inputs, steps, expected, hint):
+    """What each "read" reads is this many times one mm."""
+    unit = one_mm(student, inputs)
+    reads = student.run(probes.session, steps=steps, **inputs)
+    expect.that(len(reads) == len(expected), f"{len(reads)} reads, not {len(expected)}", of=OF)
+    for read, times in zip(reads, expected, strict=True):
+        check_total(read, times * unit, hint)
+    return reads
+
+
+def check_by_op_too(reads, hint):
+    """by_op has something in it where the total is more than 0, and there alone."""
+    for read in reads:
+        expect.that(type(read["by_op"]) is dict, "by_op is no dict", of=f"{OF}.by_op")
+        filled = any(count != 0 for count in read["by_op"].values())
+        reason = "by_op holds counts where the total is 0" if filled else "by_op is empty where the total is not 0"
+        expect.that(filled == (read["total"] > 0), reason, of=f"{OF}.by_op", hint=hint)
+
+
+# Stays: a dict or a total that counters share shows wherever a test uses two of them.
+def test_counters_are_independent(student, rng):
+    """A new counter starts at 0 and counts for itself alone."""
+    steps = ["make x", "make y", "enter x", "run", "run", "leave x", "enter y", "run", "leave y", "make z"]
+    steps += ["read x", "read y", "read z"]
+    hint = "what belongs to one counter is made in __init__"
+    check_by_op_too(check_session(student, pair(rng), steps, [2, 1, 0], hint), hint)
+
+
+# Stays: a mode that is on too early or too long shows in every session of several steps.
+def test_counts_inside_the_with_only(student, rng):
+    """What runs before the `with` and after it is not counted."""
+    steps = ["run", "make x", "run", "read x", "enter x", "run", "leave x", "run", "read x"]
+    check_session(student, pair(rng), steps, [0, 1], "entering and leaving are TorchDispatchMode's own")
+
+
+def test_attributes_are_up_to_date(student, rng):
+    """total and by_op can be read at any time inside the `with`."""
+    steps = ["make x", "enter x", "read x", "run", "read x", "run", "run", "read x", "leave x", "read x"]
+    hint = "they change with every operator, not at the end"
+    check_by_op_too(check_session(student, pair(rng), steps, [0, 1, 3, 3], hint), hint)
+
+
+def test_counters_nest(student, rng):
+    """A counter inside another one counts what runs inside it, and the outer one counts that as well."""
+    steps = ["make x", "make y", "enter x", "run", "enter y", "run", "run", "leave y", "run", "leave x", "read x", "read y"]
+    check_session(student, pair(rng), steps, [4, 2], "run the operator so that the outer counter sees it, once")
+
+
+def test_goes_on_when_entered_again(student, rng):
+    """A counter that is entered a second time goes on from where it was."""
+    steps = ["make x", "enter x", "run", "leave x", "run", "enter x", "run", "leave x", "read x"]
+    check_session(student, pair(rng), steps, [2], "entering is not the moment to start from 0")
+
+
+def test_exceptions_pass_through(student, rng):
+    """An exception leaves the `with`, the counter keeps what it had, and counts no more."""
+    inputs = pair(rng)
+    unit = one_mm(student, inputs)
+    got = student.run(probes.after_exception, **inputs)
+    expect.that(got["escaped"], "an exception inside the `with` does not reach the caller", of=OF)
+    check_total(got["read"], unit, "the attributes are kept when an exception ends the `with`")
+    check_total(got["read_later"], unit, "__exit__ is TorchDispatchMode's own, also after an exception")
+
+
+# --- what it changes
+
+
+def check_unchanged(student, rng, work, hint, **options):
+    """A piece of work shows the same facts and bit for bit the same tensors with a counter and without one."""
+    m, k, n = sizes(rng, 3)
+    inputs = [torch.randn(shape, generator=rng, dtype=torch.float64) for shape in [(m, k), (k, n), (m, n)]]
+    got = student.run(probes.with_and_without, work=work, inputs=inputs, **options)
+    with_counter, without = got["with_counter"], got["without"]
+    expect.value(with_counter["facts"], without["facts"], of=OF, hint=hint)
+    count = len(with_counter["tensors"])
+    expect.value(count, len(without["tensors"]), of=OF, hint=hint)
+    for i in range(count):
+        expect.tensor(with_counter["tensors"][i], without["tensors"][i], of=OF, name="a result under the counter", hint=hint)
+
+
+def test_results_are_the_same(student, rng):
+    """Operators give the same values, dtypes and shapes as without a counter."""
+    check_unchanged(student, rng, "values", "is every argument passed on, also those by name, and is the result returned?")
+
+
+def test_results_in_inference_mode_are_the_same(student, rng):
+    """Under inference_mode operators that are made of others give the same values as without a counter."""
+    hint = "an operator that runs as its parts gets every argument too"
+    check_unchanged(student, rng, "products", hint, inference=True)
+
+
+def test_views_and_in_place_results_are_the_same(student, rng):
+    """Views stay views, in-place operators run once, and those with out= return that tensor."""
+    check_unchanged(student, rng, "aliasing", "run the operator once and return what it returned, not a copy")
+
+
+def test_gradients_are_the_same(student, rng):
+    """Results need gradients as before, and the backward pass gives the same ones."""
+    check_unchanged(student, rng, "gradients", "the operator's own result goes back to autograd")
+
+
+def test_random_numbers_are_the_same(student, rng):
+    """Nothing is drawn from torch's generator that would not be drawn without a counter."""
+    check_unchanged(student, rng, "random_numbers", "is an operator run a second time?")

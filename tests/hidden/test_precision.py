@@ -1,0 +1,464 @@
+"""precision: what a format holds, what becomes 0 in it, and codes and scales of blocks.
+
+Accepted on purpose: a whole number in a float field as an int, and numpy's float64; codes and scales as a tuple or a list,
+and codes of any integer dtype but in the test that asks for uint8; any code below k for a block whose scale is 0; a scale
+from a quotient or from the product with a reciprocal, in float32 or float64; the nearest level found by x / scale, by
+scale · level, by midpoints or by sorting, with the scale rounded to float32 before or after: where two levels are as near
+as rounding can tell, either one is right. Exact ties are asked only where scales, levels and midpoints are small integers
+times powers of two, so that nothing rounds. Non-finite x or levels, scales too small or too large for float32, codes
+without a level and dimensions other than one are not asked.
+
+Oracles are torch.finfo, the formats' closed forms in exact fractions, and distances in float64. A code is judged with the scale
+that came with it, and dequantize_blocks with codes and scales of the test's own, so that one mistake has one price.
+"""
+
+import math
+from fractions import Fraction
+
+import pytest
+import torch
+
+from tests import expect
+from tests.probes import call_and_keep_inputs
+from tests.probes import precision as probes
+
+# dtype: exponent bits, mantissa bits, as the names of the fp8 kinds have them
+FORMATS = {
+    "float64": (11, 52),
+    "float32": (8, 23),
+    "float16": (5, 10),
+    "bfloat16": (8, 7),
+    "float8_e4m3fn": (4, 3),
+    "float8_e5m2": (5, 2),
+}
+NARROW = [dtype for dtype in FORMATS if dtype != "float64"]  # half of whose smallest subnormal is a Python float
+OTHERS = ["int8", "int64", "uint8", "bool", "complex64", "float8_e4m3fnuz", "float8_e5m2fnuz"]
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+EPS32 = torch.finfo(torch.float32).eps
+
+
+def uniform(rng, low, high):
+    return low + (high - low) * torch.rand((), generator=rng, dtype=torch.float64).item()
+
+
+def integers(rng, low, high, count):
+    return torch.randint(low, high, (count,), generator=rng).tolist()
+
+
+def half_of_the_smallest(dtype):
+    """Half of the smallest subnormal, 2^(-bias - mantissa bits), as an exact fraction."""
+    exponent_bits, mantissa_bits = FORMATS[dtype]
+    return Fraction(2) ** -(2 ** (exponent_bits - 1) - 1 + mantissa_bits)
+
+
+def specs(student, dtypes=tuple(FORMATS)):
+    """The dtypes with the fields of float_spec for each."""
+    got = student.run(probes.specs, dtypes=list(dtypes))
+    whole = len(got) == len(dtypes) and all(fields.keys() == set(probes.FIELDS) for fields in got)
+    expect.that(whole, "no fields came back", of="float_spec")
+    return zip(dtypes, got, strict=True)
+
+
+def check_exactly(got, expected, *, hint):
+    """A field that is a float; a whole number may come as an int."""
+    same_whole_number = type(got) is int and got == expected
+    expect.number(expected if same_whole_number else got, expected, of="float_spec", tolerance=0.0, hint=hint)
+
+
+def check_underflows(student, dtype, cases, *, hint):
+    """underflows_to_zero gives what is expected of each value."""
+    got = student.run(probes.underflows, values=list(cases), dtype=dtype)
+    expect.value(got, list(cases.values()), of="underflows_to_zero", hint=hint)
+
+
+def test_bits_of_every_format(student):
+    """A sign bit, the exponent's and the stored mantissa's bits make up all bits of each of the six formats."""
+    for dtype, got in specs(student):
+        exponent_bits, mantissa_bits = FORMATS[dtype]
+        hint = "the sign takes one bit, and a normal number's leading 1 none"
+        expect.value(got["bits"], 1 + exponent_bits + mantissa_bits, of="float_spec", hint=hint)
+        expect.value(got["exponent_bits"], exponent_bits, of="float_spec", hint=hint)
+        expect.value(got["mantissa_bits"], mantissa_bits, of="float_spec", hint=hint)
+
+
+def test_largest_number(student):
+    """The largest finite number of the five formats with infinities is 2^bias · (2 - 2^-mantissa_bits), exactly."""
+    for dtype, got in specs(student, [dtype for dtype in FORMATS if dtype != "float8_e4m3fn"]):
+        hint = "the largest exponent field is kept for infinity and NaN; below it, every mantissa bit is 1"
+        check_exactly(got["max"], torch.finfo(getattr(torch, dtype)).max, hint=hint)
+
+
+def test_largest_number_without_infinity(student):
+    """float8_e4m3fn has no infinity, uses its largest exponent for numbers too, and so ends at 448."""
+    for _, got in specs(student, ["float8_e4m3fn"]):
+        hint = "only the mantissa 111 of the largest exponent is kept, for NaN: what is the largest number then?"
+        check_exactly(got["max"], 448.0, hint=hint)
+
+
+def test_smallest_normal_number(student):
+    """The smallest normal number is 2^(1 - bias)."""
+    for dtype, got in specs(student):
+        expected = torch.finfo(getattr(torch, dtype)).smallest_normal
+        check_exactly(got["smallest_normal"], expected, hint="the exponent field 0 is not for normal numbers")
+
+
+def test_smallest_subnormal_number(student):
+    """The smallest subnormal number is 2^(1 - bias - mantissa_bits), exactly, in float64 as well."""
+    for dtype, got in specs(student):
+        expected = float(2 * half_of_the_smallest(dtype))
+        hint = "subnormal numbers divide the smallest normal one in 2^mantissa_bits steps"
+        check_exactly(got["smallest_subnormal"], expected, hint=hint)
+
+
+def test_eps_is_the_gap_after_one(student):
+    """eps is how far the next number after 1 is from 1, not half of that."""
+    for dtype, got in specs(student):
+        expected = torch.finfo(getattr(torch, dtype)).eps
+        check_exactly(got["eps"], expected, hint="which number comes after 1, and how far away is it?")
+
+
+def test_other_dtypes_are_refused(student):
+    """Both functions raise a ValueError that names `dtype` for integers, bool, complex numbers and other kinds of fp8."""
+    student.run(probes.specs, dtypes=["float16"])
+    student.run(probes.underflows, values=[1.0], dtype="float16")
+    hint = "torch.finfo takes complex dtypes and every kind of fp8, and raises a TypeError for integers"
+    for dtype in OTHERS:
+        with expect.raises(ValueError, of="float_spec", when="dtype is none of the six", naming="dtype", hint=hint):
+            student.run(probes.specs, dtypes=[dtype])
+        with expect.raises(ValueError, of="underflows_to_zero", when="dtype is none of the six", naming="dtype", hint=hint):
+            student.run(probes.underflows, values=[1.0], dtype=dtype)
+
+
+# Stays: the rule itself; one that gets it wrong is wrong next to the limit too, where another test looks at rounding.
+@pytest.mark.points(2)
+def test_small_numbers_become_zero(student, rng):
+    """Below half of the smallest subnormal a number becomes 0; above it, subnormal or not, it does not."""
+    for dtype, (_, mantissa_bits) in FORMATS.items():
+        limit = half_of_the_smallest(dtype)
+        factors = [Fraction(1, 1000), Fraction(1, 8), Fraction(1, 2), Fraction(99, 100), Fraction(101, 100)]
+        factors += [2, 3, 2**mantissa_bits, 1 / limit]
+        values = [float(limit * factor * Fraction(uniform(rng, 1.0, 1.009))) for factor in factors]
+        cases = {value: value < limit for value in values if value}  # another test asks for 0 itself
+        hint = "what lies between 0 and the smallest subnormal goes to the nearer one of the two"
+        check_underflows(student, dtype, cases, hint=hint)
+
+
+def test_a_tie_becomes_zero(student):
+    """Exactly half of the smallest subnormal becomes 0, as 0 is even."""
+    for dtype in NARROW:
+        cases = {float(half_of_the_smallest(dtype)): True}
+        check_underflows(student, dtype, cases, hint="a tie goes to the number whose mantissa is even")
+
+
+def test_the_sign_does_not_matter(student, rng):
+    """A negative number becomes 0 where its absolute value does."""
+    for dtype in NARROW:
+        limit, normal = half_of_the_smallest(dtype), 2 ** (FORMATS[dtype][1] + 1)
+        small = -float(limit * Fraction(uniform(rng, 0.1, 0.9)))
+        cases = {small: True, -float(limit * normal): False, -float(limit * 5 * normal): False}
+        check_underflows(student, dtype, cases, hint="compare the absolute value")
+
+
+def test_zero_and_numbers_that_are_not_finite(student):
+    """0.0 and -0.0 are 0 in every format; infinities and NaN never are."""
+    for dtype in FORMATS:
+        hint = "is what comes out 0? That is all that is asked, and every comparison with NaN is false"
+        check_underflows(student, dtype, {0.0: True, math.inf: False, -math.inf: False, math.nan: False}, hint=hint)
+        check_underflows(student, dtype, {-0.0: True}, hint=hint)  # equal to 0.0, so the same key
+
+
+def test_numbers_are_rounded_once(student):
+    """The float next to half of the smallest subnormal, on its far side, does not become 0."""
+    for dtype in NARROW:
+        limit = float(half_of_the_smallest(dtype))
+        hint = "a conversion by way of float32 rounds twice: first to the tie, then to 0"
+        check_underflows(student, dtype, {math.nextafter(limit, 1): False, limit * (1 + 2.0**-26): False}, hint=hint)
+
+
+def quantized(student, x, block_size, levels, *, kinds=INTEGERS):
+    """Codes as int64 and scales, once their kinds, sizes and ranges are known to be right."""
+    of = "quantize_blocks"
+    got = student.precision.quantize_blocks(x, block_size, levels)
+    expect.that(got is not None, "returned None: is a `return` missing?", of=of)
+    expect.that(type(got) in (tuple, list) and len(got) == 2, "expected two tensors, the codes and the scales", of=of)
+    codes, scales = got
+    zeros = torch.zeros(math.ceil(len(x) / block_size))
+    expect.tensor(scales, zeros, of=of, atol=math.inf, name="the scales", hint="one a block, the short last one included")
+    if not (isinstance(codes, torch.Tensor) and codes.dtype in kinds):
+        expect.tensor(codes, torch.zeros(len(x), dtype=torch.uint8), of=of, name="the codes")
+    like = torch.zeros(len(x), dtype=torch.float64)
+    expect.tensor(codes.double(), like, of=of, atol=math.inf, name="the codes", hint="one a number")
+    codes = codes.long()
+    expect.that(bool(((codes >= 0) & (codes < len(levels))).all()), "a code is no index into levels", of=of)
+    return codes, scales
+
+
+def each(scales, block_size, n):
+    """The scale of each element."""
+    return scales[torch.arange(n) // block_size]
+
+
+def check_scales(scales, x, block_size, levels, *, hint):
+    """Absmax over absmax, up to rounding: each of the two and the quotient rounded to float32, one more for a reciprocal.
+
+    Each is off by at most eps32 / 2 of itself, so together by 2 eps32, and twice that is allowed.
+    """
+    largest = torch.stack([block.double().abs().max() for block in x.split(block_size)])
+    expected = (largest / levels.double().abs().max()).float()
+    expect.tensor(scales, expected, of="quantize_blocks", rtol=4 * EPS32, name="the scales", hint=hint)
+
+
+def check_codes(codes, scales, x, block_size, levels, *, hint):
+    """No level is nearer to x than the code's, up to what rounding can tell.
+
+    x, the level, the scale, their quotient or product, a reciprocal and the distance may each be rounded to float32, the scale
+    by up to 4 eps32: together 8 eps32 of the larger one of |x| and scale · |level|. Two distances are compared, so twice that.
+    """
+    s = each(scales.double(), block_size, len(x))
+    distances = (x.double()[:, None] - s[:, None] * levels.double()).abs()
+    chosen = distances.gather(1, codes.long()[:, None])[:, 0]
+    reach = x.double().abs() + s.abs() * levels.double().abs().max()
+    best = distances.min(dim=1).values
+    wrong = int((chosen > best + 16 * EPS32 * reach).sum())
+    reason = f"{wrong} of {len(x)} codes name a level that is not the nearest to x / scale"
+    expect.that(wrong == 0, reason, of="quantize_blocks", hint=hint)
+
+
+def uneven_levels(rng, k):
+    """k sorted levels up to 1 at uneven distances, the lowest one above -1, none of them nearly the same."""
+    places = (torch.rand(k, generator=rng) + 0.2).cumsum(0)
+    return places * (1.75 / places[-1]) - 0.75
+
+
+def even_levels(k):
+    """2k + 1 levels from -1 to 1, without rounding where k is a power of two.
+
+    With these the largest |level| and the largest level are both 1, so that a test of something else judges nothing of
+    how levels are scaled, sorted or spaced.
+    """
+    return torch.arange(-k, k + 1) / k
+
+
+def numbers(rng, n, block_size):
+    """n numbers of very different sizes, the largest of each block positive, so that only a test of signs judges signs."""
+    x = torch.randn(n, generator=rng) * torch.exp(2 * torch.randn(n, generator=rng))
+    for block in x.split(block_size):
+        block *= block[block.abs().argmax()].sign()
+    return x
+
+
+@pytest.mark.points(2)
+def test_scales_are_absmax_over_absmax(student, rng):
+    """Each block's scale is its largest |x| over the largest |level|, whichever sign those two have."""
+    (block_size, blocks) = integers(rng, 4, 12, 2)
+    for x_sign in (1.0, -1.0):
+        for level_sign in (1.0, -1.0):
+            x = x_sign * numbers(rng, blocks * block_size, block_size)
+            levels = level_sign * torch.tensor([-0.5, 0.0, 0.25, uniform(rng, 2.0, 7.0)])
+            _, scales = quantized(student, x, block_size, levels)
+            hint = "the largest absolute value of each block, and of the levels"
+            check_scales(scales, x, block_size, levels, hint=hint)
+
+
+# Stays: the rule itself; what gets it wrong for every order of levels is seen by the next test as well.
+@pytest.mark.points(2)
+def test_codes_name_the_nearest_level(student, rng):
+    """Each code is the index of the level nearest to x / scale, however unevenly the levels are spaced."""
+    for k in (2, 3, 16, 77):
+        block_size, levels = integers(rng, 3, 12, 1)[0], uneven_levels(rng, k)
+        x = numbers(rng, block_size * 60, block_size)
+        codes, scales = quantized(student, x, block_size, levels)
+        check_codes(codes, scales, x, block_size, levels, hint="are distances compared in the same units?")
+
+
+# Stays: what needs sorted levels may also break ties by the level, and a student should hear of the order first.
+def test_levels_come_in_any_order(student, rng):
+    """Codes are right for levels that are not sorted."""
+    for k in (2, 8):
+        levels = even_levels(k)[torch.randperm(2 * k + 1, generator=rng)]
+        for given in (levels, levels.flip(0)):  # one of the two is not sorted
+            x = numbers(rng, 60 * 7, 7)
+            codes, scales = quantized(student, x, 7, given)
+            check_codes(codes, scales, x, 7, given, hint="does the search need sorted levels?")
+
+
+def test_ties_go_to_the_lower_index(student):
+    """Of two levels that are equally near, or equal, the one with the lower index is taken."""
+    # The largest |x| is a power of two and the largest |level| is 1, so that nothing rounds and ties are exact.
+    x = torch.tensor([4.0, 3.5, -3.0, 2.5, -2.0, 1.5, -1.0, 0.5, 0.0, -0.5, 1.0, -1.5, 2.0, -2.5, 3.0, -3.5]) / 4
+    for quarters in (
+        [-4, -3, -2, -1, 0, 1, 2, 3, 4],
+        [4, 3, 2, 1, 0, -1, -2, -3, -4],
+        [1, -4, 0, 3, -2, 4, -1, 2, -3],
+        [-4, -4, 0, 0, 0, 4, 4],
+    ):
+        levels = torch.tensor(quarters) / 4
+        nearest = [min((abs(value - level), i) for i, level in enumerate(levels.tolist()))[1] for value in x.tolist()]
+        for scale in (1.0, 0.25, 2.0**20):
+            codes, _ = quantized(student, x * scale, len(x), levels)
+            hint = "which of two equally near levels has the lower index?"
+            expect.tensor(codes, torch.tensor(nearest), of="quantize_blocks", name="the codes", hint=hint)
+
+
+def test_codes_are_uint8(student, rng):
+    """A code takes one byte: the codes are uint8."""
+    quantized(student, numbers(rng, 20, 5), 5, even_levels(4), kinds=(torch.uint8,))
+
+
+def test_the_last_block_may_be_short(student, rng):
+    """What is left makes a block of its own, and a code and a scale come for every element and every block."""
+    levels = even_levels(4)
+    for n, block_size in [(23, 5), (16, 5), (14, 5), (3, 8), (1, 64), (9, 1)]:
+        x = numbers(rng, n, block_size)
+        codes, scales = quantized(student, x, block_size, levels)
+        hint = "the last block holds n % block_size elements where that is not 0, and has a scale of its own"
+        check_scales(scales, x, block_size, levels, hint=hint)
+        check_codes(codes, scales, x, block_size, levels, hint=hint)
+
+
+def test_blocks_of_zeros_and_of_small_numbers(student, rng):
+    """A block of zeros has scale 0, one of tiny numbers a tiny scale, and neither is NaN or touches its neighbours."""
+    for levels in (even_levels(2), even_levels(1)[::2], torch.tensor([0.25, 1.0])):
+        x = numbers(rng, 28, 4)
+        x[8:16] = 0.0
+        x[16:20] *= 1e-20
+        x[24:] = 0.0
+        codes, scales = quantized(student, x, 4, levels)
+        hint = "what is 0 / 0? And what does a lower bound do to small scales?"
+        check_scales(scales, x, 4, levels, hint=hint)
+        check_codes(codes, scales, x, 4, levels, hint=hint)
+
+
+def test_quantize_takes_every_dtype(student, rng):
+    """Numbers and levels of any dtype give float32 scales, computed in float32 or wider."""
+    for dtype in (torch.float16, torch.bfloat16, torch.float64):
+        levels = even_levels(16) * 0.75
+        x = numbers(rng, 300, 6).clamp(-30, 30).to(dtype)
+        for given in (levels, levels.to(dtype)):
+            codes, scales = quantized(student, x, 6, given)
+            hint = "is anything computed in fewer bits than float32 has? A tensor of 0 dimensions does not widen another one"
+            check_scales(scales, x, 6, given, hint=hint)
+            check_codes(codes, scales, x, 6, given, hint=hint)
+
+
+def test_one_level_to_256_levels(student, rng):
+    """A code can name any of up to 256 levels, and 1 level is enough."""
+    levels = torch.arange(-127, 129) / 128
+    x = levels[torch.randperm(256, generator=rng)]
+    codes, scales = quantized(student, x, 256, levels)
+    check_codes(codes, scales, x, 256, levels, hint="codes are 0 … 255, without a sign")
+    codes, _ = quantized(student, x, 16, torch.ones(1))
+    expect.tensor(codes, torch.zeros(256, dtype=torch.int64), of="quantize_blocks", name="the codes of one level")
+
+
+def test_x_need_not_be_contiguous(student, rng):
+    """A column of a matrix, or every other element, is a vector as well."""
+    levels = even_levels(4)
+    hint = "how far apart in the storage are neighbours of x?"
+    for step, offset in [(3, 1), (2, 0)]:
+        x = torch.randn(24 * step, generator=rng)[offset::step]
+        x.copy_(numbers(rng, 24, 6))
+        codes, scales = quantized(student, x, 6, levels)
+        check_scales(scales, x, 6, levels, hint=hint)
+        check_codes(codes, scales, x, 6, levels, hint=hint)
+
+
+def test_nothing_has_no_blocks(student):
+    """A vector without elements has no codes and no scales, and comes back as one."""
+    quantized(student, torch.zeros(0), 4, even_levels(2))
+    codes, scales = torch.zeros(0, dtype=torch.uint8), torch.zeros(0)
+    got = student.precision.dequantize_blocks(codes, scales, 4, even_levels(2))
+    expect.tensor(got, torch.zeros(0), of="dequantize_blocks", hint="how many blocks do 0 elements make?")
+
+
+def random_codes(rng, n, block_size, k):
+    """Codes below k, and a scale for each block."""
+    codes = torch.randint(0, k, (n,), generator=rng).to(torch.uint8)
+    return codes, torch.rand(math.ceil(n / block_size), generator=rng) * 9 + 0.1
+
+
+def check_dequantized(student, codes, scales, block_size, levels, *, hint):
+    """A level is rounded to float32, and so are its product with the scale and the expected value: 2 eps32 in all."""
+    expected = each(scales.double(), block_size, len(codes)) * levels.double()[codes.long()]
+    got = student.precision.dequantize_blocks(codes, scales, block_size, levels)
+    expect.tensor(got, expected.float(), of="dequantize_blocks", rtol=2 * EPS32, hint=hint)
+
+
+def test_dequantize_multiplies_scale_and_level(student, rng):
+    """x[i] is the scale of block i // block_size times the level that code i names, for any number of blocks."""
+    for n, block_size, k in [(24, 4, 9), (24, 8, 24), (20, 1, 16), (15, 15, 4), (1500, 3, 200), (36, 6, 6)]:
+        codes, scales = random_codes(rng, n, block_size, k)
+        levels = 3 * uneven_levels(rng, k)[torch.randperm(k, generator=rng)]
+        hint = "uint8 codes are indices (torch takes a uint8 index for a mask), and a scale holds for block_size neighbours"
+        check_dequantized(student, codes, scales, block_size, levels, hint=hint)
+
+
+def test_dequantize_a_short_last_block(student, rng):
+    """The last block may be shorter than block_size, and the only block too."""
+    for n, block_size in [(23, 5), (16, 5), (14, 5), (3, 8)]:
+        codes, scales = random_codes(rng, n, block_size, 9)
+        check_dequantized(student, codes, scales, block_size, even_levels(4), hint="as many numbers as codes")
+
+
+def test_dequantize_gives_float32(student, rng):
+    """The result is float32 for levels of every dtype."""
+    for dtype in (torch.float64, torch.bfloat16, torch.float16, torch.float32):
+        codes, scales = random_codes(rng, 40, 8, 9)
+        levels = even_levels(4).to(dtype)
+        check_dequantized(student, codes, scales, 8, levels, hint="multiply in float32: scales are float32, levels may not be")
+
+
+def test_dequantize_gives_zeros_for_a_scale_of_zero(student, rng):
+    """A block whose scale is 0 comes back as zeros, whatever its codes are."""
+    codes, scales = random_codes(rng, 30, 6, 9)
+    scales[1:4:2] = 0.0
+    check_dequantized(student, codes, scales, 6, even_levels(4), hint="0 times any level")
+
+
+def test_a_block_size_below_one_is_refused(student, rng):
+    """Both functions raise a ValueError that names `block_size` where it is below 1."""
+    levels, x = even_levels(2), numbers(rng, 6, 1)
+    codes, scales = random_codes(rng, 6, 1, 5)
+    quantized(student, x, 1, levels)
+    check_dequantized(student, codes, scales, 1, levels, hint="1 is a block size as well")
+    for block_size in (0, -1, -3):
+        with expect.raises(ValueError, of="quantize_blocks", when="block_size is below 1", naming="block_size"):
+            student.precision.quantize_blocks(x, block_size, levels)
+        with expect.raises(ValueError, of="dequantize_blocks", when="block_size is below 1", naming="block_size"):
+            student.precision.dequantize_blocks(codes, scales, block_size, levels)
+
+
+def test_levels_that_cannot_work_are_refused(student, rng):
+    """No level, more than 256 levels, or only zeros is a ValueError that names `levels`."""
+    x = numbers(rng, 6, 3)
+    quantized(student, x, 3, even_levels(100))
+    for levels, when in [
+        (torch.zeros(0), "levels is empty"),
+        (even_levels(128), "levels has 257 entries"),
+        (torch.zeros(3), "every level is 0"),
+    ]:
+        hint = "what does a uint8 index, and how is the largest |level| used?"
+        with expect.raises(ValueError, of="quantize_blocks", when=when, naming="levels", hint=hint):
+            student.precision.quantize_blocks(x, 3, levels)
+
+
+def test_scales_that_do_not_fit_are_refused(student, rng):
+    """Too few or too many scales for the codes are a ValueError that names `scales`."""
+    levels = even_levels(2)
+    codes, scales = random_codes(rng, 12, 4, 5)
+    check_dequantized(student, codes, scales, 4, levels, hint="these scales do fit")
+    for count in (0, 1, 2, 4, 12):
+        with expect.raises(ValueError, of="dequantize_blocks", when="scales is not one a block", naming="scales"):
+            student.precision.dequantize_blocks(codes, torch.ones(count), 4, levels)
+
+
+def test_inputs_are_left_as_they_were(student, rng):
+    """Neither function changes what it is given."""
+    x, levels = numbers(rng, 20, 5), uneven_levels(rng, 6)
+    codes, scales = random_codes(rng, 20, 5, 6)
+    for function, args in [("quantize_blocks", (x, 5, levels)), ("dequantize_blocks", (codes, scales, 5, levels * 3))]:
+        given = tuple(a.clone() if isinstance(a, torch.Tensor) else a for a in args)
+        got = student.run(call_and_keep_inputs, module="precision", function=function, args=given)
+        for after, before in zip(got["inputs"], args, strict=True):
+            if isinstance(before, torch.Tensor):
+                expect.tensor(after, before, of=function, name="an input after the call", hint="is an operation in place?")

@@ -1,0 +1,462 @@
+"""Probes for activation_checkpointing.py: graphs, gradients and memory stay where they were made.
+
+What a graph keeps is measured here without the student's own count: every storage that an operation makes during the
+forward pass is watched, and those still alive when it has ended are kept, whoever holds them and in whatever way.
+"""
+
+import gc
+from collections.abc import Callable, Sequence
+from typing import Any, TypedDict
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+Wrap = Callable[..., Any]
+
+
+class Counted(TypedDict):
+    """What `saved_bytes` returns."""
+
+    result: Any
+    calls: int
+    gradients: list[Tensor | None]
+
+
+class Gradients(TypedDict):
+    """What `gradients` returns."""
+
+    output: Any
+    input_gradients: list[Tensor | None]
+    parameter_gradients: list[Tensor | None]
+
+
+class Calls(TypedDict):
+    """What `calls` returns: how often the function had been called, and with which inputs, at three moments."""
+
+    after_forward: int
+    after_backward: int
+    inputs: list[Tensor]
+
+
+class Dropped(TypedDict):
+    """What `dropped` returns."""
+
+    output: Any
+    gradient: Tensor | None
+    random_state_is_as_before: bool
+
+
+class WithoutGradients(TypedDict):
+    """What `without_gradients` returns."""
+
+    output: Any
+    requires_grad: bool
+    calls: int
+
+
+class Layers(TypedDict):
+    """What `layers` returns: the numbers of the layers in the order in which they ran."""
+
+    forward: list[int]
+    backward: list[int]
+
+
+class Module(TypedDict):
+    """What `module` returns of a CheckpointedSequential."""
+
+    parameters: list[Tensor]
+    parameters_are_the_layers: bool
+    state: list[Tensor]
+    training: list[bool]
+    output_in_eval: Any
+
+
+# --- saved_activation_bytes
+
+
+def _times_gradient(e: Tensor, x: Tensor) -> Tensor:
+    (gradient,) = torch.autograd.grad(e.sum(), x, retain_graph=True)
+    return e * gradient
+
+
+SAVES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # of two tensors of one shape
+    "exp x": lambda x, y: x.exp(),
+    "sin x": lambda x, y: x.sin(),
+    "sin x, cos x, x·x": lambda x, y: x.sin() + x.cos() + x * x,
+    "sin of views of x": lambda x, y: x.sin().sum() + x.T.cos().sum() + x.flatten()[3:].sin().sum(),
+    "sin of a row of x": lambda x, y: x[1].sin(),
+    "an expanded row of x, times y": lambda x, y: x[:1].expand(x.shape) * y,
+    "sin x, sin y": lambda x, y: x.sin() + y.sin(),
+    "gelu of x·y": lambda x, y: F.gelu(x * y),
+    "exp of sin x": lambda x, y: x.sin().exp(),
+    "x + y": lambda x, y: x + y,
+    "exp x times its gradient": lambda x, y: _times_gradient(x.exp(), x),
+}
+
+
+def saved_bytes(
+    student: Any,
+    *,
+    save: str,
+    x: Tensor,
+    y: Tensor,
+    exclude: Sequence[str] | None = None,
+    requires_grad: bool = True,
+    grad_enabled: bool = True,
+) -> Counted:
+    """saved_activation_bytes of one of SAVES; `exclude` names "x", "y", or views of them, and comes as a generator."""
+    # A fresh copy: what crosses from another process may be a window on a storage of its own size.
+    x, y = (_fresh(t).requires_grad_(requires_grad) for t in (x, y))
+    calls = 0
+
+    def fn() -> Tensor:
+        nonlocal calls
+        calls += 1
+        return SAVES[save](x, y)
+
+    tensors = {"x": x, "y": y, "a row of x": x.detach()[1:2], "x transposed": x.T}
+    options = {} if exclude is None else {"exclude": (tensors[name] for name in exclude)}
+    with torch.set_grad_enabled(grad_enabled):
+        result = student.activation_checkpointing.saved_activation_bytes(fn, **options)
+    return {"result": result, "calls": calls, "gradients": [_copy(x.grad), _copy(y.grad)]}
+
+
+def saved_bytes_of_layers(student: Any, *, activation: str, x: Tensor, layers: int, on_meta: bool = False) -> Any:
+    """saved_activation_bytes of a stack of bias-free linear layers with an activation after each, parameters counted."""
+    device = "meta" if on_meta else "cpu"
+    model = nn.Sequential()
+    for _ in range(layers):
+        model.append(nn.Linear(x.shape[1], x.shape[1], bias=False, device=device)).append(getattr(nn, activation)())
+    x = x.to(device).requires_grad_()
+    return student.activation_checkpointing.saved_activation_bytes(lambda: model(x))
+
+
+# --- checkpoint
+
+
+def gradients(
+    student: Any,
+    *,
+    x: Tensor,
+    y: Tensor,
+    ids: Tensor,
+    parameters: Sequence[Tensor],
+    upstream: Tensor,
+    requires_grad: tuple[bool, bool] = (True, True),
+) -> Gradients:
+    """Gradients of checkpoint(fn, x, y, ids, x) for a function that uses two parameters; see `gradients_of`."""
+    return gradients_of(
+        student.activation_checkpointing.checkpoint,
+        x=x,
+        y=y,
+        ids=ids,
+        parameters=parameters,
+        upstream=upstream,
+        requires_grad=requires_grad,
+    )
+
+
+def gradients_of(
+    wrap: Wrap,
+    *,
+    x: Tensor,
+    y: Tensor,
+    ids: Tensor,
+    parameters: Sequence[Tensor],
+    upstream: Tensor,
+    requires_grad: tuple[bool, bool] = (True, True),
+) -> Gradients:
+    """Output and gradients of wrap(fn, …), x being a leaf and y the result of an operation; gradients start at 1.
+
+    Args:
+        wrap: Calls its first argument with the others, in its own way.
+        x: The first input, and the last one again.
+        y: A leaf whose sine is the second input.
+        ids: Integers.
+        parameters: Two matrices that the function takes from around it.
+        upstream: The output's gradient.
+        requires_grad: Whether x does, and whether y does.
+    """
+    leaves = [x.clone().requires_grad_(requires_grad[0]), y.clone().requires_grad_(requires_grad[1])]
+    first, second = weights = [nn.Parameter(p.clone()) for p in parameters]
+    for tensor in [*(leaf for leaf in leaves if leaf.requires_grad), *weights]:
+        tensor.grad = torch.ones_like(tensor)
+
+    def fn(a: Tensor, b: Tensor, rows: Tensor, c: Tensor) -> Tensor:
+        return ((a.sin() @ first).tanh().exp() @ second) * b[rows] + c.cos().sum()
+
+    output = wrap(fn, leaves[0], leaves[1].sin(), ids, leaves[0])
+    _backward(output, upstream)
+    return {
+        "output": _result(output),
+        "input_gradients": [_copy(leaf.grad) for leaf in leaves],
+        "parameter_gradients": [_copy(weight.grad) for weight in weights],
+    }
+
+
+def nested_gradients(student: Any, *, x: Tensor, parameters: Sequence[Tensor], upstream: Tensor) -> Gradients:
+    """Gradients where a checkpointed function checkpoints a part of itself; see `nested_gradients_of`."""
+    wrap = student.activation_checkpointing.checkpoint
+    return nested_gradients_of(wrap, x=x, parameters=parameters, upstream=upstream)
+
+
+def nested_gradients_of(wrap: Wrap, *, x: Tensor, parameters: Sequence[Tensor], upstream: Tensor) -> Gradients:
+    """Output and gradients of a function under `wrap` that calls a part of itself under `wrap`."""
+    leaf = x.clone().requires_grad_()
+    first, second = weights = [nn.Parameter(p.clone()) for p in parameters]
+
+    def inner(z: Tensor) -> Tensor:
+        return (z @ first).tanh().exp()
+
+    def fn(z: Tensor) -> Tensor:
+        hidden: Tensor = wrap(inner, z.sin())
+        return (hidden @ second).cos()
+
+    output = wrap(fn, leaf)
+    _backward(output, upstream)
+    return {
+        "output": _result(output),
+        "input_gradients": [_copy(leaf.grad)],
+        "parameter_gradients": [_copy(weight.grad) for weight in weights],
+    }
+
+
+def calls(student: Any, *, x: Tensor, upstream: Tensor) -> Calls:
+    """How often checkpoint calls its function, and with what."""
+    leaf = x.clone().requires_grad_()
+    seen: list[Tensor] = []
+
+    def fn(z: Tensor) -> Tensor:
+        seen.append(z.detach().clone())
+        return z.sin().exp()
+
+    output = student.activation_checkpointing.checkpoint(fn, leaf)
+    after_forward = len(seen)
+    _backward(output, upstream)
+    return {"after_forward": after_forward, "after_backward": len(seen), "inputs": seen}
+
+
+def dropped(student: Any, *, x: Tensor, upstream: Tensor) -> Dropped:
+    """checkpoint of a dropout, with random numbers drawn before it and between forward and backward."""
+    leaf = x.clone().requires_grad_()
+    torch.rand(7)
+    output = student.activation_checkpointing.checkpoint(lambda z: F.dropout(z.tanh(), 0.5), leaf)
+    torch.rand(3)
+    before = torch.get_rng_state()
+    _backward(output, upstream)
+    return {
+        "output": _result(output),
+        "gradient": _copy(leaf.grad),
+        "random_state_is_as_before": torch.equal(before, torch.get_rng_state()),
+    }
+
+
+def without_gradients(student: Any, *, x: Tensor, weight: Tensor, inference: bool) -> WithoutGradients:
+    """checkpoint where gradients are off, by no_grad or inference_mode."""
+    parameter = nn.Parameter(weight.clone())
+    leaf = x.clone().requires_grad_()
+    count = 0
+
+    def fn(z: Tensor) -> Tensor:
+        nonlocal count
+        count += 1
+        return z @ parameter
+
+    with torch.inference_mode() if inference else torch.no_grad():
+        output = student.activation_checkpointing.checkpoint(fn, leaf)
+    return {
+        "output": _result(output),
+        "requires_grad": isinstance(output, Tensor) and output.requires_grad,
+        "calls": count,
+    }
+
+
+def autocast_dtypes(student: Any, *, x: Tensor, weight: Tensor, forward: bool, backward: bool) -> list[torch.dtype]:
+    """The dtype of a product in each call of a checkpointed function, with bfloat16 autocast on in one pass or both."""
+    parameter, leaf = nn.Parameter(weight.clone()), x.clone().requires_grad_()
+    dtypes = []
+
+    def fn(z: Tensor) -> Tensor:
+        product = z @ parameter
+        dtypes.append(product.dtype)
+        return product.sin()
+
+    with torch.autocast("cpu", torch.bfloat16, enabled=forward):
+        output = student.activation_checkpointing.checkpoint(fn, leaf)
+    with torch.autocast("cpu", torch.bfloat16, enabled=backward):
+        _backward(output)
+    return dtypes
+
+
+def bytes_kept(student: Any, *, x: Tensor, weight: Tensor, grad_enabled: bool = True) -> int:
+    """Bytes alive after the forward pass of checkpoint(fn, x, y), besides inputs, parameters and output."""
+    leaf, parameter = x.clone().requires_grad_(), nn.Parameter(weight.clone())
+    other = leaf.detach().sin().requires_grad_()
+
+    def fn(a: Tensor, b: Tensor) -> Tensor:
+        hidden = F.dropout(F.gelu(a @ parameter) * b.sin(), 0.5)
+        return F.silu(hidden @ parameter).exp()
+
+    with torch.set_grad_enabled(grad_enabled):
+        return _bytes_alive(student.activation_checkpointing.checkpoint, fn, leaf, other, besides=[parameter])
+
+
+# --- CheckpointedSequential
+
+
+class Block(nn.Module):
+    """sin(x W + b), which notes its number whenever it runs."""
+
+    def __init__(self, number: int, weight: Tensor, notes: list[int] | None = None) -> None:
+        super().__init__()
+        self.number, self.notes = number, [] if notes is None else notes
+        self.weight = nn.Parameter(weight.clone())
+        self.bias = nn.Buffer(weight[0].clone())
+
+    def forward(self, x: Tensor) -> Any:
+        """One product and one sine, each of which keeps its input."""
+        self.notes.append(self.number)
+        return (x @ self.weight + self.bias).sin()
+
+
+def sequential_gradients(
+    student: Any,
+    *,
+    x: Tensor,
+    weights: Sequence[Tensor],
+    order: Sequence[int],
+    upstream: Tensor,
+    segments: int,
+    frozen: int = 0,
+) -> Gradients:
+    """Gradients of a CheckpointedSequential; see `sequential_gradients_of`."""
+    make = student.activation_checkpointing.CheckpointedSequential
+    return sequential_gradients_of(
+        lambda blocks: make(blocks, segments), x=x, weights=weights, order=order, upstream=upstream, frozen=frozen
+    )
+
+
+def sequential_gradients_of(
+    make: Callable[[list[nn.Module]], nn.Module],
+    *,
+    x: Tensor,
+    weights: Sequence[Tensor],
+    order: Sequence[int],
+    upstream: Tensor,
+    frozen: int = 0,
+) -> Gradients:
+    """Output and gradients of blocks one after the other, in the order of these numbers; one may come twice.
+
+    With `frozen` the input and the first so many weights require no gradient.
+    """
+    blocks = [Block(i, weight) for i, weight in enumerate(weights)]
+    for block in blocks[:frozen]:
+        block.requires_grad_(False)
+    leaf = x.clone().requires_grad_(not frozen)
+    output = make([blocks[i] for i in order])(leaf)
+    _backward(output, upstream)
+    return {
+        "output": _result(output),
+        "input_gradients": [_copy(leaf.grad)],
+        "parameter_gradients": [_copy(block.weight.grad) for block in blocks],
+    }
+
+
+def layers(student: Any, *, x: Tensor, weight: Tensor, count: int, segments: int) -> Layers:
+    """Which layers run in the forward pass and which in the backward pass of a CheckpointedSequential."""
+    notes: list[int] = []
+    blocks = [Block(i, weight, notes) for i in range(count)]
+    output = student.activation_checkpointing.CheckpointedSequential(blocks, segments)(x.clone().requires_grad_())
+    forward = list(notes)
+    _backward(output)
+    return {"forward": forward, "backward": notes[len(forward) :]}
+
+
+def sequential_bytes_kept(student: Any, *, x: Tensor, weight: Tensor, count: int, segments: int) -> int:
+    """Bytes alive after the forward pass of a CheckpointedSequential, besides its input, parameters and output."""
+    blocks = [Block(i, weight) for i in range(count)]
+    model = student.activation_checkpointing.CheckpointedSequential(blocks, segments)
+    besides = [tensor for block in blocks for tensor in (block.weight, *block.buffers())]
+    return _bytes_alive(model, x.clone().requires_grad_(), besides=besides)
+
+
+def module(student: Any, *, x: Tensor, weights: Sequence[Tensor]) -> Module:
+    """A CheckpointedSequential of blocks and a dropout as a module: what it registers, and what eval() does."""
+    blocks: list[nn.Module] = [Block(i, weight) for i, weight in enumerate(weights)]
+    blocks.append(nn.Dropout(0.9))
+    model = student.activation_checkpointing.CheckpointedSequential(blocks, 2)
+    found = list(model.parameters())
+    model.eval()
+    output = model(x)
+    return {
+        "parameters": [p.detach().clone() for p in found],
+        "parameters_are_the_layers": [id(p) for p in found] == [id(p) for block in blocks for p in block.parameters()],
+        "state": [value.clone() for value in model.state_dict().values()],
+        "training": [block.training for block in blocks],
+        "output_in_eval": _result(output),
+    }
+
+
+def construct(student: Any, *, count: int, segments: int) -> None:
+    """Make a CheckpointedSequential of so many layers."""
+    student.activation_checkpointing.CheckpointedSequential([nn.Identity() for _ in range(count)], segments)
+
+
+# --- helpers
+
+
+class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes every floating-point storage that an operation makes or shows, of more than one number, and keeps none alive."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.storages: dict[int, tuple[StorageWeakRef, int]] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for x in tree_leaves(result):
+            # States of generators are bytes, and a single number may be there to require a gradient.
+            if isinstance(x, Tensor) and x.is_floating_point() and x.untyped_storage().nbytes() > 8:
+                weak = _weakly(x)
+                self.storages[weak.cdata] = weak, x.untyped_storage().nbytes()
+        return result
+
+
+def _bytes_alive(fn: Wrap, *inputs: Any, besides: Sequence[Tensor]) -> int:
+    """Call fn and count the storages that are alive afterwards, besides those of the arguments, the result and `besides`.
+
+    The first input that is no tensor is a function, given on to fn.
+    """
+    with _Watch() as watch:
+        output = fn(*inputs)
+    gc.collect()
+    others = [*(x for x in inputs if isinstance(x, Tensor)), *besides, *([output] if isinstance(output, Tensor) else [])]
+    left_out = {_weakly(x).cdata for x in others}
+    return sum(n for address, (weak, n) in watch.storages.items() if address not in left_out and not weak.expired())
+
+
+def _backward(output: Any, upstream: Tensor | None = None) -> None:
+    """The backward pass of a result, where it is one that has a backward pass."""
+    if isinstance(output, Tensor) and output.requires_grad:
+        torch.autograd.backward(output, torch.ones_like(output) if upstream is None else upstream)
+
+
+def _result(output: Any) -> Any:
+    """A result as it was when it came back, of whatever type."""
+    return output.detach().clone() if isinstance(output, Tensor) else output
+
+
+def _weakly(x: Tensor) -> StorageWeakRef:
+    return StorageWeakRef(x.untyped_storage())  # type: ignore[no-untyped-call]
+
+
+def _fresh(x: Tensor) -> Tensor:
+    return torch.empty_like(x).copy_(x)
+
+
+def _copy(x: Tensor | None) -> Tensor | None:
+    return None if x is None else x.detach().clone()

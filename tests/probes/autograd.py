@@ -1,0 +1,416 @@
+"""Probes for autograd.py: graphs, hooks and modules live beside the student's code, so what becomes of them is read there."""
+
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypedDict
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+# What multiplies two tensors, in whatever form a solution writes it.
+PRODUCTS = {
+    *("mm", "bmm", "addmm", "addbmm", "baddbmm", "mv", "addmv", "dot", "vdot", "addr", "mul", "mul_", "addcmul", "addcmul_"),
+    *("matmul", "linear", "einsum", "tensordot", "inner", "outer"),
+}
+
+
+class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the products that run inside it."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func.overloadpacket.__name__ in PRODUCTS
+        return func(*args, **(kwargs or {}))
+
+
+# --- linear_backward and mlp_backward
+
+
+class Counted(TypedDict):
+    """What `linear_backward_by_need` returns: the answer and the number of products, with and without the input's gradient."""
+
+    both: Any
+    products_for_both: int
+    weight_alone: Any
+    products_for_weight: int
+
+
+class Modes(TypedDict):
+    """What `by_hand_in_both_modes` returns."""
+
+    normal: Any
+    inference: Any
+
+
+def linear_backward_by_need(student: Any, *, x: Tensor, weight: Tensor, grad_output: Tensor) -> Counted:
+    """linear_backward with the input's gradient (by default) and without it."""
+    linear_backward = student.autograd.linear_backward
+    with _Products() as products:
+        both = linear_backward(x, weight, grad_output)
+        products_for_both = products.count
+        weight_alone = linear_backward(x, weight, grad_output, need_input_grad=False)
+    return {
+        "both": both,
+        "products_for_both": products_for_both,
+        "weight_alone": weight_alone,
+        "products_for_weight": products.count - products_for_both,
+    }
+
+
+def by_hand_in_both_modes(student: Any, *, function: str, args: Sequence[Tensor]) -> Modes:
+    """What a function returns as usual, and for copies made and used in inference mode."""
+    call = getattr(student.autograd, function)
+    normal = call(*args)
+    with torch.inference_mode():
+        return {"normal": normal, "inference": call(*(x.clone() for x in args))}
+
+
+# --- MatMul
+
+
+class Returned(TypedDict):
+    """What `matmul` returns.
+
+    `output` and `gradients` are what a user sees, `returned` is what each call of the student's backward gave to autograd,
+    `products` is how many products the backward pass took.
+    """
+
+    output: Any
+    gradients: list[Tensor | None]
+    returned: list[Any]
+    products: int
+
+
+def matmul(
+    student: Any, *, a: Tensor, b: Tensor, upstream: Tensor, needs: Sequence[bool] = (True, True), layout: str = "as it is"
+) -> Returned:
+    """MatMul.apply(a, b) and a backward pass of `upstream`, where its shape and dtype are the output's.
+
+    Args:
+        student: The package.
+        a: The left operand, a leaf.
+        b: The right operand, a leaf.
+        upstream: The gradient of the output.
+        needs: Which operands require a gradient.
+        layout: "expanded" lets a sum be what follows, whose gradient is one number expanded, scaled by upstream's first.
+    """
+    theirs = student.autograd.MatMul
+    returned: list[Any] = []
+
+    def watched(ctx: Any, *grad_outputs: Tensor) -> Any:
+        result = theirs.backward(ctx, *grad_outputs)
+        returned.append(result)
+        return result
+
+    leaves = [x.detach().requires_grad_(need) for x, need in zip((a, b), needs, strict=True)]
+    watching: Any = type("MatMul", (theirs,), {"backward": staticmethod(watched)})
+    output = watching.apply(*leaves)
+    facts: Returned = {"output": output, "gradients": [None, None], "returned": returned, "products": 0}
+    if type(output) is not Tensor:
+        return facts
+    facts["output"] = output.detach()
+    if output.requires_grad and (output.shape, output.dtype) == (upstream.shape, upstream.dtype):
+        with _Products() as products:
+            if layout == "expanded":
+                torch.autograd.backward(output.sum(), upstream.flatten()[0])
+            else:
+                torch.autograd.backward(output, upstream)
+        facts["products"] = products.count
+    facts["gradients"] = [x.grad for x in leaves]
+    return facts
+
+
+def matmul_after_a_change(student: Any, *, a: Tensor, b: Tensor, changed: int) -> bool:
+    """Whether a backward pass raises RuntimeError where operand number `changed` was changed in place before it."""
+    leaves = [x.clone().requires_grad_() for x in (a, b)]
+    output = student.autograd.MatMul.apply(*leaves)
+    with torch.no_grad():
+        leaves[changed].add_(1)
+    try:
+        torch.autograd.backward(output, torch.ones_like(output))
+    except RuntimeError:
+        return True
+    return False
+
+
+# --- numerical_gradient
+
+
+class Differences(TypedDict):
+    """What `numerical_gradient` returns."""
+
+    result: Any
+    inputs: list[Tensor]
+    gradients: list[Tensor | None]
+
+
+class _Stop(Exception):
+    """What the function raises where a test wants it to."""
+
+
+def numerical_gradient(
+    student: Any,
+    *,
+    inputs: Sequence[Tensor],
+    cubic: Sequence[Tensor],
+    linear: Sequence[Tensor],
+    factor: float = 1.0,
+    stop_at: int | None = None,
+    requires_grad: bool = False,
+    **options: Any,
+) -> Differences:
+    """numerical_gradient of Σ cubic · x³ + factor · Π (1 + Σ linear · x), which autograd cannot see through.
+
+    Args:
+        student: The package.
+        inputs: The inputs; views of one storage are views of one storage here.
+        cubic: Coefficients of each input's cubes.
+        linear: Coefficients of each input in its factor of the product.
+        factor: What the product is multiplied by.
+        stop_at: Which call of the function raises; None for none.
+        requires_grad: Whether the inputs are leaves that require a gradient.
+        **options: Handed on.
+    """
+    calls = 0
+
+    def f(*points: Tensor) -> Tensor:
+        nonlocal calls
+        calls += 1
+        if calls == stop_at:
+            raise _Stop
+        points = tuple(x.detach() for x in points)
+        value = sum(((c * x**3).sum() for c, x in zip(cubic, points, strict=True)), start=torch.zeros(()))
+        product = torch.tensor(factor, dtype=torch.float64)
+        for c, x in zip(linear, points, strict=True):
+            product = product * (1 + (c * x).sum())
+        return value + product
+
+    leaves = [x.requires_grad_() for x in inputs] if requires_grad else list(inputs)
+    result = None
+    with suppress(_Stop):
+        result = student.autograd.numerical_gradient(f, leaves, **options)
+    return {"result": result, "inputs": [x.detach() for x in leaves], "gradients": [x.grad for x in leaves]}
+
+
+# --- intermediate_gradients
+
+
+class _Layer(nn.Module):
+    """A matrix."""
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weight.clone())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.linear(x, self.weight)
+
+
+class _Block(nn.Module):
+    """A matrix and a leaky ReLU."""
+
+    def __init__(self, weight: Tensor, inplace: bool) -> None:
+        super().__init__()
+        self.fc = _Layer(weight)
+        self.act = nn.LeakyReLU(0.25, inplace=inplace)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h: Tensor = self.act(self.fc(x))
+        return h
+
+
+class _Net(nn.Module):
+    """Blocks, a matrix `side` whose output nobody uses, and a matrix `head`; the matrix `idle` never runs."""
+
+    def __init__(self, blocks: Sequence[Tensor], side: Tensor, head: Tensor, inplace: bool) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(_Block(weight, inplace) for weight in blocks)
+        self.side, self.head, self.idle = _Layer(side), _Layer(head), _Layer(head)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for block in self.blocks:
+            x = block(x)
+        self.side(x)
+        y: Tensor = self.head(x)
+        return y
+
+
+class _State(TypedDict):
+    """What could be left behind in a module and its input."""
+
+    hooks: dict[str, int]
+    attributes: dict[str, int]
+    training: list[bool]
+    requires_grad: list[bool]
+    gradients: list[Tensor | None]
+    input_requires_grad: bool
+    input_gradient: Tensor | None
+    input: Tensor
+
+
+class Intermediate(TypedDict):
+    """What `intermediate_gradients` returns; without a `result` where an error was wanted and came."""
+
+    result: Any
+    before: _State
+    after: _State
+
+
+def intermediate_gradients(
+    student: Any,
+    *,
+    net: dict[str, Any],
+    x: Tensor,
+    names: Sequence[str],
+    frozen: bool = False,
+    grad_mode: bool = True,
+    gradients: bool = False,
+    fails: bool = False,
+) -> Intermediate:
+    """intermediate_gradients of a small net, and the state of net and input before and after.
+
+    Args:
+        student: The package.
+        net: The arguments of `_Net`.
+        x: Its input.
+        names: The submodules.
+        frozen: No parameter requires a gradient.
+        grad_mode: Whether autograd is on in the caller.
+        gradients: x and every second parameter have a gradient already.
+        fails: An exception is expected, and kept from the caller.
+    """
+    module = _Net(**net).requires_grad_(not frozen)
+    module.blocks[-1].eval()
+    module.blocks[0].register_forward_hook(lambda *_: None)  # somebody else's
+    x = x.clone()
+    if gradients:
+        x.requires_grad_().grad = torch.full_like(x, 3)
+        for p in list(module.parameters())[::2]:
+            p.grad = torch.full_like(p, 5)
+    before = _state(module, x)
+    result = None
+    with torch.set_grad_enabled(grad_mode):
+        try:
+            result = student.autograd.intermediate_gradients(module, x, names)
+        except Exception:
+            if not fails:
+                raise
+    return {"result": result, "before": before, "after": _state(module, x)}
+
+
+def _state(module: nn.Module, x: Tensor) -> _State:
+    named = dict(module.named_modules())
+    parameters = list(module.parameters())
+    return {
+        "hooks": {
+            f"{name}.{key}": len(value)
+            for name, m in named.items()
+            for key, value in vars(m).items()
+            if key.endswith("_hooks") and value is not None
+        },
+        "attributes": {name: len(vars(m)) for name, m in named.items()},
+        "training": [m.training for m in named.values()],
+        "requires_grad": [p.requires_grad for p in parameters],
+        "gradients": [None if p.grad is None else p.grad.clone() for p in parameters],
+        "input_requires_grad": x.requires_grad,
+        "input_gradient": None if x.grad is None else x.grad.clone(),
+        "input": x.detach().clone(),
+    }
+
+
+# --- accumulate_gradients
+
+
+class Accumulated(TypedDict):
+    """What `accumulate_gradients` returns.
+
+    `rows` is how many rows the model was given at each call, `held` how many tensors autograd kept for a backward pass at that
+    moment.
+    """
+
+    loss: Any
+    gradients: list[Tensor | None]
+    rows: list[int]
+    held: list[int]
+    x: Tensor
+    y: Tensor
+
+
+class _Kept:
+    """A tensor that autograd keeps."""
+
+    def __init__(self, x: Tensor) -> None:
+        self.x = x
+
+
+def make_model(weights: Sequence[Tensor], embed: Tensor | None) -> nn.Module:
+    """Matrices with a tanh between them, after an embedding where there is one."""
+    layers: list[nn.Module] = [] if embed is None else [nn.Embedding(embed.shape[0], embed.shape[1], _weight=embed.clone())]
+    for weight in weights:
+        layers += [_Layer(weight), nn.Tanh()]
+    return nn.Sequential(*layers[:-1])
+
+
+def mean_loss(name: str) -> Callable[[Tensor, Tensor], Tensor]:
+    """A loss that is a mean over rows."""
+    if name == "square":
+        return lambda output, y: (output - y).square().mean()
+    return lambda output, y: nn.functional.cross_entropy(output.flatten(0, -2), y.flatten())
+
+
+def accumulate_gradients(
+    student: Any,
+    *,
+    weights: Sequence[Tensor],
+    x: Tensor,
+    y: Tensor,
+    micro_batch_size: int,
+    embed: Tensor | None = None,
+    loss: str = "square",
+    already: Sequence[Tensor | None] = (),
+    watch: bool = False,
+) -> Accumulated:
+    """accumulate_gradients of a small model.
+
+    Args:
+        student: The package.
+        weights: See `make_model`.
+        x: Inputs.
+        y: Targets.
+        micro_batch_size: Handed on.
+        embed: See `make_model`.
+        loss: See `mean_loss`.
+        already: Gradients that the parameters have before, in the order of `parameters()`.
+        watch: Look at what autograd keeps.
+    """
+    model = make_model(weights, embed)
+    for p, gradient in zip(model.parameters(), already, strict=False):
+        p.grad = None if gradient is None else gradient.clone()
+    rows: list[int] = []
+    held: list[int] = []
+    kept: weakref.WeakSet[_Kept] = weakref.WeakSet()
+
+    def pack(x: Tensor) -> _Kept:
+        item = _Kept(x)
+        kept.add(item)
+        return item
+
+    def note(_: nn.Module, args: tuple[Tensor, ...]) -> None:
+        rows.append(len(args[0]))
+        held.append(len(kept))
+
+    model.register_forward_pre_hook(note)
+    x, y = x.clone(), y.clone()
+    args = (model, mean_loss(loss), x, y, micro_batch_size)
+    if watch:
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda item: item.x):
+            value = student.autograd.accumulate_gradients(*args)
+    else:
+        value = student.autograd.accumulate_gradients(*args)
+    gradients = [None if p.grad is None else p.grad.clone() for p in model.parameters()]
+    return {"loss": value, "gradients": gradients, "rows": rows, "held": held, "x": x, "y": y}

@@ -1,0 +1,836 @@
+"""Probes for checkpointing.py: models, optimizers, files and random generators stay where they are made.
+
+What was saved is loaded in another process: a process forked from this one saves and ends, so that nothing but the file is
+left of it. Crashes are real ones: a forked process may write so many bytes to a file and no more (RLIMIT_FSIZE), after which
+writing fails, or kills it.
+"""
+
+import copy
+import errno
+import io
+import os
+import pickle
+import random
+import resource
+import signal
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any, NoReturn, TypedDict
+from unittest import mock
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+NAME = "checkpoint"
+RETURNED, RAISED = 0, 1
+
+
+class Optimizer(TypedDict):
+    """The state of an optimizer: its tensors and numbers by parameter and name, and the options of its groups."""
+
+    state: dict[str, Tensor]
+    groups: list[dict[str, Any]]
+
+
+class Run(TypedDict):
+    """What a training run leaves: the losses and the learning rates of its last steps, and its weights."""
+
+    losses: list[float]
+    learning_rates: list[float]
+    weights: dict[str, Tensor]
+
+
+class Leavings(TypedDict):
+    """What saving or loading leaves as it was, or does not."""
+
+    training: list[bool]
+    requires_grad: list[bool]
+    gradients: list[Tensor]
+    parameters_are_the_same: bool
+    weights_are_tied: bool
+    weights: dict[str, Tensor]
+    optimizer_has_the_parameters: bool
+
+
+class Streamed(TypedDict):
+    """What `stream` returns."""
+
+    starts_with: bytes
+    is_closed: bool
+    weights: dict[str, Tensor]
+
+
+class Written(TypedDict):
+    """How a save of a second checkpoint over a first one ended, and what is there afterwards.
+
+    `ending` is "returned", "raised" or "killed", `files` are all that is in the folder and in the system's temporary one,
+    and `checkpoint` says which one is then loaded from the path: 1, 2 or 3, or None.
+    """
+
+    ending: str
+    files: list[str]
+    checkpoint: int | None
+
+
+class Watched(TypedDict):
+    """What `watched_save` saw: whether the file took its name by a rename, and was synced to the disk as a whole before."""
+
+    ending: str
+    renamed: bool
+    synced_before: bool
+
+
+class Refused(TypedDict):
+    """Whether load_checkpoint raised, and which states were as before."""
+
+    raised: bool
+    model: bool
+    optimizer: bool
+    generators: bool
+
+
+class Planted(TypedDict):
+    """What `planted` returns for each file with a planted call."""
+
+    raised: bool
+    call_was_made: bool
+
+
+# --- what comes back
+
+
+class Holder(nn.Module):
+    """Parameters and buffers with these values, or zeros like them."""
+
+    def __init__(self, parameters: dict[str, Tensor], buffers: dict[str, Tensor], *, zeros: bool) -> None:
+        super().__init__()
+        for name, value in parameters.items():
+            self.register_parameter(name, nn.Parameter(torch.zeros_like(value) if zeros else value.clone()))
+        for name, value in buffers.items():
+            self.register_buffer(name, torch.zeros_like(value) if zeros else value.clone())
+
+
+def state_after_load(student: Any, *, parameters: dict[str, Tensor], buffers: dict[str, Tensor]) -> dict[str, Tensor]:
+    """A module's state after loading what another one with these values saved."""
+
+    def save() -> None:
+        model = Holder(parameters, buffers, zeros=False)
+        student.checkpointing.save_checkpoint(model, _adamw(model), 3, NAME)
+
+    with _folders():
+        _elsewhere(save)
+        model = Holder(parameters, buffers, zeros=True)
+        student.checkpointing.load_checkpoint(NAME, model, _adamw(model))
+        return _weights(model)
+
+
+def optimizer_after_load(
+    student: Any, *, kind: str, parameters: Sequence[Tensor], gradients: Sequence[Sequence[Tensor]], load: bool
+) -> Optimizer:
+    """An optimizer's state after some steps; with `load` that of another one, which loaded what the first one saved."""
+    with _folders():
+        if not load:
+            model, optimizer = _stepped(kind, parameters, gradients)
+            return _optimizer_state(optimizer)
+
+        def save() -> None:
+            model, optimizer = _stepped(kind, parameters, gradients)
+            student.checkpointing.save_checkpoint(model, optimizer, 3, NAME)
+
+        _elsewhere(save)
+        model, optimizer = _stepped(kind, parameters, [])
+        student.checkpointing.load_checkpoint(NAME, model, optimizer)
+        return _optimizer_state(optimizer)
+
+
+def iteration_after_load(student: Any, *, iteration: int) -> Any:
+    """What load_checkpoint returns of a checkpoint saved at this iteration."""
+    with _folders():
+        _save(student, iteration=iteration)
+        return _load(student)
+
+
+DRAWS: dict[str, Callable[[], list[float]]] = {
+    "torch": lambda: [*torch.rand(3).tolist(), *torch.randn(2).tolist()],
+    "numpy": lambda: [float(x) for x in (*np.random.rand(3), np.random.randn(), np.random.randint(1000))],
+    "random": lambda: [random.random(), random.gauss(0, 1), float(random.randrange(1000))],
+}
+
+
+def draws(student: Any, *, source: str, seed: int, load: bool) -> list[float]:
+    """Numbers from a generator that has been used, or with `load` those from one put where that one stood when saved."""
+    if not load:
+        _seed(seed)
+        DRAWS[source]()
+        return DRAWS[source]()
+
+    def save() -> None:
+        model = nn.Linear(2, 2)  # whose weights are drawn as well
+        _seed(seed)
+        DRAWS[source]()
+        _save(student, model)
+
+    with _folders():
+        _elsewhere(save)
+        _seed(seed + 1)
+        _load(student)
+        return DRAWS[source]()
+
+
+def draws_of_two_gpus(student: Any, *, seeds: tuple[int, int]) -> list[list[float]]:
+    """Numbers that each of two GPUs would draw after loading what a process with two GPUs saved."""
+
+    def save() -> None:
+        with _two_gpus(seeds) as generators:
+            for generator in generators:
+                torch.rand(3, generator=generator)
+            _save(student)
+
+    def load() -> list[list[float]]:
+        with _two_gpus((seeds[0] + 1, seeds[1] + 1)) as generators:
+            _load(student)
+            return [torch.rand(4, generator=generator).tolist() for generator in generators]
+
+    with _folders():
+        _elsewhere(save)
+        drawn: list[list[float]] = _elsewhere(load)
+        return drawn
+
+
+def cpu_loads_what_a_gpu_saved(student: Any, *, parameters: dict[str, Tensor]) -> dict[str, Tensor]:
+    """A module's state on a CPU after loading what a process with two GPUs saved, whose tensors say that they were there."""
+
+    def save() -> None:
+        model = Holder(parameters, {}, zeros=False)
+        with _two_gpus((5, 6)), mock.patch.object(torch.serialization, "location_tag", return_value="cuda:0"):
+            student.checkpointing.save_checkpoint(model, _adamw(model), 3, NAME)
+
+    with _folders():
+        _elsewhere(save)
+        model = Holder(parameters, {}, zeros=True)
+        student.checkpointing.load_checkpoint(NAME, model, _adamw(model))
+        return _weights(model)
+
+
+def run(student: Any, *, seed: int, steps: int, stop: int | None, save_only: bool = False) -> Run:
+    """A training run with dropout, batch norm and random numbers of all three kinds.
+
+    Args:
+        student: Their package.
+        seed: Of the run.
+        steps: How many steps it takes.
+        stop: After which step it is saved, to go on in another process from other weights and seeds; None for never.
+        save_only: It is saved then and goes on in the same process, without loading.
+    """
+    if stop is None or save_only:
+        return _train(*_fresh(seed), 0, steps, (lambda m, o: _save_at(student, m, o, steps)) if save_only else None)
+
+    def save() -> None:
+        model, optimizer = _fresh(seed)
+        _train(model, optimizer, 0, stop)
+        student.checkpointing.save_checkpoint(model, optimizer, stop, NAME)
+
+    with _folders():
+        _elsewhere(save)
+        model, optimizer = _fresh(seed + 1)
+        _train(model, optimizer, 0, 1)
+        student.checkpointing.load_checkpoint(NAME, model, optimizer)
+        return _train(model, optimizer, stop, steps)
+
+
+class Tied(nn.Module):
+    """An embedding whose weight is the output layer's as well, and layers in between."""
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__()
+        rows, d = weight.shape
+        self.embedding = nn.Embedding(rows, d, _weight=weight.clone())
+        self.norm = nn.BatchNorm1d(d)
+        self.drop = nn.Dropout(0.5)
+        self.output = nn.Linear(d, rows, bias=False)
+        self.output.weight = self.embedding.weight
+
+
+def leavings(student: Any, *, weight: Tensor, load: bool) -> Leavings:
+    """What stays as it was: modes, gradients, and the parameters themselves, after a save or, with `load`, after a load."""
+    with _folders():
+        _elsewhere(lambda: _save(student, Tied(weight)))
+        model = Tied(torch.zeros_like(weight) if load else weight)
+        model.norm.eval()
+        model.norm.bias.requires_grad_(False)
+        parameters = list(model.parameters())
+        addresses = [p.data_ptr() for p in parameters]
+        optimizer = _adamw(model)
+        for p in parameters:
+            p.grad = torch.full_like(p, 2.0)
+        if load:
+            student.checkpointing.load_checkpoint(NAME, model, optimizer)
+        else:
+            student.checkpointing.save_checkpoint(model, optimizer, 7, "another")
+        after = list(model.parameters())
+        same = [id(p) for p in after] == [id(p) for p in parameters] and [p.data_ptr() for p in after] == addresses
+        return {
+            "training": [m.training for m in model.modules()],
+            "requires_grad": [p.requires_grad for p in after],
+            "gradients": [torch.zeros(0) if p.grad is None else p.grad.clone() for p in after],
+            "parameters_are_the_same": same,
+            "weights_are_tied": model.output.weight is model.embedding.weight,
+            "weights": _weights(model),
+            "optimizer_has_the_parameters": {id(p) for g in optimizer.param_groups for p in g["params"]}
+            == {id(p) for p in parameters},
+        }
+
+
+# --- where it is written
+
+
+def stream(student: Any, *, weight: Tensor, before: bytes, as_file: bool) -> Streamed:
+    """A checkpoint written to a file-like object after some bytes, and read from where it begins."""
+
+    def save() -> tuple[bytes, bool]:
+        with open("stream", "w+b") if as_file else io.BytesIO() as out:
+            out.write(before)
+            model = nn.Linear(weight.shape[1], weight.shape[0], bias=False)
+            model.load_state_dict({"weight": weight})
+            student.checkpointing.save_checkpoint(model, _adamw(model), 11, out)
+            if out.closed:
+                return b"", True
+            out.seek(0)
+            return out.read(), False
+
+    with _folders():
+        written, is_closed = _elsewhere(save)
+        model = nn.Linear(weight.shape[1], weight.shape[0], bias=False)
+        Path("stream").write_bytes(written)
+        with open("stream", "rb") if as_file else io.BytesIO(written) as src:
+            src.seek(len(before))
+            if not is_closed:
+                student.checkpointing.load_checkpoint(src, model, _adamw(model))
+                is_closed = src.closed
+        return {
+            "starts_with": written[: len(before)],
+            "is_closed": is_closed,
+            "weights": _weights(model),
+        }
+
+
+class _PathLike:
+    """A path that is neither a str nor a Path."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __fspath__(self) -> str:
+        return self.path
+
+
+def paths(student: Any, *, names: Sequence[str], kind: str) -> list[tuple[int | None, list[str]]]:
+    """For each name, relative or in a new folder, which checkpoint is loaded from it, counted from 1, and all files."""
+    results = []
+    for number, name in enumerate(names, start=1):
+        with _folders():
+            Path(name).parent.mkdir(exist_ok=True)
+            make: Any = {"str": str, "Path": Path, "PathLike": _PathLike, "absolute": os.path.abspath}[kind]
+            _save_number(student, number, make(name))
+            results.append((_load_number(student, make(name)), _files()))
+    return results
+
+
+def replaced(student: Any, *, count: int) -> list[tuple[int | None, int | None, list[str]]]:
+    """For each of several saves to one path which one is loaded after it, and from the file moved elsewhere; and all files."""
+    results = []
+    with _folders():
+        for number in range(1, count + 1):
+            _elsewhere(lambda: _save_number(student, number))  # noqa: B023
+            there, files = _load_number(student), _files()
+            Path("moved").mkdir()
+            os.rename(NAME, "moved/to")
+            moved = None
+            with suppress(Exception):
+                moved = _load_number(student, "moved/to")
+            results.append((there, moved, files))
+            os.rename("moved/to", NAME)
+            os.rmdir("moved")
+    return results
+
+
+def refused_iteration(student: Any, *, iteration: int) -> int | None:
+    """Save a first checkpoint, then a second one at this iteration: raises what that raises, or returns which is there."""
+    with _folders():
+        _save_number(student, 1)
+        try:
+            _save_number(student, 2, iteration=iteration)
+        except Exception:
+            if _load_number(student) != 1:
+                return None
+            raise
+        return _load_number(student)
+
+
+# --- crashes
+
+
+class _Interrupting:
+    """A part of a model's state that is interrupted while it is written, as Ctrl-C does."""
+
+    def __reduce__(self) -> NoReturn:
+        raise KeyboardInterrupt
+
+
+class _Interrupted(nn.Linear):
+    def get_extra_state(self) -> Any:
+        return _Interrupting()
+
+
+def crash(student: Any, *, how: str, size: int) -> list[Written]:
+    """A first checkpoint, then a second one that does not get through, then a third one that does.
+
+    Args:
+        student: Their package.
+        how: "fails" where writing fails in the middle of the file, "kills" where that kills the process, "interrupted"
+            for a KeyboardInterrupt.
+        size: Of the model.
+    """
+    results: list[Written] = []
+
+    def second(limit: int) -> None:
+        if how == "kills":
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        if how != "interrupted":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+        _save_number(student, 2, size=size, kind=_Interrupted if how == "interrupted" else nn.Linear)
+
+    with _folders():
+        _elsewhere(lambda: _save_number(student, 1, size=size))
+        limit = sum(Path(name).stat().st_size for name in _files()) // 2
+        for work in (lambda: second(limit), lambda: _save_number(student, 3, size=size)):
+            ending = _ending(work)
+            files = _files()
+            found = None
+            with suppress(Exception):
+                found = _load_number(student, size=size)
+            results.append({"ending": ending, "files": files, "checkpoint": found})
+    return results
+
+
+def watched_save(student: Any) -> Watched:
+    """Save twice where a rename from another folder fails, as between two disks, and watch the second time."""
+
+    def watch() -> tuple[bool, bool]:
+        with _watched() as seen:
+            _save(student, iteration=2)
+        found = os.stat(NAME)
+        return seen["renamed"] == found.st_ino, seen["synced"].get(found.st_ino) == found.st_size
+
+    with _folders():
+        _elsewhere(lambda: _save(student, iteration=1))
+        ending = _ending(watch, tell=True)
+        renamed, synced = ending if isinstance(ending, tuple) else (False, False)
+        return {
+            "ending": "returned" if isinstance(ending, tuple) else str(ending),
+            "renamed": renamed,
+            "synced_before": synced,
+        }
+
+
+@contextmanager
+def _watched() -> Iterator[dict[str, Any]]:
+    """Note what is synced, with its size and before it has its name, and what is renamed to that name."""
+    seen: dict[str, Any] = {"synced": {}, "renamed": None}
+    rename = os.replace
+
+    def sync(file: Any) -> None:
+        found = os.stat(file if isinstance(file, int) else file.fileno())
+        if not os.path.exists(NAME) or os.stat(NAME).st_ino != found.st_ino:
+            seen["synced"][found.st_ino] = found.st_size
+
+    def replace(src: Any, dst: Any, **options: Any) -> None:
+        if os.path.dirname(os.path.realpath(src)) != os.path.dirname(os.path.realpath(dst)):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), src)
+        inode = os.stat(src).st_ino
+        rename(src, dst, **options)
+        if os.path.realpath(dst) == os.path.realpath(NAME):
+            seen["renamed"] = inode
+
+    with ExitStack() as stack:
+        for name, function in [("fsync", sync), ("fdatasync", sync), ("replace", replace), ("rename", replace)]:
+            stack.enter_context(mock.patch.object(os, name, function))
+        yield seen
+
+
+# --- what is refused
+
+
+def planted(student: Any) -> list[Planted]:
+    """Files whose pickle makes a call when it is loaded as a program, and whether load_checkpoint lets it."""
+
+    class Call:
+        def __reduce__(self) -> Any:
+            return os.mkdir, ("made",)
+
+    results: list[Planted] = []
+    with _folders():
+        _save(student)
+        _load(student)
+        files: list[Callable[[str], Any]] = [
+            lambda name: torch.save(Call(), name),
+            lambda name: torch.save({"model": {}, "iteration": Call()}, name, _use_new_zipfile_serialization=False),
+            lambda name: Path(name).write_bytes(pickle.dumps(Call())),
+        ]
+        with suppress(Exception):
+            contents = torch.load(NAME, weights_only=True)
+            if isinstance(contents, dict):
+                files.append(lambda name: torch.save({**contents, "more": Call()}, name))
+        for write in files:
+            write("file")
+            raised = _load_raises(student, "file", *_task())
+            results.append({"raised": raised, "call_was_made": os.path.exists("made")})
+            with suppress(FileNotFoundError):
+                os.rmdir("made")
+    return results
+
+
+class Net(nn.Module):
+    """Two layers with a batch norm between them."""
+
+    def __init__(self, outputs: int = 3, last: str = "last", more: str = "") -> None:
+        super().__init__()
+        self.first = nn.Linear(4, 6)
+        self.norm = nn.BatchNorm1d(6)
+        self.register_module(last, nn.Linear(6, outputs))
+        if more:
+            self.register_buffer(more, torch.ones(2))
+
+
+def _groups(model: nn.Module, sizes: Sequence[int]) -> list[dict[str, Any]]:
+    parameters = iter(list(model.parameters()))
+    return [{"params": [next(parameters) for _ in range(size)]} for size in sizes]
+
+
+OTHERS: dict[str, Callable[[], tuple[nn.Module, torch.optim.Optimizer]]] = {  # Net() has 6 parameters in groups of 2 and 4
+    "the last layer has another size": lambda: _task(Net(outputs=5)),
+    "the last layer has another name": lambda: _task(Net(last="head")),
+    "the model has a buffer more": lambda: _task(Net(more="scale")),
+    "the optimizer has one group instead of two": lambda: _task(sizes=[6]),
+    "the optimizer's groups have other sizes": lambda: _task(sizes=[3, 3]),
+    "the optimizer has fewer parameters": lambda: _task(sizes=[2, 3]),
+}
+
+
+def unfit(student: Any) -> dict[str, Refused]:
+    """What happens with each of the others, used as well, after a net like the one that was saved has loaded."""
+    with _folders():
+        _save(student, *_used(_task(), 3))
+        _load(student, *_task())
+        return {name: _refused(student, NAME, *_used(make(), 4)) for name, make in OTHERS.items()}
+
+
+def damaged(student: Any) -> dict[str, Refused]:
+    """What happens with files that are damaged, something else, or missing, after the whole one has loaded."""
+    with _folders():
+        _save(student, *_used(_task(), 3))
+        _load(student, *_task())
+        whole = Path(NAME).read_bytes()
+        Path("half of it").write_bytes(whole[: len(whole) // 2])
+        Path("nothing").touch()
+        Path("text").write_bytes(b"weights are not here\n" * 40)
+        torch.save(nn.Linear(2, 3).state_dict(), "the weights of a layer")
+        torch.save([torch.ones(3), 5], "a list")
+        files = ["half of it", "nothing", "text", "the weights of a layer", "a list", "(there is none)"]
+        return {name: _refused(student, name, *_used(_task(), 4)) for name in files}
+
+
+def incomplete(student: Any) -> list[Refused]:
+    """What happens with files that lack one entry each of what was saved, where that is a dict that torch.load reads."""
+    results = []
+    with _folders():
+        _save(student, *_used(_task(), 3))
+        _load(student, *_task())
+        contents: Any = None
+        with suppress(Exception):
+            contents = torch.load(NAME, weights_only=True)
+        for key in list(contents) if isinstance(contents, dict) else []:
+            torch.save({k: v for k, v in contents.items() if k != key}, "file")
+            results.append(_refused(student, "file", *_used(_task(), 4)))
+            if isinstance(contents[key], dict):
+                for inner in list(contents[key])[:4]:
+                    less = {k: v for k, v in contents[key].items() if k != inner}
+                    torch.save({**contents, key: less}, "file")
+                    results.append(_refused(student, "file", *_used(_task(), 4)))
+    return results
+
+
+def _refused(student: Any, src: str, model: nn.Module, optimizer: torch.optim.Optimizer) -> Refused:
+    before = _states(model, optimizer)
+    raised = _load_raises(student, src, model, optimizer)
+    after = _states(model, optimizer)
+    unchanged = [_same(a, b) for a, b in zip(before, after, strict=True)]
+    return {"raised": raised, "model": unchanged[0], "optimizer": unchanged[1], "generators": unchanged[2]}
+
+
+def _load_raises(student: Any, src: str, model: nn.Module, optimizer: torch.optim.Optimizer) -> bool:
+    try:
+        student.checkpointing.load_checkpoint(src, model, optimizer)
+    except NotImplementedError:
+        raise
+    except Exception:
+        return True
+    return False
+
+
+# --- models, optimizers and their states
+
+
+def _task(model: nn.Module | None = None, sizes: Sequence[int] = (2, 4)) -> tuple[nn.Module, torch.optim.Optimizer]:
+    model = model or Net()
+    return model, torch.optim.AdamW(_groups(model, sizes), lr=0.1)
+
+
+def _used(task: tuple[nn.Module, torch.optim.Optimizer], seed: int) -> tuple[nn.Module, torch.optim.Optimizer]:
+    """A model and an optimizer after a step, with generators that have been used."""
+    model, optimizer = task
+    _seed(seed)
+    for p in model.parameters():
+        nn.init.normal_(p)
+        p.grad = torch.randn_like(p)
+    optimizer.step()
+    np.random.rand(3)
+    random.random()
+    return task
+
+
+def _adamw(model: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.AdamW([p for p in model.parameters() if p.is_floating_point()], lr=0.1)
+
+
+def _save(
+    student: Any,
+    model: nn.Module | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+    *,
+    iteration: int = 3,
+    out: Any = NAME,
+) -> None:
+    model = model or nn.Linear(2, 2)
+    student.checkpointing.save_checkpoint(model, optimizer or _adamw(model), iteration, out)
+
+
+def _load(
+    student: Any, model: nn.Module | None = None, optimizer: torch.optim.Optimizer | None = None, *, src: Any = NAME
+) -> Any:
+    model = model or nn.Linear(2, 2)
+    return student.checkpointing.load_checkpoint(src, model, optimizer or _adamw(model))
+
+
+def _save_number(
+    student: Any, number: int, out: Any = NAME, *, size: int = 2, iteration: int = 3, kind: type[nn.Linear] = nn.Linear
+) -> None:
+    """Save a model whose weights are all this number."""
+    model = kind(size, size)
+    nn.init.constant_(model.weight, number)
+    _save(student, model, iteration=iteration, out=out)
+
+
+def _load_number(student: Any, src: Any = NAME, *, size: int = 2) -> int | None:
+    """The number that all weights are after a load, or None."""
+    model = nn.Linear(size, size)
+    _load(student, model, src=src)
+    number = int(model.weight[0, 0])
+    return number if bool((model.weight == number).all()) else None
+
+
+def _save_at(student: Any, model: nn.Module, optimizer: torch.optim.Optimizer, iteration: int) -> None:
+    with _folders():
+        student.checkpointing.save_checkpoint(model, optimizer, iteration, NAME)
+
+
+def _stepped(
+    kind: str, parameters: Sequence[Tensor], gradients: Sequence[Sequence[Tensor]]
+) -> tuple[nn.Module, torch.optim.Optimizer]:
+    """An optimizer of two groups after these steps, whose learning rates and decay have been changed since it was made."""
+    model = Holder({f"p{i}": p for i, p in enumerate(parameters)}, {}, zeros=not gradients)
+    leaves = list(model.parameters())
+    groups: list[dict[str, Any]] = [{"params": leaves[:1]}, {"params": leaves[1:], "lr": 0.5}]
+    optimizer: torch.optim.Optimizer
+    if kind == "AdamW":
+        optimizer = torch.optim.AdamW(groups, lr=0.1, betas=(0.8, 0.9))
+    else:
+        optimizer = torch.optim.SGD(groups, lr=0.1, momentum=0.9)
+    for row in gradients:
+        for p, gradient in zip(leaves, row, strict=True):
+            p.grad = gradient.clone()
+        optimizer.step()
+        for group in optimizer.param_groups:
+            group["lr"] *= 0.75
+            group["weight_decay"] = 0.25
+    return model, optimizer
+
+
+class Trained(nn.Module):
+    """A net with a dropout and a batch norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(5, 7), nn.BatchNorm1d(7), nn.Dropout(0.4), nn.Linear(7, 3))
+
+    def forward(self, x: Tensor) -> Any:
+        """Three numbers a row."""
+        return self.layers(x)
+
+
+def _fresh(seed: int) -> tuple[nn.Module, torch.optim.Optimizer]:
+    _seed(seed)
+    model = Trained()
+    return model, torch.optim.AdamW(_groups(model, [1, 5]), lr=0.1)
+
+
+def _train(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    start: int,
+    end: int,
+    after_step: Callable[[nn.Module, torch.optim.Optimizer], None] | None = None,
+) -> Run:
+    losses, rates = [], []
+    for _ in range(start, end):
+        x = torch.randn(6, 5) * float(np.random.randn()) + random.gauss(0, 1)
+        optimizer.zero_grad()
+        loss = (model(x) - 1).square().mean()
+        torch.autograd.backward(loss)
+        optimizer.step()
+        for group in optimizer.param_groups:
+            group["lr"] *= 0.9
+        losses.append(loss.item())
+        rates += [group["lr"] for group in optimizer.param_groups]
+        if after_step is not None:
+            after_step(model, optimizer)
+    return {"losses": losses, "learning_rates": rates, "weights": _weights(model)}
+
+
+def _weights(model: nn.Module) -> dict[str, Tensor]:
+    return {name: value.detach().clone() for name, value in model.state_dict().items()}
+
+
+def _optimizer_state(optimizer: torch.optim.Optimizer) -> Optimizer:
+    saved = optimizer.state_dict()
+    state = {f"{name} of parameter {i}": value for i, of in saved["state"].items() for name, value in of.items()}
+    groups = [{key: list(v) if isinstance(v, tuple) else v for key, v in group.items()} for group in saved["param_groups"]]
+    return {"state": {name: torch.as_tensor(value).clone() for name, value in state.items()}, "groups": groups}
+
+
+def _states(model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, Any, Any]:
+    generators = [torch.get_rng_state(), list(np.random.get_state()), random.getstate()]
+    return copy.deepcopy((dict(model.state_dict()), optimizer.state_dict(), generators))
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two nested values are equal, bit by bit."""
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return a.dtype == b.dtype and torch.equal(a, b)
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return bool(np.array_equal(a, b))
+
+
+# --- processes, folders, generators
+
+
+def _seed(seed: int) -> None:
+    torch.manual_seed(seed)
+    np.random.seed(seed % 2**32)
+    random.seed(seed)
+
+
+@contextmanager
+def _folders() -> Iterator[None]:
+    """An empty folder to work in, and another one for what asks for the system's temporary folder."""
+    before, temporary = os.getcwd(), tempfile.tempdir
+    with tempfile.TemporaryDirectory() as root:
+        for name in ("work", "tmp"):
+            os.mkdir(os.path.join(root, name))
+        os.chdir(os.path.join(root, "work"))
+        tempfile.tempdir = os.path.join(root, "tmp")
+        try:
+            yield
+        finally:
+            os.chdir(before)
+            tempfile.tempdir = temporary
+
+
+def _files() -> list[str]:
+    """Every file in the two folders."""
+    return sorted(str(path) for folder in (".", "../tmp") for path in Path(folder).rglob("*") if not path.is_dir())
+
+
+def _elsewhere(work: Callable[[], Any]) -> Any:
+    """What `work` returns in a process of its own; where it raises there it is done again here, to raise here."""
+    ending, value = _fork(work)
+    return value if ending == "returned" else work()
+
+
+def _ending(work: Callable[[], Any], *, tell: bool = False) -> Any:
+    """How `work` ends in a process of its own: "returned", "raised" or "killed"; with `tell` what it returned instead."""
+    ending, value = _fork(work)
+    return value if tell and ending == "returned" else ending
+
+
+def _fork(work: Callable[[], Any]) -> tuple[str, Any]:
+    import torch._dynamo  # as the first optimizer of a process does, slowly: once here, not in each process
+
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the new process does without
+        pid = os.fork()
+    if pid == 0:
+        _do(work, writing)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        answer = pipe.read()
+    _, status = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(status):
+        return "killed", None
+    if os.WEXITSTATUS(status) != RETURNED:
+        return "raised", None
+    return "returned", torch.load(io.BytesIO(answer), weights_only=True)
+
+
+def _do(work: Callable[[], Any], writing: int) -> NoReturn:
+    """Do the work, send what it returns, and end this process, whatever happens."""
+    code = RAISED
+    try:
+        torch.set_num_threads(1)
+        answer = io.BytesIO()
+        torch.save(work(), answer)
+        with open(writing, "wb") as pipe:
+            pipe.write(answer.getvalue())
+        code = RETURNED
+    finally:
+        os._exit(code)
+
+
+@contextmanager
+def _two_gpus(seeds: tuple[int, int]) -> Iterator[tuple[torch.Generator, torch.Generator]]:
+    """Two generators that stand in for those of two GPUs, wherever torch.cuda looks for them."""
+    generators = torch.Generator().manual_seed(seeds[0]), torch.Generator().manual_seed(seeds[1])
+    stand_ins: dict[str, Any] = {
+        "is_available": lambda: True,
+        "is_initialized": lambda: True,
+        "device_count": lambda: 2,
+        "current_device": lambda: 0,
+        "synchronize": lambda device=None: None,
+        "_lazy_init": lambda: None,
+        "_lazy_call": lambda call, **options: call(),
+        "default_generators": generators,
+    }
+    with ExitStack() as stack:
+        for module in (torch.cuda, torch.cuda.random):
+            for name, stand_in in stand_ins.items():
+                if hasattr(module, name):
+                    stack.enter_context(mock.patch.object(module, name, stand_in))
+        yield generators

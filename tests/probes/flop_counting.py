@@ -1,0 +1,292 @@
+"""Probes for flop_counting.py: a counter watches what runs in its own process, so that is where things are run.
+
+A function of torch is named by its path, as in "torch.nn.functional.linear", and looked up here.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from numbers import Integral
+from typing import Any, TypedDict
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class Read(TypedDict):
+    """A counter's attributes at one moment, integers of any kind as int, and the names of the types that the numbers had."""
+
+    total: Any
+    by_op: Any
+    types: list[str]
+
+
+class Pass(TypedDict):
+    """What `forward_and_backward` and `mlp` return: what a counter of its own reads after each pass."""
+
+    forward: Read
+    backward: Read
+
+
+class Escaped(TypedDict):
+    """What `after_exception` returns."""
+
+    escaped: bool
+    read: Read
+    read_later: Read
+
+
+class Trace(TypedDict):
+    """What a piece of work shows for: tensors, and facts that no tensor tells."""
+
+    tensors: list[Tensor]
+    facts: list[bool]
+
+
+class Traces(TypedDict):
+    """What `with_and_without` returns."""
+
+    without: Trace
+    with_counter: Trace
+
+
+# --- flop_formulas
+
+
+def transformer(student: Any, *, config: dict[str, Any], batch: int, seq: int) -> Any:
+    """transformer_forward_flops of the student's own TransformerConfig with these fields."""
+    module = student.flop_counting
+    return module.transformer_forward_flops(module.TransformerConfig(**config), batch, seq)
+
+
+# --- flop_counter: what is counted
+
+
+def count(student: Any, *, function: str, args: Sequence[Any], options: dict[str, Any] | None = None, mode: str = "") -> Read:
+    """A counter after one call of a function of torch.
+
+    Args:
+        function: Its path.
+        args: Its arguments.
+        options: Its keyword arguments.
+        mode: "no_grad" or "inference_mode" for the call to run in, and its arguments to be copied in.
+    """
+    context: AbstractContextManager[Any] = getattr(torch, mode)() if mode else nullcontext()
+    with context:
+        args = [x.clone() if isinstance(x, Tensor) else x for x in args]
+        with student.flop_counting.FlopCounter() as counter:
+            _resolve(function)(*args, **(options or {}))
+    return _read(counter)
+
+
+def forward_and_backward(
+    student: Any,
+    *,
+    function: str,
+    args: Sequence[Tensor],
+    needs_gradient: Sequence[bool],
+    options: dict[str, Any] | None = None,
+    extra: Sequence[Any] = (),
+) -> Pass:
+    """A counter of the call of a function of torch, and another one of the backward pass of its (first) result.
+
+    Args:
+        needs_gradient: For each of `args` whether it does.
+        extra: Further arguments, which are no tensors.
+    """
+    leaves = [x.clone().requires_grad_(needs) for x, needs in zip(args, needs_gradient, strict=True)]
+    with student.flop_counting.FlopCounter() as forward:
+        result = _resolve(function)(*leaves, *extra, **(options or {}))
+    output = result[0] if isinstance(result, tuple) else result
+    with student.flop_counting.FlopCounter() as backward:
+        torch.autograd.backward(output, torch.full_like(output, 0.5))
+    return {"forward": _read(forward), "backward": _read(backward)}
+
+
+def mlp(student: Any, *, x: Tensor, weights: Sequence[Tensor], x_needs_gradient: bool) -> Pass:
+    """A counter of the forward pass of linear layers with ReLU between them, and another one of their backward pass."""
+    x = x.clone().requires_grad_(x_needs_gradient)
+    parameters = [nn.Parameter(w.clone()) for w in weights]
+    with student.flop_counting.FlopCounter() as forward:
+        for i, w in enumerate(parameters):
+            x = F.linear(x.relu() if i else x, w)
+    with student.flop_counting.FlopCounter() as backward:
+        torch.autograd.backward(x.square().mean())
+    return {"forward": _read(forward), "backward": _read(backward)}
+
+
+def no_products(student: Any, *, x: Tensor) -> Read:
+    """A counter after work on a square matrix in which nothing is multiplied by a matrix."""
+    table = nn.Parameter(x.clone())
+    with student.flop_counting.FlopCounter() as counter:
+        y = F.embedding(torch.tensor([[0, 1, 1]]), table) * 2 + 1
+        y = F.layer_norm(F.gelu(y).softmax(-1), y.shape[-1:]).transpose(0, 1).contiguous()
+        y = y + (x * x).sum(-1).exp().sort().values + torch.outer(x[0], x[1]).cumsum(0).mean()
+        torch.autograd.backward(y.square().sum())
+    return _read(counter)
+
+
+def several_kinds(student: Any, *, a: Tensor, b: Tensor, times: int) -> Read:
+    """A counter after mm, bmm, mv and attention, and after their backward pass; mm runs `times` times."""
+    a, b = a.clone().requires_grad_(), b.clone()
+    with student.flop_counting.FlopCounter() as counter:
+        for _ in range(times):
+            y = torch.mm(a, b)
+        y = torch.bmm(y.expand(3, *y.shape), y.T.expand(3, *y.T.shape))
+        y = F.scaled_dot_product_attention(y[None], y[None], y[None])
+        y = torch.mv(y[0, 0], y[0, 0, 0])
+        torch.autograd.backward(y.sum())
+    return _read(counter)
+
+
+# --- flop_counter: when it counts
+
+
+def session(student: Any, *, steps: Sequence[str], a: Tensor, b: Tensor) -> list[Read]:
+    """Counters that are made, entered and left in any order.
+
+    Args:
+        steps: Each a verb and a counter's name: "make x", "enter x", "leave x", "read x"; or "run", which is one mm of a
+            and b.
+
+    Returns:
+        What each "read" read.
+    """
+    counters: dict[str, Any] = {}
+    reads = []
+    for step in steps:
+        verb, _, name = step.partition(" ")
+        if verb == "make":
+            counters[name] = student.flop_counting.FlopCounter()
+        elif verb == "enter":
+            counters[name].__enter__()
+        elif verb == "leave":
+            counters[name].__exit__(None, None, None)
+        elif verb == "read":
+            reads.append(_read(counters[name]))
+        else:
+            torch.mm(a, b)
+    return reads
+
+
+class _Stop(Exception):
+    """Raised on purpose."""
+
+
+def after_exception(student: Any, *, a: Tensor, b: Tensor) -> Escaped:
+    """A counter whose `with` an exception ends after one mm, and the same counter after an mm outside it."""
+    counter = student.flop_counting.FlopCounter()
+    escaped = False
+    try:
+        with counter:
+            torch.mm(a, b)
+            raise _Stop
+    except _Stop:
+        escaped = True
+    read = _read(counter)
+    torch.mm(a, b)
+    return {"escaped": escaped, "read": read, "read_later": _read(counter)}
+
+
+# --- flop_counter: what it changes
+
+
+def with_and_without(student: Any, *, work: str, inputs: Sequence[Tensor], inference: bool = False) -> Traces:
+    """What a piece of work of this module shows for, without a counter and then with one, perhaps in inference mode."""
+    run: Callable[..., Trace] = WORK[work]
+    with torch.inference_mode(inference):
+        without = run(*(x.clone() for x in inputs))
+        with student.flop_counting.FlopCounter():
+            with_counter = run(*(x.clone() for x in inputs))
+    return {"without": without, "with_counter": with_counter}
+
+
+def values(a: Tensor, b: Tensor, c: Tensor) -> Trace:
+    """Results of operators of many kinds, with arguments that are taken by name only among them."""
+    y = torch.addmm(c, a, b, beta=0.25, alpha=-3.0)
+    stacked = torch.baddbmm(c.expand(2, *c.shape), a.expand(2, *a.shape), b.expand(2, *b.shape), alpha=0.5)
+    q = y[None, None].tanh()
+    attended = F.scaled_dot_product_attention(q, q, q, is_causal=True, scale=0.125)
+    made = [torch.arange(3, dtype=torch.int16), torch.full((2,), 7.0, dtype=torch.float64), y.to(torch.bfloat16)]
+    largest = y.max(dim=-1)
+    tensors = [y, stacked, attended, *made, *torch.topk(y, 2), largest.indices, y.sum(0, keepdim=True), *y.unbind(-1)]
+    return {"tensors": tensors, "facts": [type(largest).__name__ == "max", y.is_contiguous()]}
+
+
+def products(a: Tensor, b: Tensor, c: Tensor) -> Trace:
+    """Results of operators that are made of others, with an argument that is taken by name only among them."""
+    q, k = torch.stack([a, a.cos()])[None], a.sin()[None, None]
+    attended = F.scaled_dot_product_attention(q, k, k, enable_gqa=True)
+    tensors = [attended, F.linear(a, b.T, c[0]), attended @ b, torch.einsum("mk,kn->nm", a, b), torch.tensordot(a, b, dims=1)]
+    return {"tensors": tensors, "facts": [x.is_contiguous() for x in tensors]}
+
+
+def aliasing(a: Tensor, b: Tensor, c: Tensor) -> Trace:
+    """What is written in place and through views, and which results are which tensors."""
+    out = torch.zeros_like(c)
+    same = [torch.mm(a, b, out=out) is out, out.addmm_(a, b) is out, c.mul_(3.0) is c]
+    view = out.view(-1)[1:]
+    view.add_(1.0)
+    row = out[0].detach()
+    row.zero_()
+    address = out.untyped_storage().data_ptr()
+    same += [view._base is out, view.untyped_storage().data_ptr() == address, row.untyped_storage().data_ptr() == address]
+    return {"tensors": [out, c, view, row], "facts": same}
+
+
+def gradients(a: Tensor, b: Tensor, c: Tensor) -> Trace:
+    """A backward pass, and what autograd knows of its tensors."""
+    a, b = a.requires_grad_(), nn.Parameter(b)
+    y = torch.addmm(c, a, b)
+    hidden = F.scaled_dot_product_attention(y[None, None], y[None, None], y[None, None])
+    torch.autograd.backward(hidden, hidden.detach().cos())
+    facts = [
+        y.requires_grad,
+        y.grad_fn is not None,
+        y.is_leaf,
+        b.is_leaf,
+        hidden.requires_grad,
+        c.requires_grad,
+        c.grad is None,
+    ]
+    return {"tensors": [g for g in (a.grad, b.grad) if g is not None], "facts": facts}
+
+
+def random_numbers(a: Tensor, b: Tensor, c: Tensor) -> Trace:
+    """What draws from torch's generator, and where that generator stands afterwards."""
+    torch.manual_seed(7)
+    dropped = F.dropout(torch.mm(a, b), 0.5)
+    noise = torch.randn_like(c)
+    c.bernoulli_(0.5)
+    state: Tensor = torch.get_rng_state()
+    return {"tensors": [dropped, noise, c, state], "facts": []}
+
+
+WORK: dict[str, Callable[..., Trace]] = {
+    "values": values,
+    "products": products,
+    "aliasing": aliasing,
+    "gradients": gradients,
+    "random_numbers": random_numbers,
+}
+
+
+def _read(counter: Any) -> Read:
+    total, by_op = counter.total, counter.by_op
+    values = list(by_op.values()) if isinstance(by_op, Mapping) else []
+    return {
+        "total": _plain(total),
+        "by_op": {str(kind): _plain(flops) for kind, flops in by_op.items()} if isinstance(by_op, Mapping) else by_op,
+        "types": sorted({type(number).__name__ for number in (total, *values)}),
+    }
+
+
+def _plain(number: Any) -> Any:
+    return int(number) if isinstance(number, Integral) else number
+
+
+def _resolve(path: str) -> Callable[..., Any]:
+    found: Any = torch
+    for name in path.split(".")[1:]:
+        found = getattr(found, name)
+    return found  # type: ignore[no-any-return]

@@ -1,0 +1,40 @@
+"""Probes for resource_accounting.py: devices, recipes and configurations are objects, so they are made beside the code."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """A model's sizes, with the fields that flop_counting.TransformerConfig has."""
+
+    vocab_size: int
+    context_length: int
+    num_layers: int
+    d_model: int
+    num_heads: int
+    d_ff: int
+    gated_ffn: bool = False
+    tied_embeddings: bool = False
+
+
+def with_hardware(
+    student: Any, *, function: str, hardware: dict[str, Any], before: Sequence[Any] = (), after: Sequence[Any] = ()
+) -> Any:
+    """What a function returns for these arguments before and after a Hardware of these fields."""
+    module = student.resource_accounting
+    return getattr(module, function)(*before, module.Hardware(**hardware), *after)
+
+
+def with_recipe(
+    student: Any, *, function: str, recipe: dict[str, Any], before: Sequence[Any] = (), after: Sequence[Any] = ()
+) -> Any:
+    """What a function returns for these arguments before and after a TrainingRecipe of these fields."""
+    module = student.resource_accounting
+    return getattr(module, function)(*before, module.TrainingRecipe(**recipe), *after)
+
+
+def transformer_parameters(student: Any, *, config: dict[str, Any]) -> Any:
+    """transformer_parameters of a configuration of these fields."""
+    return student.resource_accounting.transformer_parameters(TransformerConfig(**config))

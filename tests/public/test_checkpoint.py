@@ -1,0 +1,90 @@
+"""checkpoint: all that a run needs to go on, in one file. Handout §10.1."""
+
+import io
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from tests import expect
+
+
+def stepped(outputs=2):
+    """A layer and an AdamW after one step, so that there are moments to save."""
+    layer = nn.Linear(3, outputs)
+    optimizer = torch.optim.AdamW(layer.parameters(), lr=0.1)
+    for p in layer.parameters():
+        p.grad = torch.randn_like(p)
+    optimizer.step()
+    return layer, optimizer
+
+
+def test_model_optimizer_and_iteration_come_back(student, tmp_path):
+    """Saved at iteration 7 and loaded into another layer and another optimizer."""
+    layer, optimizer = stepped()
+    other, other_optimizer = stepped()
+    student.checkpointing.save_checkpoint(layer, optimizer, 7, tmp_path / "checkpoint")
+    got = student.checkpointing.load_checkpoint(str(tmp_path / "checkpoint"), other, other_optimizer)
+    expect.value(got, 7, of="load_checkpoint")
+    expect.tensor(other.weight, layer.weight, of="load_checkpoint", name="weight")
+    moment, expected = (o.state_dict()["state"][0]["exp_avg"] for o in (other_optimizer, optimizer))
+    expect.tensor(moment, expected, of="load_checkpoint", name="exp_avg")
+    expect.value([p.name for p in tmp_path.iterdir()], ["checkpoint"], of="save_checkpoint", hint="one file")
+
+
+def test_generators_go_on(student):
+    """After a load torch, numpy and random draw what they would have drawn after the save."""
+    layer, optimizer = stepped()
+    out = io.BytesIO()
+    student.checkpointing.save_checkpoint(layer, optimizer, 0, out)
+    expected = torch.rand(1).item(), float(np.random.rand()), random.random()
+    out.seek(0)
+    student.checkpointing.load_checkpoint(out, layer, optimizer)
+    got = torch.rand(1).item(), float(np.random.rand()), random.random()
+    expect.value(got, expected, of="load_checkpoint", hint="which generator is not where it was?")
+
+
+class Unwritable(nn.Linear):
+    """A layer whose state cannot be written to its end, as if the disk were full."""
+
+    def get_extra_state(self):
+        return self
+
+    def __reduce__(self):
+        raise OSError("no space left")
+
+
+def test_a_write_that_fails_leaves_the_old_file(student, tmp_path):
+    """The error is raised, the old checkpoint is what it was, and no other file is there."""
+    layer, optimizer = stepped()
+    path = tmp_path / "checkpoint"
+    student.checkpointing.save_checkpoint(layer, optimizer, 1, path)
+    before = path.read_bytes()
+    with expect.raises(OSError, of="save_checkpoint", when="the checkpoint cannot be written"):
+        student.checkpointing.save_checkpoint(Unwritable(3, 2), optimizer, 2, path)
+    expect.that(path.read_bytes() == before, "the old checkpoint has changed", of="save_checkpoint")
+    files = [p.name for p in tmp_path.iterdir()]
+    expect.value(files, ["checkpoint"], of="save_checkpoint", hint="who removes the temporary file?")
+
+
+def test_a_checkpoint_that_does_not_fit_changes_nothing(student, tmp_path):
+    """A layer with three outputs does not take the checkpoint of one with two, and neither do its optimizer or the RNG."""
+    student.checkpointing.save_checkpoint(*stepped(), 1, tmp_path / "checkpoint")
+    layer, optimizer = stepped(outputs=3)
+    moment, weight = optimizer.state_dict()["state"][0]["exp_avg"].clone(), layer.weight.detach().clone()
+    state = torch.get_rng_state()
+    with expect.raises(Exception, of="load_checkpoint", when="the layer has another shape"):
+        student.checkpointing.load_checkpoint(tmp_path / "checkpoint", layer, optimizer)
+    expect.tensor(layer.weight, weight, of="load_checkpoint", name="weight")
+    expect.tensor(optimizer.state_dict()["state"][0]["exp_avg"], moment, of="load_checkpoint", name="exp_avg")
+    expect.tensor(torch.get_rng_state(), state, of="load_checkpoint", name="torch.get_rng_state()")
+
+
+@pytest.mark.parametrize("iteration", [-1, -10])
+def test_a_negative_iteration_is_refused(student, tmp_path, iteration):
+    """It is a ValueError that names the iteration, and nothing is written."""
+    with expect.raises(ValueError, of="save_checkpoint", when="iteration is negative", naming="iteration"):
+        student.checkpointing.save_checkpoint(*stepped(), iteration, tmp_path / "checkpoint")
+    expect.value(list(tmp_path.iterdir()), [], of="save_checkpoint")

@@ -1,0 +1,54 @@
+"""gradient_clipping: the gradient of all parameters together, not longer than a limit. Handout §8.3."""
+
+import torch
+from torch import nn
+
+from tests import expect
+
+
+def parameters_with_gradients(*gradients):
+    """Parameters of ones; None stands for no gradient."""
+    parameters = [nn.Parameter(torch.ones(2 if g is None else len(g))) for g in gradients]
+    for p, g in zip(parameters, gradients, strict=True):
+        p.grad = None if g is None else torch.tensor(g)
+    return parameters
+
+
+def test_clipping_of_the_example(student):
+    """[3] and [0, 4] have the norm 5; with max_l2_norm 1 and ε = 5 they are multiplied by 1 / (5 + 5)."""
+    p, q = parameters_with_gradients([3.0], [0.0, 4.0])
+    norm = student.optimizers.clip_gradient_norm([p, q], 1.0, eps=5.0)
+    inputs = "gradients [3] and [0, 4], max_l2_norm 1, eps 5"
+    expect.tensor(norm, torch.tensor(5.0), of="clip_gradient_norm", rtol=1e-6, name="the norm", inputs=inputs)
+    hint = "one norm for all gradients together"
+    for gradient, expected in [(p.grad, [0.3]), (q.grad, [0.0, 0.4])]:
+        expect.tensor(
+            gradient, torch.tensor(expected), of="clip_gradient_norm", rtol=1e-6, name="a gradient", inputs=inputs, hint=hint
+        )
+
+
+def test_a_short_gradient_stays(student):
+    """A norm of 5 is within a limit of 5, and of 6: nothing changes, and the norm still comes back."""
+    for limit in (5.0, 6.0):
+        p, q = parameters_with_gradients([3.0], [0.0, 4.0])
+        norm = student.optimizers.clip_gradient_norm([p, q], limit)
+        expect.tensor(norm, torch.tensor(5.0), of="clip_gradient_norm", rtol=1e-6, name="the norm")
+        for gradient, expected in [(p.grad, [3.0]), (q.grad, [0.0, 4.0])]:
+            hint = "clipping shortens what is too long; it lengthens nothing"
+            expect.tensor(gradient, torch.tensor(expected), of="clip_gradient_norm", name="a gradient", hint=hint)
+
+
+def test_parameters_without_a_gradient(student):
+    """A gradient of None has no part in the norm, and no gradient at all is a norm of 0. A generator is as good as a list."""
+    p, unused = parameters_with_gradients([3.0, 4.0], None)
+    norm = student.optimizers.clip_gradient_norm((p for p in (unused, p)), 2.5, eps=0.0)
+    expect.tensor(norm, torch.tensor(5.0), of="clip_gradient_norm", rtol=1e-6, name="the norm")
+    expect.tensor(p.grad, torch.tensor([1.5, 2.0]), of="clip_gradient_norm", rtol=1e-6, name="a gradient")
+    expect.that(unused.grad is None, "a gradient that was None is not any more", of="clip_gradient_norm")
+    expect.tensor(student.optimizers.clip_gradient_norm([unused], 1.0), torch.tensor(0.0), of="clip_gradient_norm")
+
+
+def test_refuses_a_negative_norm(student):
+    """A negative max_l2_norm is a ValueError that names it."""
+    with expect.raises(ValueError, of="clip_gradient_norm", when="max_l2_norm is -1", naming="max_l2_norm"):
+        student.optimizers.clip_gradient_norm(parameters_with_gradients([3.0]), -1.0)

@@ -1,0 +1,34 @@
+"""lr_schedule: warm-up, half a cosine, and then flat. Handout §8.4."""
+
+import pytest
+
+from tests import expect
+
+
+@pytest.mark.parametrize(
+    ("it", "expected"),
+    [(0, 0.0), (5, 0.5), (10, 1.0), (15, 0.868198), (20, 0.55), (30, 0.1), (1000, 0.1)],
+)
+def test_schedule_of_the_example(student, it, expected):
+    """Up to 1 in 10 iterations, down to 0.1 at iteration 30, halfway at 20; cos(π/4) = 0.7071 makes 0.8682 at 15."""
+    got = student.optimizers.lr_cosine_schedule(it, 1.0, 0.1, 10, 30)
+    inputs = f"it {it}, from 1 down to 0.1, warm-up until 10, cosine until 30"
+    expect.number(got, expected, of="lr_cosine_schedule", tolerance=1e-6, inputs=inputs)
+
+
+def test_without_a_warm_up_or_a_cosine(student):
+    """With warmup_iters 0 the first rate is the largest; where cosine and warm-up end together, the last one comes at once."""
+    for it, warmup, end, expected in [(0, 0, 20, 1.0), (9, 10, 10, 0.9), (11, 10, 10, 0.1)]:
+        got = student.optimizers.lr_cosine_schedule(it, 1.0, 0.1, warmup, end)
+        inputs = f"it {it}, from 1 down to 0.1, warm-up until {warmup}, cosine until {end}"
+        expect.number(got, expected, of="lr_cosine_schedule", tolerance=1e-6, inputs=inputs)
+
+
+def test_refuses_what_makes_no_sense(student):
+    """A negative iteration, and a cosine that ends before the warm-up does, are ValueErrors."""
+    with expect.raises(ValueError, of="lr_cosine_schedule", when="it is -1"):
+        student.optimizers.lr_cosine_schedule(-1, 1.0, 0.1, 10, 30)
+    with expect.raises(
+        ValueError, of="lr_cosine_schedule", when="cosine_cycle_iters is below warmup_iters", naming="cosine_cycle_iters"
+    ):
+        student.optimizers.lr_cosine_schedule(3, 1.0, 0.1, 10, 9)

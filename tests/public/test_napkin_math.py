@@ -1,0 +1,68 @@
+"""napkin_math: what fits, how many devices and days a run takes, and which model a budget should train. Handout §5.2."""
+
+import torch
+
+from tests import expect
+from tests.probes import resource_accounting as probes
+
+BF16, FP32 = torch.bfloat16, torch.float32
+
+
+def test_bytes_and_parameters_of_the_examples(student):
+    """8 H100 hold 40.0e9 parameters at 16 bytes each, or 53.3e9 at 12."""
+    ra = student.resource_accounting
+    for recipe, per_parameter, expected in [
+        (ra.TrainingRecipe(FP32, FP32, (FP32, FP32)), 16, 40_000_000_000),
+        (ra.TrainingRecipe(BF16, BF16, (FP32, FP32), master=FP32), 16, 40_000_000_000),
+        (ra.TrainingRecipe(BF16, BF16, (FP32, FP32)), 12, 53_333_333_333),
+    ]:
+        expect.value(ra.bytes_per_parameter(recipe), per_parameter, of="bytes_per_parameter", inputs=str(recipe))
+        got = ra.max_parameters(8 * 80_000_000_000, recipe)
+        expect.value(got, expected, of="max_parameters", inputs=f"640e9 bytes, {per_parameter} bytes a parameter")
+
+
+def test_min_devices_of_the_example(student):
+    """70e9 parameters at 16 bytes fill 14 devices of 80e9 bytes; one more parameter takes a 15th, and half the memory 28."""
+    ra = student.resource_accounting
+    recipe = ra.TrainingRecipe(FP32, FP32, (FP32, FP32))
+    for count, reserve, expected in [(70_000_000_000, 0.0, 14), (70_000_000_001, 0.0, 15), (70_000_000_000, 0.5, 28)]:
+        got = ra.min_devices(count, recipe, 80_000_000_000, reserve)
+        inputs = f"{count} parameters of 16 bytes, 80e9 bytes a device, reserve {reserve}"
+        expect.value(got, expected, of="min_devices", inputs=inputs)
+
+
+def test_training_days_of_the_examples(student):
+    """70e9 parameters on 15e12 tokens take 1024 H100 143.93 days at MFU 0.5; 1.27e9 on 300e9 take 8 of them 6.68."""
+    ra = student.resource_accounting
+    for n, d, devices, expected in [
+        (70_000_000_000, 15_000_000_000_000, 1024, 143.93),
+        (1_270_000_000, 300_000_000_000, 8, 6.68),
+    ]:
+        got = ra.training_days(n, d, ra.H100_SXM, BF16, devices, 0.5)
+        inputs = f"{n:g} parameters, {d:g} tokens, H100_SXM, bfloat16, {devices} devices, mfu 0.5"
+        expect.number(got, expected, of="training_days", tolerance=0.005, inputs=inputs)
+
+
+def test_training_days_refuses_a_percentage(student):
+    """An MFU of 50 is none: a ValueError that names mfu."""
+    ra = student.resource_accounting
+    ra.training_days(1_000_000, 1_000_000, ra.H100_SXM, BF16, 1, 1.0)
+    with expect.raises(ValueError, of="training_days", when="mfu is 50", naming="mfu"):
+        ra.training_days(1_000_000, 1_000_000, ra.H100_SXM, BF16, 1, 50)
+
+
+def test_transformer_parameters_of_the_example(student):
+    """vocab_size 10, d_model 4, d_ff 16 and 2 layers make 464 parameters; 424 tied, 592 gated."""
+    sizes = {"vocab_size": 10, "context_length": 7, "num_layers": 2, "d_model": 4, "num_heads": 2, "d_ff": 16}
+    for options, expected in [({}, 464), ({"tied_embeddings": True}, 424), ({"gated_ffn": True}, 592)]:
+        got = student.run(probes.transformer_parameters, config={**sizes, **options})
+        expect.value(got, expected, of="transformer_parameters", inputs=str({**sizes, **options}))
+
+
+def test_compute_optimal_of_the_examples(student):
+    """12,000 FLOPs should train 10 parameters on 200 tokens; 1.915e22 FLOPs 12.6e9 on 253e9."""
+    for flops, n, d in [(12_000.0, 10.0, 200.0), (1.915e22, 12.63e9, 252.7e9)]:
+        got = student.resource_accounting.compute_optimal(flops)
+        expect.that(type(got) is tuple and len(got) == 2, "expected two floats, (N, D)", of="compute_optimal")
+        for number, expected in zip(got, (n, d), strict=True):
+            expect.number(number, expected, of="compute_optimal", tolerance=1e-3 * expected, inputs=f"flops {flops:g}")

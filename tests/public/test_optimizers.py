@@ -1,0 +1,59 @@
+"""optimizers: SGD, AdaGrad, RMSProp and the bytes that an optimizer keeps. Handout §8.1."""
+
+import pytest
+import torch
+from torch import nn
+
+from tests import expect
+
+
+def check_steps(optimizer, p, steps, *, of, hint=None):
+    """Every entry of p after each step: gradient, expected value."""
+    for number, (gradient, expected) in enumerate(steps, start=1):
+        p.grad = torch.full_like(p, gradient)
+        optimizer.step()
+        want = torch.full_like(p, expected).detach()
+        expect.tensor(p.detach(), want, of=of, atol=1e-6, name=f"p after step {number}", hint=hint)
+
+
+def test_sgd_of_the_example(student):
+    """b is 2, then 0.5 · 2 + 2 = 3: p = 1 − 0.1 · 2 = 0.8, then 0.8 − 0.1 · 3 = 0.5. Without momentum 0.8, then 0.6."""
+    for momentum, steps in [(0.5, [(2.0, 0.8), (2.0, 0.5)]), (0.0, [(2.0, 0.8), (2.0, 0.6)])]:
+        p = nn.Parameter(torch.ones(2, 3, dtype=torch.float64))
+        optimizer = student.optimizers.SGD([p], lr=0.1, momentum=momentum)
+        check_steps(optimizer, p, steps, of="SGD", hint="the first step is lr · g, with momentum or without")
+
+
+def test_adagrad_of_the_example(student):
+    """s is 9, then 25: p = 1 − 0.1 · 3 / (3 + 1) = 0.925, then 0.925 − 0.1 · 4 / (5 + 1) = 0.85833."""
+    p = nn.Parameter(torch.ones(2, 3, dtype=torch.float64))
+    optimizer = student.optimizers.AdaGrad([p], lr=0.1, eps=1.0)
+    check_steps(optimizer, p, [(3.0, 0.925), (4.0, 0.925 - 0.4 / 6)], of="AdaGrad", hint="ε is added to √s")
+
+
+def test_rmsprop_of_the_example(student):
+    """v is 0.25 · 4 = 1, then 0.75 · 1 + 0.25 · 13 = 4: p = 1 − 0.1 · 2 / (1 + 1) = 0.9, then minus 0.1 · √13 / (2 + 1)."""
+    p = nn.Parameter(torch.ones(2, 3, dtype=torch.float64))
+    optimizer = student.optimizers.RMSProp([p], lr=0.1, alpha=0.75, eps=1.0)
+    steps = [(2.0, 0.9), (13**0.5, 0.9 - 0.1 * 13**0.5 / 3)]
+    check_steps(optimizer, p, steps, of="RMSProp", hint="ε is added to √v, and v is not corrected")
+
+
+def test_state_bytes_of_the_example(student):
+    """Adam keeps two means a weight: 2 · 12 · 4 = 96 bytes after a step on a 3×4 float32 weight, and none before it."""
+    weight = nn.Parameter(torch.ones(3, 4))
+    optimizer = torch.optim.Adam([weight])
+    expect.value(student.optimizers.optimizer_state_bytes(optimizer), 0, of="optimizer_state_bytes")
+    weight.grad = torch.ones(3, 4)
+    optimizer.step()
+    hint = "a count of steps is not counted"
+    expect.value(student.optimizers.optimizer_state_bytes(optimizer), 96, of="optimizer_state_bytes", hint=hint)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"), [("SGD", {"lr": -1.0}), ("AdaGrad", {"eps": -1e-8}), ("RMSProp", {"alpha": -0.1})]
+)
+def test_refuses_negative_options(student, kind, options):
+    """A negative option is a ValueError."""
+    with expect.raises(ValueError, of=kind, when=f"{', '.join(options)} is negative"):
+        getattr(student.optimizers, kind)([nn.Parameter(torch.ones(2))], **options)
