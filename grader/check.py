@@ -7,6 +7,7 @@ says so; it fails when `expect` raises a Mismatch or a call ends in a StudentFau
 import hashlib
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +28,7 @@ from grader.text import printable
 
 Progress = Callable[[str, int, int], None]  # the problem, tests done, tests in all
 MAX_MESSAGE = 1500
+MAX_COMPARED = 3  # failed tests of a problem that are held against all known mistakes; later ones against those that were found
 RUNS_TEXT = {"exec", "eval", "compile", "__import__"}
 
 
@@ -196,6 +198,8 @@ class _Run:
         self._session: Session | None = None
         self._student: RemoteStudent | None = None
         self._rng_state: torch.Tensor | None = None
+        self._compared: Counter[str] = Counter()  # how many tests of a problem were held against all known mistakes
+        self._found: dict[str, set[str]] = {}  # and which of them were found
         self._done = self._to_run = 0
 
     def outcomes(self) -> dict[str, list[Outcome]]:
@@ -339,10 +343,15 @@ class _Run:
                 again["rng"] = torch.Generator().set_state(state)
             item.function(**{**arguments, **{name: again[name] for name in again if name in arguments}})
 
+        found = self._found.setdefault(problem.id, set())
+        among = found if self._compared[problem.id] >= MAX_COMPARED else None
+        self._compared[problem.id] += 1
         try:
-            return misconceptions.named(problem.id, problem.module, student.calls, student.seed, repeat, error)
+            mistakes = misconceptions.named(problem.id, problem.module, student.calls, student.seed, repeat, error, among=among)
         except Exception:  # a word of help is not worth a grade; tests/grader holds that every wrong solution can be loaded
             return []
+        found |= {mistake.name for mistake in mistakes}
+        return mistakes
 
     def _tell(self, problem: Problem, fault: StudentFault) -> str:
         """A fault in the student's code as lines of text, headed by the function that it happened in."""

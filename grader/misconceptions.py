@@ -47,6 +47,13 @@ class _Other(BaseException):
     """The wrong solution answers otherwise, so it is not this mistake."""
 
 
+class _NeedsAProcess(_Other):
+    """The probe wants a process of its own, which this one cannot give it."""
+
+
+_need_a_process: set[Probe] = set()  # probes of which that is known
+
+
 class Rehearsal:
     """Answers a test's calls with a wrong solution, for as long as it answers as the student did.
 
@@ -73,6 +80,9 @@ class Rehearsal:
         torch.manual_seed(self._seed)
         try:
             value = _as_data(probe(self._package, **copy.deepcopy(inputs)))
+        except _NeedsAProcess:
+            _need_a_process.add(probe)
+            raise
         except Exception as e:
             if type(e).__name__ != asked.raised:
                 raise _Other from None
@@ -83,7 +93,14 @@ class Rehearsal:
 
 
 def named(
-    problem_id: str, module: str, calls: list[Call], seed: int, repeat: Callable[[Rehearsal], None], failure: Exception
+    problem_id: str,
+    module: str,
+    calls: list[Call],
+    seed: int,
+    repeat: Callable[[Rehearsal], None],
+    failure: Exception,
+    *,
+    among: set[str] | None = None,
 ) -> list[Fragment]:
     """The known mistakes that explain a failure: those that give the same answers and fail with the same words.
 
@@ -94,15 +111,18 @@ def named(
         seed: What the student's global generators were set to before each call.
         repeat: Runs the test again on a rehearsal.
         failure: The test's Mismatch.
+        among: Names of the wrong solutions to try; all by default.
 
     Returns:
         One or two of them; none where none agrees, or too many do to say which it was.
     """
-    if not calls or not _tells(calls[-1]):
+    if not calls or not _tells(calls[-1]) or any(call.probe in _need_a_process for call in calls):
         return []
     agreeing = []
     with _undisturbed():
         for fragment, package in _wrong_solutions(problem_id, module):
+            if among is not None and fragment.name not in among:
+                continue
             try:
                 repeat(Rehearsal(package, calls, seed))
             except _Other:
@@ -142,8 +162,13 @@ def _close(a: Tensor, b: Tensor) -> bool:
 
 
 def _tells(call: Call) -> bool:
-    """Whether an answer says something: an exception or None says what is missing, not what was done instead."""
-    return call.raised is None and call.value is not None and _elements([call.inputs, call.value]) <= MAX_ELEMENTS
+    """Whether an answer says something: an exception, None or yes and no say what is missing, not what was done instead."""
+    return call.raised is None and _has_numbers(call.value) and _elements([call.inputs, call.value]) <= MAX_ELEMENTS
+
+
+def _has_numbers(value: Any) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return type(value) in (int, float, Tensor, np.ndarray) or any(map(_has_numbers, inner))
 
 
 def _elements(value: Any) -> int:
@@ -178,12 +203,14 @@ def _wrong_solutions(problem_id: str, module: str) -> list[tuple[Fragment, types
 def _undisturbed() -> Iterator[None]:
     """Generators, working folder and settings as they were afterwards; nothing may fork, because torch may have threads."""
 
-    def no_fork() -> int:
-        raise _Other
+    def no_process(*arguments: Any) -> Any:
+        raise _NeedsAProcess
 
     states = random.getstate(), np.random.get_state(), torch.get_rng_state(), torch.get_default_dtype()
-    folder, fork, grad = os.getcwd(), os.fork, torch.is_grad_enabled()
-    os.fork = no_fork
+    folder, grad = os.getcwd(), torch.is_grad_enabled()
+    of_processes = {name: getattr(os, name) for name in ("fork", "kill", "_exit")}
+    for name in of_processes:
+        setattr(os, name, no_process)
     try:
         with tempfile.TemporaryDirectory() as scratch:
             os.chdir(scratch)
@@ -192,7 +219,8 @@ def _undisturbed() -> Iterator[None]:
             finally:
                 os.chdir(folder)
     finally:
-        os.fork = fork
+        for name, function in of_processes.items():
+            setattr(os, name, function)
         random.setstate(states[0])
         np.random.set_state(states[1])
         torch.set_rng_state(states[2])

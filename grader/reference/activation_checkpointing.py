@@ -75,7 +75,7 @@ class _Recompute(torch.autograd.Function):
     def forward(ctx, fn, gate, *inputs):
         ctx.fn = fn
         ctx.rng = torch.get_rng_state(), {x.device: torch.cuda.get_rng_state(x.device) for x in inputs if x.is_cuda}
-        devices = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+        devices = ["cpu"] + ["cuda"] * torch.cuda.is_available()
         ctx.autocast = [(d, torch.get_autocast_dtype(d), torch.is_autocast_enabled(d)) for d in devices]
         ctx.save_for_backward(*inputs)
         return fn(*inputs)

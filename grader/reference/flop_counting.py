@@ -151,7 +151,7 @@ def mlp_flops(batch: int, dims: Sequence[int], *, backward: bool = False) -> int
         backward: Add the backward pass to the forward pass.
 
     Raises:
-        ValueError: `batch` or an entry of `dims` is negative, or `dims` has fewer than two entries.
+        ValueError: `batch` or an entry of `dims` is negative, or `dims` has fewer than two entries. 0 is right.
 
     Example:
         64 rows through (32, 32, 16): forward 2·64·(32·32 + 32·16) = 196,608. With backward three times that less

@@ -217,7 +217,8 @@ def test_mlp_forward(student, rng):
         for options in ({}, {"backward": False}):
             got = student.flop_counting.mlp_flops(b, tuple(dims[:count]), **options)
             expect.value(got, expected, of="mlp_flops", hint="layer i is dims[i] × dims[i + 1]")
-    expect.value(student.flop_counting.mlp_flops(0, tuple(dims)), 0, of="mlp_flops")
+    for empty in [(0, tuple(dims)), (b, (dims[0], 0, dims[1]))]:
+        expect.value(student.flop_counting.mlp_flops(*empty), 0, of="mlp_flops", hint="0 is a right count")
 
 
 @pytest.mark.points(2)

@@ -300,10 +300,10 @@ def test_the_first_bytes_tell_a_npy_file(student, rng):
 
 
 def test_open_a_file_of_few_tokens(student, rng):
-    """A raw file may be shorter than a header's first bytes."""
-    for count in (1, 2):
-        tokens = permutation(rng, 2**16)[:count].astype(np.uint16)
-        got = student.run(probes.opened, name="tokens.bin", contents=tokens.tobytes())
+    """A raw file may be shorter than a header's first bytes, down to a single byte."""
+    for count, dtype in [(1, "uint16"), (2, "uint16"), (1, "uint8")]:
+        tokens = permutation(rng, 2**16)[:count].astype(dtype)
+        got = student.run(probes.opened, name="tokens.bin", contents=tokens.tobytes(), dtype=dtype)
         check_opened(got, tokens, tokens.tobytes(), hint="reading six bytes may give fewer")
 
 

@@ -786,7 +786,12 @@ def _fork(work: Callable[[], Any]) -> tuple[str, Any]:
     reading, writing = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the new process does without
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except BaseException:
+            os.close(reading)
+            os.close(writing)
+            raise
     if pid == 0:
         _do(work, writing)
     os.close(writing)
