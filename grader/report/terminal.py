@@ -16,7 +16,7 @@ from grader.errors import Status
 from grader.results import WORST_FIRST, Ignored, ProblemResult, SubmissionResult, TestResult
 
 WIDTH = 80
-BAR = 20
+BAR = 16
 MAX_REASONS = 4  # of a problem; the JSON has them all
 STYLES = {
     Status.PASSED: "green",

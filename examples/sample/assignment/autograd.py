@@ -1,0 +1,233 @@
+"""Chapter 6: backward passes by hand, a check by differences, and what autograd can be asked for.
+
+A backward pass goes through a program from its last step to its first. Each step is given the upstream gradient, that of the
+loss with respect to what the step returned, and hands on the gradients with respect to what it was given. What is used in
+several places gets the sum of the gradients from each of them.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+class Scale(torch.autograd.Function):
+    """x · gain, each feature times a gain of its own, with a backward pass by hand: a worked neighbour of what follows.
+
+    With the upstream gradient g, the gradient of x is g · gain. A gain is used once for each vector of x, so its gradient is
+    the sum of g · x over all of them.
+
+    Example:
+        x = [[1, 2], [3, 4]], gain = [10, 20] and g all ones: [[10, 20], [10, 20]] for x, and [1 + 3, 2 + 4] for gain.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Float[Tensor, "... features"], gain: Float[Tensor, "features"]) -> Float[Tensor, "... features"]:
+        """The product; `Scale.apply(x, gain)` calls it."""
+        ctx.save_for_backward(x, gain)
+        return x * gain
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Float[Tensor, "... features"]) -> tuple[Tensor | None, Tensor | None]:
+        """The gradients of x and gain, each only where it is asked for."""
+        x, gain = ctx.saved_tensors
+        x_needs_it, gain_needs_it = ctx.needs_input_grad
+        grad_x = grad_output * gain if x_needs_it else None
+        grad_gain = (grad_output * x).reshape(-1, len(gain)).sum(dim=0) if gain_needs_it else None
+        return grad_x, grad_gain
+
+
+def linear_backward(
+    x: Float[Tensor, "... i"],
+    weight: Float[Tensor, "o i"],
+    grad_output: Float[Tensor, "... o"],
+    *,
+    need_input_grad: bool = True,
+) -> tuple[Float[Tensor, "... i"] | None, Float[Tensor, "o i"]]:
+    """The gradients of a linear layer, y = x Wᵀ, by hand and without autograd.
+
+    With the upstream gradient G: the gradient of x is G W, and that of W is Gᵀ x, summed over all leading dimensions, as every
+    vector of x goes through the same weight. It has to work under torch.inference_mode(), where autograd records nothing.
+
+    Args:
+        x: Inputs, with any leading dimensions, also none.
+        weight: The layer's weight.
+        grad_output: Gradient of the loss with respect to y.
+        need_input_grad: Without it the gradient of x is None, and is not computed either: the data needs none.
+
+    Returns:
+        The gradient of x (or None) and that of the weight.
+
+    Raises:
+        ValueError: `grad_output` does not have y's shape (where torch's own error says so, that one does).
+
+    Example:
+        x = [[1, 2]], W = [[3, 4], [5, 6]] and G = [[1, 10]]: G W = [[53, 64]] and Gᵀ x = [[1, 2], [10, 20]].
+
+    Handout §6.1 · autograd · `pytest -k autograd`
+    """
+    # TODO(autograd): about 5 lines.
+    raise NotImplementedError("autograd: see handout §6.1")
+
+
+def mlp_backward(
+    x: Float[Tensor, "b i"],
+    w1: Float[Tensor, "h i"],
+    w2: Float[Tensor, "o h"],
+    grad_output: Float[Tensor, "b o"],
+) -> tuple[Float[Tensor, "h i"], Float[Tensor, "o h"]]:
+    """The gradients of both weights of y = relu(x W₁ᵀ) W₂ᵀ, by hand and without autograd.
+
+    The forward pass has to be run again for what the backward pass needs of it. As in torch, relu hands on the gradient where
+    its input is above 0, and nothing where it is below or exactly 0. It has to work under torch.inference_mode().
+
+    Args:
+        x: A batch of inputs.
+        w1: Weight of the first layer.
+        w2: Weight of the second layer.
+        grad_output: Gradient of the loss with respect to y.
+
+    Returns:
+        The gradients of w1 and of w2.
+
+    Example:
+        x = [[1]], w1 = [[2], [-3]], w2 = [[5, 7]] and a gradient of [[10]]: the hidden units are relu(2) = 2 and
+        relu(-3) = 0, so w2 gets [[20, 0]] and w1 gets [[10 · 5 · 1], [0]].
+
+    Handout §6.1 · autograd · `pytest -k autograd`
+    """
+    # TODO(autograd): about 3 lines.
+    raise NotImplementedError("autograd: see handout §6.1")
+
+
+class MatMul(torch.autograd.Function):
+    """a @ b with a backward pass by hand: `MatMul.apply(a, b)` takes the place of `torch.matmul(a, b)`.
+
+    With the upstream gradient G: the gradient of a is G bᵀ and that of b is aᵀ G, where ᵀ swaps the last two dimensions. An
+    operand that was broadcast was used many times, so its gradient is the sum over those uses, in the operand's own shape.
+
+    Operands have two or more dimensions (vectors are not asked for), and their leading ones broadcast as in torch.matmul.
+    First derivatives are enough.
+
+    Example:
+        a = [[1, 2]], b = [[3], [4]] and G = [[10]]: [[30, 40]] for a and [[10], [20]] for b.
+
+    Handout §6.1 · autograd · `pytest -k autograd`
+    """
+
+    @staticmethod
+    def forward(ctx: Any, a: Float[Tensor, "... m k"], b: Float[Tensor, "... k n"]) -> Float[Tensor, "... m n"]:
+        """The product of a and b; keeps for the backward pass what that needs.
+
+        Args:
+            ctx: What autograd carries from here to `backward`. If an operand is changed in place in between, the backward pass
+                raises torch's RuntimeError, as with torch.matmul, and computes nothing from the changed numbers.
+            a: The left operand.
+            b: The right operand.
+        """
+        # TODO(autograd): about 2 lines.
+        raise NotImplementedError("autograd: see handout §6.1")
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Float[Tensor, "... m n"]) -> tuple[Tensor | None, Tensor | None]:
+        """The gradients of a and b. One that nobody asks for is None, and is not computed either.
+
+        Args:
+            ctx: What `forward` left; its `needs_input_grad` says which gradients are asked for.
+            grad_output: Gradient of the loss with respect to the product; it need not be contiguous.
+        """
+        # TODO(autograd): about 5 lines.
+        raise NotImplementedError("autograd: see handout §6.1")
+
+
+def numerical_gradient(f: Callable[..., Tensor], inputs: Sequence[Tensor], eps: float = 1e-6) -> tuple[Tensor, ...]:
+    """The gradient of a scalar function by central differences, without autograd.
+
+    For each element of each input, with all others as they are: (f(… + eps …) - f(… - eps …)) / (2 · eps).
+
+    Args:
+        f: Takes as many tensors as there are inputs and returns a scalar.
+        inputs: Floating-point tensors of any shapes and strides, with or without requires_grad. Each is a variable of its own,
+            even if two share a storage or one is given twice. They are left as they were, bit for bit, also when f raises.
+        eps: The step, above 0.
+
+    Returns:
+        One gradient for each input, of its shape and dtype.
+
+    Raises:
+        ValueError: `eps` is not above 0.
+
+    Example:
+        f(x) = x³ at 2 with eps 0.5: (2.5³ - 1.5³) / 1 = 12.25, which is 3 · 2² + 0.5².
+
+    Handout §6.1 · autograd · `pytest -k autograd`
+    """
+    # TODO(autograd): about 15 lines.
+    raise NotImplementedError("autograd: see handout §6.1")
+
+
+def intermediate_gradients(module: nn.Module, x: Tensor, names: Sequence[str]) -> dict[str, Tensor]:
+    """How the sum of a module's output changes with what its submodules return: d sum(module(x)) / d output, by name.
+
+    Nothing is left behind: no hook, and no change of .grad (the parameters' and x's), requires_grad or mode. It works under
+    torch.no_grad(), for a module whose parameters need no gradient, and where the next layer works in place on what a
+    submodule returned.
+
+    Args:
+        module: Returns a tensor.
+        x: Its input.
+        names: Submodules by their names in `module.named_modules()`, as in "blocks.0.fc"; at least one. Each runs once and
+            returns a tensor.
+
+    Returns:
+        For each name a gradient of the shape of that submodule's output; zeros where the result does not depend on it.
+
+    Raises:
+        ValueError: `names` has a name under which no submodule runs (torch's AttributeError or a KeyError will do).
+
+    Example:
+        In Sequential(Linear, ReLU) the output of the Linear, "0", gets 1 where it is above 0 and 0 elsewhere; "1" gets ones.
+
+    Handout §6.1 · autograd · `pytest -k autograd`
+    """
+    # TODO(autograd): about 15 lines.
+    raise NotImplementedError("autograd: see handout §6.1")
+
+
+def accumulate_gradients(
+    model: nn.Module,
+    loss_fn: Callable[[Tensor, Tensor], Tensor],
+    x: Tensor,
+    y: Tensor,
+    micro_batch_size: int,
+) -> float:
+    """A backward pass of a large batch in chunks that fit into memory.
+
+    Adds to each parameter's .grad what one backward pass of loss_fn(model(x), y) would add, up to rounding. The chunks have
+    micro_batch_size rows each; the last may be short, and so counts less. What a chunk's backward pass needs is freed before
+    the next chunk runs.
+
+    Args:
+        model: Takes rows of x; no row of its output depends on another row of its input.
+        loss_fn: Takes an output and a target, and returns the mean of a loss over the rows, in which each row counts the same.
+        x: Inputs, a row for each example.
+        y: Targets, a row for each example.
+        micro_batch_size: The most rows that the model is given at once; it may be more than there are.
+
+    Returns:
+        loss_fn(model(x), y), up to rounding.
+
+    Raises:
+        ValueError: `micro_batch_size` is below 1, or `x` and `y` have different numbers of rows.
+
+    Example:
+        Three rows whose losses are 1, 2 and 6, in chunks of two: the chunks' means are 1.5 and 6, and the mean of all is
+        1.5 · 2/3 + 6 · 1/3 = 3, not 3.75.
+
+    Handout §6.1 · autograd · `pytest -k autograd`
+    """
+    # TODO(autograd): about 11 lines.
+    raise NotImplementedError("autograd: see handout §6.1")
