@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from grader import course as courses
-from grader import fragments
+from grader import fragments, stubs
 from grader.fragments import Fragment
 
 GRADER = Path(fragments.__file__).parent
@@ -117,8 +117,15 @@ def test_every_fragment_makes_a_module_that_is_not_the_reference(kind, found):
     assert ast.dump(ast.parse(reference)) != ast.dump(ast.parse(got))
     before, after = definitions(reference), definitions(got)
     assert set(before) <= set(after)
-    assert {n for n in before if before[n] != after[n]} <= set(problem.functions)
+    helpers = {line.split("(")[0].split()[1].rstrip(":") for line in marked(reference, found.problem)}
+    assert {n for n in before if before[n] != after[n]} <= set(problem.functions) | helpers
     assert "SOLUTION" not in found.source
+
+
+def marked(reference, problem):
+    """The first lines of the helpers that belong to a problem's solution."""
+    lines = stubs.lines_of(reference, problem).values()
+    return [line for line in lines if line.startswith(("def ", "class "))]
 
 
 def definitions(source):

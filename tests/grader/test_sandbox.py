@@ -446,6 +446,8 @@ def test_the_environment_holds_only_our_variables(sandbox):
         "LD_LIBRARY_PATH",
         "OMP_NUM_THREADS",
         "PYTHONHASHSEED",
+        "PYTHONMALLOC",
+        "GLIBC_TUNABLES",
         "PYTHONDONTWRITEBYTECODE",
         "PYTHONWARNINGS",
     }

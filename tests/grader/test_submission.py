@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import random
 import stat
 import subprocess
 import sys
@@ -483,10 +484,10 @@ def test_a_damaged_zip_is_refused(tmp_path):
     assert refusal(path).startswith("PATH is damaged: ")
 
 
-@pytest.mark.parametrize("length", [2, 30, -40])
+@pytest.mark.parametrize("length", [2, 30, -400])
 def test_a_damaged_tar_is_refused(length, tmp_path):
     """Cut off anywhere."""
-    path = make_tar(tmp_path / "a.tar.gz", {"assignment/a.py": os.urandom(50_000)})
+    path = make_tar(tmp_path / "a.tar.gz", {"assignment/a.py": random.Random(0).randbytes(50_000)})
     path.write_bytes(path.read_bytes()[:length])
     assert refusal(path).startswith("PATH is damaged: ")
 

@@ -243,6 +243,7 @@ def _run(
     model: dict[str, Any] | None = None,
     watch: dict[str, Any] | None = None,
     gradients_before: bool = False,
+    eval_before: bool = False,
     seed_before: int = 0,
 ) -> Run:
     """Train a new model with a new optimizer.
@@ -255,6 +256,7 @@ def _run(
         model: Options of Bigram.
         watch: Options of Watch.
         gradients_before: Let every parameter have a gradient already.
+        eval_before: Let the model come in eval mode.
         seed_before: The global generators of torch, numpy and random are set to it first.
     """
     network = Bigram(*parameters, **(model or {}))
@@ -262,6 +264,7 @@ def _run(
     grouped: list[Any] = members if groups == 1 else [{"params": members[:1]}, {"params": members[1:], "lr": 0.5}]
     stepper = getattr(torch.optim, optimizer)(grouped, lr=0.25)
     watcher = Watch(network, stepper, **(watch or {}))
+    network.train(not eval_before)
     if gradients_before:
         for p in members:
             p.grad = torch.full_like(p, 3.0)
