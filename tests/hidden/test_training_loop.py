@@ -554,13 +554,13 @@ def test_evaluation_puts_the_random_state_back(student, rng):
 
 @pytest.mark.points(2)
 def test_autocast_keeps_float32(student, rng):
-    """Under autocast products are bfloat16; parameters, gradients and the optimizer's state stay float32."""
-    for micro in (None, 3):
-        run = run_of(rng, autocast_dtype=torch.bfloat16, micro_batch_size=micro, optimizer="AdamW")
+    """Under autocast products are of its dtype; parameters, gradients and the optimizer's state stay float32."""
+    for dtype, micro in [(torch.bfloat16, None), (torch.float16, 3)]:
+        run = run_of(rng, autocast_dtype=dtype, micro_batch_size=micro, optimizer="AdamW")
         got = trained(student, **run, watch={"keep_logits": True})
         hint = "with torch.autocast(device_type, dtype=...): around forward and loss, and the model left as it is"
         dtypes = {x.dtype for x in got["forwards"]["logits"]}
-        expect.that(dtypes == {torch.bfloat16}, "logits are not of autocast_dtype", of="train", hint=hint)
+        expect.that(dtypes == {dtype}, "logits are not of autocast_dtype", of="train", hint=hint)
         kept = {"parameters": [got["parameters"], *got["steps"]["parameters"]], "gradients": got["steps"]["gradients"]}
         kept["the optimizer's state"] = [[torch.empty(0, dtype=dtype) for dtype in got["state_dtypes"]]]
         for name, rows in kept.items():
