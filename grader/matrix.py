@@ -88,7 +88,7 @@ def table(matrix: Matrix) -> Table:
     """The matrix for a reader: one row a trial, and which tests it fails. Of mutants only those that no test noticed."""
     shown = Table(box=None, padding=(0, 2, 0, 0))
     shown.add_column("problem", no_wrap=True)
-    shown.add_column("what", no_wrap=True, overflow="ellipsis")
+    shown.add_column("what", no_wrap=True, overflow="ellipsis", max_width=60)
     shown.add_column("points", justify="right", no_wrap=True)
     shown.add_column("fails")
     for row in matrix.rows:

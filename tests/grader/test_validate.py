@@ -1,5 +1,10 @@
 """`grader validate`: it proves the suite, and it notices when the suite is broken."""
 
+import os
+import subprocess
+import sys
+import time
+
 import pytest
 
 from grader import course as courses
@@ -12,7 +17,7 @@ COURSE = courses.load()
 @pytest.mark.slow
 @pytest.mark.parametrize("problem", [problem.id for problem in COURSE.problems])
 def test_the_suite_is_proved(grader, problem):
-    """Reference full, stub 0, every wrong solution caught, every variant full. `make validate` shows more, and takes longer."""
+    """Reference full, stub 0, wrong solutions caught, variants full: a sample of what `make validate` shows of all of them."""
     done = grader("validate", "--only", problem, "--quick", "--jobs", 1)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -25,6 +30,26 @@ def test_there_is_enough_to_prove_it_with(problem):
     assert len(wrong) >= 8
     assert len(variants) >= 3
     assert [f.name for f in wrong if not f.hint] == []
+
+
+@pytest.mark.slow
+def test_nothing_runs_on_where_the_command_is_killed(root, tmp_path):
+    """Its processes, and their sandboxes, end with it."""
+    command = [sys.executable, "-m", "grader", "validate", "--only", "linear", "--jobs", "1"]
+    process = subprocess.Popen(command, cwd=root, stdout=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(tmp_path)})
+    started = wait_until(lambda: list(tmp_path.glob("grader-*")))
+    process.kill()
+    process.wait()
+    assert started
+    assert wait_until(lambda: not list(tmp_path.glob("grader-*")))
+
+
+def wait_until(holds, seconds=60):
+    """Whether something comes true in time."""
+    deadline = time.monotonic() + seconds
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return bool(holds())
 
 
 @pytest.fixture
