@@ -30,7 +30,9 @@ def test_the_sample_is_graded_with_exit_code_0(sample):
     assert done.returncode == 0, done.stderr
     statuses = {problem["id"]: problem["status"] for problem in json.loads(text)["problems"]}
     expected = {"tensor_memory": "failed", "storage_views": "crashed", "linear": "passed"}
-    assert statuses == expected | {"adamw": "failed", "get_batch": "not_attempted"}
+    expected |= {"adamw": "failed"}
+    assert {name: status for name, status in statuses.items() if status != "not_attempted"} == expected
+    assert len(statuses) == 18
 
 
 def test_the_json_has_the_documented_shape(sample):
