@@ -1,0 +1,94 @@
+"""Chapters, stubs and problems.toml have to say the same of each problem: id, section, points, functions, command."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from grader.course import Course, Problem
+
+HANDOUT = Path(__file__).parents[1]
+HEADING = re.compile(r"^(#+) (\d+)(?:\.(\d+))? (.+)$", re.MULTILINE)
+BOX = re.compile(r"^:::\{admonition\} Problem `(\w+)` · (\d+) points?\n:class: problem\n\n(.*?)^:::$", re.MULTILINE | re.DOTALL)
+CITED = re.compile(r"(?:Handout|see handout) §([\d.]+)(?: · (\w+) · `pytest -k (\w+)`)?")
+
+
+def pages() -> dict[str, str]:
+    """The handout's Markdown by file name."""
+    return {path.name: path.read_text(encoding="utf-8") for path in sorted(HANDOUT.glob("*.md"))}
+
+
+def stubs(course: Course) -> dict[str, str]:
+    """The stubs' sources by module."""
+    return {m: (course.root / "assignment" / f"{m}.py").read_text(encoding="utf-8") for m in course.modules}
+
+
+def complaints(course: Course, texts: Mapping[str, str], sources: Mapping[str, str]) -> list[str]:
+    """Where the chapters in `texts`, the stubs in `sources` and problems.toml disagree."""
+    found: list[str] = []
+    for number, module in enumerate(course.modules, 1):
+        page = f"{number:02}_{module}.md"
+        if page not in texts:
+            found.append(f"{page} is missing: every module has its chapter, in the order of problems.toml")
+            continue
+        problems = [problem for problem in course.problems if problem.module == module]
+        found += _numbering(page, number, texts[page])
+        found += _boxes(page, texts[page], problems)
+        found += _citations(module, sources[module], problems)
+    return found + _index(course, texts.get("index.md", ""))
+
+
+def _numbering(page: str, chapter: int, text: str) -> list[str]:
+    """Chapter and sections count up from 1."""
+    headings = HEADING.findall(text)
+    for position, (_, first, second, title) in enumerate(headings):
+        got = f"{first}.{second}" if second else first
+        expected = f"{chapter}.{position}" if position else str(chapter)
+        if got != expected:
+            return [f"{page}: expected a heading numbered {expected}, got {got} ({title})"]
+    return [] if headings else [f"{page}: has no heading with a number"]
+
+
+def _boxes(page: str, text: str, problems: list[Problem]) -> list[str]:
+    """One box a problem, in its section, which says what problems.toml says."""
+    found = []
+    boxes = {box[1]: box for box in BOX.finditer(text)}
+    for name in boxes.keys() - {problem.id for problem in problems}:
+        found.append(f"{page}: has a box of `{name}`, which is no problem of this chapter")
+    for problem in problems:
+        if problem.id not in boxes:
+            found.append(f"{page}: no box `:::{{admonition}} Problem `{problem.id}` · {problem.points} points`")
+            continue
+        box = boxes[problem.id]
+        sections = [m for m in HEADING.finditer(text, 0, box.start()) if m[3]]
+        section = f"{sections[-1][2]}.{sections[-1][3]}" if sections else "none"
+        if section != problem.section:
+            found.append(f"{page}: `{problem.id}` stands in section {section}, problems.toml says {problem.section}")
+        if int(box[2]) != problem.points:
+            found.append(f"{page}: `{problem.id}` is worth {box[2]}, problems.toml says {problem.points}")
+        missing = [f"`{name}`" for name in problem.functions if f"`{name}`" not in box[3]]
+        command, file = f"`pytest tests/public -k {problem.id}`", f"`{problem.path}`"
+        missing += [part for part in (file, command) if part not in box[3]]
+        if missing:
+            found.append(f"{page}: the box of `{problem.id}` does not name {', '.join(missing)}")
+    return found
+
+
+def _citations(module: str, source: str, problems: list[Problem]) -> list[str]:
+    """Every section that a stub cites is that of a problem of its module, and each problem is cited."""
+    found = []
+    of_section = {problem.section: problem.id for problem in problems}
+    for match in CITED.finditer(source):
+        section, *ids = match.groups()
+        line = source.count("\n", 0, match.start()) + 1
+        if section not in of_section or any(name not in (None, of_section[section]) for name in ids):
+            found.append(f"assignment/{module}.py:{line} cites {match[0]!r}; problems.toml has {of_section}")
+    for problem in problems:
+        if f"Handout §{problem.section} · {problem.id} · `pytest -k {problem.id}`" not in source:
+            found.append(f"assignment/{module}.py: no docstring cites §{problem.section} for `{problem.id}`")
+    return found
+
+
+def _index(course: Course, text: str) -> list[str]:
+    """The start page lists each problem with its section and points."""
+    rows = [f"`{p.id}` §{p.section}, {p.points} points" for p in course.problems]
+    return [f"index.md does not list {row}" for row in rows if row not in text]
