@@ -29,6 +29,7 @@ from grader import course as courses
 HANDOUT = Path(__file__).parents[2] / "handout"
 COURSE = courses.load()
 DIGITS = "0123456789⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉½¼¾⅓⅔"
+DIGITS_SET = frozenset(DIGITS)
 OPEN, CLOSE = "\ue000", "\ue001"  # around a computed figure, inside a claim
 SUPERSCRIPT = str.maketrans("0123456789-+", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺")
 # Names that hold digits. No two of them differ in one digit, so a changed one is unknown.
@@ -147,11 +148,11 @@ class Claims:
         text = flat(BY_ORDER.sub(lambda m: _blank(m[0]), markdown))
         covered = bytearray(len(text))
         for claim in [*self.texts, *self.formulas]:
-            spans = [m.span() for m in re.finditer(rf"(?<![{DIGITS}]){re.escape(claim)}(?![{DIGITS}])", text)]
-            if not spans:
+            starts = list(_places(claim, text))
+            if not starts:
                 found.append(f"{self.page} does not say: {claim}")
-            for start, stop in spans:
-                covered[start:stop] = b"\1" * (stop - start)
+            for start in starts:
+                covered[start : start + len(claim)] = b"\1" * len(claim)
         free = "".join(" " if covered[i] else c for i, c in enumerate(text))
         for name, times in self.counts.items():
             got = free.count(name)
@@ -163,6 +164,16 @@ class Claims:
             around = text[max(0, match.start() - 50) : match.end() + 30]
             found.append(f"{self.page}: nothing computes {match[0]!r} in: …{around}…")
         return found
+
+
+def _places(claim: str, text: str) -> Iterator[int]:
+    """Where a claim stands in the text, and not as a part of a longer number."""
+    start = text.find(claim)
+    while start >= 0:
+        stop = start + len(claim)
+        if text[start - 1 : start] not in DIGITS_SET and text[stop : stop + 1] not in DIGITS_SET:
+            yield start
+        start = text.find(claim, start + 1)
 
 
 def _steps_out_of_order(page: str, markdown: str) -> list[str]:

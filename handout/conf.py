@@ -1,0 +1,31 @@
+"""Sphinx: how the handout's Markdown becomes a site. `make handout` runs it, through handout/site/__main__.py."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for grader and handout.site, wherever Sphinx is started
+
+from grader import __version__
+
+project = "PyTorch primitives and resource accounting"
+version = release = __version__
+html_title = project
+copyright = ""
+language = "en"
+
+extensions = ["myst_parser", "handout.site.extension"]
+exclude_patterns = ["build", "site"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+
+html_theme = "furo"
+html_math_renderer = "mathml"
+html_static_path = ["site/static"]
+html_css_files = ["site.css"]
+html_js_files = ["calculators_data.js", "calculators.js"]
+html_copy_source = html_show_sourcelink = html_show_sphinx = html_show_copyright = False
+html_show_search_summary = False  # it would fetch the pages that it quotes, which a browser refuses for files
+html_last_updated_fmt = None
+html_use_index = False
+pygments_style, pygments_dark_style = "a11y-high-contrast-light", "a11y-high-contrast-dark"
+html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []}

@@ -1,0 +1,70 @@
+"""`python -m handout.site`: checks that text, stubs and problems.toml agree; writes the site and the PDF to handout/build/."""
+
+import argparse
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from sphinx.cmd.build import build_main
+
+from grader import course as courses
+from handout.site import agreement
+
+HANDOUT = Path(__file__).parents[1]
+BUILD = HANDOUT / "build"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Build; returns the exit code: 0 all written, 1 something is wrong with the text or the PDF could not be made."""
+    parser = argparse.ArgumentParser(
+        prog="python -m handout.site", description="Build the handout: a site to open from its files, and a PDF."
+    )
+    parser.add_argument("--out", type=Path, default=BUILD, help="folder to write to (default: handout/build)")
+    parser.add_argument("--no-pdf", action="store_true", help="the site alone, which needs no browser")
+    options = parser.parse_args(arguments)
+
+    course = courses.load(HANDOUT.parent)
+    if found := agreement.complaints(course, agreement.pages(), agreement.stubs(course)):
+        print("\n".join(found), "\nthe handout is not built: mend these first", sep="", file=sys.stderr)
+        return 1
+    with tempfile.TemporaryDirectory() as scratch:
+        if not site(options.out / "site", Path(scratch)):
+            return 1
+        print(f"site: {options.out / 'site' / 'index.html'}")
+        if not options.no_pdf and not _pdf(options.out / "handout.pdf", Path(scratch)):
+            return 1
+    return 0
+
+
+def site(out: Path, scratch: Path, builder: str = "html") -> bool:
+    """Run Sphinx on the handout; warnings are errors. Returns whether all went well."""
+    written = scratch / builder
+    quiet = ["-q", "-W", "--keep-going", "-d", str(scratch / f"{builder}-doctrees")]
+    if build_main(["-b", builder, *quiet, str(HANDOUT), str(written)]):
+        print("the handout is not built: see the warnings above", file=sys.stderr)
+        return False
+    for left in (".buildinfo", "objects.inv"):
+        (written / left).unlink(missing_ok=True)
+    shutil.rmtree(out, ignore_errors=True)
+    shutil.copytree(written, out)
+    return True
+
+
+def _pdf(out: Path, scratch: Path) -> bool:
+    from handout.site import pdf  # only here: the site is built without a browser and without what drives it
+    from handout.site.browser import NoBrowser
+
+    if not site(scratch / "single", scratch, "singlehtml"):
+        return False
+    try:
+        pages = pdf.write(scratch / "single" / "index.html", out)
+    except NoBrowser as e:
+        print(f"the PDF is not made: {e}", file=sys.stderr)
+        return False
+    print(f"PDF: {out}, {pages} pages")
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""The Chromium that prints the PDF and runs the page's tests: the system's, driven by Playwright, with no network."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from playwright.sync_api import Browser, Error, sync_playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+QUIET = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run", "--disable-quic"]
+
+
+class NoBrowser(Exception):
+    """There is no Chromium here, or it cannot be started; the message says what to do."""
+
+
+def executable() -> str:
+    """The browser's command: $CHROMIUM, or the first that is installed.
+
+    Raises:
+        NoBrowser: There is none.
+    """
+    named = os.environ.get("CHROMIUM")
+    if named and not shutil.which(named):
+        raise NoBrowser(f"CHROMIUM names {named}, which cannot be run")
+    found = named or next((name for name in NAMES if shutil.which(name)), None)
+    if not found:
+        raise NoBrowser(
+            f"no Chromium: install it (on Debian: apt-get install chromium) or name it in CHROMIUM; looked for {', '.join(NAMES)}"
+        )
+    return str(shutil.which(found))
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """A headless browser.
+
+    Raises:
+        NoBrowser: There is none, or it does not start.
+    """
+    command = executable()
+    root = ["--no-sandbox"] if os.geteuid() == 0 else []  # its own sandbox refuses root; all it is shown is our own page
+    with sync_playwright() as playwright:
+        try:
+            started = playwright.chromium.launch(executable_path=command, args=[*QUIET, *root])
+        except Error as e:
+            raise NoBrowser(f"{command} does not start: {str(e).splitlines()[0]}") from None
+        yield started
+        started.close()

@@ -1,0 +1,41 @@
+"""The calculators as HTML: each shows its worked example already without a script, and in print."""
+
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from handout.site import formulas
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def html(name: str) -> str:
+    """The form of a calculator, with the results of its defaults.
+
+    Raises:
+        KeyError: There is no calculator of that name.
+    """
+    calculator = formulas.load()[name]
+    values, table = formulas.evaluate(calculator)
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined
+    )
+    return environment.get_template("calculator.html").render(
+        c=calculator,
+        values=values,
+        table=table,
+        offered={kind: formulas.choices(calculator, kind) for kind in formulas.CHOICES},
+        display=formulas.display,
+        typed=typed,
+    )
+
+
+def typed(value: Any) -> str:
+    """A default as a person would type it: `70e9`, `1e-8`, `1024`."""
+    if isinstance(value, str):
+        return value
+    for power in (12, 9, 6):
+        if value >= 10**power:
+            return f"{value / 10**power:g}e{power}"
+    return f"{value:g}".replace("e-0", "e-")

@@ -1,0 +1,331 @@
+"""The calculators' formulas: read from calculators.toml, evaluated here, and written as JavaScript for the page.
+
+A formula is text that means the same in Python and in JavaScript. It is checked to be (see `checked`), so the page gets it as
+it stands. What the two languages do not share has a twin here and in static/calculators.js: the few functions in FUNCTIONS, and
+`display`, which writes a number. tests/handout/test_in_browser.py holds the two together.
+"""
+
+import ast
+import math
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from decimal import ROUND_HALF_UP, Decimal
+from itertools import product
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Literal
+
+import msgspec
+import torch
+
+from grader.reference import precision
+from grader.reference import resource_accounting as accounting
+
+SOURCE = Path(__file__).parents[1] / "calculators.toml"
+Values = dict[str, Any]
+
+
+class Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A field of the form; see the comment in calculators.toml."""
+
+    id: str
+    label: str
+    kind: Literal["number", "count", "text", "flag", "device", "dtype", "recipe", "format"]
+    default: float | str
+    min: float | None = None
+    above: float | None = None
+    max: float | None = None
+    max_of: str | None = None
+    divides: str | None = None
+    of_device: bool = False
+    hint: str = ""
+
+
+class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A computed line, or a column of the table."""
+
+    id: str
+    label: str
+    formula: str
+    show: str
+    lead: bool = False
+
+
+class Calculator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One calculator: its form, its results, and a table with a line for each choice of `lines`."""
+
+    id: str
+    title: str
+    about: str
+    input: list[Input]
+    result: list[Result]
+    column: list[Result] = []
+    lines: list[str] = []
+    dtypes: list[str] = []
+
+
+# --- what can be chosen --------------------------------------------------------------------------------------------------
+
+DTYPES = {
+    str(dtype).removeprefix("torch."): {"name": str(dtype).removeprefix("torch."), "size": dtype.itemsize}
+    for dtype in (
+        torch.float64,
+        torch.float32,
+        torch.float16,
+        torch.bfloat16,
+        torch.float8_e4m3fn,
+        torch.float8_e5m2,
+        torch.int64,
+        torch.int32,
+        torch.int16,
+        torch.int8,
+        torch.bool,
+    )
+}
+DEVICES = {
+    hw.name: {
+        "name": hw.name,
+        "peak": {str(dtype).removeprefix("torch."): peak for dtype, peak in hw.peak_flops.items()},
+        "bandwidth": hw.memory_bandwidth,
+        "memory": hw.memory_bytes,
+    }
+    for hw in (accounting.A100_80GB, accounting.H100_SXM, accounting.H200_SXM)
+}
+_RECIPES = {
+    "float32": accounting.TrainingRecipe(torch.float32, torch.float32, (torch.float32, torch.float32)),
+    "bfloat16 with a float32 master": accounting.TrainingRecipe(
+        torch.bfloat16, torch.bfloat16, (torch.float32, torch.float32), torch.float32
+    ),
+    "bfloat16 without a master": accounting.TrainingRecipe(torch.bfloat16, torch.bfloat16, (torch.float32, torch.float32)),
+    "bfloat16 throughout": accounting.TrainingRecipe(torch.bfloat16, torch.bfloat16, (torch.bfloat16, torch.bfloat16)),
+}
+RECIPES = {
+    name: {
+        "name": name,
+        "parameter": recipe.parameter.itemsize,
+        "gradient": recipe.gradient.itemsize,
+        "states": sum(dtype.itemsize for dtype in recipe.optimizer_state),
+        "master": recipe.master.itemsize if recipe.master else 0,
+    }
+    for name, recipe in _RECIPES.items()
+}
+
+
+def _format(dtype: torch.dtype) -> Values:
+    spec = precision.float_spec(dtype)
+    # Where the largest exponent means infinity and NaN alone, the largest number is what IEEE 754's rule says.
+    by_rule = 2.0 ** (2 ** (spec.exponent_bits - 1) - 1) * (2 - 2.0**-spec.mantissa_bits)
+    name = str(dtype).removeprefix("torch.")
+    bits = {"exponent_bits": spec.exponent_bits, "mantissa_bits": spec.mantissa_bits}
+    return {"name": name, **bits, "no_infinity": int(spec.max != by_rule)}
+
+
+FORMATS = {
+    str(dtype).removeprefix("torch."): _format(dtype)
+    for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2)
+}
+CHOICES: dict[str, dict[str, Values]] = {"dtype": DTYPES, "device": DEVICES, "recipe": RECIPES, "format": FORMATS}
+
+
+def choices(calculator: Calculator, kind: str) -> list[str]:
+    """The names that a field or a table of this calculator offers."""
+    if kind == "dtype" and calculator.dtypes:
+        return calculator.dtypes
+    if kind == "dtype" and any(field.of_device for field in calculator.input):
+        return [name for name in DTYPES if any(name in device["peak"] for device in DEVICES.values())]
+    return list(CHOICES[kind])
+
+
+# --- formulas --------------------------------------------------------------------------------------------------------------
+
+
+def _contiguous(shape: Sequence[float]) -> list[float]:
+    return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "min": min,
+    "max": max,
+    "abs": abs,
+    "ceil": math.ceil,
+    "floor": math.floor,
+    "sqrt": math.sqrt,
+    "round_even": round,
+    "floor_log2": lambda x: math.frexp(x)[1] - 1 if x else -math.inf,
+    "product": math.prod,
+    "contiguous": _contiguous,
+    "reverse_if": lambda condition, items: list(items)[::-1] if condition else list(items),
+    "dot": lambda a, b: sum(x * y for x, y in zip(a, b, strict=True)) if a else math.nan,
+}
+_ALLOWED = (
+    *(ast.Expression, ast.BinOp, ast.UnaryOp, ast.USub, ast.Compare, ast.Call, ast.Name, ast.Load, ast.Attribute),
+    *(ast.Subscript, ast.Constant, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.Eq, ast.NotEq, ast.Gt, ast.GtE, ast.Lt),
+)
+
+
+def checked(formula: str) -> ast.Expression:
+    """The formula as a tree of what Python and JavaScript read alike.
+
+    Raises:
+        ValueError: It holds anything else.
+    """
+    tree = ast.parse(formula, mode="eval")
+    for node in ast.walk(tree):
+        if not isinstance(node, _ALLOWED) or (isinstance(node, ast.Compare) and len(node.ops) > 1):
+            raise ValueError(f"Python and JavaScript do not share this: {ast.unparse(node)!r} in {formula!r}")
+        if isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS):
+            raise ValueError(f"no function of the calculators: {ast.unparse(node.func)!r} in {formula!r}")
+        signed = isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.BinOp) and isinstance(node.operand.op, ast.Pow)
+        if signed or (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and isinstance(node.left, ast.UnaryOp)):
+            raise ValueError(f"JavaScript takes no sign before a base: {formula!r}")
+    return tree
+
+
+def names(formula: str) -> list[str]:
+    """The values that a formula uses, in the order of the alphabet."""
+    found = {node.id for node in ast.walk(checked(formula)) if isinstance(node, ast.Name)}
+    return sorted(found - FUNCTIONS.keys())
+
+
+def load() -> dict[str, Calculator]:
+    """The calculators by id, every formula checked."""
+    listed = msgspec.convert(tomllib.loads(SOURCE.read_text(encoding="utf-8"))["calculator"], list[Calculator])
+    for calculator in listed:
+        known = {field.id for field in calculator.input} | set(calculator.lines)
+        for result in [*calculator.result, *calculator.column]:
+            if unknown := [name for name in names(result.formula) if name not in known]:
+                raise ValueError(f"{calculator.id}: {result.id} uses {', '.join(unknown)}, which is not above it")
+            known.add(result.id)
+    return {calculator.id: calculator for calculator in listed}
+
+
+def inputs(calculator: Calculator, given: Mapping[str, Any] | None = None) -> Values:
+    """The values of a calculator's inputs: what is given, or their defaults; lists and numbers as floats, choices by name."""
+    values: Values = {}
+    for field in calculator.input:
+        value = (given or {}).get(field.id, field.default)
+        if field.kind in CHOICES:
+            values[field.id] = _namespace(CHOICES[field.kind][value])
+        elif field.kind == "text":
+            values[field.id] = [float(part) for part in str(value).split(",") if part.strip()]
+        else:
+            values[field.id] = float(value)
+    return values
+
+
+def evaluate(calculator: Calculator, given: Mapping[str, Any] | None = None) -> tuple[Values, list[Values]]:
+    """Every result of a calculator for some inputs, and the lines of its table."""
+    values = _computed(calculator.result, inputs(calculator, given))
+    if not calculator.lines:
+        return values, []
+    table = []
+    for line in product(*(choices(calculator, kind) for kind in calculator.lines)):
+        chosen = {kind: _namespace(CHOICES[kind][name]) for kind, name in zip(calculator.lines, line, strict=True)}
+        table.append(_computed(calculator.column, values | chosen))
+    return values, table
+
+
+def _computed(results: list[Result], values: Values) -> Values:
+    values = dict(values)
+    for result in results:
+        code = compile(checked(result.formula), "calculators.toml", "eval")
+        values[result.id] = eval(code, {"__builtins__": {}}, FUNCTIONS | values)  # our own file, and checked
+    return values
+
+
+def _namespace(properties: Values) -> SimpleNamespace:
+    return SimpleNamespace(**properties)
+
+
+# --- numbers as text -------------------------------------------------------------------------------------------------------
+
+
+def fixed(value: float, digits: int) -> str:
+    """That many decimals, exact halves up: as JavaScript's toFixed does, with commas between thousands."""
+    rounded = Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    return f"{abs(rounded):,}" if rounded == 0 else f"{rounded:,}".replace("-", "−")
+
+
+def scientific(value: float, digits: int = 3) -> str:
+    """`6.300e24`, `1.001e-08`: that many decimals, as JavaScript's toExponential gives them."""
+    if value == 0:
+        return "0"
+    exact = Decimal(value)
+    exponent = exact.adjusted()
+    mantissa = exact.scaleb(-exponent).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    if abs(mantissa) >= 10:
+        mantissa, exponent = mantissa / 10, exponent + 1
+    return f"{mantissa:.{digits}f}".replace("-", "−") + (f"e{exponent}" if exponent >= 0 else f"e-{-exponent:02}")
+
+
+NAMED = [(1e12, "trillion"), (1e9, "billion"), (1e6, "million")]
+DECIMAL_UNITS = [(1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")]
+BINARY_UNITS = [(2.0**50, "PiB"), (2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB")]
+TIMES = [(86400, "days"), (3600, "h"), (60, "min"), (1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")]
+
+
+def _scaled(value: float, units: list[tuple[float, str]], digits: int) -> str | None:
+    for size, unit in units:
+        if value >= size:
+            return f"{fixed(value / size, digits)} {unit}"
+    return None
+
+
+def _count(value: float) -> str:
+    if value >= 1e15:
+        return scientific(value)
+    named = _scaled(value, NAMED, 2)
+    return f"{fixed(value, 0)} ({named})" if named else fixed(value, 0 if value == math.floor(value) else 2)
+
+
+def _bytes(value: float) -> str:
+    whole = f"{fixed(value, 0)} B" if value < 1e15 else f"{scientific(value)} B"
+    units = [_scaled(value, DECIMAL_UNITS, 3), _scaled(value, BINARY_UNITS, 3)]
+    return " = ".join([whole, *(unit for unit in units if unit)])
+
+
+def _float(value: float) -> str:
+    return fixed(value, 0) if value == math.floor(value) and abs(value) < 1e7 else scientific(value, 4)
+
+
+SHOWN: dict[str, Callable[[Any], str]] = {
+    "count": _count,
+    "integer": lambda value: fixed(value, 0),
+    "bytes": _bytes,
+    "short_bytes": lambda value: _scaled(value, DECIMAL_UNITS, 3) or f"{fixed(value, 0)} B",
+    "fixed1": lambda value: fixed(value, 1),
+    "percent": lambda value: f"{fixed(value * 100, 1) if value >= 0.1 else fixed(value * 100, 2)} %",
+    "days": lambda value: f"{fixed(value, 2) if value < 1e9 else scientific(value)} days",
+    "seconds": lambda value: _scaled(value, TIMES, 2) or f"{scientific(value)} s",
+    "billions": lambda value: f"{fixed(value / 1e9, 1)} billion",
+    "float": _float,
+    "list": lambda value: "(" + ", ".join(fixed(item, 0) for item in value) + ("," if len(value) == 1 else "") + ")",
+    "yes": lambda value: "yes" if value else "no",
+    "bound": lambda value: "compute" if value else "memory",
+}
+
+
+def display(value: object, show: str) -> str:
+    """A result as it is printed, here and in the page; `–` where there is none."""
+    return "–" if isinstance(value, float) and math.isnan(value) else SHOWN[show](value)
+
+
+# --- the page's half ---------------------------------------------------------------------------------------------------------
+
+
+def javascript() -> str:
+    """calculators_data.js: choices and forms as JSON, formulas as functions. Made from calculators.toml; not to be edited."""
+    data = {"choices": CHOICES, "dtypes": {c.id: choices(c, "dtype") for c in load().values()}}
+    forms, functions = [], []
+    for calculator in load().values():
+        forms.append(msgspec.to_builtins(calculator))
+        for result in [*calculator.result, *calculator.column]:
+            used = ", ".join(names(result.formula))
+            source = ast.unparse(checked(result.formula)).replace("==", "===").replace("!=", "!==")
+            functions.append(f'  "{calculator.id}.{result.id}": ({{ {used} }}) => {source},')
+    shared = ", ".join(name for name in FUNCTIONS)
+    return (
+        "// Made from handout/calculators.toml; not to be edited.\n"
+        f"window.HANDOUT_DATA = {msgspec.json.encode(data | {'calculators': forms}).decode()};\n"
+        f"window.HANDOUT_FORMULAS = ({{ {shared} }}) => ({{\n" + "\n".join(functions) + "\n});\n"
+    )

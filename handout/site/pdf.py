@@ -1,0 +1,83 @@
+"""The handout as a PDF: the site's single page, printed, with a table of contents that has page numbers."""
+
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Page
+from pypdf import PdfReader, PdfWriter
+
+from handout.site.browser import browser
+
+FOOTER = '<div style="width: 100%; font-size: 8px; text-align: center;"><span class="pageNumber"></span></div>'
+# A list of all headings after the title. `pages` has a number for each, or is empty while they are not yet known.
+CONTENTS = """(pages) => {
+  document.querySelectorAll("nav.contents").forEach((old) => old.remove());
+  const nav = document.createElement("nav");
+  nav.className = "contents";
+  nav.innerHTML = "<p class='contents-title'>Contents</p>";
+  const headings = [...document.querySelectorAll("article h1, article h2")].slice(1);
+  headings.forEach((heading, i) => {
+    const title = heading.firstChild.textContent, section = heading.closest("section"), row = document.createElement("a");
+    row.href = "#" + section.id;
+    row.className = heading.tagName.toLowerCase();
+    row.append(title, Object.assign(document.createElement("span"), { textContent: pages[i] ?? "000" }));
+    nav.append(row);
+  });
+  document.querySelector("article h1").after(nav);
+  return headings.map((heading) => heading.firstChild.textContent);
+}"""
+
+
+def write(single_page: Path, out: Path) -> int:
+    """Print the single page of the handout to `out`; returns how many pages it has.
+
+    Raises:
+        NoBrowser: There is no Chromium.
+    """
+    with browser() as started:
+        page = started.new_page()
+        page.emulate_media(media="print", color_scheme="light")
+        page.goto(single_page.absolute().as_uri())
+        titles = page.evaluate(CONTENTS, [])
+        pages = _pages(_printed(page), titles)
+        page.evaluate(CONTENTS, pages)
+        printed = _printed(page)
+        if _pages(printed, titles) != pages:
+            raise RuntimeError("the table of contents moved what it lists: its first and second printing differ")
+    writer = PdfWriter(clone_from=BytesIO(printed))
+    writer.metadata = {"/Title": "PyTorch primitives and resource accounting"}  # and no time: the same bytes for the same text
+    writer.write(out)
+    return len(writer.pages)
+
+
+def _printed(page: Page) -> bytes:
+    margin = {"top": "18mm", "bottom": "18mm", "left": "18mm", "right": "18mm"}
+    return page.pdf(
+        format="A4",
+        margin=margin,
+        outline=True,
+        tagged=True,
+        display_header_footer=True,
+        header_template="<span></span>",
+        footer_template=FOOTER,  # type: ignore[arg-type]
+    )
+
+
+def _pages(printed: bytes, titles: list[str]) -> list[int]:
+    """The page of each heading, from the PDF's outline."""
+    reader = PdfReader(BytesIO(printed))
+    entries = iter(_entries(reader, reader.outline))
+    found = []
+    for title in titles:
+        found.append(next(page for name, page in entries if name.strip().rstrip("¶#") == title.strip()))
+    return found
+
+
+def _entries(reader: PdfReader, outline: Any) -> Iterator[tuple[str, int]]:
+    for entry in outline:
+        if isinstance(entry, list):
+            yield from _entries(reader, entry)
+        else:
+            yield entry.title, (reader.get_destination_page_number(entry) or 0) + 1

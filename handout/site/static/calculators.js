@@ -1,0 +1,330 @@
+// The calculators: read the fields, say beside a field what is wrong with it, compute, print, draw. The formulas are in
+// calculators_data.js, made from handout/calculators.toml. FUNCTIONS and SHOWN are twins of those in handout/site/formulas.py;
+// tests/handout/test_in_browser.py holds the two to the same last digit.
+"use strict";
+(() => {
+  const data = window.HANDOUT_DATA;
+
+  // --- functions of the formulas ------------------------------------------------------------------------------------------
+
+  const FUNCTIONS = {
+    min: Math.min, max: Math.max, abs: Math.abs, ceil: Math.ceil, floor: Math.floor, sqrt: Math.sqrt,
+    round_even: (x) => {
+      const below = Math.floor(x), rest = x - below;
+      if (rest !== 0.5) return rest < 0.5 ? below : below + 1;
+      return below % 2 === 0 ? below : below + 1;
+    },
+    floor_log2: (x) => {
+      if (x === 0) return -Infinity;
+      let exponent = Math.min(1023, Math.max(-1074, Math.floor(Math.log2(x))));
+      while (2 ** exponent > x) exponent -= 1;
+      while (exponent < 1023 && 2 ** (exponent + 1) <= x) exponent += 1;
+      return exponent;
+    },
+    product: (items) => items.reduce((a, b) => a * b, 1),
+    contiguous: (shape) => shape.map((_, i) => shape.slice(i + 1).reduce((a, b) => a * b, 1)),
+    reverse_if: (condition, items) => (condition ? [...items].reverse() : items),
+    dot: (a, b) => (a.length ? a.reduce((sum, x, i) => sum + x * b[i], 0) : NaN),
+  };
+  const FORMULAS = window.HANDOUT_FORMULAS(FUNCTIONS);
+
+  // --- numbers as text ----------------------------------------------------------------------------------------------------
+
+  const grouped = (digits) => digits.replace(/^-?\d+/, (whole) => whole.replace(/\B(?=(\d{3})+$)/g, ","));
+  const fixed = (value, digits) => {
+    // Beyond 1e21 toFixed gives up; whole numbers that large are exact as BigInt.
+    const text = Math.abs(value) < 1e21 ? value.toFixed(digits) : BigInt(value).toString() + (digits ? "." + "0".repeat(digits) : "");
+    return grouped(Number(text) === 0 ? text.replace("-", "") : text).replace("-", "−");
+  };
+  const scientific = (value, digits = 3) => {
+    if (value === 0) return "0";
+    const [mantissa, exponent] = value.toExponential(digits).split("e");
+    const power = Number(exponent);
+    return mantissa.replace("-", "−") + "e" + (power < 0 ? "-" + String(-power).padStart(2, "0") : power);
+  };
+  const NAMED = [[1e12, "trillion"], [1e9, "billion"], [1e6, "million"]];
+  const DECIMAL_UNITS = [[1e15, "PB"], [1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"]];
+  const BINARY_UNITS = [[2 ** 50, "PiB"], [2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]];
+  const TIMES = [[86400, "days"], [3600, "h"], [60, "min"], [1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]];
+  const scaled = (value, units, digits) => {
+    const found = units.find(([size]) => value >= size);
+    return found ? `${fixed(value / found[0], digits)} ${found[1]}` : "";
+  };
+  const SHOWN = {
+    count: (v) => {
+      if (v >= 1e15) return scientific(v);
+      const named = scaled(v, NAMED, 2);
+      return named ? `${fixed(v, 0)} (${named})` : fixed(v, v === Math.floor(v) ? 0 : 2);
+    },
+    integer: (v) => fixed(v, 0),
+    bytes: (v) => [v < 1e15 ? `${fixed(v, 0)} B` : `${scientific(v)} B`, scaled(v, DECIMAL_UNITS, 3), scaled(v, BINARY_UNITS, 3)].filter(Boolean).join(" = "),
+    short_bytes: (v) => scaled(v, DECIMAL_UNITS, 3) || `${fixed(v, 0)} B`,
+    fixed1: (v) => fixed(v, 1),
+    percent: (v) => `${v >= 0.1 ? fixed(v * 100, 1) : fixed(v * 100, 2)} %`,
+    days: (v) => `${v < 1e9 ? fixed(v, 2) : scientific(v)} days`,
+    seconds: (v) => scaled(v, TIMES, 2) || `${scientific(v)} s`,
+    billions: (v) => `${fixed(v / 1e9, 1)} billion`,
+    float: (v) => (v === Math.floor(v) && Math.abs(v) < 1e7 ? fixed(v, 0) : scientific(v, 4)),
+    list: (v) => `(${v.map((item) => fixed(item, 0)).join(", ")}${v.length === 1 ? "," : ""})`,
+    yes: (v) => (v ? "yes" : "no"),
+    bound: (v) => (v ? "compute" : "memory"),
+  };
+  const display = (value, show) => (Number.isNaN(value) ? "–" : SHOWN[show](value));
+
+  // --- reading a field: { value } or { wrong: what to say } -----------------------------------------------------------------
+
+  const NUMBER = /^[-−+]?(\d{1,3}([, _]\d{3})+|\d+)?(\.\d*)?(e[-−+]?\d+)?$/i;
+  const toNumber = (text) => (NUMBER.test(text) && /\d/.test(text) ? Number(text.replace(/[, _]/g, "").replace(/−/g, "-")) : NaN);
+  const brief = (value) => String(value).replace("e+", "e");
+  const readNumber = (text, field) => {
+    if (text === "") return { wrong: "Enter a number, such as 1024, 0.5 or 70e9." };
+    const value = toNumber(text);
+    if (Number.isNaN(value)) return { wrong: `“${text.slice(0, 20)}” is not a number. Write it like 1024, 0.5 or 70e9.` };
+    if (field.above !== null && value <= field.above) return { wrong: `Must be above ${brief(field.above)}.` };
+    if (field.min !== null && value < field.min) return { wrong: `Must be at least ${brief(field.min)}.` };
+    if (field.max !== null && value > field.max) return { wrong: `Must be at most ${brief(field.max)}.` };
+    if (field.kind === "count" && !Number.isInteger(value)) return { wrong: "Must be a whole number." };
+    return { value };
+  };
+  const readList = (text, field) => {
+    if (text === "") return field.id === "index" ? { value: [] } : { wrong: "Enter sizes with commas between them, such as 3, 4." };
+    const value = text.replace(/^[([]|,?\s*[)\]]$/g, "").split(/[,×x]/).map((part) => toNumber(part.trim()));
+    if (value.some((item) => !Number.isInteger(item) || item < 0)) return { wrong: "Write whole numbers from 0 on, with commas between them, such as 3, 4." };
+    if (field.id === "shape" && value.length > 8) return { wrong: "At most 8 dimensions." };
+    if (field.id === "shape" && value.some((item) => item < 1)) return { wrong: "Each size must be at least 1." };
+    if (field.id === "shape" && FUNCTIONS.product(value) > 1e15) return { wrong: "At most 1e15 elements." };
+    return { value };
+  };
+  const read = (element, field) => {
+    if (field.kind === "flag") return { value: element.checked ? 1 : 0 };
+    if (data.choices[field.kind]) return { value: data.choices[field.kind][element.value] };
+    const text = element.value.trim();
+    return field.kind === "text" ? readList(text, field) : readNumber(text, field);
+  };
+  // What a field says only together with another one.
+  const together = (field, values) => {
+    const value = values[field.id];
+    if (field.divides && values[field.divides] !== undefined && values[field.divides] % value !== 0)
+      return `Must divide ${field.divides}, which is ${values[field.divides]}.`;
+    if (field.max_of && values[field.max_of] !== undefined && value > values[field.max_of])
+      return `Must be at most ${field.max_of}, which is ${values[field.max_of]}.`;
+    if (field.of_device && values.device && !values.device.peak[value.name]) return `The ${values.device.name} has no peak for ${value.name}.`;
+    if (field.id === "index" && values.shape && value.length) {
+      const shown = FUNCTIONS.reverse_if(values.transposed, values.shape);
+      if (value.length !== shown.length) return `Needs ${shown.length} number${shown.length > 1 ? "s" : ""}, one for each dimension.`;
+      const at = value.findIndex((item, i) => item >= shown[i]);
+      if (at >= 0) return `Dimension ${at} has the size ${shown[at]}, so its index is at most ${shown[at] - 1}.`;
+    }
+    return "";
+  };
+
+  // --- drawing ------------------------------------------------------------------------------------------------------------
+
+  const WIDTH = 480;
+  const escaped = (text) => String(text).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
+  const rect = (x, y, w, h, style) => `<rect x="${x.toFixed(1)}" y="${y.toFixed(1)}" width="${Math.max(w, 0).toFixed(1)}" height="${h}" class="${style}"/>`;
+  const line = (x1, y1, x2, y2, style = "axis") => `<line x1="${x1.toFixed(1)}" y1="${y1.toFixed(1)}" x2="${x2.toFixed(1)}" y2="${y2.toFixed(1)}" class="${style}"/>`;
+  const words = (x, y, text, anchor = "start", style = "label") => `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" text-anchor="${anchor}" class="${style}">${escaped(text)}</text>`;
+  const curve = (points, style) => `<polyline points="${points.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join(" ")}" class="curve ${style}"/>`;
+  const dot = (x, y, style) => `<circle cx="${x.toFixed(1)}" cy="${y.toFixed(1)}" r="5" class="${style}"/>`;
+  const logarithmic = (low, high, start, stop) => (v) => start + (Math.log10(v / low) / Math.log10(high / low)) * (stop - start);
+  const svg = (height, label, parts) => `<svg class="drawing" role="img" aria-label="${escaped(label)}" viewBox="0 0 ${WIDTH} ${height}">${parts.join("")}</svg>`;
+  const powers = (low, high, count) => {
+    const from = Math.ceil(Math.log10(low) - 1e-9), to = Math.floor(Math.log10(high) + 1e-9), step = Math.max(1, Math.ceil((to - from) / count));
+    return Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, i) => from + i * step);
+  };
+  const logAxes = (x, y, lows, highs, labels) => {
+    const bottom = y(lows[1]), top = y(highs[1]), left = x(lows[0]), right = x(highs[0]), parts = [];
+    for (const e of powers(lows[0], highs[0], 6)) parts.push(line(x(10 ** e), top, x(10 ** e), bottom, "grid"), words(x(10 ** e), bottom + 16, `1e${e}`, "middle", "tick"));
+    for (const e of powers(lows[1], highs[1], 6)) parts.push(line(left, y(10 ** e), right, y(10 ** e), "grid"), words(left - 6, y(10 ** e) + 4, `1e${e}`, "end", "tick"));
+    parts.push(line(left, bottom, right, bottom), line(left, bottom, left, top), words((left + right) / 2, bottom + 34, labels[0], "middle"), words(4, top - 12, labels[1]));
+    return parts;
+  };
+  // One bar of parts in a row, with a key below; `limit` is a dashed line.
+  const stacked = (parts, show, limit) => {
+    const shown = parts.filter(([, size]) => size > 0), total = shown.reduce((sum, [, size]) => sum + size, 0);
+    const scale = (WIDTH - 40) / Math.max(total, limit ? limit[1] : 0), drawn = [];
+    let x = 20;
+    shown.forEach(([, size], i) => { drawn.push(rect(x, 28, size * scale - 1, 34, `s${(i % 6) + 1}`)); x += size * scale; });
+    if (limit) {
+      const at = 20 + limit[1] * scale;
+      drawn.push(line(at, 20, at, 70, "limit"), words(at, 14, limit[0], at > WIDTH / 2 ? "end" : "start"));
+    }
+    shown.forEach(([name, size], i) => {
+      const y = 92 + i * 22;
+      drawn.push(rect(20, y - 12, 14, 14, `s${(i % 6) + 1}`), words(42, y, name), words(WIDTH - 20, y, `${show(size)}, ${fixed((size / total) * 100, 1)} %`, "end"));
+    });
+    const label = shown.map(([name, size]) => `${name} ${show(size)}`).join(", ") + (limit ? `; ${limit[0]}: ${show(limit[1])}` : "");
+    return svg(92 + shown.length * 22, label, drawn);
+  };
+  const storage = (v) => {
+    const cells = Math.min(v.elements, 64), side = 34, columns = 13, parts = [];
+    const inner = Math.max(1, v.strides.length ? FUNCTIONS.contiguous(v.shape)[0] : 1);
+    for (let i = 0; i < cells; i += 1) {
+      const x = 18 + (i % columns) * side, y = 10 + Math.floor(i / columns) * side, mark = i === v.position ? " chosen" : "";
+      parts.push(rect(x, y, side - 3, side - 3, `s${(Math.floor(i / inner) % 6) + 1}${mark}`), words(x + side / 2 - 1, y + side / 2 + 4, i, "middle", "inside"));
+    }
+    const rows = Math.ceil(cells / columns), more = v.elements > cells ? `The first ${cells} of ${fixed(v.elements, 0)} elements of the storage` : "The storage";
+    const note = `${more}; a colour for each index of the first dimension of the shape${v.position < cells ? `, element ${v.position} framed` : ""}.`;
+    return svg(rows * side + 14, note, parts) + `<p class="hint">${note}</p>`;
+  };
+  const formats = (v) => {
+    const parts = [words(10, 18, `${v.format.name}: 1 sign bit, ${v.format.exponent_bits} of exponent, ${v.format.mantissa_bits} of mantissa`, "start", "heading")];
+    const bits = bitsOf(v), width = (WIDTH - 20) / bits.length;
+    bits.forEach(([bit, style], i) => {
+      parts.push(rect(10 + i * width, 28, width - 1, 26, style));
+      if (bits.length <= 32) parts.push(words(10 + (i + 0.5) * width, 46, bit, "middle", "inside"));
+    });
+    const scale = logarithmic(1e-46, 1e40, 24, WIDTH - 16);
+    for (const e of [-40, -20, 0, 20, 40]) parts.push(line(scale(10 ** e), 72, scale(10 ** e), 330, "grid"), words(scale(10 ** e), 346, `1e${e}`, "middle", "tick"));
+    Object.values(data.choices.format).filter((f) => f.name !== "float64").forEach((f, row) => {
+      const of = computed("number-formats", { ...v, format: f }), y = 92 + row * 48;
+      parts.push(words(24, y - 4, f.name), rect(scale(of.smallest), y, scale(of.smallest_normal) - scale(of.smallest), 18, "s2 pale"), rect(scale(of.smallest_normal), y, scale(of.largest) - scale(of.smallest_normal), 18, "s1"));
+    });
+    const size = Math.abs(v.x), visible = size >= 1e-46 && size <= 1e40;
+    if (visible) parts.push(line(scale(size), 66, scale(size), 330, "limit"));
+    const note = `Range of the formats on a log scale, pale where numbers are subnormal${visible ? "; dashed: the number" : ""}. float64 goes on to both sides.`;
+    return svg(352, `Bits ${bits.map(([bit]) => bit).join("")}. ${note}`, parts) + `<p class="hint">${note}</p>`;
+  };
+  // The bits that stand for the rounded number (all ones of the exponent where it overflows).
+  const bitsOf = (v) => {
+    const { exponent_bits: e, mantissa_bits: m } = v.format, size = Math.abs(v.rounded);
+    let exponent = 0n, mantissa = 0n;
+    if (size > v.largest) [exponent, mantissa] = [(1n << BigInt(e)) - 1n, v.format.no_infinity ? (1n << BigInt(m)) - 1n : 0n];
+    else if (size >= v.smallest_normal) {
+      const power = FUNCTIONS.floor_log2(size);
+      exponent = BigInt(power + v.bias);
+      mantissa = BigInt((size / 2 ** power - 1) * 2 ** m);
+    } else mantissa = BigInt(size / v.smallest);
+    const text = (number, length, style) => [...number.toString(2).padStart(length, "0")].map((bit) => [bit, style]);
+    return [[v.x < 0 || Object.is(v.x, -0) ? "1" : "0", "s3"], ...text(exponent, e, "s1"), ...text(mantissa, m, "s2")];
+  };
+  const roofline = (v, lines) => {
+    const intensities = lines.map((l) => l.intensity), low = Math.min(0.1, ...intensities) / 1.5, high = Math.max(1e4, ...intensities) * 1.5;
+    const x = logarithmic(low, high, 56, WIDTH - 16), y = logarithmic(1e11, 2e15, 300, 40), parts = logAxes(x, y, [low, 1e11], [high, 2e15], ["FLOP per byte", "FLOP/s"]);
+    const devices = Object.keys(data.choices.device);
+    for (const l of lines) {
+      const peak = l.device.peak[l.dtype.name], color = `s${devices.indexOf(l.device.name) + 1}`, dashed = l.dtype.name === "float32" ? " dashed" : "";
+      const roof = (i) => y(Math.max(1e11, peak * Math.min(1, i / l.ridge))), foot = Math.max(low, (1e11 / peak) * l.ridge);
+      parts.push(curve([[x(foot), y(1e11 > peak * (foot / l.ridge) ? 1e11 : peak * (foot / l.ridge))], [x(l.ridge), roof(l.ridge)], [x(high), roof(high)]], color + dashed));
+      if (peak * l.mfu >= 1e11) parts.push(dot(x(l.intensity), roof(l.intensity), color));
+    }
+    devices.forEach((name, i) => parts.push(rect(56 + i * 140, 348, 14, 14, `s${i + 1}`), words(76 + i * 140, 360, name)));
+    const note = "Dots: this product. Solid: bfloat16, dashed: float32. The peaks of H100 and H200 are the same.";
+    return svg(368, `Roofline. ${lines.map((l) => `${l.device.name} in ${l.dtype.name}: ${display(l.mfu, "percent")} of the peak`).join("; ")}`, parts) + `<p class="hint">${note}</p>`;
+  };
+  const budget = (v) => {
+    const span = (middle) => [10 ** (Math.floor(Math.log10(middle)) - 1), 10 ** (Math.floor(Math.log10(middle)) + 2)];
+    const [nLow, nHigh] = span(v.N), [dLow, dHigh] = span(v.D), x = logarithmic(nLow, nHigh, 56, WIDTH - 16), y = logarithmic(dLow, dHigh, 300, 40);
+    const inside = Array.from({ length: 121 }, (_, i) => nLow * (nHigh / nLow) ** (i / 120)).filter((n) => v.budget / (6 * n) >= dLow && v.budget / (6 * n) <= dHigh);
+    const ratio = Array.from({ length: 121 }, (_, i) => nLow * (nHigh / nLow) ** (i / 120)).filter((n) => v.ratio * n >= dLow && v.ratio * n <= dHigh);
+    const parts = logAxes(x, y, [nLow, dLow], [nHigh, dHigh], ["parameters, N", "tokens, D"]);
+    parts.push(curve(inside.map((n) => [x(n), y(v.budget / (6 * n))]), "s1"), curve(ratio.map((n) => [x(n), y(v.ratio * n)]), "s3 dashed"), dot(x(v.N), y(v.D), "s2"));
+    const note = `Solid: what the budget pays for, 6ND = C. Dashed: ${v.ratio} tokens a parameter. The dot is both.`;
+    return svg(340, note, parts) + `<p class="hint">${note}</p>`;
+  };
+  const gigabytes = (v) => scaled(v, DECIMAL_UNITS, 1) || `${fixed(v, 0)} B`;
+  const DRAWN = {
+    tensor: storage,
+    "number-formats": formats,
+    matmul: roofline,
+    "compute-budget": budget,
+    "model-size": (v) => stacked([["Embedding", v.embedding], ["Attention", v.attention], ["Feed-forward", v.ffn], ["LM head", v.lm_head]], (size) => (size >= 1e9 ? `${fixed(size / 1e9, 2)} billion` : `${fixed(size / 1e6, 2)} million`)),
+    "training-memory": (v) => stacked([["Weights", v.weights], ["Gradients", v.gradients], ["Optimizer states", v.states], ["Master copy", v.master], ["Activations", v.activations], ["Logits", v.logits]], gigabytes, ["memory of the devices", v.memory]),
+  };
+
+  // --- one calculator -----------------------------------------------------------------------------------------------------
+
+  const computed = (id, values) => {
+    const form = data.calculators.find((c) => c.id === id), all = { ...values };
+    for (const result of form.result) all[result.id] = FORMULAS[`${id}.${result.id}`](all);
+    return all;
+  };
+  const tableOf = (form, values) => {
+    const names = (kind) => (kind === "dtype" ? data.dtypes[form.id] : Object.keys(data.choices[kind]));
+    let lines = [{}];
+    for (const kind of form.lines) lines = lines.flatMap((one) => names(kind).map((name) => ({ ...one, [kind]: data.choices[kind][name] })));
+    return lines.map((chosen) => {
+      const all = { ...values, ...chosen };
+      for (const column of form.column) all[column.id] = FORMULAS[`${form.id}.${column.id}`](all);
+      return all;
+    });
+  };
+
+  const start = (section) => {
+    const id = section.dataset.calculator, form = data.calculators.find((c) => c.id === id);
+    const element = (field) => section.querySelector(`[name="${field.id}"]`);
+
+    const valuesOrNull = () => {
+      const values = {}, wrong = {};
+      for (const field of form.input) {
+        const got = read(element(field), field);
+        if (got.wrong) wrong[field.id] = got.wrong;
+        else values[field.id] = got.value;
+      }
+      for (const field of form.input) if (!wrong[field.id]) wrong[field.id] = together(field, values);
+      for (const field of form.input) {
+        const at = element(field), message = section.querySelector(`#${CSS.escape(`${id}-${field.id}-error`)}`);
+        if (message.textContent !== wrong[field.id]) message.textContent = wrong[field.id];
+        at.setAttribute("aria-invalid", wrong[field.id] ? "true" : "false");
+      }
+      return Object.values(wrong).some(Boolean) ? null : values;
+    };
+    const write = (at, text) => { if (at.textContent !== text) at.textContent = text; };
+
+    const update = () => {
+      const values = valuesOrNull(), results = values && computed(id, values), lines = values && form.column.length ? tableOf(form, results) : [];
+      for (const result of form.result) write(section.querySelector(`[data-result="${result.id}"]`), results ? display(results[result.id], result.show) : "–");
+      section.querySelectorAll(".lines tbody tr").forEach((row, i) => {
+        for (const column of form.column) write(row.querySelector(`[data-column="${column.id}"]`), results ? display(lines[i][column.id], column.show) : "–");
+      });
+      section.querySelector(".plot").innerHTML = !results ? '<p class="hint">Correct the marked fields to see results.</p>' : DRAWN[id] ? DRAWN[id](results, lines) : "";
+      section.querySelector(".link").setAttribute("href", address());
+    };
+    // The fields that differ from the worked example, in the part of the address that never leaves the browser.
+    const address = () => {
+      const changed = new URLSearchParams();
+      for (const field of form.input) {
+        const at = element(field), first = field.kind === "flag" ? at.defaultChecked : at.options ? [...at.options].find((o) => o.defaultSelected).text : at.defaultValue;
+        const now = field.kind === "flag" ? at.checked : at.value;
+        if (now !== first) changed.set(field.id, field.kind === "flag" ? String(Number(now)) : now);
+      }
+      return `#${section.id}${changed.size ? `?${changed}` : ""}`;
+    };
+    const fill = (given) => {
+      for (const field of form.input) {
+        const at = element(field), value = given.get(field.id);
+        if (value === null) continue;
+        if (field.kind === "flag") at.checked = value === "1";
+        else if (!at.options) at.value = value;
+        else if ([...at.options].some((option) => option.text === value)) at.value = value;
+      }
+    };
+    const fromAddress = () => {
+      const [target, query] = location.hash.slice(1).split(/\?(.*)/s);
+      if (target !== section.id || !query) return;
+      section.querySelector("form").reset();
+      fill(new URLSearchParams(query));
+      update();
+      section.scrollIntoView();
+    };
+
+    section.querySelector("form").addEventListener("submit", (event) => event.preventDefault());
+    section.addEventListener("input", () => {
+      update();
+      history.replaceState(null, "", address());
+    });
+    section.querySelector(".reset").addEventListener("click", () => {
+      section.querySelector("form").reset();
+      update();
+      history.replaceState(null, "", address());
+    });
+    window.addEventListener("hashchange", fromAddress);
+    section.querySelector("form").reset();
+    update();
+    fromAddress();
+  };
+
+  window.HANDOUT = { FUNCTIONS, FORMULAS, display, computed, tableOf };
+  document.addEventListener("DOMContentLoaded", () => document.querySelectorAll(".calculator").forEach(start));
+})();

@@ -1,0 +1,76 @@
+"""Drawings as SVG text: boxes, lines, words, axes. Colours are classes of static/site.css, so light and dark fit themselves."""
+
+import math
+from collections.abc import Callable, Iterable
+from html import escape
+
+Scale = Callable[[float], float]
+
+
+class Drawing:
+    """A picture that is built up part by part; sizes are in its own pixels, which a page scales to its width."""
+
+    def __init__(self, width: float, height: float, title: str, description: str) -> None:
+        self.width, self.height, self.title, self.description = width, height, title, description
+        self.parts: list[str] = []
+
+    def rect(self, x: float, y: float, width: float, height: float, style: str) -> None:
+        """A box."""
+        self.parts.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" class="{style}"/>')
+
+    def line(self, x1: float, y1: float, x2: float, y2: float, style: str = "axis") -> None:
+        """A straight line."""
+        self.parts.append(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{style}"/>')
+
+    def path(self, points: Iterable[tuple[float, float]], style: str) -> None:
+        """A line through points."""
+        self.parts.append(f'<polyline points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}" class="{style}"/>')
+
+    def dot(self, x: float, y: float, style: str) -> None:
+        """A point."""
+        self.parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" class="{style}"/>')
+
+    def text(self, x: float, y: float, words: str, *, anchor: str = "start", style: str = "label") -> None:
+        """Words, whose baseline is at y."""
+        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{style}">{escape(words)}</text>')
+
+    def svg(self, name: str) -> str:
+        """The whole picture, with its title and description for those who hear it."""
+        labels = (
+            f'<title id="{name}-title">{escape(self.title)}</title><desc id="{name}-desc">{escape(self.description)}</desc>'
+        )
+        box = f'viewBox="0 0 {self.width:g} {self.height:g}" xmlns="http://www.w3.org/2000/svg"'
+        named = f'role="img" aria-labelledby="{name}-title {name}-desc"'
+        return f'<svg class="drawing" {named} {box}>{labels}{"".join(self.parts)}</svg>'
+
+
+def linear(low: float, high: float, start: float, stop: float) -> Scale:
+    """From numbers to pixels, evenly."""
+    return lambda value: start + (value - low) / (high - low) * (stop - start)
+
+
+def logarithmic(low: float, high: float, start: float, stop: float) -> Scale:
+    """From numbers to pixels, each factor of ten equally wide."""
+    return lambda value: start + math.log10(value / low) / math.log10(high / low) * (stop - start)
+
+
+def bottom_axis(drawing: Drawing, scale: Scale, y: float, ticks: Iterable[tuple[float, str]], label: str, top: float) -> None:
+    """Ticks with their numbers and faint lines up to `top`, and what is counted."""
+    ends = []
+    for value, words in ticks:
+        drawing.line(scale(value), top, scale(value), y, "grid")
+        drawing.text(scale(value), y + 16, words, anchor="middle", style="tick")
+        ends.append(scale(value))
+    drawing.line(min(ends), y, max(ends), y)
+    drawing.text((min(ends) + max(ends)) / 2, y + 34, label, anchor="middle")
+
+
+def left_axis(drawing: Drawing, scale: Scale, x: float, ticks: Iterable[tuple[float, str]], label: str, right: float) -> None:
+    """The same upright; what is counted stands above."""
+    ends = []
+    for value, words in ticks:
+        drawing.line(x, scale(value), right, scale(value), "grid")
+        drawing.text(x - 6, scale(value) + 4, words, anchor="end", style="tick")
+        ends.append(scale(value))
+    drawing.line(x, min(ends), x, max(ends))
+    drawing.text(4, min(ends) - 12, label)

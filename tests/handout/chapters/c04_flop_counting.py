@@ -1,0 +1,263 @@
+"""Chapter 4: FLOPs by formula, and as they run."""
+
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+
+from grader.reference import flop_counting as fc
+from grader.reference import resource_accounting as ra
+from tests.handout.claims import Claims, n, power, section, short
+
+GPT2 = fc.TransformerConfig(
+    vocab_size=50257, context_length=1024, num_layers=12, d_model=768, num_heads=12, d_ff=4 * 768, tied_embeddings=True
+)
+H100 = ra.H100_SXM.peak_flops[torch.bfloat16]
+
+
+def ran(call):
+    """The operators that a call runs."""
+    with fc.OperatorLog() as log:
+        call()
+    return log.names
+
+
+def products(names):
+    """Those of them that multiply matrices, in order."""
+    multiply = {f"aten.{name}.default" for name in ("mm", "addmm", "bmm", "baddbmm", "mv", "dot")}
+    return [name for name in names if name in multiply]
+
+
+def attention(q, k, v, fused=True):
+    """FLOPs forward and backward, as they run."""
+    q, k, v = (x.clone().requires_grad_() for x in (q, k, v))
+    with fc.FlopCounter() as counter:
+        y = F.scaled_dot_product_attention(q, k, v) if fused else (q @ k.mT).softmax(-1) @ v
+        forward = counter.total
+        y.backward(torch.ones_like(y))
+    return forward, counter.total - forward
+
+
+class Chapter(Claims):
+    """Every figure of the page."""
+
+    def __init__(self) -> None:
+        super().__init__("04_flop_counting.md")
+        self.says(f"([§{section('roofline')}]({n('05')}_resource_accounting.md))")
+        self.says(f"[chapter {section('Resource accounting')}]({n('05')}_resource_accounting.md)")
+        self.says(f"[chapter {section('Activation checkpointing')}]({n('12')}_activation_checkpointing.md)")
+        self.says(f"as in [chapter {section('Activation checkpointing')}]({n('12')}_activation_checkpointing.md)")
+        self.layers()
+        self.two_layers()
+        self.transformer()
+        self.training()
+        self.seen_elsewhere()
+        self.as_they_run()
+        self.attention()
+
+    def layers(self) -> None:
+        """A product, and a linear layer."""
+        cases = [(3, 5, 7), (1, 1, 1), (64, 32, 16), (1, 9, 4)]
+        self.formula(
+            r"\text{FLOPs of a matrix product} = 2 \cdot m \cdot k \cdot n",
+            [fc.matmul_flops((m, k), (k, columns)) == 2 * m * k * columns for m, k, columns in cases],
+        )
+        an_element = fc.matmul_flops((6, 3, 7), (6, 7, 5)) // (6 * 3 * 5 * 7)
+        self.says(f"as the sum starts at {n(0)}.", f"That is {n(an_element)}k for each element of the result")
+        for what, left, right in (
+            ("y = x Wᵀ", "B × D", "D × K"),
+            ("dW = dyᵀ x", "K × B", "B × D"),
+            ("dx = dy W", "B × K", "K × D"),
+        ):
+            dims = {"B": 3, "D": 5, "K": 7}
+            shapes = [[dims[name] for name in side.split(" × ")] for side in (left, right)]
+            assert fc.matmul_flops(*shapes) == 2 * 3 * 5 * 7 == fc.linear_flops(3, 5, 7)
+            self.says(f"| {what} | {left} times {right} | {n(fc.matmul_flops(*shapes) // (3 * 5 * 7))}BDK |")
+        forward = fc.linear_flops(1, 1, 1)
+        both = fc.linear_flops(1, 1, 1, backward=True)
+        assert both == fc.training_flops(1, 1)
+        self.says(
+            f"the forward pass is {n(forward)}NB FLOPs and the backward pass {n(both - forward)}NB: **{n(both)} FLOPs for each parameter and token**",
+            f"It is {n(fc.training_flops(1, 1, recompute_forward=True))} where the forward pass runs",
+        )
+
+    def two_layers(self) -> None:
+        """B, D, K = 64, 32, 16."""
+
+        def holds(b, d, k):
+            forward = fc.mlp_flops(b, (d, d, k))
+            both = fc.mlp_flops(b, (d, d, k), backward=True)
+            return forward == 2 * b * d**2 + 2 * b * d * k and both - forward == 2 * b * d**2 + 4 * b * d * k
+
+        self.formula(
+            r"\text{forward} &= 2BD^2 + 2BDK \\ \text{backward} &= 2BD^2 + 4BDK",
+            [holds(b, d, k) for b, d, k in [(64, 32, 16), (1, 1, 1), (3, 5, 7)]],
+        )
+        b, d, k = 64, 32, 16
+        total = fc.mlp_flops(b, (d, d, k), backward=True)
+        first, second = fc.linear_flops(b, d, d), fc.linear_flops(b, d, k)
+        self.says(
+            f"{n(b)} rows through ({n(d)}, {n(d)}, {n(k)}), that is B, D, K = {n(b)}, {n(d)}, {n(k)}:",
+            f"| | layer {n(1)}, {n(d)} × {n(d)} | layer {n(2)}, {n(d)} × {n(k)} | together |",
+        )
+        for part in ("forward", "weight's gradient"):
+            self.says(f"| {part} | {n(first, ',')} | {n(second, ',')} | {n(first + second, ',')} |")
+        self.says(f"| input's gradient | not needed | {n(second, ',')} | {n(second, ',')} |")
+        assert first + second == fc.mlp_flops(b, (d, d, k))
+        assert total == 2 * (first + second) + second
+        rule = fc.training_flops(d * d + d * k, b)
+        self.says(f"These are {n(total, ',')} FLOPs, {n(total / rule, '.3f')} of {n(6)}NB = {n(rule, ',')}.")
+        assert rule == 6 * (d * d + d * k) * b
+
+        a, m = (4, 8, 16, 32), (32, 2)
+        results = torch.empty(a, device="meta") @ torch.empty(m, device="meta")
+        sizes = " · ".join(map(n, results.shape))
+        shapes = f"({', '.join(map(n, a))}) @ ({', '.join(map(n, m))})"
+        flops = fc.matmul_flops(a, m)
+        assert flops == 2 * a[-1] * results.numel()
+        self.says(
+            f"{shapes} has {sizes} = {n(results.numel(), ',')} results, each a sum of {n(a[-1])} products: {n(2)} · {n(a[-1])} · {n(results.numel(), ',')} = {n(flops, ',')} FLOPs.",
+            f"| {shapes} costs {n('131,072')} FLOPs | {n(2)} · {n(a[-1])} · ({sizes}) = {n(flops, ',')} |",
+        )
+
+    def transformer(self) -> None:
+        """GPT-2 small by part, and the formulas of the table."""
+        tokens = GPT2.context_length
+        parts = fc.transformer_forward_flops(GPT2, 1, tokens)
+        total = sum(parts.values())
+        configs = [
+            (GPT2, 3, 1000),
+            (fc.TransformerConfig(100, 16, 2, 8, 2, 32), 3, 5),
+            (fc.TransformerConfig(90, 30, 5, 12, 3, 20), 2, 7),
+        ]
+        rows = [
+            ("qkv", "qkv", "L · 2 · BT · d · 3d", lambda c, b, t: c.num_layers * 2 * b * t * c.d_model * 3 * c.d_model),
+            (
+                "attention_scores",
+                "attention scores, and values",
+                "L · 2 · B · T² · d",
+                lambda c, b, t: c.num_layers * 2 * b * t**2 * c.d_model,
+            ),
+            (
+                "attention_output",
+                "attention output",
+                "L · 2 · BT · d²",
+                lambda c, b, t: c.num_layers * 2 * b * t * c.d_model**2,
+            ),
+            ("ffn", "", "L · 2 · 2 · BT · d · d_ff", lambda c, b, t: c.num_layers * 2 * 2 * b * t * c.d_model * c.d_ff),
+            (
+                "lm_head",
+                "LM head, which makes logits",
+                "2 · BT · d · V",
+                lambda c, b, t: 2 * b * t * c.d_model * c.vocab_size,
+            ),
+        ]
+        assert parts["attention_scores"] == parts["attention_values"]
+        for key, name, formula, value in rows:
+            each = " each" if key == "attention_scores" else ""
+            self.formula(
+                f"| {formula}{each} |", [fc.transformer_forward_flops(c, b, t)[key] == value(c, b, t) for c, b, t in configs]
+            )
+            self.says(f"{name}" if name else f"| FFN ({n(3)} for {n(2)} matrices where it is gated) |")
+            self.says(f"| {short(parts[key], 1)}{each}, {n(parts[key] / total * 100, '.1f')} %{each} |")
+        gated = fc.transformer_forward_flops(replace(GPT2, gated_ffn=True), 1, tokens)
+        assert gated["ffn"] * 2 == parts["ffn"] * 3
+        self.says(f"GPT-2 small, one sequence of {n(tokens, ',')} tokens")
+        long = 16384
+        longer = fc.transformer_forward_flops(replace(GPT2, context_length=long), 1, long)
+        share = (longer["attention_scores"] + longer["attention_values"]) / sum(longer.values())
+        growth = n("²")
+        assert longer["attention_scores"] == (long // tokens) ** 2 * parts["attention_scores"]
+        assert longer["ffn"] == long // tokens * parts["ffn"]
+        head = GPT2.d_model // GPT2.num_heads
+        assert GPT2.num_heads * fc.matmul_flops((tokens, head), (head, tokens)) * GPT2.num_layers == parts["attention_scores"]
+        self.says(
+            f"The scores and values alone grow with T{growth}: at {n(long, ',')} tokens the two are {n(share * 100, '.0f')} % of the same model",
+            f"([§{section('einops')}]({n('03')}_einops_reshaping.md))",
+        )
+        size = ra.transformer_parameters(GPT2)
+        by_rule = fc.training_flops(size, tokens) // 3
+        self.says(
+            f"The parts add up to {short(total, 1)}. The rule of {n(fc.linear_flops(1, 1, 1))} FLOPs a parameter and token gives "
+            f"{n(2)} · {short(size, 1, 6)} · {n(tokens, ',')} = {short(by_rule, 1)}.",
+            f"whose T{growth} belongs to no parameter. So {n(fc.training_flops(1, 1))}ND with D tokens",
+        )
+        assert by_rule == 2 * size * tokens
+        assert total - by_rule == parts["attention_scores"] + parts["attention_values"]
+
+    def training(self) -> None:
+        """A step, and a whole run."""
+        batch, tokens, mfu = 512, GPT2.context_length, 0.4
+        one = sum(fc.transformer_forward_flops(GPT2, 1, tokens).values())
+        passes = fc.linear_flops(1, 1, 1, backward=True) // fc.linear_flops(1, 1, 1)
+        flops = passes * sum(fc.transformer_forward_flops(GPT2, batch, tokens).values())
+        seconds = flops / (mfu * H100)
+        assert abs(ra.mfu(flops, seconds, ra.H100_SXM, torch.bfloat16) - mfu) < 1e-12
+        self.says(
+            f"A training step of GPT-2 small on {n(batch)} sequences of {n(tokens, ',')} tokens takes {n(passes)} · {n(batch)} · {short(one, 1)} = {short(flops, 2, 14)} FLOPs. "
+            f"An H100 that reaches {n(mfu)} of its {short(H100, unit=12)} FLOP/s is done in {n(seconds, '.2f')} s."
+        )
+        size, tokens = 70 * 10**9, 15 * 10**12
+        run = fc.training_flops(size, tokens)
+        self.says(
+            f"{short(size)} parameters and {short(tokens, unit=12)} tokens take {n(fc.training_flops(1, 1))} · {short(size)} · {short(tokens, unit=12)} = {short(run, 1, 24)} FLOPs, "
+            f"and {short(fc.training_flops(size, tokens, recompute_forward=True), 1, 24)} with recomputation."
+        )
+        assert float(2**53 + 1) == 2**53
+        self.says(f"only up to {power(2, 53)} = {short(2**53, 1, 15)}, so")
+
+    def seen_elsewhere(self) -> None:
+        """The first layer's backward pass."""
+        b, d, k = 64, 32, 16
+        forward, both = fc.mlp_flops(b, (d, d, k)), fc.mlp_flops(b, (d, d, k), backward=True)
+        second = fc.linear_flops(b, d, k, backward=True) - fc.linear_flops(b, d, k)
+        usual = second // (b * d * k)
+        first = (both - forward - second) // (b * d * d)
+        less = (usual * (d * d + d * k) * b - (both - forward)) // (b * d**2)
+        self.says(
+            f"| the backward pass takes {n(usual)} FLOPs for each weight and row, in the first layer too | {n(first)} there: {n(less)}BD{n('²')} less in all, as the data needs no gradient |"
+        )
+
+    def as_they_run(self) -> None:
+        """The table of what runs."""
+        x, flat, weight, bias = torch.ones(2, 3, 4), torch.ones(3, 4), torch.ones(5, 4), torch.ones(5)
+        assert products(ran(lambda: x @ weight.T)) == ["aten.mm.default"]
+        self.says(f"`x @ W.T`, x of {n(x.dim())} dimensions")
+        for rows in (x, flat):
+            assert products(ran(lambda rows=rows: F.linear(rows, weight, bias))) == ["aten.addmm.default"]
+        q, k = torch.ones(2, 3, 4), torch.ones(2, 5, 4)
+        assert products(ran(lambda: torch.einsum("bqd,bkd->bqk", q, k))) == ["aten.bmm.default"]
+        self.says(f"An `__enter__` that starts from {n(0)}.")
+
+    def attention(self) -> None:
+        """Kernels of attention."""
+        b, h, q, k, d = 2, 3, 4, 5, 8
+        query, key = torch.ones(b, h, q, d), torch.ones(b, h, k, d)
+        wide = torch.ones(b, h, k, 2 * d)
+        sdpa = F.scaled_dot_product_attention
+        kernel = "aten._scaled_dot_product_flash_attention_for_cpu"
+        assert ran(lambda: sdpa(query, key, key)) == [f"{kernel}.default"]
+        for call in (lambda: sdpa(query, key, key, dropout_p=0.5), lambda: sdpa(query, key, wide)):
+            assert products(ran(call)) == ["aten.bmm.default"] * 2
+        with torch.inference_mode():
+            assert ran(lambda: sdpa(query, key, key)) == ["aten.scaled_dot_product_attention.default"]
+            assert ran(lambda: query @ key.mT)[-1] == "aten.matmul.default"
+            assert ran(lambda: F.linear(query, torch.ones(3, d)))[-1] == "aten.linear.default"
+        assert f"{kernel}_backward.default" in ran(lambda: sdpa(query.requires_grad_(), key, key).sum().backward())
+        query, key = query.detach(), key.detach()
+        product = fc.matmul_flops((b, h, q, d), (b, h, d, k))
+        fused = [flops // product for flops in attention(query, key, key)]
+        plain = [flops // product for flops in attention(query, key, key, fused=False)]
+        self.says(
+            f"So it is {n(fused[1])} products to the forward pass's {n(fused[0])}, where unfused attention has {n(plain[1])} to {n(plain[0])}."
+        )
+        forward, backward = attention(query, key, key)
+        assert (forward, backward) == (2 * product, 5 * product)
+        self.says(
+            f"Attention with {n(b)} batches, {n(h)} heads, {n(q)} queries, {n(k)} keys and {n(d)} features. One product takes {n(2)} · {n(b)} · {n(h)} · {n(q)} · {n(k)} · {n(d)} = "
+            f"{n(product, ',')} FLOPs. Fused, the forward pass makes two of them, {n(forward, ',')} FLOPs, and the backward pass five, {n(backward, ',')}."
+        )
+        terms = b * h * q * k * d
+        self.says(
+            f"that is {n(forward // terms)} and {n(backward // terms)} times {n(b)} · {n(h)} · {n(q)} · {n(k)} · {n(d)} = {n(terms)}."
+        )

@@ -1,0 +1,197 @@
+"""Chapter 12: what autograd keeps, what segments keep, and what it costs to compute again."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from grader.reference import activation_checkpointing as ac
+from grader.reference import flop_counting as fc
+from grader.reference import resource_accounting as ra
+from tests.handout.claims import Claims, n, section
+
+FP32, BF16 = torch.float32, torch.bfloat16
+LAYERS, WIDTH, BATCH = 16, 64, 8
+SEGMENTS = (1, 2, 4, 8, 16)
+GPT3 = {"s": 2048, "b": 1, "h": 12288, "a": 96}
+GPT3_LAYERS = 96
+
+
+def napkin():
+    """The link to the section on what fits and how long it takes."""
+    return f"[§{section('napkin_math')}]({n('05')}_resource_accounting.md)"
+
+
+def units(activation, segments=None, layers=LAYERS):
+    """How many activations these layers keep after a forward pass, as the reference counts them."""
+    blocks = [nn.Sequential(nn.Linear(WIDTH, WIDTH), activation()) for _ in range(layers)]
+    model = ac.CheckpointedSequential(blocks, segments) if segments else nn.Sequential(*blocks)
+    x = torch.rand(BATCH, WIDTH)
+    kept, over = divmod(ac.saved_activation_bytes(lambda: model(x), model.parameters()), x.numel() * FP32.itemsize)
+    assert over == 0
+    return kept
+
+
+def segment_lengths(layers, segments):
+    """The lengths of the reference's segments, seen in the backward pass: it runs them again, the last one first."""
+    calls = []
+    blocks = [nn.Tanh() for _ in range(layers)]
+    for number, block in enumerate(blocks):
+        block.register_forward_hook(lambda *_, number=number: calls.append(number))
+    y = ac.CheckpointedSequential(blocks, segments)(torch.rand(2, requires_grad=True))
+    calls.clear()
+    y.sum().backward()
+    ends = [i for i, number in enumerate(calls, 1) if i == len(calls) or calls[i] != number + 1]
+    return [end - start for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def by_formula(s, b, h, a):
+    """Bytes of a transformer layer by Korthikanti et al."""
+    return s * b * h * (34 + 5 * a * s / h)
+
+
+def measured(s, b, h, a, dropout=True):
+    """The same, as the reference counts them on such a layer in bfloat16, without the norms' means and deviations."""
+    square = [(torch.randn(h, h) / h).to(BF16).requires_grad_() for _ in range(4)]
+    up, down = (torch.randn(*shape).to(BF16).div(h).requires_grad_() for shape in [(4 * h, h), (h, 4 * h)])
+    gain = torch.ones(h, dtype=BF16, requires_grad=True)
+    x = torch.randn(b, s, h).to(BF16).requires_grad_()
+
+    def drop(t):
+        return (
+            torch.native_dropout(t, 0.1, True)[0] if dropout else t
+        )  # keeps a mask of one byte a number, as dropout does on a GPU
+
+    def layer():
+        normed = F.layer_norm(x, (h,), gain)
+        q, k, v = (F.linear(normed, w).view(b, s, a, h // a).transpose(1, 2) for w in square[:3])
+        mixed = drop(torch.softmax(q @ k.transpose(-1, -2), -1)) @ v
+        middle = x + drop(F.linear(mixed.transpose(1, 2).reshape(b, s, h), square[3]))
+        wide = F.gelu(F.linear(F.layer_norm(middle, (h,), gain), up))
+        return middle + drop(F.linear(wide, down))
+
+    norms = 2 * 2 * s * b * BF16.itemsize  # two norms, a mean and a deviation each, of every token
+    return ac.saved_activation_bytes(layer, [*square, up, down, gain]) - norms
+
+
+class Chapter(Claims):
+    """Every figure of the page."""
+
+    def __init__(self) -> None:
+        super().__init__("12_activation_checkpointing.md")
+        self.plain = {activation: units(activation) for activation in (nn.GELU, nn.SiLU, nn.ReLU)}
+        self.kept = {k: units(nn.GELU, k) for k in SEGMENTS}
+        self.own = {k: units(nn.GELU, layers=LAYERS // k) for k in SEGMENTS}
+        self.layers()
+        self.segments()
+        self.cost()
+        self.transformer()
+        self.seen_elsewhere()
+
+    def layers(self) -> None:
+        """What sixteen layers keep."""
+        adamw = ra.TrainingRecipe(FP32, FP32, (FP32, FP32))
+        self.says(
+            f"take {n(ra.bytes_per_parameter(adamw))} bytes a parameter ({napkin()}), however",
+            f"([§{section('storage_views')}]({n('01')}_tensor_memory.md))",
+            f"one activation (batch · width · {n(FP32.itemsize)} bytes)",
+        )
+        gelu, relu = self.plain[nn.GELU], self.plain[nn.ReLU]
+        assert gelu == self.plain[nn.SiLU] == 2 * LAYERS
+        assert relu == LAYERS + 1
+        self.says(
+            f"each layer its input and the GELU's input: {n(2)} · {n(LAYERS)} = {n(gelu)} | each ReLU keeps its result, which the next layer keeps as its input: "
+            f"{n(LAYERS)} + {n(1)} = {n(relu)} |"
+        )
+        for name, k in [("a checkpoint at each layer", LAYERS), (f"{n(4)} segments of {n(LAYERS // 4)} layers", 4)]:
+            assert units(nn.SiLU, k) == self.kept[k]
+            self.says(f"| {name} | {n(self.kept[k])} | {n(units(nn.ReLU, k))} |")
+        self.each = f"{n(gelu)} → {n(self.kept[LAYERS])}"
+        self.each_relu = f"{n(relu)} → {n(units(nn.ReLU, LAYERS))}"
+        assert gelu == 2 * self.kept[LAYERS]
+        self.says(f"is true of GELU, {self.each}, and with ReLU there is nothing to win layer by layer, {self.each_relu}.")
+
+    def segments(self) -> None:
+        """How many are alive at once."""
+        alive = {k: self.kept[k] + self.own[k] for k in SEGMENTS}
+        self.formula(r"k + \frac{2L}{k}", [alive[k] == k + 2 * LAYERS / k for k in SEGMENTS])
+        valley = range(1, 200)
+        for layers in (8, 32, 128, 512):
+            assert min(valley, key=lambda k: k + 2 * layers / k) == round((2 * layers) ** 0.5)
+        self.says(f"least for k near √({n(2)}L)")
+        root = round(LAYERS**0.5)
+        self.says(
+            f"the rule of thumb k = √L makes it {n(self.kept[root])} + {n(self.own[root])} = {n(alive[root])} instead of {n(self.plain[nn.GELU])}."
+        )
+        self.says(f"| segments of {n(LAYERS)} layers | {' | '.join(map(n, SEGMENTS))} |")
+        self.says(f"| kept + of one segment | {' | '.join(f'{n(self.kept[k])} + {n(self.own[k])}' for k in SEGMENTS)} |")
+        self.says(f"| alive at once | {' | '.join(n(alive[k]) for k in SEGMENTS)} |")
+        self.says(f"alive at once for {n(LAYERS)} GELU layers, against")
+        count, parts = 7, 3
+        lengths = segment_lengths(count, parts)
+        short, long = min(lengths), max(lengths)
+        assert lengths.count(short) == 2
+        assert lengths.count(long) == 1
+        self.says(f"With {n(count)} layers in {n(len(lengths))} segments two have {n(short)} layers and one has {n(long)}.")
+
+    def cost(self) -> None:
+        """FLOPs, MFU and days."""
+        forward = fc.linear_flops(1, 1, 1)
+        plainly, again = fc.training_flops(1, 1), fc.training_flops(1, 1, recompute_forward=True)
+        assert fc.linear_flops(1, 1, 1, backward=True) == plainly
+        assert again == plainly + forward
+        assert 3 * again == 4 * plainly
+        more = f"× {n(4)}/{n(3)}"
+        self.says(
+            f"Forward is {n(forward)} FLOPs a parameter and token, backward {n(plainly - forward)}, so {n(plainly)} become {n(again)}: {more} exactly, "
+            f"{n(again)}ND instead of {n(plainly)}ND, for any number"
+        )
+        self.says(f"those of a plain run {more}.", f"FLOPs {more} exactly")
+        full = 0.5
+        useful = full * plainly / again
+        days = [ra.training_days(70 * 10**9, 15 * 10**12, ra.H100_SXM, BF16, 1024, share) for share in (full, useful)]
+        self.says(
+            f"falls from an MFU of {n(full)} to {n(useful)}, and the {n(days[0], '.2f')} days of {napkin()} become {n(days[1], '.2f')}."
+        )
+
+    def transformer(self) -> None:
+        """Bytes of a layer, measured on small ones, and those of GPT-3."""
+        small = [{"s": 64, "b": 2, "h": 128, "a": 4}, {"s": 128, "b": 1, "h": 64, "a": 8}, {"s": 32, "b": 3, "h": 64, "a": 2}]
+        self.formula(
+            r"sbh \left(34 + \frac{5as}{h}\right) \quad \text{bytes}",
+            [measured(**sizes) == by_formula(**sizes) for sizes in small],
+        )
+        s, b, h, a = GPT3.values()
+        per_token = BF16.itemsize
+        self.says(
+            f"(Korthikanti et al. {n(2022)})",
+            f"it grows with s{n('²')}, and",
+            f"keeps {n(per_token)}sbh bytes, a seventeenth of the first term",
+        )
+        assert 34 / per_token == 17
+        first, second = 32, 2
+        for sizes in small:
+            found = measured(**sizes, dropout=False) / (sizes["s"] * sizes["b"] * sizes["h"])
+            assert found == first + second * sizes["a"] * sizes["s"] / sizes["h"]
+        self.says(f"Without dropout the two numbers are {n(first)} and {n(second)}, as in")
+        layer = by_formula(**GPT3)
+        everything, fused, inputs = (GPT3_LAYERS * size for size in (layer, 34 * s * b * h, per_token * s * b * h))
+        memory = ra.H100_SXM.memory_bytes
+        assert 3 * memory < everything
+        assert memory < fused
+        self.mentions("H100", 2)
+        self.says(
+            f"with dropout, GPT-3 keeps {n(everything / 1e9, '.0f')} GB of them for a single sequence of {n(s, ',')} tokens, more than three"
+        )
+        self.says(
+            f"GPT-3 has h = {n(h, ',')}, a = {n(a)} and {n(GPT3_LAYERS)} layers; one sequence is s = {n(s, ',')}, b = {n(b)}. With dropout the second term is {n(5 * a * s / h, '.0f')}, "
+            f"so a layer keeps {n(layer / 1e9, '.2f')} GB and all of them {n(everything / 1e9, '.0f')} GB. With a fused attention kernel it is {n(fused / 1e9, '.1f')} GB, "
+            f"still more than an",
+            f"With a checkpoint at each layer it is {n(inputs / 1e9, '.2f')} GB, and {n(layer / 1e9, '.2f')} GB of the layer that is computed again.",
+        )
+
+    def seen_elsewhere(self) -> None:
+        """The factor that notes give, and what it depends on."""
+        root = round(LAYERS**0.5)
+        self.says(
+            f"layer by layer {self.each} units with GELU or SiLU at {n(LAYERS)} layers, and {self.each_relu} with ReLU; √L segments keep {n(self.kept[root])}."
+        )

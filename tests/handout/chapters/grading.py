@@ -1,0 +1,149 @@
+"""How you are graded: limits, sizes, points, statuses and the form of a report, from the grader itself."""
+
+import math
+import re
+import tomllib
+
+import torch
+from torch import nn
+
+from grader import misconceptions
+from grader import submission as sub
+from grader.errors import Status
+from grader.reference import optimizers as op
+from grader.report import terminal
+from grader.results import GraderInfo, Outcome, SubmissionInfo, SubmissionResult, problem_result, worst
+from grader.sandbox import bubblewrap
+from grader.worker import policy, zygote
+from tests import expect
+from tests.handout.claims import COURSE, HANDOUT, Claims, n
+from tests.student_side import submit
+
+SOURCES = {"assignment/linear.py": b"x = 1\n"}
+
+
+def result(problems):
+    """A result of these problems, for the terminal's report."""
+    info = sub.Submission("you", SOURCES, []).info
+    assert isinstance(info, SubmissionInfo)
+    grader = GraderInfo(version="1", suite_sha256=64 * "0", device="cpu", isolation="bubblewrap", seed=0)
+    score = sum(problem.score for problem in problems)
+    return SubmissionResult(submission=info, grader=grader, score=score, max_score=100.0, seconds=1.0, problems=problems)
+
+
+def one_step(inside):
+    """The reference's parameter after a step, and that of ε inside the root: lr 0.1, no decay, ε 0.01, a gradient of 0.1."""
+    p = nn.Parameter(torch.ones(1))
+    p.grad = torch.full_like(p, 0.1)
+    op.AdamW([p], lr=0.1, eps=0.01, weight_decay=0.0).step()
+    return torch.tensor([1 - 0.1 * 0.1 / math.sqrt(0.1**2 + 0.01)]) if inside else p.detach()
+
+
+class Chapter(Claims):
+    """Every figure of the page."""
+
+    def __init__(self) -> None:
+        super().__init__("grading.md")
+        self.zip()
+        self.limits()
+        self.points()
+        self.statuses()
+        self.report()
+        self.rules()
+        self.versions()
+
+    def zip(self) -> None:
+        """What a submission may be."""
+        self.says(
+            f"more than {n(sub.MAX_SOURCE_BYTES >> 20)} MiB or {n(sub.MAX_SOURCES)} files of Python, more than {n(sub.MAX_ENTRIES, ',')} entries, "
+            f"more than {n(sub.MAX_ARCHIVE_BYTES >> 20)} MiB."
+        )
+        assert submit.MAX_BYTES < sub.MAX_SOURCE_BYTES
+        assert submit.sha256(SOURCES) == sub.Submission("you", SOURCES, []).sha256
+        shown = re.search(r"sources (\w+) ·", terminal.render(result([]), sections={}))[1]
+        assert submit.sha256(SOURCES).startswith(shown)
+        self.says(f"`submit` shows its first {n(len(shown))} characters, and so does the report, in its line `sources`.")
+        ours = "Of `__init__.py`, `__main__.py`, `problems.toml` and `conftest.py` the course's own are used."
+        assert re.findall(r"`(.+?)`", ours) == list(sub.OURS)
+        self.says(ours)
+
+    def limits(self) -> None:
+        """What a test may use."""
+        assert bubblewrap.PACKAGES == ("torch", "numpy", "einops", "jaxtyping")
+        usual, loop = COURSE.limits, COURSE.limits_of(COURSE.problem("training_loop"))
+        for problem in COURSE.problems:
+            limits = COURSE.limits_of(problem)
+            assert limits.wall_seconds == limits.cpu_seconds
+            assert limits == (loop if problem.id == "training_loop" else usual)
+        self.says(
+            f"| time | {n(usual.wall_seconds, '.0f')} s, in `training_loop` {n(loop.wall_seconds, '.0f')} s; processor time as much |",
+            f"| memory | {n(usual.memory_bytes >> 30)} GiB more than an idle process |",
+            f"| processes and threads | {n(usual.processes)} |",
+            f"| files | {n(usual.file_bytes >> 20)} MiB together, {n(zygote.MAX_FILES, ',')} of them |",
+        )
+        total = sum(problem.points for problem in COURSE.problems)
+        points = 5
+        share = usual.submission_seconds * points / total
+        assert share / usual.wall_seconds == 3  # "three endless loops"
+        self.says(
+            f"All tests together have {n(usual.submission_seconds, '.0f')} s, each problem the share of its points: with {n(points)} points of {n(total)} that is {n(share, '.0f')} s"
+        )
+        self.says(f"All problems together are worth {n(total)} points.")
+
+    def points(self) -> None:
+        """Partial credit."""
+        tests = [
+            Outcome(id=f"test_{i}", weight=2 if i == 0 else 1, status=Status.FAILED if i == 1 else Status.PASSED)
+            for i in range(4)
+        ]
+        problem = problem_result("linear", "linear", 5, tests)
+        heavy, light, *_ = (test.max_score for test in problem.tests)
+        weights = sum(test.weight for test in tests)
+        self.says(
+            f"A problem of {n(problem.max_score, '.0f')} points has {n(len(tests))} tests, one of weight {n(tests[0].weight)}. Its share is "
+            f"{n(tests[0].weight)} · {n(problem.max_score, '.0f')} / {n(weights)} = {n(heavy, '.0f')} points, that of the others {n(light, '.0f')}. "
+            f"If one of the others fails, you have {n(problem.score, '.0f')} of {n(problem.max_score, '.0f')}."
+        )
+        stub = problem_result("linear", "linear", 5, [Outcome(id="test", weight=1, status=Status.NOT_ATTEMPTED)])
+        self.says(
+            f"A stub earns {n(stub.score, '.0f')}.",
+            "sizes with " + n(0) + " and " + n(1) + " among them",
+            f"sizes of {n(1)}, a transposed view",
+        )
+
+    def statuses(self) -> None:
+        """The table has each status once."""
+        page = (HANDOUT / self.page).read_text(encoding="utf-8")
+        assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == [status.value for status in Status]
+        assert worst(list(Status)) is Status.GRADER_ERROR
+        ours = problem_result("linear", "linear", 5, [Outcome(id="test", weight=1, status=Status.GRADER_ERROR)])
+        assert "this score is not final" in terminal.render(result([ours]), sections={"linear": "7.1"})
+
+    def report(self) -> None:
+        """An excerpt, as the terminal's report writes it."""
+        try:
+            expect.tensor(one_step(inside=True), one_step(inside=False), of="AdamW", atol=1e-6, name="a parameter after step 1")
+        except expect.Mismatch as e:
+            section = COURSE.problem("adamw").section
+            message = expect.render(e, problem="adamw", section=section, private=True)
+        message += "\n  mistake   Epsilon stands inside the square root. That gives these answers.\n  rule      ε is added after the root is taken."
+        failed = Outcome(id="test_of_this_page", weight=1, status=Status.FAILED, message=message, hint="where does ε stand?")
+        rest = [Outcome(id=f"test_{i}", weight=1, status=Status.PASSED) for i in range(6)]
+        text = terminal.render(result([problem_result("adamw", "optimizers", 7, [failed, *rest])]), sections={"adamw": section})
+        start = text.index("adamw · AdamW")
+        self.says(n(text[start : text.index("\n\n", start)]))
+        assert terminal.MAX_REASONS == 4  # "its four worst reasons"
+        assert misconceptions.MOST_NAMED == 2  # "Where more than two would, none is named."
+
+    def rules(self) -> None:
+        """What is forbidden where."""
+        assert [problem.id for problem in COURSE.problems if problem.forbidden_in] == ["autograd"]
+        assert not COURSE.problem("training_loop").all_forbidden
+        assert policy.RUNS_TEXT == ("exec", "eval", "compile", "__import__")
+
+    def versions(self) -> None:
+        """Which Python and torch."""
+        needs = tomllib.loads((HANDOUT.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        python = needs["requires-python"].removeprefix(">=")
+        oldest = next(line.removeprefix("torch>=") for line in needs["dependencies"] if line.startswith("torch>="))
+        self.says(f"Python {n(python)} or later and torch {n(oldest)} or later grade you")

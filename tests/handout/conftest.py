@@ -1,0 +1,64 @@
+"""What the tests of the handout share: the built site, a browser, and what is said where there is none."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory):
+    """The folder of the built site."""
+    folder = tmp_path_factory.mktemp("handout")
+    command = [sys.executable, "-m", "handout.site", "--no-pdf", "--out", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return folder / "site"
+
+
+@pytest.fixture(scope="session")
+def browser(request):
+    """A headless Chromium, or a skip that says what is missing; with --require-browser a failure."""
+    from handout.site.browser import NoBrowser
+    from handout.site.browser import browser as start
+
+    try:
+        with start() as started:
+            yield started
+    except NoBrowser as e:
+        if request.config.getoption("--require-browser"):
+            pytest.fail(str(e), pytrace=False)
+        pytest.skip(str(e))
+
+
+@pytest.fixture
+def page(browser):
+    """An empty page with no network, whose requests, errors and console are kept in page.seen."""
+    context = browser.new_context(offline=True, viewport={"width": 1400, "height": 1000})
+    page = context.new_page()
+    page.set_default_timeout(10_000)
+    page.seen = []
+    page.requests = []
+    page.on("console", lambda message: page.seen.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: page.seen.append(str(error)))
+    page.on("request", lambda request: page.requests.append(request.url))
+    yield page
+    context.close()
+
+
+def pytest_addoption(parser):
+    parser.addoption("--require-browser", action="store_true", help="fail, rather than skip, where no Chromium can be started")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """A skipped browser is said at the end, not only to those who ask for reasons."""
+    skipped = [report for report in terminalreporter.stats.get("skipped", []) if "Chromium" in str(report.longrepr)]
+    if skipped:
+        terminalreporter.write_line(
+            f"NOT TESTED: {len(skipped)} tests of the handout's pages, as no Chromium could be started "
+            "(--require-browser makes this a failure)",
+            yellow=True,
+        )

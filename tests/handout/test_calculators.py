@@ -1,0 +1,310 @@
+"""The calculators' formulas are the course's: they give what the reference gives, and what the text works out."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from grader.reference import activation_checkpointing, flop_counting, precision, tensor_memory
+from grader.reference import resource_accounting as accounting
+from handout.site import calculators, formulas
+
+FORMS = formulas.load()
+DEVICES = {hw.name: hw for hw in (accounting.A100_80GB, accounting.H100_SXM, accounting.H200_SXM)}
+BF16 = torch.bfloat16
+
+
+def results(name, **given):
+    """What a calculator gives."""
+    return formulas.evaluate(FORMS[name], given)[0]
+
+
+def shown(name, result, **given):
+    """A result as it is printed."""
+    show = {r.id: r.show for r in FORMS[name].result}[result]
+    return formulas.display(results(name, **given)[result], show)
+
+
+def line(name, *choices):
+    """A line of a calculator's table, as printed."""
+    form = FORMS[name]
+    _, table = formulas.evaluate(form)
+    found = next(row for row in table if tuple(row[kind].name for kind in form.lines) == choices)
+    return {column.id: formulas.display(found[column.id], column.show) for column in form.column}
+
+
+# --- the worked numbers of the course --------------------------------------------------------------------------------------
+
+
+def test_the_defaults_are_the_worked_numbers():
+    """143.93 days; 40.0 and 53.3 billion; 295.4 FLOP per byte; 12.6 and 253 billion; a GPT-3 of 174.6 billion."""
+    assert shown("training-time", "days") == "143.93 days"
+    assert line("training-memory", "float32")["fits"] == "40.0 billion"
+    assert line("training-memory", "bfloat16 with a float32 master")["fits"] == "40.0 billion"
+    assert line("training-memory", "bfloat16 without a master")["fits"] == "53.3 billion"
+    assert line("matmul", "H100 SXM", "bfloat16") == {
+        "bytes": "6.291 MB",
+        "intensity": "341.3",
+        "ridge": "295.4",
+        "seconds": "2.17 µs",
+        "compute_bound": "compute",
+        "mfu": "100.0 %",
+    }
+    assert shown("compute-budget", "N") == "12,632,757,419 (12.63 billion)"
+    assert shown("compute-budget", "D") == "252,655,148,374 (252.66 billion)"
+    assert shown("model-size", "parameters") == "174,563,733,504 (174.56 billion)"
+    assert shown("tensor", "strides") == "(4, 1)"
+    assert shown("number-formats", "rounded") == "1.0012e-08"
+
+
+# --- the reference's functions give the same --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_training_time_is_training_days(device, dtype):
+    """For several sizes, devices and utilisations, with and without a second forward pass."""
+    for n, d, count, mfu in itertools.product((1.27e9, 70e9), (3e11, 15e12), (1, 1024), (0.1, 0.5, 1.0)):
+        got = results("training-time", N=n, D=d, devices=count, mfu=mfu, device=device, dtype=dtype)
+        days = accounting.training_days(int(n), int(d), DEVICES[device], getattr(torch, dtype), count, mfu)
+        assert got["days"] == pytest.approx(days, rel=1e-14)
+        again = results("training-time", N=n, D=d, recompute=1)["flops"]
+        assert again == pytest.approx(flop_counting.training_flops(int(n), int(d), recompute_forward=True), rel=1e-15)
+
+
+def test_matmul_is_the_roofline():
+    """FLOPs, bytes, intensities, time, bound and best MFU on every device."""
+    for m, k, n in [(1024, 1024, 1024), (1, 4096, 4096), (7, 3, 11), (512, 512, 512)]:
+        values, table = formulas.evaluate(FORMS["matmul"], {"m": m, "k": k, "n": n})
+        assert values["flops"] == flop_counting.matmul_flops((m, k), (k, n))
+        for row in table:
+            hw, dtype = DEVICES[row["device"].name], getattr(torch, row["dtype"].name)
+            assert row["intensity"] == pytest.approx(accounting.matmul_intensity(m, k, n, dtype), rel=1e-14)
+            assert row["ridge"] == pytest.approx(accounting.accelerator_intensity(hw, dtype), rel=1e-14)
+            assert row["seconds"] == pytest.approx(
+                accounting.roofline_seconds(values["flops"], row["bytes"], hw, dtype), rel=1e-14
+            )
+            assert row["compute_bound"] == accounting.is_compute_bound(values["flops"], row["bytes"], hw, dtype)
+            assert row["mfu"] == pytest.approx(accounting.attainable_mfu(row["intensity"], hw, dtype), rel=1e-14)
+
+
+@pytest.mark.parametrize(("gated", "tied"), list(itertools.product((0, 1), repeat=2)))
+def test_model_size_is_transformer_parameters(gated, tied):
+    """Gated or not, tied or not."""
+    config = flop_counting.TransformerConfig(
+        vocab_size=32000,
+        context_length=2048,
+        num_layers=3,
+        d_model=96,
+        num_heads=4,
+        d_ff=256,
+        gated_ffn=bool(gated),
+        tied_embeddings=bool(tied),
+    )
+    given = {"vocabulary": 32000, "layers": 3, "d": 96, "heads": 4, "d_ff": 256, "gated": gated, "tied": tied}
+    assert results("model-size", **given)["parameters"] == accounting.transformer_parameters(config)
+    assert results("training-memory", **given)["parameters"] == accounting.transformer_parameters(config)
+
+
+def test_compute_budget_is_compute_optimal():
+    """N and D, at several ratios; 6ND gives the budget back."""
+    for ratio, days in itertools.product((1, 20, 100), (0.5, 14)):
+        got = results("compute-budget", ratio=ratio, days=days)
+        n, d = accounting.compute_optimal(got["budget"], ratio)
+        assert (got["N"], got["D"]) == pytest.approx((n, d), rel=1e-14)
+        assert 6 * got["N"] * got["D"] == pytest.approx(got["budget"], rel=1e-14)
+
+
+def test_what_fits_is_max_parameters():
+    """For every recipe."""
+    _, table = formulas.evaluate(FORMS["training-memory"])
+    for row in table:
+        recipe = formulas._RECIPES[row["recipe"].name]
+        assert row["each"] == accounting.bytes_per_parameter(recipe)
+        assert row["fits"] == accounting.max_parameters(8 * accounting.H100_SXM.memory_bytes, recipe)
+
+
+@pytest.mark.parametrize("shape", [(12,), (3, 4), (2, 3, 4), (5, 1, 2, 3)])
+@pytest.mark.parametrize("transposed", [0, 1])
+def test_tensor_is_torchs(shape, transposed):
+    """Strides, shape, bytes, and the place of every element."""
+    x = torch.arange(math.prod(shape)).reshape(shape)
+    x = x.permute(*reversed(range(x.dim()))) if transposed else x
+    text = ", ".join(map(str, shape))
+    got = results("tensor", shape=text, dtype="int64", transposed=transposed, index="")
+    assert tuple(got["strides"]) == x.stride()
+    assert tuple(got["shown"]) == x.shape
+    assert got["bytes"] == tensor_memory.tensor_bytes(x)
+    assert math.isnan(got["position"])
+    for index in itertools.product(*map(range, x.shape)):
+        at = results("tensor", shape=text, dtype="int64", transposed=transposed, index=", ".join(map(str, index)))
+        assert at["position"] == x[index].item() == tensor_memory.element_offset(x, index)
+
+
+@pytest.mark.parametrize("name", formulas.FORMATS)
+def test_number_formats_are_torchs(name):
+    """Range and eps as in torch.finfo; each number rounded as torch rounds it; 0 where torch gives 0."""
+    dtype, info = getattr(torch, name), torch.finfo(getattr(torch, name))
+    spec = precision.float_spec(dtype)
+    generator = torch.Generator().manual_seed(0)
+    exponents = (
+        torch.rand(300, generator=generator, dtype=torch.float64) * 640 - 320
+        if name == "float64"
+        else torch.rand(300, generator=generator, dtype=torch.float64) * 100 - 50
+    )
+    numbers = (torch.randn(300, generator=generator, dtype=torch.float64) * 10.0**exponents).tolist()
+    # ties, the limits and what lies around them, and 0
+    numbers += [
+        0.0,
+        1.0,
+        -1.5,
+        info.max,
+        -info.max,
+        info.smallest_normal,
+        spec.smallest_subnormal,
+        spec.smallest_subnormal / 2,
+        spec.smallest_subnormal * 0.75,
+    ]
+    numbers += [1 + spec.eps / 2, 1 + spec.eps * 1.5, 3.0, 448.0]
+    for number in [x for x in numbers if math.isfinite(x)]:
+        got = results("number-formats", x=number, format=name)
+        assert (got["largest"], got["smallest_normal"], got["smallest"], got["eps"]) == (
+            spec.max,
+            spec.smallest_normal,
+            spec.smallest_subnormal,
+            spec.eps,
+        )
+        assert got["lost"] == precision.underflows_to_zero(number, dtype) * (number != 0)
+        if not got["overflows"]:
+            # By way of float32 torch rounds twice, so only numbers that float32 holds are compared with it.
+            if name in ("float64", "float32") or number == torch.tensor(number, dtype=torch.float32).item():
+                assert got["rounded"] == torch.tensor(number, dtype=torch.float64).to(dtype).item()
+            assert abs(got["rounded"] - number) <= got["step"] / 2
+
+
+class Block(nn.Module):
+    """A transformer layer as the calculator counts it: no biases, no dropout."""
+
+    def __init__(self, d, heads, d_ff, gated):
+        super().__init__()
+        self.heads, self.gated = heads, gated
+        self.qkv, self.out = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
+        self.up, self.down = nn.Linear(d, d_ff, bias=False), nn.Linear(d_ff, d, bias=False)
+        self.gate = nn.Linear(d, d_ff, bias=False)
+        self.norms = nn.ModuleList([nn.LayerNorm(d, bias=False), nn.LayerNorm(d, bias=False)])
+
+    def attention(self, x, fused):
+        """With torch's operator, or with the scores spelled out."""
+        b, t, d = x.shape
+        q, k, v = (part.view(b, t, self.heads, -1).transpose(1, 2) for part in self.qkv(x).split(d, dim=-1))
+        if fused:
+            y = F.scaled_dot_product_attention(q, k, v)
+        else:
+            y = torch.softmax(q @ k.transpose(-1, -2) * (d // self.heads) ** -0.5, dim=-1) @ v
+        return self.out(y.transpose(1, 2).reshape(b, t, d))
+
+    def forward(self, x, fused):
+        """Attention and the feed-forward network, each beside the residual stream."""
+        x = x + self.attention(self.norms[0](x), fused)
+        y = self.norms[1](x)
+        return x + self.down(F.silu(self.gate(y)) * self.up(y) if self.gated else F.gelu(self.up(y)))
+
+
+@pytest.mark.parametrize(("gated", "fused"), list(itertools.product((0, 1), repeat=2)))
+def test_activations_are_what_autograd_keeps(gated, fused):
+    """Counted on a real layer: within 3 % (norms' means and variances, and a number a row of fused attention, are left out)."""
+    d, heads, d_ff, batch, sequence = 128, 4, 320, 2, 256
+    block = Block(d, heads, d_ff, gated)
+    x = torch.randn(batch, sequence, d, requires_grad=True)
+    kept = activation_checkpointing.saved_activation_bytes(lambda: block(x, fused), block.parameters())
+    given = {
+        "d": d,
+        "heads": heads,
+        "d_ff": d_ff,
+        "batch": batch,
+        "sequence": sequence,
+        "gated": gated,
+        "fused": fused,
+        "layers": 1,
+    }
+    assert kept / 4 == pytest.approx(results("training-memory", **given)["a_layer"] / 2, rel=0.03)
+
+
+# --- one definition in two languages ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "a // b",
+        "a % b",
+        "a and b",
+        "a if b else c",
+        "lambda: a",
+        "1 < a < b",
+        "log(a)",
+        "a.sqrt(b)",
+        "[a]",
+        "-a ** b",
+        "'a'[0:1]",
+    ],
+)
+def test_what_javascript_reads_otherwise_is_refused(formula):
+    """A formula is checked before it is used."""
+    with pytest.raises(ValueError, match=r"share|function|sign"):
+        formulas.checked(formula)
+
+
+def test_a_result_uses_only_what_is_above_it(monkeypatch, tmp_path):
+    """A name that is not known is named."""
+    wrong = tmp_path / "calculators.toml"
+    wrong.write_text(
+        formulas.SOURCE.read_text(encoding="utf-8").replace('formula = "product(shape)"', 'formula = "product(shape) + bytes"'),
+        encoding="utf-8",
+    )
+    monkeypatch.setattr(formulas, "SOURCE", wrong)
+    with pytest.raises(ValueError, match="tensor: elements uses bytes"):
+        formulas.load()
+
+
+@pytest.mark.parametrize(
+    ("show", "value", "text"),
+    [
+        ("count", 65536.0, "65,536"),
+        ("count", 0.5, "0.50"),
+        ("count", 2415919104.0, "2,415,919,104 (2.42 billion)"),
+        ("count", 6.3e24, "6.300e24"),
+        ("bytes", 2415919104.0, "2,415,919,104 B = 2.416 GB = 2.250 GiB"),
+        ("bytes", 0.0, "0 B"),
+        ("seconds", 2.17026e-6, "2.17 µs"),
+        ("seconds", 3e-11, "3.000e-11 s"),
+        ("seconds", 172800.0, "2.00 days"),
+        ("integer", 2.5, "3"),  # halves up, as toFixed
+        ("integer", -0.2, "0"),
+        ("float", -65504.0, "−65,504"),
+        ("float", -1e-8, "−1.0000e-08"),
+        ("percent", 0.0034, "0.34 %"),
+        ("list", [20.0, 5.0, 1.0], "(20, 5, 1)"),
+        ("list", [3.0], "(3,)"),
+        ("integer", math.nan, "–"),
+    ],
+)
+def test_numbers_are_written(show, value, text):
+    """Units, thousands, signs and rounding."""
+    assert formulas.display(value, show) == text
+
+
+def test_defaults_are_written_as_typed():
+    """In the fields."""
+    assert [calculators.typed(v) for v in (70e9, 15e12, 1024, 0.5, 1e-8, "3, 4", 12632.5e6)] == [
+        "70e9",
+        "15e12",
+        "1024",
+        "0.5",
+        "1e-8",
+        "3, 4",
+        "12.6325e9",
+    ]
