@@ -27,7 +27,7 @@ def executable() -> str:
     found = named or next((name for name in NAMES if shutil.which(name)), None)
     if not found:
         raise NoBrowser(
-            f"no Chromium: install it (on Debian: apt-get install chromium) or name it in CHROMIUM; looked for {', '.join(NAMES)}"
+            f"no Chromium: install it (on Debian: apt-get install chromium) or name it in CHROMIUM; tried {', '.join(NAMES)}"
         )
     return str(shutil.which(found))
 

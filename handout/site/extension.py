@@ -49,10 +49,19 @@ def write_data(app: Sphinx) -> None:
     app.config.html_static_path.append(str(made))
 
 
+def reach_by_keyboard(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """What may scroll sideways on a narrow screen, code and tables, can be reached and scrolled by keyboard."""
+    body = context.get("body", "").replace("<pre>", '<pre tabindex="0">')
+    context["body"] = body.replace(
+        '<div class="table-wrapper', '<div tabindex="0" role="group" aria-label="Table" class="table-wrapper'
+    )
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     mathml.setup(app)
     app.add_directive("picture", Picture)
     app.add_directive("calculator", Calculator)
     app.connect("builder-inited", write_data)
+    app.connect("html-page-context", reach_by_keyboard)
     return {"parallel_read_safe": True}

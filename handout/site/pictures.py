@@ -136,7 +136,7 @@ def two_layer_flops() -> Drawing:
         290,
         "FLOPs of two layers, forward and backward",
         f"64 rows through layers of 32 by 32 and 32 by 16: forward {sum(forward):,}, gradients of weights {sum(weights):,}, "
-        f"gradient of the second layer's input {sum(inputs):,}, {total:,} together. The first layer's input is data and gets none.",
+        f"gradient of the second layer's input {sum(inputs):,}, {total:,} together. The first layer's input gets none.",
     )
     x = linear(0, 200_000, 20, WIDTH - 30)
     rows_of = [
@@ -196,7 +196,7 @@ def training_memory() -> Drawing:
 
 
 def checkpointing() -> Drawing:
-    """Activations alive at once against the number of segments, for 16 layers of a linear map and GELU, as autograd keeps them."""
+    """Activations alive at once against the number of segments, for 16 layers of a linear map and GELU."""
     layers, kept = 16, {}
     unit = 8 * 32 * 4  # one activation of the small model that is measured
     stack = [torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.GELU()) for _ in range(layers)]

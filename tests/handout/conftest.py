@@ -20,6 +20,12 @@ def site(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def address(site):
+    """The address of a page of the site among the files."""
+    return lambda name: (site / f"{name}.html").as_uri()
+
+
+@pytest.fixture(scope="session")
 def browser(request):
     """A headless Chromium, or a skip that says what is missing; with --require-browser a failure."""
     from handout.site.browser import NoBrowser

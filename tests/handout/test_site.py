@@ -1,0 +1,117 @@
+"""The built site in a real Chromium with the network off: what it loads, links, search, accessibility, small screens."""
+
+import html
+import re
+from urllib.parse import unquote, urldefrag
+
+import pytest
+
+from grader import course as courses
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
+
+CHAPTERS = [f"{i:02}_{module}" for i, module in enumerate(courses.load().modules, 1)]
+PAGES = ["index", *CHAPTERS, "grading", "calculators"]
+THEME = "https://github.com/pradyunsg/furo"  # at the foot of each page: the only address elsewhere, for who follows it
+
+
+@pytest.fixture
+def opened(page, address):
+    """Open a page, which has nothing to complain of."""
+
+    def open_page(name):
+        page.goto(address(name))
+        assert page.seen == []
+        return page
+
+    return open_page
+
+
+@pytest.mark.parametrize("name", [*PAGES, "search"])
+def test_nothing_leaves_the_page(site, opened, page, name):
+    """Every request of a page is for a file of the site, which is there; nothing is said in the console."""
+    opened(name)
+    page.wait_for_load_state("load")
+    inside = site.as_uri() + "/"
+    assert page.requests
+    assert [url for url in page.requests if not url.startswith(inside)] == []
+    text = (site / f"{name}.html").read_text(encoding="utf-8")
+    assert re.findall(r'<(?!a )[^>]+(?:src|href)="[^"]*//[^"]*"', text) == [], "a file from elsewhere"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_link_leads_somewhere(site, opened, page, name):
+    """To a file of the site, and to a place in it."""
+    opened(name)
+    links = set(page.evaluate("[...document.querySelectorAll('a[href]')].map((a) => a.href)")) - {THEME}
+    for href in sorted(links):
+        url, fragment = urldefrag(href)
+        file = site / unquote(url.removeprefix(site.as_uri() + "/"))
+        assert file.is_file(), href
+        if fragment:
+            assert f'id="{unquote(fragment)}"' in html.unescape(file.read_text(encoding="utf-8")), href
+
+
+def test_search_works_from_files(address, page):
+    """A word of the text finds its chapter, and one that is nowhere finds nothing."""
+    page.goto(address("search") + "?q=roofline")
+    page.locator("#search-results li").first.wait_for()
+    assert any("Resource accounting" in text for text in page.locator("#search-results li").all_inner_texts())
+    page.goto(address("search") + "?q=xylophone")
+    page.get_by_text("did not match any documents").wait_for()
+    assert page.seen == []
+    assert all(url.startswith("file:") for url in page.requests)
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (400, "dark")])
+@pytest.mark.parametrize("name", [*PAGES, "search"])
+def test_axe_finds_nothing_serious(opened, page, name, width, scheme):
+    """axe-core on each page, wide and light, narrow and dark; and the narrow page does not scroll sideways."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme=scheme)
+    opened(name)
+    found = [v for v in Axe().run(page).response["violations"] if v["impact"] in ("serious", "critical")]
+    assert [(v["id"], v["help"], [node["html"][:160] for node in v["nodes"][:3]]) for v in found] == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_drawings_can_be_read(opened, page, scheme):
+    """Words on fills have a contrast of 4.5 at least, fills on the page one of 3 (WCAG 2.1, 1.4.3 and 1.4.11)."""
+    page.emulate_media(color_scheme=scheme)
+    opened("01_tensor_memory")
+    names = [
+        *(f"--s{n}" for n in range(1, 7)),
+        "--on-fill",
+        "--wrong",
+        "--color-background-primary",
+        "--color-foreground-primary",
+    ]
+    colours = page.evaluate(
+        """(names) => {
+          const style = getComputedStyle(document.body), canvas = document.createElement("canvas").getContext("2d");
+          const hex = (name) => { canvas.fillStyle = style.getPropertyValue(name).trim(); return canvas.fillStyle; };
+          return Object.fromEntries(names.map((name) => [name, hex(name)]));
+        }""",
+        names,
+    )
+    ground = colours["--color-background-primary"]
+    for n in range(1, 7):
+        assert contrast(colours[f"--s{n}"], colours["--on-fill"]) >= 4.5, n
+        assert contrast(colours[f"--s{n}"], ground) >= 3, n
+    assert contrast(colours["--wrong"], ground) >= 4.5
+    assert contrast(colours["--color-foreground-primary"], ground) >= 7
+
+
+def contrast(one, other):
+    """The contrast ratio of two colours (#rrggbb), by WCAG 2.1."""
+
+    def luminance(colour):
+        channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    low, high = sorted([luminance(one), luminance(other)])
+    return (high + 0.05) / (low + 0.05)
