@@ -7,7 +7,7 @@ SUBMISSION ?= examples/sample.zip
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help install grade test quick check validate stubs bench
+.PHONY: help install grade test quick check validate stubs handout bundle bench
 
 help:            ## List these targets
 	@sed -n 's/^\([a-z]*\): .*## /\1\t/p;s/^\([a-z]*\):  *## /\1\t/p' Makefile | expand -t 12
@@ -17,11 +17,11 @@ install: $(INSTALLED) bubblewrap ## Make .venv and install everything, bubblewra
 grade: install   ## Grade a submission: make grade SUBMISSION=path (default: the sample)
 	@$(BIN)/grader grade "$(SUBMISSION)" $(ARGS)
 
-test: install    ## Run every test of the grader and of the suite
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+test: install browser ## Run every test of the grader, the suite and the handout (ARGS=--require-browser: fail without a Chromium)
+	$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
 
 quick: install   ## Run the tests that take seconds
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow" $(ARGS)
 
 check: $(INSTALLED)   ## ruff, mypy, and stubs that have drifted from their reference
 	$(BIN)/ruff check .
@@ -35,6 +35,12 @@ validate: install ## Prove the suite, mutants included (a quarter of an hour); w
 stubs: $(INSTALLED)   ## Write assignment/ from grader/reference
 	$(BIN)/grader stubs
 
+handout: $(INSTALLED) browser ## Build the handout: handout/build/site/index.html and handout/build/handout.pdf
+	$(BIN)/python -m handout.site
+
+bundle: handout  ## Write student.zip, what students get
+	$(BIN)/grader release student student.zip
+
 bench: install   ## Measure the grader beside plain pytest
 	$(BIN)/python benchmarks/single.py
 
@@ -45,6 +51,9 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
 	@touch $(INSTALLED)
 
-.PHONY: bubblewrap
+.PHONY: bubblewrap browser
 bubblewrap:
-	@command -v bwrap >/dev/null || sh scripts/install-bubblewrap.sh
+	@command -v bwrap >/dev/null || sh scripts/install.sh bubblewrap "to isolate submissions"
+
+browser: $(INSTALLED)
+	@$(BIN)/python -m handout.site.browser 2>/dev/null || sh scripts/install.sh chromium "for the handout's PDF and the tests of its pages" || true

@@ -147,6 +147,9 @@ def validate(
 def release(
     kind: Annotated[str, typer.Argument(help="student: stubs, public tests, probes, handout.")],
     out: Annotated[Path, typer.Argument(help="The zip to write.")],
+    handout: Annotated[
+        Path | None, typer.Option(help="The built handout; by default handout/build, by `make handout`.")
+    ] = None,
 ) -> None:
     """Write a bundle to hand out, the same bytes whenever it is made. Exits 1, writing nothing, where a secret would leave."""
     from grader import course as courses
@@ -154,10 +157,13 @@ def release(
 
     _one_of("release", kind, "student")
     _writable(out)
-    files = bundles.student(courses.load())
+    course = courses.load()
+    files = bundles.student(course, handout or course.root / "handout" / "build")
     content = bundles.zipped(files)
     _write(out, content)
     print(f"{out}: {len(files)} files, {len(content):,} bytes, sha256 {hashlib.sha256(content).hexdigest()[:12]}")
+    if "handout/handout.pdf" not in files:
+        print("the handout's PDF is not in it: `make handout` makes it where a Chromium is installed")
 
 
 def main() -> None:

@@ -93,6 +93,17 @@ class Course(msgspec.Struct, frozen=True):
         """A hash over everything that decides a score besides the grader itself: tests, probes, problems."""
         files = [self.root / "assignment" / "problems.toml", *sorted(self.tests.glob("*.py"))]
         files += sorted((self.tests / "probes").rglob("*.py")) + sorted((self.tests / "hidden").rglob("*.py"))
+        return self._sha256(files)
+
+    def handout_sha256(self) -> str:
+        """A hash over what the built handout is made from: its folder, problems.toml and the reference."""
+        folder = self.root / "handout"
+        made = {folder / "build", *folder.rglob("__pycache__")}
+        files = [path for path in folder.rglob("*") if path.is_file() and not made & set(path.parents)]
+        files += [self.root / "assignment" / "problems.toml", *(self.root / "grader" / "reference").glob("*.py")]
+        return self._sha256(sorted(file for file in files if file.is_file()))
+
+    def _sha256(self, files: list[Path]) -> str:
         digest = hashlib.sha256()
         for file in files:
             content = file.read_bytes()

@@ -5,6 +5,7 @@ nothing is written. A line that a public file shares with a secret one by coinci
 bundle/shared_lines.txt.
 """
 
+import html
 import io
 import re
 import zipfile
@@ -37,23 +38,39 @@ class Leak:
         return f"{self.path}:{self.number} is a line of {self.secret}: {self.line}"
 
 
-def student(course: Course) -> dict[str, bytes]:
+def student(course: Course, built: Path) -> dict[str, bytes]:
     """The files of the student's bundle, by their path in it.
 
+    Args:
+        course: What is handed out.
+        built: The folder with the built handout: site/, handout.pdf and made_from.
+
     Raises:
-        ReleaseRefused: A stub has drifted from its reference, or a secret line would leave.
+        ReleaseRefused: A stub has drifted from its reference, a secret line would leave, or the built handout is missing or of
+            another text.
     """
     if drifted := stubs.drifted(course):
         raise ReleaseRefused(f"{drifted[0].relative_to(course.root)} differs from its reference: run `grader stubs` first")
     files = {path: (course.root / path).read_bytes() for path in _of_students(course)}
     files |= {file.name: file.read_bytes() for file in (BUNDLE / "student").iterdir() if file.is_file()}
+    files |= _handout(built)
     if found := leaks(files, secrets(course)):
         raise ReleaseRefused(
             f"{len(found)} secret line{'s' if len(found) > 1 else ''} would leave:\n"
             + "\n".join(f"  {leak}" for leak in found[:20])
             + "\nchange the line; a coincidence goes into grader/bundle/shared_lines.txt"
         )
+    if (built / "made_from").read_text(encoding="utf-8") != course.handout_sha256():
+        raise ReleaseRefused(f"{built} was built from another state of the handout: run `make handout` again")
     return dict(sorted(files.items()))
+
+
+def _handout(built: Path) -> dict[str, bytes]:
+    """The site, and the PDF where there is one."""
+    if not (built / "made_from").is_file():
+        raise ReleaseRefused(f"the handout is not built in {built}: run `make handout` first")
+    files = [path for path in [built / "handout.pdf", *(built / "site").rglob("*")] if path.is_file()]
+    return {f"handout/{path.relative_to(built).as_posix()}": path.read_bytes() for path in files}
 
 
 def _of_students(course: Course) -> list[str]:
@@ -64,8 +81,6 @@ def _of_students(course: Course) -> list[str]:
     given += [f"tests/public/test_{problem.id}.py" for problem in course.problems]
     for folder, pattern in [("tests/student_side", "*.py"), ("tests/probes", "*.py"), ("handout", "*.md")]:
         given += [path.relative_to(course.root).as_posix() for path in (course.root / folder).glob(pattern)]
-    built = course.root / "handout" / "build"
-    given += [path.relative_to(course.root).as_posix() for path in built.rglob("*") if path.is_file()]
     return sorted(set(given) - ON_THE_GRADERS_SIDE)
 
 
@@ -105,9 +120,15 @@ def leaks(files: dict[str, bytes], secret: dict[str, str]) -> list[Leak]:
     return [
         Leak(path, number, line.strip(), secret[line.strip()])
         for path, content in files.items()
-        for number, line in enumerate(content.decode("utf-8", errors="replace").splitlines(), 1)
+        for number, line in enumerate(_text(path, content).splitlines(), 1)
         if line.strip() in secret
     ]
+
+
+def _text(path: str, content: bytes) -> str:
+    """What a file says: of a page, what is read on it."""
+    text = content.decode("utf-8", errors="replace")
+    return html.unescape(re.sub(r"<[^>]*>", "", text)) if path.endswith(".html") else text
 
 
 def _telling(source: str) -> Iterator[str]:

@@ -32,6 +32,8 @@ def main(arguments: list[str] | None = None) -> int:
         if not site(options.out / "site", Path(scratch)):
             return 1
         print(f"site: {options.out / 'site' / 'index.html'}")
+        (options.out / "handout.pdf").unlink(missing_ok=True)  # an older one would be of another text
+        (options.out / "made_from").write_text(course.handout_sha256(), encoding="utf-8")
         if not options.no_pdf and not _pdf(options.out / "handout.pdf", Path(scratch)):
             return 1
     return 0

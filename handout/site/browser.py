@@ -48,3 +48,10 @@ def browser() -> Iterator[Browser]:
             raise NoBrowser(f"{command} does not start: {str(e).splitlines()[0]}") from None
         yield started
         started.close()
+
+
+if __name__ == "__main__":
+    try:
+        executable()
+    except NoBrowser as e:
+        raise SystemExit(str(e)) from None

@@ -66,7 +66,7 @@ class Calculator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 # --- what can be chosen --------------------------------------------------------------------------------------------------
 
-DTYPES = {
+DTYPES: dict[str, Values] = {
     str(dtype).removeprefix("torch."): {"name": str(dtype).removeprefix("torch."), "size": dtype.itemsize}
     for dtype in (
         torch.float64,
@@ -82,7 +82,7 @@ DTYPES = {
         torch.bool,
     )
 }
-DEVICES = {
+DEVICES: dict[str, Values] = {
     hw.name: {
         "name": hw.name,
         "peak": {str(dtype).removeprefix("torch."): peak for dtype, peak in hw.peak_flops.items()},

@@ -5,27 +5,30 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Page
+from playwright.sync_api import Page, PdfMargins
 from pypdf import PdfReader, PdfWriter
 
 from handout.site.browser import browser
 
 FOOTER = '<div style="width: 100%; font-size: 8px; text-align: center;"><span class="pageNumber"></span></div>'
-# A list of all headings after the title. `pages` has a number for each, or is empty while they are not yet known.
+# The start page's own sections come before the chapters, and before them a list of all sections. `pages` has a number for
+# each of these, or is empty while they are not yet known.
 CONTENTS = """(pages) => {
-  document.querySelectorAll("nav.contents").forEach((old) => old.remove());
-  const nav = document.createElement("nav");
-  nav.className = "contents";
-  nav.innerHTML = "<p class='contents-title'>Contents</p>";
-  const headings = [...document.querySelectorAll("article h1, article h2")].slice(1);
+  document.querySelectorAll(".page-numbers").forEach((old) => old.remove());
+  const chapters = document.querySelector("article .toctree-wrapper"), end = chapters.parentElement;
+  [...end.querySelectorAll(":scope > section")].forEach((section) => chapters.before(section));
+  const list = document.createElement("nav");
+  list.className = "page-numbers";
+  const headings = [...document.querySelectorAll("article h2, article h3")].filter((h) => !h.closest("#all-calculators"));
   headings.forEach((heading, i) => {
-    const title = heading.firstChild.textContent, section = heading.closest("section"), row = document.createElement("a");
-    row.href = "#" + section.id;
+    const row = document.createElement("a");
+    row.href = "#" + heading.closest("section").id;
     row.className = heading.tagName.toLowerCase();
-    row.append(title, Object.assign(document.createElement("span"), { textContent: pages[i] ?? "000" }));
-    nav.append(row);
+    const number = Object.assign(document.createElement("span"), { textContent: pages[i] ?? "00" });
+    row.append(heading.firstChild.textContent, number);
+    list.append(row);
   });
-  document.querySelector("article h1").after(nav);
+  headings[0].closest("section").before(list);
   return headings.map((heading) => heading.firstChild.textContent);
 }"""
 
@@ -53,7 +56,7 @@ def write(single_page: Path, out: Path) -> int:
 
 
 def _printed(page: Page) -> bytes:
-    margin = {"top": "18mm", "bottom": "18mm", "left": "18mm", "right": "18mm"}
+    margin: PdfMargins = {"top": "18mm", "bottom": "18mm", "left": "18mm", "right": "18mm"}
     return page.pdf(
         format="A4",
         margin=margin,
@@ -61,7 +64,7 @@ def _printed(page: Page) -> bytes:
         tagged=True,
         display_header_footer=True,
         header_template="<span></span>",
-        footer_template=FOOTER,  # type: ignore[arg-type]
+        footer_template=FOOTER,
     )
 
 

@@ -217,7 +217,7 @@ def checkpointing() -> Drawing:
     )
     x, y = linear(-0.6, 5.6, 52, WIDTH - 16), linear(0, 40, 320, 40)
     left_axis(picture, y, 52, [(v, str(v)) for v in range(0, 41, 8)], "units of one activation", WIDTH - 16)
-    bars: list[tuple[str, float, float]] = [("none", plain, 0)] + [(str(k), v, 2 * layers // k) for k, v in kept.items()]
+    bars = [("none", plain, 0)] + [(str(k), v, 2 * layers // k) for k, v in kept.items()]
     for i, (name, held, again) in enumerate(bars):
         left, width = x(i - 0.36), x(0.36) - x(-0.36)
         picture.rect(left, y(held), width, y(0) - y(held), "s1")

@@ -14,10 +14,19 @@ from grader import release, stubs
 COURSE = courses.load()
 
 
-@pytest.fixture(scope="module")
-def bundle():
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    """The handout's site."""
+    folder = tmp_path_factory.mktemp("built")
+    done = run(COURSE.root, "handout.site", "--no-pdf", "--out", folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="session")
+def bundle(built):
     """The files of the student's bundle."""
-    return release.student(COURSE)
+    return release.student(COURSE, built)
 
 
 @pytest.fixture
@@ -32,7 +41,7 @@ def unpacked(bundle, tmp_path):
 
 def run(folder, *arguments):
     """What a command of Python's prints there."""
-    command = [sys.executable, "-m", *arguments]
+    command = [sys.executable, "-m", *map(str, arguments)]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
 
 
@@ -59,11 +68,52 @@ def test_nothing_of_the_graders_is_in_the_bundle(bundle):
     assert [path for path in bundle if re.search(r"grader|hidden|reference|wrong|variants|__pycache__", path)] == []
 
 
-def test_the_bundle_is_the_same_bytes_each_time(grader, tmp_path):
+def test_the_bundle_has_the_built_handout(bundle):
+    """The start page, a page a chapter, what they load; the Markdown too."""
+    chapters = [f"{i:02}_{module}" for i, module in enumerate(COURSE.modules, 1)]
+    pages = {f"handout/site/{name}.html" for name in ("index", "grading", "calculators", "search", *chapters)}
+    assert pages | {"handout/site/_static/calculators.js", "handout/index.md"} <= set(bundle)
+
+
+def test_without_the_built_handout_nothing_is_written(grader, tmp_path):
+    """It says what to run."""
+    done = grader("release", "student", tmp_path / "out.zip", "--handout", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == f"grader: nothing was written: the handout is not built in {tmp_path}: run `make handout` first\n"
+    assert not (tmp_path / "out.zip").exists()
+
+
+def test_a_handout_that_was_built_from_another_text_is_not_handed_out(grader, copy_of_the_course, root, tmp_path, built):
+    """A chapter was changed after the site was made."""
+    copytree_handout(root, copy_of_the_course)
+    assert grader("release", "student", tmp_path / "one.zip", "--handout", built, cwd=copy_of_the_course).returncode == 0
+    chapter = copy_of_the_course / "handout/07_linear.md"
+    chapter.write_text(chapter.read_text() + "\nOne more sentence.\n")
+    done = grader("release", "student", tmp_path / "two.zip", "--handout", built, cwd=copy_of_the_course)
+    assert done.returncode == 1
+    assert "was built from another state of the handout: run `make handout` again" in done.stderr
+    assert not (tmp_path / "two.zip").exists()
+
+
+def copytree_handout(root, target):
+    """The handout's sources in a copy of the course."""
+    shutil.copytree(root / "handout", target / "handout", ignore=shutil.ignore_patterns("build", "__pycache__"))
+
+
+def test_a_secret_line_on_a_page_is_found_between_its_tags(bundle):
+    """In a page's code every word has a tag of its own."""
+    secret = release.secrets(COURSE)
+    line = next(line for line in secret if "trunc_normal_" in line and "<" not in line)
+    tagged = "".join(f"<span>{word}</span>" if word.strip() else word for word in re.split(r"(\s+)", line))
+    found = release.leaks({"handout/site/07_linear.html": f"<p>text</p>\n<pre>{tagged}\n</pre>".encode()}, secret)
+    assert [leak.line for leak in found] == [line]
+
+
+def test_the_bundle_is_the_same_bytes_each_time(grader, tmp_path, built):
     """Whenever and wherever it is made."""
     contents = []
     for name in ("one.zip", "two.zip"):
-        done = grader("release", "student", tmp_path / name)
+        done = grader("release", "student", tmp_path / name, "--handout", built)
         assert done.returncode == 0, done.stderr
         contents.append((tmp_path / name).read_bytes())
     assert contents[0] == contents[1]
@@ -84,13 +134,13 @@ def secret_line(course_root, kind):
 
 @pytest.mark.parametrize("kind", ["solution", "hidden test", "wrong solution"])
 @pytest.mark.parametrize("target", ["tests/probes/linear.py", "tests/public/test_linear.py", "handout/07_linear.md"])
-def test_a_bundle_with_a_secret_line_is_not_written(grader, copy_of_the_course, root, tmp_path, kind, target):
+def test_a_bundle_with_a_secret_line_is_not_written(grader, copy_of_the_course, root, tmp_path, built, kind, target):
     """One planted line is enough: exit 1, both files named, nothing written."""
-    shutil.copytree(root / "handout", copy_of_the_course / "handout")
+    copytree_handout(root, copy_of_the_course)
     file = copy_of_the_course / target
     line = secret_line(copy_of_the_course, kind)
     file.write_text(f"{file.read_text()}\n  {line.strip()}\n")
-    done = grader("release", "student", tmp_path / "out.zip", cwd=copy_of_the_course)
+    done = grader("release", "student", tmp_path / "out.zip", "--handout", built, cwd=copy_of_the_course)
     assert done.returncode == 1
     assert "nothing was written: 1 secret line would leave" in done.stderr
     assert target in done.stderr
@@ -98,11 +148,11 @@ def test_a_bundle_with_a_secret_line_is_not_written(grader, copy_of_the_course, 
     assert not (tmp_path / "out.zip").exists()
 
 
-def test_a_solved_stub_is_not_handed_out(grader, copy_of_the_course, root, tmp_path):
+def test_a_solved_stub_is_not_handed_out(grader, copy_of_the_course, root, tmp_path, built):
     """A reference that was copied over its stub differs from what the stub has to be."""
-    shutil.copytree(root / "handout", copy_of_the_course / "handout")
+    copytree_handout(root, copy_of_the_course)
     shutil.copy(copy_of_the_course / "grader/reference/linear.py", copy_of_the_course / "assignment/linear.py")
-    done = grader("release", "student", tmp_path / "out.zip", cwd=copy_of_the_course)
+    done = grader("release", "student", tmp_path / "out.zip", "--handout", built, cwd=copy_of_the_course)
     assert done.returncode == 1
     assert "assignment/linear.py differs from its reference: run `grader stubs` first" in done.stderr
     assert not (tmp_path / "out.zip").exists()

@@ -1,0 +1,21 @@
+"""The tests' own workers: tests that share what is made once have to run in one of them."""
+
+import re
+import subprocess
+import sys
+
+FOUR = """
+import pytest
+@pytest.mark.xdist_group("one")
+@pytest.mark.parametrize("i", range(4))
+def test_shares(i): pass
+"""
+
+
+def test_a_group_of_tests_runs_in_one_worker(tmp_path):
+    """With the installed pytest and pytest-xdist: some pairs of versions overlook groups, and say nothing."""
+    (tmp_path / "test_four.py").write_text(FOUR)
+    command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadgroup", "-v", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert len(re.findall(r"^\[gw\d\].* PASSED", done.stdout, re.MULTILINE)) == 4, done.stdout
+    assert len(set(re.findall(r"^\[(gw\d)\].* PASSED", done.stdout, re.MULTILINE))) == 1, done.stdout

@@ -1,0 +1,87 @@
+"""The PDF: the same text as the site, a table of contents that is right, links that lead somewhere, nothing of a form."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from pypdf import PdfReader
+
+from handout.site import agreement
+from tests.handout.conftest import ROOT
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
+
+
+@pytest.fixture(scope="session")
+def reader(browser, tmp_path_factory):
+    """The PDF as the command writes it. (`browser`: to skip, or fail, where there is none.)"""
+    out = tmp_path_factory.mktemp("pdf")
+    command = [sys.executable, "-m", "handout.site", "--out", str(out)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"handout\.pdf, \d+ pages$", done.stdout), done.stdout
+    return PdfReader(out / "handout.pdf")
+
+
+@pytest.fixture(scope="session")
+def pages(reader):
+    """The text of each page, on one line."""
+    return [plain(page.extract_text()) for page in reader.pages]
+
+
+def plain(text):
+    """On one line, with typewriter's apostrophes."""
+    return " ".join(text.replace("’", "'").split())
+
+
+def headings():
+    """Chapters and sections in the order of the handout."""
+    return [
+        f"{first}.{second} {title}" if second else f"{first} {title}"
+        for name, text in agreement.pages().items()
+        if name[0].isdigit()
+        for _, first, second, title in agreement.HEADING.findall(text)
+    ]
+
+
+def test_the_contents_say_on_which_page_each_section_is(pages):
+    """Every chapter and section, with the page on which its heading stands."""
+    contents = " ".join(pages[:3])
+    for heading in headings():
+        found = re.search(rf"{re.escape(heading)} ?(\d+)", contents)
+        assert found, heading
+        assert heading in pages[int(found[1]) - 1], (heading, found[1])
+
+
+def test_the_text_is_the_sites(pages):
+    """The worked numbers of every calculator and the problems' boxes are there."""
+    text = " ".join(pages)
+    for piece in (
+        "143.93 days",
+        "40.0 billion",
+        "53.3 billion",
+        "295.4",
+        "12,632,757,419 (12.63 billion)",
+        "Problem training_loop · 9 points",
+    ):
+        assert piece in text, piece
+
+
+def test_nothing_of_a_form_is_printed(pages):
+    """No button, no field, no page of calculators alone, no way to skip what is not there, no complaint of the theme."""
+    text = " ".join(pages)
+    for piece in ("Reset to the worked example", "Link to these values", "All calculators Each", "Skip to content", "ERROR"):
+        assert piece not in text, piece
+
+
+def test_the_outline_has_every_section(reader):
+    """For the reader's side panel."""
+    titles = []
+
+    def walk(entries):
+        for entry in entries:
+            walk(entry) if isinstance(entry, list) else titles.append(plain(entry.title))
+
+    walk(reader.outline)
+    assert [title for title in titles if title in headings()] == headings()
