@@ -184,3 +184,30 @@ def test_what_has_to_start_fast_leaves_torch_and_pytest_alone(module):
     program = f"import sys, {module}; print(sorted({{'torch', 'numpy', 'pytest'}} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
     assert "[]" == done.stdout.strip()
+
+
+HANDOUT = sources("handout")
+HANDOUT_LAYERS = [
+    ["handout", "handout.conf", "handout.site"],
+    [f"handout.site.{name}" for name in ("agreement", "formulas", "svg", "mathml", "browser")],
+    [f"handout.site.{name}" for name in ("calculators", "pictures", "pdf")],
+    ["handout.site.extension"],
+    ["handout.site.__main__"],
+]
+HANDOUT_RANK = {name: rank for rank, names in enumerate(HANDOUT_LAYERS) for name in names}
+
+
+@pytest.mark.parametrize("path", HANDOUT, ids=ids(HANDOUT))
+def test_dependencies_of_the_handout_point_one_way(path):
+    """It knows the list of problems and the reference, and nothing else of the grader."""
+    name = name_of(path)
+    assert name in HANDOUT_RANK, f"say in HANDOUT_LAYERS where {name} stands"
+    inner = {other for other in imports(path) if tops([other]) == {"handout"}}
+    assert set() == {other for other in inner if HANDOUT_RANK[other] >= HANDOUT_RANK[name]}
+    known = {other for other in imports(path) if tops([other]) == {"grader"} and not other.startswith("grader.reference")}
+    assert known <= {"grader", "grader.course"}
+
+
+def test_the_grader_does_not_import_the_handout():
+    """It hands out what was built."""
+    assert [path.name for path in PROGRAM if "handout" in tops(imports(path))] == []

@@ -2,11 +2,13 @@
 
 import html
 import re
+import zipfile
 from urllib.parse import unquote, urldefrag
 
 import pytest
 
 from grader import course as courses
+from grader import release
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
 
@@ -37,6 +39,21 @@ def test_nothing_leaves_the_page(site, opened, page, name):
     assert [url for url in page.requests if not url.startswith(inside)] == []
     text = (site / f"{name}.html").read_text(encoding="utf-8")
     assert re.findall(r'<(?!a )[^>]+(?:src|href)="[^"]*//[^"]*"', text) == [], "a file from elsewhere"
+
+
+def test_it_opens_from_the_students_bundle(site, page, tmp_path):
+    """Unpacked somewhere else: text, pictures, calculators, the other pages."""
+    course = courses.load()
+    archive = tmp_path / "student.zip"
+    archive.write_bytes(release.zipped(release.student(course, site.parent)))
+    zipfile.ZipFile(archive).extractall(tmp_path / "a folder with blanks")
+    page.goto((tmp_path / "a folder with blanks" / "handout" / "site" / "index.html").as_uri())
+    page.get_by_role("link", name="5 Resource accounting").first.click()
+    assert page.locator("h1").inner_text().startswith("5 Resource accounting")
+    page.get_by_label("Devices").first.fill("2048")
+    assert "71.96 days" in page.locator("#calculator-training-time").inner_text()
+    assert page.locator("figure.picture svg").count() == 2
+    assert page.seen == []
 
 
 @pytest.mark.parametrize("name", PAGES)
