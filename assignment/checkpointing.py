@@ -61,7 +61,7 @@ def save_checkpoint(
 
     Handout §10.1 · checkpoint · `pytest -k checkpoint`
     """
-    # TODO(checkpoint): about 7 lines.
+    # TODO(checkpoint): about 7 lines, beside about 29 in helpers for the whole problem.
     raise NotImplementedError("checkpoint: see handout §10.1")
 
 
@@ -92,5 +92,5 @@ def load_checkpoint(src: str | os.PathLike[str] | BinaryIO, model: nn.Module, op
 
     Handout §10.1 · checkpoint · `pytest -k checkpoint`
     """
-    # TODO(checkpoint): about 8 lines.
+    # TODO(checkpoint): about 8 lines, beside about 29 in helpers for the whole problem.
     raise NotImplementedError("checkpoint: see handout §10.1")

@@ -1,7 +1,8 @@
 """assignment/ from grader/reference: what students edit is the solution with its marked regions taken out.
 
 A region is what lies between `# BEGIN SOLUTION(<problem id>)` and `# END SOLUTION`. Inside a function it becomes a TODO with
-the number of lines that the solution took, and a raise; at the left margin (a helper of the solution's) it becomes nothing.
+the number of lines that the solution took, and a raise; at the left margin (a helper of the solution's) it becomes nothing, and
+the TODOs of its problem say how many lines there were beside them.
 """
 
 import re
@@ -41,11 +42,12 @@ def stub(reference: str, course: Course) -> str:
     """
     lines: list[str] = []
     region: list[str] | None = None
+    beside = _lines_of_helpers(reference)
     for line in reference.splitlines():
         if region is None and (begin := BEGIN.fullmatch(line)):
             indent, problem_id, region = begin[1], begin[2], []
         elif region is not None and END.fullmatch(line):
-            lines += _replacement(indent, problem_id, region, course)
+            lines += _replacement(indent, problem_id, region, course, beside.get(problem_id, 0))
             region = None
         elif MARK.search(line):  # a solution would stay in the stub, or what follows would be lost from it
             raise GraderFault(f"out of place, or not written as a mark is: {line.strip()}")
@@ -71,16 +73,30 @@ def lines_of(reference: str, problem_id: str | None = None) -> dict[int, str]:
     return found
 
 
-def _replacement(indent: str, problem_id: str, region: list[str], course: Course) -> list[str]:
+def _lines_of_helpers(reference: str) -> dict[str, int]:
+    """How many lines of each problem's solution stand outside its functions."""
+    found: dict[str, int] = {}
+    for region in re.findall(r"^# BEGIN SOLUTION\((\w+)\)\n(.*?)^# END SOLUTION", reference, re.MULTILINE | re.DOTALL):
+        found[region[0]] = found.get(region[0], 0) + _count(region[1].splitlines())
+    return found
+
+
+def _count(region: list[str]) -> int:
+    """Lines of code."""
+    return sum(bool(line.strip()) and not line.strip().startswith("#") for line in region)
+
+
+def _replacement(indent: str, problem_id: str, region: list[str], course: Course, beside: int) -> list[str]:
     if not indent:
         return []
     try:
         section = course.problem(problem_id).section
     except KeyError:
         raise GraderFault(f"a solution is marked as {problem_id}, which is no problem") from None
-    count = sum(bool(line.strip()) and not line.strip().startswith("#") for line in region)
+    count = _count(region)
+    helpers = f", beside about {beside} in helpers for the whole problem" if beside >= 10 else ""
     return [
-        f"{indent}# TODO({problem_id}): about {count} line{'s' if count > 1 else ''}.",
+        f"{indent}# TODO({problem_id}): about {count} line{'s' if count > 1 else ''}{helpers}.",
         f'{indent}raise NotImplementedError("{problem_id}: see handout §{section}")',
     ]
 

@@ -34,12 +34,7 @@ MAX_UNPACKED_BYTES = 256 * 2**20  # of a tar, whose entries cannot be skipped
 MAX_LISTED = 50
 
 SOURCE = re.compile(r"assignment/(?:[A-Za-z_]\w*/)*[A-Za-z_]\w*\.py", re.ASCII)
-OURS = {
-    "__init__.py": "the course's own is used",
-    "__main__.py": "the course's own is used",
-    "problems.toml": "the course's own is used",
-    "conftest.py": "tests and their settings are the course's",
-}
+OURS = ("assignment/__init__.py", "assignment/__main__.py", "assignment/problems.toml")
 DAMAGED = (zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError)
 
 
@@ -280,8 +275,10 @@ def _reason_to_ignore(entry: Entry, path: str, prefix: str) -> str | None:
         return "outside assignment/"
     if entry.kind == "link":
         return None
-    if name in OURS:
-        return OURS[name]
+    if path in OURS:
+        return "the course's own is used"
+    if name == "conftest.py":
+        return "tests and their settings are the course's"
     if not SOURCE.fullmatch(path):
         return "its name cannot be imported" if path.endswith(".py") else "not a Python module"
     return None

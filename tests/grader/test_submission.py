@@ -134,7 +134,6 @@ def test_what_is_not_graded_is_listed_with_its_reason(kind, tmp_path):
         "conftest.py": b"",
         "assignment/__init__.py": b"raise SystemExit",
         "assignment/__main__.py": b"",
-        "assignment/parts/__init__.py": b"",
         "assignment/conftest.py": b"",
         "assignment/problems.toml": b"",
         "assignment/notes.txt": b"",
@@ -163,13 +162,20 @@ def test_what_is_not_graded_is_listed_with_its_reason(kind, tmp_path):
         Ignored("assignment/linear.PY", "not a Python module"),
         Ignored("assignment/linear.pyc", "not a Python module"),
         Ignored("assignment/notes.txt", "not a Python module"),
-        Ignored("assignment/parts/__init__.py", "the course's own is used"),
         Ignored("assignment/problems.toml", "the course's own is used"),
         Ignored("conftest.py", outside),
         Ignored(f"tests{folder}", outside),
     ]
     assert SOURCES == got.sources
     assert expected == [i for i in got.ignored if i.path != "__MACOSX"]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_package_of_the_students_own_is_taken_whole(kind, tmp_path):
+    """Its __init__.py is not the course's: without it `from assignment.parts import f` would fail here alone."""
+    parts = {"assignment/parts/__init__.py": b"from assignment.parts.f import f", "assignment/parts/f.py": b"f = 1"}
+    got = submission.read(make(kind, tmp_path, SOURCES | parts))
+    assert SOURCES | parts == got.sources
 
 
 def test_a_long_list_of_what_is_ignored_is_cut(tmp_path):

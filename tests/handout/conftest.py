@@ -43,7 +43,7 @@ def browser(request):
 @pytest.fixture
 def page(browser):
     """An empty page with no network, whose requests, errors and console are kept in page.seen."""
-    context = browser.new_context(offline=True, viewport={"width": 1400, "height": 1000})
+    context = browser.new_context(offline=True, viewport={"width": 1400, "height": 1000}, reduced_motion="reduce")
     page = context.new_page()
     page.set_default_timeout(10_000)
     page.seen = []

@@ -79,8 +79,8 @@ def _reason_to_leave_out(file: Path, path: str) -> str:
     """Why the grader would not look at a file; empty where it would."""
     if file.suffix != ".py":
         return "not a Python module"
-    if file.name in ("__init__.py", "__main__.py", "conftest.py"):
-        return "the course has its own"
+    if file.name == "conftest.py":
+        return "tests and their settings are the course's"
     return "" if MODULE.fullmatch(path) else "its name cannot be imported"
 
 

@@ -94,7 +94,7 @@ class Chapter(Claims):
         both = [embedding, embedding.detach()]
         tied = sum(map(tm.tensor_bytes, both)) - tm.unique_bytes(both)
         self.says(
-            f"GPT-2 small uses one matrix of {n(50257, ',')} × {n(768)} for its embedding and for its logits, and who counts both adds {n(tied / 1e6, '.1f')} MB"
+            f"GPT-2 small uses one matrix of {n(50257, ',')} × {n(768)} for its embedding and for its logits, and counting both adds {n(tied / 1e6, '.1f')} MB"
         )
         a, b = 4, 8
         self.says(
@@ -118,6 +118,11 @@ class Chapter(Claims):
             f"`{n('logits[:, -1]')}` shows {n(shown / 1e6, '.1f')} MB of them and keeps all of the {n(whole / 1e9, '.3f')} GB."
         )
         self.says(f"- {n(4)} bytes for every dtype.")
+        address = torch.empty(2, device="meta").untyped_storage().data_ptr()
+        assert address == torch.empty(0).untyped_storage().data_ptr()
+        window = X.untyped_storage()
+        assert window is X.T.untyped_storage()
+        self.says(f"the storage's own address where that is {n(address)}, as for")
         self.says(
             f"| a feed-forward matrix of GPT-3 is {n('2.3')} GB | {elements} · {n(FP32.itemsize)} = {n(size, ',')} bytes: {n(size / 1e9, '.3f')} GB, "
             f"or {n(size / 2**30, '.2f')} GiB |"

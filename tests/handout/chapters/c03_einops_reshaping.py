@@ -107,7 +107,7 @@ class Chapter(Claims):
         assert er.masked_mean(x, mask) == 1
         assert er.masked_mean(x, ~mask & False) == 0
         self.says(
-            f"Nothing is kept: {plain(nothing.item())} / {plain(nothing.item())} is NaN, so the divisor has to be at least {n(1)}.",
+            f"Nothing is kept: {plain(nothing.item())} / {plain(nothing.item())} is NaN, and the divisor must not be {plain(0)}.",
             f"infinite: {plain(nothing.item())} · NaN is NaN, so",
             f"not multiplied by {plain(nothing.item())}.",
         )

@@ -180,7 +180,8 @@ class Chapter(Claims):
         self.says(
             f"The parts add up to {short(total, 1)}. The rule of {n(fc.linear_flops(1, 1, 1))} FLOPs a parameter and token gives "
             f"{n(2)} · {short(size, 1, 6)} · {n(tokens, ',')} = {short(by_rule, 1)}.",
-            f"whose T{growth} belongs to no parameter. So {n(fc.training_flops(1, 1))}ND with D tokens",
+            f"whose T{growth} belongs to no parameter. So {n(fc.training_flops(1, 1))}ND, now with D",
+            f"is low, here by {n((1 - by_rule / total) * 100, '.0f')} %, and the lower",
         )
         assert by_rule == 2 * size * tokens
         assert total - by_rule == parts["attention_scores"] + parts["attention_values"]

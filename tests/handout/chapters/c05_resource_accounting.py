@@ -29,13 +29,19 @@ def turn(dtype):
     )
 
 
+def left_out(config, tokens):
+    """The share of a forward pass that the rule of 2 FLOPs a parameter and token leaves out."""
+    whole = sum(fc.transformer_forward_flops(config, 1, tokens).values())
+    return 1 - 2 * ra.transformer_parameters(config) * tokens / whole
+
+
 class Chapter(Claims):
     """Every figure of the page."""
 
     def __init__(self) -> None:
         super().__init__("05_resource_accounting.md")
         self.says(f"{n(1)} GB is {power(10, 9)} bytes")
-        self.mentions("H100", 1)
+        self.mentions("H100", 2)
         self.roofline()
         self.what_fits()
         self.how_long()
@@ -74,7 +80,7 @@ class Chapter(Claims):
         self.says(
             f"of n = {n(size)} on an H100. The product has {n(size)} / {n(3)} = {n(ra.matmul_intensity(size, size, size, BF16), '.1f')} FLOP per byte, "
             f"more than {ridge}. It computes for {n(2 * size**3, ',')} / {short(H100.peak_flops[BF16], unit=12)} s = {n(compute * 1e6, '.2f')} µs and moves {n(3 * size**2 * two, ',')} bytes in {n(memory * 1e6, '.2f')} µs. "
-            f"So it takes {n(ra.roofline_seconds(2 * size**3, 6 * size**2, H100, BF16) * 1e6, '.2f')} µs"
+            f"So it takes at least {n(ra.roofline_seconds(2 * size**3, 6 * size**2, H100, BF16) * 1e6, '.2f')} µs"
         )
         small = 512
         compute, memory = times(small, BF16)
@@ -88,6 +94,8 @@ class Chapter(Claims):
             f"twice as large: there the turn is at n = {n(turn(FP32))}. A matrix-vector product of that size, {n(size)} × {n(size)}, reaches "
             f"{n(ra.attainable_mfu(vector, H100, BF16) * 100, '.2f')} %."
         )
+        # TF32: 1 sign, 8 exponent and 10 mantissa bits, and 494.7e12 dense on an H100, by NVIDIA's data sheet.
+        self.says(f"with it, and {n(19 - 1 - 8)} stored bits of mantissa")
         self.says(f"- {n(two)} bytes for every dtype", f"An MFU above {n(1)} hidden")
 
     def what_fits(self) -> None:
@@ -112,6 +120,8 @@ class Chapter(Claims):
             f"{n(80)} GB, and with a reserve of a quarter they need {n(needed, '.1f')}, that is {n(ra.min_devices(70 * 10**9, full, 80 * 10**9, 0.25))}."
         )
         assert 14 * 80 == 70 * 16
+        alone = ra.max_parameters(H100.memory_bytes, full)
+        self.says(f"is the limit: {short(alone, 1)} parameters at {n(ra.bytes_per_parameter(full))} bytes on an H100")
         assert float(2**53 + 1) == 2**53
         self.says(f"floats only up to {power(2, 53)} ≈ {short(2**53, 1, 15)}")
         self.says(f"([chapter {section('Activation checkpointing')}]({n('12')}_activation_checkpointing.md))")
@@ -129,11 +139,27 @@ class Chapter(Claims):
             days == 6 * 70e9 * 15e12 / (989.5e12 * 0.5 * 1024 * 86400),
         )
         self.says(f"{n(forward)}ND, which is the forward pass alone")
-        # What runs reach is a matter of record, not of computing: PaLM 46.2 %, Llama 3 405B 38 to 43 %.
-        self.says(f"models reach {n(0.4)} to {n(0.5)}, a first attempt {n(0.1)} or less", f"An MFU of {n(40)} for {n(40)} %")
+        # What runs reach is a matter of record: PaLM's report, section 4.1; Llama 3's, table 4.
         self.says(
-            f"about {n(20)} tokens a parameter (Hoffmann et al. {n(2022)}). With D = {n(20)}N the budget is C = {n(6)}ND = {n(6 * 20)}N{n('²')}"
+            f"Reported are {n(0.46)} for PaLM {n(540)}B (Chowdhery et al. {n(2022)}) and {n(0.38)} to {n(0.43)} for Llama {n(3)} {n(405)}B (Llama Team {n(2024)})"
         )
+        self.says(
+            f"(MFU; Chowdhery et al. {n(2022)}). It cannot",
+            f"An MFU of {n(40)} for {n(40)} %",
+            f"an MFU above {n(1)} is a wrong call",
+        )
+        gpt2 = fc.TransformerConfig(
+            vocab_size=50257, context_length=1024, num_layers=12, d_model=768, num_heads=12, d_ff=3072, tied_embeddings=True
+        )
+        low, lower = left_out(gpt2, 1024), left_out(GPT3, 2048)
+        self.says(
+            f"{n(low * 100, '.0f')} % of GPT-2 small at {n(1024, ',')} tokens ([§{section('flop_formulas')}]({n('04')}_flop_counting.md)), {n(lower * 100, '.1f')} % of GPT-3 at {n(2048, ',')}."
+        )
+        self.says(
+            f"is reached at about {n(20)} tokens a parameter (Hoffmann et al. {n(2022)}).",
+            f"the {short(70e9)} on {short(15e12, unit=12)} tokens below see {n(15e12 / 70e9, '.0f')}.",
+        )
+        self.says(f"With D = {n(20)}N the budget is C = {n(6)}ND = {n(6 * 20)}N{n('²')}")
         best, tokens = ra.compute_optimal(7e21)
         self.formula(
             r"N = \sqrt{\frac{C}{120}}, \qquad D = 20N",
@@ -154,7 +180,7 @@ class Chapter(Claims):
         budget = 32 * 14 * 86400 * 0.5 * H100.peak_flops[BF16]
         best, tokens = ra.compute_optimal(budget)
         self.says(
-            f"{n(32)} H100 for two weeks at an MFU of {n(0.5)} are C = {short(budget, 3, 22)} FLOPs. The best model for them has N = {short(best, 1)} parameters "
+            f"{n(32)} H100 for two weeks at an MFU of {n(0.5)} are C = {short(budget, 3, 22)} FLOPs. The compute-optimal model for them has N = {short(best, 1)} parameters "
             f"and sees D = {short(tokens, 0)} tokens."
         )
 
@@ -179,8 +205,4 @@ class Chapter(Claims):
         size = ra.transformer_parameters(GPT3)
         self.says(
             f"| GPT-3 took {n('3.23e23')} FLOPs | {n(6)} · {short(size, 1)} · {short(300e9)} = {short(fc.training_flops(size, 300 * 10**9), 2, 23)} |"
-        )
-        days = ra.training_days(1_270_000_000, 300 * 10**9, H100, BF16, 8, 0.5)
-        self.says(
-            f"| {short(1.27e9)} parameters on {short(300e9)} tokens, {n(8)} H100: {n('6.70')} days | {n(days, '.2f')} days at an MFU of {n(0.5)} |"
         )

@@ -79,6 +79,9 @@ class Chapter(Claims):
             [cost(w, best(w, m), m) < cost(w, best(w, m) * factor, m) for w, m in cases for factor in around]
             + [abs(w / best(w, m) - best(w, m) / (2 * m)) < 1e-12 for w, m in cases],
         )
+        self.says(
+            f"as Young found in {n(1974)}."
+        )  # "A first order approximation to the optimum checkpoint interval", CACM 17 (9)
 
     def contents(self) -> None:
         """Sizes of the parts."""
@@ -93,7 +96,7 @@ class Chapter(Claims):
         start = round(((first_moment - 0.1) / 0.9).abs().max().item(), 6)
         self.says(f"the moments start at {plain(start)} again", f"- `seek({n(0)})` in a file")
         self.words = len(np.random.get_state()[1])
-        self.says(f"So the {n(self.words)} words of numpy's state go in as a list.")
+        self.says(f"So the {n(self.words)} words of numpy's state have to go in")
 
     def worked(self) -> None:
         """The layer, and two large models."""
@@ -119,7 +122,7 @@ class Chapter(Claims):
         alone, together = size / SPEED, size / SPEED / (DEVICES / A_NODE)
         self.says(
             f"{short(70e9)} parameters make {n(size / 1e9, '.0f')} GB. On {n(DEVICES, ',')} H100, with a stop every {n(self.between / 3600, '.1f')} hours, a single machine that writes "
-            f"{n(SPEED / 1e9, '.0f')} GB/s takes w = {n(alone, '.0f')} s: a checkpoint every {n(best(alone, self.between) / 60, '.0f')} minutes is best, and checkpoints and stops "
-            f"together cost {n(cost(alone, best(alone, self.between), self.between) * 100, '.1f')} % of the time. Where {n(DEVICES // A_NODE)} machines of {n(A_NODE)} write their shares side "
+            f"{n(SPEED / 1e9, '.0f')} GB/s takes w = {n(alone, '.0f')} s: a checkpoint every {n(best(alone, self.between) / 60, '.0f')} minutes is best, and checkpoints and work "
+            f"done twice together cost {n(cost(alone, best(alone, self.between), self.between) * 100, '.1f')} % of the time. Where {n(DEVICES // A_NODE)} machines of {n(A_NODE)} write their shares side "
             f"by side w is {n(together, '.1f')} s: every {n(best(together, self.between) / 60, '.0f')} minutes, and {n(cost(together, best(together, self.between), self.between) * 100, '.1f')} %."
         )

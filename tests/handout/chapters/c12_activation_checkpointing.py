@@ -92,7 +92,7 @@ class Chapter(Claims):
         adamw = ra.TrainingRecipe(FP32, FP32, (FP32, FP32))
         self.says(
             f"take {n(ra.bytes_per_parameter(adamw))} bytes a parameter ({napkin()}), however",
-            f"([§{section('storage_views')}]({n('01')}_tensor_memory.md))",
+            f"([§{section('tensor_memory')}]({n('01')}_tensor_memory.md))",
             f"one activation (batch · width · {n(FP32.itemsize)} bytes)",
         )
         gelu, relu = self.plain[nn.GELU], self.plain[nn.ReLU]
@@ -142,10 +142,20 @@ class Chapter(Claims):
         assert 3 * again == 4 * plainly
         more = f"× {n(4)}/{n(3)}"
         self.says(
-            f"Forward is {n(forward)} FLOPs a parameter and token, backward {n(plainly - forward)}, so {n(plainly)} become {n(again)}: {more} exactly, "
+            f"Forward is {n(forward)} FLOPs a parameter and token, backward {n(plainly - forward)}, so {n(plainly)} become {n(again)}: {more}, "
             f"{n(again)}ND instead of {n(plainly)}ND, for any number"
         )
-        self.says(f"those of a plain run {more}.", f"FLOPs {more} exactly")
+        plain_run, checkpointed = self.counted()
+        layers = 16
+        assert plain_run * (4 * layers - 1) == checkpointed * (3 * layers - 1)
+        self.says(
+            f"(Counted as they run, the {n(layers)} layers above take {n(4 * layers - 1)} / {n(3 * layers - 1)} = {n(checkpointed / plain_run, '.2f')} times as many: a plain run does not "
+            f"compute the first layer's gradient of the data, so it has {n(3 * layers - 1)} products and not {n(3 * layers)}.)"
+        )
+        self.says(
+            f"those of a plain run {more}, by the rule of {n(forward)} and {n(plainly - forward)}.",
+            f"FLOPs {more} by the {n(plainly)}ND rule",
+        )
         full = 0.5
         useful = full * plainly / again
         days = [ra.training_days(70 * 10**9, 15 * 10**12, ra.H100_SXM, BF16, 1024, share) for share in (full, useful)]
@@ -153,9 +163,24 @@ class Chapter(Claims):
             f"falls from an MFU of {n(full)} to {n(useful)}, and the {n(days[0], '.2f')} days of {napkin()} become {n(days[1], '.2f')}."
         )
 
+    @staticmethod
+    def counted() -> tuple[int, int]:
+        """FLOPs of a plain and of a checkpointed run, forward and backward, as the reference counts them."""
+        layers = [nn.Sequential(nn.Linear(8, 8, bias=False), nn.GELU()) for _ in range(16)]
+        data, totals = torch.ones(4, 8), []
+        for model in (nn.Sequential(*layers), ac.CheckpointedSequential(layers, 4)):
+            with fc.FlopCounter() as counter:
+                model(data).sum().backward()
+            totals.append(counter.total)
+        return totals[0], totals[1]
+
     def transformer(self) -> None:
         """Bytes of a layer, measured on small ones, and those of GPT-3."""
         small = [{"s": 64, "b": 2, "h": 128, "a": 4}, {"s": 128, "b": 1, "h": 64, "a": 8}, {"s": 32, "b": 3, "h": 64, "a": 2}]
+        # Of each score two bytes of softmax's result, one of the mask and two of dropout's result.
+        half = torch.float16.itemsize
+        self.says(f"({n(half)} + {n(torch.bool.itemsize)} + {n(half)} bytes each; without dropout the first {n(half)} alone)")
+        assert half + torch.bool.itemsize + half == 5
         self.formula(
             r"sbh \left(34 + \frac{5as}{h}\right) \quad \text{bytes}",
             [measured(**sizes) == by_formula(**sizes) for sizes in small],
@@ -180,7 +205,7 @@ class Chapter(Claims):
         assert memory < fused
         self.mentions("H100", 2)
         self.says(
-            f"with dropout, GPT-3 keeps {n(everything / 1e9, '.0f')} GB of them for a single sequence of {n(s, ',')} tokens, more than three"
+            f"with dropout, a dense transformer of GPT-3's size keeps {n(everything / 1e9, '.0f')} GB of them in its layers for a single sequence of {n(s, ',')} tokens, more than three"
         )
         self.says(
             f"GPT-3 has h = {n(h, ',')}, a = {n(a)} and {n(GPT3_LAYERS)} layers; one sequence is s = {n(s, ',')}, b = {n(b)}. With dropout the second term is {n(5 * a * s / h, '.0f')}, "

@@ -63,8 +63,8 @@ class Chapter(Claims):
         shown = re.search(r"sources (\w+) ·", terminal.render(result([]), sections={}))[1]
         assert submit.sha256(SOURCES).startswith(shown)
         self.says(f"`submit` shows its first {n(len(shown))} characters, and so does the report, in its line `sources`.")
-        ours = "Of `__init__.py`, `__main__.py`, `problems.toml` and `conftest.py` the course's own are used."
-        assert re.findall(r"`(.+?)`", ours) == list(sub.OURS)
+        ours = "Of `assignment/__init__.py`, `__main__.py` and `problems.toml` the course's own are used, and no `conftest.py` is taken."
+        assert [f"assignment/{name.removeprefix('assignment/')}" for name in re.findall(r"`(.+?)`", ours)[:3]] == list(sub.OURS)
         self.says(ours)
 
     def limits(self) -> None:
