@@ -7,7 +7,9 @@ import jinja2
 
 from handout.site import formulas
 
-TEMPLATES = Path(__file__).parent / "templates"
+TEMPLATES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True, undefined=jinja2.StrictUndefined
+)
 
 
 def html(name: str) -> str:
@@ -18,10 +20,7 @@ def html(name: str) -> str:
     """
     calculator = formulas.load()[name]
     values, table = formulas.evaluate(calculator)
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined
-    )
-    return environment.get_template("calculator.html").render(
+    return TEMPLATES.get_template("calculator.html").render(
         c=calculator,
         values=values,
         table=table,

@@ -1,5 +1,6 @@
 """The Sphinx extension: pictures and calculators for the Markdown, and how formulas are written."""
 
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from handout.site import calculators, formulas, mathml, pictures
+
+FONT = Path(__file__).parent / "stix-two-math.woff2"
 
 
 class Picture(SphinxDirective):
@@ -24,7 +27,7 @@ class Picture(SphinxDirective):
         if not self.content:
             raise self.error(f"the picture {name!r} needs a caption")
         words, messages = self.state.inline_text(" ".join(self.content), self.lineno)
-        drawn = nodes.raw("", f'<div class="drawn">{pictures.PICTURES[name]().svg(name)}</div>', format="html")
+        drawn = nodes.raw("", f'<div class="drawn">{pictures.PICTURES[name]().svg()}</div>', format="html")
         return [nodes.figure("", drawn, nodes.caption("", "", *words), ids=[f"picture-{name}"], classes=["picture"]), *messages]
 
 
@@ -42,19 +45,14 @@ class Calculator(SphinxDirective):
 
 
 def write_data(app: Sphinx) -> None:
-    """The formulas as JavaScript, among the files that Sphinx copies."""
+    """The formulas as JavaScript and the font of mathematics as CSS, among the files that Sphinx copies."""
     made = Path(app.doctreedir) / "made"
     made.mkdir(parents=True, exist_ok=True)
     (made / "calculators_data.js").write_text(formulas.javascript(), encoding="utf-8")
+    font = base64.b64encode(FONT.read_bytes()).decode("ascii")  # in the CSS itself: some browsers load no font from a file
+    face = f'@font-face {{ font-family: "STIX Two Math"; src: url("data:font/woff2;base64,{font}") format("woff2"); }}'
+    (made / "math.css").write_text(face + "\n", encoding="utf-8")
     app.config.html_static_path.append(str(made))
-
-
-def reach_by_keyboard(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """What may scroll sideways on a narrow screen, code and tables, can be reached and scrolled by keyboard."""
-    body = context.get("body", "").replace("<pre>", '<pre tabindex="0">')
-    context["body"] = body.replace(
-        '<div class="table-wrapper', '<div tabindex="0" role="group" aria-label="Table" class="table-wrapper'
-    )
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -63,5 +61,4 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("picture", Picture)
     app.add_directive("calculator", Calculator)
     app.connect("builder-inited", write_data)
-    app.connect("html-page-context", reach_by_keyboard)
     return {"parallel_read_safe": True}

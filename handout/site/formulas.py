@@ -2,7 +2,7 @@
 
 A formula is text that means the same in Python and in JavaScript. It is checked to be (see `checked`), so the page gets it as
 it stands. What the two languages do not share has a twin here and in static/calculators.js: the few functions in FUNCTIONS, and
-`display`, which writes a number. tests/handout/test_in_browser.py holds the two together.
+`display`, which writes a number. tests/handout/test_calculators_in_browser.py holds the two together.
 """
 
 import ast
@@ -10,6 +10,7 @@ import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
+from functools import cache
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,7 +34,6 @@ class Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: Literal["number", "count", "text", "flag", "device", "dtype", "recipe", "format"]
     default: float | str
     min: float | None = None
-    above: float | None = None
     max: float | None = None
     max_of: str | None = None
     divides: str | None = None
@@ -143,6 +143,13 @@ def _contiguous(shape: Sequence[float]) -> list[float]:
     return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
 
 
+def _held(rounded: float, largest: float, no_infinity: float) -> float:
+    """What a format holds of a number: it, or where it is too large infinity, or NaN where there is no infinity."""
+    if abs(rounded) <= largest:
+        return rounded
+    return math.nan if no_infinity else math.copysign(math.inf, rounded)
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "min": min,
     "max": max,
@@ -150,8 +157,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ceil": math.ceil,
     "floor": math.floor,
     "sqrt": math.sqrt,
-    "round_even": round,
+    "round_even": lambda x: float(round(x)),
     "floor_log2": lambda x: math.frexp(x)[1] - 1 if x else -math.inf,
+    "held": _held,
     "product": math.prod,
     "contiguous": _contiguous,
     "reverse_if": lambda condition, items: list(items)[::-1] if condition else list(items),
@@ -187,6 +195,7 @@ def names(formula: str) -> list[str]:
     return sorted(found - FUNCTIONS.keys())
 
 
+@cache
 def load() -> dict[str, Calculator]:
     """The calculators by id, every formula checked."""
     listed = msgspec.convert(tomllib.loads(SOURCE.read_text(encoding="utf-8"))["calculator"], list[Calculator])
@@ -258,6 +267,7 @@ def scientific(value: float, digits: int = 3) -> str:
     return f"{mantissa:.{digits}f}".replace("-", "−") + (f"e{exponent}" if exponent >= 0 else f"e-{-exponent:02}")
 
 
+SPACE = "\u00a0"  # between a number and its unit: a line does not end there
 NAMED = [(1e12, "trillion"), (1e9, "billion"), (1e6, "million")]
 DECIMAL_UNITS = [(1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")]
 BINARY_UNITS = [(2.0**50, "PiB"), (2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB")]
@@ -267,7 +277,7 @@ TIMES = [(86400, "days"), (3600, "h"), (60, "min"), (1, "s"), (1e-3, "ms"), (1e-
 def _scaled(value: float, units: list[tuple[float, str]], digits: int) -> str | None:
     for size, unit in units:
         if value >= size:
-            return f"{fixed(value / size, digits)} {unit}"
+            return f"{fixed(value / size, digits)}{SPACE}{unit}"
     return None
 
 
@@ -279,27 +289,38 @@ def _count(value: float) -> str:
 
 
 def _bytes(value: float) -> str:
-    whole = f"{fixed(value, 0)} B" if value < 1e15 else f"{scientific(value)} B"
+    whole = (fixed(value, 0) if value < 1e15 else scientific(value)) + f"{SPACE}B"
+    if value >= 1e21:
+        return whole
     units = [_scaled(value, DECIMAL_UNITS, 3), _scaled(value, BINARY_UNITS, 3)]
     return " = ".join([whole, *(unit for unit in units if unit)])
 
 
 def _float(value: float) -> str:
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
     return fixed(value, 0) if value == math.floor(value) and abs(value) < 1e7 else scientific(value, 4)
+
+
+def _percent(value: float) -> str:
+    if value >= 1e4:
+        return f"{scientific(value * 100)} %"
+    return f"{fixed(value * 100, 1 if value >= 0.1 else 2)} %"
 
 
 SHOWN: dict[str, Callable[[Any], str]] = {
     "count": _count,
     "integer": lambda value: fixed(value, 0),
     "bytes": _bytes,
-    "short_bytes": lambda value: _scaled(value, DECIMAL_UNITS, 3) or f"{fixed(value, 0)} B",
-    "fixed1": lambda value: fixed(value, 1),
-    "percent": lambda value: f"{fixed(value * 100, 1) if value >= 0.1 else fixed(value * 100, 2)} %",
+    "short_bytes": lambda value: _scaled(value, DECIMAL_UNITS, 3) or f"{fixed(value, 0)}{SPACE}B",
+    "intensity": lambda value: fixed(value, 1 if value >= 10 else 2),
+    "percent": _percent,
     "days": lambda value: f"{fixed(value, 2) if value < 1e9 else scientific(value)} days",
-    "seconds": lambda value: _scaled(value, TIMES, 2) or f"{scientific(value)} s",
+    "seconds": lambda value: _scaled(value, TIMES, 2) or f"{scientific(value)}{SPACE}s",
     "billions": lambda value: f"{fixed(value / 1e9, 1)} billion",
     "float": _float,
-    "list": lambda value: "(" + ", ".join(fixed(item, 0) for item in value) + ("," if len(value) == 1 else "") + ")",
+    "held": lambda value: "NaN, or the largest number where it saturates" if math.isnan(value) else _float(value),
+    "list": lambda value: "(" + ", ".join(f"{item:.0f}" for item in value) + ("," if len(value) == 1 else "") + ")",
     "yes": lambda value: "yes" if value else "no",
     "bound": lambda value: "compute" if value else "memory",
 }
@@ -307,7 +328,8 @@ SHOWN: dict[str, Callable[[Any], str]] = {
 
 def display(value: object, show: str) -> str:
     """A result as it is printed, here and in the page; `–` where there is none."""
-    return "–" if isinstance(value, float) and math.isnan(value) else SHOWN[show](value)
+    no_number = isinstance(value, float) and not math.isfinite(value) and show != "held"
+    return "–" if no_number else SHOWN[show](value)
 
 
 # --- the page's half ---------------------------------------------------------------------------------------------------------
@@ -323,7 +345,7 @@ def javascript() -> str:
             used = ", ".join(names(result.formula))
             source = ast.unparse(checked(result.formula)).replace("==", "===").replace("!=", "!==")
             functions.append(f'  "{calculator.id}.{result.id}": ({{ {used} }}) => {source},')
-    shared = ", ".join(name for name in FUNCTIONS)
+    shared = ", ".join(FUNCTIONS)
     return (
         "// Made from handout/calculators.toml; not to be edited.\n"
         f"window.HANDOUT_DATA = {msgspec.json.encode(data | {'calculators': forms}).decode()};\n"

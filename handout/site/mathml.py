@@ -30,10 +30,7 @@ def _visit_inline(self: Any, node: nodes.math) -> None:
 
 
 def _visit_block(self: Any, node: nodes.math_block) -> None:
-    # A wide formula scrolls in its own box, which the keyboard reaches.
-    self.body.append(
-        f'<div class="formula" tabindex="0" role="group" aria-label="Formula">{mathml(node.astext(), block=True)}</div>'
-    )
+    self.body.append(f'<div class="formula">{mathml(node.astext(), block=True)}</div>')
     raise nodes.SkipNode
 
 

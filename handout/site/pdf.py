@@ -15,11 +15,12 @@ FOOTER = '<div style="width: 100%; font-size: 8px; text-align: center;"><span cl
 # each of these, or is empty while they are not yet known.
 CONTENTS = """(pages) => {
   document.querySelectorAll(".page-numbers").forEach((old) => old.remove());
+  document.querySelectorAll("#all-calculators, #document-calculators").forEach((page) => page.remove());
   const chapters = document.querySelector("article .toctree-wrapper"), end = chapters.parentElement;
   [...end.querySelectorAll(":scope > section")].forEach((section) => chapters.before(section));
   const list = document.createElement("nav");
   list.className = "page-numbers";
-  const headings = [...document.querySelectorAll("article h2, article h3")].filter((h) => !h.closest("#all-calculators"));
+  const headings = [...document.querySelectorAll("article h2, article h3:not(.calculator-title)")];
   headings.forEach((heading, i) => {
     const row = document.createElement("a");
     row.href = "#" + heading.closest("section").id;

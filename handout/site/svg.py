@@ -34,14 +34,11 @@ class Drawing:
         """Words, whose baseline is at y."""
         self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{style}">{escape(words)}</text>')
 
-    def svg(self, name: str) -> str:
-        """The whole picture, with its title and description for those who hear it."""
-        labels = (
-            f'<title id="{name}-title">{escape(self.title)}</title><desc id="{name}-desc">{escape(self.description)}</desc>'
-        )
+    def svg(self) -> str:
+        """The whole picture, with its words for those who hear it (not as <title>: Sphinx's search would look into that)."""
         box = f'viewBox="0 0 {self.width:g} {self.height:g}" xmlns="http://www.w3.org/2000/svg"'
-        named = f'role="img" aria-labelledby="{name}-title {name}-desc"'
-        return f'<svg class="drawing" {named} {box}>{labels}{"".join(self.parts)}</svg>'
+        named = f'role="img" aria-label="{escape(f"{self.title}. {self.description}")}"'
+        return f'<svg class="drawing" {named} {box}>{"".join(self.parts)}</svg>'
 
 
 def linear(low: float, high: float, start: float, stop: float) -> Scale:

@@ -93,4 +93,4 @@ def test_every_picture_and_calculator_stands_in_one_chapter():
     for name in formulas.load():
         assert chapters.count(f"```{{calculator}} {name}\n") == 1, name
         assert PAGES["calculators.md"].count(f"```{{calculator}} {name}\n") == 1, name
-        assert "calculator" in calculators.html(name)
+        assert f'id="calculator-{name}"' in calculators.html(name)

@@ -25,7 +25,7 @@ def results(name, **given):
 def shown(name, result, **given):
     """A result as it is printed."""
     show = {r.id: r.show for r in FORMS[name].result}[result]
-    return formulas.display(results(name, **given)[result], show)
+    return formulas.display(results(name, **given)[result], show).replace("\u00a0", " ")
 
 
 def line(name, *choices):
@@ -33,7 +33,7 @@ def line(name, *choices):
     form = FORMS[name]
     _, table = formulas.evaluate(form)
     found = next(row for row in table if tuple(row[kind].name for kind in form.lines) == choices)
-    return {column.id: formulas.display(found[column.id], column.show) for column in form.column}
+    return {column.id: formulas.display(found[column.id], column.show).replace("\u00a0", " ") for column in form.column}
 
 
 # --- the worked numbers of the course --------------------------------------------------------------------------------------
@@ -57,7 +57,7 @@ def test_the_defaults_are_the_worked_numbers():
     assert shown("compute-budget", "D") == "252,655,148,374 (252.66 billion)"
     assert shown("model-size", "parameters") == "174,563,733,504 (174.56 billion)"
     assert shown("tensor", "strides") == "(4, 1)"
-    assert shown("number-formats", "rounded") == "1.0012e-08"
+    assert shown("number-formats", "in_format") == "1.0012e-08"
 
 
 # --- the reference's functions give the same --------------------------------------------------------------------------------
@@ -183,6 +183,28 @@ def test_number_formats_are_torchs(name):
             if name in ("float64", "float32") or number == torch.tensor(number, dtype=torch.float32).item():
                 assert got["rounded"] == torch.tensor(number, dtype=torch.float64).to(dtype).item()
             assert abs(got["rounded"] - number) <= got["step"] / 2
+            assert got["in_format"] == got["rounded"]
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "text"),
+    [
+        ("float8_e4m3fn", 465.0, "NaN, or the largest number where it saturates"),
+        ("float8_e4m3fn", 464.0, "448"),
+        ("float8_e5m2", 65520.0, "∞"),
+        ("float16", -65520.0, "−∞"),
+        ("float16", 65519.0, "65,504"),
+        ("bfloat16", 1e40, "∞"),
+        ("float32", 1e38, "1.0000e38"),
+    ],
+)
+def test_a_number_that_is_too_large_becomes_what_torch_makes_of_it(name, number, text):
+    """Infinity, or NaN where the format has no infinity."""
+    assert shown("number-formats", "in_format", x=number, format=name) == text
+    value = results("number-formats", x=number, format=name)["in_format"]
+    by_torch = torch.tensor(number).to(getattr(torch, name)).double().item()
+    # Without an infinity it depends on torch's version: NaN, or the largest number.
+    assert by_torch == pytest.approx(value, rel=1e-7) if not math.isnan(value) else math.isnan(by_torch) or by_torch == 448
 
 
 class Block(nn.Module):
@@ -267,7 +289,7 @@ def test_a_result_uses_only_what_is_above_it(monkeypatch, tmp_path):
     )
     monkeypatch.setattr(formulas, "SOURCE", wrong)
     with pytest.raises(ValueError, match="tensor: elements uses bytes"):
-        formulas.load()
+        formulas.load.__wrapped__()
 
 
 @pytest.mark.parametrize(
@@ -287,14 +309,23 @@ def test_a_result_uses_only_what_is_above_it(monkeypatch, tmp_path):
         ("float", -65504.0, "−65,504"),
         ("float", -1e-8, "−1.0000e-08"),
         ("percent", 0.0034, "0.34 %"),
+        ("percent", 1.2e21, "1.200e23 %"),
+        ("bytes", 9.6e22, "9.600e22 B"),
+        ("intensity", 0.25, "0.25"),
+        ("intensity", 295.37, "295.4"),
+        ("held", math.inf, "∞"),
+        ("held", -math.inf, "−∞"),
+        ("held", math.nan, "NaN, or the largest number where it saturates"),
+        ("count", math.inf, "–"),
         ("list", [20.0, 5.0, 1.0], "(20, 5, 1)"),
         ("list", [3.0], "(3,)"),
+        ("list", [1000.0, 2.0], "(1000, 2)"),
         ("integer", math.nan, "–"),
     ],
 )
 def test_numbers_are_written(show, value, text):
     """Units, thousands, signs and rounding."""
-    assert formulas.display(value, show) == text
+    assert formulas.display(value, show).replace("\u00a0", " ") == text
 
 
 def test_defaults_are_written_as_typed():

@@ -68,8 +68,18 @@ def test_the_text_is_the_sites(pages):
         assert piece in text, piece
 
 
+def test_what_a_calculator_was_given_is_printed(reader):
+    """Beside its results: the numbers in the fields, as the fields' values are no text of the page."""
+    assert any("Tokens, D" in page.extract_text() and "15e12" in page.extract_text() for page in reader.pages)
+
+
+def test_no_page_is_empty(pages):
+    """But for its number."""
+    assert [number for number, text in enumerate(pages, 1) if len(text) < 100] == []
+
+
 def test_nothing_of_a_form_is_printed(pages):
-    """No button, no field, no page of calculators alone, no way to skip what is not there, no complaint of the theme."""
+    """No button, no page of calculators alone, no way to skip what is not there, no complaint of the theme."""
     text = " ".join(pages)
     for piece in ("Reset to the worked example", "Link to these values", "All calculators Each", "Skip to content", "ERROR"):
         assert piece not in text, piece

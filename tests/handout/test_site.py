@@ -80,6 +80,25 @@ def test_search_works_from_files(address, page):
     assert all(url.startswith("file:") for url in page.requests)
 
 
+@pytest.mark.parametrize("word", ["roofline", "storage", "activation"])
+def test_a_hit_can_be_followed(address, page, word):
+    """To its page, where the words are marked, also on a page with pictures."""
+    page.goto(address("search") + f"?q={word}")
+    page.locator("#search-results li a").first.click()
+    page.locator("article .highlighted").first.wait_for()
+    assert page.seen == []
+
+
+def test_formulas_have_their_font(opened, page):
+    """It comes with the page: parentheses around a fraction grow with it, which they do in a font for mathematics alone."""
+    opened("05_resource_accounting")
+    page.evaluate("document.fonts.ready")
+    heights = page.evaluate(
+        "[...document.querySelectorAll('.formula mo')].filter((mo) => mo.textContent === '(').map((mo) => mo.getBoundingClientRect().height)"
+    )
+    assert max(heights) > 1.5 * 16
+
+
 @pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (400, "dark")])
 @pytest.mark.parametrize("name", [*PAGES, "search"])
 def test_axe_finds_nothing_serious(opened, page, name, width, scheme):

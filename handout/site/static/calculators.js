@@ -1,6 +1,6 @@
 // The calculators: read the fields, say beside a field what is wrong with it, compute, print, draw. The formulas are in
 // calculators_data.js, made from handout/calculators.toml. FUNCTIONS and SHOWN are twins of those in handout/site/formulas.py;
-// tests/handout/test_in_browser.py holds the two to the same last digit.
+// tests/handout/test_calculators_in_browser.py holds the two to the same last digit.
 "use strict";
 (() => {
   const data = window.HANDOUT_DATA;
@@ -21,6 +21,7 @@
       while (exponent < 1023 && 2 ** (exponent + 1) <= x) exponent += 1;
       return exponent;
     },
+    held: (rounded, largest, noInfinity) => (Math.abs(rounded) <= largest ? rounded : noInfinity ? NaN : Math.sign(rounded) * Infinity),
     product: (items) => items.reduce((a, b) => a * b, 1),
     contiguous: (shape) => shape.map((_, i) => shape.slice(i + 1).reduce((a, b) => a * b, 1)),
     reverse_if: (condition, items) => (condition ? [...items].reverse() : items),
@@ -42,13 +43,14 @@
     const power = Number(exponent);
     return mantissa.replace("-", "−") + "e" + (power < 0 ? "-" + String(-power).padStart(2, "0") : power);
   };
+  const SPACE = "\u00a0"; // between a number and its unit: a line does not end there
   const NAMED = [[1e12, "trillion"], [1e9, "billion"], [1e6, "million"]];
   const DECIMAL_UNITS = [[1e15, "PB"], [1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"]];
   const BINARY_UNITS = [[2 ** 50, "PiB"], [2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]];
   const TIMES = [[86400, "days"], [3600, "h"], [60, "min"], [1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]];
   const scaled = (value, units, digits) => {
     const found = units.find(([size]) => value >= size);
-    return found ? `${fixed(value / found[0], digits)} ${found[1]}` : "";
+    return found ? `${fixed(value / found[0], digits)}${SPACE}${found[1]}` : "";
   };
   const SHOWN = {
     count: (v) => {
@@ -57,19 +59,26 @@
       return named ? `${fixed(v, 0)} (${named})` : fixed(v, v === Math.floor(v) ? 0 : 2);
     },
     integer: (v) => fixed(v, 0),
-    bytes: (v) => [v < 1e15 ? `${fixed(v, 0)} B` : `${scientific(v)} B`, scaled(v, DECIMAL_UNITS, 3), scaled(v, BINARY_UNITS, 3)].filter(Boolean).join(" = "),
-    short_bytes: (v) => scaled(v, DECIMAL_UNITS, 3) || `${fixed(v, 0)} B`,
-    fixed1: (v) => fixed(v, 1),
-    percent: (v) => `${v >= 0.1 ? fixed(v * 100, 1) : fixed(v * 100, 2)} %`,
+    bytes: (v) => {
+      const whole = `${v < 1e15 ? fixed(v, 0) : scientific(v)}${SPACE}B`;
+      return v >= 1e21 ? whole : [whole, scaled(v, DECIMAL_UNITS, 3), scaled(v, BINARY_UNITS, 3)].filter(Boolean).join(" = ");
+    },
+    short_bytes: (v) => scaled(v, DECIMAL_UNITS, 3) || `${fixed(v, 0)}${SPACE}B`,
+    intensity: (v) => fixed(v, v >= 10 ? 1 : 2),
+    percent: (v) => (v >= 1e4 ? `${scientific(v * 100)} %` : `${fixed(v * 100, v >= 0.1 ? 1 : 2)} %`),
     days: (v) => `${v < 1e9 ? fixed(v, 2) : scientific(v)} days`,
-    seconds: (v) => scaled(v, TIMES, 2) || `${scientific(v)} s`,
+    seconds: (v) => scaled(v, TIMES, 2) || `${scientific(v)}${SPACE}s`,
     billions: (v) => `${fixed(v / 1e9, 1)} billion`,
-    float: (v) => (v === Math.floor(v) && Math.abs(v) < 1e7 ? fixed(v, 0) : scientific(v, 4)),
-    list: (v) => `(${v.map((item) => fixed(item, 0)).join(", ")}${v.length === 1 ? "," : ""})`,
+    float: (v) => {
+      if (!Number.isFinite(v)) return v > 0 ? "∞" : "−∞";
+      return v === Math.floor(v) && Math.abs(v) < 1e7 ? fixed(v, 0) : scientific(v, 4);
+    },
+    held: (v) => (Number.isNaN(v) ? "NaN, or the largest number where it saturates" : SHOWN.float(v)),
+    list: (v) => `(${v.map((item) => item.toFixed(0)).join(", ")}${v.length === 1 ? "," : ""})`,
     yes: (v) => (v ? "yes" : "no"),
     bound: (v) => (v ? "compute" : "memory"),
   };
-  const display = (value, show) => (Number.isNaN(value) ? "–" : SHOWN[show](value));
+  const display = (value, show) => (typeof value === "number" && !Number.isFinite(value) && show !== "held" ? "–" : SHOWN[show](value));
 
   // --- reading a field: { value } or { wrong: what to say } -----------------------------------------------------------------
 
@@ -80,7 +89,6 @@
     if (text === "") return { wrong: "Enter a number, such as 1024, 0.5 or 70e9." };
     const value = toNumber(text);
     if (Number.isNaN(value)) return { wrong: `“${text.slice(0, 20)}” is not a number. Write it like 1024, 0.5 or 70e9.` };
-    if (field.above !== null && value <= field.above) return { wrong: `Must be above ${brief(field.above)}.` };
     if (field.min !== null && value < field.min) return { wrong: `Must be at least ${brief(field.min)}.` };
     if (field.max !== null && value > field.max) return { wrong: `Must be at most ${brief(field.max)}.` };
     if (field.kind === "count" && !Number.isInteger(value)) return { wrong: "Must be a whole number." };
@@ -88,7 +96,9 @@
   };
   const readList = (text, field) => {
     if (text === "") return field.id === "index" ? { value: [] } : { wrong: "Enter sizes with commas between them, such as 3, 4." };
-    const value = text.replace(/^[([]|,?\s*[)\]]$/g, "").split(/[,×x]/).map((part) => toNumber(part.trim()));
+    const parts = text.replace(/^[([]|,?\s*[)\]]$/g, "").split(/[,×x]/).map((part) => part.trim());
+    if (parts.some((part) => /^0\d/.test(part))) return { wrong: "Write 1024 without a comma in it: commas stand between sizes." };
+    const value = parts.map(toNumber);
     if (value.some((item) => !Number.isInteger(item) || item < 0)) return { wrong: "Write whole numbers from 0 on, with commas between them, such as 3, 4." };
     if (field.id === "shape" && value.length > 8) return { wrong: "At most 8 dimensions." };
     if (field.id === "shape" && value.some((item) => item < 1)) return { wrong: "Each size must be at least 1." };
@@ -145,24 +155,30 @@
     const shown = parts.filter(([, size]) => size > 0), total = shown.reduce((sum, [, size]) => sum + size, 0);
     const scale = (WIDTH - 40) / Math.max(total, limit ? limit[1] : 0), drawn = [];
     let x = 20;
-    shown.forEach(([, size], i) => { drawn.push(rect(x, 28, size * scale - 1, 34, `s${(i % 6) + 1}`)); x += size * scale; });
+    shown.forEach(([name, size], i) => {
+      const width = Math.max(size * scale - 2, 1);
+      drawn.push(rect(x, 28, width, 34, `s${(i % 6) + 1}`));
+      if (width > 8 * name.length + 8) drawn.push(words(x + width / 2, 50, name, "middle", "inside"));
+      x += size * scale;
+    });
     if (limit) {
       const at = 20 + limit[1] * scale;
       drawn.push(line(at, 20, at, 70, "limit"), words(at, 14, limit[0], at > WIDTH / 2 ? "end" : "start"));
     }
     shown.forEach(([name, size], i) => {
-      const y = 92 + i * 22;
+      const y = 92 + i * 24;
       drawn.push(rect(20, y - 12, 14, 14, `s${(i % 6) + 1}`), words(42, y, name), words(WIDTH - 20, y, `${show(size)}, ${fixed((size / total) * 100, 1)} %`, "end"));
     });
     const label = shown.map(([name, size]) => `${name} ${show(size)}`).join(", ") + (limit ? `; ${limit[0]}: ${show(limit[1])}` : "");
-    return svg(92 + shown.length * 22, label, drawn);
+    return svg(92 + shown.length * 24, label, drawn);
   };
   const storage = (v) => {
     const cells = Math.min(v.elements, 64), side = 34, columns = 13, parts = [];
     const inner = Math.max(1, v.strides.length ? FUNCTIONS.contiguous(v.shape)[0] : 1);
     for (let i = 0; i < cells; i += 1) {
-      const x = 18 + (i % columns) * side, y = 10 + Math.floor(i / columns) * side, mark = i === v.position ? " chosen" : "";
-      parts.push(rect(x, y, side - 3, side - 3, `s${(Math.floor(i / inner) % 6) + 1}${mark}`), words(x + side / 2 - 1, y + side / 2 + 4, i, "middle", "inside"));
+      const x = 18 + (i % columns) * side, y = 10 + Math.floor(i / columns) * side;
+      parts.push(rect(x, y, side - 8, side - 8, `s${(Math.floor(i / inner) % 6) + 1}`), words(x + side / 2 - 4, y + side / 2 + 1, i, "middle", "inside"));
+      if (i === v.position) parts.push(rect(x - 3, y - 3, side - 2, side - 2, "frame"));
     }
     const rows = Math.ceil(cells / columns), more = v.elements > cells ? `The first ${cells} of ${fixed(v.elements, 0)} elements of the storage` : "The storage";
     const note = `${more}; a colour for each index of the first dimension of the shape${v.position < cells ? `, element ${v.position} framed` : ""}.`;
@@ -200,26 +216,28 @@
     return [[v.x < 0 || Object.is(v.x, -0) ? "1" : "0", "s3"], ...text(exponent, e, "s1"), ...text(mantissa, m, "s2")];
   };
   const roofline = (v, lines) => {
-    const intensities = lines.map((l) => l.intensity), low = Math.min(0.1, ...intensities) / 1.5, high = Math.max(1e4, ...intensities) * 1.5;
-    const x = logarithmic(low, high, 56, WIDTH - 16), y = logarithmic(1e11, 2e15, 300, 40), parts = logAxes(x, y, [low, 1e11], [high, 2e15], ["FLOP per byte", "FLOP/s"]);
-    const devices = Object.keys(data.choices.device);
+    const intensities = lines.map((l) => l.intensity), low = Math.min(0.1, ...intensities) / 1.5, high = Math.max(1e4, ...intensities) * 1.5, floor = 1e11;
+    const x = logarithmic(low, high, 56, WIDTH - 16), y = logarithmic(floor, 3e15, 300, 40), parts = logAxes(x, y, [low, floor], [high, 3e15], ["FLOP per byte", "FLOP/s"]);
+    const devices = Object.keys(data.choices.device), named = {};
     for (const l of lines) {
       const peak = l.device.peak[l.dtype.name], color = `s${devices.indexOf(l.device.name) + 1}`, dashed = l.dtype.name === "float32" ? " dashed" : "";
-      const roof = (i) => y(Math.max(1e11, peak * Math.min(1, i / l.ridge))), foot = Math.max(low, (1e11 / peak) * l.ridge);
-      parts.push(curve([[x(foot), y(1e11 > peak * (foot / l.ridge) ? 1e11 : peak * (foot / l.ridge))], [x(l.ridge), roof(l.ridge)], [x(high), roof(high)]], color + dashed));
-      if (peak * l.mfu >= 1e11) parts.push(dot(x(l.intensity), roof(l.intensity), color));
+      const roof = (i) => y(Math.max(floor, peak * Math.min(1, i / l.ridge))), foot = Math.min(l.ridge, Math.max(low, (floor / peak) * l.ridge));
+      parts.push(curve([[x(foot), roof(foot)], [x(l.ridge), roof(l.ridge)], [x(high), roof(high)]], color + dashed));
+      if (peak * l.mfu >= floor) parts.push(dot(x(l.intensity), roof(l.intensity), color));
+      (named[peak] ??= { at: roof(high), dtype: l.dtype.name, names: [] }).names.push(l.device.name.split(" ")[0]);
     }
+    for (const { at, dtype, names } of Object.values(named)) parts.push(words(WIDTH - 18, at - 6, `${names.join(", ")} ${dtype}`, "end", "tick"));
     devices.forEach((name, i) => parts.push(rect(56 + i * 140, 348, 14, 14, `s${i + 1}`), words(76 + i * 140, 360, name)));
-    const note = "Dots: this product. Solid: bfloat16, dashed: float32. The peaks of H100 and H200 are the same.";
+    const note = "Dots: this product. Solid: bfloat16, dashed: float32. The peaks of H100 and H200 are the same, their roofs differ left of the ridge.";
     return svg(368, `Roofline. ${lines.map((l) => `${l.device.name} in ${l.dtype.name}: ${display(l.mfu, "percent")} of the peak`).join("; ")}`, parts) + `<p class="hint">${note}</p>`;
   };
   const budget = (v) => {
     const span = (middle) => [10 ** (Math.floor(Math.log10(middle)) - 1), 10 ** (Math.floor(Math.log10(middle)) + 2)];
     const [nLow, nHigh] = span(v.N), [dLow, dHigh] = span(v.D), x = logarithmic(nLow, nHigh, 56, WIDTH - 16), y = logarithmic(dLow, dHigh, 300, 40);
-    const inside = Array.from({ length: 121 }, (_, i) => nLow * (nHigh / nLow) ** (i / 120)).filter((n) => v.budget / (6 * n) >= dLow && v.budget / (6 * n) <= dHigh);
-    const ratio = Array.from({ length: 121 }, (_, i) => nLow * (nHigh / nLow) ** (i / 120)).filter((n) => v.ratio * n >= dLow && v.ratio * n <= dHigh);
+    const models = Array.from({ length: 121 }, (_, i) => nLow * (nHigh / nLow) ** (i / 120));
+    const within = (tokens) => models.filter((n) => tokens(n) >= dLow && tokens(n) <= dHigh).map((n) => [x(n), y(tokens(n))]);
     const parts = logAxes(x, y, [nLow, dLow], [nHigh, dHigh], ["parameters, N", "tokens, D"]);
-    parts.push(curve(inside.map((n) => [x(n), y(v.budget / (6 * n))]), "s1"), curve(ratio.map((n) => [x(n), y(v.ratio * n)]), "s3 dashed"), dot(x(v.N), y(v.D), "s2"));
+    parts.push(curve(within((n) => v.budget / (6 * n)), "s1"), curve(within((n) => v.ratio * n), "s3 dashed"), dot(x(v.N), y(v.D), "s2"));
     const note = `Solid: what the budget pays for, 6ND = C. Dashed: ${v.ratio} tokens a parameter. The dot is both.`;
     return svg(340, note, parts) + `<p class="hint">${note}</p>`;
   };
@@ -253,6 +271,7 @@
 
   const start = (section) => {
     const id = section.dataset.calculator, form = data.calculators.find((c) => c.id === id);
+    let waiting;
     const element = (field) => section.querySelector(`[name="${field.id}"]`);
 
     const valuesOrNull = () => {
@@ -280,6 +299,14 @@
       });
       section.querySelector(".plot").innerHTML = !results ? '<p class="hint">Correct the marked fields to see results.</p>' : DRAWN[id] ? DRAWN[id](results, lines) : "";
       section.querySelector(".link").setAttribute("href", address());
+      clearTimeout(waiting);
+      waiting = setTimeout(() => write(section.querySelector(".status"), summary(results)), 800);
+    };
+    // Said to those who hear the page, when they have stopped typing.
+    const summary = (results) => {
+      if (results) return form.result.filter((r) => r.lead).map((r) => `${r.label}: ${display(results[r.id], r.show)}`).join("; ");
+      const wrong = form.input.find((field) => element(field).getAttribute("aria-invalid") === "true");
+      return `${wrong.label}: ${section.querySelector(`#${CSS.escape(`${id}-${wrong.id}-error`)}`).textContent}`;
     };
     // The fields that differ from the worked example, in the part of the address that never leaves the browser.
     const address = () => {
@@ -302,11 +329,11 @@
     };
     const fromAddress = () => {
       const [target, query] = location.hash.slice(1).split(/\?(.*)/s);
-      if (target !== section.id || !query) return;
+      if (target !== section.id && target) return; // an address without a calculator is every calculator's worked example
       section.querySelector("form").reset();
-      fill(new URLSearchParams(query));
+      if (query) fill(new URLSearchParams(query));
       update();
-      section.scrollIntoView();
+      if (query) section.scrollIntoView();
     };
 
     section.querySelector("form").addEventListener("submit", (event) => event.preventDefault());
