@@ -94,7 +94,8 @@ def test_formulas_have_their_font(opened, page):
     opened("05_resource_accounting")
     page.evaluate("document.fonts.ready")
     heights = page.evaluate(
-        "[...document.querySelectorAll('.formula mo')].filter((mo) => mo.textContent === '(').map((mo) => mo.getBoundingClientRect().height)"
+        """[...document.querySelectorAll(".formula mo")].filter((mo) => mo.textContent === "(")
+          .map((mo) => mo.getBoundingClientRect().height)"""
     )
     assert max(heights) > 1.5 * 16
 
