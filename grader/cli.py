@@ -104,7 +104,7 @@ def validate(
         bool, typer.Option("--mutants", help="Try automatic mutants of the reference as well (minutes).")
     ] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A sample, without a matrix: every eighth wrong solution, every fourth variant.")
+        bool, typer.Option("--quick", help="A sample, without a matrix: every twelfth wrong solution, every fourth variant.")
     ] = False,
     jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Processes; by default one a processor.")] = None,
     matrix: Annotated[Path | None, typer.Option("--matrix", metavar="FILE", help="Write the matrix: .json or .md.")] = None,

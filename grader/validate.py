@@ -69,7 +69,7 @@ def validate(
         problems: Which problems.
         seeds: How many seeds the reference and the variants are graded with.
         with_mutants: Whether mutants of the reference are tried as well.
-        quick: Try every eighth wrong solution, left after its first failed test, and every fourth variant: a sample of what
+        quick: Try every twelfth wrong solution, left after its first failed test, and every fourth variant: a sample of what
             `validate` shows, in which no test is asked to earn its place.
         jobs: How many processes, each with a sandbox of its own.
         progress: Called after each trial.
@@ -98,7 +98,7 @@ def validate(
 
 def _sample(trials: list[Trial]) -> list[Trial]:
     """The trials of a quick run."""
-    wrong = [trial for trial in trials if trial.kind == "wrong"][::8]
+    wrong = [trial for trial in trials if trial.kind == "wrong"][::12]
     variants = [trial for trial in trials if trial.kind == "variant"][::4]
     others = [trial for trial in trials if trial.kind not in ("wrong", "variant")]
     return [*others, *variants, *(replace(trial, until_one_fails=True, neighbours=()) for trial in wrong)]

@@ -24,6 +24,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--no-pdf", action="store_true", help="the site alone, which needs no browser")
     options = parser.parse_args(arguments)
 
+    if (options.out / "site").exists() and not (options.out / "made_from").exists():
+        parser.error(f"{options.out / 'site'} is no built handout and would be replaced: choose another folder")
     course = courses.load(HANDOUT.parent)
     if found := agreement.complaints(course, agreement.pages(), agreement.stubs(course)):
         print("\n".join(found), "\nthe handout is not built: mend these first", sep="", file=sys.stderr)

@@ -5,7 +5,7 @@ from typing import Any
 
 import jinja2
 
-from handout.site import formulas
+from handout.site import formulas, numbers
 
 TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True, undefined=jinja2.StrictUndefined
@@ -25,7 +25,7 @@ def html(name: str) -> str:
         values=values,
         table=table,
         offered={kind: formulas.choices(calculator, kind) for kind in formulas.CHOICES},
-        display=formulas.display,
+        display=numbers.display,
         typed=typed,
     )
 

@@ -1,15 +1,14 @@
 """The calculators' formulas: read from calculators.toml, evaluated here, and written as JavaScript for the page.
 
 A formula is text that means the same in Python and in JavaScript. It is checked to be (see `checked`), so the page gets it as
-it stands. What the two languages do not share has a twin here and in static/calculators.js: the few functions in FUNCTIONS, and
-`display`, which writes a number. tests/handout/test_calculators_in_browser.py holds the two together.
+it stands. What the two languages do not share, the few functions in FUNCTIONS, has a twin in static/calculators.js;
+tests/handout/test_calculators_in_browser.py holds the two together.
 """
 
 import ast
 import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from decimal import ROUND_HALF_UP, Decimal
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -244,92 +243,6 @@ def _computed(results: list[Result], values: Values) -> Values:
 
 def _namespace(properties: Values) -> SimpleNamespace:
     return SimpleNamespace(**properties)
-
-
-# --- numbers as text -------------------------------------------------------------------------------------------------------
-
-
-def fixed(value: float, digits: int) -> str:
-    """That many decimals, exact halves up: as JavaScript's toFixed does, with commas between thousands."""
-    rounded = Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
-    return f"{abs(rounded):,}" if rounded == 0 else f"{rounded:,}".replace("-", "−")
-
-
-def scientific(value: float, digits: int = 3) -> str:
-    """`6.300e24`, `1.001e-08`: that many decimals, as JavaScript's toExponential gives them."""
-    if value == 0:
-        return "0"
-    exact = Decimal(value)
-    exponent = exact.adjusted()
-    mantissa = exact.scaleb(-exponent).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
-    if abs(mantissa) >= 10:
-        mantissa, exponent = mantissa / 10, exponent + 1
-    return f"{mantissa:.{digits}f}".replace("-", "−") + (f"e{exponent}" if exponent >= 0 else f"e-{-exponent:02}")
-
-
-SPACE = "\u00a0"  # between a number and its unit: a line does not end there
-NAMED = [(1e12, "trillion"), (1e9, "billion"), (1e6, "million")]
-DECIMAL_UNITS = [(1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")]
-BINARY_UNITS = [(2.0**50, "PiB"), (2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB")]
-TIMES = [(86400, "days"), (3600, "h"), (60, "min"), (1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")]
-
-
-def _scaled(value: float, units: list[tuple[float, str]], digits: int) -> str | None:
-    for size, unit in units:
-        if value >= size:
-            return f"{fixed(value / size, digits)}{SPACE}{unit}"
-    return None
-
-
-def _count(value: float) -> str:
-    if value >= 1e15:
-        return scientific(value)
-    named = _scaled(value, NAMED, 2)
-    return f"{fixed(value, 0)} ({named})" if named else fixed(value, 0 if value == math.floor(value) else 2)
-
-
-def _bytes(value: float) -> str:
-    whole = (fixed(value, 0) if value < 1e15 else scientific(value)) + f"{SPACE}B"
-    if value >= 1e21:
-        return whole
-    units = [_scaled(value, DECIMAL_UNITS, 3), _scaled(value, BINARY_UNITS, 3)]
-    return " = ".join([whole, *(unit for unit in units if unit)])
-
-
-def _float(value: float) -> str:
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    return fixed(value, 0) if value == math.floor(value) and abs(value) < 1e7 else scientific(value, 4)
-
-
-def _percent(value: float) -> str:
-    if value >= 1e4:
-        return f"{scientific(value * 100)} %"
-    return f"{fixed(value * 100, 1 if value >= 0.1 else 2)} %"
-
-
-SHOWN: dict[str, Callable[[Any], str]] = {
-    "count": _count,
-    "integer": lambda value: fixed(value, 0),
-    "bytes": _bytes,
-    "short_bytes": lambda value: _scaled(value, DECIMAL_UNITS, 3) or f"{fixed(value, 0)}{SPACE}B",
-    "intensity": lambda value: fixed(value, 1 if value >= 10 else 2),
-    "percent": _percent,
-    "days": lambda value: f"{fixed(value, 2) if value < 1e9 else scientific(value)} days",
-    "seconds": lambda value: _scaled(value, TIMES, 2) or f"{scientific(value)}{SPACE}s",
-    "billions": lambda value: f"{fixed(value / 1e9, 1)} billion",
-    "float": _float,
-    "held": lambda value: "NaN, or the largest number where it saturates" if math.isnan(value) else _float(value),
-    "list": lambda value: "(" + ", ".join(f"{item:.0f}" for item in value) + ("," if len(value) == 1 else "") + ")",
-    "yes": lambda value: "yes" if value else "no",
-    "bound": lambda value: "compute" if value else "memory",
-}
-
-
-def display(value: object, show: str) -> str:
-    """A result as it is printed, here and in the page; `–` where there is none."""
-    no_number = isinstance(value, float) and not math.isfinite(value) and show != "held"
-    return "–" if no_number else SHOWN[show](value)
 
 
 # --- the page's half ---------------------------------------------------------------------------------------------------------

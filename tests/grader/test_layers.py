@@ -189,7 +189,7 @@ def test_what_has_to_start_fast_leaves_torch_and_pytest_alone(module):
 HANDOUT = sources("handout")
 HANDOUT_LAYERS = [
     ["handout", "handout.conf", "handout.site"],
-    [f"handout.site.{name}" for name in ("agreement", "formulas", "svg", "mathml", "browser")],
+    [f"handout.site.{name}" for name in ("agreement", "formulas", "numbers", "svg", "mathml", "browser")],
     [f"handout.site.{name}" for name in ("calculators", "pictures", "pdf")],
     ["handout.site.extension"],
     ["handout.site.__main__"],

@@ -10,13 +10,25 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory):
-    """The folder of the built site."""
+def built(tmp_path_factory):
+    """The folder that the command writes: the site, and the PDF where there is a browser."""
+    from handout.site.browser import NoBrowser, executable
+
     folder = tmp_path_factory.mktemp("handout")
-    command = [sys.executable, "-m", "handout.site", "--no-pdf", "--out", str(folder)]
+    command = [sys.executable, "-m", "handout.site", "--out", str(folder)]
+    try:
+        executable()
+    except NoBrowser:
+        command.append("--no-pdf")
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    return folder / "site"
+    return folder
+
+
+@pytest.fixture(scope="session")
+def site(built):
+    """The folder of the built site."""
+    return built / "site"
 
 
 @pytest.fixture(scope="session")

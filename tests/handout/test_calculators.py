@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from grader.reference import activation_checkpointing, flop_counting, precision, tensor_memory
 from grader.reference import resource_accounting as accounting
-from handout.site import calculators, formulas
+from handout.site import calculators, formulas, numbers
 
 FORMS = formulas.load()
 DEVICES = {hw.name: hw for hw in (accounting.A100_80GB, accounting.H100_SXM, accounting.H200_SXM)}
@@ -25,7 +25,7 @@ def results(name, **given):
 def shown(name, result, **given):
     """A result as it is printed."""
     show = {r.id: r.show for r in FORMS[name].result}[result]
-    return formulas.display(results(name, **given)[result], show).replace("\u00a0", " ")
+    return numbers.display(results(name, **given)[result], show).replace("\u00a0", " ")
 
 
 def line(name, *choices):
@@ -33,7 +33,7 @@ def line(name, *choices):
     form = FORMS[name]
     _, table = formulas.evaluate(form)
     found = next(row for row in table if tuple(row[kind].name for kind in form.lines) == choices)
-    return {column.id: formulas.display(found[column.id], column.show).replace("\u00a0", " ") for column in form.column}
+    return {column.id: numbers.display(found[column.id], column.show).replace("\u00a0", " ") for column in form.column}
 
 
 # --- the worked numbers of the course --------------------------------------------------------------------------------------
@@ -325,7 +325,7 @@ def test_a_result_uses_only_what_is_above_it(monkeypatch, tmp_path):
 )
 def test_numbers_are_written(show, value, text):
     """Units, thousands, signs and rounding."""
-    assert formulas.display(value, show).replace("\u00a0", " ") == text
+    assert numbers.display(value, show).replace("\u00a0", " ") == text
 
 
 def test_defaults_are_written_as_typed():

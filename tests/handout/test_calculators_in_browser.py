@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from handout.site import formulas
+from handout.site import formulas, numbers
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("calculators")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
 FORMS = formulas.load()
 
@@ -95,8 +95,8 @@ def test_the_browsers_results_are_pythons(shown, page, name):
     )
     for case, (results, table) in zip(cases, got, strict=True):
         values, lines = formulas.evaluate(form, case)
-        assert [formulas.display(values[r.id], r.show) for r in form.result] == results, case
-        assert [[formulas.display(line[r.id], r.show) for r in form.column] for line in lines] == table, case
+        assert [numbers.display(values[r.id], r.show) for r in form.result] == results, case
+        assert [[numbers.display(line[r.id], r.show) for r in form.column] for line in lines] == table, case
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -122,7 +122,7 @@ def test_a_typed_value_changes_the_result(shown):
     section.get_by_label("Devices").fill("2048")
     assert printed(section)["Days"] == "71.96 days"
     section.get_by_label("MFU").fill("0.4")
-    assert printed(section)["Days"] == formulas.display(
+    assert printed(section)["Days"] == numbers.display(
         formulas.evaluate(FORMS["training-time"], {"devices": 2048, "mfu": 0.4})[0]["days"], "days"
     )
     section.get_by_role("button", name="Reset").click()

@@ -44,7 +44,7 @@ def squeezed(line):
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("pages")
+@pytest.mark.xdist_group("browser")
 def test_no_line_of_a_solution_is_on_a_page(site):
     """Neither as it stands, nor with other blanks and quotes, in the text, in its code or in what the page loads."""
     secret = {squeezed(line): where for line, where in release.secrets(COURSE).items() if len(squeezed(line)) >= LONG}

@@ -1,27 +1,19 @@
 """The PDF: the same text as the site, a table of contents that is right, links that lead somewhere, nothing of a form."""
 
 import re
-import subprocess
-import sys
 
 import pytest
 from pypdf import PdfReader
 
 from handout.site import agreement
-from tests.handout.conftest import ROOT
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
 
 @pytest.fixture(scope="session")
-def reader(browser, tmp_path_factory):
+def reader(browser, built):
     """The PDF as the command writes it. (`browser`: to skip, or fail, where there is none.)"""
-    out = tmp_path_factory.mktemp("pdf")
-    command = [sys.executable, "-m", "handout.site", "--out", str(out)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"handout\.pdf, \d+ pages$", done.stdout), done.stdout
-    return PdfReader(out / "handout.pdf")
+    return PdfReader(built / "handout.pdf")
 
 
 @pytest.fixture(scope="session")

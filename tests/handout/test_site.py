@@ -10,7 +10,7 @@ import pytest
 from grader import course as courses
 from grader import release
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
 CHAPTERS = [f"{i:02}_{module}" for i, module in enumerate(courses.load().modules, 1)]
 PAGES = ["index", *CHAPTERS, "grading", "calculators"]

@@ -1,5 +1,5 @@
 // The calculators: read the fields, say beside a field what is wrong with it, compute, print, draw. The formulas are in
-// calculators_data.js, made from handout/calculators.toml. FUNCTIONS and SHOWN are twins of those in handout/site/formulas.py;
+// calculators_data.js, made from handout/calculators.toml. FUNCTIONS and SHOWN are twins of those in handout/site/formulas.py and numbers.py;
 // tests/handout/test_calculators_in_browser.py holds the two to the same last digit.
 "use strict";
 (() => {
@@ -227,7 +227,7 @@
       (named[peak] ??= { at: roof(high), dtype: l.dtype.name, names: [] }).names.push(l.device.name.split(" ")[0]);
     }
     for (const { at, dtype, names } of Object.values(named)) parts.push(words(WIDTH - 18, at - 6, `${names.join(", ")} ${dtype}`, "end", "tick"));
-    devices.forEach((name, i) => parts.push(rect(56 + i * 140, 348, 14, 14, `s${i + 1}`), words(76 + i * 140, 360, name)));
+    devices.forEach((name, i) => parts.push(rect(56 + i * 140, 348, 14, 14, `s${i + 1}`), words(76 + i * 140, 360, name.split(" ")[0])));
     const note = "Dots: this product. Solid: bfloat16, dashed: float32. The peaks of H100 and H200 are the same, their roofs differ left of the ridge.";
     return svg(368, `Roofline. ${lines.map((l) => `${l.device.name} in ${l.dtype.name}: ${display(l.mfu, "percent")} of the peak`).join("; ")}`, parts) + `<p class="hint">${note}</p>`;
   };

@@ -41,7 +41,7 @@ class Chapter(Claims):
     def __init__(self) -> None:
         super().__init__("05_resource_accounting.md")
         self.says(f"{n(1)} GB is {power(10, 9)} bytes")
-        self.mentions("H100", 2)
+        self.mentions("H100", 3)
         self.roofline()
         self.what_fits()
         self.how_long()
