@@ -1,7 +1,7 @@
 """Numbers as text, in the calculators: units, thousands, signs, rounding.
 
-static/calculators.js writes them as well; tests/handout/test_calculators_in_browser.py holds the two to the same last digit. So numbers
-are rounded as JavaScript's toFixed and toExponential do, exact halves up, and not as Python's format() does, halves to even.
+static/calculators.js writes them as well; tests/handout/test_calculators_in_browser.py holds the two to the same last digit. So
+numbers are rounded as JavaScript's toFixed and toExponential do, exact halves up, and not as Python's format(), halves to even.
 """
 
 import math

@@ -1,6 +1,6 @@
 // The calculators: read the fields, say beside a field what is wrong with it, compute, print, draw. The formulas are in
-// calculators_data.js, made from handout/calculators.toml. FUNCTIONS and SHOWN are twins of those in handout/site/formulas.py and numbers.py;
-// tests/handout/test_calculators_in_browser.py holds the two to the same last digit.
+// calculators_data.js, made from handout/calculators.toml. FUNCTIONS and SHOWN are twins of those in handout/site/formulas.py and
+// numbers.py; tests/handout/test_calculators_in_browser.py holds the two to the same last digit.
 "use strict";
 (() => {
   const data = window.HANDOUT_DATA;
