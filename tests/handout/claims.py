@@ -94,6 +94,12 @@ def plain(value: float) -> str:
     return n(_shortest(value))
 
 
+def scientific(value: float, digits: int = 1) -> str:
+    """`6.1e-5`: a number with its exponent in as few digits as it has, as a figure."""
+    mantissa, exponent = f"{value:.{digits}e}".split("e")
+    return n(f"{mantissa}e{int(exponent)}")
+
+
 def _shortest(value: float) -> str:
     return f"{value:.10f}".rstrip("0").rstrip(".").replace("-", "−")
 
@@ -133,7 +139,10 @@ class Claims:
 
     def formula(self, text: str, holds: object) -> None:
         """The page holds this formula, whose digits `holds` has checked: True, or a tensor or list of True."""
-        assert bool(torch.as_tensor(holds).all()), f"{self.page}: does not hold: {text}"
+        results = torch.as_tensor(holds)
+        assert results.dtype == torch.bool, f"{self.page}: nothing checks: {text}"
+        assert results.numel() > 0, f"{self.page}: nothing checks: {text}"
+        assert bool(results.all()), f"{self.page}: does not hold: {text}"
         self.formulas.append(flat(text))
 
     def mentions(self, name: str, times: int) -> None:

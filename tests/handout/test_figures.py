@@ -85,6 +85,15 @@ def test_a_digit_that_nothing_computes_is_refused():
         claims.says("it takes 6 bytes")
 
 
+@pytest.mark.parametrize("nothing", [[], 12, [0.5]])
+def test_a_formula_that_nothing_checks_is_refused(nothing):
+    """Only comparisons count, and at least one."""
+    with pytest.raises(AssertionError, match="nothing checks"):
+        Claims("page.md").formula("2 + 2", nothing)
+    with pytest.raises(AssertionError, match="does not hold"):
+        Claims("page.md").formula("2 + 2", [True, False])
+
+
 def test_code_that_prints_something_else_is_noticed():
     """A doctest's complaint, with the line."""
     assert run_code("page.md", "```python\n>>> 1 + 1\n2\n```\n") == []

@@ -4,15 +4,12 @@ import math
 
 import torch
 
-from grader.reference import flop_counting as fc
 from grader.reference import tensor_memory as tm
+from tests.handout.chapters.c05_resource_accounting import GPT3
 from tests.handout.claims import Claims, n, power, section
 
 FP32, BF16 = torch.float32, torch.bfloat16
 X = torch.arange(12).view(3, 4)
-GPT3 = fc.TransformerConfig(
-    vocab_size=50257, context_length=2048, num_layers=96, d_model=12288, num_heads=96, d_ff=4 * 12288, tied_embeddings=True
-)
 
 
 def taken(*shape, dtype=FP32):

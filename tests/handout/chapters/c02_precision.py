@@ -7,7 +7,7 @@ import torch
 
 from grader.reference import precision as p
 from grader.reference import resource_accounting as ra
-from tests.handout.claims import Claims, n, plain, power, section, short
+from tests.handout.claims import Claims, n, plain, power, scientific, section, short
 
 F64, F32, F16, BF16 = torch.float64, torch.float32, torch.float16, torch.bfloat16
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
@@ -24,12 +24,6 @@ def exponent_of(value):
 def two_to(value):
     """A power of two as a figure, such as 2⁻¹⁴."""
     return power(2, exponent_of(value))
-
-
-def scientific(value, digits=2):
-    """A number as a figure, such as 6.10e-5."""
-    mantissa, exponent = f"{value:.{digits}e}".split("e")
-    return n(f"{mantissa}e{int(exponent)}")
 
 
 def decoded(dtype, patterns):
@@ -114,9 +108,9 @@ class Chapter(Claims):
         """Six formats."""
         for dtype in (F64, F32, F16, BF16, E4M3, E5M2):
             spec = p.float_spec(dtype)
-            largest = plain(spec.max) if spec.max < 1e6 else scientific(spec.max)
+            largest = plain(spec.max) if spec.max < 1e6 else scientific(spec.max, 2)
             normal, subnormal = (
-                n(f"{value:.3g}") if value > 1e-3 else scientific(value)
+                n(f"{value:.3g}") if value > 1e-3 else scientific(value, 2)
                 for value in (spec.smallest_normal, spec.smallest_subnormal)
             )
             # In powers of two: half of float64's smallest subnormal is no Python float.
@@ -124,7 +118,7 @@ class Chapter(Claims):
             if dtype != F64:
                 assert p.underflows_to_zero(2.0**limit, dtype)
                 assert not p.underflows_to_zero(math.nextafter(2.0**limit, 1), dtype)
-            value = f" = {scientific(2.0**limit)}" if dtype == F16 else ""
+            value = f" = {scientific(2.0**limit, 2)}" if dtype == F16 else ""
             self.says(
                 f"| {str(dtype).removeprefix('torch.')} | {n(spec.exponent_bits)}, {n(spec.mantissa_bits)} | {largest} | {two_to(spec.smallest_normal)} = {normal} | "
                 f"{two_to(spec.smallest_subnormal)} = {subnormal} | {two_to(spec.eps)} | {power(2, limit)}{value} |"
@@ -162,20 +156,21 @@ class Chapter(Claims):
         """Where small numbers become 0."""
         half = p.float_spec(F16)
         step = half.smallest_subnormal
-        stored = torch.tensor(5e-5, dtype=F16).item()
+        small, tiny = 5e-5, 1e-8
+        stored = torch.tensor(small, dtype=F16).item()
         units = round(stored / step)
         assert stored == units * step
         self.says(
             f"**Where small numbers become {n(0)}.**",
-            f"{n('5e-5')} is below {two_to(half.smallest_normal)}, and float16 stores it as {n(units)} · {two_to(step)}, with {n(units.bit_length())} significant bits "
+            f"{n(f'{small:.0e}'.replace('e-0', 'e-'))} is below {two_to(half.smallest_normal)}, and float16 stores it as {n(units)} · {two_to(step)}, with {n(units.bit_length())} significant bits "
             f"instead of {n(half.mantissa_bits + 1)}.",
             f"and what is below goes to {n(0)}. Exactly",
-            f"to the even mantissa: {n(0)}. In float16 the limit is {two_to(step / 2)} ≈ {scientific(step / 2)}, and not the {scientific(half.smallest_normal, 1)} that",
+            f"to the even mantissa: {n(0)}. In float16 the limit is {two_to(step / 2)} ≈ {scientific(step / 2, 2)}, and not the {scientific(half.smallest_normal, 1)} that",
         )
         assert stored < half.smallest_normal
         scale = inspect.signature(torch.amp.GradScaler).parameters["init_scale"].default
         self.says(
-            f"by {two_to(scale)} = {n(scale, ',.0f')} at first in `torch.amp.GradScaler`: then a gradient of {n('1e-8')} is {scientific(1e-8 * scale, 1)},"
+            f"by {two_to(scale)} = {n(scale, ',.0f')} at first in `torch.amp.GradScaler`: then a gradient of {n(f'{tiny:.0e}'.replace('e-0', 'e-'))} is {scientific(tiny * scale, 1)},"
         )
         first = next(i for i in range(65504, 65600) if torch.tensor(float(i)).to(F16).isinf())
         self.says(f"At the other end, {n(first, ',')} and everything above")
@@ -243,7 +238,7 @@ class Chapter(Claims):
         limit = half.smallest_subnormal / 2
         self.says(
             f"| float16 turns values under {n('6e-5')} into {n(0)} | {two_to(half.smallest_normal)} = {scientific(half.smallest_normal, 1)} is the smallest normal number; zero is only what "
-            f"is at most {two_to(limit)} = {scientific(limit)} |"
+            f"is at most {two_to(limit)} = {scientific(limit, 2)} |"
         )
         stored = torch.tensor(1e-8).to(BF16)
         mantissa, exponent = math.frexp(stored.item())

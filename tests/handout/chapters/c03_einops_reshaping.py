@@ -68,7 +68,7 @@ class Chapter(Claims):
             q, k = (torch.randn(many, 1, d, generator=generator) for _ in range(2))
             scores = er.attention_scores(q, k)
             assert abs(scores.var().item() - 1) < 0.1
-            assert abs((scores * math.sqrt(d)).var().item() / d - 1) < 0.1
+            assert abs((q @ k.mT).var().item() / d - 1) < 0.1
         self.says(
             f"independent with mean {n(0)} and variance {n(1)}, then q · k is a sum of d terms of variance {n(1)} and has variance d. So it grows with d, and for d = {n(large)} "
             f"a typical score is {n(math.sqrt(large), '.1f')} above or below {n(0)}: softmax",

@@ -95,18 +95,25 @@ class Chapter(Claims):
         )
         b, d, k = 64, 32, 16
         total = fc.mlp_flops(b, (d, d, k), backward=True)
-        first, second = fc.linear_flops(b, d, d), fc.linear_flops(b, d, k)
+        sizes = [(d, d), (d, k)]
+        forward = [fc.linear_flops(b, *size) for size in sizes]
+        weight = [
+            fc.linear_flops(b, *size, backward=True, input_grad=False) - f for size, f in zip(sizes, forward, strict=True)
+        ]
+        given = fc.linear_flops(b, d, k, backward=True) - forward[1] - weight[1]
         self.says(
             f"{n(b)} rows through ({n(d)}, {n(d)}, {n(k)}), that is B, D, K = {n(b)}, {n(d)}, {n(k)}:",
             f"| | layer {n(1)}, {n(d)} × {n(d)} | layer {n(2)}, {n(d)} × {n(k)} | together |",
         )
-        for part in ("forward", "weight's gradient"):
-            self.says(f"| {part} | {n(first, ',')} | {n(second, ',')} | {n(first + second, ',')} |")
-        self.says(f"| input's gradient | not needed | {n(second, ',')} | {n(second, ',')} |")
-        assert first + second == fc.mlp_flops(b, (d, d, k))
-        assert total == 2 * (first + second) + second
+        for part, (one, two) in (("forward", forward), ("weight's gradient", weight)):
+            self.says(f"| {part} | {n(one, ',')} | {n(two, ',')} | {n(one + two, ',')} |")
+        self.says(f"| input's gradient | not needed | {n(given, ',')} | {n(given, ',')} |")
+        assert sum(forward) == fc.mlp_flops(b, (d, d, k))
+        assert total == sum(forward) + sum(weight) + given
         rule = fc.training_flops(d * d + d * k, b)
-        self.says(f"These are {n(total, ',')} FLOPs, {n(total / rule, '.3f')} of {n(6)}NB = {n(rule, ',')}.")
+        self.says(
+            f"These are {n(total, ',')} FLOPs, {n(total / rule, '.3f')} of {n(fc.training_flops(1, 1))}NB = {n(rule, ',')}."
+        )
         assert rule == 6 * (d * d + d * k) * b
 
         a, m = (4, 8, 16, 32), (32, 2)
@@ -144,7 +151,12 @@ class Chapter(Claims):
                 "L · 2 · BT · d²",
                 lambda c, b, t: c.num_layers * 2 * b * t * c.d_model**2,
             ),
-            ("ffn", "", "L · 2 · 2 · BT · d · d_ff", lambda c, b, t: c.num_layers * 2 * 2 * b * t * c.d_model * c.d_ff),
+            (
+                "ffn",
+                f"FFN ({n(3)} for {n(2)} matrices where it is gated)",
+                "L · 2 · 2 · BT · d · d_ff",
+                lambda c, b, t: c.num_layers * 2 * 2 * b * t * c.d_model * c.d_ff,
+            ),
             (
                 "lm_head",
                 "LM head, which makes logits",
@@ -155,11 +167,9 @@ class Chapter(Claims):
         assert parts["attention_scores"] == parts["attention_values"]
         for key, name, formula, value in rows:
             each = " each" if key == "attention_scores" else ""
-            self.formula(
-                f"| {formula}{each} |", [fc.transformer_forward_flops(c, b, t)[key] == value(c, b, t) for c, b, t in configs]
-            )
-            self.says(f"{name}" if name else f"| FFN ({n(3)} for {n(2)} matrices where it is gated) |")
-            self.says(f"| {short(parts[key], 1)}{each}, {n(parts[key] / total * 100, '.1f')} %{each} |")
+            assert all(fc.transformer_forward_flops(c, b, t)[key] == value(c, b, t) for c, b, t in configs), key
+            cost = f"{short(parts[key], 1)}{each}, {n(parts[key] / total * 100, '.1f')} %{each}"
+            self.says(f"| {name} | {n(formula)}{each} | {cost} |")
         gated = fc.transformer_forward_flops(replace(GPT2, gated_ffn=True), 1, tokens)
         assert gated["ffn"] * 2 == parts["ffn"] * 3
         self.says(f"GPT-2 small, one sequence of {n(tokens, ',')} tokens")

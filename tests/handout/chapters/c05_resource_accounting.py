@@ -2,10 +2,12 @@
 
 from itertools import count
 
+import pytest
 import torch
 
 from grader.reference import flop_counting as fc
 from grader.reference import resource_accounting as ra
+from tests.handout.chapters.c04_flop_counting import GPT2
 from tests.handout.claims import Claims, n, plain, power, section, short
 
 BF16, FP32 = torch.bfloat16, torch.float32
@@ -13,6 +15,13 @@ H100 = ra.H100_SXM
 GPT3 = fc.TransformerConfig(
     vocab_size=50257, context_length=2048, num_layers=96, d_model=12288, num_heads=96, d_ff=4 * 12288, tied_embeddings=True
 )
+
+RECIPES = {
+    "all in float32": ra.TrainingRecipe(FP32, FP32, (FP32, FP32)),
+    "bfloat16 parameter and gradient, float32 states and master": ra.TrainingRecipe(BF16, BF16, (FP32, FP32), FP32),
+    "the same without a master": ra.TrainingRecipe(BF16, BF16, (FP32, FP32)),
+}
+PARAMETERS, TOKENS, DEVICES, MFU = 70 * 10**9, 15 * 10**12, 1024, 0.5  # the run of the worked example
 
 
 def times(size, dtype):
@@ -72,7 +81,9 @@ class Chapter(Claims):
             [ra.attainable_mfu(i, H100, BF16) == min(1, i / ra.accelerator_intensity(H100, BF16)) for i in (1, 295, 400)],
         )
         vector = ra.matmul_intensity(1024, 1024, 1, BF16)
-        self.says(f"takes {n(2)} FLOPs for each weight of {n(two)} bytes: about {n(round(vector))}.")
+        self.says(
+            f"takes {n(fc.matmul_flops((1024, 1024), (1024,)) // 1024**2)} FLOPs for each weight of {n(two)} bytes: about {n(round(vector))}."
+        )
 
         size = 1024
         compute, memory = times(size, BF16)
@@ -95,31 +106,28 @@ class Chapter(Claims):
             f"{n(ra.attainable_mfu(vector, H100, BF16) * 100, '.2f')} %."
         )
         # TF32: 1 sign, 8 exponent and 10 mantissa bits, and 494.7e12 dense on an H100, by NVIDIA's data sheet.
-        self.says(f"with it, and {n(19 - 1 - 8)} stored bits of mantissa")
+        self.says(f"with it, and {n(10)} stored bits of mantissa")
         self.says(f"- {n(two)} bytes for every dtype", f"An MFU above {n(1)} hidden")
 
     def what_fits(self) -> None:
         """Recipes, and what they leave room for."""
         memory = 8 * H100.memory_bytes
         self.says(f"on {n(8)} H100, {n(memory // 10**9)} GB |")
-        sums = {
-            "all in float32": ra.TrainingRecipe(FP32, FP32, (FP32, FP32)),
-            "bfloat16 parameter and gradient, float32 states and master": ra.TrainingRecipe(BF16, BF16, (FP32, FP32), FP32),
-            "the same without a master": ra.TrainingRecipe(BF16, BF16, (FP32, FP32)),
-        }
-        for name, recipe in sums.items():
+        for name, recipe in RECIPES.items():
             parts = [recipe.parameter.itemsize, recipe.gradient.itemsize, sum(d.itemsize for d in recipe.optimizer_state)]
             parts += [recipe.master.itemsize] if recipe.master else []
             total = ra.bytes_per_parameter(recipe)
             fits = short(ra.max_parameters(memory, recipe), 1)
             self.says(f"| {name} | {' + '.join(map(n, parts))} = {n(total)} | {fits} |")
-        full = sums["all in float32"]
-        needed = 70 * 10**9 * 16 / (80e9 * 0.75)
+        full = RECIPES["all in float32"]
+        device, reserve = H100.memory_bytes, 0.25
+        state = PARAMETERS * ra.bytes_per_parameter(full)
+        exactly = ra.min_devices(PARAMETERS, full, device)
+        assert exactly * device == state
         self.says(
-            f"{short(70e9)} parameters at {n(ra.bytes_per_parameter(full))} bytes fill exactly {n(ra.min_devices(70 * 10**9, full, 80 * 10**9))} devices of "
-            f"{n(80)} GB, and with a reserve of a quarter they need {n(needed, '.1f')}, that is {n(ra.min_devices(70 * 10**9, full, 80 * 10**9, 0.25))}."
+            f"{short(PARAMETERS)} parameters at {n(ra.bytes_per_parameter(full))} bytes fill exactly {n(exactly)} devices of {n(device // 10**9)} GB, and with a reserve of "
+            f"a quarter they need {n(state / (device * (1 - reserve)), '.1f')}, that is {n(ra.min_devices(PARAMETERS, full, device, reserve))}."
         )
-        assert 14 * 80 == 70 * 16
         alone = ra.max_parameters(H100.memory_bytes, full)
         self.says(f"is the limit: {short(alone, 1)} parameters at {n(ra.bytes_per_parameter(full))} bytes on an H100")
         assert float(2**53 + 1) == 2**53
@@ -133,43 +141,45 @@ class Chapter(Claims):
         forward = fc.linear_flops(1, 1, 1)
         assert fc.linear_flops(1, 1, 1, backward=True) == 3 * forward
         self.says(f"A forward pass takes {n(forward)} FLOPs for each parameter and token, the backward pass twice that")
-        days = ra.training_days(70 * 10**9, 15 * 10**12, H100, BF16, 1024, 0.5)
+        days = ra.training_days(PARAMETERS, TOKENS, H100, BF16, DEVICES, MFU)
         self.formula(
             r"\frac{6ND}{\text{peak FLOP/s} \cdot \text{MFU} \cdot \text{devices} \cdot 86400}",
-            days == 6 * 70e9 * 15e12 / (989.5e12 * 0.5 * 1024 * 86400),
+            days == 6 * PARAMETERS * TOKENS / (H100.peak_flops[BF16] * MFU * DEVICES * 86400),
         )
         self.says(f"{n(forward)}ND, which is the forward pass alone")
         # What runs reach is a matter of record: PaLM's report, section 4.1; Llama 3's, table 4.
         self.says(
             f"Reported are {n(0.46)} for PaLM {n(540)}B (Chowdhery et al. {n(2022)}) and {n(0.38)} to {n(0.43)} for Llama {n(3)} {n(405)}B (Llama Team {n(2024)})"
         )
+        assert ra.mfu(2 * H100.peak_flops[BF16], 1, H100, BF16) == 2, "returned as it is"
+        with pytest.raises(ValueError, match="mfu"):
+            ra.training_days(1, 1, H100, BF16, 1, 1.01)
         self.says(
             f"(MFU; Chowdhery et al. {n(2022)}). It cannot",
             f"An MFU of {n(40)} for {n(40)} %",
             f"an MFU above {n(1)} is a wrong call",
         )
-        gpt2 = fc.TransformerConfig(
-            vocab_size=50257, context_length=1024, num_layers=12, d_model=768, num_heads=12, d_ff=3072, tied_embeddings=True
-        )
-        low, lower = left_out(gpt2, 1024), left_out(GPT3, 2048)
+        low, lower = left_out(GPT2, GPT2.context_length), left_out(GPT3, GPT3.context_length)
         self.says(
-            f"{n(low * 100, '.0f')} % of GPT-2 small at {n(1024, ',')} tokens ([§{section('flop_formulas')}]({n('04')}_flop_counting.md)), {n(lower * 100, '.1f')} % of GPT-3 at {n(2048, ',')}."
+            f"{n(low * 100, '.0f')} % of GPT-2 small at {n(GPT2.context_length, ',')} tokens ([§{section('flop_formulas')}]({n('04')}_flop_counting.md)), {n(lower * 100, '.1f')} % of GPT-3 at {n(GPT3.context_length, ',')}."
         )
+        each, budget = fc.training_flops(1, 1), 7e21
+        best, tokens = ra.compute_optimal(budget)  # its default, about 20: Hoffmann et al. 2022
+        ratio = round(tokens / best)
         self.says(
-            f"is reached at about {n(20)} tokens a parameter (Hoffmann et al. {n(2022)}).",
-            f"the {short(70e9)} on {short(15e12, unit=12)} tokens below see {n(15e12 / 70e9, '.0f')}.",
+            f"is reached at about {n(ratio)} tokens a parameter (Hoffmann et al. {n(2022)}).",
+            f"the {short(PARAMETERS)} on {short(TOKENS, unit=12)} tokens below see {n(TOKENS / PARAMETERS, '.0f')}.",
+            f"With D = {n(ratio)}N the budget is C = {n(each)}ND = {n(each * ratio)}N{n('²')}",
         )
-        self.says(f"With D = {n(20)}N the budget is C = {n(6)}ND = {n(6 * 20)}N{n('²')}")
-        best, tokens = ra.compute_optimal(7e21)
         self.formula(
             r"N = \sqrt{\frac{C}{120}}, \qquad D = 20N",
-            [abs(best / (7e21 / 120) ** 0.5 - 1) < 1e-15, abs(tokens / (20 * best) - 1) < 1e-15],
+            [abs(best / (budget / 120) ** 0.5 - 1) < 1e-15, abs(tokens / (20 * best) - 1) < 1e-15],
         )
         self.says(f"n // d + {n(1)} for")
-        flops = fc.training_flops(70 * 10**9, 15 * 10**12)
+        flops, peak = fc.training_flops(PARAMETERS, TOKENS), H100.peak_flops[BF16]
         self.says(
-            f"{short(70e9)} parameters and {short(15e12, unit=12)} tokens are {n(6)} · {short(70e9)} · {short(15e12, unit=12)} = {short(flops, 1, 24)} FLOPs. "
-            f"{n(1024, ',')} H100 at an MFU of {n(0.5)} compute {n(1024)} · {n(0.5)} · {n('989.5e12')} = {short(1024 * 0.5 * 989.5e12, 2, 17)} of them a second. "
+            f"{short(PARAMETERS)} parameters and {short(TOKENS, unit=12)} tokens are {n(each)} · {short(PARAMETERS)} · {short(TOKENS, unit=12)} = {short(flops, 1, 24)} FLOPs. "
+            f"{n(DEVICES, ',')} H100 at an MFU of {n(MFU)} compute {n(DEVICES)} · {n(MFU)} · {short(peak, unit=12)} = {short(DEVICES * MFU * peak, 2, 17)} of them a second. "
             f"That makes {n(days, '.2f')} days of {n(24 * 60 * 60, ',')} s."
         )
         size = ra.transformer_parameters(GPT3)
@@ -186,13 +196,16 @@ class Chapter(Claims):
 
     def seen_elsewhere(self) -> None:
         """What notes say is quoted (it is what they say); what holds is computed."""
-        days = ra.training_days(70 * 10**9, 15 * 10**12, H100, BF16, 1024, 0.5)
+        days = ra.training_days(PARAMETERS, TOKENS, H100, BF16, DEVICES, MFU)
         self.says(
             f"| {short(70e9)} parameters on {short(15e12, unit=12)} tokens take {n('143, 144 or 88')} days | {n(days, '.2f')} days at an MFU of {n(0.5)} on "
             f"{n(1024, ',')} H100; {n(88)} days would need an MFU of {n(0.5 * days / 88, '.2f')} |"
         )
+        recipes, seen = [RECIPES["all in float32"], RECIPES["the same without a master"]], ["40e9", "53e9"]
+        assert [f"{ra.max_parameters(8 * H100.memory_bytes, recipe) / 1e9:.0f}e9" for recipe in recipes] == seen
+        large, slim = (n(ra.bytes_per_parameter(recipe)) for recipe in recipes)
         self.says(
-            f"| {n(8)} H100 hold {n('40e9')}, or {n('53e9')}, parameters | both: at {n(16)} bytes a parameter and at {n(12)} |"
+            f"| {n(8)} H100 hold {n(seen[0])}, or {n(seen[1])}, parameters | both: at {large} bytes a parameter and at {slim} |"
         )
         self.says(
             f"| the H100's peak is {plain(ra.A100_80GB.peak_flops[BF16] / 1e12)} TFLOP/s | that is the A100; the H100 has "
@@ -204,5 +217,5 @@ class Chapter(Claims):
         )
         size = ra.transformer_parameters(GPT3)
         self.says(
-            f"| GPT-3 took {n('3.23e23')} FLOPs | {n(6)} · {short(size, 1)} · {short(300e9)} = {short(fc.training_flops(size, 300 * 10**9), 2, 23)} |"
+            f"| GPT-3 took {n('3.23e23')} FLOPs | {n(fc.training_flops(1, 1))} · {short(size, 1)} · {short(300e9)} = {short(fc.training_flops(size, 300 * 10**9), 2, 23)} |"
         )

@@ -8,7 +8,7 @@ from torch import nn
 from grader.reference import autograd as ag
 from grader.reference import flop_counting as fc
 from tests.handout.chapters.index import chapter, file
-from tests.handout.claims import Claims, n, plain, power, section
+from tests.handout.claims import Claims, n, plain, power, scientific, section
 
 F64, F32 = torch.float64, torch.float32
 STEPS = [1e-1, 1e-3, 1e-6, 1e-10]
@@ -17,12 +17,6 @@ STEPS = [1e-1, 1e-3, 1e-6, 1e-10]
 def rows(x: torch.Tensor) -> str:
     """`[[1, −2], [3, 4]]`: a matrix, each of its numbers a figure."""
     return "[" + ", ".join("[" + ", ".join(map(plain, row)) + "]" for row in x.tolist()) + "]"
-
-
-def sci(value: float, digits: int = 1) -> str:
-    """`6.1e-1`: a number with its exponent in as few digits as it has, as a figure."""
-    mantissa, exponent = f"{value:.{digits}e}".split("e")
-    return n(f"{mantissa}e{int(exponent)}")
 
 
 def cube(x):
@@ -130,10 +124,10 @@ class Chapter(Claims):
         for eps in STEPS:
             forward = (cube(at + eps) - cube(at)) / eps
             errors = [abs(got - first) for got in (forward, measured(cube, at, eps), measured(cube, at, eps, F32))]
-            self.says(f"| {sci(eps, 0)} | {' | '.join(map(sci, errors))} |")
+            self.says(f"| {scientific(eps, 0)} | {' | '.join(map(scientific, errors))} |")
         assert measured(cube, at, STEPS[-1], F32) == 0
         assert torch.tensor(at + STEPS[-1], dtype=F32) == at
-        best = [sci(torch.finfo(dtype).eps ** (1 / 3), 0) for dtype in (F64, F32)]
+        best = [scientific(torch.finfo(dtype).eps ** (1 / 3), 0) for dtype in (F64, F32)]
         self.says(
             f"near the cube root of the format's eps ([§{section('precision')}]({file('precision')}.md)): {best[0]} in float64, {best[1]} in float32"
         )

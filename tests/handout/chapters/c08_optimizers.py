@@ -8,9 +8,8 @@ import torch
 
 from grader.reference import optimizers as op
 from grader.reference import resource_accounting as ra
-from tests.handout.chapters.c06_autograd import sci
 from tests.handout.chapters.index import chapter, file
-from tests.handout.claims import Claims, n, plain, power, section, short
+from tests.handout.claims import Claims, n, plain, power, scientific, section, short
 
 F64, F32 = torch.float64, torch.float32
 ADAMW_FP32 = ra.TrainingRecipe(F32, F32, (F32, F32))
@@ -108,7 +107,13 @@ class Chapter(Claims):
 
         self.formula(r"v \leftarrow \alpha v + (1 - \alpha) g^2 & p", same(rmsprop, simple(mean_square)))
         swapped = steps(lambda p: op.RMSProp(p, lr, 1 - alpha, eps), GRADIENTS)
-        self.formula("α and 1 − α exchanged", not any(same(rmsprop, swapped)))
+
+        def exchanged(v: float, g: float) -> tuple[float, float]:
+            v = (1 - alpha) * v + alpha * g**2
+            return v, lr * g / (math.sqrt(v) + eps)
+
+        assert not any(same(rmsprop, swapped))
+        self.formula("α and 1 − α exchanged", same(swapped, simple(exchanged)))
         assert all(same(sgd, simple(lambda b, g: (mu * b + g, lr * (mu * b + g)))))
         self.says(f"Each of b, s and v starts at {n(0)}, squares", f"As v starts at {n(0)}, it is too small")
 
@@ -120,8 +125,9 @@ class Chapter(Claims):
         rate = 0.1
         plain_mean = steps(lambda p: op.SGD(p, rate, mu), GRADIENTS)
         other = simple(lambda b, g: (mu * b + (1 - mu) * g, rate * (mu * b + (1 - mu) * g)))
-        self.formula("with (1 − μ) g in place of g", not any(same(plain_mean, other)))
-        self.formula("- (1 − μ) g in the momentum.", not any(same(plain_mean, other)))
+        shorter = same([1 - x for x in other], [(1 - mu) * (1 - x) for x in plain_mean])  # (1 − μ) times as far
+        self.formula("with (1 − μ) g in place of g", shorter)
+        self.formula("- (1 − μ) g in the momentum.", shorter)
 
         ones = [1.0, *steps(lambda p: op.AdaGrad(p, 1.0, 0.0), [0.3] * 50)]
         moved = [a - b for a, b in pairwise(ones)]
@@ -179,7 +185,9 @@ class Chapter(Claims):
             f"- RMSProp with α = {n(alpha)}, ε = {plain(eps)} and g = {plain(g)}: v = {plain(1 - alpha)} · {plain(g**2)} = {plain(v)}, so p = {plain(p)} − "
             f"{decimal(lr * g)} / {plain(math.sqrt(v) + eps)} = {decimal(first)}."
         )
-        self.says("or one that is kept although μ is " + n(kept_bytes(op.SGD)) + ".")
+        mu = op.SGD([torch.zeros(1)]).defaults["momentum"]
+        assert kept_bytes(lambda parameters: op.SGD(parameters, momentum=mu)) == 0
+        self.says(f"or one that is kept although μ is {plain(mu)}.")
         self.says(f"{n(F32.itemsize)} bytes for every dtype")
 
     def adamw(self) -> None:
@@ -254,7 +262,7 @@ class Chapter(Claims):
             inside.append(lr * g / math.sqrt(g**2 + eps))
             before.append(lr * math.sqrt(1 - BETA2) / (1 - BETA1) * m / (math.sqrt(v) + eps))
         self.says(
-            f"The first step with lr = {n(lr)}: | | g = {plain(cases[0][0])}, ε = {sci(cases[0][1], 0)} | g = {n(cases[1][0])}, ε = {n(cases[1][1])} |"
+            f"The first step with lr = {n(lr)}: | | g = {plain(cases[0][0])}, ε = {scientific(cases[0][1], 0)} | g = {n(cases[1][0])}, ε = {n(cases[1][1])} |"
         )
         for name, moved in rows.items():
             self.says(f"| {name} | {' | '.join(n(x, '.4f') for x in moved)} |")
@@ -264,7 +272,7 @@ class Chapter(Claims):
         inside = entry / math.sqrt(entry**2 + eps)
         (after,) = steps(lambda p: op.AdamW(p, 1.0, eps=eps, weight_decay=0.0), [entry])
         self.says(
-            f"a gradient of norm {n(norm)} over {short(parameters)} parameters has entries of about {sci(entry)}. Even with ε = {sci(eps, 0)}, inside "
+            f"a gradient of norm {n(norm)} over {short(parameters)} parameters has entries of about {scientific(entry)}. Even with ε = {scientific(eps, 0)}, inside "
             f"the root it lets such a weight move by {n(inside, '.2f')} lr in the first step, where it should be {n(1 - after, '.2f')} lr."
         )
 
@@ -325,10 +333,10 @@ class Chapter(Claims):
         )
         eps = 1e-6
         gradients, _ = clipped(1.0)
-        off = 1 - gradients[0].item() / 0.6
+        off = 1 - gradients[0].item() / (whole[0][0].item() / norm)
         length = torch.cat(gradients).norm().item()
         self.says(
-            f"- With max = {n(1)} and the usual ε = {sci(eps, 0)} they become {shown(gradients, 6)} up to {n(off * 1e7, '.0f')} parts in {power(10, 7)}, with the norm {decimal(length, 6)}."
+            f"- With max = {n(1)} and the usual ε = {scientific(eps, 0)} they become {shown(gradients, 6)} up to {n(off * 1e7, '.0f')} parts in {power(10, 7)}, with the norm {decimal(length, 6)}."
         )
         gradients, norm = clipped(5.0)
         assert all(torch.equal(a, b) for a, b in zip(gradients, whole, strict=True))

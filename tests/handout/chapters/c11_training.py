@@ -47,11 +47,16 @@ def run(stop_at=None, **config):
     return tr.train(model, optimizer, tokens, tr.TrainConfig(**{**CONFIG, **config})), model
 
 
-def entropy(chain):
-    """Nats a token of a Markov chain, from its eigenvector and torch's own entropy of a distribution."""
+def how_often(chain):
+    """The share of each token in a Markov chain's text, from the chain's eigenvector."""
     values, vectors = torch.linalg.eig(chain.T)
-    often = vectors[:, values.real.argmax()].real
-    return float((often / often.sum()) @ torch.distributions.Categorical(chain).entropy())
+    vector = vectors[:, values.real.argmax()].real
+    return vector / vector.sum()
+
+
+def entropy(chain):
+    """Nats a token of a Markov chain, with torch's own entropy of a distribution."""
+    return float(how_often(chain) @ torch.distributions.Categorical(chain).entropy())
 
 
 class Chapter(Claims):
@@ -78,8 +83,9 @@ class Chapter(Claims):
             [abs(entropy(p) - sum(p.matrix_power(200)[0, i] * -p[i, j] * p[i, j].log() for i in range(3) for j in range(3))) < 1e-9 for p in torch.rand(4, 3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).softmax(-1)],
         )  # fmt: skip
         leave = plain(1 - stay)
+        pi = ", ".join(n({0.5: "½"}[round(share, 12)]) for share in how_often(chain).tolist())
         self.says(
-            f"stay with probability {n(stay)} have π = ({n('½')}, {n('½')}) and H = −{n(stay)} log {n(stay)} − {leave} log {leave} = "
+            f"stay with probability {n(stay)} have π = ({pi}) and H = −{n(stay)} log {n(stay)} − {leave} log {leave} = "
             f"{n(entropy(chain), '.3f')} nats, against log {n(len(chain))} = {n(math.log(len(chain)), '.3f')} for a guess."
         )
 
@@ -129,7 +135,6 @@ class Chapter(Claims):
         self.says(
             f"Step {n(still)} changes no weight, and min would be reached at step {n(rates.index(0.1))}, which is not taken."
         )
-        self.says(f"step {n(4)} of a run that went on there has {plain(round(rates[4], 4))}.")
 
     def autocast(self) -> None:
         """What stays in float32."""
@@ -172,6 +177,7 @@ class Chapter(Claims):
         assert torch.equal(resumed_model.table.weight, model.table.weight)
         assert resumed.losses == whole.losses[every:]
         assert len(resumed.losses) == 2  # "two entries"
+        self.says(f"step {n(resumed.first_step)} of a run that went on there has {plain(round(resumed.learning_rates[0], 4))}.")
         after = [step for step in range(steps) if (step + 1) % every == 0 or step + 1 == steps]
         self.says(
             f"Checkpoints every {n(every)} steps of {n(steps)} are written after steps {' and '.join(map(n, after))}, counted from {n(0)}, that is with "

@@ -31,6 +31,22 @@ def units(activation, segments=None, layers=LAYERS):
     return kept
 
 
+def alive_at_once(segments):
+    """Units when the backward pass begins: the segments' inputs, and what the last segment keeps when it runs again."""
+    blocks = [nn.Sequential(nn.Linear(32, 32), nn.GELU()) for _ in range(LAYERS)]
+    model, x, inputs = ac.CheckpointedSequential(blocks, segments), torch.rand(8, 32), []
+    last = blocks[-(LAYERS // segments) :]
+    last[0].register_forward_pre_hook(lambda _, given: inputs.append(given[0]))
+
+    def run():
+        model(x)
+        return nn.Sequential(*last)(inputs[0].detach())
+
+    kept, over = divmod(ac.saved_activation_bytes(run, model.parameters()), x.numel() * x.element_size())
+    assert over == 0
+    return kept
+
+
 def segment_lengths(layers, segments):
     """The lengths of the reference's segments, seen in the backward pass: it runs them again, the last one first."""
     calls = []
@@ -114,6 +130,7 @@ class Chapter(Claims):
         """How many are alive at once."""
         alive = {k: self.kept[k] + self.own[k] for k in SEGMENTS}
         self.formula(r"k + \frac{2L}{k}", [alive[k] == k + 2 * LAYERS / k for k in SEGMENTS])
+        assert all(alive_at_once(k) == alive[k] - 1 for k in SEGMENTS), "exactly one fewer"
         valley = range(1, 200)
         for layers in (8, 32, 128, 512):
             assert min(valley, key=lambda k: k + 2 * layers / k) == round((2 * layers) ** 0.5)
@@ -124,7 +141,7 @@ class Chapter(Claims):
         )
         self.says(f"| segments of {n(LAYERS)} layers | {' | '.join(map(n, SEGMENTS))} |")
         self.says(f"| kept + of one segment | {' | '.join(f'{n(self.kept[k])} + {n(self.own[k])}' for k in SEGMENTS)} |")
-        self.says(f"| alive at once | {' | '.join(n(alive[k]) for k in SEGMENTS)} |")
+        self.says(f"| together, the segment's input twice | {' | '.join(n(alive[k]) for k in SEGMENTS)} |")
         self.says(f"alive at once for {n(LAYERS)} GELU layers, against")
         count, parts = 7, 3
         lengths = segment_lengths(count, parts)
@@ -199,7 +216,7 @@ class Chapter(Claims):
             assert found == first + second * sizes["a"] * sizes["s"] / sizes["h"]
         self.says(f"Without dropout the two numbers are {n(first)} and {n(second)}, as in")
         layer = by_formula(**GPT3)
-        everything, fused, inputs = (GPT3_LAYERS * size for size in (layer, 34 * s * b * h, per_token * s * b * h))
+        everything, fused, inputs = (GPT3_LAYERS * size for size in (layer, by_formula(s, b, h, 0), per_token * s * b * h))
         memory = ra.H100_SXM.memory_bytes
         assert 3 * memory < everything
         assert memory < fused
