@@ -73,7 +73,7 @@ def pytest_addoption(parser):
 
 def pytest_terminal_summary(terminalreporter):
     """A skipped browser is said at the end, not only to those who ask for reasons."""
-    skipped = [report for report in terminalreporter.stats.get("skipped", []) if "Chromium" in str(report.longrepr)]
+    skipped = [report for report in terminalreporter.stats.get("skipped", []) if "chromium" in str(report.longrepr).lower()]
     if skipped:
         terminalreporter.write_line(
             f"NOT TESTED: {len(skipped)} tests of the handout's pages, as no Chromium could be started "
