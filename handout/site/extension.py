@@ -10,7 +10,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from handout.site import calculators, formulas, mathml, pictures
 
-FONT = Path(__file__).parent / "stix-two-math.woff2"
+FONT = Path(__file__).parent / "dejavu-math.woff2"
 
 
 class Picture(SphinxDirective):
@@ -50,7 +50,7 @@ def write_data(app: Sphinx) -> None:
     made.mkdir(parents=True, exist_ok=True)
     (made / "calculators_data.js").write_text(formulas.javascript(), encoding="utf-8")
     font = base64.b64encode(FONT.read_bytes()).decode("ascii")  # in the CSS itself: some browsers load no font from a file
-    face = f'@font-face {{ font-family: "STIX Two Math"; src: url("data:font/woff2;base64,{font}") format("woff2"); }}'
+    face = f'@font-face {{ font-family: "DejaVu Math"; src: url("data:font/woff2;base64,{font}") format("woff2"); }}'
     (made / "math.css").write_text(face + "\n", encoding="utf-8")
     app.config.html_static_path.append(str(made))
 
