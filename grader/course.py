@@ -8,6 +8,8 @@ import msgspec
 
 from grader.errors import GraderFault
 
+REFERENCE = Path(__file__).parent / "reference"
+
 
 class Limits(msgspec.Struct, frozen=True):
     """What one test may use; `submission_seconds` is for all tests of a submission together."""
@@ -93,22 +95,25 @@ class Course(msgspec.Struct, frozen=True):
         """A hash over everything that decides a score besides the grader itself: tests, probes, problems."""
         files = [self.root / "assignment" / "problems.toml", *sorted(self.tests.glob("*.py"))]
         files += sorted((self.tests / "probes").rglob("*.py")) + sorted((self.tests / "hidden").rglob("*.py"))
-        return self._sha256(files)
+        return _sha256({path.relative_to(self.root).as_posix(): path for path in files})
 
     def handout_sha256(self) -> str:
         """A hash over what the built handout is made from: its folder, problems.toml and the reference."""
-        folder = self.root / "handout"
+        folder, problems = self.root / "handout", self.root / "assignment" / "problems.toml"
         made = {folder / "build", *folder.rglob("__pycache__")}
-        files = [path for path in folder.rglob("*") if path.is_file() and not made & set(path.parents)]
-        files += [self.root / "assignment" / "problems.toml", *(self.root / "grader" / "reference").glob("*.py")]
-        return self._sha256(sorted(file for file in files if file.is_file()))
+        files = [problems, *(path for path in folder.rglob("*") if path.is_file() and not made & set(path.parents))]
+        named = {path.relative_to(self.root).as_posix(): path for path in files}
+        named |= {f"reference/{path.name}": path for path in REFERENCE.glob("*.py")}  # the grader's own, wherever the course is
+        return _sha256(dict(sorted(named.items())))
 
-    def _sha256(self, files: list[Path]) -> str:
-        digest = hashlib.sha256()
-        for file in files:
-            content = file.read_bytes()
-            digest.update(f"{file.relative_to(self.root)} {len(content)}\n".encode() + content)
-        return digest.hexdigest()
+
+def _sha256(files: dict[str, Path]) -> str:
+    """A hash over the names and contents of files."""
+    digest = hashlib.sha256()
+    for name, file in files.items():
+        content = file.read_bytes()
+        digest.update(f"{name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
 
 
 def load(root: Path | None = None) -> Course:

@@ -100,6 +100,13 @@ def copytree_handout(root, target):
     shutil.copytree(root / "handout", target / "handout", ignore=shutil.ignore_patterns("build", "__pycache__"))
 
 
+def test_a_course_without_the_graders_source_has_the_same_handout(root, tmp_path):
+    """As an installed grader's has: what the handout was built from does not depend on where it lies."""
+    copytree_handout(root, tmp_path)
+    shutil.copytree(root / "assignment", tmp_path / "assignment")
+    assert COURSE.handout_sha256() == courses.load(tmp_path).handout_sha256()
+
+
 def test_a_secret_line_on_a_page_is_found_between_its_tags(bundle):
     """In a page's code every word has a tag of its own."""
     secret = release.secrets(COURSE)
