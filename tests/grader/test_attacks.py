@@ -209,7 +209,8 @@ def run(attack: Attack, submission: Submission, sandbox: Sandbox, secrets: list[
     """Grade an attack, and check what must hold whatever it does."""
     target, control = attack.target, attack.control
     course = msgspec.structs.replace(COURSE, problems=[target, control])
-    result = grade(submission, course, sandbox, problems=[target, control])
+    explain = "policy" not in attack.statuses  # what stops at the tripwire has no answers to compare with known mistakes
+    result = grade(submission, course, sandbox, problems=[target, control], explain=explain)
     attacked, honest = result.problems
     print(*dict.fromkeys(t.message for t in attacked.tests), sep="\n\n")
     assert_harmless(result, target, secrets)
