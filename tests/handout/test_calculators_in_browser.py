@@ -313,6 +313,8 @@ def test_results_are_said_when_typing_has_stopped(shown, page):
     """In a status of their own, once: the lead results, or what is wrong."""
     section = shown("training-time")
     status = section.get_by_role("status")
+    page.wait_for_timeout(1000)
+    assert status.inner_text() == "", "opening the page is no reason to speak"
     section.get_by_label("Devices").fill("10240")
     page.wait_for_function("document.querySelector('#calculator-training-time .status').textContent === 'Days: 14.39 days'")
     section.get_by_label("MFU").fill("2")

@@ -299,10 +299,15 @@
       });
       section.querySelector(".plot").innerHTML = !results ? '<p class="hint">Correct the marked fields to see results.</p>' : DRAWN[id] ? DRAWN[id](results, lines) : "";
       section.querySelector(".link").setAttribute("href", address());
+      return results;
+    };
+    // After what a person did: the address follows, and when they have stopped, those who hear the page are told.
+    const changed = () => {
+      const results = update();
+      history.replaceState(null, "", address());
       clearTimeout(waiting);
       waiting = setTimeout(() => write(section.querySelector(".status"), summary(results)), 800);
     };
-    // Said to those who hear the page, when they have stopped typing.
     const summary = (results) => {
       if (results) return form.result.filter((r) => r.lead).map((r) => `${r.label}: ${display(results[r.id], r.show)}`).join("; ");
       const wrong = form.input.find((field) => element(field).getAttribute("aria-invalid") === "true");
@@ -310,13 +315,13 @@
     };
     // The fields that differ from the worked example, in the part of the address that never leaves the browser.
     const address = () => {
-      const changed = new URLSearchParams();
+      const differing = new URLSearchParams();
       for (const field of form.input) {
         const at = element(field), first = field.kind === "flag" ? at.defaultChecked : at.options ? [...at.options].find((o) => o.defaultSelected).text : at.defaultValue;
         const now = field.kind === "flag" ? at.checked : at.value;
-        if (now !== first) changed.set(field.id, field.kind === "flag" ? String(Number(now)) : now);
+        if (now !== first) differing.set(field.id, field.kind === "flag" ? String(Number(now)) : now);
       }
-      return `#${section.id}${changed.size ? `?${changed}` : ""}`;
+      return `#${section.id}${differing.size ? `?${differing}` : ""}`;
     };
     const fill = (given) => {
       for (const field of form.input) {
@@ -337,19 +342,15 @@
     };
 
     section.querySelector("form").addEventListener("submit", (event) => event.preventDefault());
-    section.addEventListener("input", () => {
-      update();
-      history.replaceState(null, "", address());
-    });
+    section.addEventListener("input", changed);
     section.querySelector(".reset").addEventListener("click", () => {
       section.querySelector("form").reset();
-      update();
-      history.replaceState(null, "", address());
+      changed();
     });
     window.addEventListener("hashchange", fromAddress);
-    section.querySelector("form").reset();
+    section.querySelector("form").reset(); // some browsers keep what was typed over a reload
     update();
-    fromAddress();
+    if (location.hash.startsWith(`#${section.id}?`)) fromAddress();
   };
 
   window.HANDOUT = { FUNCTIONS, FORMULAS, display, computed, tableOf };
