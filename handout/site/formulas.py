@@ -65,8 +65,14 @@ class Calculator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 # --- what can be chosen --------------------------------------------------------------------------------------------------
 
+
+def name_of(dtype: torch.dtype) -> str:
+    """`float32`."""
+    return str(dtype).removeprefix("torch.")
+
+
 DTYPES: dict[str, Values] = {
-    str(dtype).removeprefix("torch."): {"name": str(dtype).removeprefix("torch."), "size": dtype.itemsize}
+    name_of(dtype): {"name": name_of(dtype), "size": dtype.itemsize}
     for dtype in (
         torch.float64,
         torch.float32,
@@ -84,7 +90,7 @@ DTYPES: dict[str, Values] = {
 DEVICES: dict[str, Values] = {
     hw.name: {
         "name": hw.name,
-        "peak": {str(dtype).removeprefix("torch."): peak for dtype, peak in hw.peak_flops.items()},
+        "peak": {name_of(dtype): peak for dtype, peak in hw.peak_flops.items()},
         "bandwidth": hw.memory_bandwidth,
         "memory": hw.memory_bytes,
     }
@@ -114,13 +120,12 @@ def _format(dtype: torch.dtype) -> Values:
     spec = precision.float_spec(dtype)
     # Where the largest exponent means infinity and NaN alone, the largest number is what IEEE 754's rule says.
     by_rule = 2.0 ** (2 ** (spec.exponent_bits - 1) - 1) * (2 - 2.0**-spec.mantissa_bits)
-    name = str(dtype).removeprefix("torch.")
     bits = {"exponent_bits": spec.exponent_bits, "mantissa_bits": spec.mantissa_bits}
-    return {"name": name, **bits, "no_infinity": int(spec.max != by_rule)}
+    return {"name": name_of(dtype), **bits, "no_infinity": int(spec.max != by_rule)}
 
 
 FORMATS = {
-    str(dtype).removeprefix("torch."): _format(dtype)
+    name_of(dtype): _format(dtype)
     for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2)
 }
 CHOICES: dict[str, dict[str, Values]] = {"dtype": DTYPES, "device": DEVICES, "recipe": RECIPES, "format": FORMATS}

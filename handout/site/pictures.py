@@ -8,6 +8,7 @@ from grader.reference import activation_checkpointing, optimizers, precision
 from grader.reference import flop_counting as flops
 from grader.reference import resource_accounting as accounting
 from grader.reference import tensor_memory as memory
+from handout.site.formulas import FORMATS, name_of
 from handout.site.svg import Drawing, bottom_axis, left_axis, linear, logarithmic
 
 WIDTH = 480  # narrow enough to be read on a telephone
@@ -44,21 +45,19 @@ def _cell(picture: Drawing, x: float, y: float, number: int, style: str) -> None
     picture.text(x + CELL / 2 - 1, y + CELL / 2 + 4, str(number), anchor="middle", style="inside")
 
 
-FORMATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2]
-
-
 def number_formats() -> Drawing:
     """Bit fields to scale, and the range of each format on a log scale."""
+    formats = [getattr(torch, name) for name in FORMATS]  # float64 first
     picture = Drawing(
         WIDTH,
         640,
         "Six number formats: their bits and their range",
-        "; ".join(_described(dtype) for dtype in FORMATS),
+        "; ".join(_described(dtype) for dtype in formats),
     )
     picture.text(10, 18, "bits: sign, exponent, mantissa", style="heading")
-    for row, dtype in enumerate(FORMATS):
+    for row, dtype in enumerate(formats):
         spec, y, bit = precision.float_spec(dtype), 44 + row * 42, (WIDTH - 20) / 64
-        picture.text(10, y - 4, f"{_name(dtype)}: 1 + {spec.exponent_bits} + {spec.mantissa_bits}")
+        picture.text(10, y - 4, f"{name_of(dtype)}: 1 + {spec.exponent_bits} + {spec.mantissa_bits}")
         x = 10.0
         for bits, style in ((1, "s3"), (spec.exponent_bits, "s1"), (spec.mantissa_bits, "s2")):
             picture.rect(x, y, bits * bit - 1, 18, style)
@@ -67,9 +66,9 @@ def number_formats() -> Drawing:
     scale = logarithmic(1e-46, 1e40, 24, WIDTH - 30)
     ticks = [(10.0**e, f"1e{e}") for e in range(-40, 41, 20)]
     bottom_axis(picture, scale, 590, ticks, "pale: subnormal numbers, with fewer bits", 326)
-    for row, dtype in enumerate(FORMATS[1:]):
+    for row, dtype in enumerate(formats[1:]):
         spec, y = precision.float_spec(dtype), 346 + row * 48
-        picture.text(24, y - 4, _name(dtype))
+        picture.text(24, y - 4, name_of(dtype))
         picture.rect(
             scale(spec.smallest_subnormal), y, scale(spec.smallest_normal) - scale(spec.smallest_subnormal), 18, "s2 pale"
         )
@@ -77,14 +76,10 @@ def number_formats() -> Drawing:
     return picture
 
 
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
-
-
 def _described(dtype: torch.dtype) -> str:
     spec = precision.float_spec(dtype)
     bits = f"{spec.exponent_bits} exponent and {spec.mantissa_bits} mantissa bits"
-    return f"{_name(dtype)} has {bits} and reaches from {spec.smallest_subnormal:.2e} to {spec.max:.2e}"
+    return f"{name_of(dtype)} has {bits} and reaches from {spec.smallest_subnormal:.2e} to {spec.max:.2e}"
 
 
 def roofline() -> Drawing:

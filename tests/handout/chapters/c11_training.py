@@ -17,26 +17,12 @@ from grader.reference import optimizers as op
 from grader.reference import resource_accounting as ra
 from grader.reference import training as tr
 from tests.handout.claims import Claims, n, plain, section
+from tests.public.test_training_loop import Table
 
 FP32, BF16 = torch.float32, torch.bfloat16
 GPT2_IDS = 50257
 SCHEDULE = {"max_learning_rate": 1.0, "min_learning_rate": 0.1, "warmup_steps": 2, "steps": 6}
 CONFIG = {**SCHEDULE, "batch_size": 4, "context_length": 5}
-
-
-class Table(nn.Module):
-    """Logits of the next token, one row of a table for each token; stops its run at one forward pass."""
-
-    def __init__(self, stop_at=None):
-        super().__init__()
-        self.table = nn.Embedding.from_pretrained(torch.zeros(8, 8), freeze=False)
-        self.forwards, self.stop_at = 0, stop_at
-
-    def forward(self, tokens):
-        self.forwards += 1
-        if self.forwards - 1 == self.stop_at:
-            raise KeyboardInterrupt
-        return self.table(tokens)
 
 
 def run(stop_at=None, **config):
