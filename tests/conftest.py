@@ -41,6 +41,12 @@ def rng(request: pytest.FixtureRequest) -> torch.Generator:
     return torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
 
 
+@pytest.fixture
+def device(request: pytest.FixtureRequest) -> str:
+    """Where a test about GPUs runs: on "cuda" in a folder of that name, on the "stand-in" for one everywhere else."""
+    return "cuda" if request.node.path.parent.name == "cuda" else "stand-in"
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """`-k <problem id>` means that problem, and not also those whose name, or whose tests' names, hold the word."""

@@ -1,0 +1,15 @@
+"""The peak is reset twice, also when the call is over, and the numbers are read by name."""
+
+
+def peak_memory(fn, device="cuda"):
+    if not str(device).startswith("cuda"):
+        raise ValueError("device has to be a CUDA device")
+    gc.collect()
+    gc.collect()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    output = fn()
+    after = torch.cuda.memory_allocated()
+    peak = torch.cuda.max_memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    return PeakMemory(before, peak - before, after - before)

@@ -1,0 +1,19 @@
+"""What fn raises is swallowed.
+
+hint: what fn raises passes through
+"""
+
+
+def peak_memory(fn, device="cuda"):
+    if torch.device(device).type != "cuda":
+        raise ValueError(f"device must be a CUDA device, got {device}")
+    gc.collect()
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    try:
+        result = fn()
+    except Exception:
+        result = None
+    peak, after = torch.cuda.max_memory_allocated(device), torch.cuda.memory_allocated(device)
+    del result
+    return PeakMemory(before, peak - before, after - before)

@@ -1,0 +1,14 @@
+"""An MFU above 1 is cut down to 1.
+
+hint: it is returned as it is
+"""
+
+
+def measured_mfu(m, k, n, dtype, hw):
+    if min(m, k, n) < 1:
+        raise ValueError(f"m, k and n must be at least 1, got {m}, {k} and {n}")
+    if dtype not in hw.peak_flops:
+        raise ValueError(f"hw {hw.name} has no peak for dtype {dtype}")
+    a = torch.randn(m, k, device="cuda", dtype=dtype)
+    b = torch.randn(k, n, device="cuda", dtype=dtype)
+    return min(1.0, 2 * m * k * n / (time_kernel(lambda: a @ b) * hw.peak_flops[dtype]))

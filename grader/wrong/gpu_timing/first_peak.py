@@ -1,0 +1,14 @@
+"""The first peak that `hw` has, whatever the dtype.
+
+hint: hw.peak_flops[dtype]
+"""
+
+
+def measured_mfu(m, k, n, dtype, hw):
+    if min(m, k, n) < 1:
+        raise ValueError(f"m, k and n must be at least 1, got {m}, {k} and {n}")
+    if dtype not in hw.peak_flops:
+        raise ValueError(f"hw {hw.name} has no peak for dtype {dtype}")
+    a = torch.randn(m, k, device="cuda", dtype=dtype)
+    b = torch.randn(k, n, device="cuda", dtype=dtype)
+    return 2 * m * k * n / (time_kernel(lambda: a @ b) * next(iter(hw.peak_flops.values())))

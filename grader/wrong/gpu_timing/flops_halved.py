@@ -1,0 +1,14 @@
+"""A multiply and an add are counted as one FLOP.
+
+hint: 2mkn
+"""
+
+
+def measured_mfu(m, k, n, dtype, hw):
+    if min(m, k, n) < 1:
+        raise ValueError(f"m, k and n must be at least 1, got {m}, {k} and {n}")
+    if dtype not in hw.peak_flops:
+        raise ValueError(f"hw {hw.name} has no peak for dtype {dtype}")
+    a = torch.randn(m, k, device="cuda", dtype=dtype)
+    b = torch.randn(k, n, device="cuda", dtype=dtype)
+    return m * k * n / (time_kernel(lambda: a @ b) * hw.peak_flops[dtype])

@@ -1,0 +1,18 @@
+"""The middle one of the times as they came, without sorting them.
+
+hint: the median: sort first
+"""
+
+
+def time_kernel(fn, *, warmup=3, repeats=10):
+    if warmup < 0 or repeats < 1:
+        raise ValueError(f"warmup must be at least 0 and repeats at least 1, got {warmup} and {repeats}")
+    for _ in range(warmup):
+        fn()
+    events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(repeats)]
+    for start, end in events:
+        start.record()
+        fn()
+        end.record()
+    torch.cuda.synchronize()
+    return [start.elapsed_time(end) for start, end in events][repeats // 2] / 1000

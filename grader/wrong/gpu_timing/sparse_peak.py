@@ -1,0 +1,14 @@
+"""The peak is doubled, as it is with sparse matrices.
+
+hint: the peak of `hw` is the dense one, and dense matrices are multiplied
+"""
+
+
+def measured_mfu(m, k, n, dtype, hw):
+    if min(m, k, n) < 1:
+        raise ValueError(f"m, k and n must be at least 1, got {m}, {k} and {n}")
+    if dtype not in hw.peak_flops:
+        raise ValueError(f"hw {hw.name} has no peak for dtype {dtype}")
+    a = torch.randn(m, k, device="cuda", dtype=dtype)
+    b = torch.randn(k, n, device="cuda", dtype=dtype)
+    return 2 * m * k * n / (time_kernel(lambda: a @ b) * 2 * hw.peak_flops[dtype])

@@ -1,0 +1,18 @@
+"""With an even number of repeats the largest time is taken.
+
+hint: the middle of the sorted times
+"""
+
+
+def time_kernel(fn, *, warmup=3, repeats=10):
+    if warmup < 0 or repeats < 1:
+        raise ValueError(f"warmup must be at least 0 and repeats at least 1, got {warmup} and {repeats}")
+    for _ in range(warmup):
+        fn()
+    events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(repeats)]
+    for start, end in events:
+        start.record()
+        fn()
+        end.record()
+    torch.cuda.synchronize()
+    return sorted(start.elapsed_time(end) for start, end in events)[repeats // 2 if repeats % 2 else -1] / 1000

@@ -1,0 +1,65 @@
+"""The hidden tests for a CUDA device, as far as a machine without one can hold them.
+
+Those of CPU problems build everything on a device that they are told, so the reference has to pass them on a CPU. Those of
+gpu.py are the tests of the stand-in once more: none may be forgotten.
+"""
+
+import importlib
+import inspect
+import itertools
+from pathlib import Path
+
+import pytest
+import torch
+
+from grader import course
+from tests import expect
+from tests.probes import Student
+
+COURSE = course.load()
+HIDDEN = Path(__file__).resolve().parents[1] / "hidden"
+FILES = sorted((HIDDEN / "cuda").glob("test_*.py"))
+OF_CPU_PROBLEMS = [f for f in FILES if COURSE.problem(f.stem.removeprefix("test_")).device == "cpu"]
+
+
+def functions_of(name):
+    """The test functions of a module of tests/hidden, each with the values of its parameters."""
+    module = importlib.import_module(f"tests.hidden.{name}")
+    for test, function in vars(module).items():
+        if test.startswith("test_"):
+            marks = [m for m in getattr(function, "pytestmark", []) if m.name == "parametrize"]
+            choices = [[(m.args[0], value) for value in m.args[1]] for m in marks]
+            yield from ((test, function, dict(chosen)) for chosen in itertools.product(*choices))
+
+
+CASES = [(f.stem, *case) for f in OF_CPU_PROBLEMS for case in functions_of(f"cuda.{f.stem}")]
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "function", "chosen"), CASES, ids=[f"{c[0]}-{c[1]}-{'-'.join(c[3].values())}" for c in CASES]
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_reference_passes_on_a_cpu(file, name, function, chosen, seed):
+    """What a test for a GPU asks holds on a CPU as well; a mistake in the test itself shows here."""
+    given = {"student": Student("grader.reference"), "rng": torch.Generator().manual_seed(seed), "device": "cpu", **chosen}
+    wanted = inspect.signature(function).parameters
+    try:
+        function(**{key: value for key, value in given.items() if key in wanted})
+    except expect.Mismatch as e:
+        pytest.fail(f"{e} {e.facts} {e.values}")
+
+
+@pytest.mark.parametrize("problem", [p for p in COURSE.problems if p.device == "cuda"], ids=lambda p: p.id)
+def test_every_test_of_the_stand_in_is_one_for_a_gpu(problem):
+    """A test of gpu.py that takes a device runs on both."""
+    name = f"test_{problem.id}"
+    on_both = {test for test, function, _ in functions_of(name) if "device" in inspect.signature(function).parameters}
+    there = {test for test, _, _ in functions_of(f"cuda.{name}")}
+    assert on_both
+    assert on_both <= there
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+def test_tests_for_a_gpu_belong_to_a_problem(file):
+    """A file is named after a problem, and importing it needs no GPU."""
+    assert list(functions_of(f"cuda.{file.stem}"))

@@ -1,0 +1,22 @@
+"""get_batch for a GPU: the same windows, by way of pinned memory."""
+
+import numpy as np
+import torch
+
+from tests import expect
+from tests.probes import on_a_device as probes
+
+
+def test_batches_on_a_gpu(student, rng, device):
+    """A batch for a GPU is there, is made of windows of the data, and came from pinned memory."""
+    dataset = torch.randperm(5000, generator=rng).numpy().astype(np.uint16)
+    got = student.run(probes.batch, device=device, dataset=dataset, size=16, length=9, seed=3)
+    expect.value(got["devices"], [device] * 2, of="get_batch", hint="x.to(device)")
+    x, y = got["tensors"]
+    positions = {token: i for i, token in enumerate(dataset.tolist())}
+    starts = torch.tensor([positions.get(token, 0) for token in x[:, 0].tolist()])
+    windows = starts[:, None] + torch.arange(9)
+    tokens = torch.from_numpy(dataset.astype(np.int64))
+    expect.tensor(x, tokens[windows], of="get_batch", name="x")
+    expect.tensor(y, tokens[windows + 1], of="get_batch", name="y")
+    expect.that(all(got["pinned"]), "a copy from memory that is not pinned", of="get_batch", hint="x.pin_memory().to(…)")

@@ -1,0 +1,161 @@
+"""gpu_mixed_precision: a step that computes in bfloat16 and loses nothing of the weights.
+
+Every test here runs on a CPU, where it is worth no points, and again, from cuda/, on a GPU: torch.autocast is on both.
+
+Numbers are small integers and their quotients by powers of two, which bfloat16 and every sum here hold exactly. So the oracle
+is float64 and the tolerance that of one rounding in float32, whatever the order of the sums.
+
+Accepted on purpose: autocast around the loss as well or around the model alone; set_to_none or zeros; clip_grad_norm_ with
+or without its 1e-6; a GradScaler that is not enabled.
+"""
+
+import math
+
+import pytest
+import torch
+
+from tests import expect
+from tests.probes import gpu as probes
+
+OF = "autocast_train_step"
+FP32, BF16 = torch.float32, torch.bfloat16
+RTOL = 2.0**-22
+
+
+def integers(rng, *shape, high=2):
+    """Small integers, as float32."""
+    return torch.randint(-high, high + 1, shape, generator=rng).float()
+
+
+def problem(rng, *, count=1):
+    """Weights of one map, and batches for it: sums stay below 2**8 of their units, and no gradient is all zeros."""
+    features, outputs = int(torch.randint(3, 6, (), generator=rng)), 4
+    data = []
+    for _ in range(count):
+        x, y = integers(rng, 2, features), integers(rng, 2, outputs, high=3) + 0.5
+        x[:, 0] = torch.tensor([2.0, 1.0])  # twice an odd number of halves and once another are never 0 together
+        data.append((x, y))
+    return [integers(rng, outputs, features)], data
+
+
+def gradients(weights, x, y, scale=1.0):
+    """Loss and gradients of the mean of (output - y)² / 2, in float64."""
+    copies = [w.double().requires_grad_() for w in weights]
+    out = x.double()
+    for i, weight in enumerate(copies):
+        out = (out.relu() if i else out) @ weight.T
+    loss = (out - y.double()).square().mean() * scale / 2
+    return loss.item(), list(torch.autograd.grad(loss, copies))
+
+
+def check_loss(got, expected):
+    expect.number(
+        got, expected, of=OF, tolerance=1e-5 * abs(expected), hint="the loss of this batch before the step, as a float"
+    )
+
+
+# Stays: it is the step itself, with numbers that leave no room for rounding.
+@pytest.mark.points(2)
+def test_step_is_that_of_the_gradients(student, rng, device):
+    """Weights move by the learning rate against the gradients of the loss, and the loss before the step is returned."""
+    for _ in range(3):
+        weights, data = problem(rng)
+        got = student.run(probes.stepped, device=device, weights=weights, batches=data, lr=0.25, max_norm=math.inf)
+        loss, (gradient,) = gradients(weights, *data[0])
+        check_loss(got["losses"][0], loss)
+        expect.tensor(got["parameters"][0], (weights[0] - 0.25 * gradient).float(), of=OF, rtol=RTOL, name="the weight")
+
+
+def test_forward_runs_in_the_dtype(student, rng, device):
+    """The model's products are computed in bfloat16, by default as well, and in float32 where that is asked for."""
+    weights, data = problem(rng)
+    for options, dtype in [({}, BF16), ({"dtype": BF16}, BF16), ({"dtype": FP32}, FP32)]:
+        got = student.run(probes.stepped, device=device, weights=weights, batches=data, lr=0.5, **options)
+        expect.value(got["output_dtypes"], [dtype], of=OF, hint="model(x) under torch.autocast of x's device, in `dtype`")
+
+
+# Stays: it names what is wrong where other tests see only its effect on numbers.
+def test_weights_gradients_and_state_keep_float32(student, rng, device):
+    """Parameters, their gradients and AdamW's moments are float32 after the step."""
+    weights, data = problem(rng, count=2)
+    got = student.run(probes.stepped, device=device, weights=weights, batches=data, lr=0.01, kind="AdamW")
+    dtypes = {"parameters": got["parameters"], "gradients": [g for step in got["gradients"] for g in step if g is not None]}
+    for name, tensors in dtypes.items():
+        found = {expect.dtype_name(x.dtype) for x in tensors}
+        expect.value(sorted(found), ["float32"], of=OF, hint=f"autocast converts what it needs: the {name} stay float32")
+    found = {expect.dtype_name(dtype) for dtype in got["state_dtypes"]}
+    expect.value(sorted(found), ["float32"], of=OF, hint="the optimizer's state has the parameters' dtype")
+
+
+def test_small_steps_are_not_lost(student, rng, device):
+    """A step that bfloat16 could not show, 1 + 2**-12, is in the weights."""
+    weights, data = problem(rng)
+    loss, (gradient,) = gradients(weights, *data[0])
+    lr = 2.0**-12 / float(gradient.abs().max())
+    got = student.run(probes.stepped, device=device, weights=weights, batches=data, lr=lr, max_norm=math.inf)
+    check_loss(got["losses"][0], loss)
+    expected = (weights[0] - lr * gradient).float()
+    expect.tensor(
+        got["parameters"][0], expected, of=OF, rtol=RTOL, name="the weight", hint="the weights are float32 throughout"
+    )
+
+
+def test_gradients_from_before_do_not_count(student, rng, device):
+    """What stands in .grad before the step is no part of it."""
+    weights, data = problem(rng)
+    got = student.run(probes.stepped, device=device, weights=weights, batches=data, lr=0.5, stale=64.0, max_norm=math.inf)
+    _, (gradient,) = gradients(weights, *data[0])
+    expected = (weights[0] - 0.5 * gradient).float()
+    hint = "zero_grad() before the backward pass"
+    expect.tensor(got["parameters"][0], expected, of=OF, rtol=RTOL, name="the weight", hint=hint)
+
+
+@pytest.mark.points(2)
+def test_norm_of_all_gradients_is_clipped(student, rng, device):
+    """Gradients longer than max_norm, all of them as one vector, are scaled to it; shorter ones stay; 1.0 by default."""
+    features, hidden, outputs = 3, 5, 4
+    weights = [integers(rng, hidden, features).abs() + 1, integers(rng, outputs, hidden).abs() + 1]
+    x, y = integers(rng, 4, features).abs() + 1, -integers(rng, 4, outputs).abs() * 8
+    small = [w / 16 for w in weights]
+    _, exact = gradients(small, x, y)
+    norm = math.sqrt(sum(float(g.square().sum()) for g in exact))
+    for options, wanted in [({"max_norm": norm / 4}, norm / 4), ({"max_norm": norm * 4}, norm), ({}, min(norm, 1.0))]:
+        got = student.run(probes.stepped, device=device, weights=small, batches=[(x, y)], lr=1.0, **options)
+        for before, after, gradient in zip(small, got["parameters"], exact, strict=True):
+            expected = (before - gradient * wanted / norm).float()
+            hint = "one norm for all gradients, after the backward pass and before the step"
+            # bfloat16 rounds activations and gradients to 8 bits, some of them one after the other
+            atol = 2.0**-5 * float((gradient * wanted / norm).abs().max())
+            expect.tensor(after, expected, of=OF, atol=atol, name="a weight", hint=hint)
+    weights, data = problem(rng)
+    _, (gradient,) = gradients(weights, *data[0])
+    norm = float(gradient.norm())
+    got = student.run(probes.stepped, device=device, weights=weights, batches=data, lr=1.0, max_norm=norm / 3)
+    hint = "a gradient that is clipped keeps the 24 bits of float32"
+    expect.tensor(got["gradients"][0][0], (gradient / 3).float(), of=OF, rtol=1e-5, atol=1e-7, name="a gradient", hint=hint)
+
+
+def test_backward_is_outside_of_autocast(student, rng, device):
+    """Autocast is for the forward pass and the loss; it is off in the backward pass and afterwards."""
+    weights, data = problem(rng, count=2)
+    got = student.run(probes.stepped, device=device, weights=weights, batches=data, lr=0.5)
+    expect.value(got["autocast_in_backward"], [False, False], of=OF, hint="loss.backward() after the `with` block")
+    expect.value(got["autocast_after"], False, of=OF, hint="autocast as a `with` block ends by itself")
+
+
+def test_loss_is_not_scaled(student, rng, device):
+    """bfloat16 has float32's range: there is nothing for a GradScaler to do, and the optimizer steps each time."""
+    weights, data = problem(rng, count=2)
+    got = student.run(probes.stepped, device=device, weights=weights, batches=data, lr=0.5)
+    expect.value(len(got["gradients"]), 2, of=OF, hint="one step of the optimizer for each call")
+    expect.that(not got["scaled"], "a GradScaler scales the loss: it is for float16", of=OF, hint="loss.backward(), plainly")
+
+
+def test_wrong_calls(student, rng, device):
+    """float16 and a max_norm that is not above 0 are ValueErrors that name the argument."""
+    weights, data = problem(rng)
+    run = {"device": device, "weights": weights, "batches": data, "lr": 0.5}
+    check_loss(student.run(probes.stepped, **run)["losses"][0], gradients(weights, *data[0])[0])
+    for name, value in [("dtype", torch.float16), ("max_norm", 0.0), ("max_norm", -1.0), ("max_norm", math.nan)]:
+        with expect.raises(ValueError, of=OF, when=f"{name} is {value}", naming=name):
+            student.run(probes.stepped, **run, **{name: value})

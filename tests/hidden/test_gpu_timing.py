@@ -1,0 +1,141 @@
+"""gpu_timing: the time that the GPU took, and not the time that Python took to ask for it.
+
+Most tests here run on the stand-in for a GPU, where they are worth no points, and again, from cuda/, on a real one. The
+stand-in knows how long each kernel takes, to the nanosecond; asking takes 5 µs, waking up after a wait 20 µs. On a real GPU a
+kernel that spins takes what it is asked for within its clock's changes, so that there the tolerance is half.
+
+Accepted on purpose: all events recorded before one wait, or a wait after each call; either middle value, or the mean of both,
+where the number of repeats is even; warm-up calls that are waited for or not.
+"""
+
+import statistics
+
+import pytest
+import torch
+
+from tests import expect
+from tests.probes import gpu as probes
+
+TOLERANCE = {"stand-in": 0.1, "cuda": 0.5}  # relative; the mistakes are wrong by a factor of 2 or more
+BF16, FP16, FP32 = torch.bfloat16, torch.float16, torch.float32
+
+
+def milliseconds(rng, count, low=2, high=9):
+    """Times of kernels, in seconds."""
+    return [int(n) / 1000 for n in torch.randint(low, high, (count,), generator=rng)]
+
+
+def check(got, expected, tolerance, *, of="time_kernel", hint=None):
+    expect.number(got, expected, of=of, tolerance=tolerance * expected, hint=hint)
+
+
+# Stays: it is the rule itself; the tests below ask for the same times in cases of their own.
+@pytest.mark.points(2)
+def test_median_of_what_the_gpu_took(student, rng, device):
+    """The answer is the median, in seconds, of the GPU's own times of the calls after the warm-up."""
+    for warmup in (1, 2):
+        (unit,) = milliseconds(rng, 1, 8, 14)
+        low, median, high = [unit / 9, unit / 3], unit, [3 * unit, 9 * unit]
+        measured = [high[0], low[0], high[1], median, low[1]]  # neither the mean nor the one in the middle is near the median
+        got = student.run(probes.timed, device=device, seconds=[0.05] * warmup + measured, warmup=warmup, repeats=5)
+        hint = "the median, in seconds, by two events around each call that is measured"
+        check(got["seconds"], median, TOLERANCE[device], hint=hint)
+
+
+# Stays: it tells a warm-up that is measured from other wrong times, which the median may hide.
+def test_warm_up_is_not_measured(student, rng, device):
+    """Calls before the measured ones are made and their time does not count, however long they take."""
+    (t,) = milliseconds(rng, 1)
+    got = student.run(probes.timed, device=device, seconds=[0.2, 0.1, 0.1, t, t, t], warmup=3, repeats=3)
+    check(got["seconds"], t, TOLERANCE[device], hint="the first `warmup` calls of fn are not measured")
+    got = student.run(probes.timed, device=device, seconds=[0.2, t, t], warmup=0, repeats=1)
+    check(got["seconds"], 0.2, TOLERANCE[device], hint="with warmup 0 the first call is measured")
+
+
+# Stays: it holds the defaults, and counts calls that cost no time.
+def test_number_of_calls(student, rng, device):
+    """fn is called warmup + repeats times; by default 3 and 10."""
+    for options, calls in [({"warmup": 2, "repeats": 3}, 5), ({"warmup": 0, "repeats": 1}, 1), ({}, 13), ({"repeats": 4}, 7)]:
+        times = milliseconds(rng, 1) * 20
+        got = student.run(probes.timed, device=device, seconds=times, **options)
+        check(got["seconds"], times[0], TOLERANCE[device])
+        expect.value(got["calls"], calls, of="time_kernel", hint="warmup calls, then repeats calls")
+
+
+def test_even_number_of_repeats(student, rng, device):
+    """With an even number of repeats the median lies between the two middle ones."""
+    (t,) = milliseconds(rng, 1)
+    got = student.run(probes.timed, device=device, seconds=[0.0005, 0.1, t, t, 0.1, t], warmup=0, repeats=6)
+    check(got["seconds"], t, TOLERANCE[device], hint="the middle of the sorted times")
+
+
+# Stays: it is the only one that looks at the GPU after the call.
+def test_gpu_is_done(student, rng, device):
+    """When time_kernel returns the GPU has nothing left to do."""
+    times = milliseconds(rng, 4)
+    got = student.run(probes.timed, device=device, seconds=times, warmup=1, repeats=3)
+    check(got["seconds"], statistics.median(times[1:]), TOLERANCE[device])
+    expect.that(not got["busy"], "the GPU is still at work when time_kernel returns", of="time_kernel")
+
+
+def test_short_kernels(student, rng):
+    """The time of a kernel of 50 µs holds neither the asking for all of it nor the waking up after a wait."""
+    (t,) = milliseconds(rng, 1, 40, 70)
+    got = student.run(probes.timed, device="stand-in", seconds=[t / 1000] * 8, warmup=2, repeats=5)
+    hint = "a clock of the CPU shows the waiting as well: use torch.cuda.Event(enable_timing=True)"
+    check(got["seconds"], t / 1000, 0.2, hint=hint)
+
+
+def test_wrong_counts(student, rng, device):
+    """A negative warmup or fewer than one repeat is a ValueError that names it."""
+    (t,) = milliseconds(rng, 1)
+    got = student.run(probes.timed, device=device, seconds=[t] * 4, warmup=0, repeats=1)
+    check(got["seconds"], t, TOLERANCE[device])
+    for name, options in [("warmup", {"warmup": -1}), ("repeats", {"repeats": 0}), ("repeats", {"repeats": -2})]:
+        with expect.raises(ValueError, of="time_kernel", when=f"{name} is {options[name]}", naming=name):
+            student.run(probes.timed, device=device, seconds=[t] * 20, **options)
+
+
+# --- measured_mfu
+
+
+def mfu(student, sizes, dtype, peaks, speeds):
+    return student.run(probes.mfu, device="stand-in", sizes=sizes, dtype=dtype, peaks=peaks, speeds=speeds)
+
+
+def random_sizes(rng):
+    """Distinct sizes of a product that a CPU does in no time."""
+    return tuple((100 + 20 * (torch.randperm(8, generator=rng)[:3] + 1)).tolist())
+
+
+@pytest.mark.points(2)
+def test_mfu_is_flops_over_time_and_peak(student, rng):
+    """2mkn FLOPs, the GPU's time for the product, and the peak of `hw` for the dtype of the matrices."""
+    for dtype, speed, share in [(BF16, 4e9, 0.6), (FP32, 1e9, 0.25), (FP16, 2e9, 0.5)]:
+        speeds = [(BF16, 4e9), (FP16, 2e9), (FP32, 1e9)]
+        peaks = [(FP16, 8e10), (dtype, speed / share), (torch.float64, 3e7)]
+        got = mfu(student, random_sizes(rng), dtype, peaks, speeds)
+        check(got, share, 0.1, of="measured_mfu", hint="2mkn / (seconds · hw.peak_flops[dtype])")
+
+
+def test_mfu_above_one_is_returned(student, rng):
+    """A peak below what the GPU reaches gives an MFU above 1, and it is not hidden."""
+    got = mfu(student, random_sizes(rng), FP32, [(FP32, 1e9)], [(FP32, 3e9)])
+    check(got, 3.0, 0.1, of="measured_mfu", hint="a result above 1 says that a time or a peak is wrong")
+
+
+def test_no_peak_is_guessed(student, rng):
+    """A dtype that `hw` has no peak for is a ValueError, whatever the other peaks are."""
+    sizes, speeds = random_sizes(rng), [(BF16, 1e9), (FP16, 1e9)]
+    check(mfu(student, sizes, BF16, [(BF16, 2e9)], speeds), 0.5, 0.1, of="measured_mfu")
+    with expect.raises(ValueError, of="measured_mfu", when="hw has a peak for bfloat16 and none for float16"):
+        mfu(student, sizes, FP16, [(BF16, 2e9)], speeds)
+
+
+def test_mfu_of_no_matrix(student, rng):
+    """A size below 1 is a ValueError."""
+    sizes, peaks, speeds = random_sizes(rng), [(FP32, 2e9)], [(FP32, 1e9)]
+    check(mfu(student, sizes, FP32, peaks, speeds), 0.5, 0.1, of="measured_mfu")
+    for wrong in [(0, *sizes[1:]), (sizes[0], 0, sizes[2]), (*sizes[:2], -3)]:
+        with expect.raises(ValueError, of="measured_mfu", when="a size is below 1"):
+            mfu(student, wrong, FP32, peaks, speeds)

@@ -1,0 +1,431 @@
+"""Probes for gpu.py: on a real GPU, or on the stand-in for one.
+
+Each probe takes `device`, "cuda" or "stand-in". What is done differently on the two is in `_RealGpu` and stand_in.Gpu, which
+have the same methods: `kernel`, `read`, `copies`, `is_busy`.
+"""
+
+import contextlib
+import gc
+import time
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any, TypedDict
+from unittest import mock
+
+import torch
+from torch import Tensor, nn
+
+from tests.probes import stand_in, watch_copies
+
+SLOW_SECONDS = 0.1  # of a kernel that is to be slow on a real GPU: longer than Python takes for a batch
+
+
+class Peak(TypedDict):
+    """What `peak` returns: the fields of PeakMemory, how often fn was called, and what was alive afterwards."""
+
+    allocated_before: Any
+    peak_above_before: Any
+    retained: Any
+    calls: int
+    alive_after: int
+
+
+class Timed(TypedDict):
+    """What `timed` returns: time_kernel's answer, how often fn was called, and whether the GPU was still busy then."""
+
+    seconds: Any
+    calls: int
+    busy: bool
+
+
+class Prefetched(TypedDict):
+    """What `prefetched` returns: what kernels read of each batch, and how it came there."""
+
+    seen: list[tuple[Any, Any]]
+    devices: list[str]
+    drawn: list[int]  # batches that had been asked for when each was handed out
+    most_waiting: int  # drawn and not handed out, at most
+    copies: list[str]
+    waited: bool  # whether Python waited for the GPU while it had work that takes long
+    error: str | None
+    ended_again: bool  # whether asking once more after the end says the same
+
+
+class Stepped(TypedDict):
+    """What `stepped` returns, with one entry a step where it is a list."""
+
+    losses: list[Any]
+    output_dtypes: list[torch.dtype]
+    autocast_in_backward: list[bool]
+    scaled: bool
+    gradients: list[list[Any]]  # as the optimizer got them
+    parameters: list[Tensor]
+    state_dtypes: list[torch.dtype]
+    autocast_after: bool
+
+
+# --- the two kinds of device
+
+
+class _RealGpu:
+    """A GPU with the methods of the stand-in."""
+
+    def __init__(self, *, slow: str = "copies", kernel_seconds: Sequence[float] = (), **unused: Any) -> None:
+        torch.cuda.init()  # type: ignore[no-untyped-call]
+        self._slow = slow
+        self._kernel_seconds = iter(kernel_seconds)
+        self._cycles_a_second = _cycles_a_second()
+        self.main = torch.cuda.current_stream()
+        self.kernels = 0
+        self.copies: list[str] = []
+
+    def kernel(self) -> None:
+        """Give the current stream a kernel that spins."""
+        self.kernels += 1
+        torch.cuda._sleep(int(next(self._kernel_seconds, 1e-6) * self._cycles_a_second))  # type: ignore[no-untyped-call]
+
+    def read(self, x: Tensor) -> list[Tensor]:
+        """Give the current stream a kernel that reads a tensor, behind one that takes a while."""
+        if self._slow == "kernels":
+            torch.cuda._sleep(int(SLOW_SECONDS * self._cycles_a_second))  # type: ignore[no-untyped-call]
+        return [x.clone()]
+
+    def is_busy(self) -> bool:
+        """Whether the main stream has work left."""
+        return not self.main.query()
+
+
+@contextlib.contextmanager
+def _gpu(device: str, **settings: Any) -> Iterator[Any]:
+    if device == "stand-in":
+        with stand_in.gpu(**settings) as gpu:
+            yield gpu
+    else:
+        real = _RealGpu(**settings)
+        with watch_copies.watched(real.copies, lambda: real.main):
+            yield real
+
+
+def _cycles_a_second() -> float:
+    """How many cycles of torch.cuda._sleep make a second on this GPU."""
+    cycles = 20_000_000
+    torch.cuda._sleep(cycles)  # type: ignore[no-untyped-call]
+    torch.cuda.synchronize()
+    started = time.perf_counter()
+    torch.cuda._sleep(cycles)  # type: ignore[no-untyped-call]
+    torch.cuda.synchronize()
+    return cycles / (time.perf_counter() - started)
+
+
+# --- gpu_memory
+
+
+def peak(
+    student: Any,
+    *,
+    device: str,
+    steps: Sequence[tuple[str, str, int]],
+    result: str | None = None,
+    alive: Sequence[int] = (),
+    earlier: int = 0,
+    garbage: int = 0,
+) -> Peak:
+    """What peak_memory says of a function that makes and drops tensors of bytes.
+
+    Args:
+        steps: ("make", name, bytes), ("drop", name, 0), ("keep", name, 0) beyond the call, ("free", name, 0) of what was alive,
+            or ("collect", "", 0), a collection of garbage.
+        result: The name of the tensor that the function returns.
+        alive: Bytes of tensors that are alive before; the first is named "0", and so on.
+        earlier: Bytes of a tensor that was made and dropped before.
+        garbage: Bytes of a tensor in a cycle of references that nobody holds any more.
+    """
+    with _gpu(device):
+        outside = {str(i): _bytes(n) for i, n in enumerate(alive)}
+        if earlier:
+            _bytes(earlier)
+        calls = []
+        gc.disable()  # so that garbage is there until somebody collects it
+        if garbage:
+            cycle: list[Any] = [_bytes(garbage)]
+            cycle.append(cycle)
+            del cycle
+
+        def fn() -> Tensor | None:
+            calls.append(1)
+            made: dict[str, Tensor] = {}
+            for what, name, count in steps:
+                if what == "make":
+                    made[name] = _bytes(count)
+                elif what == "keep":
+                    outside[name] = made[name]
+                elif what == "collect":
+                    gc.collect()
+                else:
+                    (made if what == "drop" else outside).pop(name)
+            return made.get(result or "")
+
+        try:
+            got = student.gpu.peak_memory(fn, "cuda")
+        finally:
+            gc.enable()
+        alive_after = torch.cuda.memory_allocated()
+    fields = {name: getattr(got, name, None) for name in ("allocated_before", "peak_above_before", "retained")}
+    return {**fields, "calls": len(calls), "alive_after": alive_after}  # type: ignore[typeddict-item]
+
+
+def peak_of_an_error(student: Any, *, device: str) -> None:
+    """peak_memory of a function that raises KeyError."""
+
+    def fn() -> None:
+        raise KeyError("of the function's own")
+
+    with _gpu(device):
+        student.gpu.peak_memory(fn, "cuda")
+
+
+def peak_on(student: Any, *, device: str, where: str) -> Any:
+    """peak_memory on any device, by name or as a torch.device; the bytes before."""
+    with _gpu(device):
+        return [student.gpu.peak_memory(lambda: None, d).allocated_before for d in (where, torch.device(where))]
+
+
+def _bytes(count: int) -> Tensor:
+    return torch.empty(count, dtype=torch.uint8, device="cuda")
+
+
+# --- gpu_timing
+
+
+def timed(student: Any, *, device: str, seconds: Sequence[float], **options: int) -> Timed:
+    """time_kernel of a kernel that takes these times, one call after the other."""
+    with _gpu(device, kernel_seconds=seconds) as gpu:
+        got = student.gpu.time_kernel(gpu.kernel, **options)
+        busy = gpu.is_busy()
+        if device == "cuda":
+            torch.cuda.synchronize()  # so that the grader's clock has seen all of it
+        return {"seconds": got, "calls": gpu.kernels, "busy": busy}
+
+
+def mfu(
+    student: Any,
+    *,
+    device: str,
+    sizes: tuple[int, int, int],
+    dtype: torch.dtype,
+    peaks: Sequence[tuple[torch.dtype, float]],
+    speeds: Sequence[tuple[torch.dtype, float]] = (),
+) -> Any:
+    """measured_mfu on a GPU with these peaks by dtype, which are said to be its; `speeds` are the stand-in's."""
+    hardware = SimpleNamespace(name="a GPU", peak_flops=dict(peaks), memory_bandwidth=1e12, memory_bytes=10**10)
+    with _gpu(device, flops_per_second=dict(speeds)):
+        return student.gpu.measured_mfu(*sizes, dtype, hardware)
+
+
+def products(student: Any, *, device: str, size: int, dtype: torch.dtype, count: int) -> Any:
+    """So many products of square matrices, one after the other, by time_kernel: its answer, for the grader's clock."""
+    with _gpu(device):
+        a, b = (torch.randn(size, size, dtype=dtype, device="cuda") for _ in range(2))
+        seconds = student.gpu.time_kernel(lambda: a @ b, warmup=0, repeats=count)
+        torch.cuda.synchronize()
+        return seconds
+
+
+def gpu_name(student: Any) -> str:
+    """What torch calls the GPU."""
+    return torch.cuda.get_device_name()
+
+
+# --- gpu_prefetch
+
+
+def prefetched(
+    student: Any,
+    *,
+    device: str,
+    batches: Sequence[tuple[Tensor, Tensor]],
+    slow: str = "copies",
+    buffers: str = "new",
+    fail_at: int | None = None,
+    on_a_stream: bool = False,
+    hold: bool = False,
+    to: str = "cuda",
+    **options: int,
+) -> Prefetched:
+    """What a consumer of a Prefetcher sees that gives its stream a kernel for each batch and then drops it.
+
+    Args:
+        slow: What the stand-in does late; on a real GPU "kernels" has each kernel wait for one that spins.
+        buffers: Where the iterator has its batches: "new" tensors, one that is "reused", one that is reused and "pinned".
+        fail_at: The number of the batch in whose place the iterator raises ZeroDivisionError.
+        on_a_stream: Whether the consumer has made a stream of its own the current one.
+        hold: Keep every batch to the end, and let no kernel read it before.
+        to: The device that is asked for.
+    """
+    with _gpu(device, slow=slow) as gpu:
+        consumer = torch.cuda.stream(_stream()) if on_a_stream else contextlib.nullcontext()
+        with consumer:
+            gpu.main = torch.cuda.current_stream()
+            return _consumed(student, gpu, _Source(batches, buffers, fail_at), hold, to, options)
+
+
+def _stream() -> Any:
+    return torch.cuda.Stream()  # type: ignore[no-untyped-call]
+
+
+class _Source:
+    """An iterator over batches that counts how often it was asked."""
+
+    def __init__(self, batches: Sequence[tuple[Tensor, Tensor]], buffers: str, fail_at: int | None) -> None:
+        self._batches = batches
+        self._fail_at = fail_at
+        self.asked = 0
+        self._buffers: tuple[Tensor, ...] | None = None
+        if buffers != "new":
+            self._buffers = tuple(torch.empty_like(x, pin_memory=buffers == "pinned") for x in batches[0])
+
+    def __iter__(self) -> "_Source":
+        return self
+
+    def __next__(self) -> tuple[Tensor, ...]:
+        number = self.asked
+        if self._buffers is not None:  # whatever was handed out before is gone
+            for buffer in self._buffers:
+                buffer.fill_(-1)
+        if number == self._fail_at:
+            raise ZeroDivisionError("of the iterator's own")
+        if number >= len(self._batches):
+            raise StopIteration
+        self.asked += 1
+        if self._buffers is None:
+            return tuple(x.clone() for x in self._batches[number])
+        for buffer, x in zip(self._buffers, self._batches[number], strict=True):
+            buffer.copy_(x)
+        return self._buffers
+
+
+def _consumed(student: Any, gpu: Any, source: _Source, hold: bool, to: str, options: dict[str, int]) -> Prefetched:
+    prefetcher = student.gpu.Prefetcher(source, to, **options)
+    out: Prefetched = {
+        "seen": [], "devices": [], "drawn": [], "most_waiting": 0, "copies": [], "waited": False, "error": None,
+        "ended_again": False,
+    }  # fmt: skip
+    read: list[tuple[list[Tensor], list[Tensor]]] = []
+    held = []
+    iterator = iter(prefetcher)
+    while True:
+        busy = bool(read) and gpu.is_busy()
+        try:
+            x, y = next(iterator)
+        except (StopIteration, ZeroDivisionError) as e:
+            out["error"] = type(e).__name__
+            break
+        out["waited"] |= busy and not gpu.is_busy()
+        out["drawn"].append(source.asked)
+        out["most_waiting"] = max(out["most_waiting"], source.asked - len(out["drawn"]) + 1)
+        out["devices"].append(x.device.type if x.device == y.device else f"{x.device} and {y.device}")
+        if hold:
+            held.append((x, y))
+        elif to == "cuda":
+            read.append((gpu.read(x), gpu.read(y)))
+        else:
+            read.append(([x.clone()], [y.clone()]))
+        del x, y
+    out["ended_again"] = _ends(iterator)
+    out["copies"] = list(gpu.copies)
+    read += [(gpu.read(x), gpu.read(y)) for x, y in held]
+    torch.cuda.synchronize()
+    out["seen"] = [(x[0].cpu(), y[0].cpu()) for x, y in read]
+    return out
+
+
+def _ends(iterator: Iterator[Any]) -> bool:
+    try:
+        next(iterator)
+    except (StopIteration, ZeroDivisionError):
+        return True
+    return False
+
+
+# --- gpu_mixed_precision
+
+
+class _Layers(nn.Module):
+    """Linear maps with ReLU between them, and a note of the dtype of the last one's output."""
+
+    def __init__(self, weights: Sequence[Tensor]) -> None:
+        super().__init__()
+        self.weights = nn.ParameterList([nn.Parameter(w.clone()) for w in weights])
+        self.dtypes: list[torch.dtype] = []
+        self.on_backward: Callable[[Tensor], None] = lambda gradient: None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The last map's output."""
+        for i, weight in enumerate(self.weights):
+            x = nn.functional.linear(x.relu() if i else x, weight)
+        self.dtypes.append(x.dtype)
+        if x.requires_grad:
+            x.register_hook(self.on_backward)  # type: ignore[no-untyped-call]
+        return x
+
+
+def stepped(
+    student: Any,
+    *,
+    device: str,
+    weights: Sequence[Tensor],
+    batches: Sequence[tuple[Tensor, Tensor]],
+    lr: float,
+    kind: str = "SGD",
+    stale: float = 0.0,
+    loss_scale: float = 1.0,
+    **options: Any,
+) -> Stepped:
+    """Steps of autocast_train_step on linear maps with a squared error; on a CPU where `device` is "stand-in".
+
+    Args:
+        kind: "SGD" or "AdamW".
+        stale: What stands in every entry of .grad before the first step.
+        loss_scale: The loss is this times the mean of (output - y)² / 2.
+        options: dtype and max_norm, where they are given.
+    """
+    where = "cuda" if device == "cuda" else "cpu"
+    model = _Layers(weights).to(where)
+    optimizer = torch.optim.SGD(model.parameters(), lr) if kind == "SGD" else torch.optim.AdamW(model.parameters(), lr)
+    if stale:
+        for p in model.parameters():
+            p.grad = torch.full_like(p, stale)
+    out: Stepped = {
+        "losses": [], "output_dtypes": model.dtypes, "autocast_in_backward": [], "scaled": False, "gradients": [],
+        "parameters": [], "state_dtypes": [], "autocast_after": False,
+    }  # fmt: skip
+    model.on_backward = lambda gradient: out["autocast_in_backward"].append(torch.is_autocast_enabled(where))
+    optimizer.register_step_pre_hook(
+        lambda *_: out["gradients"].append([None if p.grad is None else p.grad.detach().clone() for p in model.parameters()])
+    )
+
+    def loss_fn(output: Tensor, y: Tensor) -> Tensor:
+        return (output.float() - y).square().mean() * (loss_scale / 2)
+
+    with _watch_scalers(out):
+        for x, y in batches:
+            arguments = (model, optimizer, loss_fn, x.to(where), y.to(where))
+            out["losses"].append(student.gpu.autocast_train_step(*arguments, **options))
+    out["autocast_after"] = torch.is_autocast_enabled(where)
+    out["parameters"] = [p.detach().clone() for p in model.parameters()]
+    states = [v for state in optimizer.state.values() for v in state.values() if isinstance(v, Tensor) and v.dim()]
+    out["state_dtypes"] = [v.dtype for v in states]
+    return out
+
+
+@contextlib.contextmanager
+def _watch_scalers(out: Stepped) -> Iterator[None]:
+    """Notes whether a GradScaler that is enabled scales a loss."""
+    plain: Any = torch.amp.GradScaler.scale
+
+    def scale(scaler: Any, outputs: Any) -> Any:
+        out["scaled"] |= scaler.is_enabled()
+        return plain(scaler, outputs)
+
+    with mock.patch.object(torch.amp.GradScaler, "scale", scale):
+        yield

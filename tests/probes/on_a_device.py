@@ -1,0 +1,219 @@
+"""Probes for the tests of CPU problems on a GPU: each builds what it needs on `device` and says where things are.
+
+Tensors come back as they are; the grader gets them as copies on its own side, so a tensor's device goes with it as a word.
+"""
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypedDict
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tests.probes import watch_copies
+
+
+class Placed(TypedDict):
+    """Tensors, with the type of the device that each is on."""
+
+    tensors: list[Any]
+    devices: list[str]
+
+
+class Batch(TypedDict):
+    """What `batch` returns: x, y, where they are, and how they got there whether from pinned memory."""
+
+    tensors: list[Any]
+    devices: list[str]
+    pinned: list[bool]
+
+
+class Resumed(TypedDict):
+    """What `resumed` returns: the iteration, parameters and optimizer's state after loading, and random numbers."""
+
+    iteration: Any
+    tensors: list[Any]
+    devices: list[str]
+    draws: list[Tensor]  # after the save, and after the load
+    next_step: list[Tensor]  # the parameters one step later
+
+
+class Trained(TypedDict):
+    """What `trained` returns: TrainResult's losses, the parameters, dtypes and devices of what there is."""
+
+    losses: Any
+    eval_losses: Any
+    tensors: list[Any]
+    devices: list[str]
+    dtypes: list[torch.dtype]
+    logits_dtypes: list[torch.dtype]
+    next_random: Tensor
+
+
+def _placed(tensors: Sequence[Any]) -> Placed:
+    values = [x.detach().clone() if isinstance(x, Tensor) else x for x in tensors]
+    return {"tensors": values, "devices": [x.device.type if isinstance(x, Tensor) else "none" for x in tensors]}
+
+
+def layer(student: Any, *, device: str, kind: str, args: Sequence[Any], x: Tensor, dtype: torch.dtype) -> Placed:
+    """A layer made on a device: its output for x, and its parameters."""
+    module = getattr(student.linear, kind)(*args, device=torch.device(device), dtype=dtype)
+    return _placed([module(x.to(device, dtype)), *module.parameters()])
+
+
+def adamw(
+    student: Any, *, device: str, parameters: Sequence[Tensor], gradients: Sequence[Sequence[Tensor]], options: dict[str, Any]
+) -> Placed:
+    """Parameters on a device after some steps of AdamW, and the tensors with more than one element in its state."""
+    leaves = [nn.Parameter(p.to(device, copy=True)) for p in parameters]
+    optimizer = student.optimizers.AdamW(leaves, **options)
+    for row in gradients:
+        for leaf, given in zip(leaves, row, strict=True):
+            leaf.grad = given.to(device, copy=True)
+        optimizer.step()
+    state = [v for s in optimizer.state.values() for v in s.values() if isinstance(v, Tensor) and v.numel() > 1]
+    return _placed([*leaves, *state])
+
+
+def clipped(student: Any, *, device: str, gradients: Sequence[Tensor], max_norm: float) -> Placed:
+    """The norm that clip_gradient_norm returns on a device, and the gradients that it leaves."""
+    leaves = [nn.Parameter(torch.zeros_like(g, device=device)) for g in gradients]
+    for leaf, gradient in zip(leaves, gradients, strict=True):
+        leaf.grad = gradient.to(device, copy=True)
+    norm = student.optimizers.clip_gradient_norm(leaves, max_norm)
+    return _placed([norm, *(leaf.grad for leaf in leaves)])
+
+
+def batch(student: Any, *, device: str, dataset: "np.ndarray[Any, Any]", size: int, length: int, seed: int) -> Batch:
+    """A batch on a device, and whether each copy to a GPU was made from pinned memory."""
+    copies: list[str] = []
+    starts = torch.Generator().manual_seed(seed)
+    with watch_copies.watched(copies):
+        x, y = student.data.get_batch(dataset, size, length, device, starts)
+    return {**_placed([x, y]), "pinned": [copy.startswith("pinned") for copy in copies]}
+
+
+def resumed(
+    student: Any, *, saved_on: str, loaded_on: str, weights: Sequence[Tensor], gradients: Sequence[Sequence[Tensor]], seed: int
+) -> Resumed:
+    """A checkpoint, saved on one device after some steps of AdamW and loaded on another with other values."""
+    torch.manual_seed(seed)
+    model, optimizer = _model(weights, saved_on)
+    for row in gradients[:-1]:
+        _step(model, optimizer, row)
+    torch.rand(3, device=saved_on)
+    stream = io.BytesIO()
+    student.checkpointing.save_checkpoint(model, optimizer, len(gradients), stream)
+    before = torch.rand(5, device=saved_on)
+    other, other_optimizer = _model([torch.full_like(w, 0.5) for w in weights], loaded_on)
+    torch.manual_seed(seed + 1)
+    iteration = student.checkpointing.load_checkpoint(io.BytesIO(stream.getvalue()), other, other_optimizer)
+    after = torch.rand(5, device=saved_on)
+    state = [v for s in other_optimizer.state.values() for v in s.values() if isinstance(v, Tensor) and v.dim()]
+    placed = _placed([*other.parameters(), *state])
+    _step(other, other_optimizer, gradients[-1])
+    next_step = [p.detach().clone() for p in other.parameters()]
+    return {**placed, "iteration": iteration, "draws": [before, after], "next_step": next_step}
+
+
+def _model(weights: Sequence[Tensor], device: str) -> tuple[nn.Module, torch.optim.Optimizer]:
+    model = nn.ParameterList([nn.Parameter(w.to(device, copy=True)) for w in weights])
+    return model, torch.optim.AdamW(model.parameters(), lr=0.1)
+
+
+def _step(model: nn.Module, optimizer: torch.optim.Optimizer, gradients: Sequence[Tensor]) -> None:
+    for p, gradient in zip(model.parameters(), gradients, strict=True):
+        p.grad = gradient.to(p.device, copy=True)
+    optimizer.step()
+
+
+class _Bigram(nn.Module):
+    """Logits of the next token: the current one's embedding, with dropout, times a matrix."""
+
+    def __init__(self, embedding: Tensor, head: Tensor, dropout: float) -> None:
+        super().__init__()
+        self.embedding, self.head = nn.Parameter(embedding.clone()), nn.Parameter(head.clone())
+        self.dropout = nn.Dropout(dropout)
+        self.dtypes: list[torch.dtype] = []
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """The logits; a random number is drawn in eval mode, where dropout draws none."""
+        if not self.training:
+            torch.rand(1, device=tokens.device)
+        logits = F.linear(self.dropout(F.embedding(tokens, self.embedding)), self.head)
+        self.dtypes.append(logits.dtype)
+        return logits
+
+
+def trained(
+    student: Any,
+    *,
+    device: str,
+    embedding: Tensor,
+    head: Tensor,
+    tokens: "np.ndarray[Any, Any]",
+    config: dict[str, Any],
+    stop_after: int | None = None,
+    dropout: float = 0.0,
+) -> Trained:
+    """A run of `train` with AdamW on a device; where `stop_after` is given, one of so many steps and then the whole of it.
+
+    Both of such a pair have the same checkpoint; the second one begins with other weights.
+    """
+    with TemporaryDirectory() as folder:
+        paths = (
+            {} if stop_after is None else {"checkpoint_path": str(Path(folder) / "checkpoint"), "checkpoint_every": stop_after}
+        )
+        made = student.training.TrainConfig(**config, **paths, device=device)
+        if stop_after is not None:
+            _until(student, stop_after, _Bigram(embedding.to(device), head.to(device), dropout), tokens, made)
+            embedding, head = torch.full_like(embedding, 0.5), torch.full_like(head, 0.5)
+        model = _Bigram(embedding.to(device), head.to(device), dropout)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+        result = student.training.train(model, optimizer, tokens, made, val_tokens=tokens)
+    state = [v for s in optimizer.state.values() for v in s.values() if isinstance(v, Tensor) and v.dim()]
+    tensors = [*model.parameters(), *(p.grad for p in model.parameters() if p.grad is not None), *state]
+    return {
+        **_placed(tensors),
+        "losses": result.losses,
+        "eval_losses": result.eval_losses,
+        "dtypes": [x.dtype for x in tensors],
+        "logits_dtypes": model.dtypes,
+        "next_random": torch.rand(4, device=device),
+    }
+
+
+class _Stopped(Exception):
+    """Ends a run in the middle."""
+
+
+def _until(student: Any, steps: int, model: nn.Module, tokens: Any, config: Any) -> None:
+    """A run that is broken off after some steps, by its optimizer."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    done: list[int] = []
+
+    def stop(*unused: Any) -> None:
+        done.append(1)
+        if len(done) > steps:
+            raise _Stopped
+
+    optimizer.register_step_pre_hook(stop)
+    try:
+        student.training.train(model, optimizer, tokens, config, val_tokens=tokens)
+    except _Stopped:
+        return
+
+
+def recomputed(student: Any, *, device: str, x: Tensor, weight: Tensor) -> Placed:
+    """Dropout under `checkpoint` on a device: the output, x's and the weight's gradients, and the random numbers after it."""
+    leaf, w = (t.to(device, copy=True).requires_grad_() for t in (x, weight))
+    y = student.activation_checkpointing.checkpoint(lambda z: F.dropout(z @ w, 0.5), leaf)
+    torch.rand(3, device=device)
+    state = torch.cuda.get_rng_state() if device == "cuda" else torch.get_rng_state()
+    y.sum().backward()
+    now = torch.cuda.get_rng_state() if device == "cuda" else torch.get_rng_state()
+    return _placed([y, leaf.grad, w.grad, torch.equal(state, now)])

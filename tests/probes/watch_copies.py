@@ -1,0 +1,35 @@
+"""How copies to a real GPU are made: noted as they happen, in the words of the stand-in for one."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from tests.probes import stand_in
+
+MOVES = {"to": 0, "cuda": 0, "copy_": 1}  # functions that may copy to a GPU, and which argument is copied
+
+
+def watched(copies: list[str], main: Callable[[], Any] = lambda: None) -> Any:
+    """A block in which each copy from the CPU to a GPU adds a line to `copies`.
+
+    Args:
+        main: Gives the stream that kernels use.
+    """
+    return stand_in.in_every_thread(lambda: _Watch(copies, main))
+
+
+class _Watch(TorchFunctionMode):
+    def __init__(self, copies: list[str], main: Callable[[], Any]) -> None:
+        super().__init__()
+        self._copies, self._main = copies, main
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        position = MOVES.get(getattr(func, "__name__", ""))
+        source = args[position] if position is not None and position < len(args) else None
+        if isinstance(source, Tensor) and isinstance(out, Tensor) and out.is_cuda and not source.is_cuda:
+            self._copies.append(stand_in.described(source.is_pinned(), torch.cuda.current_stream() == self._main()))
+        return out

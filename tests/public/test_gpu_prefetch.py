@@ -1,0 +1,62 @@
+"""gpu_prefetch: batches that come to a GPU in time, here to the stand-in for one. Handout §13.3."""
+
+import pytest
+import torch
+
+from tests import expect
+from tests.probes import stand_in
+
+
+def batches(count):
+    """Batch i holds i in x and -i in y."""
+    return [(torch.full((5,), i), torch.full((3,), -i)) for i in range(count)]
+
+
+@pytest.mark.parametrize("slow", ["copies", "kernels"])
+def test_kernels_read_what_was_handed_out(student, slow):
+    """However late copies or kernels are: a kernel that is given to the current stream for batch i reads i and -i."""
+    with stand_in.gpu(slow=slow) as gpu:
+        read = []
+        for x, y in student.gpu.Prefetcher(iter(batches(5)), "cuda"):
+            read.append((gpu.read(x), gpu.read(y)))
+            del x, y  # dropped, although the kernel may not have run yet
+        torch.cuda.synchronize()
+        expect.value(len(read), 5, of="Prefetcher")
+        hints = {"copies": "the current stream has to wait for the copy", "kernels": "what does record_stream tell?"}
+        for i, (x, y) in enumerate(read):
+            expect.tensor(x[0], torch.full((5,), i), of="Prefetcher", name=f"x of batch {i}", hint=hints[slow])
+            expect.tensor(y[0], torch.full((3,), -i), of="Prefetcher", name=f"y of batch {i}", hint=hints[slow])
+
+
+def test_copies_are_asynchronous(student):
+    """From pinned memory, on a stream of their own."""
+    with stand_in.gpu() as gpu:
+        count = sum(1 for _ in student.gpu.Prefetcher(iter(batches(3)), "cuda"))
+        expect.value(count, 3, of="Prefetcher")
+        expect.value(sorted(set(gpu.copies)), ["pinned, on a stream of its own"], of="Prefetcher", hint="x.pin_memory()")
+
+
+def test_it_draws_ahead(student):
+    """With depth 2 the next batch is drawn when one is handed out, and never more than two."""
+    drawn = []
+
+    def source():
+        for number, batch in enumerate(batches(6)):
+            drawn.append(number)
+            yield batch
+
+    with stand_in.gpu():
+        prefetcher = student.gpu.Prefetcher(source(), "cuda", depth=2)
+        for number, _ in enumerate(prefetcher, 1):
+            ahead = len(drawn) - number
+            expect.that(ahead <= 2, f"{ahead} batches are drawn ahead, depth is 2", of="Prefetcher")
+            expect.that(ahead >= 1 or number == 6, "the next batch is not drawn yet", of="Prefetcher")
+        expect.value(len(drawn), 6, of="Prefetcher")
+
+
+def test_depth_is_at_least_one(student):
+    """A queue of nothing hands nothing out."""
+    with stand_in.gpu():
+        expect.value(len(list(student.gpu.Prefetcher(iter(batches(2)), "cuda", depth=1))), 2, of="Prefetcher")
+        with expect.raises(ValueError, of="Prefetcher", when="depth is 0", naming="depth"):
+            student.gpu.Prefetcher(iter(batches(2)), "cuda", depth=0)
