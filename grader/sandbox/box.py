@@ -22,12 +22,15 @@ from typing import IO, Any, Literal
 from grader.course import Limits
 from grader.errors import GraderFault, SandboxUnavailable
 from grader.sandbox import bubblewrap, seccomp
+from grader.sandbox.gpu import Gpu
+from grader.sandbox.usage import Usage
 from grader.text import printable
 
 Isolation = Literal["bubblewrap", "none"]
 
 START_SECONDS = 120.0
 END_SECONDS = 15.0
+GIVE_BACK_SECONDS = 5.0
 # What keeps an ordinary user from a user namespace: a setting, the value that forbids it, and the line that mends it.
 FORBIDDING = [
     ("kernel/apparmor_restrict_unprivileged_userns", "1", "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"),
@@ -43,16 +46,22 @@ class Sandbox:
         tests: The course's tests folder; the worker sees its probes.
         isolation: `bubblewrap`, or `none` to debug on a machine without it.
         scratch_bytes: What a test may write to /tmp, all files together.
+        gpu: What tests may use; the caller has locked it.
+
+    Attributes:
+        usage: What the test that runs takes of the GPU; None without one.
     """
 
     _control: socket.socket
     _process: "subprocess.Popen[bytes]"
     _pidfd: int | None
 
-    def __init__(self, tests: Path, *, isolation: Isolation, scratch_bytes: int) -> None:
+    def __init__(self, tests: Path, *, isolation: Isolation, scratch_bytes: int, gpu: Gpu | None = None) -> None:
         self._tests = tests
         self.isolation = isolation
         self._scratch_bytes = scratch_bytes
+        self.gpu = gpu
+        self.usage = Usage(gpu) if gpu else None
         self._start()
 
     def __enter__(self) -> "Sandbox":
@@ -63,19 +72,25 @@ class Sandbox:
 
     def close(self) -> None:
         """End the zygote and everything in its box."""
+        self._end_box()
+
+    def _end_box(self) -> bool:
+        """The same; False where not everything has ended in time."""
         self._control.close()  # its end of the socket tells it to kill all that is left and go
         try:
             self._process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
             self._kill()
             self._process.wait()
+        ended = True
         if self._pidfd is not None:
-            select.select([self._pidfd], [], [], END_SECONDS)  # until its last memory is given back
+            ended = bool(select.select([self._pidfd], [], [], END_SECONDS)[0])  # until its last memory is given back
             os.close(self._pidfd)
             self._pidfd = None
         self._info.close()
         self._errors.close()
         self._folder.cleanup()
+        return ended
 
     def spawn(self, limits: Limits, descriptors: list[int]) -> None:
         """Have the zygote fork a child that holds these descriptors.
@@ -84,6 +99,8 @@ class Sandbox:
             GraderFault: The zygote is gone.
         """
         self.wait_until_ready()
+        if self.usage:
+            self.usage.start()
         request = {
             "op": "spawn",
             "limits": {
@@ -91,6 +108,7 @@ class Sandbox:
                 "cpu_seconds": limits.cpu_seconds,
                 "processes": limits.processes,
                 "file_bytes": limits.file_bytes,
+                "device_memory_bytes": limits.device_memory_bytes if self.gpu else None,
             },
         }
         try:
@@ -102,10 +120,12 @@ class Sandbox:
         """Have the zygote end its child and remove what it left; start another zygote where that is not certain.
 
         Raises:
-            GraderFault: The zygote did not answer. Another one has been started.
+            GraderFault: The zygote did not answer, or the GPU does not let go of the child. Another one has been started.
         """
         self.end_soon()
-        return self._ending()
+        ending = self._ending()
+        self._free_the_gpu()
+        return ending
 
     def end_soon(self) -> None:
         """The same, for a test whose answers are all here: nobody waits for it but the next test."""
@@ -128,11 +148,25 @@ class Sandbox:
             self._restart()
         return ending
 
+    def _free_the_gpu(self) -> None:
+        """Wait until a GPU has back what a child took that has ended; a new box is started where it has not.
+
+        Raises:
+            GraderFault: That did not help either.
+        """
+        if self.usage is None or self.usage.given_back(GIVE_BACK_SECONDS):
+            return
+        self._restart()
+        if not self.usage.given_back(GIVE_BACK_SECONDS):
+            held = self.usage.taken_bytes() // 2**20
+            raise GraderFault(f"the GPU still holds {held} MiB after the test's process has ended")
+
     @property
     def facts(self) -> dict[str, Any]:
-        """What the zygote says of itself: pid, uid, versions."""
+        """What the zygote says of itself (pid, uid, versions), and `environment`: what there is to know of the GPU, if any."""
         self.wait_until_ready()
-        return self._facts
+        of_gpu = {"gpu": self.gpu.name, "driver": self.gpu.driver, "cuda": str(self._facts["cuda"])} if self.gpu else {}
+        return {**self._facts, "environment": of_gpu}
 
     @property
     def host_pid(self) -> int:
@@ -141,9 +175,16 @@ class Sandbox:
         return self._host_pid
 
     def _restart(self) -> None:
+        """End this box and start another one.
+
+        Raises:
+            GraderFault: A process of the old one is held by the GPU, which no signal can change.
+        """
         self._kill()
-        self.close()
+        ended = self._end_box()
         self._start()
+        if self.gpu and not ended:
+            raise GraderFault(f"the GPU ({self.gpu.name}) does not let go of a killed process: it may have to be reset")
 
     def _kill(self) -> None:
         """End the box without asking it. bubblewrap's death alone does not, once the zygote is another user."""
@@ -174,11 +215,14 @@ class Sandbox:
             course = str(self._tests.parent)
             command = [sys.executable, "-s", "-P", boot, str(theirs.fileno()), "0", root, course]
             environment = {"TMPDIR": self._folder.name, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+            if self.gpu:
+                environment |= self.gpu.environment(alone=False)
+                environment |= {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}  # where the driver may be
         else:
             read_end, info = os.pipe()
             self._info = os.fdopen(read_end)
             rules = tempfile.TemporaryFile()
-            rules.write(seccomp.program())
+            rules.write(seccomp.program(cuda=self.gpu is not None))
             rules.seek(0)
             inherit += [info, rules.fileno()]
             command = bubblewrap.command(
@@ -188,6 +232,7 @@ class Sandbox:
                 user=bubblewrap.unused_user(),
                 tests=self._tests,
                 scratch_bytes=self._scratch_bytes,
+                gpu=self.gpu,
             )
         process = subprocess.Popen(
             command,
@@ -208,11 +253,12 @@ class Sandbox:
 
         Raises:
             SandboxUnavailable: It cannot be started here, or is not tight; the text says what mends it.
-            GraderFault: It takes too long.
+            GraderFault: It takes too long, or the GPU does not let go of the test before.
         """
         if self._unanswered:
             with suppress(GraderFault):  # it answered all that it was asked; another one is on its way
                 self._ending()
+            self._free_the_gpu()
         if self._facts:
             return
         self._control.settimeout(START_SECONDS)

@@ -10,6 +10,9 @@ Started by root, bubblewrap needs no user namespace, and the worker becomes a us
 anything: so limits on processes bind, and nothing in /proc or /sys belongs to it. Started by anyone else, it makes a user
 namespace and forbids further ones.
 
+With a GPU the box also shows its device files, the driver's libraries and the few files of /sys that CUDA reads (`_gpu`); no
+other GPU is there.
+
 `command` is the list of steps; each step is one function that returns its arguments.
 """
 
@@ -20,16 +23,29 @@ import shutil
 import site
 import sys
 import sysconfig
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
 from grader.errors import GraderFault, SandboxUnavailable
+from grader.sandbox.gpu import Gpu
 
 PACKAGES = ("torch", "numpy", "einops", "jaxtyping")  # what a submission may import, with what these need
-PYTHON, SITE, RUNTIME, COURSE, SCRATCH = "/python", "/site", "/runtime", "/course", "/tmp"
+PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER = "/python", "/site", "/runtime", "/course", "/tmp", "/driver"
 FIRST_USER, USERS = 1_000_000_000, 1_000_000_000
+
+# What CUDA reads of /sys: which memory is near which processor and near the GPU (without it CUDA may give up, or crash), and
+# that the driver's modules are loaded (without it CUDA looks for a way to load them).
+READ_BY_CUDA = (
+    "/sys/devices/system/node",
+    "/sys/devices/system/memory/block_size_bytes",
+    "/sys/devices/system/memory/auto_online_blocks",
+    "/sys/module/nvidia/initstate",
+    "/sys/module/nvidia_uvm/initstate",
+)
+NUMA_NODE = "/sys/bus/pci/devices/{bus}/numa_node"
 
 INSTALL = {
     "apt-get": "apt-get install bubblewrap",
@@ -40,7 +56,9 @@ INSTALL = {
 }
 
 
-def command(*, control_fd: int, seccomp_fd: int, info_fd: int, user: int, tests: Path, scratch_bytes: int) -> list[str]:
+def command(
+    *, control_fd: int, seccomp_fd: int, info_fd: int, user: int, tests: Path, scratch_bytes: int, gpu: Gpu | None
+) -> list[str]:
     """The command line that starts the worker in its box.
 
     Args:
@@ -50,15 +68,16 @@ def command(*, control_fd: int, seccomp_fd: int, info_fd: int, user: int, tests:
         user: What `unused_user` gave.
         tests: The course's tests folder, of which only the probes are shown.
         scratch_bytes: How much the worker may write to /tmp, all files together.
+        gpu: The one that the worker may use; None for none.
 
     Raises:
-        SandboxUnavailable: bubblewrap is not installed.
+        SandboxUnavailable: bubblewrap is not installed, or the worker's user may not open the GPU.
     """
     return [
         find_bubblewrap(),
         *_namespaces(user),
         *_privileges(user),
-        *_environment(),
+        *_environment(gpu),
         *_folders(),
         *_system_libraries(),
         *_python(),
@@ -66,8 +85,9 @@ def command(*, control_fd: int, seccomp_fd: int, info_fd: int, user: int, tests:
         *_worker(),
         *_probes(tests),
         *_kernel_files(),
+        *_gpu(gpu, user),
         *_scratch(scratch_bytes),
-        *_seal(),
+        *_seal(gpu),
         *("--seccomp", str(seccomp_fd), "--info-fd", str(info_fd)),
         *_start(control_fd, user),
     ]
@@ -106,18 +126,19 @@ def _privileges(user: int) -> list[str]:
     return ["--cap-drop", "ALL"]
 
 
-def _environment() -> list[str]:
+def _environment(gpu: Gpu | None) -> list[str]:
     values = {
         "HOME": SCRATCH,
         "TMPDIR": SCRATCH,
         "LANG": "C.UTF-8",
-        "LD_LIBRARY_PATH": f"{PYTHON}/lib",
+        "LD_LIBRARY_PATH": f"{PYTHON}/lib:{DRIVER}" if gpu else f"{PYTHON}/lib",
         "OMP_NUM_THREADS": "1",  # children of a process with threads would hang, and results would depend on the machine
         "PYTHONHASHSEED": "0",
         "PYTHONMALLOC": "malloc",  # memory in huge pages, where the kernel has them, makes a fork and its end cheaper
         "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONWARNINGS": "ignore",
+        **(gpu.environment(alone=True) if gpu else {}),
     }
     return ["--clearenv", *(word for name, value in values.items() for word in ("--setenv", name, value))]
 
@@ -129,6 +150,7 @@ def _folders() -> list[str]:
         "/usr",
         "/usr/lib",
         "/etc",
+        "/sys",
         PYTHON,
         f"{PYTHON}/bin",
         *sorted(libraries),
@@ -136,7 +158,11 @@ def _folders() -> list[str]:
         RUNTIME,
         f"{RUNTIME}/grader",
     ]
-    return [word for f in [*below, COURSE, f"{COURSE}/tests"] for word in ("--perms", "0755", "--dir", f)]
+    return _folder_arguments([*below, COURSE, f"{COURSE}/tests"])
+
+
+def _folder_arguments(folders: Iterable[str]) -> list[str]:
+    return [word for folder in folders for word in ("--perms", "0755", "--dir", folder)]
 
 
 def _system_libraries() -> list[str]:
@@ -194,12 +220,12 @@ def package_paths() -> tuple[Path, ...]:
     Raises:
         GraderFault: One of them is not installed, or not by pip or a tool like it.
     """
-    waiting, seen, paths = list(PACKAGES), set[str](), set[Path]()
+    waiting, seen, paths = [(name, "") for name in PACKAGES], set[tuple[str, str]](), set[Path]()
     while waiting:
-        name = waiting.pop()
-        if name in seen:
+        name, extra = waiting.pop()
+        if (name, extra) in seen:
             continue
-        seen.add(name)
+        seen.add((name, extra))
         try:
             distribution = importlib.metadata.distribution(name)
         except importlib.metadata.PackageNotFoundError:
@@ -211,7 +237,8 @@ def package_paths() -> tuple[Path, ...]:
         found = (Path(str(distribution.locate_file(top))) for top in names - {"..", "__pycache__", ""})
         paths |= {path for path in found if path.exists()}
         requirements = [Requirement(text) for text in distribution.requires or []]
-        waiting += [r.name for r in requirements if r.marker is None or r.marker.evaluate({"extra": ""})]
+        needed = [r for r in requirements if r.marker is None or r.marker.evaluate({"extra": extra})]
+        waiting += [(r.name, extra) for r in needed for extra in ("", *r.extras)]
     return tuple(sorted(paths))
 
 
@@ -234,13 +261,36 @@ def _kernel_files() -> list[str]:
     return ["--proc", "/proc", "--dev", "/dev", *(word for file in huge_pages for word in ("--ro-bind-try", file, file))]
 
 
+def _gpu(gpu: Gpu | None, user: int) -> list[str]:
+    """One GPU: the driver's libraries under the names that CUDA asks for, what it reads of /sys, and the GPU's device files.
+
+    /proc/driver/nvidia is in every /proc. /dev stays read-only, which keeps nobody from writing to a device; in /dev/shm CUDA
+    makes files only to share memory with other processes.
+    """
+    if gpu is None:
+        return []
+    if closed := " ".join(map(str, gpu.closed_nodes(to_others=user != 0))):
+        mended = f"chmod a+rw {closed}, and load the driver with NVreg_DeviceFileMode=0666 so that it stays so"
+        raise SandboxUnavailable(f"the user that submissions run as may not open {closed}: {mended}")
+    folder = gpu.nodes[0].parent
+    binds = [("--ro-bind", str(file), f"{DRIVER}/{name}") for name, file in gpu.libraries]
+    binds += [("--ro-bind-try", file, file) for file in (*READ_BY_CUDA, NUMA_NODE.format(bus=gpu.bus))]
+    binds += [("--dev-bind", str(node), f"/dev/{node.relative_to(folder)}") for node in gpu.nodes]
+    above = {str(parent) for _, _, shown in binds for parent in Path(shown).parents} - {"/", "/dev", "/sys"}
+    return _folder_arguments(sorted(above)) + [word for bind in binds for word in bind]
+
+
 def _scratch(size: int) -> list[str]:
     return ["--perms", "1777", "--size", str(size), "--tmpfs", SCRATCH, "--chdir", SCRATCH]
 
 
-def _seal() -> list[str]:
-    """Nothing but the scratch folder can be written to, /dev/shm and /proc/sys included."""
-    return ["--remount-ro", "/dev", "--remount-ro", "/proc", "--remount-ro", "/"]
+def _seal(gpu: Gpu | None) -> list[str]:
+    """Nothing but the scratch folder can be written to, /dev/shm and /proc/sys included.
+
+    With a GPU, /proc as a whole is not: CUDA names its threads by files in /proc/self/task, and gives up (error 304) where it
+    cannot. All else that could be written there belongs to root, and bubblewrap makes the kernel's switches read-only anyway.
+    """
+    return ["--remount-ro", "/dev", *([] if gpu else ["--remount-ro", "/proc"]), "--remount-ro", "/"]
 
 
 def _start(control_fd: int, user: int) -> list[str]:

@@ -25,6 +25,7 @@ from grader.errors import (
     raised,
 )
 from grader.sandbox.box import Ending, Sandbox
+from grader.sandbox.usage import LOOK_EVERY_SECONDS
 from grader.text import printable
 
 Probe = Callable[..., Any]
@@ -83,6 +84,10 @@ class Session:
         """Syntax errors and forbidden uses of each source, found without running it. See `worker.policy.inspect`."""
         return self._request({"op": "inspect", "forbidden": forbidden})
 
+    def look_at_device(self) -> Any:
+        """Whether the GPU works, in a process that runs nothing of the student's. See `worker.device.look`."""
+        return self._request({"op": "device"})
+
     @property
     def printed(self) -> str:
         """What the student's code has printed, as much as is kept."""
@@ -139,14 +144,18 @@ class Session:
         return self._setup
 
     def _exchange(self, frames: list[protocol.Buffer], deadline: float) -> Any:
-        """Send the request and wait for one reply, reading what is printed all the while."""
+        """Send the request and wait for one reply, reading what is printed and watching the GPU all the while."""
         assert self._channel is not None
         waiting = [memoryview(frame) for frame in frames]
         reader = protocol.FrameReader()
+        usage = self._sandbox.usage
         while True:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise self._timed_out()
+            if usage and usage.exceeds(self._limits.device_memory_bytes):
+                raise self._took_too_much()
+            left = min(left, LOOK_EVERY_SECONDS) if usage else left
             channel = self._channel.fileno()
             wanted = [channel, self._output_fd] if self._output_open else [channel]
             readable, writable, _ = select.select(wanted, [channel] if waiting else [], [], left)
@@ -188,11 +197,19 @@ class Session:
                 self._read_output()
             os.close(self._output_fd)
 
+    def _took_too_much(self) -> StudentFault:
+        """Its memory on the GPU was past the limit, also by the driver's count, which a test cannot change."""
+        self._end()
+        return OutOfMemory(f"it took more than {self._device_memory()}, the limit of a test", self._where_it_was())
+
     def _timed_out(self) -> StudentFault:
+        busy = self._sandbox.gpu.busy() if self._sandbox.gpu else False
         self._end()
         why = f"no answer within {self._limits.wall_seconds:g} s, the limit of a test"
         if self._cut_short:
             why = "no answer before the time for all tests of its problem was used up"
+        if busy or (busy is None and waited_for_the_gpu(self.printed)):
+            why += ", with a kernel still running on the GPU"
         return TimedOut(why, self._where_it_was())
 
     def _death(self) -> StudentFault:
@@ -248,6 +265,8 @@ class Session:
         line = str(where[3]).strip() if where else ""
         if "NotImplementedError" in kinds and re.search(r"\braise\b", line):  # not torch's own
             return NotAttempted(text, _place(where))
+        if self._sandbox.gpu and re.search(r"CUDA out of memory|CUDA error: out of memory|STATUS_ALLOC_FAILED", text):
+            return OutOfMemory(f"it asked for more than {self._device_memory()}, the limit of a test", _place(where))
         if "MemoryError" in kinds or re.search(r"can't allocate memory|not enough memory", text):
             return OutOfMemory(f"it asked for more than {_size(self._limits.memory_bytes)}, the limit of a test", _place(where))
         if error["errno"] in ("EFBIG", "ENOSPC"):
@@ -255,6 +274,17 @@ class Session:
         if error["errno"] == "EAGAIN" or "can't start new thread" in text:
             return Crashed(f"it started more than {self._limits.processes} processes, the limit of a test", _place(where))
         return raised(kinds, str(error["type"]), text, _place(where))
+
+    def _device_memory(self) -> str:
+        """How much of the GPU a test may have."""
+        assert self._sandbox.gpu is not None
+        return f"{_size(self._limits.device_memory_bytes)} of the memory of the GPU ({self._sandbox.gpu.name})"
+
+
+def waited_for_the_gpu(printed: str) -> bool:
+    """Whether a thread of the last traceback that Python printed was inside torch.cuda."""
+    _, found, dump = printed[-MAX_DUMP:].rpartition("Timeout (")
+    return bool(found) and re.search(r'most recent call first\):\n +File "[^"\n]*/torch/cuda/', dump) is not None
 
 
 def _fits(value: Any, kind: Any) -> bool:

@@ -3,7 +3,8 @@
 A deny-list, because torch and its libraries use several hundred calls. Denied is what reaches past the sandbox's namespaces
 (kernel keyrings, nested namespaces, mounts, other processes' memory), what has been a way into the kernel (io_uring, bpf,
 userfaultfd, perf events), what holds memory that no limit of a process counts (memfd, System V and POSIX queues), and what
-changes the limits and priorities of another process: those of the zygote would be those of every later submission.
+changes the limits and priorities of another process: those of the zygote would be those of every later submission. With a GPU,
+one of these is allowed that CUDA cannot start without.
 
 The filter is classic BPF, 8 bytes an instruction: see seccomp(2). A denied call fails with EPERM; clone3 fails with ENOSYS,
 because its flags lie in memory that a filter cannot read, and the C library then uses clone, whose flags can be read.
@@ -63,14 +64,19 @@ NEW_NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 
 AF_UNIX = 1
 OWN_PROCESS = 0
 X32_BIT = 0x40000000
+NEEDED_BY_CUDA = {"memfd_create"}  # of its driver, from 570 on: it gives up (error 304) where that fails
 
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 NUMBER, ARCHITECTURE, FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data
 ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 
 
-def program(machine: str | None = None) -> bytes:
+def program(machine: str | None = None, *, cuda: bool = False) -> bytes:
     """The filter for a machine (default: this one), as `bwrap --seccomp` reads it.
+
+    Args:
+        machine: The name of its processor.
+        cuda: Whether CUDA has to work.
 
     Raises:
         SandboxUnavailable: No table of system calls for that machine.
@@ -80,11 +86,12 @@ def program(machine: str | None = None) -> bytes:
         raise SandboxUnavailable(f"no list of system calls for a {name} processor: add one to {__name__}")
     this = MACHINES[name]
     deny = _return(ERRNO | errno.EPERM)
+    denied = [number for name, number in this.denied.items() if not (cuda and name in NEEDED_BY_CUDA)]
     return b"".join(
         [
             _load(ARCHITECTURE), _unless(EQUAL, this.audit, _return(KILL)),
             _load(NUMBER), _when(AT_LEAST, X32_BIT, _return(KILL)),
-            *(_when(EQUAL, number, deny) for number in sorted(this.denied.values())),
+            *(_when(EQUAL, number, deny) for number in sorted(denied)),
             _when(EQUAL, this.clone3, _return(ERRNO | errno.ENOSYS)),
             _when(EQUAL, this.clone, _load(FIRST_ARGUMENT) + _when(ANY_BIT, NEW_NAMESPACES, deny) + _return(ALLOW)),
             _when(EQUAL, this.socket, _load(FIRST_ARGUMENT) + _unless(EQUAL, AF_UNIX, deny) + _return(ALLOW)),

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from grader import protocol
-from grader.worker import policy
+from grader.worker import device, policy
 
 MAX_TEXT = 2000
 
@@ -68,18 +68,24 @@ def _redirect(channel_fd: int, output_fd: int) -> socket.socket:
 
 
 def _limit(limits: dict[str, Any]) -> None:
-    """Limits of each process; the zygote looks after the sum of them."""
+    """Limits of each process; the zygote looks after the sum of them.
+
+    With a GPU there are two fewer: CUDA reserves far more addresses than memory, and locks pages of its own. The sum of what is
+    really used is still looked at.
+    """
     with open("/proc/self/statm") as f:
         address_space = int(f.read().split()[0]) * resource.getpagesize() + limits["memory_bytes"]
     cpu = limits["cpu_seconds"]
+    if limits["device_memory_bytes"]:
+        device.limit_memory(limits["device_memory_bytes"])
+    without_gpu = [(resource.RLIMIT_AS, address_space, address_space), (resource.RLIMIT_MEMLOCK, 0, 0)]
     for which, soft, hard in [
-        (resource.RLIMIT_AS, address_space, address_space),
+        *([] if limits["device_memory_bytes"] else without_gpu),
         (resource.RLIMIT_CPU, cpu, cpu + 1),
         (resource.RLIMIT_NPROC, limits["processes"] + 1, limits["processes"] + 1),  # and the zygote
         (resource.RLIMIT_FSIZE, limits["file_bytes"], limits["file_bytes"]),
         (resource.RLIMIT_NOFILE, 256, 256),
         (resource.RLIMIT_CORE, 0, 0),
-        (resource.RLIMIT_MEMLOCK, 0, 0),
     ]:
         resource.setrlimit(which, (soft, hard))
 
@@ -97,8 +103,11 @@ def _serve(channel: socket.socket) -> NoReturn:
 
     while True:
         request = protocol.receive(channel)
+        answer: dict[str, Any]
         if request["op"] == "inspect":
             answer = {"value": policy.inspect(setup["sources"], request["forbidden"])}
+        elif request["op"] == "device":
+            answer = {"value": device.look()}
         else:
             test = test or _Test(setup, end_with)
             answer = test.answer(request)

@@ -9,7 +9,8 @@ It is process 1 of its own PID namespace. So nothing inside can kill or stop it,
 A child never holds that socket. While a child lives, the zygote looks at what limits of a single process do not cover:
 the memory and the files of all its processes together.
 
-It never runs a tensor operation: a process that has done so on several threads leaves children that hang in theirs.
+It never runs a tensor operation: a process that has done so on several threads leaves children that hang in theirs. Nor does it
+start CUDA, which no child of a process that has done so can use.
 """
 
 import gc
@@ -76,6 +77,7 @@ def facts() -> dict[str, Any]:
         "seccomp": int(status["Seccomp"]),
         "python": sys.version.split()[0],
         "torch": sys.modules["torch"].__version__,
+        "cuda": sys.modules["torch"].version.cuda,
     }
 
 

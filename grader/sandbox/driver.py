@@ -1,0 +1,67 @@
+"""A program of its own: start CUDA's driver, and print what it says and which files it was loaded from.
+
+    python driver.py  →  {"error": "", "libraries": {"libcuda.so.1": "/usr/lib/libcuda.so.580.65.06", …}}
+
+It runs in a process that ends at once: one that has started CUDA cannot fork children that use it, and nothing of CUDA may stay
+in the grader's. It makes no context. Starting the driver is also what loads a kernel module and makes a device file where these
+are still missing, which no box could do.
+"""
+
+import ctypes
+import json
+import os
+from contextlib import suppress
+
+CUDA = "libcuda.so.1"
+LOADED_LATER = ("libnvidia-ml.so.1", "libnvidia-ptxjitcompiler.so.1", "libnvidia-nvvm.so.4", "libnvidia-nvvm70.so.4")
+OF_THE_DRIVER = ("libcuda", "libnvidia")
+
+
+def main() -> None:
+    """Print it."""
+    error = start()
+    for name in LOADED_LATER:
+        with suppress(OSError):  # each driver has some of them
+            ctypes.CDLL(name)
+    print(json.dumps({"error": error, "libraries": libraries(OF_THE_DRIVER)}))
+
+
+def start() -> str:
+    """What is wrong with CUDA here; empty when it starts."""
+    try:
+        cuda = ctypes.CDLL(CUDA)
+    except OSError as e:
+        return str(e)
+    code, words = cuda.cuInit(0), ctypes.c_char_p()
+    if code == 0:
+        return ""
+    cuda.cuGetErrorString(code, ctypes.byref(words))
+    return f"{(words.value or b'').decode(errors='replace')} (cuInit gives {code})"
+
+
+class _Library(ctypes.Structure):
+    """The head of glibc's struct dl_phdr_info."""
+
+    _fields_ = (("address", ctypes.c_void_p), ("name", ctypes.c_char_p))
+
+
+def libraries(prefixes: tuple[str, ...]) -> dict[str, str]:
+    """The loaded libraries whose names begin so: the name that each was asked for by, and its file.
+
+    The loader itself is asked, so it does not matter how it found them.
+    """
+    found: dict[str, str] = {}
+
+    @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Library), ctypes.c_size_t, ctypes.c_void_p)
+    def visit(library, size, data):  # type: ignore[no-untyped-def]
+        path = os.fsdecode(library.contents.name or b"")
+        if os.path.basename(path).startswith(prefixes):
+            found[os.path.basename(path)] = os.path.realpath(path)
+        return 0
+
+    ctypes.CDLL(None).dl_iterate_phdr(visit, None)
+    return found
+
+
+if __name__ == "__main__":
+    main()
