@@ -15,21 +15,23 @@ from typing import Any
 import pytest
 import torch._dynamo  # torch.optim, as an oracle, would import it during a test, for seconds
 
-from grader import __version__, misconceptions
-from grader.course import Course, Limits, Problem
+from grader import __version__, inspection, misconceptions
+from grader.course import Course, Problem, device_of, id_of_test
 from grader.errors import GraderFault, Raised, Status, StudentFault, TimedOut
 from grader.fragments import Fragment
 from grader.misconceptions import Call, Rehearsal
-from grader.results import GraderInfo, Outcome, SubmissionResult, problem_result, worst
+from grader.results import SUITE, GraderInfo, Outcome, SubmissionResult, problem_result, submission_result, worst
 from grader.sandbox.box import Sandbox
 from grader.sandbox.client import Probe, Session
+from grader.sandbox.preflight import check_device
 from grader.submission import Submission
 from grader.text import printable
 
 Progress = Callable[[str, int, int], None]  # the problem, tests done, tests in all
 MAX_MESSAGE = 1500
 MAX_COMPARED = 3  # failed tests of a problem that are held against all known mistakes; later ones against those that were found
-RUNS_TEXT = {"exec", "eval", "compile", "__import__"}
+NEEDS = {"cpu": "runs on a CPU", "cuda": "needs a CUDA device"}  # what is said of a test that was deferred
+INNOCENT = {Status.PASSED, Status.NOT_ATTEMPTED, Status.POLICY, Status.GRADER_ERROR}  # of which a broken GPU is no reason
 
 
 def grade(
@@ -51,7 +53,7 @@ def grade(
         course: What it is graded by.
         sandbox: Where its code runs; nothing of it is left there afterwards.
         problems: Which problems; all by default.
-        device: "cpu" or "cuda". Tests of problems that need another one are deferred.
+        device: "cpu" or "cuda". Tests that need the other one are deferred, whatever else is true of their module.
         seed: The tests' inputs follow from it: the same seed gives the same result.
         progress: Called after each test.
         explain: Compare wrong answers with those of known mistakes.
@@ -61,25 +63,32 @@ def grade(
         The result; faults of the grader are in it as `grader_error`, they are not raised.
     """
     started = time.monotonic()
+    environment = _environment(sandbox, device)
     chosen = list(course.problems if problems is None else problems)
     run = _Run(submission, course, sandbox, chosen, device, seed, progress)
     run.explain, run.until_one_fails = explain, until_one_fails
     outcomes = run.outcomes()
-    results = [problem_result(p.id, p.module, p.points, outcomes[p.id]) for p in chosen]
-    return SubmissionResult(
-        submission=submission.info,
-        grader=GraderInfo(
-            version=__version__,
-            suite_sha256=course.suite_sha256(),
-            device=device,
-            isolation=sandbox.isolation,
-            seed=seed,
-        ),
-        score=float(sum(r.score for r in results)),
-        max_score=float(sum(r.max_score for r in results)),
-        seconds=time.monotonic() - started,
-        problems=results,
+    info = GraderInfo(
+        version=__version__,
+        suite_sha256=course.suite_sha256(),
+        device=device,
+        isolation=sandbox.isolation,
+        seed=seed,
+        environment=environment,
     )
+    results = [problem_result(p.id, p.module, p.points, outcomes[p.id], p.device) for p in chosen]
+    return submission_result(submission.info, info, results, seconds=time.monotonic() - started)
+
+
+def _environment(sandbox: Sandbox, device: str) -> dict[str, str]:
+    """What the tests run in, as the worker said before it saw a submission; nothing where there is no worker."""
+    try:
+        facts = sandbox.facts
+    except GraderFault:
+        return {}
+    versions = {name: facts[name] for name in ("python", "torch")}
+    of_device = facts.get("environment", {}) if device == "cuda" else {}
+    return {name: printable(str(value), 200) for name, value in {**versions, **of_device}.items()}
 
 
 class RemoteStudent:
@@ -137,6 +146,7 @@ class _Test:
     """What is known of one test function, over all its parametrized cases."""
 
     problem: Problem
+    device: str
     weight: int
     statuses: list[Status] = field(default_factory=list)
     message: str = ""
@@ -154,12 +164,14 @@ class _Test:
         if not self.statuses:
             return Outcome(
                 id=name,
+                device=self.device,
                 weight=self.weight,
                 status=Status.GRADER_ERROR,
                 message="the test was collected but did not run",
             )
         return Outcome(
             id=name,
+            device=self.device,
             weight=self.weight,
             status=worst(self.statuses),
             message=self.message,
@@ -189,6 +201,8 @@ class _Run:
         self._course = course
         self._sandbox = sandbox
         self._problems = {p.id: p for p in problems}
+        self._here = [p for p in problems if device in course.hidden_tests(p)]  # those that have tests for the device
+        self._broken = ""  # what is wrong with the GPU, from the moment that it is
         self._device = device
         self._progress = progress
         self._sources = dict(submission.sources)
@@ -205,29 +219,39 @@ class _Run:
     def outcomes(self) -> dict[str, list[Outcome]]:
         """Run the tests; how each ended, by problem."""
         try:
-            self._settled = settled_without_running(
-                self._sources, list(self._problems.values()), self._course.limits, self._sandbox, self._device
-            )
+            self._look_at_device()
+            self._settled = inspection.settled_without_running(self._sources, self._here, self._course.limits, self._sandbox)
             self._run_pytest()
         except GraderFault as e:
             self._faults = dict.fromkeys(self._problems, str(e))
         return {problem_id: self._outcomes_of(problem_id) for problem_id in self._problems}
+
+    def _look_at_device(self) -> None:
+        """Have the GPU used by a process without a student's code; note what is wrong with it, if anything is."""
+        try:
+            if self._sandbox.gpu and self._here:
+                check_device(self._sandbox, self._course.limits)
+        except GraderFault as e:
+            self._broken = str(e)
 
     def _outcomes_of(self, problem_id: str) -> list[Outcome]:
         tests = [(name, test) for (owner, name), test in self._tests.items() if owner == problem_id]
         if self.until_one_fails:
             tests = [(name, test) for name, test in tests if test.statuses]
         found = [test.outcome(name) for name, test in tests]
-        fault = self._faults.get(problem_id) or ("" if found else "no hidden test was found")
-        if fault:
-            found = [Outcome(id="suite", weight=1, status=Status.GRADER_ERROR, message=fault)]
+        device = self._problems[problem_id].device
+        missing = "" if any(o.device == device for o in found) else f"no hidden test was found for its device, {device}"
+        if fault := self._faults.get(problem_id) or missing:
+            found = [Outcome(id=SUITE, device=device, weight=1, status=Status.GRADER_ERROR, message=fault)]
         return found
 
     def _run_pytest(self) -> None:
         for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):  # of whoever runs the grader: no business of a grade
             os.environ.pop(name, None)
         os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-        files = [str(self._course.hidden_test(p)) for p in self._problems.values()]
+        files = [str(path) for p in self._problems.values() for path in self._course.hidden_tests(p).values()]
+        if not files:
+            return  # pytest would look for tests elsewhere
         plugins = ["terminal", "cacheprovider", "logging", "unraisableexception", "threadexception"]
         options = ["-c", os.devnull, "--rootdir", str(self._course.root), "-o", f"pythonpath={self._course.root}"]
         options += ["--import-mode=importlib", "--continue-on-collection-errors", "--assert=plain", "-s"]
@@ -237,6 +261,7 @@ class _Run:
         done = (
             pytest.ExitCode.OK,
             pytest.ExitCode.TESTS_FAILED,
+            pytest.ExitCode.NO_TESTS_COLLECTED,  # none is left to run; whether there were any is looked at afterwards
             *([pytest.ExitCode.INTERRUPTED] if self.until_one_fails else []),
         )
         if code not in done and not self._faults:
@@ -246,6 +271,8 @@ class _Run:
 
     def student_for(self, item: pytest.Item) -> RemoteStudent:
         """A student of this test's own; its child process starts when it is first used."""
+        if self._broken:
+            raise GraderFault(self._broken)
         problem = self._problem_of(item)
         left = self._seconds_of(problem) - sum(t.seconds for t in self._tests.values() if t.problem.id == problem.id)
         if left <= 0:
@@ -258,8 +285,7 @@ class _Run:
 
     def _seconds_of(self, problem: Problem) -> float:
         """A problem's share of the submission's time, by its points: endless loops in one cost another one nothing."""
-        points = sum(p.points for p in self._problems.values())
-        return self._course.limits.submission_seconds * problem.points / points
+        return self._course.limits.submission_seconds * problem.points / sum(p.points for p in self._here)
 
     # --- what pytest tells us
 
@@ -278,11 +304,17 @@ class _Run:
         """Note what is expected to run; leave out what is settled already."""
         for item in items:
             test = self._test_of(item)
-            if settled := self._settled.get(test.problem.id):
+            if settled := self._settled_for(test):
                 test.statuses = []  # once, however many cases it has
                 test.add(*settled, None)
-        items[:] = [item for item in items if self._problem_of(item).id not in self._settled]
+        items[:] = [item for item in items if not self._settled_for(self._test_of(item))]
         self._to_run = len(items)
+
+    def _settled_for(self, test: _Test) -> tuple[Status, str] | None:
+        """How a test that need not run ended: it waits for its device, or its problem is settled."""
+        if test.device != self._device:
+            return Status.DEFERRED, f"{test.problem.id}: {NEEDS[test.device]}"
+        return self._settled.get(test.problem.id)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Show progress."""
@@ -303,15 +335,28 @@ class _Run:
         test.seconds += call.duration
         error = call.excinfo.value if call.excinfo else None
         if call.when == "call" or error is not None:
-            test.add(*self._classify(item, test.problem, error))
+            test.add(*self._judged(item, test.problem, error))
 
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
         """Have the student's process ended."""
+        self._end_session()
+
+    def _end_session(self) -> None:
         session, self._session = self._session, None
         if session is not None:
             session.close()
 
     # --- and what we make of it
+
+    def _judged(self, item: pytest.Item, problem: Problem, error: BaseException | None) -> tuple[Status, str, str | None]:
+        """How a test ended; where it did not pass on a GPU, only after a look whether that GPU still works."""
+        judged = self._classify(item, problem, error)
+        if self._sandbox.gpu and judged[0] not in INNOCENT:
+            self._end_session()
+            self._look_at_device()
+        if self._broken:
+            return Status.GRADER_ERROR, printable(f"{problem.id} · {item.name}: {self._broken}", MAX_MESSAGE), None
+        return judged
 
     def _classify(self, item: pytest.Item, problem: Problem, error: BaseException | None) -> tuple[Status, str, str | None]:
         from tests import expect
@@ -335,6 +380,8 @@ class _Run:
         student, state = self._student, self._rng_state
         if not self.explain or student is None or not isinstance(item, pytest.Function):
             return []
+        if self._test_of(item).device == "cuda":
+            return []  # a rehearsal runs in this process, which touches no device
         arguments = {name: item.funcargs[name] for name in item._fixtureinfo.argnames}
 
         def repeat(rehearsal: Rehearsal) -> None:
@@ -367,68 +414,15 @@ class _Run:
 
     def _test_of(self, item: pytest.Item) -> _Test:
         problem = self._problem_of(item)
-        key = (problem.id, getattr(item, "originalname", None) or item.name)
+        device = device_of(item.path)
+        key = (problem.id, id_of_test(device, getattr(item, "originalname", None) or item.name))
         if key not in self._tests:
             mark = item.get_closest_marker("points")
-            self._tests[key] = _Test(problem, int(mark.args[0]) if mark else 1)
+            self._tests[key] = _Test(problem, device, int(mark.args[0]) if mark else 1)
         return self._tests[key]
 
     def _problem_of(self, item: pytest.Item) -> Problem:
         return self._problems[item.path.stem.removeprefix("test_")]
-
-
-def settled_without_running(
-    sources: dict[str, bytes], problems: list[Problem], limits: Limits, sandbox: Sandbox, device: str
-) -> dict[str, tuple[Status, str]]:
-    """Problems whose tests need not run, with their status and the reason.
-
-    Those for another device, those whose module is missing or is no Python, and those whose module calls what they ask for.
-    """
-    settled = {p.id: (Status.DEFERRED, f"{p.id}: needs a {p.device} device") for p in problems if p.device == "cuda" != device}
-    left = [p for p in problems if p.id not in settled]
-    missing = [p for p in left if p.path not in sources]
-    settled |= {p.id: (Status.NOT_ATTEMPTED, f"{p.id}: {p.path} is not in the submission") for p in missing}
-    owners: dict[str, list[Problem]] = {}
-    for problem in left:
-        if problem.path in sources:
-            owners.setdefault(problem.path, []).append(problem)
-    forbidden = {path: sorted({name for p in those for name in p.all_forbidden}) for path, those in owners.items()}
-    for path, found in _read({path: sources[path] for path in owners}, forbidden, limits, sandbox).items():
-        settled |= _unfit(path, found, owners[path])
-    return settled
-
-
-def _read(
-    sources: dict[str, bytes], forbidden: dict[str, list[str]], limits: Limits, sandbox: Sandbox
-) -> dict[str, StudentFault | dict[str, Any]]:
-    """What a parser says of each module: of all in one process, or of each in its own where that one did not survive."""
-    session = Session(sandbox, sources, limits, seed=0, forbidden=[])
-    try:
-        found: dict[str, StudentFault | dict[str, Any]] = session.inspect(forbidden)
-        return found
-    except StudentFault as e:
-        if len(sources) == 1:
-            return dict.fromkeys(sources, e)
-    finally:
-        session.close()
-    return {path: _read({path: source}, forbidden, limits, sandbox)[path] for path, source in sources.items()}
-
-
-def _unfit(path: str, found: StudentFault | dict[str, Any], owners: list[Problem]) -> dict[str, tuple[Status, str]]:
-    """The problems of one module that are settled by reading it."""
-    if isinstance(found, StudentFault):
-        return {p.id: (found.status, f"{p.id}: {path} cannot be read: {found.text}") for p in owners}
-    if found["syntax"]:
-        line, text = found["syntax"]
-        return {p.id: (Status.FAILED, f"{p.id}: {path}:{line}: SyntaxError: {printable(text, 300)}") for p in owners}
-    broken: dict[str, tuple[Status, str]] = {}
-    for name, line, definition in found["uses"]:
-        home = [p for p in owners if definition in p.functions] or owners
-        for p in home:
-            if p.forbids(name, definition) or (p.forbidden and name in RUNS_TEXT):
-                text = f"{p.id}: calls {name}, which this problem may not\n  at        {path}:{line}"
-                broken.setdefault(p.id, (Status.POLICY, text))
-    return broken
 
 
 def _origin(error: BaseException) -> str:

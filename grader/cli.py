@@ -5,6 +5,7 @@ Exit codes: 0 graded, whatever the score; 1 a check did not hold; 2 a usage erro
 """
 
 import hashlib
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -29,6 +30,8 @@ app = typer.Typer(
 
 Only = Annotated[list[str] | None, typer.Option("--only", metavar="PROBLEM", help="Only this problem; may be repeated.")]
 Seed = Annotated[int, typer.Option("--seed", help="The tests' inputs follow from it.")]
+Device = Annotated[str, typer.Option("--device", help="cpu or cuda: the tests that need the other one wait for a run there.")]
+Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -42,9 +45,9 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
 def grade(
     submission: Annotated[Path, typer.Argument(help="A folder, .zip or .tar.gz that holds assignment/.")],
     only: Only = None,
-    device: Annotated[str, typer.Option("--device", help="cpu or cuda.")] = "cpu",
+    device: Device = "cpu",
     seed: Seed = 0,
-    json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON.")] = None,
+    json: Json = None,
     isolation: Annotated[
         str, typer.Option("--isolation", help="bubblewrap, or none: to debug on a machine without it, never to grade.")
     ] = "bubblewrap",
@@ -59,21 +62,34 @@ def grade(
     if json:
         _writable(json)
     _one_of("--device", device, "cpu", "cuda")
+    level = _isolation(isolation)
     read = submissions.read(submission)
-    with Sandbox(course.tests, isolation=_isolation(isolation), scratch_bytes=course.limits.file_bytes) as sandbox:
+    scratch_bytes = course.limits.file_bytes
+    with _device(device) as gpu, Sandbox(course.tests, isolation=level, scratch_bytes=scratch_bytes, gpu=gpu) as sandbox:
         from grader.check import grade as run  # imports torch and pytest, while the sandbox does the same
 
         sandbox.wait_until_ready()
         with _progress("grading") as progress:
             result = run(read, course, sandbox, problems=problems, device=device, seed=seed, progress=progress)
-    from grader.report import json as json_report
-    from grader.report import terminal
+    _report(result, course, json)
 
-    terminal.show(result, Console(highlight=False), sections={p.id: p.section for p in course.problems})
+
+@app.command()
+def merge(
+    one: Annotated[Path, typer.Argument(metavar="CPU.json", help="The result of `grade --device cpu --json`.")],
+    other: Annotated[Path, typer.Argument(metavar="GPU.json", help="The result of `grade --device cuda --json`.")],
+    json: Json = None,
+) -> None:
+    """Make one result of a CPU run's and a CUDA run's of one submission, and print its report. Exits as grade does."""
+    from grader import course as courses
+    from grader.merge import merged
+    from grader.report import json as json_report
+
+    course = courses.load()
     if json:
-        _write(json, json_report.render(result).encode())
-    if result.has_grader_error:
-        raise typer.Exit(3)
+        _writable(json)
+    result = merged(json_report.read(one), json_report.read(other), order=[p.id for p in course.problems])
+    _report(result, course, json)
 
 
 @app.command()
@@ -99,6 +115,7 @@ def stubs(
 @app.command()
 def validate(
     only: Only = None,
+    device: Device = "cpu",
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds the reference and the variants must pass.")] = 1,
     with_mutants: Annotated[
         bool, typer.Option("--mutants", help="Try automatic mutants of the reference as well (minutes).")
@@ -109,22 +126,31 @@ def validate(
     jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Processes; by default one a processor.")] = None,
     matrix: Annotated[Path | None, typer.Option("--matrix", metavar="FILE", help="Write the matrix: .json or .md.")] = None,
 ) -> None:
-    """Prove the suite: reference full, stubs 0, wrong solutions caught, variants full, no idle test; else exit 1."""
+    """Prove the suite: reference full, stubs 0, wrong solutions caught, variants full, no idle test; else exit 1.
+
+    All of it by the tests for one device. With --device cuda the tests of CPU problems have to catch only the wrong solutions
+    that a CPU cannot show.
+    """
     from grader import course as courses
     from grader import matrix as matrices
     from grader import validate as validation
 
     course = courses.load()
     problems = _chosen(course, only)
+    _one_of("--device", device, "cpu", "cuda")
+    if with_mutants and device == "cuda":
+        raise UsageError("mutants are tried on a CPU: leave one of --mutants and --device cuda out")
     if matrix and quick:
         raise UsageError("--quick has no matrix: leave one of --quick and --matrix out")
     if matrix:
         _one_of("--matrix", matrix.suffix, *matrices.FORMATS)
         _writable(matrix)
-    with _progress("validating") as progress:
+    with _device(device) as gpu, _progress("validating") as progress:
         found = validation.validate(
             course,
             problems,
+            device=device,
+            gpu=gpu,
             seeds=seeds,
             with_mutants=with_mutants,
             quick=quick,
@@ -198,6 +224,18 @@ def _chosen(course: Any, only: list[str] | None) -> list[Any]:
     return [known[p] for p in known if not only or p in only]
 
 
+def _report(result: Any, course: Any, json: Path | None) -> None:
+    """Print a result's report and write its JSON where that was asked for; exit 3 where the grader itself failed."""
+    from grader.report import json as json_report
+    from grader.report import terminal
+
+    terminal.show(result, Console(highlight=False), sections={p.id: p.section for p in course.problems})
+    if json:
+        _write(json, json_report.render(result).encode())
+    if result.has_grader_error:
+        raise typer.Exit(3)
+
+
 def _one_of(option: str, value: str, *allowed: str) -> str:
     if value not in allowed:
         raise UsageError(f"{option} {value}: expected {' or '.join(allowed)}")
@@ -229,6 +267,25 @@ def _write(path: Path, content: bytes) -> None:
     except OSError as e:
         partial.unlink(missing_ok=True)
         raise UsageError(f"{path} cannot be written: {e.strerror}") from None
+
+
+@contextmanager
+def _device(name: str) -> Iterator[Any]:
+    """The CUDA device that submissions are given, this command's alone for as long as it runs; None for a CPU.
+
+    Raises:
+        UsageError: This machine has none.
+        GraderFault: It has one that does not work.
+    """
+    if name == "cpu":
+        yield None
+        return
+    from grader.sandbox import gpu as gpus
+
+    found = gpus.find()
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # for this process, which holds the expected values: none ever gets onto the device
+    with found.lock(say=lambda text: print(text, file=sys.stderr)):
+        yield found
 
 
 @contextmanager

@@ -12,11 +12,12 @@ REFERENCE = Path(__file__).parent / "reference"
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What one test may use; `submission_seconds` is for all tests of a submission together."""
+    """What one test may use, `device_memory_bytes` of a GPU; `submission_seconds` is for all tests of a submission together."""
 
     wall_seconds: float
     cpu_seconds: int
     memory_bytes: int
+    device_memory_bytes: int
     processes: int
     file_bytes: int
     output_bytes: int
@@ -87,9 +88,11 @@ class Course(msgspec.Struct, frozen=True):
         """The limits of a problem's tests."""
         return msgspec.structs.replace(self.limits, **problem.limits)
 
-    def hidden_test(self, problem: Problem) -> Path:
-        """The file of a problem's hidden tests."""
-        return self.tests / "hidden" / f"test_{problem.id}.py"
+    def hidden_tests(self, problem: Problem) -> dict[str, Path]:
+        """The files of a problem's hidden tests, by the device that they need: of "cpu" and "cuda" those that there are."""
+        hidden, name = self.tests / "hidden", f"test_{problem.id}.py"
+        files = {"cpu": hidden / name, "cuda": hidden / "cuda" / name}
+        return {device: path for device, path in files.items() if path.is_file()}
 
     def suite_sha256(self) -> str:
         """A hash over everything that decides a score besides the grader itself: tests, probes, problems."""
@@ -105,6 +108,16 @@ class Course(msgspec.Struct, frozen=True):
         named = {path.relative_to(self.root).as_posix(): path for path in files}
         named |= {f"reference/{path.name}": path for path in REFERENCE.glob("*.py")}  # the grader's own, wherever the course is
         return _sha256(dict(sorted(named.items())))
+
+
+def device_of(hidden_test: Path) -> str:
+    """The device that the tests of a file in tests/hidden need: its folder says it."""
+    return "cuda" if hidden_test.parent.name == "cuda" else "cpu"
+
+
+def id_of_test(device: str, function: str) -> str:
+    """The id of a hidden test in results."""
+    return f"cuda/{function}" if device == "cuda" else function
 
 
 def _sha256(files: dict[str, Path]) -> str:

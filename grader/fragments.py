@@ -1,12 +1,14 @@
 """Wrong solutions and correct variants: fragments that replace definitions of a reference module.
 
 A fragment is a Python file in grader/wrong/<problem>/ or grader/variants/<problem>/. Its docstring says in one line what the
-mistake, or the other style, is; a line `hint: …` says what a student who made it should be told. Each top-level function or
-class in it takes the place of the reference's definition of that name; whatever else it holds (imports, helpers) goes before
-the first of them. So a fragment shows its one difference and nothing else.
+mistake, or the other style, is; a line `hint: …` says what a student who made it should be told, and a line `device: …` (cpu,
+cuda, or both) on which devices tests have to notice it: by default on a CPU, and of a CUDA problem on both. Each top-level
+function or class in it takes the place of the reference's definition of that name; whatever else it holds (imports, helpers)
+goes before the first of them. So a fragment shows its one difference and nothing else.
 """
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +24,7 @@ class Fragment:
     summary: str
     hint: str | None
     source: str
+    devices: tuple[str, ...] = ()
 
     def applied_to(self, reference: str) -> str:
         """The source of the whole module with this fragment's definitions in it.
@@ -42,6 +45,10 @@ class Fragment:
             lines[_start(node) - 1 : node.end_lineno] = _text(self.source, theirs[node.name]).splitlines()
         lines[_start(ours[0]) - 1 : _start(ours[0]) - 1] = self._rest(replaced)
         return "\n".join(lines) + "\n"
+
+    def shows_on(self, device: str, usual: Sequence[str]) -> bool:
+        """Whether tests for a device have to notice it: those that it names, or else the usual ones."""
+        return device in (self.devices or usual)
 
     def reaches(self, names: list[str], reference: str) -> bool:
         """Whether definitions of these names could run otherwise with this fragment in the module.
@@ -78,7 +85,7 @@ def load(folder: Path, problem: str = "*") -> list[Fragment]:
     """Every fragment below grader/wrong or grader/variants, or those of one problem, sorted by problem and name.
 
     Raises:
-        ValueError: A file has no docstring.
+        ValueError: A file has no docstring, or one that names another device.
     """
     return [_read(path) for path in sorted(folder.glob(f"{problem}/*.py"))]
 
@@ -88,14 +95,23 @@ def _read(path: Path) -> Fragment:
     docstring = ast.get_docstring(ast.parse(source))
     if not docstring:
         raise ValueError(f"{path} has no docstring to say what it shows")
-    hints = [line.removeprefix("hint:").strip() for line in docstring.splitlines() if line.startswith("hint:")]
+    devices = tuple(name.strip() for name in (_said(docstring, "device") or "").split(",") if name.strip())
+    if not set(devices) <= {"cpu", "cuda"}:
+        raise ValueError(f"{path} says device: {', '.join(devices)}; there are cpu and cuda")
     return Fragment(
         problem=path.parent.name,
         name=path.stem,
         summary=docstring.splitlines()[0],
-        hint=hints[0] if hints else None,
+        hint=_said(docstring, "hint"),
         source=source,
+        devices=devices,
     )
+
+
+def _said(docstring: str, word: str) -> str | None:
+    """What the first line `word: …` of a docstring says."""
+    lines = [line.removeprefix(f"{word}:").strip() for line in docstring.splitlines() if line.startswith(f"{word}:")]
+    return lines[0] if lines else None
 
 
 def _bound(node: ast.stmt) -> set[str]:

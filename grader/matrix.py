@@ -24,8 +24,8 @@ class Row:
         name: Which one of that kind.
         seed: The seed that it was graded with.
         score: Points earned.
-        max_score: Points of the problem.
-        failed: The tests that did not pass.
+        max_score: Points that could be earned on the trial's device.
+        failed: The tests for that device that did not pass.
         complaint: What is not as it must be; empty where nothing is.
     """
 
@@ -41,10 +41,17 @@ class Row:
 
 @dataclass
 class Matrix:
-    """Every trial, and for each problem its hidden tests with the reason why each stays, where it gives one."""
+    """What the tests for one device show.
+
+    Attributes:
+        rows: Every trial.
+        tests: For each problem its hidden tests with the reason why each stays, where it gives one.
+        owed: How many wrong solutions were left out because only tests on a CUDA device can notice them.
+    """
 
     rows: list[Row] = field(default_factory=list)
     tests: dict[str, dict[str, str]] = field(default_factory=dict)
+    owed: int = 0
 
     def complaints(self) -> list[str]:
         """Everything that is not as it must be."""
@@ -68,11 +75,18 @@ class Matrix:
 
 
 def tests_in(path: Path) -> dict[str, str]:
-    """The test functions of a file, each with the reason given above it for why it stays, or an empty string."""
+    """The test functions of a file, each with the reason given above it for why it stays, or an empty string.
+
+    Tests that it imports from another file of hidden tests are among them, with their reason there.
+    """
     source = path.read_text(encoding="utf-8")
     lines = source.splitlines()
-    found = {}
+    found: dict[str, str] = {}
     for node in ast.parse(source).body:
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("tests.hidden."):
+            hidden = path.parent if path.parent.name == "hidden" else path.parent.parent
+            theirs = tests_in(hidden.joinpath(*str(node.module).split(".")[2:]).with_suffix(".py"))
+            found |= {alias.name: theirs[alias.name] for alias in node.names if alias.name in theirs}
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             start = min([node.lineno, *(d.lineno for d in node.decorator_list)]) - 1
             comment: list[str] = []
@@ -123,6 +137,8 @@ def summary(matrix: Matrix) -> str:
         else:
             names = len({(row.problem, row.name) for row in rows})
             lines.append(f"{names} {word}s, {good} of {len(rows)} trials as they must be")
+    if matrix.owed:
+        lines.append(f"owed: {matrix.owed} wrong solution{'s need' if matrix.owed > 1 else ' needs'} a CUDA device")
     if not matrix.tests:
         return "\n".join(lines)
     tests = sum(map(len, matrix.tests.values()))
@@ -134,7 +150,8 @@ def summary(matrix: Matrix) -> str:
 def as_json(matrix: Matrix) -> str:
     """The whole matrix, for programs."""
     rows = [row.__dict__ for row in matrix.rows]
-    return json.dumps({"schema": 1, "rows": rows, "tests": matrix.tests, "complaints": matrix.complaints()}, indent=1) + "\n"
+    tree = {"schema": 1, "rows": rows, "tests": matrix.tests, "owed": matrix.owed, "complaints": matrix.complaints()}
+    return json.dumps(tree, indent=1) + "\n"
 
 
 def as_markdown(matrix: Matrix) -> str:

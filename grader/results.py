@@ -1,17 +1,23 @@
 """What a run of the grader found out: frozen records, and the JSON they are written as (schema 1).
 
 A score is exact while it is added up: points are fractions of a problem and become floats once, at the end, so that full
-marks are exactly the points of the problem.
+marks are exactly the points of the problem, and of all problems.
 """
 
+from collections.abc import Sequence
 from fractions import Fraction
+from typing import Annotated
 
 import msgspec
 
 from grader.errors import Status
 
 SCHEMA = 1
+SUITE = "suite"  # the id of what stands for all tests of a problem where they could not be run
 
+Device = Annotated[str, msgspec.Meta(pattern=r"^(cpu|cuda)\Z")]
+Points = Annotated[float, msgspec.Meta(ge=0)]
+Weight = Annotated[int, msgspec.Meta(ge=1)]
 
 # A problem has the first of these that one of its tests has.
 WORST_FIRST = (
@@ -36,10 +42,12 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     """One hidden test; the cases of a parametrized one count as one test.
 
     Attributes:
-        id: The name of the test function.
+        id: The name of the test function; `cuda/` stands before that of one which needs a CUDA device.
+        device: Where it runs, "cpu" or "cuda".
         status: How it ended.
+        weight: Its part of its problem's points, beside the weights of the others.
         score: Points earned.
-        max_score: Points it is worth.
+        max_score: Points it is worth; see `problem_result`.
         message: What the student is told; empty when it passed.
         hint: A question that helps, where the test has one.
         seconds: Wall time of the test, its oracle included.
@@ -48,21 +56,41 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     __test__ = False  # not a test itself, whatever pytest thinks of its name
 
     id: str
+    device: Device
     status: Status
-    score: float
-    max_score: float
+    weight: Weight
+    score: Points
+    max_score: Points
     message: str
     hint: str | None
     seconds: float
 
+    @property
+    def counts(self) -> bool:
+        """Whether it says something of its problem: not where it was deferred and is worth nothing."""
+        return self.status is not Status.DEFERRED or self.max_score > 0
+
 
 class ProblemResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One problem: its tests and what they add up to."""
+    """One problem: its tests and what they add up to.
+
+    Attributes:
+        id: Its id.
+        module: The module of the assignment that it is in.
+        device: Where its points are earned, "cpu" or "cuda".
+        score: Points earned.
+        max_score: What it is worth.
+        pending: Points of its deferred tests: not earned and not lost.
+        status: See `_status`.
+        tests: All its tests.
+    """
 
     id: str
     module: str
-    score: float
-    max_score: float
+    device: Device
+    score: Points
+    max_score: Points
+    pending: Points
     status: Status
     tests: list[TestResult]
 
@@ -84,23 +112,48 @@ class SubmissionInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GraderInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What graded it: enough to run it again with the same outcome."""
+    """What graded it: enough to run it again with the same outcome.
+
+    Attributes:
+        version: The grader's.
+        suite_sha256: A hash over the tests.
+        device: "cpu" or "cuda"; "cpu+cuda" of a merged result.
+        isolation: What kept the submission from this machine.
+        seed: What the tests' inputs follow from.
+        environment: What it ran in: versions of python and torch, and of a CUDA run the gpu, its driver and cuda. Empty of a
+            merged result, whose runs tell it.
+    """
 
     version: str
     suite_sha256: str
     device: str
     isolation: str
     seed: int
+    environment: dict[str, str] = {}
 
 
 class SubmissionResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a report is made from."""
+    """Everything that a report is made from.
+
+    Attributes:
+        schema: The number of the JSON's form.
+        submission: What was graded.
+        grader: What graded it.
+        runs: The runs that it was merged from; empty of a single run.
+        score: Points earned.
+        max_score: Points that could be: what is pending is left out, which is not earned and not lost.
+        pending: Points of tests that need another device than the run had.
+        seconds: How long it took.
+        problems: In the order of the course.
+    """
 
     schema: int = SCHEMA
     submission: SubmissionInfo
     grader: GraderInfo
-    score: float
-    max_score: float
+    runs: list[GraderInfo] = []
+    score: Points
+    max_score: Points
+    pending: Points = 0.0
     seconds: float
     problems: list[ProblemResult]
 
@@ -114,6 +167,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """How one test ended, before it is worth anything."""
 
     id: str
+    device: str = "cpu"
     weight: int
     status: Status
     message: str = ""
@@ -121,35 +175,92 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
 
 
-def problem_result(problem_id: str, module: str, points: int, outcomes: list[Outcome]) -> ProblemResult:
+def problem_result(problem_id: str, module: str, points: float, outcomes: list[Outcome], device: str = "cpu") -> ProblemResult:
     """Split a problem's points over its tests by weight and add up what was earned.
+
+    The points are split over the tests of the problem's own device. A test of another device has a share only of a CPU
+    problem, and once it ran: it is worth nothing while it is deferred. So the tests that a CUDA problem has for a CPU earn
+    nothing, and a CPU run alone can give all points of a CPU problem.
 
     Args:
         problem_id: Its id.
         module: The module of the assignment that it is in.
         points: What it is worth.
-        outcomes: How its tests ended; at least one.
+        outcomes: How its tests ended; at least one is of the problem's own device.
+        device: Where its points are earned, "cpu" or "cuda".
     """
-    weights = sum(outcome.weight for outcome in outcomes)
-    shares = [Fraction(points * outcome.weight, weights) for outcome in outcomes]
-    earned = [share if o.status is Status.PASSED else Fraction(0) for share, o in zip(shares, outcomes, strict=True)]
+    shares = _shares(points, device, outcomes)
     tests = [
         TestResult(
             id=o.id,
+            device=o.device,
             status=o.status,
-            score=float(score),
+            weight=o.weight,
+            score=float(share if o.status is Status.PASSED else 0),
             max_score=float(share),
             message=o.message,
             hint=o.hint,
             seconds=o.seconds,
         )
-        for o, score, share in zip(outcomes, earned, shares, strict=True)
+        for o, share in zip(outcomes, shares, strict=True)
     ]
     return ProblemResult(
         id=problem_id,
         module=module,
-        score=float(sum(earned, Fraction(0))),
+        device=device,
+        score=float(_sum(Status.PASSED, outcomes, shares)),
         max_score=float(points),
-        status=worst([o.status for o in outcomes]),
+        pending=float(_sum(Status.DEFERRED, outcomes, shares)),
+        status=_status(tests),
         tests=tests,
     )
+
+
+def _status(tests: list[TestResult]) -> Status:
+    """The worst of the tests that have a share of the points. Where all of those were deferred, others have a word as well."""
+    found = [test.status for test in tests if test.max_score > 0]
+    if set(found) == {Status.DEFERRED}:
+        found += [test.status for test in tests if test.status is not Status.DEFERRED]
+    return worst(found)
+
+
+def submission_result(
+    submission: SubmissionInfo,
+    grader: GraderInfo,
+    problems: list[ProblemResult],
+    *,
+    seconds: float,
+    runs: Sequence[GraderInfo] = (),
+) -> SubmissionResult:
+    """Add up the problems: exactly, and not their rounded scores."""
+    score = pending = points = Fraction(0)
+    for problem in problems:
+        shares = _shares(problem.max_score, problem.device, problem.tests)
+        score += _sum(Status.PASSED, problem.tests, shares)
+        pending += _sum(Status.DEFERRED, problem.tests, shares)
+        points += Fraction(problem.max_score)
+    return SubmissionResult(
+        submission=submission,
+        grader=grader,
+        runs=list(runs),
+        score=float(score),
+        max_score=float(points - pending),
+        pending=float(pending),
+        seconds=seconds,
+        problems=problems,
+    )
+
+
+def _shares(points: float, device: str, tests: Sequence[Outcome | TestResult]) -> list[Fraction]:
+    """What each test of a problem is worth."""
+    weights = [test.weight if _has_share(test, device) else 0 for test in tests]
+    return [Fraction(points) * weight / sum(weights) for weight in weights]
+
+
+def _has_share(test: Outcome | TestResult, device: str) -> bool:
+    return test.device == device or (device == "cpu" and test.status is not Status.DEFERRED)
+
+
+def _sum(status: Status, tests: Sequence[Outcome | TestResult], shares: list[Fraction]) -> Fraction:
+    """The shares of the tests that ended so."""
+    return sum((share for test, share in zip(tests, shares, strict=True) if test.status is status), Fraction(0))

@@ -1,8 +1,11 @@
 """The suite's own proof: a test suite is a program and has to be tested.
 
-For each problem: the reference earns full marks with every seed, the stub exactly 0 with every test `not_attempted`, each wrong
-solution loses points in its problem and in no other of its module, each variant keeps full marks, each hidden test catches
-something; and, where asked for, a hidden test notices each mutant of the reference that is not listed as equivalent.
+For each problem: the reference passes every test with every seed, the stub has every test `not_attempted`, each wrong solution
+fails one in its problem and none in another of its module, each variant passes every test, each hidden test catches something;
+and, where asked for, a hidden test notices each mutant of the reference that is not listed as equivalent.
+
+All of this is about the tests for one device, and goes by how they end and not by points: the tests that a CUDA problem has for
+a CPU are worth none.
 """
 
 import multiprocessing
@@ -16,11 +19,13 @@ from pathlib import Path
 
 from grader import fragments, mutants
 from grader.check import grade
-from grader.course import Course, Problem
-from grader.errors import Status
+from grader.course import Course, Problem, id_of_test
+from grader.errors import Status, UsageError
+from grader.fragments import Fragment
 from grader.matrix import Matrix, Row, tests_in
-from grader.results import ProblemResult, SubmissionResult
+from grader.results import ProblemResult, SubmissionResult, TestResult, worst
 from grader.sandbox.box import Sandbox
+from grader.sandbox.gpu import Gpu
 from grader.submission import Submission
 
 HERE = Path(__file__).parent
@@ -36,6 +41,7 @@ class Trial:
         kind: One of `matrix.KINDS`.
         name: Which one of that kind.
         sources: The submission.
+        device: The device whose tests it is about.
         seed: The seed to grade it with.
         neighbours: Other problems that it must cost nothing.
         excused: Why a mutant need not be noticed; empty where it has to be.
@@ -46,6 +52,7 @@ class Trial:
     kind: str
     name: str
     sources: dict[str, bytes]
+    device: str
     seed: int = 0
     neighbours: tuple[Problem, ...] = ()
     excused: str = ""
@@ -56,6 +63,8 @@ def validate(
     course: Course,
     problems: list[Problem],
     *,
+    device: str = "cpu",
+    gpu: Gpu | None = None,
     seeds: int = 1,
     with_mutants: bool = False,
     quick: bool = False,
@@ -66,20 +75,33 @@ def validate(
 
     Args:
         course: The course; its reference solutions, wrong ones and variants are the grader's own.
-        problems: Which problems.
+        problems: Which problems; those without tests for the device are left out.
+        device: "cpu" or "cuda": whose tests. Those that a CPU problem has for a CUDA device have to catch only the wrong
+            solutions that no test on a CPU can notice.
+        gpu: What the submissions are given as their CUDA device.
         seeds: How many seeds the reference and the variants are graded with.
-        with_mutants: Whether mutants of the reference are tried as well.
+        with_mutants: Whether mutants of the reference are tried as well, on a CPU.
         quick: Try every twelfth wrong solution, left after its first failed test, and every fourth variant: a sample of what
             `validate` shows, in which no test is asked to earn its place.
-        jobs: How many processes, each with a sandbox of its own.
+        jobs: How many processes, each with a sandbox of its own. A CUDA device is given to one.
         progress: Called after each trial.
+
+    Raises:
+        UsageError: None of the problems has tests for the device.
     """
-    trials = [trial for problem in problems for trial in trials_of(course, problem, seeds, with_mutants)]
+    files = {problem.id: course.hidden_tests(problem) for problem in problems}
+    chosen = [problem for problem in problems if device in files[problem.id]]
+    if not chosen:
+        raise UsageError(f"--device {device}: none of these problems has tests for it")
+    trials = [trial for problem in chosen for trial in trials_of(course, problem, seeds, with_mutants, device)]
     if quick:
         trials = _sample(trials)
-    matrix = Matrix(tests={problem.id: tests_in(course.hidden_test(problem)) for problem in problems if not quick})
+    matrix = Matrix(tests={} if quick else {problem.id: _tests(files[problem.id][device], device) for problem in chosen})
+    if device == "cpu":
+        matrix.owed = sum(f.devices == ("cuda",) for problem in problems for f in fragments.load(HERE / "wrong", problem.id))
+    jobs = 1 if device == "cuda" else min(jobs, len(trials))
     context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang in its first matmul
-    with ProcessPoolExecutor(min(jobs, len(trials)), context, _start, (course,)) as pool:
+    with ProcessPoolExecutor(jobs, context, _start, (course, gpu)) as pool:
         waiting: dict[Future[Row], int] = {pool.submit(_run, trial): i for i, trial in enumerate(trials)}
         rows: dict[int, Row] = {}
         try:
@@ -96,6 +118,11 @@ def validate(
     return matrix
 
 
+def _tests(file: Path, device: str) -> dict[str, str]:
+    """The tests of a file by their id in results, with the reason why each stays."""
+    return {id_of_test(device, function): reason for function, reason in tests_in(file).items()}
+
+
 def _sample(trials: list[Trial]) -> list[Trial]:
     """The trials of a quick run."""
     wrong = [trial for trial in trials if trial.kind == "wrong"][::12]
@@ -104,26 +131,33 @@ def _sample(trials: list[Trial]) -> list[Trial]:
     return [*others, *variants, *(replace(trial, until_one_fails=True, neighbours=()) for trial in wrong)]
 
 
-def trials_of(course: Course, problem: Problem, seeds: int, with_mutants: bool) -> Iterator[Trial]:
-    """Everything that a problem's tests are tried on."""
+def trials_of(course: Course, problem: Problem, seeds: int, with_mutants: bool, device: str) -> Iterator[Trial]:
+    """Everything that a problem's tests for a device are tried on."""
     reference = sources_in(HERE / "reference")
     module = reference[problem.path].decode()
     for seed in range(seeds):
-        yield Trial(problem, "reference", "reference", reference, seed)
-    yield Trial(problem, "stub", "stub", sources_in(course.root / "assignment"))
+        yield Trial(problem, "reference", "reference", reference, device, seed)
+    yield Trial(problem, "stub", "stub", sources_in(course.root / "assignment"), device)
     neighbours = tuple(p for p in course.problems if p.module == problem.module and p != problem)
-    for kind, folder, count in (("wrong", "wrong", 1), ("variant", "variants", seeds)):
-        for fragment in fragments.load(HERE / folder, problem.id):
+    wrong, variants = _to_catch(problem, device), fragments.load(HERE / "variants", problem.id)
+    for kind, found, count in (("wrong", wrong, 1), ("variant", variants, seeds)):
+        for fragment in found:
             sources = reference | {problem.path: fragment.applied_to(module).encode()}
             touched = tuple(p for p in neighbours if fragment.reaches(p.functions, module))
             for seed in range(count):
-                yield Trial(problem, kind, fragment.name, sources, seed, touched)
+                yield Trial(problem, kind, fragment.name, sources, device, seed, touched)
     if with_mutants:
         excused = mutants.listed().get(problem.id, {})
         for mutant in mutants.of(module, problem.id):
             sources = reference | {problem.path: mutant.source.encode()}
             reason = excused.get(mutant.name, "")
-            yield Trial(problem, "mutant", mutant.name, sources, excused=reason, until_one_fails=True)
+            yield Trial(problem, "mutant", mutant.name, sources, device, excused=reason, until_one_fails=True)
+
+
+def _to_catch(problem: Problem, device: str) -> list[Fragment]:
+    """The wrong solutions of a problem that its tests for a device have to catch."""
+    usual = ("cpu", "cuda") if problem.device == "cuda" else ("cpu",)
+    return [f for f in fragments.load(HERE / "wrong", problem.id) if f.shows_on(device, usual)]
 
 
 def sources_in(folder: Path) -> dict[str, bytes]:
@@ -136,13 +170,13 @@ def sources_in(folder: Path) -> dict[str, bytes]:
 _place: tuple[Course, Sandbox] | None = None
 
 
-def _start(course: Course) -> None:
+def _start(course: Course, gpu: Gpu | None) -> None:
     """Start this process's sandbox, which serves all of its trials."""
     global _place
     import torch
 
     torch.set_num_threads(1)
-    sandbox = Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes)
+    sandbox = Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes, gpu=gpu)
     Finalize(None, sandbox.close, exitpriority=1)
     threading.Thread(target=_end_with_the_parent, args=(sandbox,), daemon=True).start()
     _place = course, sandbox
@@ -165,13 +199,12 @@ def _run(trial: Trial) -> Row:
         course,
         sandbox,
         problems=[trial.problem, *trial.neighbours],
-        device=trial.problem.device,
+        device=trial.device,
         seed=trial.seed,
         explain=False,
         until_one_fails=trial.until_one_fails,
     )
     result = next(p for p in graded.problems if p.id == trial.problem.id)
-    failed = [test.id for test in result.tests if test.status is not Status.PASSED]
     complaint = _complaint(trial, result, graded)
     where = f"{trial.problem.id} · {trial.kind} {trial.name} (seed {trial.seed})"
     return Row(
@@ -180,8 +213,8 @@ def _run(trial: Trial) -> Row:
         name=trial.name,
         seed=trial.seed,
         score=result.score,
-        max_score=result.max_score,
-        failed=failed,
+        max_score=result.max_score - result.pending,
+        failed=[test.id for test in _lost(result, trial.device)],
         complaint=f"{where}: {complaint}" if complaint else "",
     )
 
@@ -191,23 +224,29 @@ def _complaint(trial: Trial, result: ProblemResult, graded: SubmissionResult) ->
     faults = [t for p in graded.problems for t in p.tests if t.status is Status.GRADER_ERROR]
     if faults:
         return f"a fault of the tests: {faults[0].id}: {faults[0].message}"
-    others = [p.id for p in graded.problems if p.id != trial.problem.id and p.score != p.max_score]
-    lost = [t for t in result.tests if t.status is not Status.PASSED]
+    others = [p.id for p in graded.problems if p.id != trial.problem.id and _lost(p, trial.device)]
+    lost = _lost(result, trial.device)
     if trial.kind in ("reference", "variant") and lost:
         return f"{len(lost)} tests fail, the first is {lost[0].id}: {lost[0].message}"
-    if trial.kind == "stub" and (result.score != 0 or result.status is not Status.NOT_ATTEMPTED):
-        return f"it earns {result.score:g} with status {result.status}; a stub earns 0 as not_attempted"
+    attempted = [t for t in result.tests if t.device == trial.device and t.status is not Status.NOT_ATTEMPTED]
+    if trial.kind == "stub" and attempted:
+        return f"{attempted[0].id} is {attempted[0].status}; a stub earns 0 as not_attempted"
     if trial.kind == "wrong" and not lost:
         return "it passes every test; a wrong solution has to be caught"
-    if trial.kind == "wrong" and result.status is not Status.FAILED:
-        return f"its status is {result.status}: {lost[0].message}"
+    if trial.kind == "wrong" and (status := worst([t.status for t in lost])) is not Status.FAILED:
+        return f"its status is {status}: {lost[0].message}"
     if trial.kind == "mutant" and not lost and not trial.excused:
         return "no test notices it; write one, or list it in grader/mutants.toml with the reason why none can"
     if trial.kind == "mutant" and lost and trial.excused:
         return f"it is listed as equivalent, but {lost[0].id} notices it"
     if others:
-        return f"it costs points in {', '.join(others)} as well"
+        return f"it fails tests of {', '.join(others)} as well"
     return ""
+
+
+def _lost(problem: ProblemResult, device: str) -> list[TestResult]:
+    """The tests for this device that did not pass."""
+    return [test for test in problem.tests if test.device == device and test.status is not Status.PASSED]
 
 
 def usual_jobs() -> int:

@@ -183,7 +183,7 @@ def owner(path: Path) -> int | None:
 def private_lines(problem: courses.Problem) -> set[str]:
     """Lines of the solution and of the hidden tests, but for the first of each docstring, which a report shows."""
     solution = re.findall(r"# BEGIN SOLUTION.*?\n(.*?)# END SOLUTION", reference(problem.path).decode(), re.DOTALL)
-    tests = COURSE.hidden_test(problem).read_text()
+    tests = "\n".join(path.read_text() for path in COURSE.hidden_tests(problem).values())
     shown = {(ast.get_docstring(node) or "").split("\n")[0] for node in ast.walk(ast.parse(tests)) if hasattr(node, "body")
              and isinstance(node, (ast.FunctionDef, ast.Module))}  # fmt: skip
     lines = {line.strip() for line in (*"\n".join(solution).splitlines(), *tests.splitlines())}

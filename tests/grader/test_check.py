@@ -6,12 +6,14 @@ several times; each test looks at one part of what came out.
 
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from grader import check
 from grader.report import json as json_report
@@ -26,6 +28,7 @@ LIMITS = """\
 wall_seconds = 60.0
 cpu_seconds = 30
 memory_bytes = 536_870_912
+device_memory_bytes = 1_073_741_824
 processes = 8
 file_bytes = 1_048_576
 output_bytes = 1_048_576
@@ -110,6 +113,14 @@ MODULES = {
     "leaves": """
         import os
         os._exit(1)
+        """,
+    "optimizers": """
+        import math
+
+        def lr_cosine_schedule(it, most, least, warmup, end):
+            if it < warmup:
+                return most * it / warmup
+            return least + most * (1 + math.cos(math.pi * (it - warmup) / (end - warmup))) / 2
         """,
 }
 
@@ -227,15 +238,97 @@ TESTS = {
         def test_one(student):
             expect.value(student.leaves.f(1), 1, of="f")
         """),
+    "untested": ("good", 2, "cpu", [], ""),
+    "both": ("good", 6, "cpu", [], """
+        def test_it_doubles(student):
+            expect.value(student.good.double(1), 2, of="double")
+
+        def test_another(student):
+            expect.value(student.good.double(2), 4, of="double")
+        """),
     "on_a_gpu": ("good", 7, "cuda", [], """
-        def test_one(student):
+        def test_logic(student):
             expect.value(student.good.double(1), 2, of="double")
         """),
-    "untested": ("good", 2, "cpu", [], ""),
+    "bad_logic": ("good", 5, "cuda", [], """
+        def test_logic(student):
+            expect.value(student.good.wrong(1), 2, of="wrong")
+        """),
+    "misspelt_there": ("broken", 2, "cuda", [], """
+        def test_logic(student):
+            expect.value(student.broken.f(1), 1, of="f")
+        """),
+    "delegated_there": ("delegates", 2, "cpu", ["torch.nn.Linear"], """
+        def test_one(student):
+            expect.value(student.delegates.layer(), 1, of="layer")
+        """),
+    "absent_there": ("absent", 2, "cpu", [], """
+        def test_one(student):
+            expect.value(student.absent.f(1), 1, of="f")
+        """),
+    "no_tier": ("leaves", 2, "cuda", [], None),
+    "not_there": ("good", 2, "cuda", [], """
+        def test_logic(student):
+            expect.value(student.good.double(1), 2, of="double")
+        """),
+    "lr_schedule": ("optimizers", 2, "cpu", [], """
+        def test_halfway(student):
+            expect.value(student.optimizers.lr_cosine_schedule(15, 1.0, 0.1, 10, 30), 0.868, of="lr_cosine_schedule")
+        """),
 }  # fmt: skip
+# Problem to its hidden tests for a CUDA device; they need none, so that they run here.
+CUDA = {
+    "both": """
+        @pytest.mark.parametrize("x", [1, 2])
+        def test_it_doubles(student, x):
+            expect.value(student.good.double(x), 2 * x, of="double")
+        """,
+    "on_a_gpu": """
+        @pytest.mark.points(3)
+        def test_it_doubles(student):
+            expect.value(student.good.double(1), 2, of="double")
+
+        def test_it_is_wrong(student):
+            expect.value(student.good.wrong(1), 2, of="wrong")
+
+        def test_what_we_got_wrong(student):
+            assert student.good.double(1) == 3
+
+        def test_it_crashes(student):
+            student.good.leave(1)
+
+        def test_logic(student):
+            expect.value(student.good.double(1), 2, of="double")
+        """,
+    "bad_logic": """
+        def test_it_doubles(student):
+            expect.value(student.good.double(1), 2, of="double")
+        """,
+    "misspelt_there": """
+        def test_one(student):
+            expect.value(student.broken.f(1), 1, of="f")
+        """,
+    "delegated_there": """
+        def test_two(student):
+            expect.value(student.delegates.layer(), 1, of="layer")
+        """,
+    "absent_there": """
+        def test_two(student):
+            expect.value(student.absent.f(1), 1, of="f")
+        """,
+    "no_tier": """
+        def test_it_leaves(student):
+            student.leaves.f(1)
+        """,
+    "lr_schedule": """
+        def test_halfway(student):
+            expect.value(student.optimizers.lr_cosine_schedule(15, 1.0, 0.1, 10, 30), 0.868, of="lr_cosine_schedule")
+        """,
+}
 UNREADABLE = {
     "syntax": "def test_one(student:\n    pass\n",
     "imports": "import no_such_module\n\ndef test_one(student):\n    pass\n",
+    "cuda/there": "import no_such_module\n\ndef test_one(student):\n    pass\n",
 }
 
 DRIVER = """
@@ -251,8 +344,8 @@ root, work, out = map(Path, sys.argv[1:])
 course = courses.load(root)
 short = msgspec.structs.replace(course, limits=msgspec.structs.replace(course.limits, submission_seconds=0.0))
 handed_in = submission.read(work)
-ours = [p for p in course.problems if p.id not in ("syntax", "imports")]
-some = [course.problem(p) for p in ("passes", "syntax", "imports", "cases")]
+ours = [p for p in course.problems if p.id not in ("syntax", "imports", "there")]
+some = [course.problem(p) for p in ("passes", "syntax", "imports", "there", "cases")]
 shown = []
 with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandbox:
     def run(name, course=course, **options):
@@ -263,7 +356,8 @@ with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandb
     run("seed 1", problems=[course.problem("draws")], seed=1)
     run("unreadable", problems=some)
     run("short", short, problems=[course.problem("passes"), course.problem("absent")])
-    run("gpu", problems=[course.problem("on_a_gpu")], device="cuda")
+    run("cuda", problems=ours, device="cuda")
+    run("waiting", problems=[course.problem("passes")], device="cuda")
     os.environ["PYTEST_ADDOPTS"] = "-k it_doubles"
     run("options", problems=[course.problem("passes")])
 (out / "progress.json").write_text(msgspec.json.encode(shown).decode())
@@ -277,7 +371,7 @@ def dedented(text: str) -> str:
 
 def make_course(root: Path) -> None:
     """The made-up course's files."""
-    (root / "tests/hidden").mkdir(parents=True)
+    (root / "tests/hidden/cuda").mkdir(parents=True)
     for name in ("__init__.py", "conftest.py", "expect.py"):
         shutil.copy(ROOT / "tests" / name, root / "tests" / name)
     shutil.copytree(ROOT / "tests/probes", root / "tests/probes", ignore=shutil.ignore_patterns("__pycache__"))
@@ -289,10 +383,15 @@ def make_course(root: Path) -> None:
         )
         if name == "ends":
             listed += "limits = { wall_seconds = 1.0 }\n"
-        (root / f"tests/hidden/test_{name}.py").write_text(HEAD + dedented(tests))
-    for name, source in UNREADABLE.items():
+        if tests is not None:
+            (root / f"tests/hidden/test_{name}.py").write_text(HEAD + dedented(tests))
+    for name, tests in CUDA.items():
+        (root / f"tests/hidden/cuda/test_{name}.py").write_text(HEAD + dedented(tests))
+    for place, source in UNREADABLE.items():
+        folder, _, name = place.rpartition("/")
         listed += PROBLEM.format(id=name, module="good", points=2, device="cpu", forbidden="[]", functions="[]")
-        (root / f"tests/hidden/test_{name}.py").write_text(source)
+        (root / "tests/hidden" / folder / f"test_{name}.py").write_text(source)
+    (root / "tests/hidden/test_there.py").write_text(HEAD + "\ndef test_one(student):\n    student.good.double(1)\n")
     (root / "assignment").mkdir()
     (root / "assignment/problems.toml").write_text(listed)
 
@@ -434,12 +533,107 @@ def test_a_forbidden_call_is_found_while_it_runs(first):
     assert [("test_one", "policy", 0.0, message, None)] == ended(first, "sneaked")
 
 
-def test_a_problem_for_another_device_is_deferred(results, first):
-    """Its points stay in the maximum; on a machine that has one it is graded."""
-    assert [("test_one", "deferred", 0.0, "on_a_gpu: needs a cuda device", None)] == ended(first, "on_a_gpu")
-    assert problem(first, "on_a_gpu").max_score == 7.0
-    there = json_report.parse(results["gpu"])
-    assert ("cuda", 7.0, "passed") == (there.grader.device, there.score, there.problems[0].status)
+# --- devices ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def there(results) -> SubmissionResult:
+    """The run on a CUDA device."""
+    return json_report.parse(results["cuda"])
+
+
+def waits(test, problem_id, what):
+    """A test that was deferred, as `ended` gives it."""
+    return (test, "deferred", 0.0, f"{problem_id}: {what}", None)
+
+
+def test_the_folder_of_a_test_says_its_device(first, there):
+    """A CPU run runs the one, a CUDA run the other; each lists both, under ids that tell them apart."""
+    doubles, another, on_cuda = "test_it_doubles", "test_another", "cuda/test_it_doubles"
+    passed = ("passed", 3.0, "", None)
+    assert [(doubles, *passed), (another, *passed), waits(on_cuda, "both", "needs a CUDA device")] == ended(first, "both")
+    on_cpu = [waits(doubles, "both", "runs on a CPU"), waits(another, "both", "runs on a CPU")]
+    assert [*on_cpu, (on_cuda, "passed", 2.0, "", None)] == ended(there, "both")
+    assert ["cpu", "cpu", "cuda"] == [t.device for t in problem(there, "both").tests]
+    on_each = [problem(result, "both") for result in (first, there)]
+    assert [(6.0, 0.0, "passed"), (2.0, 4.0, "deferred")] == [(p.score, p.pending, p.status) for p in on_each]
+
+
+def test_a_cuda_problem_waits_on_a_cpu(first):
+    """Its tests for a CPU run there and are worth nothing; one that fails is seen."""
+    got = problem(first, "on_a_gpu")
+    assert ("cuda", 0.0, 7.0, 7.0, "deferred") == (got.device, got.score, got.max_score, got.pending, got.status)
+    assert [("test_logic", "passed", 0.0), ("cuda/test_it_doubles", "deferred", 3.0)] == [
+        (t.id, t.status, t.max_score) for t in got.tests[:2]
+    ]
+    assert "bad_logic · wrong: wrong value" == problem(first, "bad_logic").tests[0].message
+    assert ("failed", 5.0) == (problem(first, "bad_logic").status, problem(first, "bad_logic").pending)
+
+
+def test_a_cuda_problem_is_graded_on_a_cuda_device(there):
+    """By weight, and every way to end is told as on a CPU; its test for a CPU waits and counts for nothing."""
+    assert [
+        ("test_logic", "deferred", 0.0, 0.0),
+        ("cuda/test_it_doubles", "passed", 3.0, 3.0),
+        ("cuda/test_it_is_wrong", "failed", 0.0, 1.0),
+        ("cuda/test_what_we_got_wrong", "grader_error", 0.0, 1.0),
+        ("cuda/test_it_crashes", "crashed", 0.0, 1.0),
+        ("cuda/test_logic", "passed", 1.0, 1.0),
+    ] == [(t.id, t.status, t.score, t.max_score) for t in problem(there, "on_a_gpu").tests]
+    assert "passed" == problem(there, "bad_logic").status
+
+
+@pytest.mark.parametrize(
+    ("name", "here", "away", "status"),
+    [
+        ("misspelt_there", "test_logic", "cuda/test_one", "failed"),
+        ("delegated_there", "test_one", "cuda/test_two", "policy"),
+        ("absent_there", "test_one", "cuda/test_two", "not_attempted"),
+    ],
+)
+def test_what_waits_for_a_device_waits_whatever_is_wrong_with_its_module(first, there, name, here, away, status):
+    """A syntax error, a forbidden call or a missing file is told by the tests that could have run."""
+    assert [(here, status), (away, "deferred")] == [(t.id, t.status) for t in problem(first, name).tests]
+    assert [(here, "deferred"), (away, status)] == [(t.id, t.status) for t in problem(there, name).tests]
+
+
+def test_a_problem_without_a_test_for_this_device_waits_as_a_whole(results, first, there):
+    """Either folder may have no file of it; a run in which everything waits is one like any other."""
+    assert [waits("cuda/test_it_leaves", "no_tier", "needs a CUDA device")] == ended(first, "no_tier")
+    assert ("crashed", "deferred") == (problem(there, "no_tier").status, problem(there, "passes").status)
+    got = json_report.parse(results["waiting"])
+    assert [("deferred", 1.5), ("deferred", 1.5)] == [(t.status, t.max_score) for t in got.problems[0].tests]
+    assert (0.0, 0.0, 3.0) == (got.score, got.max_score, got.pending)
+
+
+def test_the_totals_leave_out_what_is_pending(first, there):
+    """What is left is what this run could give."""
+    listed = sum(points for _, points, *_ in TESTS.values())
+    for result in (first, there):
+        assert listed - sum(p.pending for p in result.problems) == pytest.approx(result.max_score, abs=1e-12)
+        assert sum(p.pending for p in result.problems) == pytest.approx(result.pending, abs=1e-12)
+        assert sum(p.score for p in result.problems) == pytest.approx(result.score, abs=1e-12)
+
+
+def test_a_problem_without_a_test_for_its_own_device_is_our_fault(first, there):
+    """Nothing could earn its points."""
+    for result in (first, there):
+        message = "no hidden test was found for its device, cuda"
+        assert [("suite", "grader_error", 0.0, message, None)] == ended(result, "not_there")
+        assert "cuda" == problem(result, "not_there").tests[0].device
+
+
+def test_a_mistake_on_a_cuda_device_is_not_rehearsed(first, there):
+    """The same answers name the mistake on a CPU; a rehearsal runs in the grader's own process, which touches no device."""
+    ((_, _, _, here, _), _), (_, (_, _, _, away, _)) = ended(first, "lr_schedule"), ended(there, "lr_schedule")
+    assert here == away + "\n  mistake   The cosine falls to 0 and min_learning_rate is added to it. That gives these answers."
+
+
+def test_a_result_says_what_its_tests_ran_in(first, there):
+    """The versions of the worker's side; a device's own facts come with a device."""
+    for result in (first, there):
+        assert {"python": platform.python_version(), "torch": torch.__version__} == result.grader.environment
+    assert ("cpu", "cuda") == (first.grader.device, there.grader.device)
 
 
 # --- our faults ---------------------------------------------------------------------------------------------------------
@@ -472,16 +666,19 @@ def test_an_exception_in_a_hidden_test_is_our_fault(first):
 
 def test_a_problem_without_tests_is_our_fault(first):
     """It would be full marks for nothing, or nothing for everything."""
-    assert [("suite", "grader_error", 0.0, "no hidden test was found", None)] == ended(first, "untested")
+    message = "no hidden test was found for its device, cpu"
+    assert [("suite", "grader_error", 0.0, message, None)] == ended(first, "untested")
 
 
 def test_a_test_file_that_cannot_be_read_is_our_fault_for_its_problem_alone(results):
-    """Whether Python cannot read it or what it imports is missing; the problems around it are graded."""
+    """Whether Python cannot read it or what it imports is missing, on either device; the problems around it are graded."""
     got = json_report.parse(results["unreadable"])
     statuses = {p.id: p.status.value for p in got.problems}
-    assert {"passes": "passed", "syntax": "grader_error", "imports": "grader_error", "cases": "failed"} == statuses
+    ours = dict.fromkeys(("syntax", "imports", "there"), "grader_error")
+    assert {"passes": "passed", **ours, "cases": "failed"} == statuses
     assert (3.0, 4.0) == (problem(got, "passes").score, problem(got, "cases").score)
-    for name, text in {"syntax": "SyntaxError", "imports": "No module named 'no_such_module'"}.items():
+    missing = "No module named 'no_such_module'"
+    for name, text in {"syntax": "SyntaxError", "imports": missing, "there": missing}.items():
         ((test, _, _, message, _),) = ended(got, name)
         assert test == "suite"
         assert message.startswith("its hidden tests cannot be read: ")
@@ -530,12 +727,10 @@ def test_pytests_options_in_the_environment_change_nothing(results):
     assert 3.0 == got.score
 
 
-def test_totals_are_those_of_the_problems(first):
+def test_problems_are_those_of_the_course(first):
     """In the order in which they were asked for, with the module of each."""
     expected = [(name, module, float(points)) for name, (module, points, *_) in TESTS.items()]
     assert expected == [(p.id, p.module, p.max_score) for p in first.problems]
-    assert sum(p.score for p in first.problems) == first.score
-    assert sum(float(points) for _, points, *_ in TESTS.values()) == first.max_score
 
 
 def test_a_result_says_what_was_graded_and_by_what(first):

@@ -5,10 +5,18 @@ import os
 import re
 import shutil
 import zipfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from grader import cli
+from grader import course as courses
+from grader.errors import Status
+from grader.report import json as json_report
+from grader.results import GraderInfo, Outcome, SubmissionInfo, problem_result, submission_result
+from grader.sandbox import gpu as gpus
 
 
 def without_times(text: str) -> dict[str, Any]:
@@ -36,19 +44,21 @@ def test_the_sample_is_graded_with_exit_code_0(sample):
     expected = {"tensor_memory": "failed", "storage_views": "crashed", "linear": "passed"}
     expected |= {"adamw": "failed"}
     assert {name: status for name, status in statuses.items() if status != "not_attempted"} == expected
-    assert len(statuses) == 18
+    assert list(statuses) == [problem.id for problem in courses.load().problems]
 
 
 @GRADED_ONCE
 def test_the_json_has_the_documented_shape(sample):
     """Schema 1, field by field."""
     result = json.loads(sample[1])
-    assert list(result) == ["schema", "submission", "grader", "score", "max_score", "seconds", "problems"]
+    assert list(result) == ["schema", "submission", "grader", "runs", "score", "max_score", "pending", "seconds", "problems"]
     assert list(result["submission"]) == ["name", "sha256", "files", "ignored"]
-    assert list(result["grader"]) == ["version", "suite_sha256", "device", "isolation", "seed"]
+    assert list(result["grader"]) == ["version", "suite_sha256", "device", "isolation", "seed", "environment"]
+    assert list(result["grader"]["environment"]) == ["python", "torch"]
     problem = result["problems"][0]
-    assert list(problem) == ["id", "module", "score", "max_score", "status", "tests"]
-    assert list(problem["tests"][0]) == ["id", "status", "score", "max_score", "message", "hint", "seconds"]
+    assert list(problem) == ["id", "module", "device", "score", "max_score", "pending", "status", "tests"]
+    test = ["id", "device", "status", "weight", "score", "max_score", "message", "hint", "seconds"]
+    assert list(problem["tests"][0]) == test
     assert result["schema"] == 1
     assert result["score"] == pytest.approx(sum(p["score"] for p in result["problems"]))
 
@@ -103,13 +113,14 @@ def test_two_runs_with_one_seed_give_the_same_json(sample, grader, root, tmp_pat
 
 @pytest.mark.slow
 def test_the_reference_has_every_point(grader, root, tmp_path):
-    """Full marks, exactly."""
+    """Full marks, exactly: those of a CPU; the points of a CUDA device are pending."""
     shutil.copytree(root / "grader" / "reference", tmp_path / "assignment")
     done = grader("grade", tmp_path, "--json", tmp_path / "r.json")
     result = json.loads((tmp_path / "r.json").read_text())
     assert done.returncode == 0, done.stderr
     assert result["score"] == result["max_score"], done.stdout
-    assert {problem["status"] for problem in result["problems"]} == {"passed"}
+    expected = {problem.id: "passed" if problem.device == "cpu" else "deferred" for problem in courses.load().problems}
+    assert {problem["id"]: problem["status"] for problem in result["problems"]} == expected
 
 
 @pytest.mark.slow
@@ -123,6 +134,90 @@ def test_the_stubs_have_none(grader, root, tmp_path):
     assert done.returncode == 0, done.stderr
     assert result["score"] == 0
     assert {problem["status"] for problem in result["problems"]} == {"not_attempted"}
+
+
+def run_on(device, file, *, status=Status.PASSED, seed=0, message=""):
+    """Write the result of a run of `linear`, with a test for each device, and of `tensor_memory`, with one for a CPU."""
+
+    def ended(test, on):
+        if on != device:
+            return Outcome(id=test, device=on, weight=1, status=Status.DEFERRED, message="waits")
+        return Outcome(id=test, device=on, weight=1, status=status, message=message)
+
+    info = GraderInfo(version="1", suite_sha256="cd" * 32, device=device, isolation="bubblewrap", seed=seed)
+    problems = [
+        problem_result("linear", "linear", 6, [ended("test_a", "cpu"), ended("cuda/test_b", "cuda")]),
+        problem_result("tensor_memory", "tensor_memory", 4, [ended("test_c", "cpu")]),
+    ]
+    submission = SubmissionInfo(name="ada", sha256="ab" * 32, files=[], ignored=[])
+    file.write_text(json_report.render(submission_result(submission, info, problems, seconds=1.5)))
+    return file
+
+
+def test_two_runs_are_merged_to_one_report_and_one_json(grader, tmp_path):
+    """In either order the same bytes, with the problems in the course's order."""
+    cpu, cuda = run_on("cpu", tmp_path / "cpu.json"), run_on("cuda", tmp_path / "cuda.json")
+    done = grader("merge", cpu, cuda, "--json", tmp_path / "one.json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "score 10.00 of 10   in 3.0 s" in done.stdout
+    assert "device cpu+cuda" in done.stdout
+    again = grader("merge", cuda, cpu, "--json", tmp_path / "two.json")
+    assert (again.returncode, again.stdout) == (0, done.stdout)
+    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
+    result = json_report.read(tmp_path / "one.json")
+    assert [(p.id, p.score) for p in result.problems] == [("tensor_memory", 4.0), ("linear", 6.0)]
+
+
+def test_a_fault_of_the_grader_in_one_run_is_one_of_the_merged_result(grader, tmp_path):
+    """Exit 3, loud, and the JSON is there."""
+    cuda = run_on("cuda", tmp_path / "cuda.json", status=Status.GRADER_ERROR, message="the device was lost")
+    done = grader("merge", run_on("cpu", tmp_path / "cpu.json"), cuda, "--json", tmp_path / "one.json")
+    assert done.returncode == 3
+    assert "The grader failed: this score is not final" in done.stdout
+    assert "the device was lost" in done.stdout
+    assert json_report.read(tmp_path / "one.json").has_grader_error
+
+
+def test_runs_that_do_not_go_together_are_refused_in_a_sentence(grader, tmp_path):
+    """Exit 2, and nothing is written."""
+    cuda = run_on("cuda", tmp_path / "cuda.json", seed=1)
+    done = grader("merge", run_on("cpu", tmp_path / "cpu.json"), cuda, "--json", tmp_path / "one.json")
+    sentence = "grader: the two results are of different seeds: 0 on the CPU, 1 on the CUDA device\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", sentence)
+    assert not (tmp_path / "one.json").exists()
+
+
+def test_a_strangers_json_cannot_command_the_terminal(grader, tmp_path):
+    """An escape sequence in a message is shown as what it is."""
+    cuda = run_on("cuda", tmp_path / "cuda.json", status=Status.FAILED, message="wrong\x1b]0;owned\x07")
+    done = grader("merge", run_on("cpu", tmp_path / "cpu.json"), cuda)
+    assert r"wrong\x1b]0;owned\x07" in done.stdout
+    assert not set(done.stdout) & set("\x1b\x07")
+
+
+def test_a_cuda_device_is_looked_for_and_locked_only_for_a_cuda_run(monkeypatch, capsys):
+    """The submission is given it while the lock is held; a wait is told on stderr."""
+    events = []
+
+    class Device:
+        @contextmanager
+        def lock(self, say):
+            say("waiting for it")
+            events.append("locked")
+            yield
+            events.append("free")
+
+    device = Device()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.setattr(gpus, "find", lambda: events.append("found") or device)
+    with cli._device("cpu") as none:
+        assert none is None
+    assert events == []
+    with cli._device("cuda") as got:
+        assert (got, events) == (device, ["found", "locked"])
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == ""  # of this process, which touches none
+    assert events == ["found", "locked", "free"]
+    assert capsys.readouterr() == ("", "waiting for it\n")
 
 
 def test_a_single_problem_can_be_graded(grader, root, tmp_path):
@@ -142,6 +237,10 @@ def test_a_single_problem_can_be_graded(grader, root, tmp_path):
         (["grade", ".", "--device", "tpu"], "grader: --device tpu: expected cpu or cuda"),
         (["grade", ".", "--isolation", "docker"], "grader: --isolation docker: expected bubblewrap or none"),
         (["grade", "README.md"], "grader: README.md is not a folder, a .zip or a .tar.gz"),
+        (["merge", "nowhere.json", "README.md"], "grader: nowhere.json cannot be read: No such file or directory"),
+        (["merge", "README.md", "README.md"], "grader: README.md is not JSON"),
+        (["merge", "a.json", "b.json", "--json", "/nowhere/r.json"], "grader: /nowhere/r.json cannot be written: there is no"),
+        (["validate", "--device", "tpu"], "grader: --device tpu: expected cpu or cuda"),
     ],
 )
 def test_a_users_mistake_is_one_sentence_and_exit_code_2(grader, arguments, sentence):
@@ -222,7 +321,7 @@ def test_help_names_every_command(grader):
     """`grader` alone explains itself."""
     done = grader("--help")
     assert done.returncode == 0
-    assert all(command in done.stdout for command in ("grade", "validate", "stubs"))
+    assert all(command in done.stdout for command in ("grade", "merge", "validate", "stubs"))
 
 
 def test_the_stubs_have_not_drifted(grader):

@@ -86,15 +86,20 @@ def test_a_fragment_that_replaces_nothing_is_a_mistake(source):
 
 
 def test_fragments_are_read_from_folders_of_problems(tmp_path):
-    """Sorted, with their summary and their hint; what lies elsewhere is left alone."""
+    """Sorted, with their summary, their hint and their device; what lies elsewhere is left alone."""
     (tmp_path / "b").mkdir()
     (tmp_path / "a").mkdir()
     (tmp_path / "top.py").write_text("x = 1\n")
-    (tmp_path / "b/z.py").write_text('"""Last.\n\nhint: is it?\n"""\n')
+    (tmp_path / "b/z.py").write_text('"""Last.\n\nhint: is it?\ndevice: cuda, cpu\n"""\n')
     (tmp_path / "b/y.py").write_text('"""First of b."""\n')
     (tmp_path / "a/x.py").write_text('"""First of a.\n\nMore.\n"""\n')
-    got = [(f.problem, f.name, f.summary, f.hint) for f in fragments.load(tmp_path)]
-    assert [("a", "x", "First of a.", None), ("b", "y", "First of b.", None), ("b", "z", "Last.", "is it?")] == got
+    got = [(f.problem, f.name, f.summary, f.hint, f.devices) for f in fragments.load(tmp_path)]
+    none = (None, ())
+    assert [
+        ("a", "x", "First of a.", *none),
+        ("b", "y", "First of b.", *none),
+        ("b", "z", "Last.", "is it?", ("cuda", "cpu")),
+    ] == got
 
 
 def test_a_fragment_without_a_docstring_is_a_mistake(tmp_path):
@@ -102,6 +107,14 @@ def test_a_fragment_without_a_docstring_is_a_mistake(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a/x.py").write_text("def f(): pass\n")
     with pytest.raises(ValueError, match=r"a/x\.py has no docstring to say what it shows$"):
+        fragments.load(tmp_path)
+
+
+def test_a_fragment_for_a_device_that_there_is_not_is_a_mistake(tmp_path):
+    """It would be tried nowhere."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/x.py").write_text('"""Wrong.\n\ndevice: gpu\n"""\n')
+    with pytest.raises(ValueError, match=r"a/x\.py says device: gpu; there are cpu and cuda$"):
         fragments.load(tmp_path)
 
 
@@ -120,6 +133,12 @@ def test_every_fragment_makes_a_module_that_is_not_the_reference(kind, found):
     helpers = {line.split("(")[0].split()[1].rstrip(":") for line in marked(reference, found.problem)}
     assert {n for n in before if before[n] != after[n]} <= set(problem.functions) | helpers
     assert "SOLUTION" not in found.source
+
+
+def test_a_mistake_that_only_a_cuda_device_shows_has_tests_there():
+    """Without them nothing would be tried on it."""
+    waiting = {f.problem for kind, f in ALL if "cuda" in f.devices}
+    assert [name for name in waiting if "cuda" not in COURSE.hidden_tests(COURSE.problem(name))] == []
 
 
 def marked(reference, problem):

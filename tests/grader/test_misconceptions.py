@@ -1,5 +1,7 @@
 """Known mistakes are named where a submission gives their very numbers, and nowhere else."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -129,6 +131,14 @@ def test_only_the_same_answer_is_the_same_mistake(monkeypatch):
     assert rehearse(9) == []
     assert rehearse(8) != []
     assert rehearse(8, ask=2) == []
+
+
+def test_a_mistake_that_needs_a_device_is_not_rehearsed(monkeypatch):
+    """Only tests on a CUDA device can notice it, and this process touches none."""
+    rehearsable(monkeypatch)
+    found = [(dataclasses.replace(f, device="cuda"), p) for f, p in misconceptions._wrong_solutions("linear", "linear")]
+    monkeypatch.setattr(misconceptions, "_wrong_solutions", lambda *_: found)
+    assert rehearse(8) == []
 
 
 def test_an_answer_of_nothing_names_no_mistake(monkeypatch):

@@ -133,6 +133,30 @@ def test_reasons_are_read_from_the_line_above_a_test(tmp_path):
     assert matrices.tests_in(file) == {"test_a": "it tells more than others.", "test_b": "", "test_c": ""}
 
 
+def test_imported_tests_are_tests_of_the_file(tmp_path):
+    """With the reason that they give where they are written; a helper is none, nor a test that is not imported."""
+    folder = tmp_path / "tests/hidden"
+    (folder / "cuda").mkdir(parents=True)
+    source = "# Stays: it is short.\ndef test_a():\n    pass\n\ndef test_b():\n    pass\n\ndef helper():\n    pass\n"
+    (folder / "test_p.py").write_text(source + "\ndef test_c():\n    pass\n")
+    file = folder / "cuda/test_p.py"
+    file.write_text(
+        "import torch\nfrom tests import expect\nfrom tests.hidden.test_p import helper, test_a, test_b\n\n"
+        "def test_d():\n    pass\n"
+    )
+    assert matrices.tests_in(file) == {"test_a": "it is short.", "test_b": "", "test_d": ""}
+
+
+def test_what_needs_another_device_is_owed():
+    """It is counted for readers and for programs, and not where there is none."""
+    rows = [row("wrong", "w1", ["test_a"])]
+    for owed, line in ((1, "owed: 1 wrong solution needs a CUDA device"), (2, "owed: 2 wrong solutions need a CUDA device")):
+        matrix = Matrix(rows, {"p": {"test_a": ""}}, owed)
+        assert line in matrices.summary(matrix).split("\n")
+        assert json.loads(matrices.as_json(matrix))["owed"] == owed
+    assert "owed" not in matrices.summary(Matrix(rows, {"p": {"test_a": ""}}))
+
+
 def test_the_matrix_is_written_for_programs_and_for_readers():
     """Counts, what each test catches alone, survivors, complaints."""
     rows = [row("wrong", "w1", ["test_a"]), row("mutant", "m1", ["test_a"]), row("mutant", "m2", [], "p · mutant m2: unseen")]

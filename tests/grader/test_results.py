@@ -15,13 +15,13 @@ from grader.results import (
     Ignored,
     Outcome,
     SubmissionInfo,
-    SubmissionResult,
     TestResult,
     problem_result,
+    submission_result,
     worst,
 )
 
-PASSED, FAILED = Status.PASSED, Status.FAILED
+PASSED, FAILED, DEFERRED = Status.PASSED, Status.FAILED, Status.DEFERRED
 
 
 def outcomes(*statuses, weights=None):
@@ -30,18 +30,21 @@ def outcomes(*statuses, weights=None):
     return [Outcome(id=f"t{i}", weight=w, status=s) for i, (s, w) in enumerate(zip(statuses, weights, strict=True))]
 
 
+def on_both(cpu, cuda):
+    """Tests of equal weight that ended like this on a CPU, and then those on a CUDA device."""
+    ended = [("cpu", status) for status in cpu] + [("cuda", status) for status in cuda]
+    return [Outcome(id=f"t{i}", device=device, weight=1, status=status) for i, (device, status) in enumerate(ended)]
+
+
 def result(*problems):
     """A result of these problems."""
-    return SubmissionResult(
-        submission=SubmissionInfo(
-            name="ada", sha256="ab" * 32, files=["assignment/a.py"], ignored=[Ignored("README.md", "outside assignment/")]
-        ),
-        grader=GraderInfo(version="1.0", suite_sha256="cd" * 32, device="cpu", isolation="bubblewrap", seed=7),
-        score=sum(p.score for p in problems),
-        max_score=sum(p.max_score for p in problems),
-        seconds=1.25,
-        problems=list(problems),
+    submission = SubmissionInfo(
+        name="ada", sha256="ab" * 32, files=["assignment/a.py"], ignored=[Ignored("README.md", "outside assignment/")]
     )
+    info = GraderInfo(
+        version="1.0", suite_sha256="cd" * 32, device="cpu", isolation="bubblewrap", seed=7, environment={"python": "3.11.7"}
+    )
+    return submission_result(submission, info, list(problems), seconds=1.25)
 
 
 WITH_EVERYTHING = result(
@@ -102,6 +105,84 @@ def test_only_a_pass_earns_points(status):
     )
 
 
+# --- points by device ---------------------------------------------------------------------------------------------------
+
+
+def test_the_tests_that_a_cuda_problem_has_for_a_cpu_are_worth_nothing():
+    """Passed or failed: the points are those of its tests on a CUDA device, which wait for one."""
+    got = problem_result("p", "m", 6, on_both([PASSED, FAILED], [DEFERRED, DEFERRED]), "cuda")
+    assert [0.0, 0.0, 3.0, 3.0] == [t.max_score for t in got.tests]
+    assert (0.0, 6.0, 6.0, FAILED) == (got.score, got.max_score, got.pending, got.status)
+
+
+def test_a_cuda_problem_earns_its_points_on_a_cuda_device():
+    """All of them there, with its tests for a CPU deferred."""
+    got = problem_result("p", "m", 6, on_both([DEFERRED], [PASSED, FAILED]), "cuda")
+    assert [0.0, 3.0, 3.0] == [t.max_score for t in got.tests]
+    assert (3.0, 6.0, 0.0, FAILED) == (got.score, got.max_score, got.pending, got.status)
+
+
+def test_a_cpu_run_gives_all_points_of_a_cpu_problem():
+    """A test that waits for a CUDA device has no share meanwhile."""
+    got = problem_result("p", "m", 6, on_both([PASSED, PASSED], [DEFERRED]), "cpu")
+    assert [3.0, 3.0, 0.0] == [t.max_score for t in got.tests]
+    assert (6.0, 6.0, 0.0, PASSED) == (got.score, got.max_score, got.pending, got.status)
+
+
+def test_a_cuda_test_of_a_cpu_problem_has_its_share_once_it_ran():
+    """A third of three; the others wait for a CPU, with the share that they will have then."""
+    got = problem_result("p", "m", 6, on_both([DEFERRED, DEFERRED], [PASSED]), "cpu")
+    assert [2.0, 2.0, 2.0] == [t.max_score for t in got.tests]
+    assert (2.0, 6.0, 4.0, DEFERRED) == (got.score, got.max_score, got.pending, got.status)
+    lost = problem_result("p", "m", 6, on_both([DEFERRED, DEFERRED], [FAILED]), "cpu")
+    assert (0.0, 6.0, 4.0, FAILED) == (lost.score, lost.max_score, lost.pending, lost.status)
+
+
+@pytest.mark.parametrize(
+    ("device", "cpu", "cuda", "status"),
+    [
+        ("cpu", PASSED, DEFERRED, PASSED),
+        ("cpu", FAILED, DEFERRED, FAILED),
+        ("cpu", DEFERRED, PASSED, DEFERRED),
+        ("cpu", DEFERRED, DEFERRED, DEFERRED),
+        ("cpu", PASSED, FAILED, FAILED),
+        ("cuda", PASSED, DEFERRED, DEFERRED),
+        ("cuda", FAILED, DEFERRED, FAILED),
+        ("cuda", Status.NOT_ATTEMPTED, DEFERRED, Status.NOT_ATTEMPTED),
+        ("cuda", DEFERRED, PASSED, PASSED),
+        ("cuda", FAILED, PASSED, PASSED),  # its points were decided on its own device
+    ],
+)
+def test_a_problem_has_the_worst_status_of_the_tests_that_count(device, cpu, cuda, status):
+    """A deferred test counts where points wait for it."""
+    assert status is problem_result("p", "m", 5, on_both([cpu], [cuda]), device).status
+
+
+def test_what_is_pending_is_not_earned_and_not_lost():
+    """100 of 100 on a CPU with 20 pending; 20 and some tests' shares on a CUDA device; 120 in all."""
+    ours, theirs = {"points": 100, "device": "cpu"}, {"points": 20, "device": "cuda"}
+    cpu_only = [p(**ours, cpu=[PASSED] * 3, cuda=[DEFERRED]), p(**theirs, cpu=[PASSED], cuda=[DEFERRED] * 7)]
+    cuda_only = [p(**ours, cpu=[DEFERRED] * 3, cuda=[PASSED]), p(**theirs, cpu=[DEFERRED], cuda=[PASSED] * 7)]
+    both = [p(**ours, cpu=[PASSED] * 3, cuda=[PASSED]), p(**theirs, cpu=[PASSED], cuda=[PASSED] * 7)]
+    totals = [(r.score, r.max_score, r.pending) for r in (result(*cpu_only), result(*cuda_only), result(*both))]
+    assert [(100.0, 100.0, 20.0), (45.0, 45.0, 75.0), (120.0, 120.0, 0.0)] == totals
+
+
+def p(points, device, cpu, cuda):
+    """A problem whose tests ended like this."""
+    return problem_result("p", "m", points, on_both(cpu, cuda), device)
+
+
+@given(st.lists(st.tuples(st.integers(1, 20), st.integers(1, 30), st.integers(1, 30), st.booleans()), min_size=1, max_size=25))
+def test_full_marks_are_the_maximum_on_each_device(problems):
+    """Exactly, whatever the shares are: they are added up before they are rounded."""
+    found = [(points, "cuda" if on_cuda else "cpu", a, b) for points, a, b, on_cuda in problems]
+    there = result(*(p(points, device, [DEFERRED] * a, [PASSED] * b) for points, device, a, b in found))
+    here = result(*(p(points, device, [PASSED] * a, [DEFERRED] * b) for points, device, a, b in found))
+    assert there.score == there.max_score
+    assert here.score == here.max_score == float(sum(points for points, device, *_ in found if device == "cpu"))
+
+
 # --- statuses -----------------------------------------------------------------------------------------------------------
 
 ORDER = ["grader_error", "policy", "crashed", "timeout", "memory", "failed", "not_attempted", "deferred", "passed"]
@@ -121,9 +202,10 @@ def test_of_two_statuses_the_worse_has_the_word(one, other):
 
 
 def test_a_deferred_problem_is_neither_earned_nor_failed():
-    """Its points stay in the maximum, its status says that they are pending."""
-    got = problem_result("p", "m", 5, outcomes(Status.DEFERRED, Status.DEFERRED))
-    assert (0.0, 5.0, Status.DEFERRED) == (got.score, got.max_score, got.status)
+    """Its points are pending, and not in the maximum of the result."""
+    got = problem_result("p", "m", 5, outcomes(DEFERRED, DEFERRED))
+    assert (0.0, 5.0, 5.0, DEFERRED) == (got.score, got.max_score, got.pending, got.status)
+    assert (0.0, 0.0, 5.0) == (result(got).score, result(got).max_score, result(got).pending)
     assert not result(got).has_grader_error
 
 
@@ -142,24 +224,27 @@ def test_one_fault_of_ours_marks_the_whole_result():
 def test_the_json_has_exactly_the_promised_keys():
     """In their order: a program of the course reads them."""
     got = json.loads(json_report.render(WITH_EVERYTHING))
-    assert ["schema", "submission", "grader", "score", "max_score", "seconds", "problems"] == list(got)
+    assert ["schema", "submission", "grader", "runs", "score", "max_score", "pending", "seconds", "problems"] == list(got)
     assert ["name", "sha256", "files", "ignored"] == list(got["submission"])
     assert ["path", "reason"] == list(got["submission"]["ignored"][0])
-    assert ["version", "suite_sha256", "device", "isolation", "seed"] == list(got["grader"])
+    assert ["version", "suite_sha256", "device", "isolation", "seed", "environment"] == list(got["grader"])
     (problem,) = got["problems"]
-    assert ["id", "module", "score", "max_score", "status", "tests"] == list(problem)
+    assert ["id", "module", "device", "score", "max_score", "pending", "status", "tests"] == list(problem)
     for test in problem["tests"]:
-        assert ["id", "status", "score", "max_score", "message", "hint", "seconds"] == list(test)
+        assert ["id", "device", "status", "weight", "score", "max_score", "message", "hint", "seconds"] == list(test)
 
 
 def test_the_json_has_the_values():
     """Statuses as words, a missing hint as null, the schema's number first."""
     got = json.loads(json_report.render(WITH_EVERYTHING))
     assert (1, 1.0, 3.0, 1.25) == (got["schema"], got["score"], got["max_score"], got["seconds"])
+    assert ([], 0.0, {"python": "3.11.7"}) == (got["runs"], got["pending"], got["grader"]["environment"])
     assert {"path": "README.md", "reason": "outside assignment/"} == got["submission"]["ignored"][0]
     expected = {
         "id": "test_b",
+        "device": "cpu",
         "status": "failed",
+        "weight": 2,
         "score": 0.0,
         "max_score": 2.0,
         "message": "linear · f: wrong\n  “é\x1b”",
@@ -182,6 +267,8 @@ def test_what_is_written_is_read_again():
     [
         (["score"], "1", "Expected `float`, got `str` - at `$.score`"),
         (["problems", 0, "status"], "fine", "Invalid enum value 'fine' - at `$.problems[0].status`"),
+        (["problems", 0, "device"], "tpu", "Expected `str` matching regex '^(cpu|cuda)\\\\Z' - at `$.problems[0].device`"),
+        (["problems", 0, "tests", 1, "weight"], 0, "Expected `int` >= 1 - at `$.problems[0].tests[1].weight`"),
         (["problems", 0, "tests", 1, "hint"], 5, "Expected `str | null`, got `int` - at `$.problems[0].tests[1].hint`"),
     ],
 )

@@ -1,6 +1,8 @@
 """`grader validate`: it proves the suite, and it notices when the suite is broken."""
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -9,7 +11,8 @@ import pytest
 
 from grader import course as courses
 from grader import fragments
-from grader.validate import HERE
+from grader.errors import UsageError
+from grader.validate import HERE, validate
 
 COURSE = courses.load()
 
@@ -91,3 +94,133 @@ def test_a_wrong_variant_is_found_and_named(grader, small_course):
     done = grader("validate", "--only", "tensor_memory", cwd=small_course)
     assert done.returncode == 1
     assert f"tensor_memory · variant {path.stem} (seed 0): " in done.stderr
+
+
+# --- by device ----------------------------------------------------------------------------------------------------------
+
+# Both validations of a course, one after the other. The tests for a CUDA device need none, so that they run here.
+DRIVER = """
+import json
+from grader import course as courses, matrix, validate
+course = courses.load()
+found = {d: validate.validate(course, [course.problem("tensor_memory")], device=d, jobs=2) for d in ("cpu", "cuda")}
+print(json.dumps({d: {"summary": matrix.summary(m), **json.loads(matrix.as_json(m))} for d, m in found.items()}))
+"""
+TESTS = """
+import torch
+from tests import expect
+
+def test_three_{dtype}s(student):
+    x = torch.zeros(3, dtype=torch.{dtype})
+    expect.value(student.tensor_memory.tensor_bytes(x), {bytes}, of="tensor_bytes")
+"""
+WRONG = {
+    "nine": '"""Every element has 9 bytes."""\ndef tensor_bytes(x):\n    return 9 * x.numel()\n',
+    "four": '"""Every element has 4 bytes.\n\ndevice: cuda\n"""\ndef tensor_bytes(x):\n    return 4 * x.numel()\n',
+}
+
+
+@pytest.fixture
+def course_of_two_devices(copy_of_the_course):
+    """A copy in which tensor_memory has a test for each device, and a mistake that only the one for a CUDA device notices."""
+    hidden = copy_of_the_course / "tests/hidden"
+    shutil.rmtree(hidden / "cuda", ignore_errors=True)
+    (hidden / "cuda").mkdir()
+    (hidden / "test_tensor_memory.py").write_text(TESTS.format(dtype="float", bytes=12))
+    (hidden / "cuda/test_tensor_memory.py").write_text(TESTS.format(dtype="double", bytes=24))
+    for path in sorted((copy_of_the_course / "grader/variants/tensor_memory").glob("*.py"))[1:]:
+        path.unlink()
+    wrong = copy_of_the_course / "grader/wrong/tensor_memory"
+    shutil.rmtree(wrong)
+    wrong.mkdir()
+    for name, source in WRONG.items():
+        (wrong / f"{name}.py").write_text(source)
+    return copy_of_the_course
+
+
+def on_a_cuda_device(course):
+    """Make tensor_memory, the first problem, one whose points are earned there."""
+    listed = course / "assignment/problems.toml"
+    listed.write_text(listed.read_text().replace('device = "cpu"', 'device = "cuda"', 1))
+
+
+def validated(course):
+    """What validation shows by device."""
+    done = subprocess.run([sys.executable, "-c", DRIVER], cwd=course, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def tried(found):
+    """The trials as kind, name, what fails and the points."""
+    return [(row["kind"], row["name"], row["failed"], row["score"], row["max_score"]) for row in found["rows"]]
+
+
+@pytest.mark.slow
+def test_a_cpu_problem_is_proved_on_a_cpu_and_its_cuda_tests_on_what_it_cannot_show(course_of_two_devices):
+    """The mistake that needs a device is left out and owed here, and the only one there."""
+    got = validated(course_of_two_devices)
+    here, there = ["test_three_floats"], ["cuda/test_three_doubles"]
+    assert [
+        ("reference", "reference", [], 4.0, 4.0),
+        ("stub", "stub", here, 0.0, 4.0),
+        ("wrong", "nine", here, 0.0, 4.0),
+        ("variant", "itemsize_and_loop", [], 4.0, 4.0),
+    ] == tried(got["cpu"])
+    assert [
+        ("reference", "reference", [], 2.0, 2.0),
+        ("stub", "stub", there, 0.0, 2.0),
+        ("wrong", "four", there, 0.0, 2.0),
+        ("variant", "itemsize_and_loop", [], 2.0, 2.0),
+    ] == tried(got["cuda"])
+    assert ([], []) == (got["cpu"]["complaints"], got["cuda"]["complaints"])
+    assert [here, there] == [list(got[device]["tests"]["tensor_memory"]) for device in ("cpu", "cuda")]
+    assert "owed: 1 wrong solution needs a CUDA device" in got["cpu"]["summary"].split("\n")
+    assert 0 == got["cuda"]["owed"]
+
+
+@pytest.mark.slow
+def test_a_cuda_problem_is_proved_on_both(course_of_two_devices):
+    """Its test for a CPU is worth nothing and has to catch all the same; those for a CUDA device have to catch everything."""
+    on_a_cuda_device(course_of_two_devices)
+    got = validated(course_of_two_devices)
+    here, there = ["test_three_floats"], ["cuda/test_three_doubles"]
+    assert [("stub", "stub", here, 0.0, 0.0), ("wrong", "nine", here, 0.0, 0.0)] == tried(got["cpu"])[1:3]
+    assert [("wrong", "four", there, 0.0, 4.0), ("wrong", "nine", there, 0.0, 4.0)] == tried(got["cuda"])[2:4]
+    assert ([], []) == (got["cpu"]["complaints"], got["cuda"]["complaints"])
+
+
+@pytest.mark.slow
+def test_what_is_not_as_it_must_be_is_told_by_device(course_of_two_devices):
+    """Tests that are worth nothing can complain: a stub that does something, a mistake that passes, a test that is idle."""
+    on_a_cuda_device(course_of_two_devices)
+    wrong = course_of_two_devices / "grader/wrong/tensor_memory"
+    (wrong / "eight.py").write_text(WRONG["nine"].replace("9", "8"))
+    (wrong / "four.py").write_text(WRONG["four"].replace("device: cuda\n", ""))
+    cuda = course_of_two_devices / "tests/hidden/cuda/test_tensor_memory.py"
+    cuda.write_text(cuda.read_text() + "\ndef test_idle(student):\n    student.tensor_memory.unique_bytes([])\n")
+    stub = course_of_two_devices / "assignment/tensor_memory.py"
+    stub.write_text(stub.read_text() + "\n\ndef unique_bytes(tensors):\n    return 0\n")
+    got = validated(course_of_two_devices)
+    assert ["tensor_memory · wrong four (seed 0): it passes every test; a wrong solution has to be caught"] == got["cpu"][
+        "complaints"
+    ]
+    assert [
+        "tensor_memory · stub stub (seed 0): cuda/test_idle is passed; a stub earns 0 as not_attempted",
+        "tensor_memory · wrong eight (seed 0): it passes every test; a wrong solution has to be caught",
+        "tensor_memory · cuda/test_idle: no wrong solution fails it",
+    ] == got["cuda"]["complaints"]
+
+
+def test_problems_without_tests_for_the_device_cannot_be_validated(course_of_two_devices):
+    """It would be a proof of nothing."""
+    course = courses.load(course_of_two_devices)
+    with pytest.raises(UsageError, match=r"^--device cuda: none of these problems has tests for it$"):
+        validate(course, [course.problem("einops")], device="cuda")
+
+
+def test_mutants_are_not_tried_on_a_cuda_device(grader):
+    """Exit 2, before a device is looked for."""
+    done = grader("validate", "--device", "cuda", "--mutants")
+    sentence = "grader: mutants are tried on a CPU: leave one of --mutants and --device cuda out\n"
+    assert (2, sentence) == (done.returncode, done.stderr)

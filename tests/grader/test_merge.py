@@ -1,0 +1,275 @@
+"""Merging: a CPU run and a CUDA run of one submission become one result, and nothing else does."""
+
+import json
+
+import msgspec
+import pytest
+
+from grader.errors import Status, UsageError
+from grader.merge import merged
+from grader.report import json as json_report
+from grader.results import GraderInfo, Ignored, Outcome, SubmissionInfo, problem_result, submission_result
+
+PASSED, FAILED, DEFERRED, ERROR = Status.PASSED, Status.FAILED, Status.DEFERRED, Status.GRADER_ERROR
+ORDER = ["linear", "einops", "gpu_memory"]
+
+# A course: problem to (points, device, tests on a CPU, tests on a CUDA device).
+COURSE = {
+    "linear": (6, "cpu", ["test_a", "test_b"], ["cuda/test_there"]),
+    "einops": (4, "cpu", ["test_c"], []),
+    "gpu_memory": (5, "cuda", ["test_logic"], ["cuda/test_peak", "cuda/test_leak"]),
+}
+
+
+def outcome(name, device, ran_on, status, **more):
+    """A test that ended like this where it could run, and was deferred where not."""
+    if device != ran_on:
+        return Outcome(id=name, device=device, weight=1, status=DEFERRED, message=f"waits for {device}")
+    return Outcome(id=name, device=device, weight=1, status=status, seconds=0.5, **more)
+
+
+def problem(name, ran_on, ended):
+    """One problem of the course in a run; tests pass unless `ended` says otherwise."""
+    points, device, cpu, cuda = COURSE[name]
+    tests = [(test, "cpu") for test in cpu] + [(test, "cuda") for test in cuda]
+    outcomes = [outcome(test, on, ran_on, ended.get(test, PASSED), message=f"on {ran_on}") for test, on in tests]
+    return problem_result(name, "m", points, outcomes, device)
+
+
+def run(device, *, names=tuple(COURSE), ended=None, problems=None, **changed):
+    """The result of a run on a device."""
+    info = {"version": "1.0", "suite_sha256": "cd" * 32, "device": device, "isolation": "bubblewrap", "seed": 7}
+    info |= {"environment": {"python": "3.11.7", "torch": f"2.13.0+{device}"}}
+    files = {"name": f"ada on {device}", "sha256": "ab" * 32, "files": ["assignment/a.py"], "ignored": [Ignored("x", device)]}
+    for name in changed:
+        (files if name in files else info)[name] = changed[name]
+    found = problems or [problem(name, device, ended or {}) for name in names]
+    return submission_result(SubmissionInfo(**files), GraderInfo(**info), found, seconds={"cpu": 3.5, "cuda": 10.25}[device])
+
+
+def both(cpu, cuda):
+    """The two as one, which is the same in either order."""
+    one, other = merged(cpu, cuda, order=ORDER), merged(cuda, cpu, order=ORDER)
+    assert json_report.render(one) == json_report.render(other)
+    return one
+
+
+def statuses(result):
+    """Each problem's id, status and score."""
+    return [(p.id, p.status.value, p.score) for p in result.problems]
+
+
+# --- what becomes of it -------------------------------------------------------------------------------------------------
+
+
+def test_all_points_can_be_earned_in_two_runs():
+    """10 on a CPU, 7 on a CUDA device, of which a test of linear has 2; together the 15 of the course."""
+    cpu, cuda = run("cpu"), run("cuda")
+    assert [(10.0, 10.0, 5.0), (7.0, 7.0, 8.0)] == [(r.score, r.max_score, r.pending) for r in (cpu, cuda)]
+    got = both(cpu, cuda)
+    assert (15.0, 15.0, 0.0) == (got.score, got.max_score, got.pending)
+    assert [("linear", "passed", 6.0), ("einops", "passed", 4.0), ("gpu_memory", "passed", 5.0)] == statuses(got)
+
+
+def test_each_test_comes_from_the_run_on_its_device():
+    """With its status, message and time; nothing that waited is left."""
+    got = both(run("cpu", ended={"test_b": FAILED}), run("cuda", ended={"cuda/test_there": FAILED}))
+    assert [
+        ("test_a", "passed", 2.0, 2.0, "on cpu", 0.5),
+        ("test_b", "failed", 0.0, 2.0, "on cpu", 0.5),
+        ("cuda/test_there", "failed", 0.0, 2.0, "on cuda", 0.5),
+    ] == [(t.id, t.status, t.score, t.max_score, t.message, t.seconds) for t in got.problems[0].tests]
+    assert DEFERRED not in {t.status for p in got.problems for t in p.tests}
+
+
+def test_a_failure_on_either_device_fails_the_problem():
+    """A test on a CUDA device costs a CPU problem its share; one on a CPU costs a CUDA problem nothing once that is decided."""
+    got = both(run("cpu", ended={"test_logic": FAILED}), run("cuda", ended={"cuda/test_there": FAILED}))
+    assert [("linear", "failed", 4.0), ("einops", "passed", 4.0), ("gpu_memory", "passed", 5.0)] == statuses(got)
+
+
+def test_it_says_what_it_was_made_of():
+    """The device, both runs with what they ran in, the time of both, and the submission as the CPU run saw it."""
+    cpu, cuda = run("cpu"), run("cuda")
+    got = both(cpu, cuda)
+    assert ("cpu+cuda", "bubblewrap", 7, {}) == (
+        got.grader.device,
+        got.grader.isolation,
+        got.grader.seed,
+        got.grader.environment,
+    )
+    assert [cpu.grader, cuda.grader] == got.runs
+    assert (13.75, cpu.submission) == (got.seconds, got.submission)
+
+
+@pytest.mark.parametrize(("cpu", "cuda"), [("none", "bubblewrap"), ("bubblewrap", "none"), ("none", "none")])
+def test_it_is_as_isolated_as_the_weaker_run(cpu, cuda):
+    """One run without isolation is enough to doubt the whole."""
+    assert "none" == both(run("cpu", isolation=cpu), run("cuda", isolation=cuda)).grader.isolation
+
+
+def test_problems_keep_the_order_of_the_course():
+    """Whichever of them each run graded; those that the course does not have come last."""
+    got = both(run("cpu", names=["einops", "gpu_memory"]), run("cuda", names=["linear", "gpu_memory"]))
+    assert ORDER == [p.id for p in got.problems]
+    assert ["einops", "linear", "gpu_memory"] == [p.id for p in merged(run("cpu"), run("cuda"), order=["einops"]).problems]
+
+
+def test_a_problem_of_one_run_is_taken_as_it_is():
+    """What it waits for stays pending."""
+    cpu, cuda = run("cpu"), run("cuda", names=["linear"])
+    got = both(cpu, cuda)
+    assert cpu.problems[2] == got.problems[2]
+    assert [("linear", "passed", 6.0), ("einops", "passed", 4.0), ("gpu_memory", "deferred", 0.0)] == statuses(got)
+    assert (10.0, 10.0, 5.0) == (got.score, got.max_score, got.pending)
+    alone = both(run("cpu", names=["einops"]), cuda)
+    assert cuda.problems[0] == alone.problems[0]
+
+
+def test_what_the_grader_could_not_judge_in_one_run_stays_its_fault():
+    """A single test, or all tests of a problem that could not be run, although the other run could."""
+    got = both(run("cpu", ended={"test_a": ERROR}), run("cuda"))
+    assert ("linear", "grader_error", 4.0) == statuses(got)[0]
+    fault = problem_result("linear", "m", 6, [Outcome(id="suite", weight=1, status=ERROR, message="it ended")])
+    for device, other in (("cpu", "cuda"), ("cuda", "cpu")):
+        got = both(run(device, problems=[fault]), run(other))
+        assert fault == got.problems[0]
+        assert got.has_grader_error
+    assert fault == both(run("cpu", problems=[fault]), run("cuda", problems=[fault])).problems[0]
+
+
+def test_what_is_merged_is_written_and_read_like_any_result():
+    """Byte for byte, every time."""
+    text = json_report.render(both(run("cpu"), run("cuda")))
+    assert text == json_report.render(both(run("cpu"), run("cuda")))
+    assert text == json_report.render(json_report.parse(text))
+
+
+# --- what is refused ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"sha256": "ef" * 32}, "of different submissions: abababababab on the CPU, efefefefefef on the CUDA device"),
+        ({"suite_sha256": "ef" * 32}, "of different suites: cdcdcdcdcdcd on the CPU, efefefefefef on the CUDA device"),
+        ({"version": "1.1"}, "of different versions of the grader: 1.0 on the CPU, 1.1 on the CUDA device"),
+        ({"seed": 8}, "of different seeds: 7 on the CPU, 8 on the CUDA device"),
+    ],
+)
+def test_runs_that_did_not_grade_the_same_are_refused(changed, sentence):
+    """In either order, with the same words."""
+    for pair in ((run("cpu"), run("cuda", **changed)), (run("cuda", **changed), run("cpu"))):
+        with pytest.raises(UsageError) as caught:
+            merged(*pair, order=ORDER)
+        assert f"the two results are {sentence}" == str(caught.value)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_two_runs_on_one_device_are_refused(device):
+    """One of them would be thrown away, and nobody said which."""
+    with pytest.raises(UsageError, match=rf"^both results are of a run with --device {device}: one of each device is needed$"):
+        merged(run(device), run(device), order=ORDER)
+
+
+def test_a_merged_result_is_not_merged_again():
+    """It has no place to wait for another run."""
+    done = both(run("cpu"), run("cuda"))
+    for pair in ((done, run("cuda")), (run("cpu"), done), (run("cpu"), msgspec.structs.replace(done, runs=[]))):
+        with pytest.raises(UsageError, match=r"^one of the two results is itself merged: give the results of single runs$"):
+            merged(*pair, order=ORDER)
+
+
+def test_a_test_that_one_run_does_not_know_is_refused():
+    """Whatever the hash says: they cannot be of one suite."""
+    for device, other in (("cpu", "cuda"), ("cuda", "cpu")):
+        shorter = run(device)
+        del shorter.problems[0].tests[0]
+        with pytest.raises(UsageError) as caught:
+            merged(shorter, run(other), order=ORDER)
+        assert "linear: test_a is in one of the two results only, so they are of different suites" == str(caught.value)
+
+
+def test_a_problem_without_a_test_for_its_device_is_refused():
+    """Nothing could have its points."""
+    cpu, cuda = run("cpu"), run("cuda")
+    for result in (cpu, cuda):
+        del result.problems[2].tests[1:]
+    with pytest.raises(UsageError, match=r"^gpu_memory has no test for the device that its points come from"):
+        merged(cpu, cuda, order=ORDER)
+
+
+# --- what is read -------------------------------------------------------------------------------------------------------
+
+
+def test_a_result_is_read_from_a_file(tmp_path):
+    """As it was written."""
+    (tmp_path / "r.json").write_text(json_report.render(run("cpu")))
+    assert run("cpu") == json_report.read(tmp_path / "r.json")
+
+
+def older(tree):
+    """A result as the grader wrote it before tests had a device."""
+    for name in ("runs", "pending"):
+        del tree[name]
+    del tree["grader"]["environment"]
+    return tree
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        (b"", "is not JSON"),
+        (b'{"schema": 1', "is not JSON"),
+        (b'"\xff"', "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),
+        (b"[1]", "is not a result of the grader"),
+        (b"{}", "is not a result of the grader"),
+        (b'{"schema": {"a": 1}, "problems": []}', "is not a result of the grader"),
+        (lambda tree: tree | {"schema": 2}, "is a result of schema 2, and this grader reads schema 1"),
+        (older, "was written by an older grader, which knew no device of a test: grade again"),
+        (lambda tree: tree | {"score": "\x1b[2J"}, "is not a result of the grader: Expected `float`, got `str` - at `$.score`"),
+    ],
+)
+def test_what_is_no_result_is_refused_in_a_sentence(tmp_path, content, sentence):
+    """Which names the file."""
+    file = tmp_path / "r.json"
+    if callable(content):
+        content = json.dumps(content(json.loads(json_report.render(run("cpu"))))).encode()
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(UsageError) as caught:
+        json_report.read(file)
+    assert f"{file} {sentence}" == str(caught.value)
+
+
+def test_a_strangers_text_is_safe_once_it_is_read(tmp_path):
+    """Wherever in the file it stands: no character that a terminal obeys, and line ends only in messages and hints."""
+    evil = "\x1b]0;owned\x07\u202e\n2"
+    tree = json.loads(json_report.render(run("cpu")))
+    spoiled = json.loads(json.dumps(tree), object_hook=lambda d: {k: spoil(k, v, evil) for k, v in d.items()})
+    spoiled["grader"]["environment"] = {evil: evil}
+    (tmp_path / "r.json").write_text(json.dumps(spoiled))
+    got = json_report.render(json_report.read(tmp_path / "r.json"))
+    assert r"\\x1b]0;owned\\x07\\u202e\\n2" in got
+    assert "\\u001b" not in got
+    assert not set(got) & set("\x1b\x07\u202e")
+    several_lines = [line.split(":")[0].strip() for line in got.split("\n") if r"\n2" in line.replace(r"\\n2", "")]
+    assert {'"message"', '"hint"'} == set(several_lines)
+
+
+def spoil(key, value, evil):
+    """A value of a result with something evil in its place where that is allowed to be any text."""
+    if isinstance(value, str) and key not in ("status", "device"):
+        return evil
+    if key == "hint":
+        return evil
+    return [evil for _ in value] if key == "files" else value
+
+
+def test_a_text_without_end_has_one(tmp_path):
+    """What a terminal is given of one text."""
+    result = run("cpu", name="a" * 10**6)
+    (tmp_path / "r.json").write_text(json_report.render(result))
+    assert len(json_report.read(tmp_path / "r.json").submission.name) == json_report.MAX_TEXT + 1

@@ -1,0 +1,107 @@
+"""The terminal's report: what waits for another device is told apart from what was lost."""
+
+import pytest
+
+from grader.errors import Status
+from grader.report import terminal
+from grader.results import GraderInfo, Outcome, SubmissionInfo, problem_result, submission_result
+
+PASSED, FAILED, DEFERRED = Status.PASSED, Status.FAILED, Status.DEFERRED
+TO_CUDA = "they need a CUDA device (grade with --device cuda, then `grader merge`)."
+TO_CPU = "their tests run on a CPU (grade with --device cpu, then `grader merge`)."
+
+
+def problem(name, points, device, *, cpu=(), cuda=()):
+    """A problem whose tests ended like this on a CPU and on a CUDA device."""
+    ended = [("cpu", status) for status in cpu] + [("cuda", status) for status in cuda]
+    tests = [
+        Outcome(id=f"test_{i}", device=on, weight=1, status=status, message=f"{name}: said\n  rule      Rule {i}.")
+        for i, (on, status) in enumerate(ended)
+    ]
+    return problem_result(name, "m", points, tests, device)
+
+
+def report(*problems, device="cpu", runs=(), environment=None):
+    """The report of these problems as lines, of which long ones are joined again."""
+    info = GraderInfo(
+        version="1", suite_sha256="cd" * 32, device=device, isolation="bubblewrap", seed=7, environment=environment or {}
+    )
+    submission = SubmissionInfo(name="ada", sha256="ab" * 32, files=[], ignored=[])
+    result = submission_result(submission, info, list(problems), seconds=1.0, runs=runs)
+    text = terminal.render(result, sections={})
+    return text.replace("then\n`grader", "then `grader").splitlines()
+
+
+def row(lines, name):
+    """The words of a row of the table, without its bar."""
+    return [word for word in next(line for line in lines if line.startswith(name)).split() if not set(word) <= set("█·")]
+
+
+def test_a_cpu_run_says_what_waits_for_a_cuda_device():
+    """Its points are in no total; tests that are worth nothing meanwhile are only counted; nothing is called lost."""
+    lines = report(
+        problem("linear", 6, "cpu", cpu=[PASSED] * 3, cuda=[DEFERRED] * 2),
+        problem("gpu", 5, "cuda", cpu=[PASSED], cuda=[DEFERRED] * 3),
+    )
+    assert ["linear", "6.00", "/", "6", "3/3", "passed"] == row(lines, "linear")
+    assert ["gpu", "0.00", "/", "5", "1/4", "deferred"] == row(lines, "gpu")
+    assert ["total", "6.00", "/", "6"] == row(lines, "total")
+    at = lines.index(f"5 points are pending: {TO_CUDA}")
+    assert ["2 tests for a CUDA device are pending as well.", "score 6.00 of 6   in 1.0 s"] == lines[at + 1 : at + 3]
+    assert not [line for line in lines if "lost" in line or "said" in line]
+
+
+def test_a_cuda_run_says_what_waits_for_a_cpu():
+    """Shares of points are shown to two digits."""
+    lines = report(
+        problem("linear", 7, "cpu", cpu=[DEFERRED, DEFERRED], cuda=[PASSED]),
+        problem("gpu", 5, "cuda", cpu=[DEFERRED], cuda=[PASSED] * 3),
+        device="cuda",
+    )
+    assert ["linear", "2.33", "/", "7", "1/3", "deferred"] == row(lines, "linear")
+    assert ["gpu", "5.00", "/", "5", "3/3", "passed"] == row(lines, "gpu")
+    assert ["total", "7.33", "/", "7.33"] == row(lines, "total")
+    at = lines.index(f"4.67 points are pending: {TO_CPU}")
+    assert ["1 test for a CPU is pending as well.", "score 7.33 of 7.33   in 1.0 s"] == lines[at + 1 : at + 3]
+
+
+def test_where_no_points_wait_tests_are_told_alone():
+    """A CPU problem that has all its points, and one test more on a CUDA device."""
+    lines = report(problem("linear", 6, "cpu", cpu=[PASSED], cuda=[DEFERRED]))
+    assert "1 test for a CUDA device is pending." in lines
+    assert not [line for line in lines if "points are pending" in line]
+
+
+def test_where_nothing_waits_nothing_is_said():
+    """As in a merged result."""
+    lines = report(problem("gpu", 5, "cuda", cpu=[PASSED], cuda=[PASSED]), device="cpu+cuda")
+    assert ["gpu", "5.00", "/", "5", "2/2", "passed"] == row(lines, "gpu")
+    assert not [line for line in lines if "pending" in line]
+
+
+@pytest.mark.parametrize("status", [FAILED, Status.NOT_ATTEMPTED])
+def test_a_failure_that_costs_no_points_says_who_decides_them(status):
+    """A test that a CUDA problem has for a CPU, alone and among others."""
+    one = report(problem("gpu", 5, "cuda", cpu=[status, PASSED], cuda=[DEFERRED]))
+    assert ["gpu", "0.00", "/", "5", "1/3", status.value] == row(one, "gpu")
+    assert "  lost      no points: a CUDA device decides them (on a CPU: test_0)" in one
+    two = report(problem("gpu", 5, "cuda", cpu=[status, status], cuda=[DEFERRED]))
+    assert "  lost      no points: a CUDA device decides them (on a CPU: 2 of 3 tests)" in two
+
+
+def test_a_failure_on_a_cuda_device_costs_its_points():
+    """Also where a test on a CPU failed for the same reason."""
+    lines = report(problem("gpu", 5, "cuda", cpu=[FAILED], cuda=[FAILED, PASSED]), device="cpu+cuda")
+    assert "  lost      2.50 points in 2 of 3 tests" in lines
+
+
+def test_it_says_what_it_ran_in():
+    """A line a run; nothing where nothing is known."""
+    done = problem("p", 5, "cpu", cpu=[PASSED])
+    assert "cpu: python 3.11.7 · torch 2.13.0" in report(done, environment={"python": "3.11.7", "torch": "2.13.0"})
+    run = {"version": "1", "suite_sha256": "", "isolation": "none", "seed": 7}
+    runs = [GraderInfo(**run, device=device, environment={"torch": f"2.13+{device}"}) for device in ("cpu", "cuda")]
+    lines = report(done, device="cpu+cuda", runs=runs)
+    at = lines.index("cpu: torch 2.13+cpu")
+    assert "cuda: torch 2.13+cuda" == lines[at + 1]
+    assert not [line for line in report(done) if line.startswith("cpu")]
