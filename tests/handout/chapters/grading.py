@@ -16,7 +16,7 @@ from grader.results import GraderInfo, Outcome, SubmissionInfo, SubmissionResult
 from grader.sandbox import bubblewrap
 from grader.worker import policy, zygote
 from tests import expect
-from tests.handout.claims import COURSE, HANDOUT, Claims, n
+from tests.handout.claims import COURSE, HANDOUT, Claims, n, section
 from tests.student_side import submit
 
 SOURCES = {"assignment/linear.py": b"x = 1\n"}
@@ -47,6 +47,7 @@ class Chapter(Claims):
         self.zip()
         self.limits()
         self.points()
+        self.two_runs()
         self.statuses()
         self.report()
         self.rules()
@@ -70,14 +71,17 @@ class Chapter(Claims):
     def limits(self) -> None:
         """What a test may use."""
         assert bubblewrap.PACKAGES == ("torch", "numpy", "einops", "jaxtyping")
-        usual, loop = COURSE.limits, COURSE.limits_of(COURSE.problem("training_loop"))
+        usual, longer = COURSE.limits, COURSE.limits_of(COURSE.problem("training_loop"))
         for problem in COURSE.problems:
             limits = COURSE.limits_of(problem)
             assert limits.wall_seconds == limits.cpu_seconds
-            assert limits == (loop if problem.id == "training_loop" else usual)
+            assert limits == (longer if problem.id == "training_loop" or problem.module == "gpu" else usual)
+            assert limits.memory_bytes == usual.memory_bytes
         self.says(
-            f"| time | {n(usual.wall_seconds, '.0f')} s, in `training_loop` {n(loop.wall_seconds, '.0f')} s; processor time as much |",
+            f"| time | {n(usual.wall_seconds, '.0f')} s; {n(longer.wall_seconds, '.0f')} s in `training_loop` and "
+            f"in the problems of chapter {section('GPUs')}; processor time as much |",
             f"| memory | {n(usual.memory_bytes >> 30)} GiB more than an idle process |",
+            f"| memory of the GPU, in a run on one | {n(usual.device_memory_bytes >> 30)} GiB beside what CUDA takes for itself |",
             f"| processes and threads | {n(usual.processes)} |",
             f"| files | {n(usual.file_bytes >> 20)} MiB together, {n(zygote.MAX_FILES, ',')} of them |",
         )
@@ -86,9 +90,20 @@ class Chapter(Claims):
         share = usual.submission_seconds * points / total
         assert share / usual.wall_seconds == 3  # "three endless loops"
         self.says(
-            f"All tests together have {n(usual.submission_seconds, '.0f')} s, each problem the share of its points: with {n(points)} points of {n(total)} that is {n(share, '.0f')} s"
+            f"All tests of a run together have {n(usual.submission_seconds, '.0f')} s, each problem the share of its points: on a CPU, with {n(points)} points of {n(total)}, that is {n(share, '.0f')} s"
         )
-        self.says(f"All problems together are worth {n(total)} points.")
+        by_cpu, by_gpu = (sum(p.points for p in COURSE.problems if p.device == device) for device in ("cpu", "cuda"))
+        assert {p.module for p in COURSE.problems if p.device == "cuda"} == {"gpu"}
+        chapter = section("GPUs")
+        self.says(
+            f"All problems together are worth {n(total)} points: {n(by_cpu)} by tests that run on a CPU, and {n(by_gpu)}, those of "
+            f"[chapter {chapter}]({chapter}_gpu.md), by tests that run on a GPU.",
+            f"- **The problems of chapter {chapter}** have",
+            f"a problem of chapter {chapter} is `deferred` where",
+            f"of a problem of chapter {chapter} no points, on a CPU.",
+            f"can give all of {n(by_cpu)} points.",
+            f"is what deferred tests are worth: {n(by_gpu)} points where",
+        )
 
     def points(self) -> None:
         """Partial credit."""
@@ -110,6 +125,40 @@ class Chapter(Claims):
             "sizes with " + n(0) + " and " + n(1) + " among them",
             f"sizes of {n(1)}, a transposed view",
         )
+
+    def two_runs(self) -> None:
+        """A problem with tests on both devices, and one of chapter 13."""
+
+        def tests(on_cpu, on_gpu):
+            ended = {"cpu": on_cpu, "cuda": on_gpu}
+            return [
+                Outcome(id=f"{device}/test_{i}", device=device, weight=1, status=status)
+                for device, statuses in ended.items()
+                for i, status in enumerate(statuses)
+            ]
+
+        failed_one, both, points = [Status.FAILED, *[Status.PASSED] * 3], [Status.PASSED] * 2, 6
+        before = problem_result("linear", "linear", points, tests(failed_one, [Status.DEFERRED] * 2))
+        after = problem_result("linear", "linear", points, tests(failed_one, both))
+        here, there = len(failed_one), len(both)
+        assert before.pending == after.pending == 0
+        early, late = before.tests[0].max_score, after.tests[-1].max_score
+        self.says(
+            f"A problem of {n(points)} points has {n(here)} tests on a CPU and {n(there)} on a GPU, all of the same weight. One of the {n(here)} fails, all others pass. "
+            f"After the run on a CPU each of its {n(here)} tests is worth {n(points)} / {n(here)} = {n(early)} points, and you have {n(before.score)} of {n(points)}. "
+            f"With the run on a GPU each of {n(here + there)} tests is worth {n(late, '.0f')}, and you have {n(after.score, '.0f')} of {n(points)}."
+        )
+        gpu = problem_result("gpu_memory", "gpu", 5, tests([Status.PASSED], both), "cuda")
+        assert [test.max_score for test in gpu.tests] == [0, 2.5, 2.5]
+        waiting = problem_result("gpu_memory", "gpu", 5, tests([Status.PASSED], [Status.DEFERRED]), "cuda")
+        assert (waiting.status, waiting.pending) == (Status.DEFERRED, 5)
+        wrong = problem_result("gpu_memory", "gpu", 5, tests([Status.FAILED], [Status.DEFERRED]), "cuda")
+        assert (wrong.status, wrong.pending) == (Status.FAILED, 5)
+        report = terminal.render(result([wrong]), sections={})
+        assert "5 points are pending" in report
+        assert re.search(r"lost +no points", report)
+        needs_gpu = {p.id for p in COURSE.problems if p.device == "cpu" and "cuda" in COURSE.hidden_tests(p)}
+        assert "checkpoint" in needs_gpu  # "for instance"
 
     def statuses(self) -> None:
         """The table has each status once."""

@@ -46,14 +46,16 @@ class Chapter(Claims):
             f"numbers it can hold ({chapter('precision')}), and named axes",
             f"on the wrong ones ({chapter('einops_reshaping')}).",
             f"Bytes of a tensor ({chapter('tensor_memory')}), of a model's weights ({chapter('linear')}), and",
-            f"the optimizer's state ({chapter('optimizers')}) and activations ({chapter('activation_checkpointing')}).",
+            f"the optimizer's state ({chapter('optimizers')}) and activations ({chapter('activation_checkpointing')}). "
+            f"Measured on a GPU: {chapter('gpu')}.",
             f"as they run ({chapter('flop_counting')}).",
             f"what the forward pass takes ({chapter('autograd')}).",
             f"which a roofline tells ({chapter('resource_accounting')}), or",
-            f"read fast enough ({chapter('data')}).",
+            f"read fast enough ({chapter('data')}), or in a copy that the GPU waits for ({chapter('gpu')}).",
             f"the batch and the sequence ({chapter('activation_checkpointing')}); the optimizer's state, with the model ({chapter('optimizers')}); and,",
             f"go on after a crash ({chapter('checkpointing')}).",
             f"In {chapter('training')} the pieces come together",
+            f"{chapter('gpu', 'Chapter')} is about",
         )
 
     def conventions(self) -> None:
@@ -71,4 +73,7 @@ class Chapter(Claims):
             problems = [problem for problem in COURSE.problems if problem.module == module]
             listed = " · ".join(f"`{p.id}` §{n(p.section)}, {n(p.points)} points" for p in problems)
             self.says(f"| [{n(_number(module))} {title(module)}]({file(module)}.md) | `{module}.py` | {listed} |")
-        self.says(f"{n(len(COURSE.problems))} problems, {n(sum(p.points for p in COURSE.problems))} points.")
+        points = {device: sum(p.points for p in COURSE.problems if p.device == device) for device in ("cpu", "cuda")}
+        self.says(
+            f"{n(len(COURSE.problems))} problems, {n(sum(points.values()))} points: {n(points['cpu'])} on a CPU and {n(points['cuda'])} more on a GPU."
+        )

@@ -1,0 +1,122 @@
+"""The GPU lane on this machine: what the reference earns, cold and warm time, and the MFU that the reference measures.
+
+    python benchmarks/gpu.py [--rounds N] [--json FILE]
+
+Cold is `grader grade --device cuda` as a whole command; warm is the same in a sandbox that has graded before. The MFU is that
+of grader/reference/gpu.py against the published dense peak of the GPU, by name; a GPU without one in the list below has none.
+"""
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from grader import course as courses
+from grader import submission as submissions
+from grader.errors import UsageError
+from grader.sandbox import gpu as gpus
+from grader.sandbox.box import Sandbox
+
+sys.path.insert(0, str(Path(__file__).parent))
+import single
+
+ROOT = Path(__file__).resolve().parent.parent
+SIZES = (1024, 2048, 4096, 8192)
+HARDWARE = {  # torch's name of a GPU: its entry in assignment/resource_accounting.py
+    "NVIDIA A100-SXM4-80GB": "A100_80GB",
+    "NVIDIA H100 80GB HBM3": "H100_SXM",
+    "NVIDIA H200": "H200_SXM",
+}
+
+
+def main() -> None:
+    """Measure, print, and write what was measured."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3, help="cold and warm runs (default: 3)")
+    parser.add_argument("--json", type=Path, help="write the figures here as well")
+    parser.add_argument(
+        "--mfu", action="store_true", help="print the reference's MFU as JSON and end; run in a process of its own"
+    )
+    options = parser.parse_args()
+    if options.mfu:
+        print(json.dumps(mfu()))
+        return
+    try:
+        gpu = gpus.find()
+    except UsageError as e:
+        sys.exit(f"benchmarks/gpu.py: {e}")
+    mfus = json.loads(
+        subprocess.run([sys.executable, __file__, "--mfu"], check=True, cwd=ROOT, capture_output=True, text=True).stdout
+    )
+    with gpu.lock(print):
+        warm = graded(gpu, options.rounds)
+    figures = {
+        "environment": {**single.environment(), "gpu": gpu.name, "driver": gpu.driver},
+        **cold(options.rounds),
+        **warm,
+        "MFU by the reference (bfloat16, float16, float32 of n × n)": mfus,
+    }
+    for name, value in figures.items():
+        print(f"{name:<34} {value}")
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+def cold(rounds: int) -> dict[str, Any]:
+    """Wall seconds of the whole command on the reference."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(ROOT / "grader" / "reference", Path(folder, "assignment"))
+        command = [sys.executable, "-m", "grader", "grade", folder, "--device", "cuda"]
+        walls = [single.timed(command)[0] for _ in range(rounds)]
+    return {"cold, wall s (median)": round(statistics.median(walls), 2), "cold, wall s (each)": [round(w, 2) for w in walls]}
+
+
+def graded(gpu: gpus.Gpu, rounds: int) -> dict[str, Any]:
+    """What the reference earns on the GPU, and wall seconds in a sandbox that has graded before."""
+    from grader.check import grade
+
+    course = courses.load()
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(ROOT / "grader" / "reference", Path(folder, "assignment"))
+        submission = submissions.read(Path(folder))
+    with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes, gpu=gpu) as sandbox:
+        results, walls = [], []
+        for _ in range(rounds + 1):
+            started = time.perf_counter()
+            results.append(grade(submission, course, sandbox, device="cuda"))
+            walls.append(time.perf_counter() - started)
+    of_gpu = [p for p in results[-1].problems if course.problem(p.id).device == "cuda"]
+    tests = [t for p in results[-1].problems for t in p.tests if t.device == "cuda"]
+    return {
+        "reference, points of gpu.py": f"{sum(p.score for p in of_gpu):g} of {sum(p.max_score for p in of_gpu):g}",
+        "reference, tests passed": f"{sum(t.status == 'passed' for t in tests)} of {len(tests)}",
+        "not passed": [
+            f"{p.id} {t.id} {t.status}" for p in results[-1].problems for t in p.tests if t.status not in ("passed", "deferred")
+        ],
+        "warm, wall s (median)": round(statistics.median(walls[1:]), 2),
+        "a test, s (median)": round(statistics.median(t.seconds for t in tests), 3),
+    }
+
+
+def mfu() -> dict[str, dict[str, float]]:
+    """The reference's MFU of square products by dtype and size."""
+    import torch
+
+    from grader.reference import gpu, resource_accounting
+
+    name = HARDWARE.get(torch.cuda.get_device_name())
+    if name is None:
+        return {}
+    hardware = getattr(resource_accounting, name)
+    dtypes = [dtype for dtype in (torch.bfloat16, torch.float16, torch.float32) if dtype in hardware.peak_flops]
+    return {str(d): {str(n): round(gpu.measured_mfu(n, n, n, d, hardware), 4) for n in SIZES} for d in dtypes}
+
+
+if __name__ == "__main__":
+    main()
