@@ -91,13 +91,14 @@ def test_batches_have_memory_of_their_own(student, rng, device):
 
 
 def test_copies_are_pinned_and_beside_the_kernels(student, rng, device):
-    """Each copy is made from pinned memory and on a stream that is not the consumer's."""
+    """Each copy is made from pinned memory, with non_blocking=True, on a stream that is not the consumer's."""
     expected = batches(rng, 4)
     got = student.run(probes.prefetched, device=device, batches=expected)
     check(got, expected)
     expect.that(bool(got["copies"]), "no copy to the device was seen", of=OF)
     for copy in dict.fromkeys(got["copies"]):
         expect.that(copy.startswith("pinned"), "a copy from memory that is not pinned", of=OF, hint="x.pin_memory()")
+        expect.that("waited for" not in copy, "a copy that Python waits for", of=OF, hint="non_blocking=True")
         hint = "with torch.cuda.stream(…) around the copy"
         expect.that("of its own" in copy, "a copy on the stream that kernels use: it waits for them", of=OF, hint=hint)
 

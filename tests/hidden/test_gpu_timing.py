@@ -133,9 +133,12 @@ def test_no_peak_is_guessed(student, rng):
 
 
 def test_mfu_of_no_matrix(student, rng):
-    """A size below 1 is a ValueError."""
+    """A size below 1 is a ValueError, and one of 1 is none."""
     sizes, peaks, speeds = random_sizes(rng), [(FP32, 2e9)], [(FP32, 1e9)]
     check(mfu(student, sizes, FP32, peaks, speeds), 0.5, 0.1, of="measured_mfu")
+    for small in [(1, *sizes[1:]), (sizes[0], 1, sizes[2]), (*sizes[:2], 1)]:
+        got = mfu(student, small, FP32, peaks, speeds)
+        expect.that(type(got) is float and got > 0, "no MFU where a size is 1", of="measured_mfu")
     for wrong in [(0, *sizes[1:]), (sizes[0], 0, sizes[2]), (*sizes[:2], -3)]:
         with expect.raises(ValueError, of="measured_mfu", when="a size is below 1"):
             mfu(student, wrong, FP32, peaks, speeds)

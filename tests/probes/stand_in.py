@@ -66,9 +66,11 @@ def in_every_thread(mode: Callable[[], TorchFunctionMode]) -> Iterator[None]:
         yield
 
 
-def described(is_pinned: bool, on_main_stream: bool) -> str:
+def described(is_pinned: bool, non_blocking: bool, on_main_stream: bool) -> str:
     """A copy to the device in words, for the list of them."""
-    return f"{'pinned' if is_pinned else 'not pinned'}, on {'the current stream' if on_main_stream else 'a stream of its own'}"
+    memory = "pinned" if is_pinned else "not pinned"
+    stream = "the current stream" if on_main_stream else "a stream of its own"
+    return f"{memory}, {'' if non_blocking else 'waited for, '}on {stream}"
 
 
 class Stream:
@@ -77,6 +79,8 @@ class Stream:
     gpu: "Gpu"
 
     def __init__(self, device: Any = None, priority: int = 0, **options: Any) -> None:
+        if isinstance(device, (str, torch.device)) and torch.device(device).type != "cuda":
+            raise ValueError(f"Expected a cuda device, but got: {device}")
         self.device = DEVICE
         self.free_at = 0.0
         self.given: list[Callable[[], object]] = []
@@ -279,7 +283,7 @@ class Gpu:
         self.now += ASKING
         is_pinned, to_device = self.is_pinned(source), self.holds(target) and not self.holds(source)
         if to_device:
-            self.copies.append(described(is_pinned, self.current is self.main))
+            self.copies.append(described(is_pinned, non_blocking, self.current is self.main))
         self.current.give(seconds, lambda: raw.copy_(source))
         if not (non_blocking and is_pinned and to_device):
             self.current.synchronize()

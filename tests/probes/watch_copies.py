@@ -31,5 +31,7 @@ class _Watch(TorchFunctionMode):
         position = MOVES.get(getattr(func, "__name__", ""))
         source = args[position] if position is not None and position < len(args) else None
         if isinstance(source, Tensor) and isinstance(out, Tensor) and out.is_cuda and not source.is_cuda:
-            self._copies.append(stand_in.described(source.is_pinned(), torch.cuda.current_stream() == self._main()))
+            non_blocking = (kwargs or {}).get("non_blocking", False) or any(a is True for a in args)
+            on_main = torch.cuda.current_stream() == self._main()
+            self._copies.append(stand_in.described(source.is_pinned(), non_blocking, on_main))
         return out
