@@ -128,7 +128,10 @@ def summary(matrix: Matrix) -> str:
         if kind == "reference":
             best = {row.problem: row.max_score for row in rows}
             score = {row.problem: min(r.score for r in rows if r.problem == row.problem) for row in rows}
-            lines.append(f"reference {sum(score.values()):g} of {sum(best.values()):g} in {len(best)} problems")
+            points = f"{sum(score.values()):g} of {sum(best.values()):g} in {len(best)} problems"
+            lines.append(
+                f"reference {points if any(best.values()) else f'in {len(best)} problems, which have no points on this device'}"
+            )
         elif kind == "stub":
             lines.append(f"stubs {sum(row.score for row in rows):g}")
         elif kind == "mutant":
