@@ -2,12 +2,14 @@
 
 PYTHON ?= python3
 TORCH  ?= torch==2.13.0
+EXTRAS ?= dev
 SUBMISSION ?= examples/sample.zip
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+WORKFLOWS := $(wildcard .github/workflows/*.yml grader/bundle/student/.github/workflows/*.yml)
 
-.PHONY: help install grade test quick check validate stubs handout bundle bench
+.PHONY: help install grade test quick check workflows validate stubs handout bundle reference bench
 
 help:            ## List these targets
 	@sed -n 's/^\([a-z]*\): .*## /\1\t/p;s/^\([a-z]*\):  *## /\1\t/p' Makefile | expand -t 12
@@ -23,11 +25,15 @@ test: install browser ## Run every test of the grader, the suite and the handout
 quick: install   ## Run the tests that take seconds
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow" $(ARGS)
 
-check: $(INSTALLED)   ## ruff, mypy, and stubs that have drifted from their reference
+check: workflows ## ruff, mypy, stubs that have drifted from their reference, and the workflows
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/grader stubs --check
+
+workflows: $(INSTALLED) ## Hold the workflows against GitHub's schema, and look for what is unsafe in them; no network
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows $(WORKFLOWS)
+	$(BIN)/zizmor --offline --no-progress --quiet --persona pedantic $(WORKFLOWS)
 
 validate: install ## Prove the suite, mutants included (a quarter of an hour); writes matrix.md
 	$(BIN)/grader validate --mutants --matrix matrix.md
@@ -41,6 +47,9 @@ handout: $(INSTALLED) browser ## Build the handout: handout/build/site/index.htm
 bundle: handout  ## Write student.zip, what students get
 	$(BIN)/grader release student student.zip
 
+reference: $(INSTALLED) ## Write build/reference.zip: the reference solutions, as a submission
+	$(BIN)/python scripts/reference_submission.py build/reference.zip
+
 bench: install   ## Measure the grader beside plain pytest
 	$(BIN)/python benchmarks/single.py
 
@@ -48,7 +57,7 @@ $(INSTALLED): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; call make PYTHON=python3.12")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet "$(TORCH)"
-	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --editable ".[$(EXTRAS)]"
 	@touch $(INSTALLED)
 
 .PHONY: bubblewrap browser

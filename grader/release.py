@@ -52,7 +52,7 @@ def student(course: Course, built: Path) -> dict[str, bytes]:
     if drifted := stubs.drifted(course):
         raise ReleaseRefused(f"{drifted[0].relative_to(course.root)} differs from its reference: run `grader stubs` first")
     files = {path: (course.root / path).read_bytes() for path in _of_students(course)}
-    files |= {file.name: file.read_bytes() for file in (BUNDLE / "student").iterdir() if file.is_file()}
+    files |= _below(BUNDLE / "student")
     files |= _handout(built)
     if found := leaks(files, secrets(course)):
         raise ReleaseRefused(
@@ -63,6 +63,11 @@ def student(course: Course, built: Path) -> dict[str, bytes]:
     if (built / "made_from").read_text(encoding="utf-8") != course.handout_sha256():
         raise ReleaseRefused(f"{built} was built from another state of the handout: run `make handout` again")
     return dict(sorted(files.items()))
+
+
+def _below(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder and of those in it, hidden ones too: a workflow lies in .github/."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def _handout(built: Path) -> dict[str, bytes]:

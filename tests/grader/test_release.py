@@ -1,12 +1,15 @@
 """Bundles: what is in them, that they are the same bytes each time, and that no secret line leaves."""
 
+import os
 import re
 import shutil
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import pytest
+import yaml
 
 from grader import course as courses
 from grader import release, stubs
@@ -49,8 +52,9 @@ def test_the_bundle_holds_what_a_student_needs(bundle):
     """Stubs, public tests, probes, both commands, the handout, a README and a pyproject of its own."""
     modules = {f"assignment/{name}.py" for name in ("__init__", "__main__", *COURSE.modules)}
     public = {f"tests/public/test_{problem.id}.py" for problem in COURSE.problems}
-    tools = {f"tests/student_side/{name}.py" for name in ("__init__", "check", "submit")}
+    tools = {f"tests/student_side/{name}.py" for name in ("__init__", "check", "markdown", "progress", "submit")}
     base = {
+        ".github/workflows/check.yml",
         "README.md",
         "pyproject.toml",
         "assignment/problems.toml",
@@ -73,6 +77,59 @@ def test_the_bundle_has_the_built_handout(bundle):
     chapters = [f"{i:02}_{module}" for i, module in enumerate(COURSE.modules, 1)]
     pages = {f"handout/site/{name}.html" for name in ("index", "grading", "calculators", "search", *chapters)}
     assert pages | {"handout/site/_static/calculators.js", "handout/index.md"} <= set(bundle)
+
+
+def test_a_wheel_carries_all_that_only_the_bundle_has(root, tmp_path):
+    """The hidden folder with the workflow too: an installed grader makes the same bundle."""
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
+    subprocess.run(build, cwd=root, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    place = "grader/bundle/student/"
+    with zipfile.ZipFile(wheel) as archive:
+        carried = {name.removeprefix(place): archive.read(name) for name in archive.namelist() if name.startswith(place)}
+    of_the_bundle = root / place
+    files = {
+        path.relative_to(of_the_bundle).as_posix(): path.read_bytes() for path in of_the_bundle.rglob("*") if path.is_file()
+    }
+    assert files == carried
+    assert ".github/workflows/check.yml" in carried
+
+
+def look_into(archive, root):
+    """What the script says that looks into a bundle after it was written."""
+    command = [sys.executable, "scripts/look_into_bundle.py", str(archive)]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=300)
+
+
+def test_a_look_into_a_bundle_finds_nothing(bundle, root, tmp_path):
+    """In the one that is handed out."""
+    (tmp_path / "student.zip").write_bytes(release.zipped(bundle))
+    done = look_into(tmp_path / "student.zip", root)
+    assert (done.returncode, done.stdout) == (0, f"{len(bundle)} files, 0 complaints\n")
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "complaint"),
+    [
+        ("tests/hidden/test_linear.py", "", "tests/hidden/test_linear.py is the staff's"),
+        ("grader/check.py", "", "grader/check.py is the staff's"),
+        (
+            "assignment/linear.py",
+            "# BEGIN SOLUTION(linear)\n",
+            "assignment/linear.py has the mark of a solution: BEGIN SOLUTION",
+        ),
+        ("handout/notes.md", "{secret}\n", "handout/notes.md:1 is a line of the solution of linear: "),
+    ],
+    ids=["hidden test", "grader", "mark", "line"],
+)
+def test_a_look_into_a_bundle_finds_what_must_not_be_there(bundle, root, tmp_path, path, content, complaint):
+    """A path of the staff's, a secret line, a mark: exit 1, and where it is."""
+    content = content.format(secret=secret_line(root, "solution").strip())
+    (tmp_path / "student.zip").write_bytes(release.zipped({**bundle, path: content.encode()}))
+    done = look_into(tmp_path / "student.zip", root)
+    assert done.returncode == 1
+    assert complaint in done.stdout
+    assert done.stdout.endswith(f"{len({**bundle, path: b''})} files, 1 complaints\n")
 
 
 def test_without_the_built_handout_nothing_is_written(grader, tmp_path):
@@ -193,3 +250,19 @@ def test_pytest_in_the_bundle_is_green_with_the_reference(unpacked, root):
     checked = run(unpacked, "assignment")
     assert checked.returncode == 0
     assert f"{len(COURSE.problems)} of {len(COURSE.problems)} problems done" in checked.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solved", [[], ["linear"]], ids=["stubs", "linear"])
+def test_the_workflow_of_the_bundle_runs_in_the_bundle(unpacked, root, tmp_path, solved):
+    """Its own lines, as they stand: green although tests fail, and the summary says how far the student is."""
+    for module in solved:
+        shutil.copy(root / f"grader/reference/{module}.py", unpacked / "assignment")
+    workflow = yaml.safe_load((unpacked / ".github/workflows/check.yml").read_text(encoding="utf-8"))
+    lines = {step["name"]: step["run"] for step in workflow["jobs"]["check"]["steps"] if "run" in step}
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    environment["GITHUB_STEP_SUMMARY"] = str(tmp_path / "summary.md")
+    for name in ("Check", "Show"):
+        subprocess.run(["bash", "-e", "-c", lines[name]], cwd=unpacked, env=environment, check=True, timeout=300)
+    headline = f"# Public tests: {len(solved)} of {len(COURSE.problems)} problems done\n\n**Advisory:**"
+    assert (tmp_path / "summary.md").read_text(encoding="utf-8").startswith(headline)

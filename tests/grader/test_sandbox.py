@@ -594,7 +594,7 @@ def test_of_the_project_only_the_worker_and_the_probes_can_be_seen(sandbox):
             found = []
             for folder, folders, files in os.walk("/"):
                 if folder == "/":
-                    folders[:] = [n for n in folders if n not in ("proc", "dev", "site", "python", "usr")]
+                    folders[:] = [n for n in folders if n not in ("proc", "dev", "sys", "site", "python", "usr")]
                 found += [os.path.join(folder, n) for n in files if not n.endswith(".pyc")]
             return sorted(found)
     """

@@ -10,10 +10,14 @@ import time
 import zipfile
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from grader import course as courses
 from grader import submission
-from tests.student_side import submit
+from tests.student_side import markdown, submit
+from tests.student_side.progress import Failure, Outcome, Progress
 
 COURSE = courses.load()
 
@@ -109,7 +113,7 @@ def test_an_endless_loop_is_stopped_by_hand_and_located(work, root):
     (module,) = solve(work, root, "linear")
     loop = 'open("started", "w").close()\n        while True:\n            pass'
     module.write_text(module.read_text().replace("return x @ self.weight.T", loop))
-    command = [sys.executable, "-m", "assignment", "check", "linear"]
+    command = [sys.executable, "-m", "assignment", "check", "linear", "--markdown", "page.md"]
     process = subprocess.Popen(command, cwd=work, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     deadline = time.monotonic() + 60
     while not (work / "started").exists() and time.monotonic() < deadline:
@@ -118,6 +122,12 @@ def test_an_endless_loop_is_stopped_by_hand_and_located(work, root):
     output, _ = process.communicate(timeout=60)
     assert re.search(r"^stopped at assignment/linear\.py:\d+ in Linear\.forward$", output, re.MULTILINE), output
     assert "Traceback" not in output
+    page = (work / "page.md").read_text()
+    assert re.search(
+        r"^## Stopped\n\n```text\nstopped at assignment/linear\.py:\d+ in Linear\.forward\n```$", page, re.MULTILINE
+    )
+    assert "| linear | 5 | 0 of 6 | not run |" in page
+    assert "## Next" not in page
 
 
 def test_an_unknown_problem_is_a_usage_error(work):
@@ -133,6 +143,123 @@ def test_k_with_a_problem_id_means_that_problem(work):
     output = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=300).stdout
     files = {line.split("::")[0] for line in output.splitlines() if line.startswith("FAILED")}
     assert files == {"FAILED tests/public/test_checkpoint.py"}
+
+
+# --- check --markdown
+
+PROBLEM = {"id": "linear", "module": "linear", "section": "7.1", "points": 5}
+
+
+def outcome(text="linear · Linear: wrong values", problem=PROBLEM, place="assignment/linear.py:41 in Linear"):
+    """One problem with one failure."""
+    row = Progress(problem, tests=6, ended=["passed"] * 5 + ["failed"])
+    return Outcome([row], [Failure(problem, True, text, place, "tests/public/test_linear.py:9 test_linear")])
+
+
+def parts(page):
+    """What a reader of Markdown makes of a page: the kinds of its parts, and the texts that they show."""
+    tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(page)
+    spans = [span for token in tokens for span in token.children or []]
+    kinds = [token.type for token in tokens] + sorted({span.type for span in spans} - {"text", "text_special"})
+    return kinds, ["".join(s.content for s in t.children) if t.children else t.content for t in tokens if t.content]
+
+
+def test_the_page_says_what_the_terminal_says(work, root):
+    """Headline, advisory sentence, a row a problem, the first failure, the next step; the exit code stays 1."""
+    (module,) = solve(work, root, "linear")
+    module.write_text(module.read_text().replace("return x @ self.weight.T", "return 2 * x @ self.weight.T"))
+    solve(work, root, "resource_accounting")
+    done = assignment(work, "check", "napkin_math", "linear", "adamw", "--markdown", "page.md")
+    assert done.returncode == 1
+    page = (work / "page.md").read_text(encoding="utf-8")
+    assert page.startswith("# Public tests: 1 of 3 problems done\n\n**Advisory:** the public tests alone. Points come from ")
+    rows = re.findall(r"^\| (\S+) \| (\d) \| \d+ of \d+ \| ([\w ]+) \|$", page, re.MULTILINE)
+    assert rows == [("napkin\\_math", "5", "done"), ("linear", "5", "failing"), ("adamw", "7", "not attempted")]
+    total, failure, todo = re.search(r"done, (.*)\n\nfirst failure\n((?:.|\n)*)\n\nnext\n((?:.|\n)*)\n$", done.stdout).groups()
+    assert f"\n\n{total}.\n\n## First failure\n\n```text\n{failure}\n```\n\n## Next\n\n```text\n" in page
+    assert page.endswith(f"```text\n{re.sub('^  ', '', todo, flags=re.MULTILINE)}\n```\n")
+
+
+def test_the_page_of_a_finished_problem_has_no_failure(work, root):
+    """Exit 0; the next step is to hand in."""
+    solve(work, root, "linear")
+    done = assignment(work, "check", "linear", "--markdown", "page.md")
+    assert done.returncode == 0
+    page = (work / "page.md").read_text()
+    assert page.startswith("# Public tests: 1 of 1 problems done\n")
+    assert "First failure" not in page
+    assert "`python -m assignment submit` makes the zip to hand in" in page
+
+
+@pytest.mark.parametrize("target", ["taken", "none/page.md"])
+def test_a_page_that_cannot_be_written_is_told_before_a_test_runs(work, target):
+    """A folder of that name, or none to write it in: exit 2, one sentence."""
+    (work / "taken").mkdir()
+    done = assignment(work, "check", "linear", "--markdown", target)
+    assert done.returncode == 2
+    assert f"error: {target} cannot be written: it has to be a file in a folder that is there" in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_page_whose_folder_is_gone_after_the_tests_is_told(work, root):
+    """Exit 2, though all tests pass; the terminal has the same as ever."""
+    (module,) = solve(work, root, "linear")
+    (work / "gone").mkdir()
+    module.write_text(f'{module.read_text()}\n\nimport os\n\nos.rmdir("gone")\n')
+    done = assignment(work, "check", "linear", "--markdown", "gone/page.md")
+    assert done.returncode == 2
+    assert done.stderr == "gone/page.md cannot be written: No such file or directory\n"
+    assert "1 of 1 problems done" in done.stdout
+
+
+def test_the_page_stays_as_it_was_where_the_tests_could_not_be_run(work):
+    """A public test that is broken: exit 2, and nothing half-written beside it."""
+    (work / "tests/public/test_linear.py").write_text("def broken(:\n")
+    (work / "page.md").write_text("old")
+    done = assignment(work, "check", "linear", "--markdown", "page.md")
+    assert done.returncode == 2
+    assert (work / "page.md").read_text() == "old"
+    assert list(work.glob(".*.partial")) == []
+
+
+def test_an_exception_of_the_students_cannot_break_the_page(work, root):
+    """Fences, tables, HTML, control characters and halves of a character in its message and its class's name, end to end."""
+    (module,) = solve(work, root, "linear")
+    error = r"""type("E```<b>", (Exception,), {})("a\n````\n# owned\n<img src=x>\r| a | b |\x1b[31m \u202e \ud800 @all")"""
+    module.write_text(module.read_text().replace("return x @ self.weight.T", f"raise {error}"))
+    assert assignment(work, "check", "linear", "--markdown", "page.md").returncode == 1
+    kinds, texts = parts((work / "page.md").read_text(encoding="utf-8"))
+    assert kinds == parts(markdown.render(outcome()))[0]
+    (shown,) = [text for text in texts if "raised" in text]
+    assert shown.startswith("linear: raised E```<b>: a\n````\n# owned\n<img src=x>\\r| a | b |\\x1b[31m \\u202e \\ud800 @all\n")
+
+
+@given(st.text(st.one_of(st.sampled_from("`~|<>&#*_[]()!\\\r\n\t \x1b\u2028\u202e"), st.characters()), max_size=60))
+def test_no_text_breaks_the_page(text):
+    """The same headings, table and blocks whatever a message, a place and an id say; no link, no emphasis, no HTML."""
+    page = markdown.render(outcome(text, {**PROBLEM, "id": text}, place=text))
+    page.encode()
+    kinds, texts = parts(page)
+    assert kinds == parts(markdown.render(outcome()))[0]
+    assert "failing" in texts
+
+
+@pytest.mark.parametrize(
+    ("part", "careless", "text"),
+    [("_block", "```text\n{}\n```".format, "a\n```\n# owned"), ("_cell", str, "a|b"), ("_cell", str, "<b>a</b>")],
+)
+def test_a_careless_page_would_be_broken(monkeypatch, part, careless, text):
+    """What the tests above look at does change where a block has a fixed fence, or a cell is taken as it is."""
+    plain, _ = parts(markdown.render(outcome()))
+    monkeypatch.setattr(markdown, part, careless)
+    kinds, texts = parts(markdown.render(outcome(text, {**PROBLEM, "id": text})))
+    assert kinds != plain or "failing" not in texts
+
+
+def test_a_page_has_an_end():
+    """A message of a hundred megabytes is cut; GitHub shows no summary above 1 MiB."""
+    page = markdown.render(outcome("`" * 100_000_000, place="x" * 100_000_000))
+    assert len(page.encode()) < 500_000
 
 
 # --- submit

@@ -28,9 +28,11 @@ def main(arguments: list[str]) -> int:
             parser.error(
                 f"there is no problem {name}; " + (f"did you mean {near[0]}?" if near else f"there are {', '.join(ids)}")
             )
+    if parsed.markdown and (parsed.markdown.is_dir() or not parsed.markdown.absolute().parent.is_dir()):
+        parser.error(f"{parsed.markdown} cannot be written: it has to be a file in a folder that is there")
     from tests.student_side import check  # imports pytest
 
-    return check.main(ROOT, [p for p in problems if p["id"] in (parsed.problem or ids)])
+    return check.main(ROOT, [p for p in problems if p["id"] in (parsed.problem or ids)], parsed.markdown)
 
 
 def listed_problems(root: Path) -> list[dict[str, Any]]:
@@ -45,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command")
     check = commands.add_parser("check", help="run the public tests and show what to do next (the default)")
     check.add_argument("problem", nargs="*", help="only these problems", metavar="PROBLEM")
+    check.add_argument("--markdown", type=Path, metavar="FILE", help="write the same as Markdown, for a workflow's summary")
     submit = commands.add_parser("submit", help="write a zip of your modules, after a check that it would be accepted")
     submit.add_argument("out", nargs="?", type=Path, default=Path("submission.zip"), help="default: submission.zip")
     return parser

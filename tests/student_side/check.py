@@ -5,8 +5,6 @@ import re
 import shutil
 import sys
 import textwrap
-from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
@@ -14,48 +12,21 @@ from typing import Any, TextIO
 import pytest
 
 from tests import expect
+from tests.student_side import markdown, submit
+from tests.student_side.progress import Failure, Outcome, Progress
 
 BAR = 16
 COLOURS = {"done": "32", "not attempted": "33", "to be finished": "33", "failing": "31"}
 
 
-@dataclass
-class Progress:
-    """How far one problem is: its tests so far, each "passed", "not attempted" or "failed"."""
+def main(root: Path, problems: list[dict[str, Any]], page: Path | None = None) -> int:
+    """Run the public tests of these problems and show how they go; 0 when all pass, 1 otherwise.
 
-    problem: dict[str, Any]
-    tests: int = 0
-    ended: list[str] = field(default_factory=list)
-
-    @property
-    def passed(self) -> int:
-        """How many tests pass."""
-        return self.ended.count("passed")
-
-    @property
-    def status(self) -> str:
-        """One word for it; empty while nothing is known."""
-        ended = Counter(self.ended)
-        if ended["failed"]:
-            return "failing"
-        if ended["not attempted"]:
-            return "to be finished" if ended["passed"] else "not attempted"
-        return "done" if 0 < self.tests == ended["passed"] else ""
-
-
-@dataclass
-class Failure:
-    """What a student is to look at: a text in the form of `expect.render`, and the place in their code."""
-
-    problem: dict[str, Any]
-    attempted: bool
-    text: str
-    place: str
-    test: str
-
-
-def main(root: Path, problems: list[dict[str, Any]]) -> int:
-    """Run the public tests of these problems and show how they go; 0 when all pass, 1 otherwise."""
+    Args:
+        root: The folder that holds assignment/ and tests/.
+        problems: Which problems.
+        page: Where to write the same as Markdown.
+    """
     files = {p["id"]: root / "tests" / "public" / f"test_{p['id']}.py" for p in problems}
     files = {problem_id: file for problem_id, file in files.items() if file.exists()}
     with os.fdopen(os.dup(1), "w", encoding="utf-8", errors="replace") as out:  # pytest takes the other one for itself
@@ -63,11 +34,17 @@ def main(root: Path, problems: list[dict[str, Any]]) -> int:
         options = ["-c", str(root / "pyproject.toml"), "--rootdir", str(root), "-o", "addopts=--import-mode=importlib"]
         options += ["-p", "no:terminal", "-p", "no:cacheprovider"]
         code = pytest.main([*options, *map(str, files.values())], plugins=[run])
-        if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED):
+        if run.unreadable or code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED):
             print("the public tests could not be run: see above", file=sys.stderr)
             return 2
-        run.finish(interrupted=code == pytest.ExitCode.INTERRUPTED)
-    return 0 if all(row.status == "done" for row in run.rows.values()) else 1
+        outcome = run.finish(interrupted=code == pytest.ExitCode.INTERRUPTED)
+    if page:
+        try:
+            submit.write(page, markdown.render(outcome).encode())
+        except submit.Refused as e:
+            print(e, file=sys.stderr)
+            return 2
+    return 0 if all(row.status == "done" for row in outcome.rows) else 1
 
 
 class _Run:
@@ -75,6 +52,7 @@ class _Run:
 
     def __init__(self, root: Path, rows: list[Progress], out: TextIO) -> None:
         self.rows = {row.problem["id"]: row for row in rows}
+        self.unreadable = False
         self._package = str(root / "assignment") + os.sep
         self._root = root
         self._out = out
@@ -95,6 +73,7 @@ class _Run:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A public test that cannot be read is not the student's mistake: say so with all that is known."""
         if report.failed:
+            self.unreadable = True
             self._print(f"{report.nodeid} cannot be read:\n{report.longreprtext}")
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
@@ -123,31 +102,19 @@ class _Run:
 
     # --- what is shown
 
-    def finish(self, *, interrupted: bool) -> None:
-        """The total, the first failure, the next thing to do."""
+    def finish(self, *, interrupted: bool) -> Outcome:
+        """The total, the first failure, the next thing to do; all of it is given back as well."""
         self._end_row()
-        done = sum(row.status == "done" for row in self.rows.values())
-        passed, tests = (sum(getattr(row, name) for row in self.rows.values()) for name in ("passed", "tests"))
-        self._print(f"\n{done} of {len(self.rows)} problems done, {passed} of {tests} public tests pass")
-        if interrupted:
-            self._print(f"\nstopped{' at ' + self._stopped_at if self._stopped_at else ''}")
-            return
-        wrong = [f for f in self._failures if f.attempted]
-        if wrong:
-            self._print(f"\nfirst failure\n{wrong[0].text}\n  test      {wrong[0].test}")
-        self._print(f"\nnext\n{textwrap.indent(self._next(wrong), '  ')}")
-
-    def _next(self, wrong: list[Failure]) -> str:
-        if not self._failures:
-            return "`python -m assignment submit` makes the zip to hand in; hidden tests decide the points"
-        to_do = (wrong or self._failures)[0]
-        problem = to_do.problem
-        verb = "mend" if to_do.attempted else "write"
-        place = to_do.place or f"assignment/{problem['module']}.py"
-        return (
-            f"{verb} {place}\nread handout §{problem['section']}, then run `pytest -k {problem['id']}` (all of its failures)"
-            f"\nor `python -m assignment check {problem['id']}`"
-        )
+        stopped = f"stopped{' at ' + self._stopped_at if self._stopped_at else ''}" if interrupted else ""
+        outcome = Outcome(list(self.rows.values()), self._failures, stopped)
+        self._print(f"\n{outcome.done}, {outcome.passed}")
+        if stopped:
+            self._print(f"\n{stopped}")
+            return outcome
+        if outcome.first_failure:
+            self._print(f"\nfirst failure\n{outcome.first_failure}")
+        self._print(f"\nnext\n{textwrap.indent(outcome.next_step, '  ')}")
+        return outcome
 
     def _show(self, row: Progress, end: str) -> None:
         """Print a row; on a terminal over the one that was there."""

@@ -123,7 +123,7 @@ def write(out: Path, content: bytes) -> None:
         Refused: It cannot be written.
     """
     if out.is_dir():
-        raise Refused(f"{out} is a folder; name a file, as in {out / 'submission.zip'}")
+        raise Refused(f"{out} is a folder; name a file in it")
     partial = out.with_name(f".{out.name}.partial")
     before = signal.signal(signal.SIGTERM, _leave)
     try:

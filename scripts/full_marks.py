@@ -1,0 +1,31 @@
+"""Say whether a result has all the points of the course, as Markdown; exit 1 where it has not: full_marks.py RESULT.json"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from grader import course as courses
+
+
+def main() -> int:
+    """Print the total, and a row for each problem that falls short of its points."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("result", type=Path, help="what `grader grade --json` or `grader merge --json` wrote")
+    result = json.loads(parser.parse_args().result.read_text(encoding="utf-8"))
+    problems = courses.load().problems
+    graded = {problem["id"]: problem for problem in result["problems"]}
+    short = []
+    for problem in problems:
+        score, status = (graded[problem.id][key] if problem.id in graded else None for key in ("score", "status"))
+        if score != problem.points:
+            short.append(f"| {problem.id} | {score} of {problem.points} | {status} |")
+    points = sum(problem.points for problem in problems)
+    print(f"# {result['score']:g} of {points} points, on {result['grader']['device']}\n")
+    if short:
+        print("| problem | points | status |", "| --- | ---: | --- |", *short, sep="\n")
+    return 1 if short or result["score"] != points else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

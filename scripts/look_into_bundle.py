@@ -1,0 +1,37 @@
+"""Look for what students must not see in a bundle that was written, and exit 1 where it is there: look_into_bundle.py ZIP"""
+
+import argparse
+import re
+import sys
+import zipfile
+from pathlib import Path
+
+from grader import course as courses
+from grader import release, stubs
+
+OURS = re.compile(r"(^|/)(grader|hidden|reference|wrong|variants|course_files|__pycache__)(/|\.|$)")
+
+
+def complaints(files: dict[str, bytes]) -> list[str]:
+    """Each path that is the staff's, each secret line, each mark of a solution."""
+    found = [f"{path} is the staff's" for path in files if OURS.search(path)]
+    found += map(str, release.leaks(files, release.secrets(courses.load())))
+    for path, content in files.items():
+        if mark := stubs.MARK.search(content.decode(errors="replace")):
+            found.append(f"{path} has the mark of a solution: {mark[0]}")
+    return found
+
+
+def main() -> int:
+    """Print what was found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("bundle", type=Path, help="what `grader release` wrote")
+    with zipfile.ZipFile(parser.parse_args().bundle) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    found = complaints(files)
+    print(*found, f"{len(files)} files, {len(found)} complaints", sep="\n")
+    return 1 if found or not files else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
