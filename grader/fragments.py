@@ -2,9 +2,10 @@
 
 A fragment is a Python file in grader/wrong/<problem>/ or grader/variants/<problem>/. Its docstring says in one line what the
 mistake, or the other style, is; a line `hint: …` says what a student who made it should be told, and a line `device: …` (cpu,
-cuda, or both) on which devices tests have to notice it: by default on a CPU, and of a CUDA problem on both. Each top-level
-function or class in it takes the place of the reference's definition of that name; whatever else it holds (imports, helpers)
-goes before the first of them. So a fragment shows its one difference and nothing else.
+cuda, or both) on which devices tests have to notice it: by default on a CPU, and of a CUDA problem on both. A variant is right
+everywhere, or only on the device that it names. Each top-level function or class in it takes the place of the reference's
+definition of that name; whatever else it holds (imports, helpers) goes before the first of them. So a fragment shows its one
+difference and nothing else.
 """
 
 import ast
@@ -46,8 +47,8 @@ class Fragment:
         lines[_start(ours[0]) - 1 : _start(ours[0]) - 1] = self._rest(replaced)
         return "\n".join(lines) + "\n"
 
-    def shows_on(self, device: str, usual: Sequence[str]) -> bool:
-        """Whether tests for a device have to notice it: those that it names, or else the usual ones."""
+    def is_tried_on(self, device: str, usual: Sequence[str]) -> bool:
+        """Whether it is tried on a device: on those that it names, or else on the usual ones."""
         return device in (self.devices or usual)
 
     def reaches(self, names: list[str], reference: str) -> bool:

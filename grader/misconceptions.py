@@ -121,7 +121,7 @@ def named(
     agreeing = []
     with _undisturbed():
         for fragment, package in _wrong_solutions(problem_id, module):
-            if not fragment.shows_on("cpu", ("cpu",)) or (among is not None and fragment.name not in among):
+            if not fragment.is_tried_on("cpu", ("cpu",)) or (among is not None and fragment.name not in among):
                 continue  # what needs a device is nothing for this process
             try:
                 repeat(Rehearsal(package, calls, seed))

@@ -139,7 +139,8 @@ def trials_of(course: Course, problem: Problem, seeds: int, with_mutants: bool, 
         yield Trial(problem, "reference", "reference", reference, device, seed)
     yield Trial(problem, "stub", "stub", sources_in(course.root / "assignment"), device)
     neighbours = tuple(p for p in course.problems if p.module == problem.module and p != problem)
-    wrong, variants = _to_catch(problem, device), fragments.load(HERE / "variants", problem.id)
+    variants = [f for f in fragments.load(HERE / "variants", problem.id) if f.is_tried_on(device, ("cpu", "cuda"))]
+    wrong = _to_catch(problem, device)
     for kind, found, count in (("wrong", wrong, 1), ("variant", variants, seeds)):
         for fragment in found:
             sources = reference | {problem.path: fragment.applied_to(module).encode()}
@@ -157,7 +158,7 @@ def trials_of(course: Course, problem: Problem, seeds: int, with_mutants: bool, 
 def _to_catch(problem: Problem, device: str) -> list[Fragment]:
     """The wrong solutions of a problem that its tests for a device have to catch."""
     usual = ("cpu", "cuda") if problem.device == "cuda" else ("cpu",)
-    return [f for f in fragments.load(HERE / "wrong", problem.id) if f.shows_on(device, usual)]
+    return [f for f in fragments.load(HERE / "wrong", problem.id) if f.is_tried_on(device, usual)]
 
 
 def sources_in(folder: Path) -> dict[str, bytes]:

@@ -263,6 +263,9 @@ def prefetched(
         to: The device that is asked for.
     """
     with _gpu(device, slow=slow) as gpu:
+        if device == "cuda":  # page-locking new memory may wait for the GPU: let there be some that can be used again
+            _page_locked = [torch.empty_like(x, pin_memory=True) for x in batches[0] for _ in range(8)]
+            del _page_locked
         consumer = torch.cuda.stream(_stream()) if on_a_stream else contextlib.nullcontext()
         with consumer:
             gpu.main = torch.cuda.current_stream()

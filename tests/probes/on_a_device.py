@@ -51,6 +51,7 @@ class Trained(TypedDict):
     devices: list[str]
     dtypes: list[torch.dtype]
     logits_dtypes: list[torch.dtype]
+    seen: list[Tensor]  # tokens of each forward pass in training mode
     next_random: Tensor
 
 
@@ -139,10 +140,13 @@ class _Bigram(nn.Module):
         self.embedding, self.head = nn.Parameter(embedding.clone()), nn.Parameter(head.clone())
         self.dropout = nn.Dropout(dropout)
         self.dtypes: list[torch.dtype] = []
+        self.seen: list[Tensor] = []
 
     def forward(self, tokens: Tensor) -> Tensor:
         """The logits; a random number is drawn in eval mode, where dropout draws none."""
-        if not self.training:
+        if self.training:
+            self.seen.append(tokens.detach().clone())
+        else:
             torch.rand(1, device=tokens.device)
         logits = F.linear(self.dropout(F.embedding(tokens, self.embedding)), self.head)
         self.dtypes.append(logits.dtype)
@@ -183,6 +187,7 @@ def trained(
         "eval_losses": result.eval_losses,
         "dtypes": [x.dtype for x in tensors],
         "logits_dtypes": model.dtypes,
+        "seen": model.seen,
         "next_random": torch.rand(4, device=device),
     }
 

@@ -1,4 +1,7 @@
-"""Saved tensors in boxes, looked at when fn has ended; inputs and states kept on ctx; segments split by numpy."""
+"""Saved tensors in boxes, looked at when fn has ended; inputs and states kept on ctx; segments split by numpy.
+
+device: cpu
+"""
 
 import weakref
 

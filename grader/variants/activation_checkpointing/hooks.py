@@ -1,4 +1,7 @@
-"""Hooks on saved tensors: a number is kept for each of them, and the first that is asked for has fn called again."""
+"""Hooks on saved tensors: a number is kept for each of them, and the first that is asked for has fn called again.
+
+device: cpu
+"""
 
 
 class _Call:

@@ -12,5 +12,8 @@ def get_batch(dataset, batch_size, context_length, device, generator=None):
     else:
         seed = int(torch.randint(2**62, (), generator=generator))
         chosen = np.random.default_rng(seed).integers(0, len(windows), size=batch_size)
-    tokens = torch.tensor(windows[chosen].astype(np.int64), device=device)
+    tokens = torch.from_numpy(windows[chosen].astype(np.int64))
+    if "cuda" in str(device):
+        tokens = tokens.pin_memory()
+    tokens = tokens.to(device, non_blocking=True)
     return tokens[:, :-1], tokens[:, 1:]

@@ -23,4 +23,7 @@ def get_batch(dataset, batch_size, context_length, device, generator=None):
     starts = torch.randint(high=len(dataset) - context_length, size=(batch_size,), generator=generator)
     rows = [tokens[s : s + context_length + 1].to(torch.int64) for s in starts]
     pair = torch.stack(rows).unfold(1, context_length, 1)
-    return pair[:, 0].contiguous().to(device), pair[:, 1].contiguous().to(device)
+    halves = pair[:, 0].contiguous(), pair[:, 1].contiguous()
+    if torch.device(device).type == "cuda":
+        return tuple(half.pin_memory().to(device, non_blocking=True) for half in halves)
+    return halves[0].to(device), halves[1].to(device)

@@ -1,4 +1,7 @@
-"""All entries joined in one vector, and the norm from its product with itself."""
+"""All entries joined in one vector, and the norm from its product with itself.
+
+device: cpu
+"""
 
 
 @torch.no_grad()

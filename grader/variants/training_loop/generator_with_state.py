@@ -1,4 +1,7 @@
-"""A torch.Generator for the batches, whose state is saved; validation batches drawn once; loss and clipping by hand."""
+"""A torch.Generator for the batches, whose state is saved; validation batches drawn once; loss and clipping by hand.
+
+device: cpu
+"""
 
 
 def _draw(tokens, config, generator):

@@ -1,4 +1,7 @@
-"""All in one function: batches from torch's global generator, whose state is put back after evaluations, and one open log."""
+"""All in one function: batches from torch's global generator, whose state is put back after evaluations, and one open log.
+
+device: cpu
+"""
 
 import contextlib
 import io

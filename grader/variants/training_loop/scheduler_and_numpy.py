@@ -1,4 +1,7 @@
-"""torch's LambdaLR for the schedule, numpy's global generator for the batches, pickle for the checkpoint."""
+"""torch's LambdaLR for the schedule, numpy's global generator for the batches, pickle for the checkpoint.
+
+device: cpu
+"""
 
 import pickle
 import random

@@ -47,18 +47,25 @@ class Trainer:
         self.step += 1
         return loss, lr, norm
 
+    def random(self):
+        return [torch.get_rng_state(), *torch.cuda.get_rng_state_all()]
+
+    def set_random(self, states):
+        torch.set_rng_state(states[0])
+        torch.cuda.set_rng_state_all(states[1:])
+
     def evaluate(self, tokens):
-        before = torch.get_rng_state()
+        before = self.random()
         self.model.eval()
         with torch.no_grad():
             losses = [self.loss(*self.batch(tokens, 500_000 + i)).item() for i in range(self.config.eval_batches)]
         self.model.train()
-        torch.set_rng_state(before)
+        self.set_random(before)
         return float(np.mean(losses))
 
     def save(self):
         path = self.config.checkpoint_path
-        state = [self.step, self.model.state_dict(), self.optimizer.state_dict(), torch.get_rng_state()]
+        state = [self.step, self.model.state_dict(), self.optimizer.state_dict(), self.random()]
         with open(path + f".{os.getpid()}", "wb") as file:
             torch.save(state, file)
         os.replace(path + f".{os.getpid()}", path)
@@ -69,7 +76,7 @@ class Trainer:
             self.step, model, optimizer, rng = torch.load(path, weights_only=False)
             self.model.load_state_dict(model)
             self.optimizer.load_state_dict(optimizer)
-            torch.set_rng_state(rng)
+            self.set_random(rng)
 
 
 def train(model, optimizer, train_tokens, config, *, val_tokens=None):

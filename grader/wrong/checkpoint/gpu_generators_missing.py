@@ -1,6 +1,7 @@
 """The generators of the GPUs are left out.
 
 hint: torch.get_rng_state() is the CPU's alone
+device: cpu, cuda
 """
 
 

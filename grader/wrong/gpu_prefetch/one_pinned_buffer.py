@@ -1,6 +1,7 @@
 """One pinned buffer serves all batches, and is written over while a copy from it is under way.
 
 hint: a buffer is free when its copy is done: an event
+device: cpu
 """
 
 

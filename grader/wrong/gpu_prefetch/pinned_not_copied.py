@@ -1,6 +1,7 @@
 """A batch that is pinned already is sent from where it lies, and the iterator writes over it.
 
 hint: pin_memory() of what is pinned is no copy
+device: cpu
 """
 
 

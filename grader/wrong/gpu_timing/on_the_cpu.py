@@ -1,6 +1,7 @@
 """The matrices are on the CPU, so that the GPU has nothing to do between the events.
 
 hint: device="cuda"
+device: cpu
 """
 
 

@@ -19,4 +19,7 @@ def test_batches_on_a_gpu(student, rng, device):
     tokens = torch.from_numpy(dataset.astype(np.int64))
     expect.tensor(x, tokens[windows], of="get_batch", name="x")
     expect.tensor(y, tokens[windows + 1], of="get_batch", name="y")
-    expect.that(all(got["pinned"]), "a copy from memory that is not pinned", of="get_batch", hint="x.pin_memory().to(…)")
+    seen = bool(got["pinned"]) or device == "cpu"
+    expect.that(
+        seen and all(got["pinned"]), "a copy from memory that is not pinned", of="get_batch", hint="x.pin_memory().to(…)"
+    )

@@ -55,6 +55,7 @@ def between(got, expected, *, of, hint):
     expect.that(fits, f"off by more than a factor of {MARGIN:g} from what the grader's clock saw", of=of, hint=hint)
 
 
+# Stays: it alone is held by a clock that no student's code can touch.
 @pytest.mark.points(2)
 def test_time_by_the_graders_clock(student):
     """The time of a matrix product is what a clock outside sees when many of them are asked for."""
