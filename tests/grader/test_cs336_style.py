@@ -185,4 +185,4 @@ def graded(grader, root, tmp_path_factory):
 def test_code_of_that_course_loses_only_what_it_was_not_asked_for(graded, problem):
     """It runs as it is: no crash, no limit, and every test of what both courses ask for is passed."""
     assert graded[problem].status == "failed"
-    assert {test.id for test in graded[problem].tests if test.status != "passed"} == MORE[problem]
+    assert {test.id for test in graded[problem].tests if test.status not in ("passed", "deferred")} == MORE[problem]
