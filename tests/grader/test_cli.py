@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from grader import cli
@@ -113,7 +114,7 @@ def test_two_runs_with_one_seed_give_the_same_json(sample, grader, root, tmp_pat
 
 @pytest.mark.slow
 def test_the_reference_has_every_point(grader, root, tmp_path):
-    """Full marks, exactly: those of a CPU; the points of a CUDA device are pending."""
+    """Full marks, exactly: those of a CPU; the points of a CUDA device are pending, and make it all with a run there."""
     shutil.copytree(root / "grader" / "reference", tmp_path / "assignment")
     done = grader("grade", tmp_path, "--json", tmp_path / "r.json")
     result = json.loads((tmp_path / "r.json").read_text())
@@ -121,6 +122,27 @@ def test_the_reference_has_every_point(grader, root, tmp_path):
     assert result["score"] == result["max_score"], done.stdout
     expected = {problem.id: "passed" if problem.device == "cpu" else "deferred" for problem in courses.load().problems}
     assert {problem["id"]: problem["status"] for problem in result["problems"]} == expected
+    of_cpu, of_all = (
+        sum(p.points for p in courses.load().problems if p.device in devices) for devices in (["cpu"], ["cpu", "cuda"])
+    )
+    assert (of_cpu, of_all - of_cpu) == (result["score"], result["pending"])
+    (tmp_path / "gpu.json").write_text(json_report.render(on_a_gpu(json_report.read(tmp_path / "r.json"))))
+    merged = grader("merge", tmp_path / "gpu.json", tmp_path / "r.json", "--json", tmp_path / "merged.json")
+    assert merged.returncode == 0, merged.stderr
+    whole = json.loads((tmp_path / "merged.json").read_text())
+    assert (of_all, of_all, 0) == (whole["score"], whole["max_score"], whole["pending"])
+    assert {"passed"} == {test["status"] for problem in whole["problems"] for test in problem["tests"]}
+
+
+def on_a_gpu(cpu):
+    """The result of a CUDA run in which every test passes, made of a CPU run's: here is no GPU to make one."""
+    ends = {"cpu": Status.DEFERRED, "cuda": Status.PASSED}
+    problems = []
+    for p in cpu.problems:
+        outcomes = [Outcome(id=t.id, device=t.device, weight=t.weight, status=ends[t.device]) for t in p.tests]
+        problems.append(problem_result(p.id, p.module, p.max_score, outcomes, p.device))
+    info = msgspec.structs.replace(cpu.grader, device="cuda")
+    return submission_result(cpu.submission, info, problems, seconds=1.0)
 
 
 @pytest.mark.slow
