@@ -70,7 +70,7 @@ def peak_memory(fn: Callable[[], object], device: torch.device | str = "cuda") -
         device: A CUDA device.
 
     Raises:
-        ValueError: `device` is no CUDA device.
+        ValueError: `device` is no CUDA device; the sentence names it.
 
     Example:
         4 MiB are in use. fn makes tensors of 3 MiB and of 2 MiB, then drops the first and returns the second: 4 MiB before,
@@ -96,7 +96,7 @@ def time_kernel(fn: Callable[[], object], *, warmup: int = 3, repeats: int = 10)
         repeats: Calls that are measured, 1 or more.
 
     Raises:
-        ValueError: `warmup` is negative, or `repeats` is below 1.
+        ValueError: `warmup` is negative, or `repeats` is below 1; the sentence names which.
 
     Example:
         warmup 1 and repeats 3, and the four calls take 9, 2, 3 and 7 ms on the GPU: 0.003.
@@ -157,7 +157,7 @@ class Prefetcher:
         depth: At least 1.
 
     Raises:
-        ValueError: `depth` is below 1.
+        ValueError: `depth` is below 1; the sentence names it.
 
     Example:
         With depth 2 and the batches a, b, c, d: when a is handed out b is drawn, and c perhaps, but not d.
@@ -193,7 +193,7 @@ def autocast_train_step(
     """One step of training in mixed precision; the loss of the batch before the step.
 
     1. Gradients from before do not count.
-    2. model(x) and loss_fn of it and y run under torch.autocast, in `dtype`, for the device that x is on.
+    2. model(x) runs under torch.autocast, in `dtype`, for the device that x is on; loss_fn may run under it, too.
     3. The backward pass runs outside of autocast.
     4. Gradients whose norm, of all of them together, is above `max_norm` are scaled down to it.
     5. The optimizer steps.
@@ -212,7 +212,7 @@ def autocast_train_step(
 
     Raises:
         ValueError: `dtype` is another one (float16 would need a GradScaler that lives as long as the training does), or
-            `max_norm` is not above 0.
+            `max_norm` is not above 0; the sentence names which.
 
     Example:
         A weight of 1 with a gradient of 4, max_norm 0.5 and SGD with learning rate 0.001: the weight becomes 0.9995, which

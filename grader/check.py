@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pytest
 import torch._dynamo  # torch.optim, as an oracle, would import it during a test, for seconds
 
@@ -30,6 +31,7 @@ from grader.text import printable
 Progress = Callable[[str, int, int], None]  # the problem, tests done, tests in all
 MAX_MESSAGE = 1500
 MAX_COMPARED = 3  # failed tests of a problem that are held against all known mistakes; later ones against those that were found
+STARTING_SECONDS = {"cpu": 0, "cuda": 20}  # of each test, that starting CUDA may take: no student's time
 NEEDS = {"cpu": "runs on a CPU", "cuda": "needs a CUDA device"}  # what is said of a test that was deferred
 INNOCENT = {Status.PASSED, Status.NOT_ATTEMPTED, Status.POLICY, Status.GRADER_ERROR}  # of which a broken GPU is no reason
 
@@ -274,10 +276,14 @@ class _Run:
         if self._broken:
             raise GraderFault(self._broken)
         problem = self._problem_of(item)
-        left = self._seconds_of(problem) - sum(t.seconds for t in self._tests.values() if t.problem.id == problem.id)
+        used = [t.seconds for t in self._tests.values() if t.problem.id == problem.id and t.seconds]
+        starting = STARTING_SECONDS[self._device]
+        left = self._seconds_of(problem) + starting * (len(used) + 1) - sum(used)
         if left <= 0:
             raise TimedOut(f"its tests had used their {self._seconds_of(problem):.0f} s before this one")
-        limits = self._course.limits_of(problem)
+        usual = self._course.limits_of(problem)
+        seconds, cpu_seconds = usual.wall_seconds + starting, usual.cpu_seconds + starting
+        limits = msgspec.structs.replace(usual, wall_seconds=seconds, cpu_seconds=cpu_seconds)
         seed = int.from_bytes(hashlib.sha256(f"{self.seed}:{item.name}:student".encode()).digest()[:7], "big")
         self._session = Session(self._sandbox, self._sources, limits, seed=seed, forbidden=problem.forbidden, seconds=left)
         self._student = RemoteStudent(self._session, seed)

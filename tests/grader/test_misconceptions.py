@@ -136,7 +136,7 @@ def test_only_the_same_answer_is_the_same_mistake(monkeypatch):
 def test_a_mistake_that_needs_a_device_is_not_rehearsed(monkeypatch):
     """Only tests on a CUDA device can notice it, and this process touches none."""
     rehearsable(monkeypatch)
-    found = [(dataclasses.replace(f, device="cuda"), p) for f, p in misconceptions._wrong_solutions("linear", "linear")]
+    found = [(dataclasses.replace(f, devices=("cuda",)), p) for f, p in misconceptions._wrong_solutions("linear", "linear")]
     monkeypatch.setattr(misconceptions, "_wrong_solutions", lambda *_: found)
     assert rehearse(8) == []
 

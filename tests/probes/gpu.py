@@ -8,6 +8,7 @@ import contextlib
 import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from types import SimpleNamespace
 from typing import Any, TypedDict
 from unittest import mock
@@ -74,7 +75,6 @@ class _RealGpu:
         torch.cuda.init()  # type: ignore[no-untyped-call]
         self._slow = slow
         self._kernel_seconds = iter(kernel_seconds)
-        self._cycles_a_second = _cycles_a_second()
         self.main = torch.cuda.current_stream()
         self.kernels = 0
         self.copies: list[str] = []
@@ -82,17 +82,21 @@ class _RealGpu:
     def kernel(self) -> None:
         """Give the current stream a kernel that spins."""
         self.kernels += 1
-        torch.cuda._sleep(int(next(self._kernel_seconds, 1e-6) * self._cycles_a_second))  # type: ignore[no-untyped-call]
+        torch.cuda._sleep(int(next(self._kernel_seconds, 1e-6) * _cycles_a_second()))  # type: ignore[no-untyped-call]
 
     def read(self, x: Tensor) -> list[Tensor]:
         """Give the current stream a kernel that reads a tensor, behind one that takes a while."""
         if self._slow == "kernels":
-            torch.cuda._sleep(int(SLOW_SECONDS * self._cycles_a_second))  # type: ignore[no-untyped-call]
+            torch.cuda._sleep(int(SLOW_SECONDS * _cycles_a_second()))  # type: ignore[no-untyped-call]
         return [x.clone()]
 
     def is_busy(self) -> bool:
-        """Whether the main stream has work left."""
-        return not self.main.query()
+        """Whether the main stream has work left, and still has some half a millisecond later."""
+        deadline = time.perf_counter() + 0.0005
+        while time.perf_counter() < deadline:
+            if self.main.query():
+                return False
+        return True
 
 
 @contextlib.contextmanager
@@ -106,15 +110,20 @@ def _gpu(device: str, **settings: Any) -> Iterator[Any]:
             yield real
 
 
+@cache
 def _cycles_a_second() -> float:
-    """How many cycles of torch.cuda._sleep make a second on this GPU."""
-    cycles = 20_000_000
+    """How many cycles of torch.cuda._sleep make a second on this GPU, once its clock has come up to speed."""
+    cycles, rates = 50_000_000, [0.0]
     torch.cuda._sleep(cycles)  # type: ignore[no-untyped-call]
     torch.cuda.synchronize()
-    started = time.perf_counter()
-    torch.cuda._sleep(cycles)  # type: ignore[no-untyped-call]
-    torch.cuda.synchronize()
-    return cycles / (time.perf_counter() - started)
+    for _ in range(20):
+        started = time.perf_counter()
+        torch.cuda._sleep(cycles)  # type: ignore[no-untyped-call]
+        torch.cuda.synchronize()
+        rates.append(cycles / (time.perf_counter() - started))
+        if abs(rates[-1] - rates[-2]) < 0.03 * rates[-1]:
+            break
+    return rates[-1]
 
 
 # --- gpu_memory
@@ -200,6 +209,8 @@ def _bytes(count: int) -> Tensor:
 def timed(student: Any, *, device: str, seconds: Sequence[float], **options: int) -> Timed:
     """time_kernel of a kernel that takes these times, one call after the other."""
     with _gpu(device, kernel_seconds=seconds) as gpu:
+        if device == "cuda":
+            _cycles_a_second()  # before anybody measures
         got = student.gpu.time_kernel(gpu.kernel, **options)
         busy = gpu.is_busy()
         if device == "cuda":
@@ -266,6 +277,7 @@ def prefetched(
         if device == "cuda":  # page-locking new memory may wait for the GPU: let there be some that can be used again
             _page_locked = [torch.empty_like(x, pin_memory=True) for x in batches[0] for _ in range(8)]
             del _page_locked
+            _cycles_a_second()
         consumer = torch.cuda.stream(_stream()) if on_a_stream else contextlib.nullcontext()
         with consumer:
             gpu.main = torch.cuda.current_stream()
@@ -403,7 +415,7 @@ def stepped(
         "parameters": [], "state_dtypes": [], "autocast_after": False,
     }  # fmt: skip
     model.on_backward = lambda gradient: out["autocast_in_backward"].append(torch.is_autocast_enabled(where))
-    optimizer.register_step_pre_hook(
+    optimizer.register_step_post_hook(  # when a closure has run as well
         lambda *_: out["gradients"].append([None if p.grad is None else p.grad.detach().clone() for p in model.parameters()])
     )
 

@@ -14,7 +14,7 @@ speed says nothing. What a GPU may do late, the stand-in does as late as it can,
 - The memory of a tensor that is gone is given to the next one of its size on the same stream, unless record_stream told of
   another stream that has work left. New memory holds no zeros.
 - Time passes by what is known of the work, not by how long it takes. A kernel starts when its stream is free and it was asked
-  for; asking takes Python 5 µs, and waking up after a wait 20 µs.
+  for; asking takes Python 5 µs, waking up after a wait 20 µs, and a look at the clock 10 ns.
 
 It knows what chapter 13 needs: one device, no autograd, no graphs.
 """
@@ -24,6 +24,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -56,13 +57,14 @@ def gpu(**settings: Any) -> Iterator["Gpu"]:
 @contextlib.contextmanager
 def in_every_thread(mode: Callable[[], TorchFunctionMode]) -> Iterator[None]:
     """A mode in this thread, and in those that are started meanwhile; torch would have it in this one alone."""
-    run = threading.Thread.run
+    begin = "_bootstrap_inner"  # what a new thread runs first, also of a subclass with a `run` of its own
+    plain = getattr(threading.Thread, begin)
 
-    def run_there(thread: threading.Thread) -> None:
+    def begin_there(thread: threading.Thread) -> None:
         with mode():
-            run(thread)
+            plain(thread)
 
-    with mock.patch.object(threading.Thread, "run", run_there), mode():
+    with mock.patch.object(threading.Thread, begin, begin_there), mode():
         yield
 
 
@@ -85,21 +87,21 @@ class Stream:
         self.free_at = 0.0
         self.given: list[Callable[[], object]] = []
         self.done = 0
-        self._outer: list[Stream] = []
         self.gpu.streams.append(self)
 
     def give(self, seconds: float, work: Callable[[], object] = lambda: None, *, not_before: float = 0.0) -> None:
         """Add work that takes so long by the clock."""
-        self.free_at = max(self.free_at, self.gpu.now, not_before) + seconds
-        self.given.append(work)
-        if self.gpu.is_prompt(self):
-            self.run_until(len(self.given))
+        with self.gpu.lock:
+            self.free_at = max(self.free_at, self.gpu.now, not_before) + seconds
+            self.given.append(work)
+            if self.gpu.is_prompt(self):
+                self.run_until(len(self.given))
 
     def run_until(self, count: int) -> None:
         """Do the first `count` pieces of work, as far as they are not done."""
-        while self.done < count:
-            self.done += 1
-            with torch._C.DisableTorchFunction():  # it is torch's own that works here
+        with self.gpu.lock, torch._C.DisableTorchFunction():  # it is torch's own that works here
+            while self.done < count:
+                self.done += 1
                 self.given[self.done - 1]()
 
     def synchronize(self) -> None:
@@ -108,8 +110,12 @@ class Stream:
         self.gpu.now = max(self.gpu.now, self.free_at) + WAKING
 
     def query(self) -> bool:
-        """Whether all of it is done."""
-        return self.free_at <= self.gpu.now and self.done == len(self.given)
+        """Whether all of it is done; asking takes time, so that asking again and again ends."""
+        self.gpu.now += ASKING
+        if self.free_at > self.gpu.now:
+            return False
+        self.run_until(len(self.given))
+        return True
 
     def record_event(self, event: "Event | None" = None) -> "Event":
         """Have an event stamped when the stream comes to it."""
@@ -126,21 +132,21 @@ class Stream:
         stream.record_event().wait(self)
 
     def __enter__(self) -> "Stream":
-        self._outer.append(self.gpu.current)
+        self.gpu.outer.append(self.gpu.current)
         self.gpu.current = self
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.gpu.current = self._outer.pop()
+        self.gpu.current = self.gpu.outer.pop()
 
 
 class Event:
-    """torch.cuda.Event: a mark in a stream, stamped with the time when the stream comes to it."""
+    """torch.cuda.Event and torch.Event: a mark in a stream, stamped with the time when the stream comes to it."""
 
     gpu: "Gpu"
 
-    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
-        self.has_time = enable_timing
+    def __init__(self, *first: Any, enable_timing: bool = False, **options: Any) -> None:
+        self.has_time = enable_timing or first[:1] == (True,)  # torch.Event has the device there
         self.stream: Stream | None = None
         self.position, self.at = 0, 0.0
 
@@ -163,8 +169,13 @@ class Event:
             self.gpu.now = max(self.gpu.now, self.at) + WAKING
 
     def query(self) -> bool:
-        """Whether its stream has come to it."""
-        return self.stream is None or (self.at <= self.gpu.now and self.stream.done >= self.position)
+        """Whether its stream has come to it; asking takes time, as it does of a stream."""
+        self.gpu.now += ASKING
+        if self.at > self.gpu.now:
+            return False
+        if self.stream is not None:
+            self.stream.run_until(self.position)
+        return True
 
     def elapsed_time(self, end: "Event") -> float:
         """Milliseconds from this event to another one."""
@@ -232,19 +243,42 @@ class Gpu:
         self.Stream = type("Stream", (Stream,), {"gpu": self})
         self.Event = type("Event", (Event,), {"gpu": self})
         self.streams: list[Stream] = []
-        self.main = self.default = self.current = self.Stream()
+        self.lock = threading.RLock()
+        self._of_thread = threading.local()  # each thread has a current stream of its own
+        self.main = self.default = self.Stream()
         self._blocks: dict[int, Block] = {}  # those in use, by their address
         self._free: list[Block] = []
         self._pinned: set[int] = set()
         self.allocated = self.reserved = self.peak = self.reserved_peak = 0
+
+    @property
+    def current(self) -> Stream:
+        """The stream that is current in this thread."""
+        stream: Stream = getattr(self._of_thread, "current", self.default)
+        return stream
+
+    @current.setter
+    def current(self, stream: Stream) -> None:
+        self._of_thread.current = stream
+
+    @property
+    def outer(self) -> list[Stream]:
+        """The streams that were current around the blocks that this thread is in."""
+        found: list[Stream] = self._of_thread.__dict__.setdefault("outer", [])
+        return found
+
+    def read_clock(self) -> float:
+        """What Python's clock shows; a look at it takes 10 ns, so that waiting by it ends."""
+        self.now += 1e-8
+        return self.now
 
     def is_prompt(self, stream: Stream) -> bool:
         """Whether a stream does its work as soon as it is given."""
         return (stream is self.main) != self._kernels_are_slow
 
     def is_busy(self) -> bool:
-        """Whether the main stream has work left."""
-        return not self.main.query()
+        """Whether the main stream has work left; nothing is done for the asking."""
+        return bool(self.main.done < len(self.main.given) or self.main.free_at > self.now)
 
     def synchronize(self, device: Any = None) -> None:
         """Have Python wait until all streams have done all."""
@@ -383,7 +417,7 @@ class _CountFlops(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
-        if func.overloadpacket.__name__ in ("mm", "bmm", "addmm", "baddbmm", "mv", "dot"):
+        if func.overloadpacket.__name__ in ("mm", "bmm", "addmm", "baddbmm", "mv", "dot", "matmul", "linear"):
             a = args[1] if func.overloadpacket.__name__ in ("addmm", "baddbmm") else args[0]
             self.flops.append((a.dtype, 2 * out.numel() * a.shape[-1]))
         return out
@@ -419,7 +453,7 @@ class _Intercept(TorchFunctionMode):
                     "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!"
                 )
             return self._gpu.compute(func, args, kwargs)
-        if device is not None and torch.device(device).type == "cuda":
+        if device is not None and (type(device) is int or torch.device(device).type == "cuda"):
             made = func(*args, **kwargs)
             return self._gpu.adopted(made, fill=not func.__name__.startswith("empty"))
         if device is not None:
@@ -435,6 +469,8 @@ class _Intercept(TorchFunctionMode):
         if "other" in kwargs:
             other = kwargs.pop("other")
             args = (DEVICE if self._gpu.holds(other) else other.device, other.dtype)
+        if args and type(args[0]) is int:
+            args = (DEVICE, *args[1:])
         device, dtype, non_blocking, _ = torch._C._nn._parse_to(*args, **kwargs)
         here = "cuda" if self._gpu.holds(x) else "cpu"
         wanted = device.type if device else here
@@ -505,6 +541,11 @@ def _replacements(gpu: Gpu) -> Iterator[tuple[Any, str, Any]]:
         "Stream": gpu.Stream,
         "Event": gpu.Event,
         "stream": stream,
+        "StreamContext": stream,
+        "manual_seed": lambda seed: None,
+        "manual_seed_all": lambda seed: None,
+        "is_bf16_supported": lambda including_emulation=True: True,
+        "get_device_properties": lambda device=None: SimpleNamespace(name="a stand-in", total_memory=MEMORY_BYTES),
         "default_stream": lambda device=None: gpu.default,
         "set_stream": lambda stream: setattr(gpu, "current", stream),
         "current_device": lambda: 0,
@@ -515,13 +556,13 @@ def _replacements(gpu: Gpu) -> Iterator[tuple[Any, str, Any]]:
         "get_device_name": lambda device=None: "a stand-in",
         "reset_max_memory_allocated": gpu.forget_peak,
     }
-    clock = {name: lambda: gpu.now for name in ("perf_counter", "monotonic", "time", "process_time")}
-    clock |= {f"{name}_ns": lambda: round(gpu.now * 1e9) for name in clock}
+    clock = dict.fromkeys(("perf_counter", "monotonic", "time", "process_time"), gpu.read_clock)
+    clock |= {f"{name}_ns": lambda: round(gpu.read_clock() * 1e9) for name in clock}
     replaced: list[tuple[Any, dict[str, Any]]] = [
         (torch.cuda, {**statistics, **mem_get_info, **streams, **of_cuda}),
         (torch.cuda.memory, {**statistics, **mem_get_info}),
         (getattr(torch, "accelerator", None), {**statistics, **streams}),
-        (torch, {"Event": gpu.Event}),
+        (torch, {"Event": gpu.Event, "Stream": gpu.Stream}),
         (torch.Tensor, {"record_stream": lambda x, stream: gpu.used_by(x, stream)}),  # torch wants a stream of its own here
         (time, {**clock, "sleep": lambda seconds: setattr(gpu, "now", gpu.now + seconds)}),
     ]

@@ -7,7 +7,7 @@ import tomllib
 import torch
 from torch import nn
 
-from grader import misconceptions
+from grader import check, misconceptions
 from grader import submission as sub
 from grader.errors import Status
 from grader.reference import optimizers as op
@@ -91,6 +91,9 @@ class Chapter(Claims):
         assert share / usual.wall_seconds == 3  # "three endless loops"
         self.says(
             f"All tests of a run together have {n(usual.submission_seconds, '.0f')} s, each problem the share of its points: on a CPU, with {n(points)} points of {n(total)}, that is {n(share, '.0f')} s"
+        )
+        self.says(
+            f"Each of its tests may take {n(check.STARTING_SECONDS['cuda'])} s longer, because CUDA starts anew in its process."
         )
         by_cpu, by_gpu = (sum(p.points for p in COURSE.problems if p.device == device) for device in ("cpu", "cuda"))
         assert {p.module for p in COURSE.problems if p.device == "cuda"} == {"gpu"}

@@ -39,7 +39,7 @@ def in_float64(given, batches):
     cycle = torch.from_numpy(given["tokens"][: VOCABULARY + 1].astype(np.int64))
     successor = torch.empty(VOCABULARY, dtype=torch.int64)
     successor[cycle[:-1]] = cycle[1:]
-    losses = []
+    found = []
     for step, x in enumerate(batches):
         optimizer.zero_grad()
         logits = leaves[0][x] @ leaves[1].T
@@ -51,8 +51,8 @@ def in_float64(given, batches):
         cosine = low + (high - low) * (1 + math.cos(math.pi * done)) / 2
         optimizer.param_groups[0]["lr"] = high * step / config["warmup_steps"] if step < config["warmup_steps"] else cosine
         optimizer.step()
-        losses.append(loss.item())
-    return losses
+        found.append(float(loss.detach()))
+    return found
 
 
 def check_losses(got, expected, *, atol, hint):
