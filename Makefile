@@ -50,8 +50,8 @@ bundle: handout  ## Write student.zip, what students get
 reference: $(INSTALLED) ## Write build/reference.zip: the reference solutions, as a submission
 	$(BIN)/python scripts/reference_submission.py build/reference.zip
 
-bench: install   ## Measure the grader beside plain pytest
-	$(BIN)/python benchmarks/single.py
+bench: install   ## Measure the grader beside plain pytest; writes benchmarks/results/single.json
+	$(BIN)/python benchmarks/single.py --json benchmarks/results/single.json $(ARGS)
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; call make PYTHON=python3.12")'

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 
 class Cube(torch.autograd.Function):
-    """y = x³ with a gradient of its own: a worked neighbour of what is below.
+    """y = x³ with a gradient of its own: a solved example.
 
     `forward` runs with gradients off and says what to keep; `backward` gets dL/dy and gives one gradient for each argument
     of `forward`, None where there is none. Call it as Cube.apply(x).
@@ -90,11 +90,12 @@ class CheckpointedSequential(nn.Module):
     last one too, runs under `checkpoint`. Outputs and gradients are those of nn.Sequential(*layers).
 
     Args:
-        layers: The layers, whose parameters become this module's; a layer may be listed twice.
+        layers: The layers. Their parameters become this module's, each under one name in its state_dict. A layer may be
+            listed twice.
         segments: How many segments, from 1 to the number of layers.
 
     Raises:
-        ValueError: `segments` is below 1 or more than there are layers.
+        ValueError: `segments` is more than there are layers.
 
     Example:
         16 layers in 4 segments: 4 + 4 + 4 + 4. With 7 layers in 3 segments two have 2 layers and one, whichever it is, has 3.

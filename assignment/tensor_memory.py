@@ -1,8 +1,8 @@
 """Chapter 1: what a tensor costs in bytes, and how shape, stride and offset show a storage without copying it.
 
-A tensor is a window on a one-dimensional storage. Its shape says how many elements it shows, its strides how far apart
-neighbours lie in the storage, its storage offset where the first one is. Two tensors can show one storage, and a tensor
-can show less than its storage holds, or the same element many times.
+A tensor is a window on a one-dimensional storage. Its shape gives the number of elements it shows, its strides the distance
+between neighbours in the storage, and its storage offset the place of the first element. Several tensors can share a storage.
+A tensor can show less than its storage holds, or the same element many times.
 """
 
 import math
@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 def storage_elements(x: Tensor) -> int:
-    """How many elements of x's dtype the storage behind x holds: a worked neighbour of the functions below.
+    """How many elements of x's dtype the storage behind x holds: a solved example of the functions below.
 
     elements = bytes of the storage / bytes of one element.
 
@@ -28,9 +28,9 @@ def storage_elements(x: Tensor) -> int:
 
 
 def tensor_bytes(x: Tensor) -> int:
-    """The bytes that x's elements take, each element that x shows counted.
+    """The bytes of all elements that x shows.
 
-    bytes = number of elements · bytes of one element, whatever the storage holds.
+    bytes = number of elements · bytes per element, whatever the storage holds.
 
     Args:
         x: A tensor of any dtype, shape and device.
@@ -60,13 +60,13 @@ def storage_bytes(x: Tensor) -> int:
 
 
 def unique_bytes(tensors: Iterable[Tensor]) -> int:
-    """The bytes that some tensors keep in memory together: each whole storage once.
+    """The bytes that several tensors keep in memory together: each whole storage once.
 
     Views of one storage and a weight that is listed twice are not counted twice. Tensors that show different parts of one
-    storage count that storage once, whole.
+    storage count that whole storage once.
 
     Args:
-        tensors: Any iterable of tensors, a generator as well; of any dtypes and devices, in any order.
+        tensors: Any iterable of tensors, including a generator, which can be read only once.
 
     Example:
         A 4×8 float32 matrix, its transpose and one of its rows: 128 bytes.
@@ -82,7 +82,7 @@ def shares_storage(a: Tensor, b: Tensor) -> bool:
 
     Args:
         a: A tensor.
-        b: Another one, perhaps with another offset, shape or dtype, and perhaps empty.
+        b: Another tensor; its offset, shape and dtype may differ, and it may be an empty slice.
 
     Example:
         The two halves of one vector share their storage although no element is in both.
@@ -94,16 +94,16 @@ def shares_storage(a: Tensor, b: Tensor) -> bool:
 
 
 def element_offset(x: Tensor, index: Sequence[int]) -> int:
-    """Which element of its storage x[index] is, counted from the start of the storage.
+    """The position of x[index] in its storage, counted in elements from the start of the storage.
 
     offset = storage offset + Σ index[d] · stride[d]
 
     Args:
         x: A tensor of any number of dimensions.
-        index: One integer a dimension; a negative one counts from the end, as in Python.
+        index: One integer per dimension; a negative one counts from the end, as in Python.
 
     Raises:
-        ValueError: `index` has not exactly one entry a dimension.
+        ValueError: `index` does not have exactly one entry per dimension.
         IndexError: An entry of `index` is out of range.
 
     Example:
@@ -121,43 +121,38 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     stride[d] = product of the sizes after d
 
     Args:
-        shape: Sizes, none of them negative; () for a scalar.
-
-    Raises:
-        ValueError: An entry of `shape` is negative.
+        shape: Sizes of at least 1; () for a scalar.
 
     Example:
-        (3, 4, 5) has strides (20, 5, 1). For a shape without a 0 this is what torch.empty(shape).stride() gives; a shape
-        with a 0 has no elements, and any strides do.
+        (3, 4, 5) has strides (20, 5, 1), as torch.empty(3, 4, 5).stride() gives.
 
     Handout §1.2 · storage_views · `pytest -k storage_views`
     """
-    # TODO(storage_views): about 3 lines.
+    # TODO(storage_views): about 1 line.
     raise NotImplementedError("storage_views: see handout §1.2")
 
 
 def view_strides(shape: Sequence[int], stride: Sequence[int], new_shape: Sequence[int]) -> tuple[int, ...] | None:
     """The strides that show the same elements, in the same order, as `new_shape` without a copy; None where none do.
 
-    This is the question that Tensor.view answers. Neighbouring dimensions can be merged where the outer one steps exactly
-    over the inner one, stride[d] = shape[d + 1] · stride[d + 1]; any dimension can be split; a dimension of size 1 never
-    stands in the way, and its own stride is free, as no step is ever taken along it.
+    Tensor.view answers the same question. Two neighbouring dimensions can be merged where the outer one steps exactly over the
+    inner one: stride[d] = shape[d + 1] · stride[d + 1]. Any dimension can be split. A dimension of size 1 never prevents a
+    view, and its own stride may be any number, because no step is taken along it.
 
     Args:
-        shape: Sizes of the tensor, none of them 0 or negative.
-        stride: Its strides in elements, one a dimension; 0 for an expanded dimension.
-        new_shape: The sizes wanted, without a -1.
+        shape: Sizes of the tensor, each at least 1.
+        stride: Its strides in elements, one per dimension; 0 for an expanded dimension.
+        new_shape: The new sizes, each at least 1.
 
     Raises:
-        ValueError: `shape` and `stride` have different lengths, `new_shape` has a size below 1, or it does not have as many
-            elements as `shape`.
+        ValueError: `new_shape` does not have as many elements as `shape`.
 
     Example:
         (2, 3, 4) with strides (12, 4, 1) as (6, 4): (4, 1). Its transpose (4, 3, 2) with strides (1, 4, 12) as (24,): None.
 
     Handout §1.2 · storage_views · `pytest -k storage_views`
     """
-    # TODO(storage_views): about 22 lines.
+    # TODO(storage_views): about 18 lines.
     raise NotImplementedError("storage_views: see handout §1.2")
 
 
@@ -169,15 +164,15 @@ def sliding_windows(x: Shaped[Tensor, "n"], size: int, step: int) -> Shaped[Tens
     Args:
         x: A vector; it need not be contiguous.
         size: Elements in a window, at least 1 and at most n.
-        step: Distance from one window's start to the next one's, at least 1.
+        step: Distance from the start of one window to the start of the next, at least 1.
 
     Raises:
-        ValueError: `size` or `step` is out of range (for a `size` over n, torch's own error does as well).
+        ValueError: `size` is more than n, so that no window fits.
 
     Example:
         [0, 1, 2, 3, 4] with size 3 and step 2: [[0, 1, 2], [2, 3, 4]].
 
     Handout §1.2 · storage_views · `pytest -k storage_views`
     """
-    # TODO(storage_views): about 7 lines.
+    # TODO(storage_views): about 5 lines.
     raise NotImplementedError("storage_views: see handout §1.2")

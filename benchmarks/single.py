@@ -2,6 +2,9 @@
 
     python benchmarks/single.py [--rounds N] [--json FILE]
 
+`make bench` writes benchmarks/results/single.json. Both sides run on one thread, as the worker does: on more, pytest would take
+more processor time for the same tests.
+
 Prints ratios of one run: wall and CPU seconds of `grader grade` to those of pytest in one process (rounds interleaved,
 medians), the round trip of an empty probe, 100 MB of tensor each way beside a copy of it, and the peak memory of both sides.
 """
@@ -23,6 +26,7 @@ from typing import Any
 
 import torch
 
+from grader import __version__
 from grader import course as courses
 from grader.sandbox.box import Sandbox
 from grader.sandbox.client import Session
@@ -30,6 +34,7 @@ from tests.probes import benchmark as probes
 
 ROOT = Path(__file__).resolve().parent.parent
 MEGABYTES = 100
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
 def main() -> None:
@@ -54,6 +59,7 @@ def main() -> None:
 def environment() -> dict[str, Any]:
     """What the figures were measured on."""
     return {
+        "grader": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "cores": len(os.sched_getaffinity(0)),
@@ -74,7 +80,7 @@ def whole_commands(rounds: int) -> dict[str, Any]:
             timed(command)
         pairs = [(timed(plain), timed(grade)) for _ in range(rounds)]
         both = [sys.executable, __file__, "--cpu-of", folder]
-        cpu = [float(subprocess.run(both, check=True, cwd=ROOT, capture_output=True, text=True).stdout) for _ in range(rounds)]
+        cpu = [float(output_of(both)) for _ in range(rounds)]
     walls = [g[0] / p[0] for p, g in pairs]
     plain_cpu = statistics.median(p[1] for p, _ in pairs)
     return {
@@ -110,9 +116,17 @@ def cpu_of(submission: Path) -> None:
 def timed(command: list[str]) -> tuple[float, float]:
     """Wall seconds, and CPU seconds of the command and all that it waited for."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+    output_of(command)
     wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def output_of(command: list[str]) -> str:
+    """What a command prints on one thread; the end of it all where it fails, and nothing is measured."""
+    done = subprocess.run(command, cwd=ROOT, env=ONE_THREAD, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(command[1:5])} … ended with {done.returncode}:\n{(done.stdout + done.stderr)[-3000:]}")
+    return done.stdout
 
 
 def inside() -> dict[str, Any]:

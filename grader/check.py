@@ -6,10 +6,13 @@ says so; it fails when `expect` raises a Mismatch or a call ends in a StudentFau
 
 import hashlib
 import os
+import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -17,20 +20,19 @@ import pytest
 import torch._dynamo  # torch.optim, as an oracle, would import it during a test, for seconds
 
 from grader import __version__, inspection, misconceptions
-from grader.course import Course, Problem, device_of, id_of_test
-from grader.errors import GraderFault, Raised, Status, StudentFault, TimedOut
+from grader.course import Course, Limits, Problem, device_of, id_of_test
+from grader.errors import GraderFault, Status
 from grader.fragments import Fragment
-from grader.misconceptions import Call, Rehearsal
+from grader.misconceptions import Call, Case
 from grader.results import SUITE, GraderInfo, Outcome, SubmissionResult, problem_result, submission_result, worst
 from grader.sandbox.box import Sandbox
-from grader.sandbox.client import Probe, Session
-from grader.sandbox.preflight import check_device
+from grader.sandbox.client import Budget, Probe, Session
+from grader.sandbox.preflight import check_cpu, check_device
 from grader.submission import Submission
 from grader.text import printable
+from grader.verdict import MAX_MESSAGE, Verdict, verdict_on
 
 Progress = Callable[[str, int, int], None]  # the problem, tests done, tests in all
-MAX_MESSAGE = 1500
-MAX_COMPARED = 3  # failed tests of a problem that are held against all known mistakes; later ones against those that were found
 STARTING_SECONDS = {"cpu": 0, "cuda": 20}  # of each test, that starting CUDA may take: no student's time
 NEEDS = {"cpu": "runs on a CPU", "cuda": "needs a CUDA device"}  # what is said of a test that was deferred
 INNOCENT = {Status.PASSED, Status.NOT_ATTEMPTED, Status.POLICY, Status.GRADER_ERROR}  # of which a broken GPU is no reason
@@ -47,6 +49,7 @@ def grade(
     progress: Progress | None = None,
     explain: bool = True,
     until_one_fails: bool = False,
+    session: Callable[..., Any] = Session,
 ) -> SubmissionResult:
     """Grade a submission.
 
@@ -60,16 +63,23 @@ def grade(
         progress: Called after each test.
         explain: Compare wrong answers with those of known mistakes.
         until_one_fails: Stop there; the tests after it are left out of the result, whose scores then mean nothing.
+        session: What makes one test's way to the submission's code: through the sandbox, or for code of ours `LocalSession`.
 
     Returns:
-        The result; faults of the grader are in it as `grader_error`, they are not raised.
+        The result; faults of the grader are in it as `grader_error`.
+
+    Raises:
+        GraderFault: No test can run here, whatever the submission.
     """
     started = time.monotonic()
-    environment = _environment(sandbox, device)
     chosen = list(course.problems if problems is None else problems)
+    if session is Session and chosen:
+        check_cpu(sandbox, _largest(course, chosen))
+    environment = _environment(sandbox, device)
     run = _Run(submission, course, sandbox, chosen, device, seed, progress)
-    run.explain, run.until_one_fails = explain, until_one_fails
-    outcomes = run.outcomes()
+    run.explain, run.until_one_fails, run.open_session = explain, until_one_fails, session
+    with _tests_of(course):
+        outcomes = run.outcomes()
     info = GraderInfo(
         version=__version__,
         suite_sha256=course.suite_sha256(),
@@ -80,6 +90,12 @@ def grade(
     )
     results = [problem_result(p.id, p.module, p.points, outcomes[p.id], p.device) for p in chosen]
     return submission_result(submission.info, info, results, seconds=time.monotonic() - started)
+
+
+def _largest(course: Course, problems: list[Problem]) -> Limits:
+    """The largest of each limit that a test of these problems has."""
+    each = [msgspec.structs.asdict(course.limits_of(problem)) for problem in problems]
+    return Limits(**{name: max(limits[name] for limits in each) for name in each[0]})
 
 
 def _environment(sandbox: Sandbox, device: str) -> dict[str, str]:
@@ -93,12 +109,32 @@ def _environment(sandbox: Sandbox, device: str) -> dict[str, str]:
     return {name: printable(str(value), 200) for name, value in {**versions, **of_device}.items()}
 
 
+@contextmanager
+def _tests_of(course: Course) -> Iterator[None]:
+    """Have `tests` mean this course's package, also where this process has imported another course's of that name."""
+    loaded = getattr(sys.modules.get("tests"), "__file__", None)
+    if loaded is None or Path(loaded).parent.resolve() == course.tests.resolve():
+        yield
+        return
+    others = _modules_of_tests()
+    try:
+        yield
+    finally:
+        _modules_of_tests()
+        sys.modules.update(others)
+
+
+def _modules_of_tests() -> dict[str, ModuleType]:
+    """The modules of whichever `tests` is imported, taken out of Python's list."""
+    names = [name for name in sys.modules if name == "tests" or name.startswith("tests.")]
+    return {name: sys.modules.pop(name) for name in names}
+
+
 class RemoteStudent:
     """What `student` is in a hidden test: the same two ways in as the imported package, into the sandbox."""
 
-    def __init__(self, session: Session | Rehearsal, seed: int = 0) -> None:
+    def __init__(self, session: Any) -> None:
         self._session = session
-        self.seed = seed
         self.asked_for = ""  # the last function called by its name, for the head of a message
         self.calls: list[Call] = []
 
@@ -112,7 +148,7 @@ class RemoteStudent:
         try:
             value = self._session.run(probe, inputs)
         except Exception as e:
-            self.calls.append(Call(probe, inputs, raised=getattr(e, "type_name", type(e).__name__)))
+            self.calls.append(Call(probe, inputs, raised=misconceptions.name_of(e)))
             raise
         self.calls.append(Call(probe, inputs, value))
         return value
@@ -143,7 +179,7 @@ class RemoteModule:
         return remote
 
 
-@dataclass
+@dataclass(eq=False)
 class _Test:
     """What is known of one test function, over all its parametrized cases."""
 
@@ -151,15 +187,15 @@ class _Test:
     device: str
     weight: int
     statuses: list[Status] = field(default_factory=list)
-    message: str = ""
-    hint: str | None = None
+    verdict: Verdict | None = None
+    mistake: Fragment | None = None
     seconds: float = 0.0
 
-    def add(self, status: Status, message: str, hint: str | None) -> None:
+    def add(self, verdict: Verdict) -> None:
         """Count one case; the first that did not pass has the word."""
-        if status is not Status.PASSED and not self.message:
-            self.message, self.hint = message, hint
-        self.statuses.append(status)
+        if verdict.status is not Status.PASSED and not self.verdict:
+            self.verdict = verdict
+        self.statuses.append(verdict.status)
 
     def outcome(self, name: str) -> Outcome:
         """How the function ended; a test that was collected and never ran is our fault, not a pass."""
@@ -171,13 +207,16 @@ class _Test:
                 status=Status.GRADER_ERROR,
                 message="the test was collected but did not run",
             )
+        told = self.verdict or Verdict(Status.PASSED)
         return Outcome(
             id=name,
             device=self.device,
             weight=self.weight,
             status=worst(self.statuses),
-            message=self.message,
-            hint=self.hint,
+            message=told.message,
+            rule=told.rule,
+            mistake=self.mistake.summary if self.mistake else "",
+            hint=self.mistake.hint if self.mistake else told.hint,
             seconds=self.seconds,
         )
 
@@ -200,6 +239,7 @@ class _Run:
         self.seed = seed
         self.explain = True
         self.until_one_fails = False
+        self.open_session: Callable[..., Any] = Session
         self._course = course
         self._sandbox = sandbox
         self._problems = {p.id: p for p in problems}
@@ -209,20 +249,24 @@ class _Run:
         self._progress = progress
         self._sources = dict(submission.sources)
         self._tests: dict[tuple[str, str], _Test] = {}
+        self._budgets: dict[str, Budget] = {}  # problem id to the time of all its tests
         self._faults: dict[str, str] = {}  # problem id to what kept its tests from being collected
         self._settled: dict[str, tuple[Status, str]] = {}  # problems whose tests need not run
         self._session: Session | None = None
         self._student: RemoteStudent | None = None
+        self._student_seed = 0
         self._rng_state: torch.Tensor | None = None
-        self._compared: Counter[str] = Counter()  # how many tests of a problem were held against all known mistakes
-        self._found: dict[str, set[str]] = {}  # and which of them were found
+        self._cases: list[Case] = []  # of the problem whose tests are running
         self._done = self._to_run = 0
+        self._interrupted = False
 
     def outcomes(self) -> dict[str, list[Outcome]]:
         """Run the tests; how each ended, by problem."""
         try:
             self._look_at_device()
-            self._settled = inspection.settled_without_running(self._sources, self._here, self._course.limits, self._sandbox)
+            self._settled = inspection.settled_without_running(
+                self._sources, self._here, self._course.limits, self._sandbox, self.open_session
+            )
             self._run_pytest()
         except GraderFault as e:
             self._faults = dict.fromkeys(self._problems, str(e))
@@ -260,6 +304,8 @@ class _Run:
         options += [word for plugin in plugins for word in ("-p", f"no:{plugin}")]  # of no use here, and slow
         options += ["-x"] if self.until_one_fails else []
         code = pytest.main([*options, *files], plugins=[self])
+        if self._interrupted:
+            raise KeyboardInterrupt  # pytest makes an exit code of it
         done = (
             pytest.ExitCode.OK,
             pytest.ExitCode.TESTS_FAILED,
@@ -269,6 +315,10 @@ class _Run:
         if code not in done and not self._faults:
             raise GraderFault(f"pytest ended with {code!r} before the tests were done")
 
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Note Ctrl-C; what pytest itself stops with is of the same kind."""
+        self._interrupted = type(excinfo.value) is KeyboardInterrupt
+
     # --- what conftest asks for
 
     def student_for(self, item: pytest.Item) -> RemoteStudent:
@@ -276,22 +326,35 @@ class _Run:
         if self._broken:
             raise GraderFault(self._broken)
         problem = self._problem_of(item)
-        used = [t.seconds for t in self._tests.values() if t.problem.id == problem.id and t.seconds]
         starting = STARTING_SECONDS[self._device]
-        left = self._seconds_of(problem) + starting * (len(used) + 1) - sum(used)
-        if left <= 0:
-            raise TimedOut(f"its tests had used their {self._seconds_of(problem):.0f} s before this one")
         usual = self._course.limits_of(problem)
         seconds, cpu_seconds = usual.wall_seconds + starting, usual.cpu_seconds + starting
         limits = msgspec.structs.replace(usual, wall_seconds=seconds, cpu_seconds=cpu_seconds)
         seed = int.from_bytes(hashlib.sha256(f"{self.seed}:{item.name}:student".encode()).digest()[:7], "big")
-        self._session = Session(self._sandbox, self._sources, limits, seed=seed, forbidden=problem.forbidden, seconds=left)
-        self._student = RemoteStudent(self._session, seed)
+        self._session = self.open_session(
+            self._sandbox,
+            self._sources,
+            limits,
+            seed=seed,
+            forbidden=problem.forbidden,
+            by_hand=problem.by_hand,
+            budget=self._budget_of(problem),
+        )
+        self._student, self._student_seed = RemoteStudent(self._session), seed
         return self._student
 
-    def _seconds_of(self, problem: Problem) -> float:
-        """A problem's share of the submission's time, by its points: endless loops in one cost another one nothing."""
-        return self._course.limits.submission_seconds * problem.points / sum(p.points for p in self._here)
+    def _budget_of(self, problem: Problem) -> Budget:
+        """A problem's share of the submission's time, by its points: endless loops in one problem cost the others nothing.
+
+        The share is the same whichever problems are graded. The clock is as generous to all tests as it is to a usual one.
+        """
+        if problem.id not in self._budgets:
+            limits = self._course.limits
+            of_device = [p for p in self._course.problems if self._device in self._course.hidden_tests(p)]
+            seconds = limits.submission_seconds * problem.points / sum(p.points for p in of_device)
+            wall_seconds = seconds * limits.wall_seconds / limits.cpu_seconds
+            self._budgets[problem.id] = Budget(seconds, wall_seconds, free_seconds=STARTING_SECONDS[self._device])
+        return self._budgets[problem.id]
 
     # --- what pytest tells us
 
@@ -312,15 +375,16 @@ class _Run:
             test = self._test_of(item)
             if settled := self._settled_for(test):
                 test.statuses = []  # once, however many cases it has
-                test.add(*settled, None)
+                test.add(settled)
         items[:] = [item for item in items if not self._settled_for(self._test_of(item))]
         self._to_run = len(items)
 
-    def _settled_for(self, test: _Test) -> tuple[Status, str] | None:
+    def _settled_for(self, test: _Test) -> Verdict | None:
         """How a test that need not run ended: it waits for its device, or its problem is settled."""
         if test.device != self._device:
-            return Status.DEFERRED, f"{test.problem.id}: {NEEDS[test.device]}"
-        return self._settled.get(test.problem.id)
+            return Verdict(Status.DEFERRED, f"{test.problem.id}: {NEEDS[test.device]}")
+        settled = self._settled.get(test.problem.id)
+        return Verdict(*settled) if settled else None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Show progress."""
@@ -341,11 +405,18 @@ class _Run:
         test.seconds += call.duration
         error = call.excinfo.value if call.excinfo else None
         if call.when == "call" or error is not None:
-            test.add(*self._judged(item, test.problem, error))
+            verdict = self._judged(item, test.problem, error)
+            test.add(verdict)
+            self._keep(item, test, verdict, error)
 
-    def pytest_runtest_teardown(self, item: pytest.Item) -> None:
-        """Have the student's process ended."""
+    def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+        """Have the student's process ended; after the last test of a problem, see whether its failures look like a mistake."""
         self._end_session()
+        self._student = None
+        problem = self._problem_of(item)
+        if nextitem is None or self._problem_of(nextitem) != problem:
+            cases, self._cases = self._cases, []
+            self._name_mistakes(problem, cases)
 
     def _end_session(self) -> None:
         session, self._session = self._session, None
@@ -354,69 +425,44 @@ class _Run:
 
     # --- and what we make of it
 
-    def _judged(self, item: pytest.Item, problem: Problem, error: BaseException | None) -> tuple[Status, str, str | None]:
+    def _judged(self, item: pytest.Item, problem: Problem, error: BaseException | None) -> Verdict:
         """How a test ended; where it did not pass on a GPU, only after a look whether that GPU still works."""
-        judged = self._classify(item, problem, error)
-        if self._sandbox.gpu and judged[0] not in INNOCENT:
+        rule = (getattr(item, "function", None).__doc__ or "").strip().splitlines()[:1]
+        asked = self._student.asked_for if self._student else ""
+        verdict = verdict_on(error, problem, test=item.name, rule="".join(rule), asked=asked)
+        if self._sandbox.gpu and verdict.status not in INNOCENT:
             self._end_session()
             self._look_at_device()
         if self._broken:
-            return Status.GRADER_ERROR, printable(f"{problem.id} · {item.name}: {self._broken}", MAX_MESSAGE), None
-        return judged
+            return Verdict(Status.GRADER_ERROR, printable(f"{problem.id} · {item.name}: {self._broken}", MAX_MESSAGE))
+        return verdict
 
-    def _classify(self, item: pytest.Item, problem: Problem, error: BaseException | None) -> tuple[Status, str, str | None]:
-        from tests import expect
-
-        rule = (getattr(item, "function", None).__doc__ or "").strip().splitlines()[:1]
-        facts = "".join(f"\n  rule      {line}" for line in rule)
-        if error is None:
-            return Status.PASSED, "", None
-        if isinstance(error, expect.Mismatch):
-            text = expect.render(error, problem=problem.id, section=problem.section, private=True)
-            mistakes = self._mistakes(item, problem, error)
-            facts = "".join(f"\n  mistake   {m.summary} That gives these answers." for m in mistakes) + facts
-            hint = mistakes[0].hint if len(mistakes) == 1 and mistakes[0].hint else error.hint
-            return Status.FAILED, printable(text + facts, MAX_MESSAGE), hint
-        if isinstance(error, StudentFault):
-            return error.status, printable(self._tell(problem, error) + facts, MAX_MESSAGE), None
-        return Status.GRADER_ERROR, printable(f"{problem.id} · {item.name}: {_origin(error)}", MAX_MESSAGE), None
-
-    def _mistakes(self, item: pytest.Item, problem: Problem, error: Exception) -> list[Fragment]:
-        """The known mistakes that give the answers which failed this test."""
+    def _keep(self, item: pytest.Item, test: _Test, verdict: Verdict, error: BaseException | None) -> None:
+        """Keep what a test asked, so that it can be rehearsed. Not on a CUDA device: this process touches none."""
         student, state = self._student, self._rng_state
-        if not self.explain or student is None or not isinstance(item, pytest.Function):
-            return []
-        if self._test_of(item).device == "cuda":
-            return []  # a rehearsal runs in this process, which touches no device
+        if not self.explain or student is None or test.device == "cuda" or not isinstance(item, pytest.Function):
+            return
+        if not item.funcargs.keys() >= set(item._fixtureinfo.argnames):
+            return  # one of its fixtures failed
         arguments = {name: item.funcargs[name] for name in item._fixtureinfo.argnames}
 
-        def repeat(rehearsal: Rehearsal) -> None:
+        def repeat(rehearsal: Any) -> None:
             again: dict[str, Any] = {"student": RemoteStudent(rehearsal)}
             if state is not None:
                 again["rng"] = torch.Generator().set_state(state)
             item.function(**{**arguments, **{name: again[name] for name in again if name in arguments}})
 
-        found = self._found.setdefault(problem.id, set())
-        among = found if self._compared[problem.id] >= MAX_COMPARED else None
-        self._compared[problem.id] += 1
-        try:
-            mistakes = misconceptions.named(problem.id, problem.module, student.calls, student.seed, repeat, error, among=among)
-        except Exception:  # a word of help is not worth a grade; tests/grader holds that every wrong solution can be loaded
-            return []
-        found |= {mistake.name for mistake in mistakes}
-        return mistakes
+        failure = error if isinstance(error, Exception) else None
+        function = verdict.function if verdict.function in test.problem.functions else ""
+        self._cases.append(Case(self._test_of(item), self._student_seed, repeat, student.calls, failure, function))
 
-    def _tell(self, problem: Problem, fault: StudentFault) -> str:
-        """A fault in the student's code as lines of text, headed by the function that it happened in."""
-        asked = self._student.asked_for if self._student else ""
-        function = fault.where.rpartition(" in ")[2] if fault.where and " in " in fault.where else asked
-        what = printable(" · ".join(line.strip() for line in fault.text.splitlines()), 400)
-        if isinstance(fault, Raised):
-            what = f"raised {fault.type_name}: {what}"
-        if fault.status is Status.NOT_ATTEMPTED:
-            what = "not attempted"
-        head = f"{problem.id} · {function}: {what}" if function else f"{problem.id}: {what}"
-        return head + (f"\n  at        {fault.where}" if fault.where else "")
+    def _name_mistakes(self, problem: Problem, cases: list[Case]) -> None:
+        try:
+            named = misconceptions.explained(problem.id, problem.module, problem.functions, cases)
+        except Exception:  # a word of help is not worth a grade; tests/grader holds that every wrong solution can be loaded
+            return
+        for test, mistake in named.items():
+            test.mistake = mistake
 
     def _test_of(self, item: pytest.Item) -> _Test:
         problem = self._problem_of(item)
@@ -424,20 +470,15 @@ class _Run:
         key = (problem.id, id_of_test(device, getattr(item, "originalname", None) or item.name))
         if key not in self._tests:
             mark = item.get_closest_marker("points")
-            self._tests[key] = _Test(problem, device, int(mark.args[0]) if mark else 1)
+            weight = mark.args[0] if mark else 1
+            if type(weight) is not int or weight < 1:
+                self._faults[problem.id] = f"{item.name} is marked points({weight}): expected a whole number above 0"
+                weight = 1
+            self._tests[key] = _Test(problem, device, weight)
         return self._tests[key]
 
     def _problem_of(self, item: pytest.Item) -> Problem:
         return self._problems[item.path.stem.removeprefix("test_")]
-
-
-def _origin(error: BaseException) -> str:
-    """An unexpected exception and where in our code it came from."""
-    traceback = error.__traceback__
-    while traceback and traceback.tb_next:
-        traceback = traceback.tb_next
-    where = f" at {os.path.basename(traceback.tb_frame.f_code.co_filename)}:{traceback.tb_lineno}" if traceback else ""
-    return f"{type(error).__name__}: {error}{where}"
 
 
 def _last_line(text: str) -> str:

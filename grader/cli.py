@@ -1,310 +1,75 @@
-"""The command line: parse, call one function, choose the exit code.
+"""The command `grader`: run it, and choose the exit code.
 
-Exit codes: 0 graded, whatever the score; 1 a check did not hold; 2 a usage error or a submission that is refused;
-3 a fault of the grader.
+Exit codes: 0 graded, whatever the score; 1 a check did not hold; 2 a usage error or a submission that is refused; 3 a fault
+of the grader; 130 interrupted by Ctrl-C, 143 by SIGTERM. Files are written before anything is printed, so whoever stops
+reading (`| head`) changes neither them nor the code.
+
+What takes time to import is imported once signals are watched.
 """
 
-import hashlib
+import atexit
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Annotated, Any
+from contextlib import suppress
 
-import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-from grader import __version__
-from grader.errors import GraderFault, ReleaseRefused, UsageError
-
-app = typer.Typer(
-    name="grader",
-    help="Grade submissions in a sandbox, and prove that the tests which judge them can be trusted.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-
-Only = Annotated[list[str] | None, typer.Option("--only", metavar="PROBLEM", help="Only this problem; may be repeated.")]
-Seed = Annotated[int, typer.Option("--seed", help="The tests' inputs follow from it.")]
-Device = Annotated[str, typer.Option("--device", help="cpu or cuda: the tests that need the other one wait for a run there.")]
-Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON.")]
-
-
-@app.callback(invoke_without_command=True)
-def _version(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
-    if version:
-        print(__version__)
-        raise typer.Exit
-
-
-@app.command()
-def grade(
-    submission: Annotated[Path, typer.Argument(help="A folder, .zip or .tar.gz that holds assignment/.")],
-    only: Only = None,
-    device: Device = "cpu",
-    seed: Seed = 0,
-    json: Json = None,
-    isolation: Annotated[
-        str, typer.Option("--isolation", help="bubblewrap, or none: to debug on a machine without it, never to grade.")
-    ] = "bubblewrap",
-) -> None:
-    """Grade one submission and print its report. Exits 0 whatever the score, 3 where the grader itself failed."""
-    from grader import course as courses
-    from grader import submission as submissions
-    from grader.sandbox.box import Sandbox
-
-    course = courses.load()
-    problems = _chosen(course, only)
-    if json:
-        _writable(json)
-    _one_of("--device", device, "cpu", "cuda")
-    level = _isolation(isolation)
-    read = submissions.read(submission)
-    scratch_bytes = course.limits.file_bytes
-    with _device(device) as gpu, Sandbox(course.tests, isolation=level, scratch_bytes=scratch_bytes, gpu=gpu) as sandbox:
-        from grader.check import grade as run  # imports torch and pytest, while the sandbox does the same
-
-        sandbox.wait_until_ready()
-        with _progress("grading") as progress:
-            result = run(read, course, sandbox, problems=problems, device=device, seed=seed, progress=progress)
-    _report(result, course, json)
-
-
-@app.command()
-def merge(
-    one: Annotated[Path, typer.Argument(metavar="CPU.json", help="The result of `grade --device cpu --json`.")],
-    other: Annotated[Path, typer.Argument(metavar="GPU.json", help="The result of `grade --device cuda --json`.")],
-    json: Json = None,
-) -> None:
-    """Make one result of a CPU run's and a CUDA run's of one submission, and print its report. Exits as grade does."""
-    from grader import course as courses
-    from grader.merge import merged
-    from grader.report import json as json_report
-
-    course = courses.load()
-    if json:
-        _writable(json)
-    result = merged(json_report.read(one), json_report.read(other), order=[p.id for p in course.problems])
-    _report(result, course, json)
-
-
-@app.command()
-def stubs(
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 where assignment/ has drifted.")] = False,
-) -> None:
-    """Write assignment/ from the reference solutions."""
-    from grader import course as courses
-    from grader import stubs as maker
-
-    course = courses.load()
-    if not check:
-        for path in maker.write(course):
-            print(f"wrote {path.relative_to(course.root)}")
-        return
-    drifted = maker.drifted(course)
-    for path in drifted:
-        print(f"{path.relative_to(course.root)} differs from its reference: run `grader stubs`", file=sys.stderr)
-    if drifted:
-        raise typer.Exit(1)
-
-
-@app.command()
-def validate(
-    only: Only = None,
-    device: Device = "cpu",
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds the reference and the variants must pass.")] = 1,
-    with_mutants: Annotated[
-        bool, typer.Option("--mutants", help="Try automatic mutants of the reference as well (minutes).")
-    ] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A sample, without a matrix: every twelfth wrong solution, every fourth variant.")
-    ] = False,
-    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Processes; by default one a processor.")] = None,
-    matrix: Annotated[Path | None, typer.Option("--matrix", metavar="FILE", help="Write the matrix: .json or .md.")] = None,
-) -> None:
-    """Prove the suite: reference full, stubs 0, wrong solutions caught, variants full, no idle test; else exit 1.
-
-    All of it by the tests for one device. With --device cuda the tests of CPU problems have to catch only the wrong solutions
-    that a CPU cannot show.
-    """
-    from grader import course as courses
-    from grader import matrix as matrices
-    from grader import validate as validation
-
-    course = courses.load()
-    problems = _chosen(course, only)
-    _one_of("--device", device, "cpu", "cuda")
-    if with_mutants and device == "cuda":
-        raise UsageError("mutants are tried on a CPU: leave one of --mutants and --device cuda out")
-    if matrix and quick:
-        raise UsageError("--quick has no matrix: leave one of --quick and --matrix out")
-    if matrix:
-        _one_of("--matrix", matrix.suffix, *matrices.FORMATS)
-        _writable(matrix)
-    with _device(device) as gpu, _progress("validating") as progress:
-        found = validation.validate(
-            course,
-            problems,
-            device=device,
-            gpu=gpu,
-            seeds=seeds,
-            with_mutants=with_mutants,
-            quick=quick,
-            jobs=jobs or validation.usual_jobs(),
-            progress=progress,
-        )
-    if matrix:
-        _write(matrix, matrices.FORMATS[matrix.suffix](found).encode())
-    console = Console(highlight=False)
-    console.width = max(console.width, 140)  # names of tests are sentences
-    console.print(matrices.table(found))
-    print(matrices.summary(found))
-    for complaint in found.complaints():
-        print(complaint, file=sys.stderr)
-    if found.complaints():
-        raise typer.Exit(1)
-
-
-@app.command()
-def release(
-    kind: Annotated[str, typer.Argument(help="student: stubs, public tests, probes, handout.")],
-    out: Annotated[Path, typer.Argument(help="The zip to write.")],
-    handout: Annotated[
-        Path | None, typer.Option(help="The built handout; by default handout/build, by `make handout`.")
-    ] = None,
-) -> None:
-    """Write a bundle to hand out, the same bytes whenever it is made. Exits 1, writing nothing, where a secret would leave."""
-    from grader import course as courses
-    from grader import release as bundles
-
-    _one_of("release", kind, "student")
-    _writable(out)
-    course = courses.load()
-    files = bundles.student(course, handout or course.root / "handout" / "build")
-    content = bundles.zipped(files)
-    _write(out, content)
-    print(f"{out}: {len(files)} files, {len(content):,} bytes, sha256 {hashlib.sha256(content).hexdigest()[:12]}")
-    if "handout/handout.pdf" not in files:
-        print("the handout's PDF is not in it: `make handout` makes it where a Chromium is installed")
+from grader import files, interrupts
+from grader.errors import CourseFault, GraderFault, ReleaseRefused, UsageError
 
 
 def main() -> None:
     """Run the command line; a user's mistake is one line on stderr, never a traceback."""
+    interrupts.watch()
+    code, text = 0, ""
+    with suppress(KeyboardInterrupt):
+        _open_streams()
+        code, text = _run()
+    interrupts.no_more()
+    number = interrupts.seen()
+    if number:
+        code, text = 128 + number, f"grader: interrupted; {_what_was_written()}"
+    with suppress(OSError):
+        print(text, file=sys.stderr, end="\n" if text else "", flush=True)
+    if number:
+        atexit._run_exitfuncs()
+        os._exit(code)  # Python would kill itself by SIGINT where one came in the middle of an `exec`
+    sys.exit(code)
+
+
+def _run() -> tuple[int, str]:
+    """Run the command; its exit code, and what to say of how it ended."""
     try:
+        from grader.commands import app
+
         app()
+    except SystemExit as e:  # how typer ends
+        return (e.code if isinstance(e.code, int) else 0 if e.code is None else 1), ""
     except UsageError as e:
-        print(f"grader: {e}", file=sys.stderr)
-        sys.exit(2)
+        return 2, f"grader: {e}"
     except ReleaseRefused as e:
-        print(f"grader: nothing was written: {e}", file=sys.stderr)
-        sys.exit(1)
+        return 1, f"grader: nothing was written: {e}"
+    except CourseFault as e:
+        return 3, f"grader: this is a fault of the course, and of no submission: {e}"
     except GraderFault as e:
-        print(f"grader: this is a fault of the grader or of this machine: {e}", file=sys.stderr)
-        sys.exit(3)
+        return 3, f"grader: this is a fault of the grader or of this machine: {e}"
     except Exception:
-        traceback.print_exc()
-        print("grader: this is a fault of the grader; please report it with the lines above", file=sys.stderr)
-        sys.exit(3)
+        return 3, f"{traceback.format_exc()}grader: this is a fault of the grader; please report it with the lines above"
+    return 0, ""
 
 
-def _chosen(course: Any, only: list[str] | None) -> list[Any]:
-    """The problems asked for.
-
-    Raises:
-        UsageError: One of them does not exist.
-    """
-    known = {p.id: p for p in course.problems}
-    for problem_id in only or []:
-        if problem_id not in known:
-            raise UsageError(f"--only {problem_id}: no such problem; there are {', '.join(known)}")
-    return [known[p] for p in known if not only or p in only]
+def _what_was_written() -> str:
+    return f"{files.written[-1]} is complete" if files.written else "nothing was written"
 
 
-def _report(result: Any, course: Any, json: Path | None) -> None:
-    """Print a result's report and write its JSON where that was asked for; exit 3 where the grader itself failed."""
-    from grader.report import json as json_report
-    from grader.report import terminal
-
-    terminal.show(result, Console(highlight=False), sections={p.id: p.section for p in course.problems})
-    if json:
-        _write(json, json_report.render(result).encode())
-    if result.has_grader_error:
-        raise typer.Exit(3)
-
-
-def _one_of(option: str, value: str, *allowed: str) -> str:
-    if value not in allowed:
-        raise UsageError(f"{option} {value}: expected {' or '.join(allowed)}")
-    return value
-
-
-def _isolation(value: str) -> Any:
-    return _one_of("--isolation", value, "bubblewrap", "none")
-
-
-def _writable(path: Path) -> None:
-    """Say so now, and not after minutes of work, where a file cannot be written.
-
-    Raises:
-        UsageError: It is a folder, or in none.
-    """
-    if path.is_dir():
-        raise UsageError(f"{path} cannot be written: it is a folder")
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"{path} cannot be written: there is no folder {path.parent}")
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        partial.write_bytes(content)
-        partial.replace(path)
-    except OSError as e:
-        partial.unlink(missing_ok=True)
-        raise UsageError(f"{path} cannot be written: {e.strerror}") from None
-
-
-@contextmanager
-def _device(name: str) -> Iterator[Any]:
-    """The CUDA device that submissions are given, this command's alone for as long as it runs; None for a CPU.
-
-    Raises:
-        UsageError: This machine has none.
-        GraderFault: It has one that does not work.
-    """
-    if name == "cpu":
-        yield None
-        return
-    from grader.sandbox import gpu as gpus
-
-    found = gpus.find()
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # for this process, which holds the expected values: none ever gets onto the device
-    with found.lock(say=lambda text: print(text, file=sys.stderr)):
-        yield found
-
-
-@contextmanager
-def _progress(what: str) -> Iterator[Callable[[str, int, int], None] | None]:
-    """A bar on stderr while it is a terminal; nothing otherwise."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(what, total=None)
-
-        def advance(name: str, done: int, total: int) -> None:
-            bar.update(task, description=f"{what} {name}", completed=done, total=total)
-
-        yield advance
+def _open_streams() -> None:
+    """Have something on descriptors 0, 1 and 2, or the next file to be opened would be stdout; print any character."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115  open for as long as the process
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]

@@ -1,14 +1,16 @@
 """The course that is graded: where its files are, its problems, its limits, and the hash of its suite."""
 
 import hashlib
-import tomllib
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from grader.errors import GraderFault
+from grader import problems
+from grader.errors import CourseFault
 
-REFERENCE = Path(__file__).parent / "reference"
+PACKAGE = Path(__file__).parent
+REFERENCE = PACKAGE / "reference"
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -43,14 +45,15 @@ class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"assignment/{self.module}.py"
 
     @property
-    def all_forbidden(self) -> list[str]:
-        """What its source is searched for: the names that all of it or one of its definitions may not call."""
-        return [*self.forbidden, *(name for names in self.forbidden_in.values() for name in names)]
+    def by_hand(self) -> list[str]:
+        """The definitions in which autograd may run no backward pass, as in "autograd.linear_backward"."""
+        return [f"{self.module}.{name}" for name in self.forbidden_in]
 
-    def forbids(self, name: str, definition: str) -> bool:
-        """Whether this problem may not call `name` inside the top-level `definition`."""
-        forbidden = [*self.forbidden, *self.forbidden_in.get(definition, [])]
-        return any(name == f or name.startswith(f + ".") for f in forbidden)
+    @property
+    def rules(self) -> dict[str, Any]:
+        """What its source is searched for, as plain data. See tests/probes/delegation.py."""
+        names = ("id", "functions", "forbidden", "forbidden_in")
+        return {name: getattr(self, name) for name in names}
 
 
 class Course(msgspec.Struct, frozen=True):
@@ -100,14 +103,22 @@ class Course(msgspec.Struct, frozen=True):
         files += sorted((self.tests / "probes").rglob("*.py")) + sorted((self.tests / "hidden").rglob("*.py"))
         return _sha256({path.relative_to(self.root).as_posix(): path for path in files})
 
-    def handout_sha256(self) -> str:
-        """A hash over what the built handout is made from: its folder, problems.toml and the reference."""
-        folder, problems = self.root / "handout", self.root / "assignment" / "problems.toml"
+    def handout_sources(self) -> dict[str, Path]:
+        """What the built handout is made from: its folder, problems.toml, and what pictures and figures are computed with."""
+        folder = self.root / "handout"
         made = {folder / "build", *folder.rglob("__pycache__")}
-        files = [problems, *(path for path in folder.rglob("*") if path.is_file() and not made & set(path.parents))]
+        files = [path for path in folder.rglob("*") if path.is_file() and not made & set(path.parents)]
+        files += [self.root / "assignment" / "problems.toml", self.tests / "probes" / "stand_in.py"]
+        files += (self.root / "assignment").glob("*.py")  # checked against the text, and the reference imports some
         named = {path.relative_to(self.root).as_posix(): path for path in files}
-        named |= {f"reference/{path.name}": path for path in REFERENCE.glob("*.py")}  # the grader's own, wherever the course is
-        return _sha256(dict(sorted(named.items())))
+        # The grader's own, wherever the course is: the version, which pages name, and the reference.
+        ours = [PACKAGE / "__init__.py", *REFERENCE.glob("*.py")]
+        named |= {f"grader/{path.relative_to(PACKAGE).as_posix()}": path for path in ours}
+        return dict(sorted(named.items()))
+
+    def handout_sha256(self) -> str:
+        """A hash over what the built handout is made from."""
+        return _sha256(self.handout_sources())
 
 
 def device_of(hidden_test: Path) -> str:
@@ -133,21 +144,28 @@ def load(root: Path | None = None) -> Course:
     """The course in `root`; by default the one that this grader was installed with or lies beside.
 
     Raises:
-        GraderFault: There is no course there, or its problems.toml is wrong.
+        CourseFault: There is no course there, or its problems.toml is wrong.
     """
     root = root or _own_root()
+    path = root / "assignment" / "problems.toml"
     try:
-        listed = tomllib.loads((root / "assignment" / "problems.toml").read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise CourseFault(f"no course in {root}: {e}") from None
+    listed = problems.load(text, {name: kind for name, kind in Limits.__annotations__.items() if kind in (int, float)})
+    if isinstance(listed, problems.Wrong):
+        raise CourseFault(f"{path}:{listed.line}: {listed.text}")
+    try:
         return Course(
             root=root,
             limits=msgspec.convert(listed["limits"], Limits),
             problems=msgspec.convert(listed["problem"], list[Problem]),
         )
-    except (OSError, KeyError, tomllib.TOMLDecodeError, msgspec.ValidationError) as e:
-        raise GraderFault(f"no course in {root}: {e}") from None
+    except msgspec.ValidationError as e:
+        raise CourseFault(f"{path}: {e}") from None
 
 
 def _own_root() -> Path:
-    package = Path(__file__).resolve().parent
+    package = PACKAGE.resolve()
     installed = package / "course_files"
     return installed if installed.is_dir() else package.parent

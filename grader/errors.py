@@ -5,6 +5,7 @@ Exception
 │   └── SubmissionRefused  the submission is not one that can be graded               exit 2
 ├── ReleaseRefused         something secret would leave, or a stub has drifted        exit 1
 ├── GraderFault            ours: it never costs a point                               exit 3
+│   ├── CourseFault        the course's own files are wrong                          exit 3
 │   └── SandboxUnavailable no isolation on this machine; its text says what mends it  exit 3
 └── StudentFault           how a call into the student's code ended without a value
     ├── Raised             an exception; also an instance of the builtin one, so that tests can expect it
@@ -48,6 +49,10 @@ class GraderFault(Exception):
     """Something of ours failed. It is reported loudly, and the score that is left is not final."""
 
     from_grader = True
+
+
+class CourseFault(GraderFault):
+    """The files of the course are not as they have to be; the text says which line of which file, and what was expected."""
 
 
 class SandboxUnavailable(GraderFault):

@@ -1,11 +1,16 @@
 """Wrong solutions and correct variants: fragments that replace definitions of a reference module.
 
 A fragment is a Python file in grader/wrong/<problem>/ or grader/variants/<problem>/. Its docstring says in one line what the
-mistake, or the other style, is; a line `hint: …` says what a student who made it should be told, and a line `device: …` (cpu,
-cuda, or both) on which devices tests have to notice it: by default on a CPU, and of a CUDA problem on both. A variant is right
-everywhere, or only on the device that it names. Each top-level function or class in it takes the place of the reference's
-definition of that name; whatever else it holds (imports, helpers) goes before the first of them. So a fragment shows its one
-difference and nothing else.
+mistake, or the other style, is. Further lines of it may say more:
+
+- `hint: …`: what a student who made the mistake should be told.
+- `device: cpu`, `cuda` or both: on which devices tests have to notice it; by default on a CPU, and for a CUDA problem on both.
+  A variant is right everywhere, or only on the device that it names.
+- `price: …`: why the mistake costs more than 40 % of its problem.
+- `most: 2.5`: how many points such a program may have.
+
+Each top-level function or class in it takes the place of the reference's definition of that name; whatever else it holds
+(imports, helpers) goes before the first of them. So a fragment shows its one difference and nothing else.
 """
 
 import ast
@@ -26,6 +31,8 @@ class Fragment:
     hint: str | None
     source: str
     devices: tuple[str, ...] = ()
+    price: str | None = None
+    most: float | None = None
 
     def applied_to(self, reference: str) -> str:
         """The source of the whole module with this fragment's definitions in it.
@@ -99,6 +106,7 @@ def _read(path: Path) -> Fragment:
     devices = tuple(name.strip() for name in (_said(docstring, "device") or "").split(",") if name.strip())
     if not set(devices) <= {"cpu", "cuda"}:
         raise ValueError(f"{path} says device: {', '.join(devices)}; there are cpu and cuda")
+    most = _said(docstring, "most")
     return Fragment(
         problem=path.parent.name,
         name=path.stem,
@@ -106,6 +114,8 @@ def _read(path: Path) -> Fragment:
         hint=_said(docstring, "hint"),
         source=source,
         devices=devices,
+        price=_said(docstring, "price"),
+        most=float(most) if most else None,
     )
 
 

@@ -3,6 +3,7 @@
 A module is parsed in the sandbox, in a process that runs none of it, because a parser can be made to crash as well.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from grader.course import Limits, Problem
@@ -11,15 +12,17 @@ from grader.sandbox.box import Sandbox
 from grader.sandbox.client import Session
 from grader.text import printable
 
-RUNS_TEXT = {"exec", "eval", "compile", "__import__"}
-
 
 def settled_without_running(
-    sources: dict[str, bytes], problems: list[Problem], limits: Limits, sandbox: Sandbox
+    sources: dict[str, bytes],
+    problems: list[Problem],
+    limits: Limits,
+    sandbox: Sandbox,
+    open_session: Callable[..., Any] = Session,
 ) -> dict[str, tuple[Status, str]]:
     """Problems whose tests need not run, with their status and the reason.
 
-    Those whose module is missing or is no Python, and those whose module calls what they ask for.
+    Those whose module is missing or is no Python, and those that are certain to use what they ask for.
     """
     missing = [p for p in problems if p.path not in sources]
     settled = {p.id: (Status.NOT_ATTEMPTED, f"{p.id}: {p.path} is not in the submission") for p in missing}
@@ -27,26 +30,30 @@ def settled_without_running(
     for problem in problems:
         if problem.path in sources:
             owners.setdefault(problem.path, []).append(problem)
-    forbidden = {path: sorted({name for p in those for name in p.all_forbidden}) for path, those in owners.items()}
-    for path, found in _read({path: sources[path] for path in owners}, forbidden, limits, sandbox).items():
+    for path, found in _read({path: sources[path] for path in owners}, owners, limits, sandbox, open_session).items():
         settled |= _unfit(path, found, owners[path])
     return settled
 
 
 def _read(
-    sources: dict[str, bytes], forbidden: dict[str, list[str]], limits: Limits, sandbox: Sandbox
+    sources: dict[str, bytes],
+    owners: dict[str, list[Problem]],
+    limits: Limits,
+    sandbox: Sandbox,
+    open_session: Callable[..., Any],
 ) -> dict[str, StudentFault | dict[str, Any]]:
     """What a parser says of each module: of all in one process, or of each in its own where that one did not survive."""
-    session = Session(sandbox, sources, limits, seed=0, forbidden=[])
+    session = open_session(sandbox, sources, limits, seed=0, forbidden=[])
     try:
-        found: dict[str, StudentFault | dict[str, Any]] = session.inspect(forbidden)
+        rules = {path: [problem.rules for problem in owners[path]] for path in sources}
+        found: dict[str, StudentFault | dict[str, Any]] = session.inspect(rules)
         return found
     except StudentFault as e:
         if len(sources) == 1:
             return dict.fromkeys(sources, e)
     finally:
         session.close()
-    return {path: _read({path: source}, forbidden, limits, sandbox)[path] for path, source in sources.items()}
+    return {path: _read({path: source}, owners, limits, sandbox, open_session)[path] for path, source in sources.items()}
 
 
 def _unfit(path: str, found: StudentFault | dict[str, Any], owners: list[Problem]) -> dict[str, tuple[Status, str]]:
@@ -56,11 +63,12 @@ def _unfit(path: str, found: StudentFault | dict[str, Any], owners: list[Problem
     if found["syntax"]:
         line, text = found["syntax"]
         return {p.id: (Status.FAILED, f"{p.id}: {path}:{line}: SyntaxError: {printable(text, 300)}") for p in owners}
-    broken: dict[str, tuple[Status, str]] = {}
-    for name, line, definition in found["uses"]:
-        home = [p for p in owners if definition in p.functions] or owners
-        for p in home:
-            if p.forbids(name, definition) or (p.forbidden and name in RUNS_TEXT):
-                text = f"{p.id}: calls {name}, which this problem may not\n  at        {path}:{line}"
-                broken.setdefault(p.id, (Status.POLICY, text))
-    return broken
+    certain = [use for use in found["uses"] if use["certain"] and not use["definition"]]  # others cost what they run in
+    first = {use["problem"]: use for use in reversed(certain)}
+    return {p.id: (Status.POLICY, _told(first[p.id], path)) for p in owners if p.id in first}
+
+
+def _told(use: dict[str, Any], path: str) -> str:
+    """What the report says of a forbidden use."""
+    what = f"{use['problem']}: uses {printable(use['name'], 200)}, which this problem has to do without"
+    return f"{what}\n  at        {path}:{use['line']}"

@@ -10,8 +10,38 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-KINDS = {"reference": "reference", "stub": "stub", "wrong": "wrong solution", "variant": "variant", "mutant": "mutant"}
+KINDS = {
+    "reference": "reference",
+    "stub": "stub",
+    "wrong": "wrong solution",
+    "variant": "variant",
+    "junk": "constant answer",
+    "words": "reference(s) in other words",
+    "unchecked": "reference(s) without checks",
+    "types": "reference(s) with other types",
+    "arithmetic": "reference(s) by other arithmetic",
+    "unwritten": "answer of unwritten memory",
+    "mutant": "mutant",
+}
 STAYS = "# Stays:"
+DEAR = 0.4  # a mistake that costs more of its problem says why
+HALF = 0.5  # of a problem's points are on its core, at least
+MOST_FOR_CHECKS = 3.0  # points of the whole course
+
+
+@dataclass(frozen=True)
+class HiddenTest:
+    """What a file of hidden tests says of one of them.
+
+    Attributes:
+        stays: Why it stays although others catch all that it catches; empty where nothing is said.
+        weight: Its part of its problem's points, beside the weights of the others.
+        core: Whether it is about the core of its problem.
+    """
+
+    stays: str = ""
+    weight: int = 1
+    core: bool = False
 
 
 @dataclass(frozen=True)
@@ -27,6 +57,8 @@ class Row:
         max_score: Points that could be earned on the trial's device.
         failed: The tests for that device that did not pass.
         complaint: What is not as it must be; empty where nothing is.
+        share: How much of the problem it lost, by the weights of its tests for that device.
+        reason: Why a wrong solution costs as much as it does, or why a mutant need not be noticed.
     """
 
     problem: str
@@ -37,6 +69,8 @@ class Row:
     max_score: float
     failed: list[str]
     complaint: str
+    share: float = 0.0
+    reason: str = ""
 
 
 @dataclass
@@ -45,17 +79,58 @@ class Matrix:
 
     Attributes:
         rows: Every trial.
-        tests: For each problem its hidden tests with the reason why each stays, where it gives one.
+        tests: For each problem its hidden tests, with what their file says of each; empty in a quick run.
         owed: How many wrong solutions were left out because only tests on a CUDA device can notice them.
     """
 
     rows: list[Row] = field(default_factory=list)
-    tests: dict[str, dict[str, str]] = field(default_factory=dict)
+    tests: dict[str, dict[str, HiddenTest]] = field(default_factory=dict)
     owed: int = 0
 
     def complaints(self) -> list[str]:
         """Everything that is not as it must be."""
-        return [*(row.complaint for row in self.rows if row.complaint), *self._idle_tests()]
+        found = [row.complaint for row in self.rows if row.complaint]
+        return [
+            *found,
+            *self._idle_tests(),
+            *self._small_cores(),
+            *self._unexplained_prices(),
+            *self._dear_checks(),
+            *self._chance(),
+        ]
+
+    def dear(self) -> list[Row]:
+        """The wrong solutions that cost more of their problem than a mistake usually may, the dearest first."""
+        dear = [row for row in self.rows if row.kind == "wrong" and row.share > DEAR]
+        return sorted(dear, key=lambda row: -row.share) if self.tests else []
+
+    def _unexplained_prices(self) -> list[str]:
+        return [
+            f"{row.problem} · wrong {row.name}: it costs {100 * row.share:.0f} %; say why (price: …), or make it less"
+            for row in self.dear()
+            if not row.reason
+        ]
+
+    def _small_cores(self) -> list[str]:
+        found = []
+        for problem, tests in self.tests.items():
+            core, whole = (sum(t.weight for t in tests.values() if t.core or every) for every in (False, True))
+            if core < HALF * whole:
+                found.append(f"{problem}: {core} of {whole} parts are on its core (pytest.mark.core), less than half")
+        return found
+
+    def _dear_checks(self) -> list[str]:
+        lost = sum(row.share * row.max_score for row in self.rows if row.kind == "unchecked")
+        return [f"checks of arguments cost {lost:.2f} points, more than {MOST_FOR_CHECKS:g}"] if lost > MOST_FOR_CHECKS else []
+
+    def _chance(self) -> list[str]:
+        failed: dict[tuple[str, str], set[tuple[str, ...]]] = {}
+        for row in self.rows:
+            if row.kind == "unwritten":
+                failed.setdefault((row.problem, row.name), set()).add(tuple(row.failed))
+        return [
+            f"{problem} · {name}: it fails other tests with another seed" for (problem, name), s in failed.items() if len(s) > 1
+        ]
 
     def alone(self, problem: str) -> dict[str, list[str]]:
         """For each test of a problem the wrong solutions that it alone fails."""
@@ -69,19 +144,19 @@ class Matrix:
             for test, sole in self.alone(problem).items():
                 if not caught[test]:
                     found.append(f"{problem} · {test}: no wrong solution fails it")
-                elif not sole and not tests[test]:
+                elif not sole and not tests[test].stays:
                     found.append(f"{problem} · {test}: others catch all that it catches; say why it stays ({STAYS} …)")
         return found
 
 
-def tests_in(path: Path) -> dict[str, str]:
-    """The test functions of a file, each with the reason given above it for why it stays, or an empty string.
+def tests_in(path: Path) -> dict[str, HiddenTest]:
+    """The test functions of a file, with what it says of each.
 
-    Tests that it imports from another file of hidden tests are among them, with their reason there.
+    Tests that it imports from another file of hidden tests are among them, with what is said there.
     """
     source = path.read_text(encoding="utf-8")
     lines = source.splitlines()
-    found: dict[str, str] = {}
+    found: dict[str, HiddenTest] = {}
     for node in ast.parse(source).body:
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("tests.hidden."):
             hidden = path.parent if path.parent.name == "hidden" else path.parent.parent
@@ -94,19 +169,29 @@ def tests_in(path: Path) -> dict[str, str]:
                 start -= 1
                 comment.insert(0, lines[start])
             text = " ".join(line.removeprefix(STAYS).removeprefix("#").strip() for line in comment)
-            found[node.name] = text if any(line.startswith(STAYS) for line in comment) else ""
+            stays = text if any(line.startswith(STAYS) for line in comment) else ""
+            found[node.name] = HiddenTest(stays, _weight(node), _has_mark(node, "core"))
     return found
 
 
+def _has_mark(node: ast.FunctionDef, mark: str) -> bool:
+    return any(ast.unparse(d) == f"pytest.mark.{mark}" for d in node.decorator_list)
+
+
+def _weight(node: ast.FunctionDef) -> int:
+    marks = [d for d in node.decorator_list if isinstance(d, ast.Call) and ast.unparse(d.func) == "pytest.mark.points"]
+    return int(ast.literal_eval(marks[0].args[0])) if marks else 1  # what else it may be, a grade refuses
+
+
 def table(matrix: Matrix) -> Table:
-    """The matrix for a reader: one row a trial, and which tests it fails. Of mutants only those that no test noticed."""
+    """The matrix for a reader: one row a trial, and which tests it fails. Of what a rule made only what has a complaint."""
     shown = Table(box=None, padding=(0, 2, 0, 0))
     shown.add_column("problem", no_wrap=True)
     shown.add_column("what", no_wrap=True, overflow="ellipsis", max_width=60)
     shown.add_column("points", justify="right", no_wrap=True)
     shown.add_column("fails")
     for row in matrix.rows:
-        if row.kind == "mutant" and not row.complaint:
+        if row.kind not in ("reference", "stub", "wrong", "variant") and not row.complaint:
             continue
         mark = Text("✗ ", style="bold red") if row.complaint else Text("✓ ", style="green")
         name = row.name if row.kind == row.name else f"{row.kind} {row.name}"
@@ -139,7 +224,13 @@ def summary(matrix: Matrix) -> str:
             lines.append(f"{count}, {killed} noticed ({100 * killed / len(rows):.1f} %), {good - killed} listed as equivalent")
         else:
             names = len({(row.problem, row.name) for row in rows})
-            lines.append(f"{names} {word}s, {good} of {len(rows)} trials as they must be")
+            plural = "s" if names != 1 and not word.startswith("reference") else ""
+            lost = f", {sum(row.share * row.max_score for row in rows):.2f} points lost" if kind == "unchecked" else ""
+            lines.append(f"{names} {word}{plural}, {good} of {len(rows)} trials as they must be{lost}")
+    lines += [
+        f"{row.problem} · wrong {row.name} costs {100 * row.share:.0f} %: {row.reason or 'no reason given'}"
+        for row in matrix.dear()
+    ]
     if matrix.owed:
         lines.append(f"owed: {matrix.owed} wrong solution{'s need' if matrix.owed > 1 else ' needs'} a CUDA device")
     if not matrix.tests:
@@ -153,7 +244,13 @@ def summary(matrix: Matrix) -> str:
 def as_json(matrix: Matrix) -> str:
     """The whole matrix, for programs."""
     rows = [row.__dict__ for row in matrix.rows]
-    tree = {"schema": 1, "rows": rows, "tests": matrix.tests, "owed": matrix.owed, "complaints": matrix.complaints()}
+    tree = {
+        "schema": 2,
+        "rows": rows,
+        "tests": {p: {t: h.__dict__ for t, h in tests.items()} for p, tests in matrix.tests.items()},
+        "owed": matrix.owed,
+        "complaints": matrix.complaints(),
+    }
     return json.dumps(tree, indent=1) + "\n"
 
 
@@ -167,7 +264,7 @@ def as_markdown(matrix: Matrix) -> str:
         parts.append(
             "| test | catches | alone | why it stays |\n|---|---|---|---|\n"
             + "\n".join(
-                f"| {test} | {sum(test in row.failed for row in wrong)} | {', '.join(alone[test])} | {tests[test]} |"
+                f"| {test} | {sum(test in row.failed for row in wrong)} | {', '.join(alone[test])} | {tests[test].stays} |"
                 for test in tests
             )
         )

@@ -93,6 +93,8 @@ def _problem(runs: dict[str, ProblemResult]) -> ProblemResult:
             weight=test.weight,
             status=test.status,
             message=test.message,
+            rule=test.rule,
+            mistake=test.mistake,
             hint=test.hint,
             seconds=test.seconds,
         )

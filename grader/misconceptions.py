@@ -1,19 +1,19 @@
-"""Which known mistake a failure looks like: a failed test is rehearsed on each wrong solution of its problem.
+"""Which known mistake a problem's failures look like: its tests are rehearsed on each wrong solution of ours.
 
-A test asks the student's code for a series of answers until one of them is wrong. Where a wrong solution of ours, asked the
-same way, gives those very answers and fails with the same words, its mistake is named. The rehearsal runs in the trusted
-process, on solutions that are ours, after a failure and never before one; nothing of the student's is run or trusted.
+A test asks the student's code for a series of answers until one of them is wrong. A wrong solution explains that failure if it
+gives the same answers to the same questions and fails with the same words. A mistake is named if one wrong solution, and no
+other, explains everything that was seen of a function: each of its failures is explained, and each test that passed passes with
+the mistake as well. The rehearsal runs in the trusted process, on solutions of ours. It neither runs nor trusts the student's.
 """
 
-import copy
 import os
 import random
 import sys
 import tempfile
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,15 +22,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grader import fragments, protocol
+from grader import fragments, local
+from grader.errors import Raised, StudentFault
 from grader.fragments import Fragment
 
 HERE = Path(__file__).parent
-MOST_NAMED = 2  # where more mistakes than that explain a failure, it says too little to name one
-MAX_ELEMENTS = 10_000_000  # of what one test's calls are kept: larger answers are not looked at
-RTOL, ATOL = 1e-5, 1e-12  # the same formula in another order or dtype; two mistakes lie further apart
+MAX_ELEMENTS = 5_000_000  # of one test's calls: larger answers are not compared
+RTOL = {torch.float64: 1e-8}  # the same formula in another order; two mistakes lie further apart
+RTOL_NARROW, ATOL = 1e-5, 1e-12
 
 Probe = Callable[..., Any]
+Package = types.SimpleNamespace  # what a probe takes for the student's package
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,44 @@ class Call:
     raised: str | None = None
 
 
+@dataclass
+class Case:
+    """One run of one test.
+
+    Attributes:
+        test: What the test is called by whoever asks.
+        seed: What the student's global generators were set to before each call.
+        repeat: Runs the test again, with something else in the student's place.
+        calls: What it asked, and how that ended.
+        failure: How it failed; None where it passed.
+        function: The function that failed, where that is known.
+    """
+
+    test: Any
+    seed: int
+    repeat: Callable[[Any], None]
+    calls: list[Call] = field(default_factory=list)
+    failure: Exception | None = None
+    function: str = ""
+
+    @property
+    def can_be_repeated(self) -> bool:
+        """Whether this process can do what it asked for."""
+        return bool(self.calls) and not any(call.probe in _need_a_process for call in self.calls)
+
+    @property
+    def can_be_rehearsed(self) -> bool:
+        """Whether its answers can be compared as well: not where they are too large to be looked at again and again."""
+        return self.can_be_repeated and _elements([[call.inputs, call.value] for call in self.calls]) <= MAX_ELEMENTS
+
+    @property
+    def tells(self) -> bool:
+        """Whether its last answer is informative. An exception, None or a bool only shows that something is missing."""
+        return self.can_be_rehearsed and self.calls[-1].raised is None and _has_numbers(self.calls[-1].value)
+
+
 class _Other(BaseException):
-    """The wrong solution answers otherwise, so it is not this mistake."""
+    """The wrong solution answers otherwise, so it does not explain this."""
 
 
 class _NeedsAProcess(_Other):
@@ -55,84 +93,112 @@ _need_a_process: set[Probe] = set()  # probes of which that is known
 
 
 class Rehearsal:
-    """Answers a test's calls with a wrong solution, for as long as it answers as the student did.
+    """Answers a test's calls with a wrong solution, and only for as long as it answers as the student did.
 
     Args:
-        package: What the probes take for the student's package.
-        calls: What the test asked the student's code, and how that ended.
-        seed: What the student's global generators were set to before each call.
+        package: The wrong solution.
+        case: What the test asked the student's code; None to answer whatever is asked.
+        seed: What the global generators are set to before each call.
     """
 
-    def __init__(self, package: types.SimpleNamespace, calls: list[Call], seed: int) -> None:
-        self._package = package
-        self._left = list(calls)
-        self._seed = seed
+    def __init__(self, package: Package, case: Case | None, seed: int) -> None:
+        self._package, self._seed = package, seed
+        self._left = list(case.calls) if case else None
 
     def run(self, probe: Probe, inputs: dict[str, Any]) -> Any:
         """What the probe returns, or raises, on the wrong solution; or the end of the rehearsal."""
+        asked = self._next(probe, inputs)
+        try:
+            value = local.answer(self._package, probe, inputs, self._seed)
+        except _NeedsAProcess:
+            _need_a_process.add(probe)
+            raise
+        except StudentFault as e:
+            if asked and name_of(e) != asked.raised:
+                raise _Other from None
+            raise
+        if asked and (asked.raised or not same(value, asked.value)):
+            raise _Other
+        return value
+
+    def _next(self, probe: Probe, inputs: dict[str, Any]) -> Call | None:
+        """The call that the student's code was asked at this place."""
+        if self._left is None:
+            return None
         if not self._left:
             raise _Other
         asked = self._left.pop(0)
         if probe is not asked.probe or not same(inputs, asked.inputs):
             raise _Other
-        random.seed(self._seed)
-        np.random.seed(self._seed % 2**32)
-        torch.manual_seed(self._seed)
-        try:
-            value = _as_data(probe(self._package, **copy.deepcopy(inputs)))
-        except _NeedsAProcess:
-            _need_a_process.add(probe)
-            raise
-        except Exception as e:
-            if type(e).__name__ != asked.raised:
-                raise _Other from None
-            raise
-        if asked.raised or not same(value, asked.value):
-            raise _Other
-        return value
+        return asked
 
 
-def named(
-    problem_id: str,
-    module: str,
-    calls: list[Call],
-    seed: int,
-    repeat: Callable[[Rehearsal], None],
-    failure: Exception,
-    *,
-    among: set[str] | None = None,
-) -> list[Fragment]:
-    """The known mistakes that explain a failure: those that give the same answers and fail with the same words.
+def name_of(fault: Exception) -> str:
+    """The name of the exception that student's code ended with."""
+    return str(getattr(fault, "type_name", type(fault).__name__))
+
+
+def explained(problem_id: str, module: str, functions: Iterable[str], cases: list[Case]) -> dict[Any, Fragment]:
+    """For each failed test the one known mistake that explains it and all else that was seen of the function.
 
     Args:
         problem_id: The problem.
         module: The module of the assignment that it is in.
-        calls: What the failed test asked, and how that ended.
-        seed: What the student's global generators were set to before each call.
-        repeat: Runs the test again on a rehearsal.
-        failure: The test's Mismatch.
-        among: Names of the wrong solutions to try; all by default.
-
-    Returns:
-        One or two of them; none where none agrees, or too many do to say which it was.
+        functions: The problem's functions and classes.
+        cases: Every run of its tests, those that passed among them.
     """
-    if not calls or not _tells(calls[-1]) or any(call.probe in _need_a_process for call in calls):
-        return []
-    agreeing = []
+    failed = [case for case in cases if case.failure is not None]
+    if not any(case.tells for case in failed):
+        return {}
+    found: dict[Any, Fragment] = {}
+    reference = _reference(module)
     with _undisturbed():
-        for fragment, package in _wrong_solutions(problem_id, module):
-            if not fragment.is_tried_on("cpu", ("cpu",)) or (among is not None and fragment.name not in among):
-                continue  # what needs a device is nothing for this process
-            try:
-                repeat(Rehearsal(package, calls, seed))
-            except _Other:
-                continue
-            except Exception as e:
-                if type(e) is type(failure) and str(e) == str(failure):
+        for function in {case.function: None for case in failed if case.function in functions}:
+            # What failed for an unknown reason may be this function's as well.
+            of_function = [case for case in failed if case.function in (function, "")]
+            agreeing = []
+            for fragment, package in _wrong_solutions(problem_id, module):
+                if _reaches(fragment, function, reference) and _explains(package, of_function, cases):
                     agreeing.append(fragment)
-            if len(agreeing) > MOST_NAMED:
-                return []
-    return agreeing
+            if len(agreeing) == 1:
+                found |= {case.test: agreeing[0] for case in of_function}
+    return found
+
+
+def _explains(package: Package, failed: list[Case], cases: list[Case]) -> bool:
+    """Whether a wrong solution fails as was seen, in a way that is informative once at least, and passes what passed."""
+    telling = [case for case in failed if case.tells]
+    others = [case for case in failed if not case.tells]
+    if not telling or not all(_fails_alike(package, case) for case in [*telling, *others]):
+        return False
+    return all(_passes(package, case) for case in cases if case.failure is None and case.can_be_rehearsed)
+
+
+def _fails_alike(package: Package, case: Case) -> bool:
+    """Whether it fails a test with the same words and, where these can be compared, by the same answers."""
+    assert case.failure is not None
+    if not case.can_be_repeated:
+        return False
+    try:
+        case.repeat(Rehearsal(package, case if case.can_be_rehearsed else None, case.seed))
+    except _Other:
+        return False
+    except Exception as e:
+        if isinstance(e, Raised):
+            return isinstance(case.failure, Raised) and name_of(e) == name_of(case.failure)
+        return type(e) is type(case.failure) and str(e) == str(case.failure)
+    return False
+
+
+def _passes(package: Package, case: Case) -> bool:
+    """Whether it passes a test, by whatever answers; a test that needs a process shows nothing."""
+    try:
+        case.repeat(Rehearsal(package, None, case.seed))
+    except _NeedsAProcess:
+        return True
+    except Exception:
+        return False
+    return True
 
 
 def same(a: Any, b: Any) -> bool:
@@ -155,15 +221,11 @@ def _close(a: Tensor, b: Tensor) -> bool:
         return True
     if not (a.is_floating_point() or a.is_complex()):
         return torch.equal(a, b)
+    rtol = RTOL.get(a.dtype, RTOL_NARROW)
     wide = torch.complex128 if a.is_complex() else torch.float64
     a, b = a.detach().to(wide), b.detach().to(wide)
     largest = float(b[b.isfinite()].abs().max()) if bool(b.isfinite().any()) else 0.0
-    return bool(torch.isclose(a, b, rtol=0.0, atol=ATOL * largest + RTOL * largest, equal_nan=True).all())
-
-
-def _tells(call: Call) -> bool:
-    """Whether an answer says something: an exception, None or yes and no say what is missing, not what was done instead."""
-    return call.raised is None and _has_numbers(call.value) and _elements([call.inputs, call.value]) <= MAX_ELEMENTS
+    return bool(torch.isclose(a, b, rtol=0.0, atol=(ATOL + rtol) * largest, equal_nan=True).all())
 
 
 def _has_numbers(value: Any) -> bool:
@@ -180,22 +242,28 @@ def _elements(value: Any) -> int:
     return sum(map(_elements, inner))
 
 
-def _as_data(value: Any) -> Any:
-    """A value as it would have come out of the sandbox."""
-    _, head, *body = protocol.encode(value)
-    return protocol.decode(bytes(head), memoryview(bytearray().join(body)))
+@cache
+def _reaches(fragment: Fragment, function: str, reference: str) -> bool:
+    return fragment.reaches([function], reference)
 
 
 @cache
-def _wrong_solutions(problem_id: str, module: str) -> list[tuple[Fragment, types.SimpleNamespace]]:
-    """Each wrong solution of a problem, as what a probe takes for the student's package."""
+def _reference(module: str) -> str:
+    return (HERE / "reference" / f"{module}.py").read_text(encoding="utf-8")
+
+
+@cache
+def _wrong_solutions(problem_id: str, module: str) -> list[tuple[Fragment, Package]]:
+    """Each wrong solution of a problem that a CPU can show, as what a probe takes for the student's package."""
     found = []
     for fragment in fragments.load(HERE / "wrong", problem_id):
-        reference = (HERE / "reference" / f"{module}.py").read_text(encoding="utf-8")
+        if not fragment.is_tried_on("cpu", ("cpu",)):
+            continue
         loaded = types.ModuleType(f"grader_wrong_{problem_id}_{fragment.name}")
         sys.modules[loaded.__name__] = loaded  # dataclasses look their module up
-        exec(compile(fragment.applied_to(reference), f"<{problem_id}/{fragment.name}>", "exec"), loaded.__dict__)
-        found.append((fragment, types.SimpleNamespace(**{module: loaded})))
+        source = fragment.applied_to(_reference(module))
+        exec(compile(source, f"<{problem_id}/{fragment.name}>", "exec"), loaded.__dict__)
+        found.append((fragment, Package(**{module: loaded})))
     return found
 
 

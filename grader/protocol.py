@@ -9,18 +9,22 @@ A frame, both ways:
 A tree is None, a bool, an int, a float or a string as JSON has them (NaN and infinities included), or an object with one
 key that says what it is: `list`, `tuple`, `dict` (pairs), `bytes`, `dtype`, `tensor`, `array`, `other`. A tensor is a dtype, a
 shape, strides and an offset into a blob, so that views of one storage arrive as views of one storage; its bounds are checked
-before anything is built on it. A value of any other type arrives as `other`, the name of its type.
+before anything is built on it.
+
+What a student's code returns is taken generously: a value of a related type crosses as the plain value that it stands for (see
+`_plain`), and what has none as `other`, the name of its type. What a test sends is taken strictly: there, either is a mistake.
 
 This module runs on both sides, so it imports the standard library, torch and numpy alone. Reading never executes anything:
 a hostile frame costs at most its capped length and ends in a `ProtocolError`.
 """
 
+import itertools
 import json
 import math
 import re
 import socket
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -35,6 +39,7 @@ MAX_DEPTH = 24
 MAX_NODES = 100_000
 MAX_KEYS = 1024  # of all dicts together: keys made to collide take time that grows with their square
 MAX_INT_BITS = 8192
+ATOMS = (type(None), bool, int, float, str)
 
 Tree = Any
 Buffer = memoryview | bytes
@@ -62,18 +67,19 @@ class Other:
     type_name: str
 
 
-def encode(value: object, *, views: bool = False) -> list[Buffer]:
+def encode(value: object, *, views: bool = False, strict: bool = False) -> list[Buffer]:
     """A frame for `value`, as buffers to be written one after the other.
 
     Args:
-        value: Plain data; anything else crosses as `Other`.
+        value: Plain data. A related type crosses as the plain value that it stands for, anything else as `Other`.
         views: Keep strides, offsets and shared storages of tensors, by sending each storage whole. Without it, tensors
             are sent contiguous, so that a small view of a large storage stays small.
+        strict: Refuse what is not plain data already.
 
     Raises:
-        ProtocolError: The value is larger than a frame may be.
+        ProtocolError: The value is larger than a frame may be, or is refused; the text says which part of it and why.
     """
-    encoder = _Encoder(views)
+    encoder = _Encoder(views, strict)
     tree = encoder.tree(value, 0)
     head = json.dumps({"value": tree, "blobs": encoder.places}, ensure_ascii=False).encode("utf-8", "surrogatepass")
     body = sum(len(blob) for blob in encoder.blobs)
@@ -151,8 +157,11 @@ class FrameReader:
 
 
 class _Encoder:
-    def __init__(self, views: bool) -> None:
+    def __init__(self, views: bool, strict: bool) -> None:
         self._views = views
+        self._strict = strict
+        self._path: list[object] = []  # of the value at hand: indices and keys
+        self._in_key = False
         self._storages: dict[int, int] = {}
         self._nodes = 0
         self._keys = 0
@@ -163,33 +172,55 @@ class _Encoder:
     def tree(self, value: object, depth: int) -> Tree:
         self._nodes += 1
         if depth > MAX_DEPTH or self._nodes > MAX_NODES:
-            return {"other": "a value nested too deep or with too many parts"}
-        if type(value) is int and value.bit_length() > MAX_INT_BITS:
-            return {"other": f"int of {value.bit_length()} bits"}
-        if value is None or type(value) in (bool, int, float, str):
-            return value
-        write = self._WRITERS.get(type(value))
-        return write(self, value, depth + 1) if write else {"other": _qualified_name(type(value))}
+            return self._other("a value nested too deep or with too many parts")
+        is_plain = type(value) in ATOMS or type(value) in self._WRITERS
+        plain = value if is_plain or self._strict else _plain(value)
+        if type(plain) is int and plain.bit_length() > MAX_INT_BITS:
+            return self._other(f"int of {plain.bit_length()} bits")
+        if type(plain) in ATOMS:
+            return plain
+        write = self._WRITERS.get(type(plain))
+        if write is None or (self._in_key and type(plain).__hash__ is None):  # its subclass may have a hash
+            return self._other(_qualified_name(type(value)))
+        return write(self, plain, depth + 1)
+
+    def _other(self, what: str) -> Tree:
+        """What crosses in place of a value that cannot."""
+        if self._strict:
+            raise ProtocolError(f"{''.join(f'[{at!r}]' for at in self._path) or 'it'} is {what}")
+        return {"other": what}
+
+    def _part(self, at: object, value: object, depth: int) -> Tree:
+        self._path.append(at)
+        tree = self.tree(value, depth)
+        self._path.pop()
+        return tree
 
     def _sequence(self, value: Sequence[object], depth: int) -> Tree:
         kind = "list" if type(value) is list else "tuple"
-        return {kind: [self.tree(v, depth) for v in value]}
+        return {kind: [self._part(i, v, depth) for i, v in enumerate(value)]}
 
     def _dict(self, value: dict[object, object], depth: int) -> Tree:
         self._keys += len(value)
         if self._keys > MAX_KEYS:
-            return {"other": "a dict with too many keys"}
-        return {"dict": [[self.tree(k, depth), self.tree(v, depth)] for k, v in value.items()]}
+            return self._other("a dict with too many keys")
+        return {"dict": [[self._key(k, depth), self._part(k, v, depth)] for k, v in value.items()]}
+
+    def _key(self, key: object, depth: int) -> Tree:
+        outermost, self._in_key = not self._in_key, True
+        tree = self._part("a key", key, depth)
+        self._in_key = not outermost
+        return tree
 
     def _bytes(self, value: bytes, depth: int) -> Tree:
         return {"bytes": self._blob(value)}
 
     def _dtype(self, value: torch.dtype, depth: int) -> Tree:
-        return {"dtype": DTYPE_NAMES[value]} if value in DTYPE_NAMES else {"other": str(value)}
+        return {"dtype": DTYPE_NAMES[value]} if value in DTYPE_NAMES else self._other(str(value))
 
     def _array(self, value: "np.ndarray[Any, Any]", depth: int) -> Tree:
         if not ARRAY_DTYPE.fullmatch(value.dtype.str):
-            return {"other": f"numpy array of {value.dtype}"}
+            return self._other(f"numpy array of {value.dtype}")
         contiguous = np.ascontiguousarray(value).reshape(value.shape)
         blob = self._blob(contiguous.reshape(-1).view(np.uint8).data)
         return {"array": [value.dtype.str, list(value.shape), blob]}
@@ -197,7 +228,7 @@ class _Encoder:
     def _tensor(self, value: Tensor, depth: int) -> Tree:
         x = value.detach()
         if x.layout != torch.strided or x.dtype not in DTYPE_NAMES or x.is_quantized:
-            return {"other": f"a {x.layout} tensor of {x.dtype}"}
+            return self._other(f"a {x.layout} tensor of {x.dtype}")
         if x.device.type == "meta":
             return {"tensor": [DTYPE_NAMES[x.dtype], list(x.shape), list(x.stride()), x.storage_offset(), None]}
         x = x.resolve_conj().resolve_neg().cpu()
@@ -336,6 +367,55 @@ def _sizes(content: Tree) -> tuple[int, ...]:
     if any(type(n) is not int or not 0 <= n < 2**62 for n in content):
         raise ValueError("not a shape")
     return tuple(content)
+
+
+def _plain(value: object) -> object:
+    """The plain value that a value of a related type stands for; the value itself where there is none.
+
+    Subclasses of plain types, numpy's scalars, mappings of any type, tensors of any type. A float keeps its exact value, or is
+    not converted. The methods called are the plain types' own, as far as there are any: what a subclass says of itself may be
+    anything, and so may be what comes out. That is a matter of the one who sends it.
+    """
+    kind = type(value)
+    for base, convert in _CONVERSIONS:
+        if issubclass(kind, base):
+            try:
+                return convert(value)
+            except Exception:
+                return value
+    return value
+
+
+def _plain_number(value: "np.generic[Any]") -> object:
+    number = np.generic.item(value)
+    if isinstance(number, np.longdouble) and float(number) == number:
+        return float(number)
+    return number if type(number) in (bool, int, float) else value
+
+
+def _plain_dict(value: Mapping[object, object]) -> dict[object, object]:
+    """Some of an endless one: enough to be too many."""
+    return dict(itertools.islice(((key, value[key]) for key in value), MAX_KEYS + 1))
+
+
+def _plain_tensor(value: Tensor) -> Tensor:
+    with torch._C.DisableTorchFunctionSubclass():
+        return Tensor.as_subclass(Tensor.detach(value), Tensor)
+
+
+_CONVERSIONS: list[tuple[type, Callable[[Any], object]]] = [
+    (int, int.__int__),
+    (float, float.__float__),
+    (str, str.__str__),
+    (bytes, lambda value: bytes(memoryview(value))),
+    (np.generic, _plain_number),
+    (list, lambda value: list.__getitem__(value, slice(None))),
+    (tuple, lambda value: tuple.__getitem__(value, slice(None))),
+    (dict, lambda value: dict(dict.items(value))),
+    (Mapping, _plain_dict),
+    (Tensor, _plain_tensor),
+    (np.ndarray, lambda value: np.ndarray.view(value, np.ndarray)),
+]
 
 
 def _qualified_name(kind: type) -> str:

@@ -49,7 +49,9 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
         score: Points earned.
         max_score: Points it is worth; see `problem_result`.
         message: What the student is told; empty when it passed.
-        hint: A question that helps, where the test has one.
+        rule: What the test asks for; empty when it passed, or where something else went wrong.
+        mistake: The one known mistake that explains the failure; empty where none does, or several do.
+        hint: A question that helps, where the mistake or the test has one.
         seconds: Wall time of the test, its oracle included.
     """
 
@@ -62,6 +64,8 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     score: Points
     max_score: Points
     message: str
+    rule: str = ""
+    mistake: str = ""
     hint: str | None
     seconds: float
 
@@ -159,8 +163,8 @@ class SubmissionResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_grader_error(self) -> bool:
-        """Whether something of ours failed, so that the score is not to be recorded."""
-        return any(problem.status is Status.GRADER_ERROR for problem in self.problems)
+        """Whether something of ours failed, so that the score is not to be recorded; also in a test that is worth nothing."""
+        return any(test.status is Status.GRADER_ERROR for problem in self.problems for test in problem.tests)
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,6 +175,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     weight: int
     status: Status
     message: str = ""
+    rule: str = ""
+    mistake: str = ""
     hint: str | None = None
     seconds: float = 0.0
 
@@ -199,6 +205,8 @@ def problem_result(problem_id: str, module: str, points: float, outcomes: list[O
             score=float(share if o.status is Status.PASSED else 0),
             max_score=float(share),
             message=o.message,
+            rule=o.rule,
+            mistake=o.mistake,
             hint=o.hint,
             seconds=o.seconds,
         )

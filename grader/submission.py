@@ -6,36 +6,22 @@ checked. Everything else is left alone and listed. What cannot be an honest mist
 the place of a source, a bomb) is refused whole, with one sentence.
 """
 
-import errno
-import gzip
 import hashlib
-import os
 import re
-import stat
-import tarfile
-import zipfile
-import zlib
-from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import IO, NoReturn
 
+from grader.archives import DAMAGED, MAX_SOURCE_BYTES, Entry, entries
 from grader.errors import SubmissionRefused
 from grader.results import Ignored, SubmissionInfo
 from grader.text import printable
 
 MAX_SOURCES = 200
-MAX_SOURCE_BYTES = 10 * 2**20
-MAX_ENTRIES = 10_000  # also of what is ignored: a student may hand in their .git
-MAX_ARCHIVE_BYTES = 64 * 2**20
-MAX_UNPACKED_BYTES = 256 * 2**20  # of a tar, whose entries cannot be skipped
 MAX_LISTED = 50
 
 SOURCE = re.compile(r"assignment/(?:[A-Za-z_]\w*/)*[A-Za-z_]\w*\.py", re.ASCII)
 OURS = ("assignment/__init__.py", "assignment/__main__.py", "assignment/problems.toml")
-DAMAGED = (zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -60,16 +46,6 @@ class Submission:
         return SubmissionInfo(name=self.name, sha256=self.sha256, files=sorted(self.sources), ignored=self.ignored)
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One thing in a submission, before any of it is read: `kind` is "file", "folder", "link" or "special"."""
-
-    path: str
-    kind: str
-    size: int
-    open: Callable[[], IO[bytes]]
-
-
 def read(path: Path) -> Submission:
     """The submission at `path`.
 
@@ -78,9 +54,10 @@ def read(path: Path) -> Submission:
     """
     try:
         with ExitStack() as stack:
-            sources, ignored = _select(_entries(path, stack))
+            sources, ignored = _select(entries(path, stack))
     except OSError as e:
-        raise SubmissionRefused(f"{path} cannot be read: {e.strerror or e}") from None
+        which = e.filename if isinstance(e.filename, str) else path
+        raise SubmissionRefused(f"{printable(str(which), 300)} cannot be read: {e.strerror or e}") from None
     except (NotImplementedError, RuntimeError) as e:  # an encrypted zip, an unknown compression
         raise SubmissionRefused(f"{path} cannot be unpacked: {printable(str(e), 200)}") from None
     except DAMAGED as e:
@@ -95,137 +72,18 @@ def _name(path: Path) -> str:
     return printable(re.sub(r"\.(zip|tar\.gz|tgz)$", "", name), 200).replace("\n", "\\n")
 
 
-# --- what is in it: one function a format -------------------------------------------------------------------------------
-
-
-def _entries(path: Path, stack: ExitStack) -> list[Entry]:
-    if path.is_dir():
-        entries: Iterable[Entry] = _in_folder(path)
-    elif not path.exists():
-        raise SubmissionRefused(f"{path} does not exist")
-    elif not path.is_file():
-        raise SubmissionRefused(f"{path} is neither a file nor a folder")
-    elif path.stat().st_size > MAX_ARCHIVE_BYTES:
-        raise SubmissionRefused(f"{path} is larger than {MAX_ARCHIVE_BYTES >> 20} MiB")
-    elif zipfile.is_zipfile(path):
-        entries = _in_zip(stack.enter_context(zipfile.ZipFile(path)))
-    elif _is_gzip(path):
-        unpacked = stack.enter_context(_CappedGzip(path))
-        entries = _in_tar(stack.enter_context(tarfile.open(fileobj=unpacked, mode="r:")))  # noqa: SIM115  the stack closes it
-    else:
-        raise SubmissionRefused(f"{path} is not a folder, a .zip or a .tar.gz")
-    found = []
-    for entry in entries:
-        found.append(entry)
-        if len(found) > MAX_ENTRIES:
-            raise SubmissionRefused(f"{path} has more than {MAX_ENTRIES} entries")
-    return found
-
-
-def _is_gzip(path: Path) -> bool:
-    with path.open("rb") as f:
-        return f.read(2) == b"\x1f\x8b"
-
-
-def _in_folder(root: Path) -> Iterator[Entry]:
-    """The assignment folder whole; of what lies beside it only the names."""
-    tops = sorted(root.iterdir())
-    inside = [top for top in tops if top.is_dir() and not top.is_symlink() and (top / "assignment").is_dir()]
-    if (root / "assignment").is_dir():
-        inside = []
-    base = inside[0] if len(inside) == 1 else root
-    if len(inside) > 1:
-        yield from (_on_disk(top / "assignment", root) for top in inside)  # so that there are seen to be several
-    for top in sorted(base.iterdir()):
-        yield _on_disk(top, base)
-        if top.name == "assignment" and not top.is_symlink() and top.is_dir():
-            for folder, folders, files in os.walk(top, onerror=_raise):
-                folders[:] = sorted(f for f in folders if f != "__pycache__")
-                for name in sorted([*folders, *files]):
-                    yield _on_disk(Path(folder, name), base)
-
-
-def _raise(error: OSError) -> NoReturn:
-    raise error
-
-
-def _on_disk(path: Path, base: Path) -> Entry:
-    mode = path.lstat().st_mode
-
-    def opened() -> IO[bytes]:
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError as e:
-            if e.errno == errno.ELOOP:
-                raise SubmissionRefused(f"{path} has become a link while it was read") from None
-            raise
-        return os.fdopen(descriptor, "rb")
-
-    return Entry(path.relative_to(base).as_posix(), _kind(mode), path.lstat().st_size, opened)
-
-
-def _in_zip(archive: zipfile.ZipFile) -> Iterator[Entry]:
-    for info in archive.infolist():
-        mode = info.external_attr >> 16
-        kind = "folder" if info.is_dir() else _kind(mode) if stat.S_IFMT(mode) else "file"
-        yield Entry(info.filename.replace("\\", "/"), kind, info.file_size, partial(_unzipped, archive, info))
-
-
-def _unzipped(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> IO[bytes]:
-    if info.flag_bits & 1:
-        raise RuntimeError("it is encrypted")
-    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise NotImplementedError("it is compressed in another way than zip programs do by default")
-    return archive.open(info)
-
-
-def _in_tar(archive: tarfile.TarFile) -> Iterator[Entry]:
-    total = 0
-    for member in archive:
-        total += max(0, member.size)
-        if total > MAX_UNPACKED_BYTES:
-            raise SubmissionRefused(f"the archive unpacks to more than {MAX_UNPACKED_BYTES >> 20} MiB")
-        kinds = [("file", member.isreg()), ("folder", member.isdir()), ("link", member.issym() or member.islnk())]
-        kind = next((name for name, holds in kinds if holds), "special")
-        yield Entry(member.name, kind, member.size, partial(_extracted, archive, member))
-
-
-def _extracted(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
-    content = archive.extractfile(member)
-    if content is None:
-        raise SubmissionRefused(f"{printable(member.name, 100)} is not a plain file")
-    return content
-
-
-class _CappedGzip(gzip.GzipFile):
-    """A gzip file that refuses to unpack without end, whatever a header in it claims."""
-
-    def read(self, size: int | None = -1) -> bytes:
-        if size is None or size < 0 or self.tell() + size > 2 * MAX_UNPACKED_BYTES:
-            raise SubmissionRefused(f"the archive unpacks to more than {MAX_UNPACKED_BYTES >> 20} MiB")
-        return super().read(size)
-
-
-def _kind(mode: int) -> str:
-    if stat.S_ISREG(mode):
-        return "file"
-    if stat.S_ISDIR(mode):
-        return "folder"
-    return "link" if stat.S_ISLNK(mode) else "special"
-
-
 # --- what of it is graded -----------------------------------------------------------------------------------------------
 
 
-def _select(entries: list[Entry]) -> tuple[dict[str, bytes], list[Ignored]]:
-    for entry in entries:
+def _select(found: list[Entry]) -> tuple[dict[str, bytes], list[Ignored]]:
+    for entry in found:
         if entry.path.startswith("/") or ".." in entry.path.split("/") or re.match("[A-Za-z]:", entry.path):
             raise SubmissionRefused(f"the path {printable(entry.path, 100)!r} leads out of the submission")
-    prefix = _prefix([entry.path for entry in entries])
+    prefix = _prefix([entry.path for entry in found])
     sources: dict[str, bytes] = {}
     ignored: dict[str, str] = {}
     budget = MAX_SOURCE_BYTES
-    for entry in entries:
+    for entry in found:
         path = entry.path.removeprefix(prefix).removeprefix("./")
         if (reason := _reason_to_ignore(entry, path, prefix)) is not None:
             if reason:

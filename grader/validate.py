@@ -2,7 +2,9 @@
 
 For each problem: the reference passes every test with every seed, the stub has every test `not_attempted`, each wrong solution
 fails one in its problem and none in another of its module, each variant passes every test, each hidden test catches something;
-and, where asked for, a hidden test notices each mutant of the reference that is not listed as equivalent.
+and, where asked for, a hidden test notices each mutant of the reference that is not listed as equivalent. What `trials` makes
+of the reference shows that the suite is total: no test passes for a constant or fails for one with an exception of its own,
+and other words, types and arithmetic cost nothing.
 
 All of this is about the tests for one device, and goes by how they end and not by points: the tests that a CUDA problem has for
 a CPU are worth none.
@@ -10,25 +12,34 @@ a CPU are worth none.
 
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.util import Finalize
 from pathlib import Path
+from typing import cast
 
-from grader import fragments, mutants
+from grader import fragments, interrupts, mutants, trials
 from grader.check import grade
 from grader.course import Course, Problem, id_of_test
 from grader.errors import Status, UsageError
 from grader.fragments import Fragment
-from grader.matrix import Matrix, Row, tests_in
+from grader.local import LocalBox, LocalSession
+from grader.matrix import HiddenTest, Matrix, Row, tests_in
 from grader.results import ProblemResult, SubmissionResult, TestResult, worst
 from grader.sandbox.box import Sandbox
+from grader.sandbox.client import Session
 from grader.sandbox.gpu import Gpu
 from grader.submission import Submission
 
 HERE = Path(__file__).parent
+MOST_OF_CHECKS = 0.05  # of a problem's points, for all checks of arguments together
+RIGHT = ("reference", "variant", "words", "types", "arithmetic")  # kinds that lose nothing
+TOLD_OF_EMPTY = "torch.empty"  # what somebody is told whose answer is memory that nobody wrote
+FROM_TERMINALS = (signal.SIGINT, signal.SIGHUP)
 Progress = Callable[[str, int, int], None]
 
 
@@ -44,8 +55,10 @@ class Trial:
         device: The device whose tests it is about.
         seed: The seed to grade it with.
         neighbours: Other problems that it must cost nothing.
-        excused: Why a mutant need not be noticed; empty where it has to be.
+        excused: Why a mutant need not be noticed, or why a wrong solution costs so much; empty where it has to be, or may not.
+        most: How many points a wrong solution may have; None where nothing is said.
         until_one_fails: Whether one failed test is all that is asked of it.
+        in_process: Whether it runs in the process of the tests: it is ours, and quicker there. A GPU needs the sandbox.
     """
 
     problem: Problem
@@ -56,7 +69,9 @@ class Trial:
     seed: int = 0
     neighbours: tuple[Problem, ...] = ()
     excused: str = ""
+    most: float | None = None
     until_one_fails: bool = False
+    in_process: bool = False
 
 
 def validate(
@@ -68,6 +83,7 @@ def validate(
     seeds: int = 1,
     with_mutants: bool = False,
     quick: bool = False,
+    draft: bool = False,
     jobs: int = 1,
     progress: Progress | None = None,
 ) -> Matrix:
@@ -81,8 +97,10 @@ def validate(
         gpu: What the submissions are given as their CUDA device.
         seeds: How many seeds the reference and the variants are graded with.
         with_mutants: Whether mutants of the reference are tried as well, on a CPU.
-        quick: Try every twelfth wrong solution, left after its first failed test, and every fourth variant: a sample of what
-            `validate` shows, in which no test is asked to earn its place.
+        quick: Try a sample of each kind, and leave wrong solutions after their first failed test: no test is asked to earn its
+            place, and no mistake its price.
+        draft: Run everything in the processes of the tests, without a sandbox, many times as fast. What is seen only there, as
+            memory that nobody wrote, is left out.
         jobs: How many processes, each with a sandbox of its own. A CUDA device is given to one.
         progress: Called after each trial.
 
@@ -96,15 +114,18 @@ def validate(
     trials = [trial for problem in chosen for trial in trials_of(course, problem, seeds, with_mutants, device)]
     if quick:
         trials = _sample(trials)
+    if draft:
+        trials = [replace(trial, in_process=True) for trial in trials if trial.kind != "unwritten"]
     matrix = Matrix(tests={} if quick else {problem.id: _tests(files[problem.id][device], device) for problem in chosen})
     if device == "cpu":
         matrix.owed = sum(f.devices == ("cuda",) for problem in problems for f in fragments.load(HERE / "wrong", problem.id))
     jobs = 1 if device == "cuda" else min(jobs, len(trials))
     context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang in its first matmul
     with ProcessPoolExecutor(jobs, context, _start, (course, gpu)) as pool:
-        waiting: dict[Future[Row], int] = {pool.submit(_run, trial): i for i, trial in enumerate(trials)}
         rows: dict[int, Row] = {}
         try:
+            with _deaf_children():
+                waiting: dict[Future[Row], int] = {pool.submit(_run, trial): i for i, trial in enumerate(trials)}
             while waiting:
                 for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                     i = waiting.pop(future)
@@ -112,23 +133,39 @@ def validate(
                     if progress:
                         progress(f"{rows[i].problem} {rows[i].name}"[:60], len(rows), len(trials))
         except BaseException:
+            for process in multiprocessing.active_children():
+                process.terminate()
             pool.shutdown(cancel_futures=True)
             raise
     matrix.rows = [rows[i] for i in sorted(rows)]
     return matrix
 
 
-def _tests(file: Path, device: str) -> dict[str, str]:
-    """The tests of a file by their id in results, with the reason why each stays."""
-    return {id_of_test(device, function): reason for function, reason in tests_in(file).items()}
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Processes that are started inside do not hear Ctrl-C, which a terminal sends to all: the parent ends them.
+
+    The parent hears it afterwards, when the pool knows all of them.
+    """
+    with interrupts.held():
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, FROM_TERMINALS)
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _tests(file: Path, device: str) -> dict[str, HiddenTest]:
+    """The tests of a file by their id in results, with what the file says of each."""
+    return {id_of_test(device, function): said for function, said in tests_in(file).items()}
 
 
 def _sample(trials: list[Trial]) -> list[Trial]:
-    """The trials of a quick run."""
-    wrong = [trial for trial in trials if trial.kind == "wrong"][::12]
-    variants = [trial for trial in trials if trial.kind == "variant"][::4]
-    others = [trial for trial in trials if trial.kind not in ("wrong", "variant")]
-    return [*others, *variants, *(replace(trial, until_one_fails=True, neighbours=()) for trial in wrong)]
+    """The trials of a quick run: of each kind every so many."""
+    every = {"wrong": 12, "variant": 4, "junk": 40, "words": 5, "unchecked": 5, "types": 20, "arithmetic": 10, "unwritten": 5}
+    kinds = dict.fromkeys(trial.kind for trial in trials)
+    kept = [trial for kind in kinds for trial in [t for t in trials if t.kind == kind][:: every.get(kind, 1)]]
+    return [replace(t, until_one_fails=True, neighbours=(), excused="-") if t.kind == "wrong" else t for t in kept]
 
 
 def trials_of(course: Course, problem: Problem, seeds: int, with_mutants: bool, device: str) -> Iterator[Trial]:
@@ -146,7 +183,11 @@ def trials_of(course: Course, problem: Problem, seeds: int, with_mutants: bool, 
             sources = reference | {problem.path: fragment.applied_to(module).encode()}
             touched = tuple(p for p in neighbours if fragment.reaches(p.functions, module))
             for seed in range(count):
-                yield Trial(problem, kind, fragment.name, sources, device, seed, touched)
+                price, most = fragment.price or "", fragment.most
+                yield Trial(problem, kind, fragment.name, sources, device, seed, touched, excused=price, most=most)
+    for kind, name, changed in trials.of(problem, module):
+        for seed in range(2 if kind == "unwritten" else 1):
+            yield Trial(problem, kind, name, reference | changed, device, seed, in_process=kind != "unwritten")
     if with_mutants:
         excused = mutants.listed().get(problem.id, {})
         for mutant in mutants.of(module, problem.id):
@@ -168,42 +209,53 @@ def sources_in(folder: Path) -> dict[str, bytes]:
 
 # --- in a process of its own --------------------------------------------------------------------------------------------
 
-_place: tuple[Course, Sandbox] | None = None
+_place: tuple[Course, Sandbox, LocalBox] | None = None
 
 
 def _start(course: Course, gpu: Gpu | None) -> None:
     """Start this process's sandbox, which serves all of its trials."""
     global _place
+    for number in FROM_TERMINALS:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, FROM_TERMINALS)
     import torch
 
     torch.set_num_threads(1)
     sandbox = Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes, gpu=gpu)
     Finalize(None, sandbox.close, exitpriority=1)
+    signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=_leave, args=(sandbox,)).start())
     threading.Thread(target=_end_with_the_parent, args=(sandbox,), daemon=True).start()
-    _place = course, sandbox
+    _place = course, sandbox, LocalBox()
 
 
 def _end_with_the_parent(sandbox: Sandbox) -> None:
     """A pool's process waits for work for ever, also where nobody is left to give it any."""
     if parent := multiprocessing.parent_process():
         parent.join()
-        sandbox.close()
-        os._exit(1)
+        _leave(sandbox)
+
+
+def _leave(sandbox: Sandbox) -> None:
+    """End the box and this process; in a thread, because the main one may be waiting for the box, with a lock."""
+    sandbox.close()
+    os._exit(1)
 
 
 def _run(trial: Trial) -> Row:
     """Grade one trial, also on the problems that it must cost nothing."""
     assert _place is not None
-    course, sandbox = _place
+    course, sandbox, local = _place
+    here = trial.in_process and sandbox.gpu is None
     graded = grade(
         Submission(trial.name, trial.sources, []),
         course,
-        sandbox,
+        cast(Sandbox, local) if here else sandbox,
         problems=[trial.problem, *trial.neighbours],
         device=trial.device,
         seed=trial.seed,
         explain=False,
         until_one_fails=trial.until_one_fails,
+        session=LocalSession if here else Session,
     )
     result = next(p for p in graded.problems if p.id == trial.problem.id)
     complaint = _complaint(trial, result, graded)
@@ -216,6 +268,8 @@ def _run(trial: Trial) -> Row:
         score=result.score,
         max_score=result.max_score - result.pending,
         failed=[test.id for test in _lost(result, trial.device)],
+        share=_share(result, trial.device),
+        reason=trial.excused,
         complaint=f"{where}: {complaint}" if complaint else "",
     )
 
@@ -227,7 +281,7 @@ def _complaint(trial: Trial, result: ProblemResult, graded: SubmissionResult) ->
         return f"a fault of the tests: {faults[0].id}: {faults[0].message}"
     others = [p.id for p in graded.problems if p.id != trial.problem.id and _lost(p, trial.device)]
     lost = _lost(result, trial.device)
-    if trial.kind in ("reference", "variant") and lost:
+    if trial.kind in RIGHT and lost:
         return f"{len(lost)} tests fail, the first is {lost[0].id}: {lost[0].message}"
     attempted = [t for t in result.tests if t.device == trial.device and t.status is not Status.NOT_ATTEMPTED]
     if trial.kind == "stub" and attempted:
@@ -236,6 +290,14 @@ def _complaint(trial: Trial, result: ProblemResult, graded: SubmissionResult) ->
         return "it passes every test; a wrong solution has to be caught"
     if trial.kind == "wrong" and (status := worst([t.status for t in lost])) is not Status.FAILED:
         return f"its status is {status}: {lost[0].message}"
+    if trial.most is not None and result.score > trial.most + 0.005:
+        return f"it earns {result.score:.2f} points, and deserves at most {trial.most:g}"
+    if trial.kind == "junk" and (passed := [t for t in _of_device(result, trial.device) if t.status is Status.PASSED]):
+        return f"{', '.join(t.id for t in passed)} {'passes' if len(passed) == 1 else 'pass'} for it"
+    if trial.kind == "unchecked" and (share := _share(result, trial.device)) > MOST_OF_CHECKS:
+        return f"it loses {100 * share:.1f} %, more than {100 * MOST_OF_CHECKS:g}: {', '.join(t.id for t in lost)}"
+    if trial.kind == "unwritten" and not any(TOLD_OF_EMPTY in t.message for t in lost):
+        return "no test tells that memory was read which nobody wrote"
     if trial.kind == "mutant" and not lost and not trial.excused:
         return "no test notices it; write one, or list it in grader/mutants.toml with the reason why none can"
     if trial.kind == "mutant" and lost and trial.excused:
@@ -245,9 +307,19 @@ def _complaint(trial: Trial, result: ProblemResult, graded: SubmissionResult) ->
     return ""
 
 
+def _of_device(problem: ProblemResult, device: str) -> list[TestResult]:
+    return [test for test in problem.tests if test.device == device]
+
+
 def _lost(problem: ProblemResult, device: str) -> list[TestResult]:
     """The tests for this device that did not pass."""
-    return [test for test in problem.tests if test.device == device and test.status is not Status.PASSED]
+    return [test for test in _of_device(problem, device) if test.status is not Status.PASSED]
+
+
+def _share(problem: ProblemResult, device: str) -> float:
+    """How much of a problem was lost, by the weights of its tests for this device."""
+    whole = sum(test.weight for test in _of_device(problem, device))
+    return sum(test.weight for test in _lost(problem, device)) / whole if whole else 0.0
 
 
 def usual_jobs() -> int:

@@ -5,6 +5,8 @@
 
 import hashlib
 import tomllib
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +25,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "points(weight): this test's share of its problem's points")
+    config.addinivalue_line(
+        "markers", "core: this test is about the core of its problem, which at least half of the points are on"
+    )
 
 
 @pytest.fixture
-def student(request: pytest.FixtureRequest) -> Any:
+def student(request: pytest.FixtureRequest) -> Iterator[Any]:
     """The student's package. A grader that runs these tests puts its sandboxed one in place of the imported one."""
     grader = request.config.pluginmanager.get_plugin("grader")
-    return grader.student_for(request.node) if grader else Student(request.config.getoption("--package"))
+    expect.sandboxed = grader is not None
+    try:
+        yield grader.student_for(request.node) if grader else Student(request.config.getoption("--package"))
+    finally:
+        expect.sandboxed = False
 
 
 @pytest.fixture
@@ -63,19 +72,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     report = yield
     error = call.excinfo.value if call.excinfo else None
-    if report.failed and isinstance(error, expect.Mismatch):
-        problem = problem_of(item)
+    problem = problem_of(item)
+    if problem and report.failed and isinstance(error, expect.Mismatch):
         report.longrepr = expect.render(error, problem=problem["id"], section=problem["section"], private=False)
     elif report.failed and type(error) is NotImplementedError:
         report.longrepr = f"not attempted yet: {error}"
     return report
 
 
-def problem_of(item: pytest.Item) -> dict[str, Any]:
-    """The problem that a test belongs to, by the name of its file: test_<id>.py."""
+@cache
+def problems() -> list[dict[str, Any]]:
+    """The entries of problems.toml."""
+    listed: list[dict[str, Any]] = tomllib.loads(PROBLEMS.read_text(encoding="utf-8"))["problem"]
+    return listed
+
+
+def problem_of(item: pytest.Item) -> dict[str, Any] | None:
+    """The problem that a test belongs to, by the name of its file: test_<id>.py. None for a test of the grader."""
     problem_id = item.path.stem.removeprefix("test_")
-    problems: list[dict[str, Any]] = tomllib.loads(PROBLEMS.read_text(encoding="utf-8"))["problem"]
-    for problem in problems:
-        if problem["id"] == problem_id:
-            return problem
-    raise LookupError(f"{item.path.name} is named after no problem in {PROBLEMS}")
+    return next((problem for problem in problems() if problem["id"] == problem_id), None)

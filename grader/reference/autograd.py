@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 
 class Scale(torch.autograd.Function):
-    """x · gain, each feature times a gain of its own, with a backward pass by hand: a worked neighbour of what follows.
+    """x · gain, each feature times a gain of its own, with a backward pass by hand: a solved example.
 
     With the upstream gradient g, the gradient of x is g · gain. A gain is used once for each vector of x, so its gradient is
     the sum of g · x over all of them.
@@ -145,6 +145,8 @@ class MatMul(torch.autograd.Function):
     def backward(ctx: Any, grad_output: Float[Tensor, "... m n"]) -> tuple[Tensor | None, Tensor | None]:
         """The gradients of a and b. One that nobody asks for is None, and is not computed either.
 
+        If a gradient still has the dimensions that its operand was broadcast to, autograd sums over them itself.
+
         Args:
             ctx: What `forward` left; its `needs_input_grad` says which gradients are asked for.
             grad_output: Gradient of the loss with respect to the product; it need not be contiguous.
@@ -165,15 +167,12 @@ def numerical_gradient(f: Callable[..., Tensor], inputs: Sequence[Tensor], eps: 
 
     Args:
         f: Takes as many tensors as there are inputs and returns a scalar.
-        inputs: Floating-point tensors of any shapes and strides, with or without requires_grad. Each is a variable of its own,
-            even if two share a storage or one is given twice. They are left as they were, bit for bit, also when f raises.
-        eps: The step, above 0.
+        inputs: Floating-point tensors of any shapes and strides, with or without requires_grad. They are left as they were,
+            bit for bit.
+        eps: The step.
 
     Returns:
         One gradient for each input, of its shape and dtype.
-
-    Raises:
-        ValueError: `eps` is not above 0.
 
     Example:
         f(x) = x³ at 2 with eps 0.5: (2.5³ - 1.5³) / 1 = 12.25, which is 3 · 2² + 0.5².
@@ -181,8 +180,6 @@ def numerical_gradient(f: Callable[..., Tensor], inputs: Sequence[Tensor], eps: 
     Handout §6.1 · autograd · `pytest -k autograd`
     """
     # BEGIN SOLUTION(autograd)
-    if not eps > 0:
-        raise ValueError(f"eps must be above 0, got {eps}")
     points = [x.detach().clone(memory_format=torch.contiguous_format) for x in inputs]
     gradients = []
     for point in points:
@@ -269,7 +266,7 @@ def accumulate_gradients(
         loss_fn(model(x), y), up to rounding.
 
     Raises:
-        ValueError: `micro_batch_size` is below 1, or `x` and `y` have different numbers of rows.
+        ValueError: `x` and `y` have different numbers of rows.
 
     Example:
         Three rows whose losses are 1, 2 and 6, in chunks of two: the chunks' means are 1.5 and 6, and the mean of all is
@@ -278,8 +275,6 @@ def accumulate_gradients(
     Handout §6.1 · autograd · `pytest -k autograd`
     """
     # BEGIN SOLUTION(autograd)
-    if micro_batch_size < 1:
-        raise ValueError(f"micro_batch_size must be at least 1, got {micro_batch_size}")
     if len(x) != len(y):
         raise ValueError(f"x has {len(x)} rows and y has {len(y)}")
     mean = 0.0

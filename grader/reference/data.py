@@ -1,7 +1,7 @@
 """Chapter 9: tokens in a file, and batches of them.
 
-A dataset of billions of tokens does not fit in memory and need not: `np.memmap` makes an array of a file, and only the
-pages that are looked at are read. A batch is then a few short windows on that array.
+A dataset of billions of tokens does not fit in memory and does not have to: `np.memmap` makes an array of a file, and only
+the pages that are indexed are read. A batch is then a few short windows of that array.
 """
 
 import os
@@ -15,7 +15,7 @@ from torch import Tensor
 
 
 def write_tokens(path: str | os.PathLike[str], tokens: Sequence[int], dtype: DTypeLike = np.uint16) -> None:
-    """Write tokens to a file, raw, one after the other: a worked neighbour of the functions below.
+    """Write tokens to a raw file, one after the other. A solved example for the functions below.
 
     The file has no header: bytes = number of tokens · bytes of one dtype element.
 
@@ -37,19 +37,15 @@ def write_tokens(path: str | os.PathLike[str], tokens: Sequence[int], dtype: DTy
 
 
 def open_tokens(path: str | os.PathLike[str], dtype: DTypeLike = np.uint16) -> np.memmap:
-    """The tokens of a file as a read-only array that is read from the file where it is looked at.
+    """Open a token file as a read-only np.memmap, which reads from the file only what is indexed.
 
-    A file is either raw, tokens of `dtype` and nothing else (what ndarray.tofile writes), or a real .npy file (what
-    np.save writes), whose header says its dtype and shape. The first six bytes tell, b"\\x93NUMPY" in a .npy file; the
-    name does not.
+    A file is either raw (tokens of `dtype` and nothing else, as ndarray.tofile writes them) or a .npy file (as np.save
+    writes it), whose header holds its dtype and shape. The first six bytes tell them apart, b"\\x93NUMPY" in a .npy file;
+    the file's name does not.
 
     Args:
-        path: The file.
-        dtype: Of a raw file's tokens; a .npy file's header has its own.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: A raw file is empty, or its size is no multiple of a token's bytes.
+        path: The file, as a str or an os.PathLike.
+        dtype: The dtype of a raw file's tokens. A .npy file's header has its own.
 
     Example:
         A file of 6 bytes without a header holds three uint16 tokens.
@@ -61,9 +57,6 @@ def open_tokens(path: str | os.PathLike[str], dtype: DTypeLike = np.uint16) -> n
     with open(path, "rb") as file:
         if file.read(len(prefix)) == prefix:
             return np.lib.format.open_memmap(path, mode="r")
-    size, token_size = os.path.getsize(path), np.dtype(dtype).itemsize
-    if size == 0 or size % token_size:
-        raise ValueError(f"path {path} holds {size} bytes, which is no positive multiple of {token_size}")
     return np.memmap(path, dtype=dtype, mode="r")
     # END SOLUTION
 
@@ -75,22 +68,22 @@ def get_batch(
     device: torch.device | str,
     generator: torch.Generator | None = None,
 ) -> tuple[Int64[Tensor, "batch_size context_length"], Int64[Tensor, "batch_size context_length"]]:
-    """Random windows of the data as inputs x, and the tokens that follow each of their tokens as targets y.
+    """Draw random windows of the data as inputs x, and the token that follows each of their tokens as targets y.
 
-    x[i, j] = dataset[start_i + j] and y[i, j] = dataset[start_i + j + 1], with the starts drawn independently, each of
+    x[i, j] = dataset[start_i + j] and y[i, j] = dataset[start_i + j + 1]. The starts are drawn independently, each of
     0 … n - context_length - 1 equally likely. Only the tokens returned are read, however long the dataset is.
 
     Args:
-        dataset: Tokens of any integer dtype; a memory-mapped file as well.
-        batch_size: Number of windows, at least 1; it may exceed the number of starts.
-        context_length: Tokens in a window, at least 1.
-        device: Where x and y are wanted. For a CUDA device they are pinned and copied with non_blocking=True.
-        generator: Source of the starts, on the CPU, which moves on while the global ones stay as they are; None for a
-            global one.
+        dataset: Tokens of any integer dtype, in memory or memory-mapped.
+        batch_size: Number of windows. It may exceed the number of starts.
+        context_length: Tokens in a window.
+        device: Where x and y go: any torch device, as text or as a torch.device. Tests without a GPU use "meta", a device
+            without data. For a CUDA device both are pinned and copied with non_blocking=True.
+        generator: A CPU generator to draw the starts from, which leaves the global ones untouched. None for a global one.
 
     Raises:
-        ValueError: `batch_size` or `context_length` is below 1, or `dataset` has fewer than the context_length + 1
-            tokens of one window and its last target.
+        ValueError: `dataset` has fewer than context_length + 1 tokens, too few for one window and its last target. The
+            error that torch or numpy raises for an empty range of starts is just as good.
 
     Example:
         dataset (7, 3, 9, 4) with context_length 2 has the starts 0 and 1; start 1 gives x = (3, 9) and y = (9, 4).
@@ -98,8 +91,6 @@ def get_batch(
     Handout §9.1 · get_batch · `pytest -k get_batch`
     """
     # BEGIN SOLUTION(get_batch)
-    if batch_size < 1 or context_length < 1:
-        raise ValueError(f"batch_size and context_length must be at least 1, got {batch_size} and {context_length}")
     if len(dataset) <= context_length:
         raise ValueError(f"dataset of {len(dataset)} tokens is too short for context_length {context_length}")
     starts = torch.randint(len(dataset) - context_length, (batch_size, 1), generator=generator)

@@ -1,9 +1,11 @@
 """Chapter 3: named axes: reshaping, products and means in which every dimension has a name.
 
-A pattern such as "b c h w -> b h w c" names the axes of a tensor before and after. Parentheses say that one dimension is made
-of several axes, the last of them stepping fastest: in "(h p)" with p of size P, h and p stand at index h·P + p. `...` is any
-number of leading dimensions, none as well. Below, patterns stand in the annotations; how you follow them (einops, view and
-transpose, einsum, loops) is yours to choose.
+A pattern such as "b c h w -> b h w c" names the axes of a tensor before and after. Parentheses mean that one dimension is made
+of several axes, of which the last steps fastest: in "(h p)" with p of size P, the pair (h, p) has index h·P + p. `...` is any
+number of leading dimensions, including none. Below, the annotations give the patterns; you choose how to follow them (einops,
+view and transpose, einsum, loops). Inputs may have any floating-point dtype, device and memory layout. Each result has the
+dtype and the device of its input, and gradients flow through it. Where a ValueError is asked for, the RuntimeError or
+IndexError of torch or einops will do as well.
 """
 
 import math
@@ -15,27 +17,23 @@ from torch import Tensor
 
 
 def downsample(images: Float[Tensor, "... (h a) (w b)"], factor: int) -> Float[Tensor, "... h w"]:
-    """Each block of factor × factor pixels replaced by its mean: a worked neighbour of the functions below.
+    """Each block of factor × factor pixels replaced by its mean: a solved example of the functions below.
 
     small[i, j] = mean of images[i·factor + a, j·factor + b] over a and b from 0 to factor - 1.
 
-    The pattern splits height into h blocks of a rows and width into w blocks of b columns, and leaves a and b out after the
-    arrow: these are the axes that the mean is taken over. einops is told a and b, finds h and w itself, and refuses what does
-    not divide; only a factor below 1 is left to check.
+    The pattern splits the height into h blocks of a rows and the width into w blocks of b columns. It omits a and b after the
+    arrow: the mean is taken over these axes. We give einops the sizes of a and b; it finds h and w itself.
 
     Args:
         images: Images with any leading dimensions, such as batch and channels.
         factor: Side of a block.
 
     Raises:
-        ValueError: `factor` is below 1.
         einops.EinopsError: `factor` does not divide height and width; a kind of RuntimeError.
 
     Example:
         [[1, 3, 5, 7], [1, 3, 5, 7]] with factor 2: [[2, 6]].
     """
-    if factor < 1:
-        raise ValueError(f"factor must be at least 1, got {factor}")
     return reduce(images, "... (h a) (w b) -> ... h w", "mean", a=factor, b=factor)
 
 
@@ -49,8 +47,7 @@ def split_heads(x: Float[Tensor, "... seq (heads d)"], heads: int) -> Float[Tens
         heads: How many heads share the last dimension.
 
     Raises:
-        ValueError: `heads` is below 1, or does not divide the last dimension (where torch or einops itself refuses, its
-            RuntimeError does as well).
+        ValueError: `heads` does not divide the last dimension.
 
     Example:
         [[1, 2, 3, 4], [5, 6, 7, 8]] with 2 heads: head 0 gets [[1, 2], [5, 6]], head 1 gets [[3, 4], [7, 8]].
@@ -58,8 +55,6 @@ def split_heads(x: Float[Tensor, "... seq (heads d)"], heads: int) -> Float[Tens
     Handout §3.1 · einops · `pytest -k einops`
     """
     # BEGIN SOLUTION(einops)
-    if heads < 1:
-        raise ValueError(f"heads must be at least 1, got {heads}")
     return rearrange(x, "... seq (heads d) -> ... heads seq d", heads=heads)
     # END SOLUTION
 
@@ -92,8 +87,7 @@ def attention_scores(q: Float[Tensor, "... q d"], k: Float[Tensor, "... k d"]) -
         k: Keys, with the queries' leading dimensions.
 
     Raises:
-        ValueError: q and k have different d, also where one of them is 1 and could be stretched (where torch or einops itself
-            refuses, its RuntimeError does as well).
+        ValueError: q and k have different d, also where one of them is 1 and could be stretched.
 
     Example:
         One query of length 4, all ones, and the keys (1, 1, 1, 1) and (1, -1, 1, -1): 4 / √4 = 2 and 0.
@@ -118,11 +112,10 @@ def per_head_linear(
 
     Args:
         x: Features, head after head, for any leading dimensions.
-        w: One matrix a head; heads and d_in follow from its shape.
+        w: One matrix per head; its shape gives heads and d_in.
 
     Raises:
-        ValueError: The last dimension of x is not heads · d_in, also where it could be stretched to that (where torch or
-            einops itself refuses, its RuntimeError does as well).
+        ValueError: The last dimension of x is not heads · d_in, also where it could be stretched to that.
 
     Example:
         Two heads of one feature: x = (3, 5) and the 1×1 matrices 10 and 100 give (30, 500).
@@ -139,20 +132,19 @@ def per_head_linear(
 
 
 def masked_mean(x: Float[Tensor, "... seq d"], mask: Bool[Tensor, "... seq"]) -> Float[Tensor, "... d"]:
-    """The mean over the sequence of those positions that the mask keeps.
+    """The mean of those positions of a sequence that the mask keeps.
 
     result = Σ_s mask[..., s] · x[..., s, :] / Σ_s mask[..., s]
 
-    Where a sequence keeps nothing, the result is 0. A position that is not kept has no part in the result, whatever stands
-    there: padding may be NaN or infinite.
+    Where a sequence keeps nothing, the result is 0. A position that is not kept does not change the result, whatever its
+    features are: padding may be NaN or infinite.
 
     Args:
         x: Features of each position.
-        mask: True for a position that is kept; of x's shape without the last dimension.
+        mask: True for a position that is kept; its shape is that of x without the last dimension.
 
     Raises:
-        ValueError: `mask` has any other shape, also one that could be broadcast (where torch or einops itself refuses, its
-            RuntimeError or IndexError does as well).
+        ValueError: `mask` has any other shape, also one that could be broadcast.
 
     Example:
         [[1, 2], [3, 4], [5, 6]] with the mask (True, False, True): (1 + 5) / 2 = 3 and (2 + 6) / 2 = 4.
@@ -169,18 +161,19 @@ def masked_mean(x: Float[Tensor, "... seq d"], mask: Bool[Tensor, "... seq"]) ->
 
 
 def patchify(images: Float[Tensor, "b c (h p) (w p)"], patch: int) -> Float[Tensor, "b (h w) (p p c)"]:
-    """Images cut into square patches, each of them flattened: what a vision transformer takes for tokens.
+    """Cut images into square patches and flatten each of them: the tokens of a vision transformer.
 
-    result[b, i·w + j, (r·p + s)·c + k] = images[b, k, i·p + r, j·p + s], where p = patch, c is the number of channels and w the
-    number of patches in a row: patches go row by row, inside a patch pixels go row by row, each with its channels side by side.
+    result[b, i·w + j, (r·p + s)·c + k] = images[b, k, i·p + r, j·p + s]
+
+    Here p = patch, c is the number of channels and w the number of patches in a row. Patches go row by row. Inside a patch,
+    pixels go row by row, each with its channels side by side.
 
     Args:
         images: Images with channels first.
         patch: Side of a patch in pixels.
 
     Raises:
-        ValueError: `patch` is below 1, or does not divide height and width (where torch or einops itself refuses, its
-            RuntimeError does as well).
+        ValueError: `patch` does not divide height and width.
 
     Example:
         One channel [[0, 1, 2, 3], [4, 5, 6, 7]] with patch 2: [0, 1, 4, 5] and [2, 3, 6, 7].
@@ -188,7 +181,5 @@ def patchify(images: Float[Tensor, "b c (h p) (w p)"], patch: int) -> Float[Tens
     Handout §3.1 · einops · `pytest -k einops`
     """
     # BEGIN SOLUTION(einops)
-    if patch < 1:
-        raise ValueError(f"patch must be at least 1, got {patch}")
     return rearrange(images, "b c (h p) (w q) -> b (h w) (p q c)", p=patch, q=patch)
     # END SOLUTION

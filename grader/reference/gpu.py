@@ -70,7 +70,7 @@ def peak_memory(fn: Callable[[], object], device: torch.device | str = "cuda") -
         device: A CUDA device.
 
     Raises:
-        ValueError: `device` is no CUDA device; the sentence names it.
+        ValueError: `device` is no CUDA device.
 
     Example:
         4 MiB are in use. fn makes tensors of 3 MiB and of 2 MiB, then drops the first and returns the second: 4 MiB before,
@@ -104,17 +104,12 @@ def time_kernel(fn: Callable[[], object], *, warmup: int = 3, repeats: int = 10)
         warmup: Calls that are not measured, 0 or more.
         repeats: Calls that are measured, 1 or more.
 
-    Raises:
-        ValueError: `warmup` is negative, or `repeats` is below 1; the sentence names which.
-
     Example:
         warmup 1 and repeats 3, and the four calls take 9, 2, 3 and 7 ms on the GPU: 0.003.
 
     Handout §13.2 · gpu_timing · `pytest -k gpu_timing`
     """
     # BEGIN SOLUTION(gpu_timing)
-    if warmup < 0 or repeats < 1:
-        raise ValueError(f"warmup must be at least 0 and repeats at least 1, got {warmup} and {repeats}")
     for _ in range(warmup):
         fn()
     events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(repeats)]
@@ -144,7 +139,7 @@ def measured_mfu(m: int, k: int, n: int, dtype: torch.dtype, hw: Hardware) -> fl
         hw: What the GPU is.
 
     Raises:
-        ValueError: A size is below 1, or `hw` has no peak for `dtype`.
+        ValueError: `hw` has no peak for `dtype`. A KeyError is as good.
 
     Example:
         A product of 1000 × 1000 matrices takes 4 µs on a GPU with a peak of 1e15 FLOP/s: 2e9 / (4e-6 · 1e15) = 0.5.
@@ -152,8 +147,6 @@ def measured_mfu(m: int, k: int, n: int, dtype: torch.dtype, hw: Hardware) -> fl
     Handout §13.2 · gpu_timing · `pytest -k gpu_timing`
     """
     # BEGIN SOLUTION(gpu_timing)
-    if min(m, k, n) < 1:
-        raise ValueError(f"m, k and n must be at least 1, got {m}, {k} and {n}")
     if dtype not in hw.peak_flops:
         raise ValueError(f"hw {hw.name} has no peak for dtype {dtype}")
     a = torch.randn(m, k, device="cuda", dtype=dtype)
@@ -196,9 +189,6 @@ class Prefetcher:
         device: Where they are wanted.
         depth: At least 1.
 
-    Raises:
-        ValueError: `depth` is below 1; the sentence names it.
-
     Example:
         With depth 2 and the batches a, b, c, d: when a is handed out b is drawn, and c perhaps, but not d.
 
@@ -207,8 +197,6 @@ class Prefetcher:
 
     def __init__(self, batches: Iterator[tuple[Tensor, Tensor]], device: torch.device | str, depth: int = 2) -> None:
         # BEGIN SOLUTION(gpu_prefetch)
-        if depth < 1:
-            raise ValueError(f"depth must be at least 1, got {depth}")
         self._batches = iter(batches)
         self._device = torch.device(device)
         self._depth = depth
@@ -278,8 +266,7 @@ def autocast_train_step(
         max_norm: Above 0; math.inf for no clipping.
 
     Raises:
-        ValueError: `dtype` is another one (float16 would need a GradScaler that lives as long as the training does), or
-            `max_norm` is not above 0; the sentence names which.
+        ValueError: `dtype` is another one: float16 would need a GradScaler that lives as long as the training does.
 
     Example:
         A weight of 1 with a gradient of 4, max_norm 0.5 and SGD with learning rate 0.001: the weight becomes 0.9995, which
@@ -290,8 +277,6 @@ def autocast_train_step(
     # BEGIN SOLUTION(gpu_mixed_precision)
     if dtype not in (torch.bfloat16, torch.float32):
         raise ValueError(f"dtype must be bfloat16 or float32, got {dtype}")
-    if not max_norm > 0:
-        raise ValueError(f"max_norm must be above 0, got {max_norm}")
     optimizer.zero_grad()
     with torch.autocast(x.device.type, dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
         loss = loss_fn(model(x), y)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 
 class Scale(nn.Module):
-    """Multiplies each feature by a gain of its own: a worked neighbour of the modules below.
+    """Multiplies each feature by a gain of its own: a solved example for the modules below.
 
     y = x · gain, for any leading dimensions. The gains start at 1.
 
@@ -22,9 +22,6 @@ class Scale(nn.Module):
         features: Size of x's last dimension.
         device: Where the gains live; None for torch's default.
         dtype: Of the gains; None for torch's default.
-
-    Raises:
-        ValueError: `features` is below 1.
 
     Example:
         Gains (2, 3) take x = (5, 7) to (10, 21).
@@ -34,8 +31,6 @@ class Scale(nn.Module):
 
     def __init__(self, features: int, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> None:
         super().__init__()
-        if features < 1:
-            raise ValueError(f"features must be at least 1, got {features}")
         self.gain = nn.Parameter(torch.ones(features, device=device, dtype=dtype))
 
     def forward(self, x: Float[Tensor, "... features"]) -> Float[Tensor, "... features"]:
@@ -56,9 +51,6 @@ class Linear(nn.Module):
         device: Where the weight lives; "meta" gives it a shape and no values; None for torch's default.
         dtype: Of the weight; None for torch's default.
 
-    Raises:
-        ValueError: `in_features` or `out_features` is below 1.
-
     Example:
         Weight [[2, 3]] takes x = (1, 10) to (32,). With in_features = 4 every entry lies between -1.5 and 1.5.
 
@@ -76,8 +68,6 @@ class Linear(nn.Module):
     ) -> None:
         # BEGIN SOLUTION(linear)
         super().__init__()
-        if in_features < 1 or out_features < 1:
-            raise ValueError(f"in_features and out_features must be at least 1, got {in_features} and {out_features}")
         std = 1 / math.sqrt(in_features)
         weight = torch.empty(out_features, in_features, device=device, dtype=dtype)
         self.weight = nn.Parameter(nn.init.trunc_normal_(weight, std=std, a=-3 * std, b=3 * std))
@@ -108,9 +98,6 @@ class MLP(nn.Module):
         device: Where the weights live; None for torch's default.
         dtype: Of the weights; None for torch's default.
 
-    Raises:
-        ValueError: `dims` has fewer than two entries, or one of them is below 1.
-
     Example:
         dims (4, 3, 2) make two layers with 3·4 + 2·3 = 18 parameters.
 
@@ -120,8 +107,6 @@ class MLP(nn.Module):
     def __init__(self, dims: Sequence[int], device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> None:
         # BEGIN SOLUTION(linear)
         super().__init__()
-        if len(dims) < 2:
-            raise ValueError(f"dims needs an input and an output size, got {len(dims)} entries")
         self.layers = nn.ModuleList(Linear(i, o, device, dtype) for i, o in itertools.pairwise(dims))
         # END SOLUTION
 

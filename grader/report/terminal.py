@@ -1,10 +1,11 @@
-"""The report that a teaching assistant reads: a table of problems, each failure below it, the total.
+"""The report that a teaching assistant reads: a table of problems, the reasons that cost most, the total.
 
 80 columns are enough; a wider terminal is used; colour only where the output is one. A stranger's text reaches it as
 characters without a meaning of their own.
 """
 
 import io
+from dataclasses import dataclass
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -17,7 +18,10 @@ from grader.results import WORST_FIRST, Ignored, ProblemResult, SubmissionResult
 
 WIDTH = 80
 BAR = 16
-MAX_REASONS = 4  # of a problem; the JSON has them all
+MAX_LINES = 60  # of a report that is not verbose
+LINES_FOR_MORE = 4  # say what is not shown
+LEAST_REASONS = 3  # are shown, however many lines they take
+MAX_RULES = 3  # of a reason
 # By the device of tests that wait for it: what is said of their points, and what they are called.
 PENDING = {
     "cuda": ("they need a CUDA device (grade with --device cuda, then `grader merge`)", "for a CUDA device"),
@@ -36,34 +40,82 @@ STYLES = {
 }
 
 
-def show(result: SubmissionResult, console: Console, *, sections: dict[str, str]) -> None:
+def show(result: SubmissionResult, console: Console, *, sections: dict[str, str], verbose: bool = False) -> None:
     """Print the report: as wide as the terminal and in its colours, or 80 columns of plain text where there is none.
 
     Args:
         result: What to report.
         console: Where to.
         sections: The handout's section of each problem, by id.
+        verbose: Every reason with all that is known of it. Otherwise those that cost most, in about 60 lines.
     """
     if console.is_terminal:
-        console.print(_report(result, sections))
+        console.print(_report(result, sections, console, verbose))
     else:
-        console.file.write(render(result, sections=sections))
+        console.file.write(render(result, sections=sections, verbose=verbose))
 
 
-def render(result: SubmissionResult, *, sections: dict[str, str]) -> str:
+def render(result: SubmissionResult, *, sections: dict[str, str], verbose: bool = False) -> str:
     """The report as plain text, 80 columns wide."""
     console = Console(file=io.StringIO(), width=WIDTH, color_system=None, force_terminal=False, legacy_windows=False)
     with console.capture() as capture:
-        console.print(_report(result, sections))
+        console.print(_report(result, sections, console, verbose))
     return "".join(line.rstrip() + "\n" for line in capture.get().splitlines())
 
 
-def _report(result: SubmissionResult, sections: dict[str, str]) -> RenderableType:
-    parts: list[RenderableType] = [_head(result), _table(result), Text()]
+@dataclass(frozen=True)
+class Reason:
+    """Why tests of one problem were lost: one mistake, or one thing that went wrong, with all the tests that it failed."""
+
+    problem: ProblemResult
+    tests: list[TestResult]
+
+    @property
+    def points(self) -> float:
+        """What it cost."""
+        return sum(test.max_score for test in self.tests)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is a fault of the grader."""
+        return self.tests[0].status is Status.GRADER_ERROR
+
+
+def reasons_in(result: SubmissionResult) -> list[Reason]:
+    """Every reason, faults of the grader first and then the dearest. What was not attempted or is pending is no reason."""
+    found: list[Reason] = []
     for problem in result.problems:
-        if problem.status is not Status.PASSED:
-            parts += _failures(problem, sections.get(problem.id, ""))
-    return Group(*parts, _foot(result))
+        tests: dict[str, list[TestResult]] = {}
+        for test in problem.tests:
+            if test.status not in (Status.PASSED, Status.NOT_ATTEMPTED, Status.DEFERRED):
+                tests.setdefault(test.mistake or test.message.split("\n")[0], []).append(test)
+        found += [Reason(problem, of_reason) for of_reason in tests.values()]
+    return sorted(found, key=lambda r: (not r.is_ours, -r.points, WORST_FIRST.index(r.tests[0].status)))
+
+
+def _report(result: SubmissionResult, sections: dict[str, str], console: Console, verbose: bool) -> RenderableType:
+    around = [_head(result), _table(result), Text(), *_not_attempted(result), _foot(result)]
+    blocks = [_reason(reason, sections.get(reason.problem.id, ""), verbose) for reason in reasons_in(result)]
+    left = MAX_LINES - sum(_lines(part, console) for part in around) - LINES_FOR_MORE
+    shown = 0
+    while shown < len(blocks) and (verbose or shown < LEAST_REASONS or left >= _lines(blocks[shown], console)):
+        left -= _lines(blocks[shown], console)
+        shown += 1
+    return Group(*around[:3], *blocks[:shown], *_more(reasons_in(result)[shown:]), *around[3:])
+
+
+def _lines(part: RenderableType, console: Console) -> int:
+    return len(console.render_lines(part, pad=False))
+
+
+def _more(reasons: list[Reason]) -> list[RenderableType]:
+    """A line for the reasons that are not shown."""
+    if not reasons:
+        return []
+    points = sum(reason.points for reason in reasons)
+    problems = ", ".join(dict.fromkeys(reason.problem.id for reason in reasons))
+    count = "1 more reason" if len(reasons) == 1 else f"{len(reasons)} more reasons"
+    return [Text(f"{count}, {points:.2f} points, in {problems}: --verbose shows all"), Text()]
 
 
 def _head(result: SubmissionResult) -> RenderableType:
@@ -106,47 +158,60 @@ def _bar(problem: ProblemResult) -> Text:
     return Text("█" * filled, style=STYLES[problem.status]) + Text("·" * (BAR - filled), style="dim")
 
 
-def _failures(problem: ProblemResult, section: str) -> list[RenderableType]:
-    """The worst reasons, each once and with all the tests that it failed; then what was not attempted, together."""
-    reasons: dict[tuple[str, str | None], list[TestResult]] = {}
-    for test in problem.tests:
-        if test.status not in (Status.PASSED, Status.NOT_ATTEMPTED, Status.DEFERRED):
-            reasons.setdefault((test.message.split("\n  rule")[0], test.hint), []).append(test)
-    worst_first = sorted(reasons.values(), key=lambda tests: WORST_FIRST.index(tests[0].status))
-    parts = [part for tests in worst_first[:MAX_REASONS] for part in _failure(problem, tests, section)]
-    more = [test for tests in worst_first[MAX_REASONS:] for test in tests]
-    if more:
-        parts.append(Text(f"{problem.id}: {len(more)} more tests", style=STYLES[problem.status]))
-        lost = _lost(more, f"{len(more)} of {len(_counted(problem))} tests")
-        parts += [_labelled("failed", "\n".join(test.id for test in more)), _labelled("lost", lost), Text()]
-    missing = [test for test in problem.tests if test.status is Status.NOT_ATTEMPTED]
-    return parts + (_failure(problem, missing, section) if missing else [])
+def _not_attempted(result: SubmissionResult) -> list[RenderableType]:
+    """What is still as the stubs had it, in one paragraph: whole problems by name, and functions of the others."""
+    parts: list[str] = []
+    points = 0.0
+    for problem in result.problems:
+        missing = [test for test in problem.tests if test.status is Status.NOT_ATTEMPTED and test.max_score]
+        whole = len(missing) == len(_counted(problem))
+        functions = dict.fromkeys(name for test in missing if (name := _place(test).rpartition(" in ")[2].split(".")[0]))
+        if missing:
+            points += sum(test.max_score for test in missing)
+            parts.append(problem.id if whole or not functions else f"{problem.id} ({', '.join(functions)})")
+    if not parts:
+        return []
+    return [Text(f"not attempted, {points:.2f} points: {', '.join(parts)}", style=STYLES[Status.NOT_ATTEMPTED]), Text()]
 
 
-def _failure(problem: ProblemResult, tests: list[TestResult], section: str) -> list[RenderableType]:
-    first = tests[0]
-    head, *details = first.message.split("\n")
-    if first.status is Status.NOT_ATTEMPTED and details:
-        head = f"{problem.id}: not attempted"
-        places = dict.fromkeys(line for test in tests for line in test.message.split("\n") if line.startswith("  at"))
-        details = list(places)
+def _place(test: TestResult) -> str:
+    """The line `at` of a test's message."""
+    return next((line for line in test.message.split("\n") if line.startswith("  at")), "")
+
+
+def _reason(reason: Reason, section: str, verbose: bool) -> RenderableType:
+    """What went wrong, what it looks like, the rules that it broke, and what it cost."""
+    first, tests = reason.tests[0], reason.tests
+    head, *facts = first.message.split("\n")
     parts: list[RenderableType] = [Text(head, style=STYLES[first.status])]
-    parts += [_labelled(line[2:12].strip(), line[12:]) for line in details]
-    hint = f"{first.hint}  " if first.hint else ""
-    parts.append(_labelled("hint" if hint else "see", f"{hint}handout §{section}"))
-    names = first.id if len(tests) == 1 else f"{len(tests)} of {len(_counted(problem))} tests"
-    return [*parts, _labelled("lost", _lost(tests, names)), Text()]
+    parts += [_labelled(line[2:12].strip(), line[12:]) for line in facts]
+    if first.mistake:
+        parts.append(_labelled("looks like", first.mistake))
+    rules = list(dict.fromkeys(test.rule for test in tests if test.rule))
+    if rules:
+        shown = rules if verbose else rules[:MAX_RULES]
+        more = f"\n… and {len(rules) - len(shown)} more" if len(shown) < len(rules) else ""
+        parts.append(_labelled("rule" if len(rules) == 1 else "rules", "\n".join(shown) + more))
+    if not reason.is_ours:
+        hint = f"{first.hint}  " if first.hint else ""
+        parts.append(_labelled("hint" if hint else "see", f"{hint}handout §{section}"))
+    parts.append(_labelled("lost", _lost(reason, verbose)))
+    return Group(*parts, Text())
 
 
-def _lost(tests: list[TestResult], names: str) -> str:
-    """The points that these tests cost; those that a CUDA problem has for a CPU cost none."""
-    lost = sum(test.max_score for test in tests)
-    return f"{lost:.2f} points in {names}" if lost else f"no points: a CUDA device decides them (on a CPU: {names})"
+def _lost(reason: Reason, verbose: bool) -> str:
+    """The points that it cost, and in which tests."""
+    tests = reason.tests
+    names = f"{len(tests)} of {len(_counted(reason.problem))} tests"
+    names = ", ".join(test.id for test in tests) if verbose or len(tests) == 1 else names
+    if reason.is_ours:
+        return f"nothing: a fault of ours costs no point ({names})"
+    return f"{reason.points:.2f} points in {names}" if reason.points else f"nothing yet: a run on a GPU decides ({names})"
 
 
 def _labelled(label: str, text: str) -> RenderableType:
     grid = Table.grid(padding=(0, 1, 0, 0))
-    grid.add_column(width=9, style="dim", no_wrap=True)
+    grid.add_column(width=10, style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     grid.add_row(label, Text(text))
     return Padding(grid, (0, 0, 0, 2))

@@ -7,12 +7,13 @@ imports neither torch nor pytest, so that the zygote's slow imports and the grad
 import io
 import json
 import os
-import select
+import selectors
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import IO, Any, Literal
 
 from grader.course import Limits
 from grader.errors import GraderFault, SandboxUnavailable
-from grader.sandbox import bubblewrap, seccomp
+from grader.sandbox import bubblewrap, inherited, seccomp
 from grader.sandbox.gpu import Gpu
 from grader.sandbox.usage import Usage
 from grader.text import printable
@@ -50,11 +51,15 @@ class Sandbox:
 
     Attributes:
         usage: What the test that runs takes of the GPU; None without one.
+
+    Raises:
+        SandboxUnavailable: Limits that this process inherited are too low, or bubblewrap is missing or too old.
     """
 
     _control: socket.socket
     _process: "subprocess.Popen[bytes]"
     _pidfd: int | None
+    _tell: Callable[["Ending"], None] | None
 
     def __init__(self, tests: Path, *, isolation: Isolation, scratch_bytes: int, gpu: Gpu | None = None) -> None:
         self._tests = tests
@@ -62,6 +67,7 @@ class Sandbox:
         self._scratch_bytes = scratch_bytes
         self.gpu = gpu
         self.usage = Usage(gpu) if gpu else None
+        inherited.raise_limits(scratch_bytes)
         self._start()
 
     def __enter__(self) -> "Sandbox":
@@ -84,12 +90,10 @@ class Sandbox:
             self._process.wait()
         ended = True
         if self._pidfd is not None:
-            ended = bool(select.select([self._pidfd], [], [], END_SECONDS)[0])  # until its last memory is given back
+            ended = _readable(self._pidfd, END_SECONDS)  # until its last memory is given back
             os.close(self._pidfd)
             self._pidfd = None
-        self._info.close()
-        self._errors.close()
-        self._folder.cleanup()
+        self._forget_files()
         return ended
 
     def spawn(self, limits: Limits, descriptors: list[int]) -> None:
@@ -101,6 +105,7 @@ class Sandbox:
         self.wait_until_ready()
         if self.usage:
             self.usage.start()
+        self._killed_before = out_of_memory_kills()
         request = {
             "op": "spawn",
             "limits": {
@@ -108,6 +113,7 @@ class Sandbox:
                 "cpu_seconds": limits.cpu_seconds,
                 "processes": limits.processes,
                 "file_bytes": limits.file_bytes,
+                "scratch_bytes": self._scratch_bytes,
                 "device_memory_bytes": limits.device_memory_bytes if self.gpu else None,
             },
         }
@@ -127,15 +133,25 @@ class Sandbox:
         self._free_the_gpu()
         return ending
 
-    def end_soon(self) -> None:
-        """The same, for a test whose answers are all here: nobody waits for it but the next test."""
+    def memory_ran_out(self) -> bool:
+        """Whether the kernel has killed a process of this machine for want of memory, since the last `spawn`."""
+        return out_of_memory_kills() > self._killed_before
+
+    def end_soon(self, tell: Callable[["Ending"], None] | None = None) -> None:
+        """The same, for a test whose answers are all here: nobody waits for it but the next test.
+
+        Args:
+            tell: Is told how the test ended, before the next one begins.
+        """
         self._unanswered = True
+        self._tell = tell
         with suppress(OSError):  # a zygote that is gone shows when its answer is read
             self._control.settimeout(END_SECONDS)
             self._control.send(b'{"op": "end"}')
 
     def _ending(self) -> "Ending":
         self._unanswered = False
+        tell, self._tell = self._tell, None
         try:
             answer = self._control.recv(65536)
             if not answer:
@@ -144,6 +160,8 @@ class Sandbox:
             self._restart()
             raise GraderFault(f"the sandbox stopped answering: {e}") from None
         ending = Ending(**json.loads(answer))
+        if tell:
+            tell(ending)
         if not ending.clean:
             self._restart()
         return ending
@@ -199,54 +217,69 @@ class Sandbox:
         self._info: IO[str] = io.StringIO()
         self._facts: dict[str, Any] = {}
         self._unanswered = False
+        self._tell = None
+        self._killed_before = 0
         self._host_pid = 0
         self._pidfd = None
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            self._process = self._popen(theirs)
+            self._process = self._bare(theirs) if self.isolation == "none" else self._boxed(theirs)
+        except BaseException:
+            self._control.close()
+            self._forget_files()
+            raise
         finally:
             theirs.close()
 
-    def _popen(self, theirs: socket.socket) -> "subprocess.Popen[bytes]":
-        inherit, environment = [theirs.fileno()], dict[str, str]()
-        if self.isolation == "none":
-            root = str(Path(__file__).parent.parent.parent)
-            boot = str(Path(__file__).parent.parent / "worker" / "boot.py")
-            course = str(self._tests.parent)
-            command = [sys.executable, "-s", "-P", boot, str(theirs.fileno()), "0", root, course]
-            environment = {"TMPDIR": self._folder.name, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
-            if self.gpu:
-                environment |= self.gpu.environment(alone=False)
-                environment |= {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}  # where the driver may be
-        else:
-            read_end, info = os.pipe()
-            self._info = os.fdopen(read_end)
-            rules = tempfile.TemporaryFile()
-            rules.write(seccomp.program(cuda=self.gpu is not None))
-            rules.seek(0)
-            inherit += [info, rules.fileno()]
-            command = bubblewrap.command(
-                control_fd=theirs.fileno(),
-                seccomp_fd=rules.fileno(),
-                info_fd=info,
-                user=bubblewrap.unused_user(),
-                tests=self._tests,
-                scratch_bytes=self._scratch_bytes,
-                gpu=self.gpu,
-            )
-        process = subprocess.Popen(
+    def _forget_files(self) -> None:
+        self._info.close()
+        self._errors.close()
+        self._folder.cleanup()
+
+    def _bare(self, theirs: socket.socket) -> "subprocess.Popen[bytes]":
+        """The worker as an ordinary process."""
+        root = str(Path(__file__).parent.parent.parent)
+        boot = str(Path(__file__).parent.parent / "worker" / "boot.py")
+        course = str(self._tests.parent)
+        command = [sys.executable, "-s", "-P", boot, str(theirs.fileno()), "0", root, course]
+        environment = {"TMPDIR": self._folder.name, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+        if self.gpu:
+            environment |= self.gpu.environment(alone=False)
+            environment |= {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}  # where the driver may be
+        return self._popen(command, environment, [theirs.fileno()])
+
+    def _boxed(self, theirs: socket.socket) -> "subprocess.Popen[bytes]":
+        """The worker in its box."""
+        read_end, info = os.pipe()
+        self._info = os.fdopen(read_end)
+        try:
+            with tempfile.TemporaryFile() as rules:
+                rules.write(seccomp.program(cuda=self.gpu is not None))
+                rules.seek(0)
+                command = bubblewrap.command(
+                    control_fd=theirs.fileno(),
+                    seccomp_fd=rules.fileno(),
+                    info_fd=info,
+                    user=bubblewrap.unused_user(),
+                    tests=self._tests,
+                    scratch_bytes=self._scratch_bytes,
+                    gpu=self.gpu,
+                )
+                # bubblewrap's own environment can be read in the box: it gets none
+                return self._popen(command, {}, [theirs.fileno(), info, rules.fileno()])
+        finally:
+            os.close(info)
+
+    def _popen(self, command: list[str], environment: dict[str, str], inherit: list[int]) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
             command,
-            env=environment,  # bubblewrap's own environment can be read in the box: it gets none
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=self._errors,
             stderr=self._errors,
             pass_fds=inherit,
             cwd="/",
         )
-        if self.isolation == "bubblewrap":
-            os.close(info)
-            rules.close()
-        return process
 
     def wait_until_ready(self) -> None:
         """Wait for the zygote to have imported everything, and check that its box is as tight as it was asked to be.
@@ -270,7 +303,8 @@ class Sandbox:
             self._process.wait(END_SECONDS)
             self._errors.seek(0)
             said = printable(self._errors.read().decode(errors="replace").strip() or "nothing", 2000)
-            raise SandboxUnavailable(f"the sandbox cannot be started: {said}\n{_advice()}")
+            advice = f"\n{_advice()}" if said.startswith("bwrap:") else ""  # otherwise there was a box, and Python failed in it
+            raise SandboxUnavailable(f"the sandbox cannot be started: {said}{advice}")
         facts = json.loads(hello)
         if self.isolation == "bubblewrap":
             self._check(facts)
@@ -290,6 +324,7 @@ class Sandbox:
             "it has no capability": facts["capabilities"] == 0,
             "it can gain no privilege": facts["no_new_privileges"],
             "its system calls are filtered": facts["seccomp"] == 2,
+            "it can make no user namespace of its own": not facts["nests"],
         }
         if broken := [what for what, holds in must_hold.items() if not holds]:
             raise SandboxUnavailable(f"the sandbox started, but this does not hold: {'; '.join(broken)}")
@@ -297,13 +332,39 @@ class Sandbox:
 
 @dataclass(frozen=True)
 class Ending:
-    """How a child ended, by the zygote's word (`clean`: and nothing of it is left)."""
+    """How a child ended, by the zygote's word.
+
+    Attributes:
+        clean: Nothing of it is left.
+        signal: What ended it, or None.
+        exit: What it exited with, or None.
+        breach: Which limit for all processes of a test together the zygote ended it for.
+        cpu_seconds: What it used of the processor.
+        cpu_seconds_of_all: What it and all that it started used.
+        memory_bytes: At most as much memory as all of these took together at one time.
+    """
 
     clean: bool
     signal: int | None
     exit: int | None
-    breach: Literal["memory", "files"] | None
+    breach: Literal["memory", "files", "scratch"] | None
     cpu_seconds: float
+    cpu_seconds_of_all: float
+    memory_bytes: int
+
+
+def out_of_memory_kills() -> int:
+    """How many processes the kernel has killed for want of memory, in any container; 0 where it does not say."""
+    with suppress(OSError, ValueError, StopIteration), open("/proc/vmstat") as f:
+        return int(next(line for line in f if line.startswith("oom_kill ")).split()[1])
+    return 0
+
+
+def _readable(descriptor: int, seconds: float) -> bool:
+    """Whether there is something to read within these seconds; for descriptors of any number, as select is not."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        return bool(selector.select(seconds))
 
 
 def _advice() -> str:

@@ -8,7 +8,9 @@ namespace (seccomp.py).
 
 Started by root, bubblewrap needs no user namespace, and the worker becomes a user that nothing else uses before it imports
 anything: so limits on processes bind, and nothing in /proc or /sys belongs to it. Started by anyone else, it makes a user
-namespace and forbids further ones.
+namespace; that there are no further ones is seccomp's work as well, because bubblewrap learnt it late.
+
+Each version of bubblewrap since 0.4 will do: of younger ones, what they can do besides is used (`Bubblewrap`).
 
 With a GPU the box also shows its device files, the driver's libraries and the few files of /sys that CUDA reads (`_gpu`); no
 other GPU is there.
@@ -18,19 +20,23 @@ other GPU is there.
 
 import importlib.metadata
 import os
+import re
 import secrets
 import shutil
 import site
+import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from packaging.requirements import Requirement
 
 from grader.errors import GraderFault, SandboxUnavailable
 from grader.sandbox.gpu import Gpu
+from grader.text import printable
 
 PACKAGES = ("torch", "numpy", "einops", "jaxtyping")  # what a submission may import, with what these need
 PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER = "/python", "/site", "/runtime", "/course", "/tmp", "/driver"
@@ -46,6 +52,31 @@ READ_BY_CUDA = (
     "/sys/module/nvidia_uvm/initstate",
 )
 NUMA_NODE = "/sys/bus/pci/devices/{bus}/numa_node"
+
+OLDEST = "0.4.0"
+NEEDED_OPTIONS = {
+    *(
+        "--unshare-pid",
+        "--unshare-ipc",
+        "--unshare-uts",
+        "--unshare-net",
+        "--unshare-user",
+        "--unshare-cgroup-try",
+        "--hostname",
+    ),
+    *(
+        "--as-pid-1",
+        "--die-with-parent",
+        "--new-session",
+        "--cap-drop",
+        "--cap-add",
+        "--setenv",
+        "--dir",
+        "--symlink",
+        "--chdir",
+    ),
+    *("--ro-bind", "--ro-bind-try", "--dev-bind", "--proc", "--dev", "--tmpfs", "--remount-ro", "--seccomp", "--info-fd"),
+}
 
 INSTALL = {
     "apt-get": "apt-get install bubblewrap",
@@ -71,11 +102,12 @@ def command(
         gpu: The one that the worker may use; None for none.
 
     Raises:
-        SandboxUnavailable: bubblewrap is not installed, or the worker's user may not open the GPU.
+        SandboxUnavailable: bubblewrap is not installed or too old, or the worker's user may not open the GPU.
     """
+    found = find_bubblewrap()
     return [
-        find_bubblewrap(),
-        *_namespaces(user),
+        found.path,
+        *_namespaces(user, found),
         *_privileges(user),
         *_environment(gpu),
         *_folders(),
@@ -86,23 +118,53 @@ def command(
         *_probes(tests),
         *_kernel_files(),
         *_gpu(gpu, user),
-        *_scratch(scratch_bytes),
+        *_scratch(scratch_bytes, found),
         *_seal(gpu),
         *("--seccomp", str(seccomp_fd), "--info-fd", str(info_fd)),
         *_start(control_fd, user),
     ]
 
 
-def find_bubblewrap() -> str:
-    """The path of bwrap.
+class Bubblewrap(NamedTuple):
+    """An installed bubblewrap.
+
+    Attributes:
+        path: Its program.
+        options: What it says it understands.
+    """
+
+    path: str
+    options: frozenset[str]
+
+
+def find_bubblewrap() -> Bubblewrap:
+    """The bubblewrap of this machine.
 
     Raises:
-        SandboxUnavailable: It is not installed; the text has the line that installs it.
+        SandboxUnavailable: It is not installed, or so old that it lacks something; the text says what mends it.
     """
-    if path := shutil.which("bwrap"):
-        return path
-    line = next((line for tool, line in INSTALL.items() if shutil.which(tool)), "install the package bubblewrap")
-    raise SandboxUnavailable(f"bubblewrap is not installed, and submissions are never run without it: {line}")
+    path = shutil.which("bwrap")
+    if path is None:
+        line = next((line for tool, line in INSTALL.items() if shutil.which(tool)), "install the package bubblewrap")
+        raise SandboxUnavailable(f"bubblewrap is not installed, and submissions are never run without it: {line}")
+    options = frozenset(re.findall(r"--[a-z0-9-]+", _said(path, "--help")))
+    if not options:
+        raise SandboxUnavailable(f"bubblewrap ({path}) does not run: `{path} --help` may say why")
+    if missing := sorted(NEEDED_OPTIONS - options):
+        version = _said(path, "--version").strip().removeprefix("bubblewrap ") or "of an unknown version"
+        raise SandboxUnavailable(
+            f"bubblewrap {printable(version, 100)} ({path}) is too old: it lacks {', '.join(missing)}. The sandbox needs "
+            f"{OLDEST} or later, first in PATH"
+        )
+    return Bubblewrap(path, options)
+
+
+def _said(path: str, option: str) -> str:
+    """What bubblewrap prints for an option; nothing where it does not run at all."""
+    try:
+        return subprocess.run([path, option], env={}, capture_output=True, text=True, errors="replace", timeout=60).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
 
 
 def unused_user() -> int:
@@ -113,10 +175,10 @@ def unused_user() -> int:
     return FIRST_USER + secrets.randbelow(USERS) if os.geteuid() == 0 else 0
 
 
-def _namespaces(user: int) -> list[str]:
+def _namespaces(user: int, found: Bubblewrap) -> list[str]:
     kinds = ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--unshare-cgroup-try"]
     if not user:
-        kinds += ["--unshare-user", "--disable-userns"]
+        kinds += ["--unshare-user", *(["--disable-userns"] if "--disable-userns" in found.options else [])]
     return [*kinds, "--hostname", "box", "--as-pid-1", "--die-with-parent", "--new-session"]
 
 
@@ -140,7 +202,7 @@ def _environment(gpu: Gpu | None) -> list[str]:
         "PYTHONWARNINGS": "ignore",
         **(gpu.environment(alone=True) if gpu else {}),
     }
-    return ["--clearenv", *(word for name, value in values.items() for word in ("--setenv", name, value))]
+    return [word for name, value in values.items() for word in ("--setenv", name, value)]  # and bubblewrap itself has none
 
 
 def _folders() -> list[str]:
@@ -162,7 +224,7 @@ def _folders() -> list[str]:
 
 
 def _folder_arguments(folders: Iterable[str]) -> list[str]:
-    return [word for folder in folders for word in ("--perms", "0755", "--dir", folder)]
+    return [word for folder in folders for word in ("--dir", folder)]
 
 
 def _system_libraries() -> list[str]:
@@ -280,8 +342,10 @@ def _gpu(gpu: Gpu | None, user: int) -> list[str]:
     return _folder_arguments(sorted(above)) + [word for bind in binds for word in bind]
 
 
-def _scratch(size: int) -> list[str]:
-    return ["--perms", "1777", "--size", str(size), "--tmpfs", SCRATCH, "--chdir", SCRATCH]
+def _scratch(size: int, found: Bubblewrap) -> list[str]:
+    """The folder that can be written to. The worker opens it to its own user, and watches its size as well."""
+    limit = ["--size", str(size)] if "--size" in found.options else []
+    return [*limit, "--tmpfs", SCRATCH, "--chdir", SCRATCH]
 
 
 def _seal(gpu: Gpu | None) -> list[str]:

@@ -1,16 +1,23 @@
-"""One test in a sandbox, seen from the grader: call the student's code, enforce the deadline, say how each call ended."""
+"""One test in a sandbox, seen from the grader: call the student's code, enforce the deadline, say how each call ended.
 
+A test's process says when it is about to run code of the student's for the first time. What goes wrong before that is our
+fault, and nobody pays for the time until then. After that the student's calls are charged, in processor time and by the clock.
+"""
+
+import math
 import os
 import re
-import select
+import selectors
 import signal
 import socket
 import time
 import types
 import typing
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from grader import protocol
 from grader.course import Limits
@@ -25,11 +32,53 @@ from grader.errors import (
     raised,
 )
 from grader.sandbox.box import Ending, Sandbox
+from grader.sandbox.pipes import Pipe
 from grader.sandbox.usage import LOOK_EVERY_SECONDS
 from grader.text import printable
 
 Probe = Callable[..., Any]
-MAX_DUMP = 64 * 1024  # characters at the end of what was printed in which a traceback is looked for
+BEGIN_SECONDS = 120.0  # until a forked process runs the student's code: so long only where the machine is in trouble
+MAX_DUMP = 64 * 1024  # bytes of Python's own tracebacks that are kept, the last ones
+
+
+@dataclass
+class Budget:
+    """What all tests of a problem may use together, and what of it they have used.
+
+    Attributes:
+        cpu_seconds: Of the processor, all processes of a test together.
+        wall_seconds: By the clock, in calls of the student's code.
+        free_seconds: What each test has besides, as starting CUDA takes time.
+    """
+
+    cpu_seconds: float
+    wall_seconds: float
+    free_seconds: float = 0.0
+    cpu_used: float = 0.0
+    wall_used: float = 0.0
+
+    def charge(self, *, cpu: float = 0.0, wall: float = 0.0) -> None:
+        """Take off what one test used."""
+        self.cpu_used += max(0.0, cpu - self.free_seconds)
+        self.wall_used += max(0.0, wall - self.free_seconds)
+
+    @property
+    def cpu_left(self) -> float:
+        """What the next test may use of the processor."""
+        return max(0.0, self.cpu_seconds - self.cpu_used)
+
+    @property
+    def wall_left(self) -> float:
+        """What the next test may use by the clock."""
+        return max(0.0, self.wall_seconds - self.wall_used)
+
+
+class _Late(Exception):
+    """No reply before the deadline."""
+
+
+class _Gone(Exception):
+    """The child has closed its channel, so it is no more."""
 
 
 class Session:
@@ -41,7 +90,8 @@ class Session:
         limits: What it may use.
         seed: The global generators of random, numpy and torch are set to it before each call.
         forbidden: Dotted names that end the test when they are called.
-        seconds: What is left for all tests of the problem; None for no such limit.
+        by_hand: Definitions in which no backward pass may run, as in "autograd.linear_backward".
+        budget: What all tests of the problem may use; None for no such limit.
     """
 
     def __init__(
@@ -52,17 +102,21 @@ class Session:
         *,
         seed: int,
         forbidden: list[str],
-        seconds: float | None = None,
+        by_hand: Sequence[str] = (),
+        budget: Budget | None = None,
     ) -> None:
         self._sandbox = sandbox
-        self._setup = {"sources": sources, "seed": seed, "forbidden": forbidden}
+        self._setup = {"sources": sources, "seed": seed, "forbidden": forbidden, "by_hand": list(by_hand)}
         self._limits = limits
-        self._cut_short = seconds is not None and seconds < limits.wall_seconds
-        self._seconds_left = seconds if seconds is not None and self._cut_short else limits.wall_seconds
+        self._budget = budget
+        self._wall_left = limits.wall_seconds
+        self._wall_used = 0.0
+        self._wall_is_cut = False  # by the budget
+        self._cpu_limit = limits.cpu_seconds
+        self._over: TimedOut | None = None  # from when its time is used up
         self._channel: socket.socket | None = None
-        self._output_fd = -1
-        self._output_open = False
-        self._output = bytearray()
+        self._output: Pipe | None = None  # what the student's code prints
+        self._dump: Pipe | None = None  # where Python says by itself where it was
         self._requests = 0
 
     def run(self, probe: Probe, inputs: dict[str, Any]) -> Any:
@@ -80,36 +134,36 @@ class Session:
             raise Crashed("it answered with something that the probe never gives")
         return reply
 
-    def inspect(self, forbidden: dict[str, list[str]]) -> Any:
-        """Syntax errors and forbidden uses of each source, found without running it. See `worker.policy.inspect`."""
-        return self._request({"op": "inspect", "forbidden": forbidden})
+    def inspect(self, rules: dict[str, list[dict[str, Any]]]) -> Any:
+        """What reading says of each source, by its path, without running it. See `read` in tests/probes/delegation.py."""
+        return self._request({"op": "inspect", "rules": rules})
 
-    def look_at_device(self) -> Any:
-        """Whether the GPU works, in a process that runs nothing of the student's. See `worker.device.look`."""
-        return self._request({"op": "device"})
+    def look_at_device(self, name: str) -> Any:
+        """Whether "cuda" or the "cpu" works, in a process that runs nothing of the student's. See `worker.device.look`."""
+        return self._request({"op": "look", "device": name})
 
     @property
     def printed(self) -> str:
         """What the student's code has printed, as much as is kept."""
-        return self._output.decode(errors="replace")
+        return self._output.text if self._output else ""
 
     def close(self) -> None:
         """Have the child ended, if there is one; nobody waits for it."""
         if self._channel is not None:
-            self._channel.close()
-            self._channel = None
-            os.close(self._output_fd)
-            self._sandbox.end_soon()
+            self._close_channel()
+            for pipe in self._open_pipes:
+                pipe.close()
+            self._sandbox.end_soon(self._charge_processor)
+        if self._budget:
+            self._budget.charge(wall=self._wall_used)
+            self._wall_used = 0.0
 
     def _request(self, request: dict[str, Any]) -> Any:
-        self._sandbox.wait_until_ready()  # which is not the test's time
-        started = time.monotonic()
-        deadline = started + self._seconds_left
-        self._requests += 1
-        request = {**request, "id": self._requests, "seconds": self._seconds_left}
         try:
-            frames = self._frames(request)
-            reply = self._exchange(frames, deadline)
+            self._sandbox.wait_until_ready()
+            if self._over:
+                raise self._over
+            reply = self._ask(request)
         except protocol.ProtocolError as e:
             self._end()
             raise Crashed(f"it answered with something that is no answer: {e}") from None
@@ -117,85 +171,175 @@ class Session:
             raise
         except Exception as e:  # by its own type, a test that expects an error could take it for the student's
             raise GraderFault(f"asking the sandbox failed: {type(e).__name__}: {e}") from e
-        finally:
-            self._seconds_left -= time.monotonic() - started
         return self._value(reply)
 
-    def _frames(self, request: dict[str, Any]) -> list[protocol.Buffer]:
+    def _ask(self, request: dict[str, Any]) -> Any:
+        """The child's reply; a child is forked where there is none."""
+        self._requests += 1
+        opened = self._channel is None
+        if opened:
+            self._keep_to_the_budget()
+        seconds = min(self._wall_left, self._cpu_limit)
+        frames = self._frames({**request, "id": self._requests, "seconds": seconds}, with_setup=opened)
+        if opened:
+            self._open()
+            self._begin(frames)
+            frames = []
+        started = time.monotonic()
+        try:
+            return self._exchange(frames, started + self._wall_left)
+        except _Late:
+            raise self._timed_out() from None
+        except _Gone:
+            raise self._death() from None
+        finally:
+            seconds = time.monotonic() - started
+            self._wall_left -= seconds
+            self._wall_used += seconds
+
+    def _keep_to_the_budget(self) -> None:
+        """Cut the test's time to what its problem has left.
+
+        Raises:
+            TimedOut: That is none.
+        """
+        budget = self._budget
+        if budget is None:
+            return
+        if budget.cpu_left <= 0:
+            raise TimedOut(f"its tests had used their {budget.cpu_seconds:.0f} s of processor time before this one")
+        if budget.wall_left <= 0:
+            raise TimedOut(f"its tests had used their {budget.wall_seconds:.0f} s before this one")
+        self._cpu_limit = min(self._cpu_limit, math.ceil(budget.cpu_left + budget.free_seconds))
+        if budget.wall_left + budget.free_seconds < self._wall_left:
+            self._wall_left = budget.wall_left + budget.free_seconds
+            self._wall_is_cut = True
+
+    def _frames(self, request: dict[str, Any], *, with_setup: bool) -> list[protocol.Buffer]:
         """What to send: a request that cannot be sent is our fault."""
         try:
-            setup = [] if self._channel else protocol.encode(self._open())
-            return setup + protocol.encode(request, views=True)
+            setup = protocol.encode(self._setup, strict=True) if with_setup else []
+            return setup + protocol.encode(request, views=True, strict=True)
         except protocol.ProtocolError as e:
-            raise GraderFault(f"a test asks for more than can be sent: {e}") from None
+            raise GraderFault(f"a test's request cannot be sent: {e}") from None
 
-    def _open(self) -> dict[str, Any]:
-        """Have the child forked; what it must be told first."""
+    def _open(self) -> None:
+        """Have the child forked."""
         self._channel, theirs = socket.socketpair()
-        self._output_fd, write_fd = os.pipe()
-        self._output_open = True
+        half = self._limits.output_bytes // 2
+        self._output, self._dump = Pipe(head_bytes=half, tail_bytes=half), Pipe(head_bytes=0, tail_bytes=MAX_DUMP)
+        ends = [self._output.writing_end, self._dump.writing_end]
         try:
-            self._sandbox.spawn(self._limits, [theirs.fileno(), write_fd])
+            limits = msgspec.structs.replace(self._limits, cpu_seconds=self._cpu_limit)
+            self._sandbox.spawn(limits, [theirs.fileno(), *ends])
+        except BaseException:
+            self._close_channel()
+            raise
         finally:
             theirs.close()
-            os.close(write_fd)
+            for end in ends:
+                os.close(end)
         self._channel.setblocking(False)
-        os.set_blocking(self._output_fd, False)
-        return self._setup
+
+    def _begin(self, frames: list[protocol.Buffer]) -> None:
+        """Send the first request, and wait until the child is about to run the student's code.
+
+        Raises:
+            GraderFault: It does not get there; nothing of the student's has run, so nothing of theirs can be the reason.
+        """
+        try:
+            said = self._exchange(frames, time.monotonic() + BEGIN_SECONDS)
+        except _Late:
+            self._end()
+            raise GraderFault(f"a test's process was not ready after {BEGIN_SECONDS:.0f} s") from None
+        except (_Gone, protocol.ProtocolError):
+            ending = self._end()
+            how = f"signal {ending.signal}" if ending.signal else f"exit code {ending.exit}"
+            *_, reason = self.printed.strip().splitlines() or ["it printed no reason"]
+            text = f"a test's process ended ({how}) before it ran any code of the student's: {printable(reason, 500)}"
+            raise GraderFault(text) from None
+        if said != {"begins": True}:
+            raise GraderFault("a test's process answered before it was asked")
 
     def _exchange(self, frames: list[protocol.Buffer], deadline: float) -> Any:
-        """Send the request and wait for one reply, reading what is printed and watching the GPU all the while."""
+        """Send frames and wait for one, reading what is printed and watching the GPU all the while.
+
+        Raises:
+            _Late: The deadline passes first.
+            _Gone: The child closes its channel first.
+        """
         assert self._channel is not None
         waiting = [memoryview(frame) for frame in frames]
         reader = protocol.FrameReader()
         usage = self._sandbox.usage
-        while True:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise self._timed_out()
-            if usage and usage.exceeds(self._limits.device_memory_bytes):
-                raise self._took_too_much()
-            left = min(left, LOOK_EVERY_SECONDS) if usage else left
-            channel = self._channel.fileno()
-            wanted = [channel, self._output_fd] if self._output_open else [channel]
-            readable, writable, _ = select.select(wanted, [channel] if waiting else [], [], left)
-            if self._output_fd in readable:
-                self._read_output()
-            try:
-                if writable:
-                    waiting = self._write(waiting)
-                if channel in readable and reader.read_from(self._channel):
-                    return reader.value()
-            except BlockingIOError:
-                continue
-            except (EOFError, ConnectionError):
-                raise self._death() from None
+        with selectors.DefaultSelector() as selector:
+            for pipe in self._open_pipes:
+                selector.register(pipe, selectors.EVENT_READ)
+            selector.register(self._channel, selectors.EVENT_READ | (selectors.EVENT_WRITE if waiting else 0))
+            while True:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise _Late
+                if usage and usage.exceeds(self._limits.device_memory_bytes):
+                    raise self._took_too_much()
+                for key, events in selector.select(min(left, LOOK_EVERY_SECONDS) if usage else left):
+                    if isinstance(key.fileobj, Pipe):
+                        if not key.fileobj.read():
+                            selector.unregister(key.fileobj)
+                            key.fileobj.close()
+                    elif self._talk(events, waiting, reader):
+                        return reader.value()
+                    elif not waiting:
+                        selector.modify(self._channel, selectors.EVENT_READ)
 
-    def _write(self, waiting: list[memoryview]) -> list[memoryview]:
+    def _talk(self, events: int, waiting: list[memoryview], reader: protocol.FrameReader) -> bool:
+        """Send and receive as much as is possible without waiting; whether the reply is complete.
+
+        Raises:
+            _Gone: The child has closed its channel.
+        """
+        assert self._channel is not None
+        try:
+            if waiting and events & selectors.EVENT_WRITE:
+                self._write(waiting)
+            return bool(events & selectors.EVENT_READ) and reader.read_from(self._channel)
+        except BlockingIOError:
+            return False
+        except (EOFError, ConnectionError):
+            raise _Gone from None
+
+    @property
+    def _open_pipes(self) -> list[Pipe]:
+        return [pipe for pipe in (self._output, self._dump) if pipe and pipe.is_open]
+
+    def _write(self, waiting: list[memoryview]) -> None:
         assert self._channel is not None
         sent = self._channel.sendmsg(waiting[:64])
         while waiting and sent >= len(waiting[0]):
             sent -= len(waiting.pop(0))
         if waiting:
             waiting[0] = waiting[0][sent:]
-        return waiting
-
-    def _read_output(self) -> None:
-        with suppress(BlockingIOError):
-            data = os.read(self._output_fd, 65536)
-            self._output_open = bool(data)
-            self._output += data[: max(0, self._limits.output_bytes - len(self._output))]
 
     def _end(self) -> Ending:
-        assert self._channel is not None
-        self._channel.close()
-        self._channel = None
+        """Have the child ended, and read the last of what it said."""
+        self._close_channel()
         try:
-            return self._sandbox.end()
+            ending = self._sandbox.end()
         finally:
-            while self._output_open and select.select([self._output_fd], [], [], 0)[0]:
-                self._read_output()
-            os.close(self._output_fd)
+            for pipe in self._open_pipes:
+                pipe.read_the_rest()
+                pipe.close()
+        self._charge_processor(ending)
+        return ending
+
+    def _close_channel(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+    def _charge_processor(self, ending: Ending) -> None:
+        if self._budget:
+            self._budget.charge(cpu=ending.cpu_seconds_of_all)
 
     def _took_too_much(self) -> StudentFault:
         """Its memory on the GPU was past the limit, also by the driver's count, which a test cannot change."""
@@ -206,13 +350,21 @@ class Session:
         busy = self._sandbox.gpu.busy() if self._sandbox.gpu else False
         self._end()
         why = f"no answer within {self._limits.wall_seconds:g} s, the limit of a test"
-        if self._cut_short:
+        if self._wall_is_cut:
             why = "no answer before the time for all tests of its problem was used up"
-        if busy or (busy is None and waited_for_the_gpu(self.printed)):
+        if busy or (busy is None and waited_for_the_gpu(self._tracebacks)):
             why += ", with a kernel still running on the GPU"
-        return TimedOut(why, self._where_it_was())
+        self._over = TimedOut(why, self._where_it_was())
+        return self._over
 
-    def _death(self) -> StudentFault:
+    def _used_the_processor(self) -> StudentFault:
+        why = f"it used {self._cpu_limit} s of processor time, the limit of a test"
+        if self._cpu_limit < self._limits.cpu_seconds:
+            why = "it used all that was left of the processor time for the tests of its problem"
+        self._over = TimedOut(why, self._where_it_was())
+        return self._over
+
+    def _death(self) -> StudentFault | GraderFault:
         """Why a child that closed its channel is no more."""
         ending = self._end()
         where = self._where_it_was()
@@ -220,16 +372,39 @@ class Session:
             return OutOfMemory(f"its processes together took more than {_size(self._limits.memory_bytes)}", where)
         if ending.breach == "files":
             return Crashed("it made more than 4096 files, the limit of a test", where)
-        if ending.signal == signal.SIGXCPU or ending.cpu_seconds >= self._limits.cpu_seconds:
-            return TimedOut(f"it used {self._limits.cpu_seconds} s of processor time, the limit of a test", where)
+        if ending.breach == "scratch":
+            return Crashed(f"it wrote more than {_size(self._limits.file_bytes)} of files, the limit of a test", where)
+        if ending.signal == signal.SIGXCPU or ending.cpu_seconds >= self._cpu_limit:
+            return self._used_the_processor()
+        if ending.signal == signal.SIGKILL and self._sandbox.memory_ran_out():
+            return self._killed_from_outside(ending)
         if ending.signal is not None:
             name = signal.strsignal(ending.signal) or "an unknown signal"
             return Crashed(f"its process was ended by signal {ending.signal} ({name.lower()})", self._where_it_crashed())
+        if ending.exit is None:
+            return GraderFault("the sandbox has lost a test's process")
         return Crashed(f"its process exited with code {ending.exit} before it answered")
+
+    def _killed_from_outside(self, ending: Ending) -> StudentFault | GraderFault:
+        """The kernel has killed something for want of memory, and this child died as if it had been that.
+
+        A test that took more than it may, between two looks of the zygote, has itself to blame.
+        """
+        limit = self._limits.memory_bytes
+        if ending.memory_bytes > limit:
+            return OutOfMemory(f"its processes together took more than {_size(limit)}", self._where_it_was())
+        return GraderFault(
+            f"a test's process was killed from outside, while it took {_size(ending.memory_bytes)} of its {_size(limit)}: this "
+            "machine, or the container that the grader runs in, has too little memory for what runs on it"
+        )
+
+    @property
+    def _tracebacks(self) -> str:
+        return self._dump.text if self._dump else ""
 
     def _places(self, what: str) -> list[tuple[str, str, str]]:
         """File, line and function of the student's frames, innermost first, in the last traceback that Python printed."""
-        _, found, dump = self.printed[-MAX_DUMP:].rpartition(what)
+        _, found, dump = self._tracebacks.rpartition(what)
         frames = re.findall(r'File "[^"\n]*?/submission/(assignment/[^"\n]+\.py)", line (\d+) in (\S+)', dump)
         return frames if found else []
 
@@ -281,9 +456,9 @@ class Session:
         return f"{_size(self._limits.device_memory_bytes)} of the memory of the GPU ({self._sandbox.gpu.name})"
 
 
-def waited_for_the_gpu(printed: str) -> bool:
+def waited_for_the_gpu(tracebacks: str) -> bool:
     """Whether a thread of the last traceback that Python printed was inside torch.cuda."""
-    _, found, dump = printed[-MAX_DUMP:].rpartition("Timeout (")
+    _, found, dump = tracebacks.rpartition("Timeout (")
     return bool(found) and re.search(r'most recent call first\):\n +File "[^"\n]*/torch/cuda/', dump) is not None
 
 

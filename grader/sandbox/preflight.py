@@ -1,10 +1,11 @@
-"""Whether the GPU works in the sandbox: asked before a student is judged on it, and again where a test on it did not pass.
+"""Whether a test can run in the sandbox at all: asked before a student is judged, and of a GPU again where a test did not pass.
 
-A device that is broken, full or wrongly installed must never cost a student anything. So a process of its own, which holds no
-code of theirs, uses it as a test would; whatever goes wrong there is a fault of this machine.
+A device that is broken, full or wrongly installed must never cost a student anything, nor limits that are too low for a test.
+So a process of its own, which holds no code of theirs, uses the device as a test would; whatever goes wrong there is a fault of
+this machine.
 """
 
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -14,6 +15,7 @@ from grader.sandbox.box import Sandbox
 from grader.sandbox.client import Session
 
 SECONDS = 60
+CANNOT_USE_GPU = "the GPU cannot be used in the sandbox"
 
 
 class Device(TypedDict):
@@ -27,6 +29,21 @@ class Device(TypedDict):
     computes: bool
 
 
+def check_cpu(sandbox: Sandbox, limits: Limits) -> None:
+    """Compute, write a file, start a thread and a process, under the limits of a test.
+
+    Args:
+        sandbox: Whose box it has to work in.
+        limits: A test's.
+
+    Raises:
+        GraderFault: Something of this cannot be done, with the reason.
+    """
+    answer = _look(sandbox, limits, "cpu", "no test can run in the sandbox")
+    if isinstance(answer, str) or not answer["computes"]:
+        raise GraderFault(f"no test can run in the sandbox: {answer}")
+
+
 def check_device(sandbox: Sandbox, limits: Limits) -> Device:
     """Use the GPU once.
 
@@ -38,14 +55,17 @@ def check_device(sandbox: Sandbox, limits: Limits) -> Device:
         GraderFault: It cannot be used, with the reason.
     """
     roomy = msgspec.structs.replace(limits, wall_seconds=float(SECONDS), cpu_seconds=SECONDS)
-    session = Session(sandbox, {}, roomy, seed=0, forbidden=[])
+    return judged(_look(sandbox, roomy, "cuda", CANNOT_USE_GPU), limits.device_memory_bytes)
+
+
+def _look(sandbox: Sandbox, limits: Limits, device: str, failed: str) -> Any:
+    session = Session(sandbox, {}, limits, seed=0, forbidden=[])
     try:
-        answer = session.look_at_device()
+        return session.look_at_device(device)
     except StudentFault as e:  # of a process that has no student's code in it
-        raise GraderFault(f"the GPU cannot be used in the sandbox: {e}") from None
+        raise GraderFault(f"{failed}: {e}") from None
     finally:
         session.close()
-    return judged(answer, limits.device_memory_bytes)
 
 
 def judged(answer: Device | str, needed_bytes: int) -> Device:
@@ -55,7 +75,7 @@ def judged(answer: Device | str, needed_bytes: int) -> Device:
         GraderFault: It is not.
     """
     if isinstance(answer, str):
-        raise GraderFault(f"the GPU cannot be used in the sandbox: {answer}")
+        raise GraderFault(f"{CANNOT_USE_GPU}: {answer}")
     if not answer["computes"]:
         raise GraderFault(f"the GPU ({answer['name']}) gives a wrong product of two small matrices")
     if answer["free_bytes"] < needed_bytes:

@@ -17,6 +17,7 @@ PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 def main() -> None:
     control, uid, runtime, paths = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:]
     if uid:
+        os.chmod(os.environ["TMPDIR"], 0o1777)  # it is root's
         become(uid)
     libc = ctypes.CDLL(None)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # changing the user cleared what bubblewrap had set

@@ -6,6 +6,7 @@ says is believed: a student's code shares this process and can change all of it.
 
 import errno
 import faulthandler
+import fcntl
 import importlib
 import json
 import os
@@ -26,23 +27,29 @@ from grader import protocol
 from grader.worker import device, policy
 
 MAX_TEXT = 2000
+CHANNEL, TRACEBACKS = 3, 4  # descriptors; what a student's code prints cannot push a traceback out of its own pipe
 
 
 def main(handover: socket.socket) -> NoReturn:
     """Wait to be given a test, and serve it until the grader closes its channel or this process is killed.
 
     Args:
-        handover: Where one message comes from: the test's limits, its channel, and the pipe for what it prints.
+        handover: Where one message comes from: the test's limits, its channel, and pipes for what it prints and for tracebacks.
     """
     try:
         os.setsid()
-        limits, (channel_fd, output_fd) = _wait_for_a_test(handover)
-        channel = _redirect(channel_fd, output_fd)
+        limits, descriptors = _wait_for_a_test(handover)
+        handover.detach()  # `_redirect` closes its descriptor, or gives its number to another
+        channel = _redirect(*descriptors)
         _limit(limits)
-        faulthandler.enable(sys.stderr)
+        if not limits["device_memory_bytes"]:
+            _fill_uninitialized_memory()
+        faulthandler.enable(TRACEBACKS)
         _serve(channel)
     except EOFError:
         os._exit(0)
+    except LimitTooLow as e:
+        print(e, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -50,21 +57,30 @@ def main(handover: socket.socket) -> NoReturn:
 
 
 def _wait_for_a_test(handover: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    message, descriptors, _, _ = socket.recv_fds(handover, 65536, 2)
+    message, descriptors, _, _ = socket.recv_fds(handover, 65536, 3)
     if not message:
         raise EOFError
     return json.loads(message), descriptors
 
 
-def _redirect(channel_fd: int, output_fd: int) -> socket.socket:
-    """Nothing to read, everything printed goes to the pipe, and the channel is the only other descriptor."""
+def _redirect(*given: int) -> socket.socket:
+    """Nothing to read, everything printed goes to its pipe, and the channel and Python's tracebacks are the only others.
+
+    Args:
+        given: The channel, the pipe for what is printed, the pipe for tracebacks.
+    """
+    channel, output, tracebacks = (fcntl.fcntl(descriptor, fcntl.F_DUPFD, TRACEBACKS + 1) for descriptor in given)
     null = os.open(os.devnull, os.O_RDONLY)
-    for source, target in [(channel_fd, 1000), (null, 0), (output_fd, 1), (output_fd, 2), (1000, 3)]:
+    for source, target in [(null, 0), (output, 1), (output, 2), (channel, CHANNEL), (tracebacks, TRACEBACKS)]:
         os.dup2(source, target)
-    os.closerange(4, 4096)
+    os.closerange(TRACEBACKS + 1, 4096)
     sys.stdout = open(1, "w", buffering=1, errors="backslashreplace", closefd=False)
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)
-    return socket.socket(fileno=3)
+    return socket.socket(fileno=CHANNEL)
+
+
+class LimitTooLow(Exception):
+    """Whoever started the grader has limited it to less than a test may use."""
 
 
 def _limit(limits: dict[str, Any]) -> None:
@@ -72,27 +88,42 @@ def _limit(limits: dict[str, Any]) -> None:
 
     With a GPU there are two fewer: CUDA reserves far more addresses than memory, and locks pages of its own. The sum of what is
     really used is still looked at.
+
+    Raises:
+        LimitTooLow: One is lower already, and cannot be raised.
     """
     with open("/proc/self/statm") as f:
         address_space = int(f.read().split()[0]) * resource.getpagesize() + limits["memory_bytes"]
     cpu = limits["cpu_seconds"]
     if limits["device_memory_bytes"]:
         device.limit_memory(limits["device_memory_bytes"])
-    without_gpu = [(resource.RLIMIT_AS, address_space, address_space), (resource.RLIMIT_MEMLOCK, 0, 0)]
-    for which, soft, hard in [
+    without_gpu = [(resource.RLIMIT_AS, "ulimit -v", address_space, address_space), (resource.RLIMIT_MEMLOCK, "", 0, 0)]
+    for which, name, soft, hard in [
         *([] if limits["device_memory_bytes"] else without_gpu),
-        (resource.RLIMIT_CPU, cpu, cpu + 1),
-        (resource.RLIMIT_NPROC, limits["processes"] + 1, limits["processes"] + 1),  # and the zygote
-        (resource.RLIMIT_FSIZE, limits["file_bytes"], limits["file_bytes"]),
-        (resource.RLIMIT_NOFILE, 256, 256),
-        (resource.RLIMIT_CORE, 0, 0),
+        (resource.RLIMIT_CPU, "ulimit -t", cpu, cpu + 1),
+        (resource.RLIMIT_NPROC, "ulimit -u", limits["processes"] + 1, limits["processes"] + 1),  # and the zygote
+        (resource.RLIMIT_FSIZE, "ulimit -f", limits["file_bytes"], limits["file_bytes"]),
+        (resource.RLIMIT_NOFILE, "ulimit -n", 256, 256),
+        (resource.RLIMIT_CORE, "", 0, 0),
     ]:
+        inherited = resource.getrlimit(which)[1]
+        if inherited != resource.RLIM_INFINITY and inherited < hard:
+            raise LimitTooLow(f"`{name}` of whoever started the grader is too low: {inherited}, and a test needs {hard}")
         resource.setrlimit(which, (soft, hard))
+
+
+def _fill_uninitialized_memory() -> None:
+    """Have torch.empty and its relatives give NaN (integers: their largest), in place of whatever lay in memory.
+
+    Code that forgets to initialise then fails the same tests in every run. Only warnings are asked for: no operation may be
+    refused. Not with a GPU, where this would choose slower kernels.
+    """
+    torch.use_deterministic_algorithms(True, warn_only=True)  # torch.utils.deterministic.fill_uninitialized_memory is on
 
 
 def _serve(channel: socket.socket) -> NoReturn:
     setup = protocol.receive(channel)
-    test = None
+    test, has_begun = None, False
 
     def end_with(violation: policy.Violation) -> NoReturn:
         """Answer before the code that called what is forbidden can do anything about it."""
@@ -103,22 +134,31 @@ def _serve(channel: socket.socket) -> NoReturn:
 
     while True:
         request = protocol.receive(channel)
+        if request["op"] == "run" and test is None:
+            test = _Test(setup, end_with)
+        if not has_begun:
+            protocol.send(channel, {"begins": True})  # what goes wrong from here on is the student's
+            has_begun = True
         answer: dict[str, Any]
         if request["op"] == "inspect":
-            answer = {"value": policy.inspect(setup["sources"], request["forbidden"])}
-        elif request["op"] == "device":
-            answer = {"value": device.look()}
+            read = importlib.import_module("tests.probes.delegation").read
+            answer = {"value": {path: read(setup["sources"][path], rules) for path, rules in request["rules"].items()}}
+        elif request["op"] == "look":
+            answer = {"value": device.look(request["device"])}
         else:
-            test = test or _Test(setup, end_with)
+            assert test is not None
             answer = test.answer(request)
         _send(channel, {"id": request["id"], **answer})
 
 
 def _send(channel: socket.socket, reply: dict[str, Any]) -> None:
     try:
-        protocol.send(channel, reply)
-    except protocol.ProtocolError as e:
-        protocol.send(channel, {"id": reply["id"], "unsendable": str(e)})
+        frame = protocol.encode(reply)
+    except BaseException as e:  # a student's value can raise anything when it is looked at
+        why = _text(e) if isinstance(e, protocol.ProtocolError) else f"{type(e).__name__[:100]}: {_text(e)}"
+        frame = protocol.encode({"id": reply["id"], "unsendable": why})
+    for buffer in frame:
+        channel.sendall(buffer)
 
 
 class _Test:
@@ -134,13 +174,14 @@ class _Test:
             target.write_bytes(source)
         os.chdir(scratch)
         sys.path.insert(0, self._folder)
-        policy.Tripwire(setup["forbidden"], self._folder, on_violation)
-        self._student = importlib.import_module("tests.probes").Student()
+        tripwire = policy.Tripwire(setup["forbidden"], setup["by_hand"], self._folder, on_violation)
+        student = importlib.import_module("tests.probes").Student()
+        self._student = policy.Watched(student, tripwire, setup["by_hand"])
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Run one probe: its value, or what was raised."""
         with suppress(RuntimeError):  # it needs a thread
-            faulthandler.dump_traceback_later(request["seconds"] / 2, file=sys.stderr)  # if it never ends: where it was
+            faulthandler.dump_traceback_later(request["seconds"] / 2, file=TRACEBACKS)  # if it never ends: where it was
         random.seed(self._seed)
         np.random.seed(self._seed % 2**32)
         torch.manual_seed(self._seed)

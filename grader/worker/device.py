@@ -1,10 +1,13 @@
-"""The GPU, in a test's process: the limit that torch itself keeps, and a look that says whether it works."""
+"""What a test runs on, in its process: the limit that torch keeps of a GPU, and a look that says whether it works."""
 
+import os
+import threading
 from typing import Any
 
 import torch
 
 SIDE = 64
+FILE_BYTES = 2**20
 MAX_TEXT = 2000
 
 
@@ -18,24 +21,43 @@ def limit_memory(limit_bytes: int) -> None:
     torch.cuda._lazy_call(when_cuda_starts)  # type: ignore[no-untyped-call]
 
 
-def look() -> dict[str, Any] | str:
-    """Use the GPU once, as a test would, and say what it is; or, where that fails, torch's words.
+def look(name: str) -> dict[str, Any] | str:
+    """Use "cuda" or the "cpu" once, as a test would, and say what it is; or, where that fails, what was raised.
 
     Runs in a child that has imported nothing of a student's.
     """
     try:
-        torch.cuda.init()  # type: ignore[no-untyped-call]
-        ones = torch.ones(SIDE, SIDE, device="cuda")
-        product_sum = float((ones @ ones).sum())
-        torch.cuda.synchronize()
-        free, whole = torch.cuda.mem_get_info()
-        return {
-            "name": torch.cuda.get_device_name(),
-            "capability": "{}.{}".format(*torch.cuda.get_device_capability()),
-            "cuda": str(torch.version.cuda),
-            "total_bytes": whole,
-            "free_bytes": free,
-            "computes": product_sum == SIDE**3,
-        }
+        return _look_at_cuda() if name == "cuda" else _look_at_cpu()
     except Exception as e:
         return f"{type(e).__name__}: {e}"[:MAX_TEXT]
+
+
+def _look_at_cuda() -> dict[str, Any]:
+    torch.cuda.init()  # type: ignore[no-untyped-call]
+    ones = torch.ones(SIDE, SIDE, device="cuda")
+    product_sum = float((ones @ ones).sum())
+    torch.cuda.synchronize()
+    free, whole = torch.cuda.mem_get_info()
+    return {
+        "name": torch.cuda.get_device_name(),
+        "capability": "{}.{}".format(*torch.cuda.get_device_capability()),
+        "cuda": str(torch.version.cuda),
+        "total_bytes": whole,
+        "free_bytes": free,
+        "computes": product_sum == SIDE**3,
+    }
+
+
+def _look_at_cpu() -> dict[str, Any]:
+    """A product, a file, a thread and a process, all of which a test may use."""
+    ones = torch.ones(SIDE, SIDE)
+    with open(os.path.join(os.environ["TMPDIR"], "look"), "wb", buffering=0) as file:
+        file.write(bytes(FILE_BYTES))
+    thread = threading.Thread(target=float)
+    thread.start()
+    thread.join()
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    return {"computes": float((ones @ ones).sum()) == SIDE**3}

@@ -1,150 +1,117 @@
-"""What a problem may not be delegated to: found in the source before it runs, and by a tripwire while it runs.
+"""What a problem may not be delegated to, watched while it runs.
 
-Reading the source names the line. The tripwire finds what a reader of names cannot see: computed names, aliases, source of a
-library run again. Neither is a wall: the tripwire shares its process with the code it watches. They make delegation harder
-than the exercise, and honest code never meets them.
+tests/probes/delegation.py reads the source and names lines. This module meets what a reader of names cannot see: computed
+names, aliases, copies of a library's class, functions found by a search. So it guards things and not names, each at the
+lowest place that every way to it passes:
+
+a Python function   its code object is replaced, so that every reference to the function leads to the trap
+a class             so are its methods, wherever they are inherited, copied or called without an object
+a module            so are all functions and classes that it defines
+an operator         its kernels in torch's dispatcher are replaced, which Python, TorchScript and C++ all go through
+autograd            while a function that is to be written by hand runs, no backward pass may run (`Watched`)
+
+It shares a process with the code that it watches, so it is no wall. It makes delegation harder than the exercise, and
+honest code never meets it.
 """
 
-import ast
+import functools
 import importlib
 import importlib.util
 import linecache
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
-from types import FrameType
+from contextlib import ExitStack, suppress
+from types import CellType, FrameType, FunctionType, ModuleType
 from typing import Any, NoReturn
+
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._python_dispatch import TorchDispatchMode
 
 Place = list[Any]  # [file, line, function, text of the line]; plain data, because it is sent
 Violation = dict[str, Any]  # {"name": str, "where": Place | None}
 STARTS_A_PROGRAM = ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.system")
-MAX_USES = 1000
-RUNS_TEXT = ("exec", "eval", "compile", "__import__")
-
-
-# --- reading the source -------------------------------------------------------------------------------------------------
-
-
-def inspect(sources: dict[str, bytes], forbidden: dict[str, list[str]]) -> dict[str, Any]:
-    """Syntax errors and forbidden uses of every file.
-
-    Runs in a child that has imported nothing of the student's, because a parser can be made to crash as well.
-
-    Args:
-        sources: Path to content.
-        forbidden: Path to the dotted names that this file may not call, subclass or (with any names) run as text.
-
-    Returns:
-        Path to `{"syntax": None | [line, message], "uses": [[name, line, definition], …]}`, where `definition` is the
-        top-level function or class around the use, or "".
-    """
-    return {path: _inspect_one(source, forbidden.get(path, [])) for path, source in sources.items()}
-
-
-def _inspect_one(source: bytes, forbidden: list[str]) -> dict[str, Any]:
-    try:
-        tree = ast.parse(source)
-    except SyntaxError as e:
-        return {"syntax": [e.lineno or 0, e.msg], "uses": []}
-    except (ValueError, RecursionError, MemoryError) as e:
-        return {"syntax": [0, str(e) or "nested too deep to be read"], "uses": []}
-    found = {(name, definition): line for name, line, definition in reversed(list(_uses(tree, forbidden)))} if forbidden else {}
-    uses = [[name, line, definition] for (name, definition), line in list(found.items())[:MAX_USES]]
-    return {"syntax": None, "uses": uses}
-
-
-def _uses(tree: ast.Module, forbidden: list[str]) -> Iterator[tuple[str, int, str]]:
-    own = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-    names = {**_imported_names(tree), **{name: f".{name}" for name in own}}  # its own definition hides an import
-    for top in tree.body:
-        definition = top.name if isinstance(top, (ast.FunctionDef, ast.ClassDef)) else ""
-        for node in ast.walk(top):
-            targets = [node.func] if isinstance(node, ast.Call) else node.bases if isinstance(node, ast.ClassDef) else []
-            for target in targets:
-                name = _method_of_a_tensor(target, forbidden) or _dotted(target, names)
-                if any(name == f or name.startswith(f + ".") for f in forbidden) or name in RUNS_TEXT:
-                    yield name, target.lineno, definition
-
-
-def _imported_names(tree: ast.Module) -> dict[str, str]:
-    """What each imported name stands for: `F` for torch.nn.functional, `AdamW` for torch.optim.AdamW."""
-    names = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                names[alias.asname or alias.name.split(".")[0]] = alias.name if alias.asname else alias.name.split(".")[0]
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            for alias in node.names:
-                names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-    return names
-
-
-def _method_of_a_tensor(node: ast.expr, forbidden: list[str]) -> str:
-    """`torch.Tensor.backward` for any `….backward` where that is forbidden; "" otherwise."""
-    name = f"torch.Tensor.{node.attr}" if isinstance(node, ast.Attribute) else ""
-    return name if name in forbidden else ""
-
-
-def _dotted(node: ast.expr, names: dict[str, str]) -> str:
-    """`torch.nn.Linear` for `nn.Linear` where `nn` was imported from torch; "" for what is no dotted name."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if not isinstance(node, ast.Name):
-        return ""
-    return ".".join([names.get(node.id, node.id), *reversed(parts)])
-
-
-# --- watching it run ----------------------------------------------------------------------------------------------------
+FORKS = ("os.fork", "os.forkpty")  # a backward pass in another process or thread would not be noticed
+STARTS_A_THREAD = ("threading.Thread.start", "threading._start_new_thread", "_thread.start_new_thread")
+# Where a kernel replaces all others of its operator: those for any device, and the first that torch.func asks.
+DISPATCH_KEYS = ("CompositeImplicitAutograd", "AutogradCPU", "AutogradCUDA", "CPU", "CUDA", "FuncTorchDynamicLayerFrontMode")
 
 
 class Tripwire:
-    """Ends the test where a forbidden name is called: at once, so that nothing can be caught or undone.
+    """Ends the test where something forbidden is called: at once, so that nothing can be caught or undone.
 
     Args:
-        forbidden: Dotted names.
+        forbidden: Dotted names of functions, classes, modules and operators.
+        by_hand: Definitions in which no backward pass may run, as in "autograd.linear_backward".
         folder: Where the student's files are.
         on_violation: Called with the name and the line that called it; does not return.
     """
 
-    def __init__(self, forbidden: list[str], folder: str, on_violation: Callable[[Violation], NoReturn]) -> None:
-        self._folder = folder
+    def __init__(
+        self, forbidden: list[str], by_hand: list[str], folder: str, on_violation: Callable[[Violation], NoReturn]
+    ) -> None:
+        self.folder = folder
         self._on_violation = on_violation
+        self._by_hand = by_hand
         self._sources: set[str] = set()
-        for name in forbidden:
+        self._operators: set[str] = set()
+        self._library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
+        for name in [*forbidden, *(STARTS_A_THREAD if by_hand else ())]:
             self._guard(name)
-        if forbidden:
+        if forbidden or by_hand:
+            trap = _Trap(self, "subprocess.Popen")
+            vars(importlib.import_module("_posixsubprocess"))["fork_exec"] = trap  # multiprocessing calls it
             sys.addaudithook(self._audit)
-
-    def _guard(self, name: str) -> None:
-        parent, attribute = _resolve(name)
-        target = getattr(parent, attribute, None)
-        if target is None:
-            return  # another version of torch has no such thing
-        source = getattr(sys.modules.get(getattr(target, "__module__", "")), "__file__", None)
-        if source:
-            self._sources |= {os.path.realpath(path) for path in (source, importlib.util.cache_from_source(source))}
-        if isinstance(target, type):
-
-            def init(*args: object, **kwargs: object) -> NoReturn:
-                self.trip(name)
-
-            target.__init__ = init  # type: ignore[misc]
-        else:
-            setattr(parent, attribute, _Trap(self, name))
 
     def trip(self, name: str) -> NoReturn:
         """End the test."""
-        self._on_violation({"name": name, "where": student_frame(sys._getframe(), self._folder)})
+        self._on_violation({"name": name, "where": student_frame(sys._getframe(), self.folder)})
+
+    def _guard(self, name: str) -> None:
+        """Guard what a name stands for; where it stands for a function and for a module, as gradcheck's does, both."""
+        parent, attribute = _resolve(name)
+        found = {id(thing): thing for thing in (getattr(parent, attribute, None), sys.modules.get(name))}
+        trap = functools.partial(self.trip, name)
+        for thing in found.values():
+            if thing is None:
+                continue  # another version of torch has no such thing
+            home = thing if isinstance(thing, ModuleType) else sys.modules.get(getattr(thing, "__module__", None) or "")
+            if source := getattr(home, "__file__", None):
+                self._sources |= {os.path.realpath(path) for path in (source, importlib.util.cache_from_source(source))}
+            for function in _functions_of(thing, home):
+                _set_trap(function, trap)
+            if isinstance(thing, type):
+                if not _is_trapped(vars(thing).get("__init__")):
+                    setattr(thing, "__init__", _trap_function(trap))  # noqa: B010 - mypy refuses the plain form
+            elif not isinstance(thing, (FunctionType, ModuleType)):
+                setattr(parent, attribute, _Trap(self, name))
+                self._guard_operator(attribute, name)
+
+    def _guard_operator(self, operator: str, name: str) -> None:
+        """Replace the kernels of all overloads of an operator of torch; what is no operator has none."""
+        overloads = torch._C._jit_get_operation(f"aten::{operator}")[1] or []
+        overloads = [] if operator in self._operators else overloads
+        self._operators.add(operator)
+
+        def kernel(*args: object, **kwargs: object) -> NoReturn:
+            self.trip(name)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that a kernel is replaced
+            for overload in overloads:
+                full = f"{operator}.{overload}" if overload else operator
+                for key in DISPATCH_KEYS:
+                    self._library.impl(full, kernel, key)  # type: ignore[no-untyped-call]
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Stop text that student's code runs as code, other programs, and reading again the source of what is forbidden."""
         if event in ("exec", "compile"):
             caller = sys._getframe(1)
-            if caller.f_code.co_filename.startswith(self._folder):
+            if caller.f_code.co_filename.startswith(self.folder):
                 self.trip(event)
-        elif event in STARTS_A_PROGRAM:
+        elif event in STARTS_A_PROGRAM or (self._by_hand and event in FORKS):
             self.trip(event)
         elif event == "open" and isinstance(arguments[0], (str, bytes)):
             path = os.fsdecode(arguments[0])
@@ -153,7 +120,7 @@ class Tripwire:
 
 
 class _Trap:
-    """Stands in for a forbidden function; any use of it trips."""
+    """Stands in for a forbidden function of C; any use of it trips."""
 
     def __init__(self, tripwire: Tripwire, name: str) -> None:
         self._tripwire, self._name = tripwire, name
@@ -167,14 +134,173 @@ class _Trap:
         self._tripwire.trip(self._name)
 
 
+def _trap_function(trap: Callable[[], NoReturn]) -> Callable[..., NoReturn]:
+    def trapped(*args: object, _trap: Callable[[], NoReturn] = trap, **kwargs: object) -> NoReturn:
+        _trap()
+
+    return trapped
+
+
+def _is_trapped(function: Any) -> bool:
+    return "_trap" in (getattr(function, "__kwdefaults__", None) or {})
+
+
+def _set_trap(function: FunctionType, trap: Callable[[], NoReturn]) -> None:
+    """Make an existing function trip, for everybody who holds it."""
+    if _is_trapped(function):
+        return  # by the name that stands first in problems.toml
+    trapped = _trap_function(trap)
+    function.__defaults__, function.__kwdefaults__ = None, trapped.__kwdefaults__
+    function.__code__ = trapped.__code__.replace(co_freevars=function.__code__.co_freevars)  # as many as it has cells
+
+
+def _functions_of(thing: Any, module: ModuleType | None) -> Iterator[FunctionType]:
+    """The Python functions that make up a function, a class or a module: what they wrap, methods, tables of functions.
+
+    Args:
+        thing: What to look into.
+        module: Where it is defined; what that only imported from elsewhere is left out.
+    """
+    name, file = getattr(module, "__name__", None), getattr(module, "__file__", None)
+    waiting, seen = [thing], set()
+    while waiting:
+        found = waiting.pop()
+        if id(found) in seen:
+            continue
+        seen.add(id(found))
+        if isinstance(found, FunctionType):
+            if found is thing or found.__module__ == name or found.__code__.co_filename == file:
+                yield found
+                waiting += [getattr(found, "__wrapped__", None), *_contents(found.__closure__)]
+        elif isinstance(found, (staticmethod, classmethod)):
+            waiting.append(found.__func__)
+        elif isinstance(found, property):
+            waiting += [found.fget, found.fset]
+        elif isinstance(found, (type, ModuleType)):
+            if found is thing or (isinstance(found, type) and found.__module__ == name):
+                waiting += vars(found).values()
+        elif isinstance(found, dict) and len(found) < 100:
+            waiting += found.values()
+
+
+def _contents(cells: tuple[CellType, ...] | None) -> Iterator[Any]:
+    for cell in cells or ():
+        with suppress(ValueError):  # it is empty
+            yield cell.cell_contents
+
+
+class Watched:
+    """The student's package, whose functions that are to be written by hand are watched while they run.
+
+    Probes reach the student's definitions through it, so it does not matter how a module comes by them.
+
+    Args:
+        student: The package, as probes are given it.
+        tripwire: What ends the test.
+        by_hand: See `Tripwire`.
+    """
+
+    def __init__(self, student: Any, tripwire: Tripwire, by_hand: list[str]) -> None:
+        self._student, self._tripwire = student, tripwire
+        self._by_hand = {tuple(name.split(".")) for name in by_hand}
+
+    def __getattr__(self, module: str) -> Any:
+        found = getattr(self._student, module)
+        names = {name for home, name in self._by_hand if home == module}
+        return _WatchedModule(found, names, self._watched) if names else found
+
+    def _watched(self, definition: Any) -> Any:
+        """A function that is watched, or a class whose methods are."""
+        if not isinstance(definition, type):
+            return self._watched_function(definition) if callable(definition) else definition
+        own: dict[str, Any] = {"__module__": definition.__module__, "__qualname__": definition.__qualname__}
+        for name in ("forward", "setup_context", "backward", "vjp", "jvp"):
+            method = getattr(definition, name, None)
+            if callable(method) and method is not getattr(torch.autograd.Function, name):
+                own[name] = staticmethod(self._watched_function(method))
+        return type(definition)(definition.__name__, (definition,), own)
+
+    def _watched_function(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            with _NoBackwardPass(self._tripwire):
+                return function(*args, **kwargs)
+
+        return watched
+
+
+class _WatchedModule:
+    def __init__(self, module: ModuleType, names: set[str], watch: Callable[[Any], Any]) -> None:
+        self._module, self._names, self._watch = module, names, watch
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._module, name)
+        return self._watch(found) if name in self._names else found
+
+
+class _NoBackwardPass(ExitStack):
+    """A context in which student's code that has a backward pass run ends the test, whatever it calls for that.
+
+    A backward pass shows in two ways: operators run in a graph task that did not run before, and what the forward pass saved
+    is read again (also where a single node of a graph is called). Recording a graph that nobody uses is allowed.
+    """
+
+    def __init__(self, tripwire: Tripwire) -> None:
+        super().__init__()
+        self._tripwire = tripwire
+
+    def __enter__(self) -> "_NoBackwardPass":
+        super().__enter__()
+        self._runs = True
+        self.callback(setattr, self, "_runs", False)
+        self.enter_context(saved_tensors_hooks(lambda x: x, self._unpack))
+        self.enter_context(_GraphTasks(self._trip))
+        return self
+
+    def _unpack(self, saved: torch.Tensor) -> torch.Tensor:
+        if self._runs:
+            self._trip()
+        return saved
+
+    def _trip(self) -> None:
+        """End the test if it is the student's code that asked, and not a function that it was given by a probe."""
+        frame: FrameType | None = sys._getframe()
+        while frame and not frame.f_code.co_filename.startswith(self._tripwire.folder):
+            if frame.f_globals.get("__name__", "").startswith("tests.probes"):
+                return
+            frame = frame.f_back
+        self._tripwire.trip("autograd's backward pass")
+
+
+class _GraphTasks(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Calls `trip` before an operator that runs in a backward pass which began inside this mode."""
+
+    def __init__(self, trip: Callable[[], None]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._trip = trip
+        self._around = torch._C._current_graph_task_id()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if torch._C._current_graph_task_id() not in (-1, self._around):
+            self._trip()
+        return func(*args, **(kwargs or {}))
+
+
+# --- places in the student's code ---------------------------------------------------------------------------------------
+
+
 def _resolve(name: str) -> tuple[Any, str]:
-    """The object that holds the last part of a dotted name, and that part."""
+    """The object that holds the last part of a dotted name, and that part; modules on the way are imported."""
     first, *middle, last = name.split(".")
     parent: Any = importlib.import_module(first)
     path = first
-    for part in middle:
+    for part in [*middle, last]:
         path += f".{part}"
-        parent = sys.modules.get(path) or getattr(parent, part, None)  # torch.optim deletes the names of its modules
+        if path not in sys.modules and not hasattr(parent, part) and hasattr(parent, "__path__"):
+            with suppress(ImportError):
+                importlib.import_module(path)
+        if part is not last:
+            parent = sys.modules.get(path) or getattr(parent, part, None)  # torch.optim deletes the names of its modules
     return parent, last
 
 

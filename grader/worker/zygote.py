@@ -3,7 +3,7 @@
 It is process 1 of its own PID namespace. So nothing inside can kill or stop it, orphans become its children, and
 `kill(-1)` ends every other process there, however it tried to get away. It talks to the grader over one SEQPACKET socket:
 
-    spawn {limits}  + two file descriptors: the child's channel, and a pipe for what it prints
+    spawn {limits}  + three file descriptors: the child's channel, and pipes for what it prints and for Python's tracebacks
     end             → how the child ended; everything it left is gone when this is answered
 
 A child never holds that socket. While a child lives, the zygote looks at what limits of a single process do not cover:
@@ -13,13 +13,15 @@ It never runs a tensor operation: a process that has done so on several threads 
 start CUDA, which no child of a process that has done so can use.
 """
 
+import ctypes
 import gc
 import importlib
 import json
 import os
 import pkgutil
+import resource
+import secrets
 import select
-import shutil
 import signal
 import socket
 import sys
@@ -32,8 +34,9 @@ from grader.worker import child
 
 LOOK_EVERY_SECONDS = 0.02
 MAX_FILES = 4096
+CLONE_NEWUSER = 0x10000000
 
-Breach = Literal["memory", "files"]
+Breach = Literal["memory", "files", "scratch"]
 
 
 def import_slow_packages() -> None:
@@ -75,10 +78,16 @@ def facts() -> dict[str, Any]:
         "capabilities": int(status["CapEff"], 16) | int(status["CapPrm"], 16),
         "no_new_privileges": status["NoNewPrivs"] == "1",
         "seccomp": int(status["Seccomp"]),
+        "nests": os.getpid() == 1 and _makes_a_user_namespace(),
         "python": sys.version.split()[0],
         "torch": sys.modules["torch"].__version__,
         "cuda": sys.modules["torch"].version.cuda,
     }
+
+
+def _makes_a_user_namespace() -> bool:
+    """Whether this process could make one, which it must not. If it can, it has: the grader ends the box then."""
+    return bool(ctypes.CDLL(None).unshare(CLONE_NEWUSER) == 0)
 
 
 @dataclass
@@ -87,10 +96,20 @@ class Running:
 
     pid: int
     pidfd: int
-    memory_bytes: int
+    limits: dict[str, Any]
     breach: Breach | None = None
     status: int | None = None
     cpu_seconds: float = 0.0
+    cpu_seconds_of_all: float = 0.0
+    memory_bytes: int = 0  # of all together, at most
+
+    def count(self, pid: int, status: int, usage: resource.struct_rusage, idle_bytes: int) -> None:
+        """One of its processes has ended."""
+        seconds = usage.ru_utime + usage.ru_stime
+        self.cpu_seconds_of_all += seconds
+        self.memory_bytes += max(0, usage.ru_maxrss * 1024 - idle_bytes)
+        if pid == self.pid:
+            self.status, self.cpu_seconds = status, seconds
 
 
 class Zygote:
@@ -102,6 +121,7 @@ class Zygote:
         self._running: Running | None = None
         self._spare: tuple[int, socket.socket] | None = None
         self._idle_bytes = _own_bytes("self")
+        self._idle_resident_bytes = _resident_bytes()
 
     def turn(self) -> bool:
         """Wait for a request, the child's end, or the time to look at it; False when the grader has closed."""
@@ -114,7 +134,7 @@ class Zygote:
             self._look_at(running)
         if self._control.fileno() not in ready:
             return True
-        message, descriptors, _, _ = socket.recv_fds(self._control, 65536, 2)
+        message, descriptors, _, _ = socket.recv_fds(self._control, 65536, 3)
         if not message:
             return False
         request = json.loads(message)
@@ -133,7 +153,7 @@ class Zygote:
         handover.close()
         for descriptor in descriptors:
             os.close(descriptor)
-        self._running = Running(pid, os.pidfd_open(pid), limits["memory_bytes"])
+        self._running = Running(pid, os.pidfd_open(pid), limits)
 
     def _fork(self) -> tuple[int, socket.socket]:
         """A child that waits to be given its test. The next one is made while the grader judges the last one's answers."""
@@ -149,10 +169,11 @@ class Zygote:
     def _look_at(self, running: Running) -> None:
         """End a test whose processes together go past what each of them may have."""
         used = sum(max(0, _own_bytes(pid) - self._idle_bytes) for pid in self._processes(running))
-        if used > running.memory_bytes:
+        if used > running.limits["memory_bytes"]:
             running.breach = "memory"
-        elif self._own_namespace and _file_count() > MAX_FILES:
-            running.breach = "files"
+        elif self._own_namespace:
+            files, size = _scratch_use()
+            running.breach = "files" if files > MAX_FILES else "scratch" if size > running.limits["scratch_bytes"] else None
         if running.breach:
             self.end_everything()
 
@@ -184,9 +205,8 @@ class Zygote:
                 return False
             if pid == 0:
                 return True
-            if self._running and pid == self._running.pid:
-                self._running.status = status
-                self._running.cpu_seconds = usage.ru_utime + usage.ru_stime
+            if self._running:
+                self._running.count(pid, status, usage, self._idle_resident_bytes)
 
     def _ended(self) -> dict[str, Any]:
         """Leave nothing of the test behind, and say how its child ended."""
@@ -194,7 +214,15 @@ class Zygote:
         self.end_everything()
         self._running = None
         if running is None:
-            return {"clean": True, "signal": None, "exit": None, "breach": None, "cpu_seconds": 0.0}
+            return {
+                "clean": True,
+                "signal": None,
+                "exit": None,
+                "breach": None,
+                "cpu_seconds": 0.0,
+                "cpu_seconds_of_all": 0.0,
+                "memory_bytes": 0,
+            }
         os.close(running.pidfd)
         status = running.status
         return {
@@ -203,16 +231,42 @@ class Zygote:
             "exit": os.WEXITSTATUS(status) if status is not None and os.WIFEXITED(status) else None,
             "breach": running.breach,
             "cpu_seconds": running.cpu_seconds,
+            "cpu_seconds_of_all": running.cpu_seconds_of_all,
+            "memory_bytes": running.memory_bytes,
         }
 
     def wipe_scratch(self) -> bool:
         """Empty the one folder that can be written to; False where a test left something that cannot be removed."""
         try:
-            for entry in os.scandir(os.environ["TMPDIR"]):
-                shutil.rmtree(entry) if entry.is_dir(follow_symlinks=False) else os.unlink(entry)
-        except (OSError, RecursionError):
+            _empty(os.environ["TMPDIR"])
+        except OSError:
             return False
         return True
+
+
+def _empty(top: str) -> None:
+    """Remove all that is in a folder, however deep, and whatever permissions a test has taken away.
+
+    Folders inside of folders are moved to the top, under names that nothing has, so no path ever gets long. All of it belongs
+    to this very user, and nobody else is left who could change it meanwhile.
+    """
+    with suppress(PermissionError):  # it may be root's, and then nobody else could change it either
+        os.chmod(top, 0o1777)
+    unused, moved = secrets.token_hex(8), 0
+    while entries := list(os.scandir(top)):
+        for entry in entries:
+            if not entry.is_dir(follow_symlinks=False):
+                os.unlink(entry)
+                continue
+            os.chmod(entry, 0o700)
+            for inner in list(os.scandir(entry)):
+                if inner.is_dir(follow_symlinks=False):
+                    moved += 1
+                    os.chmod(inner, 0o700)
+                    os.rename(inner, f"{top}/{unused}-{moved}")
+                else:
+                    os.unlink(inner)
+            os.rmdir(entry)
 
 
 def _own_bytes(pid: str) -> int:
@@ -231,6 +285,13 @@ def _resident(folder: str) -> list[list[str]]:
         return [line.split() for line in f if line.startswith(("RssAnon:", "RssShmem:"))]
 
 
-def _file_count() -> int:
+def _resident_bytes() -> int:
+    """Of this very process, with what it shares, as the kernel counts it for a process that has ended."""
+    with open("/proc/self/statm") as f:
+        return int(f.read().split()[1]) * resource.getpagesize()
+
+
+def _scratch_use() -> tuple[int, int]:
+    """How many files there are in the folder that can be written to, and how many bytes."""
     usage = os.statvfs(os.environ["TMPDIR"])
-    return usage.f_files - usage.f_ffree
+    return usage.f_files - usage.f_ffree, (usage.f_blocks - usage.f_bfree) * usage.f_frsize

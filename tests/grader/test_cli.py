@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from rich.cells import cell_len
 
-from grader import cli
+from grader import commands
 from grader import course as courses
 from grader.errors import Status
 from grader.report import json as json_report
@@ -58,7 +59,8 @@ def test_the_json_has_the_documented_shape(sample):
     assert list(result["grader"]["environment"]) == ["python", "torch"]
     problem = result["problems"][0]
     assert list(problem) == ["id", "module", "device", "score", "max_score", "pending", "status", "tests"]
-    test = ["id", "device", "status", "weight", "score", "max_score", "message", "hint", "seconds"]
+    said = ["message", "rule", "mistake", "hint"]
+    test = ["id", "device", "status", "weight", "score", "max_score", *said, "seconds"]
     assert list(problem["tests"][0]) == test
     assert result["schema"] == 1
     assert result["score"] == pytest.approx(sum(p["score"] for p in result["problems"]))
@@ -68,7 +70,7 @@ def test_the_json_has_the_documented_shape(sample):
 def test_the_report_fits_80_columns_and_has_no_colour_when_piped(sample):
     """What a log or a mail shows."""
     lines = sample[0].stdout.splitlines()
-    assert max(map(len, lines)) <= 80
+    assert max(map(cell_len, lines)) <= 80
     assert "\x1b" not in sample[0].stdout
     assert not [line for line in lines if line != line.rstrip()]
 
@@ -232,10 +234,10 @@ def test_a_cuda_device_is_looked_for_and_locked_only_for_a_cuda_run(monkeypatch,
     device = Device()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     monkeypatch.setattr(gpus, "find", lambda: events.append("found") or device)
-    with cli._device("cpu") as none:
+    with commands._device("cpu") as none:
         assert none is None
     assert events == []
-    with cli._device("cuda") as got:
+    with commands._device("cuda") as got:
         assert (got, events) == (device, ["found", "locked"])
         assert os.environ["CUDA_VISIBLE_DEVICES"] == ""  # of this process, which touches none
     assert events == ["found", "locked", "free"]
@@ -294,8 +296,10 @@ def test_without_bubblewrap_nothing_is_graded(grader, root, tmp_path):
 
 
 def test_a_box_that_cannot_be_started_is_our_fault(grader, root, tmp_path):
-    """A bwrap that fails: exit 3, with what it said."""
-    (tmp_path / "bwrap").write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n")
+    """A bwrap that says what it is and then fails: exit 3, with what it said."""
+    says = f'case "$1" in --help|--version) exec {shutil.which("bwrap")} "$1";; esac\n'
+    fails = "echo 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n"
+    (tmp_path / "bwrap").write_text(f"#!/bin/sh\n{says}{fails}")
     (tmp_path / "bwrap").chmod(0o755)
     done = grader("grade", root / "examples" / "sample.zip", env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
     assert done.returncode == 3

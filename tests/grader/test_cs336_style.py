@@ -119,25 +119,18 @@ def load_checkpoint(src, model, optimizer):
 
 # What this assignment asks for and that one does not: the tests that may be lost, by problem.
 MORE = {
-    "linear": {"test_linear_refuses_wrong_sizes", "test_mlp_refuses_wrong_sizes"},
-    "adamw": {  # torch's own order of decay and step, and its place of eps; more options are checked
-        "test_small_gradients_and_a_large_eps",
-        "test_a_constant_gradient",
-        "test_a_longer_run",
-        "test_float64_parameters_have_float64_moments",
-        "test_refuses_options_out_of_range",
+    "linear": set(),
+    "adamw": {  # torch's own order of decay and step, and its place of eps
+        "test_decays_before_the_step",
+        "test_adds_eps_to_the_root",
+        "test_all_options_together",
     },
-    "gradient_clipping": {"test_of_no_gradient_at_all", "test_refuses_a_negative_limit"},
-    "lr_schedule": {
-        "test_without_a_cosine",
-        "test_refuses_negative_iterations",
-        "test_refuses_a_cycle_that_ends_before_the_warm_up",
-    },
+    "gradient_clipping": {"test_no_gradient_at_all"},
+    "lr_schedule": set(),
     "get_batch": {  # the fifth argument
         "test_a_generator_decides_alone",
         "test_a_generator_leaves_the_global_ones_alone",
         "test_without_a_generator_the_global_seed_decides",
-        "test_wrong_sizes_are_refused",
     },
     "checkpoint": {  # random states, a file that is whole at any time, a state that is whole after a failed load
         "test_torchs_generator_goes_on",
@@ -152,8 +145,6 @@ MORE = {
         "test_the_file_is_synced_before_it_takes_its_name",
         "test_the_temporary_file_is_in_the_same_folder",
         "test_a_checkpoint_that_does_not_fit_changes_nothing",
-        "test_an_incomplete_checkpoint_changes_nothing",
-        "test_a_negative_iteration_is_refused",
     },
 }
 
@@ -184,5 +175,5 @@ def graded(grader, root, tmp_path_factory):
 @pytest.mark.parametrize("problem", MORE)
 def test_code_of_that_course_loses_only_what_it_was_not_asked_for(graded, problem):
     """It runs as it is: no crash, no limit, and every test of what both courses ask for is passed."""
-    assert graded[problem].status == "failed"
+    assert graded[problem].status == ("failed" if MORE[problem] else "passed")
     assert {test.id for test in graded[problem].tests if test.status not in ("passed", "deferred")} == MORE[problem]

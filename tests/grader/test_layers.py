@@ -15,9 +15,13 @@ COURSE_CODE = ("reference", "wrong", "variants")  # solutions: part of the cours
 # says here where it stands.
 LAYERS = [
     ["grader"],
-    ["grader.errors", "grader.text", "grader.protocol", "grader.fragments"],
-    ["grader.results", "grader.course", "grader.matrix", "grader.misconceptions"],
-    ["grader.sandbox", *(f"grader.sandbox.{name}" for name in ("seccomp", "driver", "gpu", "usage"))],
+    ["grader.errors", "grader.text", "grader.protocol", "grader.fragments", "grader.disguise"],
+    ["grader.interrupts", "grader.problems"],
+    ["grader.files"],
+    ["grader.results", "grader.course", "grader.matrix", "grader.local"],
+    ["grader.misconceptions", "grader.trials", "grader.verdict"],
+    ["grader.sandbox", *(f"grader.sandbox.{name}" for name in ("seccomp", "driver", "gpu", "usage", "inherited", "pipes"))],
+    ["grader.archives"],
     ["grader.submission", "grader.stubs", "grader.sandbox.bubblewrap"],
     ["grader.sandbox.box", "grader.mutants"],
     ["grader.sandbox.client"],
@@ -25,6 +29,7 @@ LAYERS = [
     ["grader.check"],
     ["grader.executors", "grader.gradebook", "grader.release", "grader.validate", "grader.report", "grader.merge"],
     ["grader.batch"],
+    ["grader.commands"],
     ["grader.cli"],
     ["grader.__main__"],
 ]
@@ -176,9 +181,9 @@ def test_tests_see_the_student_through_the_fixture_alone(path):
 
 
 def test_no_import_hides_in_a_call():
-    """importlib is used by the worker and the probes, which import the student's code; nobody else imports by name."""
+    """importlib is for those who import a solution: the worker, the probes, and who runs one of ours in its own process."""
     users = {name_of(p) for p in [*TRUSTED, *PUBLIC] for n in imports(p) if n == "importlib"}
-    assert {"tests.probes"} == users
+    assert {"tests.probes", "grader.local"} == users
 
 
 @pytest.mark.parametrize("module", ["grader.sandbox.box", "grader.cli", "grader.submission", "grader.results"])

@@ -8,6 +8,7 @@ import pytest
 from grader.errors import Status, UsageError
 from grader.merge import merged
 from grader.report import json as json_report
+from grader.report import terminal
 from grader.results import GraderInfo, Ignored, Outcome, SubmissionInfo, problem_result, submission_result
 
 PASSED, FAILED, DEFERRED, ERROR = Status.PASSED, Status.FAILED, Status.DEFERRED, Status.GRADER_ERROR
@@ -136,6 +137,17 @@ def test_what_the_grader_could_not_judge_in_one_run_stays_its_fault():
         assert fault == got.problems[0]
         assert got.has_grader_error
     assert fault == both(run("cpu", problems=[fault]), run("cuda", problems=[fault])).problems[0]
+
+
+def test_a_fault_of_ours_in_a_test_that_is_worth_nothing_stays_one():
+    """A stand-in's test of a CUDA problem: its points come from the device, and the report still says that something failed."""
+    cpu = run("cpu", ended={"test_logic": ERROR})
+    got = both(cpu, run("cuda"))
+    assert ("gpu_memory", "passed", 5.0) == statuses(got)[2]
+    assert (True, True) == (cpu.has_grader_error, got.has_grader_error)
+    report = terminal.render(got, sections=dict.fromkeys(COURSE, "1.1"))
+    assert "The grader failed: this score is not final" in report
+    assert "test_logic" in report
 
 
 def test_what_is_merged_is_written_and_read_like_any_result():

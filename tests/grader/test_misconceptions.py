@@ -8,7 +8,8 @@ import torch
 
 from grader import course as courses
 from grader import fragments, misconceptions
-from grader.misconceptions import HERE, Call, Rehearsal, named, same
+from grader.errors import raised
+from grader.misconceptions import HERE, Call, Case, explained, same
 from grader.report import json as json_report
 
 COURSE = courses.load()
@@ -61,7 +62,7 @@ def test_a_known_mistake_is_named_by_its_numbers(graded):
     failed = [test for test in graded["adamw"].tests if test.status == "failed"]
     assert len(failed) >= 2
     for test in failed:
-        assert f"\n  mistake   {fragment.summary} That gives these answers." in test.message
+        assert test.mistake == fragment.summary
         assert test.hint == fragment.hint
 
 
@@ -70,14 +71,15 @@ def test_a_mistake_that_nobody_knows_is_not_named(graded):
     """The test's own words are all that there is."""
     failed = [test for test in graded["linear"].tests if test.status == "failed"]
     assert failed
-    assert [test.id for test in failed if "mistake" in test.message] == []
+    assert [test.id for test in failed if test.mistake] == []
 
 
 @pytest.mark.parametrize("problem", [problem.id for problem in COURSE.problems])
 def test_every_wrong_solution_can_be_rehearsed(problem):
     """It is a module that loads: a report that finds a mistake must not fail over it."""
     loaded = misconceptions._wrong_solutions(problem, COURSE.problem(problem).module)
-    assert len(loaded) == len(fragments.load(HERE / "wrong", problem))
+    on_a_cpu = [f for f in fragments.load(HERE / "wrong", problem) if f.is_tried_on("cpu", ("cpu",))]
+    assert len(loaded) == len(on_a_cpu)
 
 
 def test_values_agree_within_rounding_alone():
@@ -96,75 +98,130 @@ def test_values_agree_within_rounding_alone():
     assert not same(torch.tensor([1.0, float("nan")]), torch.tensor([1.0, 2.0]))
 
 
-def probe(student, *, x):
-    """Ask the module of this name; used below with packages made here."""
-    return student.linear.count_parameters(x)
+def probe(student, *, dtype):
+    """Two layers that share one weight of 2 × 2, counted; run below on wrong solutions of `linear` and on nothing else."""
+    layers = torch.nn.Sequential(torch.nn.Linear(2, 2, bias=False), torch.nn.Linear(2, 2, bias=False))
+    layers[1].weight = layers[0].weight
+    return student.linear.count_parameters(layers)
+
+
+def forks(student):
+    """What no rehearsal may do."""
+    import os
+
+    return os.fork()
 
 
 class Wrong(AssertionError):
     """What the test below raises."""
 
 
-def rehearse(value, *, ask=1):
-    """Which wrong solutions of `linear` are named when count_parameters of a tied pair gave `value`."""
-    module = torch.nn.Sequential(torch.nn.Linear(2, 2, bias=False), torch.nn.Linear(2, 2, bias=False))
-    module[1].weight = module[0].weight
-    calls = [Call(probe, {"x": module}, value)]
-
-    def repeat(rehearsal: Rehearsal) -> None:
-        for _ in range(ask):
-            got = rehearsal.run(probe, {"x": module})
-        if got != 4:
-            raise Wrong("count_parameters: wrong value")
-
-    return [f.name for f in named("linear", "linear", calls, 0, repeat, Wrong("count_parameters: wrong value"))]
+def ask(session, expected=4):
+    """A test: the tied pair has 4 parameters, however often it is asked."""
+    if session.run(probe, {"dtype": None}) != expected:
+        raise Wrong("count_parameters: wrong value")
 
 
-def rehearsable(monkeypatch):
-    """Inputs above are modules, which no test of ours sends: take them as they are, and compare them by identity."""
-    monkeypatch.setattr(misconceptions, "same", lambda a, b: a == b if isinstance(a, int) else True)
+def failed(value, repeat=ask, **more):
+    """The case of a test that failed over this answer."""
+    calls = more.pop("calls", None) or [Call(probe, {"dtype": None}, value)]
+    return Case("t", 0, repeat, calls, Wrong("count_parameters: wrong value"), "count_parameters", **more)
 
 
-def test_only_the_same_answer_is_the_same_mistake(monkeypatch):
+def named(*cases):
+    """The names of the wrong solutions that explain these cases, by test."""
+    found = explained("linear", "linear", ["Linear", "MLP", "count_parameters"], list(cases))
+    return {test: fragment.name for test, fragment in found.items()}
+
+
+@pytest.fixture
+def twice(monkeypatch):
+    """Two of the wrong solutions of `linear`: one counts a tied parameter twice, the other is about another function."""
+    found = {f.name: (f, p) for f, p in misconceptions._wrong_solutions("linear", "linear")}
+    pair = [found["count_ties_twice"], found["weight_transposed"]]
+    monkeypatch.setattr(misconceptions, "_wrong_solutions", lambda *_: pair)
+    return pair
+
+
+def test_only_the_same_answer_is_the_same_mistake(twice):
     """8 is what counting a tied parameter twice gives; 9 is what nothing gives; a rehearsal asks no more than the test did."""
-    rehearsable(monkeypatch)
-    assert rehearse(9) == []
-    assert rehearse(8) != []
-    assert rehearse(8, ask=2) == []
+    assert named(failed(8)) == {"t": "count_ties_twice"}
+    assert named(failed(9)) == {}
+
+    def asks_twice(session):
+        ask(session, expected=8)
+        ask(session)
+
+    assert named(failed(8, asks_twice)) == {}
+
+
+def test_two_mistakes_that_explain_it_are_not_named(twice):
+    """One of them would be false."""
+    twice.append((dataclasses.replace(twice[0][0], name="another"), twice[0][1]))
+    assert named(failed(8)) == {}
+
+
+def test_a_mistake_has_to_explain_every_failure_of_the_function(twice):
+    """One of two failures is something else, so the code is not that mistake, or not that alone."""
+    something_else = Case("u", 0, ask, [Call(probe, {"dtype": None}, 5)], Wrong("other words"), "count_parameters")
+    assert named(failed(8), something_else) == {}
+    elsewhere = dataclasses.replace(something_else, function="Linear")
+    assert named(failed(8), elsewhere) == {"t": "count_ties_twice"}
+    nowhere = dataclasses.replace(something_else, function="")
+    assert named(failed(8), nowhere) == {}
+
+
+def test_a_mistake_that_fails_what_passed_is_not_named(twice):
+    """Whoever passes that test does not make this mistake."""
+    passed = Case("u", 0, ask, [Call(probe, {"dtype": None}, 4)])
+    assert named(failed(8), passed) == {}
+    harmless = Case("u", 0, lambda session: ask(session, expected=8), [Call(probe, {"dtype": None}, 8)])
+    assert named(failed(8), harmless) == {"t": "count_ties_twice"}
 
 
 def test_a_mistake_that_needs_a_device_is_not_rehearsed(monkeypatch):
     """Only tests on a CUDA device can notice it, and this process touches none."""
-    rehearsable(monkeypatch)
-    found = [(dataclasses.replace(f, devices=("cuda",)), p) for f, p in misconceptions._wrong_solutions("linear", "linear")]
-    monkeypatch.setattr(misconceptions, "_wrong_solutions", lambda *_: found)
-    assert rehearse(8) == []
+    assert {f.devices for f, _ in misconceptions._wrong_solutions("training_loop", "training")} <= {
+        (),
+        ("cpu",),
+        ("cpu", "cuda"),
+    }
 
 
-def test_an_answer_of_nothing_names_no_mistake(monkeypatch):
+def test_an_answer_of_nothing_names_no_mistake(twice):
     """None, or an exception, says what is missing and not what was done instead."""
-    rehearsable(monkeypatch)
-    assert rehearse(None) == []
-    call = Call(probe, {"x": 1}, raised="TypeError")
-    assert named("linear", "linear", [call], 0, lambda r: None, Wrong()) == []
-    assert named("linear", "linear", [], 0, lambda r: None, Wrong()) == []
+    assert named(failed(None)) == {}
+    assert named(failed(None, calls=[Call(probe, {"dtype": None}, raised="TypeError")])) == {}
+    assert named(Case("t", 0, ask, [], Wrong("count_parameters: wrong value"), "count_parameters")) == {}
 
 
-def test_a_rehearsal_leaves_this_process_as_it_was(monkeypatch):
+def test_an_exception_beside_a_telling_answer_has_to_be_the_same(twice):
+    """A second failure with an exception that the mistake does not raise is a second mistake."""
+    error = raised(["TypeError", "Exception"], "TypeError", "x", None)
+    case = Case("u", 0, ask, [Call(probe, {"dtype": None}, raised="TypeError")], error, "count_parameters")
+    assert named(failed(8), case) == {}
+
+
+def test_a_rehearsal_leaves_this_process_as_it_was(twice):
     """Its generators, its working folder, its settings; and nothing in it can fork."""
     import os
     import random
 
-    def repeat(rehearsal: Rehearsal) -> None:
+    reached = []
+
+    def repeat(session):
         torch.manual_seed(1)
         random.seed(1)
         np.random.seed(1)
         torch.set_default_dtype(torch.float64)
         open("left.txt", "w").close()
-        os.fork()
+        session.run(forks, {})
+        reached.append(True)
 
     before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].copy(), os.getcwd(), os.fork, os.listdir()
-    assert named("linear", "linear", [Call(probe, {}, 1)], 0, repeat, Wrong()) == []
+    case = Case("t", 0, repeat, [Call(forks, {}, 1)], Wrong(), "count_parameters")
+    assert named(case) == {}
+    assert reached == []
     assert torch.equal(before[0], torch.get_rng_state())
     assert before[1] == random.getstate()
     assert np.array_equal(before[2], np.random.get_state()[1])

@@ -1,12 +1,16 @@
 """The protocol: every kind of value crosses unchanged, and a hostile frame costs nothing but a ProtocolError."""
 
 import enum
+import itertools
 import json
 import math
+import re
 import socket
 import tracemalloc
-from collections import OrderedDict
+from collections import ChainMap, Counter, OrderedDict, UserDict, defaultdict, namedtuple
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -215,17 +219,221 @@ def test_arrays_that_are_no_plain_row_cross_by_value(tmp_path):
     assert [[0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [[0, 3], [1, 4], [2, 5]]] == [y.tolist() for y in got]
 
 
-# --- what cannot cross --------------------------------------------------------------------------------------------------
+# --- what stands for plain data -----------------------------------------------------------------------------------------
 
 
 class Colour(enum.IntEnum):
-    """An int that is more than an int."""
+    """An int with a name."""
 
     RED = 1
 
 
-class Lies(list):
-    """A list that could say it equals everything."""
+class Liar:
+    """What its subclasses say of themselves is wrong."""
+
+    __iter__ = __len__ = __getitem__ = __str__ = __repr__ = __int__ = __index__ = __float__ = __bool__ = __eq__ = __buffer__ = (
+        lambda self, *others: 1 / 0
+    )
+    __hash__ = None
+    items = keys = copy = detach = view = __iter__
+
+
+class LyingInt(Liar, int):
+    """An int."""
+
+
+class LyingFloat(Liar, float):
+    """A float."""
+
+
+class LyingStr(Liar, str):
+    """A str."""
+
+
+class LyingBytes(Liar, bytes):
+    """A bytes."""
+
+
+class LyingList(Liar, list):
+    """A list."""
+
+
+class LyingTuple(Liar, tuple):
+    """A tuple."""
+
+
+class LyingDict(Liar, dict):
+    """A dict."""
+
+
+class LyingArray(Liar, np.ndarray):
+    """An array."""
+
+
+class FunctionLiar(torch.Tensor):
+    """A tensor of which every torch function gives True."""
+
+    detach = as_subclass = shape = dtype = None
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        """What it says."""
+        return True
+
+
+class TorchLiar(torch.Tensor):
+    """A tensor of which every operator gives a number."""
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        """What it says."""
+        return 5
+
+
+class Broken(Mapping):
+    """A mapping that cannot be read."""
+
+    def __iter__(self):
+        """One key."""
+        yield "a"
+
+    __getitem__ = __len__ = lambda self, *key: 1 / 0
+
+
+class Endless(Broken):
+    """A mapping with no last key."""
+
+    def __iter__(self):
+        """All numbers."""
+        return itertools.count()
+
+    def __getitem__(self, key):
+        """The same."""
+        return key
+
+
+class HashableList(list):
+    """A list that can be a key."""
+
+    __hash__ = object.__hash__
+
+
+Point = namedtuple("Point", "x y")
+GENEROUS = [
+    (np.float64(0.1), 0.1),
+    (np.float32(0.1), 0.10000000149011612),
+    (np.float16(0.1), 0.0999755859375),
+    (np.float64("nan"), math.nan),
+    (np.longdouble(0.5), 0.5),
+    (np.int64(-5), -5),
+    (np.uint64(2**64 - 1), 2**64 - 1),
+    (np.bool_(True), True),
+    (np.str_("a"), "a"),
+    (np.bytes_(b"a"), b"a"),
+    (Colour.RED, 1),
+    (Point(1, np.int8(2)), (1, 2)),
+    (torch.Size([2, 3]), (2, 3)),
+    (OrderedDict(a=1, b=np.float32(2)), {"a": 1, "b": 2.0}),
+    (defaultdict(list, a=[1]), {"a": [1]}),
+    (Counter("aab"), {"a": 2, "b": 1}),
+    (MappingProxyType({"a": 1}), {"a": 1}),
+    (UserDict({"a": (1,)}), {"a": (1,)}),
+    (ChainMap({"a": 1}, {"b": 2}), {"b": 2, "a": 1}),
+    ({np.int64(1): "a", Point(1, 2): "b"}, {1: "a", (1, 2): "b"}),
+    (LyingInt(3), 3),
+    (LyingFloat(2.5), 2.5),
+    (LyingStr("a"), "a"),
+    (LyingBytes(b"ab"), b"ab"),
+    (LyingList([1, 2]), [1, 2]),
+    (LyingTuple((1, 2)), (1, 2)),
+    (LyingDict(a=1), {"a": 1}),
+]
+
+
+@pytest.mark.parametrize(("value", "plain"), GENEROUS, ids=[type(value).__name__ for value, _ in GENEROUS])
+def test_a_value_of_a_related_type_crosses_as_the_plain_value_it_stands_for(value, plain):
+    """Equal, of exactly that type, alone and inside of others; whatever a subclass says of itself is not asked."""
+    assert same(plain, crossed(value))
+    assert same([(plain,)], crossed([(value,)]))
+
+
+@pytest.mark.parametrize("views", [False, True])
+def test_a_tensor_of_a_subclass_crosses_as_a_tensor(views):
+    """With its values, whatever its own functions would say; on "meta" as well."""
+    x = torch.arange(6.0).view(2, 3)
+    kinds = [torch.nn.Parameter, torch.nn.Buffer, FunctionLiar, lambda t: torch.nn.Parameter(t.as_subclass(Quiet))]
+    for kind in kinds:
+        got = crossed(kind(x), views=views)
+        assert (torch.Tensor, False, x.tolist()) == (type(got), got.requires_grad, got.tolist())
+    assert "meta" == crossed(torch.nn.Parameter(x.to("meta")).as_subclass(Quiet)).device.type
+
+
+class Quiet(torch.Tensor):
+    """A tensor that is one more type, and nothing else."""
+
+
+def test_an_array_of_a_subclass_crosses_as_an_array():
+    """np.matrix, and one that answers nothing."""
+    for got in (crossed(np.array([[1, 2]]).view(np.matrix)), crossed(np.array([[1, 2]]).view(LyingArray))):
+        assert (np.ndarray, [[1, 2]]) == (type(got), got.tolist())
+
+
+def test_a_mapping_without_an_end_is_read_to_the_largest_dict():
+    """And is then a dict with too many keys, like any other."""
+    assert Other("a dict with too many keys") == crossed(Endless())
+
+
+def test_a_key_that_only_its_subclass_can_hash_is_named():
+    """As the plain list that it stands for it would be no key."""
+    assert {Other(f"{__name__}.HashableList"): 1} == crossed({HashableList([1]): 1})
+    assert {(1, Other(f"{__name__}.HashableList")): [1]} == crossed({(1, HashableList([1])): HashableList([1])})
+
+
+# --- what is sent strictly ----------------------------------------------------------------------------------------------
+
+BIG = dict.fromkeys(range(2000))
+STRICT = [
+    (np.int64(1), "numpy.int64"),
+    (np.float64(1), "numpy.float64"),
+    (Colour.RED, f"{__name__}.Colour"),
+    (OrderedDict(a=1), "collections.OrderedDict"),
+    ({1, 2}, "set"),
+    (1j, "complex"),
+    (2**9000, "int of 9001 bits"),
+    (torch.zeros(2).to_sparse(), "a torch.sparse_coo tensor of torch.float32"),
+    (torch.zeros(2).as_subclass(Quiet), f"{__name__}.Quiet"),
+    (np.array(["a"]), "numpy array of <U1"),
+    (torch.quint8, "torch.quint8"),
+    (BIG, "a dict with too many keys"),
+    ([0] * 100_000, DEEP),
+]
+
+
+@pytest.mark.parametrize(("value", "kind"), STRICT, ids=[kind[:30] for _, kind in STRICT])
+def test_what_a_test_sends_is_plain_already_or_refused(value, kind):
+    """It would arrive as something else, and the student's code fail on it. The text says where it is and what."""
+    where = r"[1]['args'][0]" + (r"[\d+]" if kind == DEEP else "")
+    where = re.escape(where).replace(re.escape(r"[\d+]"), r"\[\d+\]")
+    with pytest.raises(ProtocolError, match=rf"^{where} is {re.escape(kind)}$"):
+        protocol.encode([0, {"args": (value,)}], strict=True)
+
+
+def test_a_key_is_refused_as_one():
+    """And a value that is all there is has no place in anything."""
+    with pytest.raises(ProtocolError, match=r"^\['a'\]\['a key'\] is numpy\.int64$"):
+        protocol.encode({"a": {np.int64(1): 1}}, strict=True)
+    with pytest.raises(ProtocolError, match=r"^it is object$"):
+        protocol.encode(object(), strict=True)
+
+
+@given(plain)
+def test_plain_data_may_be_sent(value):
+    """All that crosses unchanged."""
+    if same(value, crossed(value)):
+        assert protocol.encode(value) == protocol.encode(value, strict=True)
+
+
+# --- what cannot cross --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -237,11 +445,11 @@ class Lies(list):
         (len, "builtin_function_or_method"),
         (bytearray(b"x"), "bytearray"),
         (Path("x"), f"{type(Path()).__module__}.{type(Path()).__qualname__}"),
-        (np.float64(1.0), "numpy.float64"),
-        (np.int64(1), "numpy.int64"),
-        (Colour.RED, f"{__name__}.Colour"),
-        (Lies([1]), f"{__name__}.Lies"),
-        (OrderedDict(a=1), "collections.OrderedDict"),
+        (np.complex64(1j), "numpy.complex64"),
+        (np.datetime64("2026-01-01"), "numpy.datetime64"),
+        (np.longdouble(1) / 3, "numpy.longdouble"),
+        (TorchLiar(torch.zeros(1)), f"{__name__}.TorchLiar"),
+        (Broken(), f"{__name__}.Broken"),
         (torch.nn.Buffer(torch.zeros(1)).to_sparse(), "a torch.sparse_coo tensor of torch.float32"),
         (np.array(["a"]), "numpy array of <U1"),
         (np.array([object()]), "numpy array of object"),
@@ -253,7 +461,7 @@ class Lies(list):
     ids=lambda x: x if isinstance(x, str) else type(x).__name__,
 )
 def test_a_value_that_is_no_plain_data_crosses_as_the_name_of_its_type(value, name):
-    """A subclass may behave in any way, so it is no plain data either."""
+    """Also where it only looks like a number or a tensor, or cannot be read."""
     assert [Other(name), 1] == crossed([value, 1])
 
 

@@ -13,6 +13,7 @@ import yaml
 
 from grader import course as courses
 from grader import release, stubs
+from tests.grader.test_layers import imports
 
 COURSE = courses.load()
 
@@ -52,7 +53,7 @@ def test_the_bundle_holds_what_a_student_needs(bundle):
     """Stubs, public tests, probes, both commands, the handout, a README and a pyproject of its own."""
     modules = {f"assignment/{name}.py" for name in ("__init__", "__main__", *COURSE.modules)}
     public = {f"tests/public/test_{problem.id}.py" for problem in COURSE.problems}
-    tools = {f"tests/student_side/{name}.py" for name in ("__init__", "check", "markdown", "progress", "submit")}
+    tools = {f"tests/student_side/{name}.py" for name in ("__init__", "check", "forbidden", "markdown", "progress", "submit")}
     base = {
         ".github/workflows/check.yml",
         "README.md",
@@ -152,6 +153,44 @@ def test_a_handout_that_was_built_from_another_text_is_not_handed_out(grader, co
     assert not (tmp_path / "two.zip").exists()
 
 
+@pytest.mark.parametrize("changed", ["tests/probes/stand_in.py", "grader/reference/linear.py", "handout/site/svg.py"])
+def test_a_handout_whose_pictures_were_drawn_by_other_code_is_not_handed_out(changed, copy_of_the_course, root):
+    """The timeline of chapter 13 is drawn with the stand-in, most others with the reference."""
+    copytree_handout(root, copy_of_the_course)
+    program = "from grader import course; print(course.load().handout_sha256())"
+    before = run_python(copy_of_the_course, program)
+    assert before == COURSE.handout_sha256()
+    (copy_of_the_course / changed).write_text((copy_of_the_course / changed).read_text() + "# changed\n")
+    assert run_python(copy_of_the_course, program) != before
+
+
+def run_python(folder, program):
+    """What a program prints there."""
+    done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_every_module_that_the_handout_is_built_with_is_in_its_hash(root):
+    """Followed from import to import, but for what finds the course and complains about it, of which nothing is on a page."""
+    finds_the_course = {"grader/course.py", "grader/errors.py", "grader/problems.py"}
+    todo = [*(root / "handout").rglob("*.py")]
+    found = set()
+    while todo:
+        path = todo.pop()
+        name = path.relative_to(root).as_posix()
+        if name in found | finds_the_course:
+            continue
+        found.add(name)
+        for module in imports(path):
+            file = root.joinpath(*module.split("."))
+            candidates = [file.with_suffix(".py"), file / "__init__.py"]
+            todo += [candidate for candidate in candidates if candidate.is_file() and "build" not in candidate.parts]
+    of_packages = {"handout/__init__.py", "handout/site/__init__.py", "grader/__init__.py", "grader/reference/__init__.py"}
+    hashed = set(COURSE.handout_sources())
+    assert {"tests/probes/stand_in.py", "grader/reference/gpu.py", *of_packages} <= hashed
+    assert found - hashed == set()
+
+
 def copytree_handout(root, target):
     """The handout's sources in a copy of the course."""
     shutil.copytree(root / "handout", target / "handout", ignore=shutil.ignore_patterns("build", "__pycache__"))
@@ -161,6 +200,7 @@ def test_a_course_without_the_graders_source_has_the_same_handout(root, tmp_path
     """As an installed grader's has: what the handout was built from does not depend on where it lies."""
     copytree_handout(root, tmp_path)
     shutil.copytree(root / "assignment", tmp_path / "assignment")
+    shutil.copytree(root / "tests/probes", tmp_path / "tests/probes")
     assert COURSE.handout_sha256() == courses.load(tmp_path).handout_sha256()
 
 

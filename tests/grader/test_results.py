@@ -230,8 +230,9 @@ def test_the_json_has_exactly_the_promised_keys():
     assert ["version", "suite_sha256", "device", "isolation", "seed", "environment"] == list(got["grader"])
     (problem,) = got["problems"]
     assert ["id", "module", "device", "score", "max_score", "pending", "status", "tests"] == list(problem)
+    said = ["message", "rule", "mistake", "hint"]
     for test in problem["tests"]:
-        assert ["id", "device", "status", "weight", "score", "max_score", "message", "hint", "seconds"] == list(test)
+        assert ["id", "device", "status", "weight", "score", "max_score", *said, "seconds"] == list(test)
 
 
 def test_the_json_has_the_values():
@@ -248,6 +249,8 @@ def test_the_json_has_the_values():
         "score": 0.0,
         "max_score": 2.0,
         "message": "linear · f: wrong\n  “é\x1b”",
+        "rule": "",
+        "mistake": "",
         "hint": "is it?",
         "seconds": 0.25,
     }

@@ -4,11 +4,14 @@ import errno
 import os
 import platform
 import random
+import re
+import resource
 import shutil
 import signal
 import subprocess
 import sys
 import textwrap
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -17,12 +20,27 @@ import numpy as np
 import pytest
 import torch
 
+from grader import check
 from grader import course as courses
-from grader.errors import Crashed, GraderFault, NotAttempted, OutOfMemory, PolicyBroken, Raised, Status, TimedOut
+from grader.check import grade
+from grader.errors import (
+    Crashed,
+    GraderFault,
+    NotAttempted,
+    OutOfMemory,
+    PolicyBroken,
+    Raised,
+    SandboxUnavailable,
+    Status,
+    TimedOut,
+)
 from grader.protocol import Other
+from grader.report import json as json_report
 from grader.sandbox import bubblewrap, seccomp
 from grader.sandbox.box import Sandbox
-from grader.sandbox.client import Session
+from grader.sandbox.client import Budget, Session
+from grader.sandbox.preflight import check_cpu
+from grader.submission import Submission
 from tests.probes import call, call_and_keep_inputs
 
 pytestmark = pytest.mark.xdist_group("sandbox")  # one warm sandbox serves this file
@@ -40,10 +58,11 @@ def sandbox():
 
 
 @contextmanager
-def session(sandbox, source, *, seed=0, forbidden=(), **limits):
+def session(sandbox, source, *, seed=0, forbidden=(), budget=None, **limits):
     """One test's session with a student's module assignment/m.py."""
     sources = {"assignment/m.py": textwrap.dedent(source).encode()}
-    made = Session(sandbox, sources, msgspec.structs.replace(LIMITS, **limits), seed=seed, forbidden=list(forbidden))
+    limited = msgspec.structs.replace(LIMITS, **limits)
+    made = Session(sandbox, sources, limited, seed=seed, forbidden=list(forbidden), budget=budget)
     try:
         yield made
     finally:
@@ -83,6 +102,33 @@ def test_a_call_returns_plain_data_and_tensors(sandbox):
     assert ((1, 4), True, [6.0, 22.0, 38.0], Other("object"), [(1, "a")]) == (stride, shares, total.tolist(), other, rest)
 
 
+@pytest.mark.parametrize(
+    ("inputs", "where"),
+    [((np.int64(3),), r"\['inputs'\]\['args'\]\[0\] is numpy.int64"), (({"a": {1}},), r".*\['a'\] is set")],
+)
+def test_a_test_that_sends_what_is_no_plain_data_is_a_fault_of_ours(inputs, where, sandbox):
+    """It would arrive as something else, and the student's code would fail on it; the session can still be used."""
+    with session(sandbox, "def f(x):\n    return x\n") as made:
+        with pytest.raises(GraderFault, match=rf"^a test's request cannot be sent: {where}$"):
+            ask(made, *inputs)
+        assert ask(made, 5) == 5
+
+
+def test_a_value_that_cannot_be_looked_at_is_the_students(sandbox):
+    """Whatever it raises then; one of a related type is what it stands for."""
+    source = """
+        import collections.abc, numpy
+        class Exits(collections.abc.Mapping):
+            def __iter__(self):
+                raise SystemExit(3)
+            __getitem__ = __len__ = None
+        def f(x):
+            return Exits() if x else numpy.float32(0.5)
+    """
+    assert fault(sandbox, Crashed, source, True)[1] == "what it returned cannot be sent: SystemExit: 3"
+    assert answer(sandbox, source, False) == 0.5
+
+
 def test_inputs_here_are_out_of_reach(sandbox):
     """What a student writes to is a copy; a probe can bring back how they left it."""
     x = torch.zeros(3)
@@ -114,6 +160,64 @@ def test_the_global_generators_are_seeded_before_each_call(sandbox):
     assert expected != answer(sandbox, source, seed=6)[2].tolist()
 
 
+UNINITIALISED = """
+    import torch
+    from torch import empty
+    def f():
+        used = [torch.rand(50) for _ in range(100)]  # so that there is memory with something in it
+        del used
+        with torch.inference_mode():
+            inferred = empty(50)
+        x = torch.ones(2, 3)
+        made = [
+            empty(50), empty(5, 10).T, torch.empty_like(x), torch.empty_like(x.double()), x.new_empty(50), inferred,
+            torch.Tensor(2, 3), torch.FloatTensor(50), x.new(50), torch.empty_strided((2, 3), (1, 2)),
+            torch.zeros(0).resize_(50), torch.empty_permuted((2, 3), (1, 0)), torch.nn.Parameter(empty(50)),
+            torch.zeros(0).resize_as_(x), torch.nn.utils.skip_init(torch.nn.Linear, 5, 5).weight,
+            torch.nn.Linear(5, 5, device="meta").to_empty(device="cpu").bias,
+            empty(50, dtype=torch.bfloat16), empty(50, dtype=torch.float8_e4m3fn).float(),
+        ]
+        integers = [empty(50, dtype=d) for d in (torch.int64, torch.int32, torch.uint8)]
+        return [bool(m.isnan().all()) for m in made], [[int(i.min()), int(i.max())] for i in integers], empty(3)._version
+"""
+
+
+def test_memory_that_was_never_written_reads_as_nan(sandbox):
+    """Or as the largest integer, by every way to get some: so what is forgotten to be set is wrong in every run alike."""
+    nan, integers, version = answer(sandbox, UNINITIALISED)
+    assert [True] * 18 == nan
+    assert [[n, n] for n in (2**63 - 1, 2**31 - 1, 255)] == integers
+    assert version == 0
+
+
+def test_filling_memory_refuses_no_operation_and_warns_of_none(sandbox):
+    """torch has no deterministic put_ and would warn of that."""
+    source = "import torch\ndef f():\n    return torch.zeros(3).put_(torch.tensor([0, 2]), torch.ones(2))\n"
+    with session(sandbox, source) as made:
+        assert [1.0, 0.0, 1.0] == ask(made).tolist()
+        made.close()
+        assert made.printed == ""
+
+
+@pytest.mark.slow
+def test_a_weight_that_was_never_set_fails_the_same_tests_in_every_run(sandbox):
+    """By three seeds, twice each: the same tests, with the same text."""
+    honest = (COURSE.root / "grader" / "reference" / "linear.py").read_text()
+    forgetful = honest.replace("nn.init.trunc_normal_(weight, std=std, a=-3 * std, b=3 * std)", "weight")
+    assert forgetful != honest
+    submission = Submission("forgetful", {"assignment/linear.py": forgetful.encode()}, [])
+    told = {}
+    for seed in (0, 1, 2) * 2:
+        result = grade(submission, COURSE, sandbox, problems=[COURSE.problem("linear")], seed=seed)
+        texts = {(t.id, t.status, t.message) for t in result.problems[0].tests}
+        assert texts == told.setdefault(seed, texts), "two runs with one seed"
+    failed = {seed: {name for name, status, _ in texts if status is Status.FAILED} for seed, texts in told.items()}
+    words = [{(name, re.sub(r"\d+", "#", message)) for name, _, message in texts} for texts in told.values()]
+    assert failed[0]
+    assert failed[0] == failed[1] == failed[2]
+    assert words[0] == words[1] == words[2], "but for the sizes that a seed draws"
+
+
 # --- limits -------------------------------------------------------------------------------------------------------------
 
 
@@ -139,9 +243,138 @@ def test_the_calls_of_a_test_share_its_time(sandbox):
             ask(made, False)
 
 
+SLOW = "import time\ndef f(seconds):\n    time.sleep(seconds)\ndef busy():\n    while True: pass\n"
+
+
+def test_only_the_students_calls_are_charged(sandbox, monkeypatch):
+    """Neither our waiting for a sandbox, nor its start, nor what the test itself does between two calls."""
+    ready, spawn = Sandbox.wait_until_ready, Sandbox.spawn
+    monkeypatch.setattr(Sandbox, "wait_until_ready", lambda self: (time.sleep(0.7), ready(self)))
+    monkeypatch.setattr(Sandbox, "spawn", lambda self, *given: (time.sleep(0.7), spawn(self, *given)))
+    budget = Budget(cpu_seconds=5.0, wall_seconds=5.0)
+    with session(sandbox, SLOW, budget=budget, wall_seconds=2.0) as made:
+        for _ in range(3):
+            ask(made, 0.1)
+            time.sleep(0.7)  # an oracle
+    sandbox.wait_until_ready()
+    assert 0.3 <= budget.wall_used < 1.0
+    assert budget.cpu_used < 1.0
+
+
+@pytest.mark.slow
+def test_a_slow_start_of_every_test_costs_no_point(sandbox, monkeypatch):
+    """A right solution with two seconds for a problem, on a machine that takes longer than that to start its tests."""
+    ready = Sandbox.wait_until_ready
+    monkeypatch.setattr(Sandbox, "wait_until_ready", lambda self: (time.sleep(0.5), ready(self)))
+    problem = COURSE.problem("lr_schedule")
+    limits = msgspec.structs.replace(COURSE.limits, submission_seconds=120.0)  # of 120 points, of which this problem has 2
+    source = (COURSE.root / "grader" / "reference" / f"{problem.module}.py").read_bytes()
+    course = msgspec.structs.replace(COURSE, limits=limits)
+    result = grade(Submission("right", {problem.path: source}, []), course, sandbox, problems=[problem])
+    assert result.score == result.max_score == 2, [t.message for t in result.problems[0].tests if t.message]
+
+
+@pytest.mark.slow
+def test_eight_graders_at_once_cost_nobody_a_point(right, tmp_path):
+    """More than this machine has processors for, very likely: each of them gives full marks."""
+    command = [sys.executable, "-m", "grader", "grade", str(right), "--only", "lr_schedule", "--only", "linear"]
+    files = [tmp_path / f"{i}.json" for i in range(8)]
+    running = [subprocess.Popen([*command, "--json", file], cwd=COURSE.root, stdout=subprocess.DEVNULL) for file in files]
+    assert [0] * 8 == [process.wait(600) for process in running]
+    results = [json_report.parse(file.read_text()) for file in files]
+    assert {7.0} == {result.score for result in results} == {result.max_score for result in results}
+
+
+def test_the_time_of_a_problem_does_not_depend_on_what_else_is_graded():
+    """As a share of the course's points, whichever problems were asked for."""
+    problem = COURSE.problem("lr_schedule")
+    for chosen in ([problem], COURSE.problems):
+        run = check._Run(Submission("any", {}, []), COURSE, None, chosen, "cpu", 0, None)
+        budget = run._budget_of(problem)
+        assert (720 * 2 / 120, 4 * 720 * 2 / 120) == (budget.cpu_seconds, budget.wall_seconds)
+
+
+def test_tests_share_what_their_problem_has_of_the_processor(sandbox):
+    """A test is cut to what is left, the next one does not begin; one that sleeps has used nothing of it."""
+    budget = Budget(cpu_seconds=1.5, wall_seconds=100.0)
+    with session(sandbox, SLOW, budget=budget) as made:
+        ask(made, 1.0)
+    with session(sandbox, SLOW, budget=budget, cpu_seconds=1) as made:
+        with pytest.raises(TimedOut, match=r"^it used 1 s of processor time, the limit of a test$"):
+            ask(made, function="busy")
+        with pytest.raises(TimedOut, match=r"^it used 1 s of processor time, the limit of a test$"):
+            ask(made, 0.0)
+    with (
+        session(sandbox, SLOW, budget=budget) as made,
+        pytest.raises(TimedOut, match=r"^it used all that was left of the processor time for the tests of its problem$"),
+    ):
+        ask(made, function="busy")
+    with (
+        session(sandbox, SLOW, budget=budget) as made,
+        pytest.raises(TimedOut, match=r"^its tests had used their 2 s of processor time before this one$"),
+    ):
+        ask(made, 0.0)
+
+
+def test_tests_share_what_their_problem_has_by_the_clock(sandbox):
+    """Code that sleeps for ever in every test does not hold up a grade for hours."""
+    budget = Budget(cpu_seconds=100.0, wall_seconds=1.0)
+    with (
+        session(sandbox, SLOW, budget=budget) as made,
+        pytest.raises(TimedOut, match=r"^no answer before the time for all tests of its problem was used up$"),
+    ):
+        ask(made, 100.0)
+    with session(sandbox, SLOW, budget=budget) as made, pytest.raises(TimedOut, match=r"^its tests had used their 1 s before"):
+        ask(made, 0.0)
+
+
+def test_processes_that_it_starts_are_charged_as_well(sandbox):
+    """Also those that nobody waits for."""
+    source = """
+        import os, time
+        def f():
+            reading, writing = os.pipe()
+            for _ in range(2):
+                if os.fork() == 0:
+                    while time.process_time() < 0.5: pass
+                    os.write(writing, b".")
+                    os._exit(0)
+            os.read(reading, 1), os.read(reading, 1)
+    """
+    budget = Budget(cpu_seconds=60.0, wall_seconds=60.0)
+    with session(sandbox, source, budget=budget) as made:
+        ask(made)
+    sandbox.wait_until_ready()
+    assert 1.0 <= budget.cpu_used < 2.5
+
+
+def test_a_session_works_with_a_thousand_files_open(sandbox):
+    """select cannot wait for a descriptor above 1,023."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 2000:
+        pytest.skip(f"no more than {hard} files may be opened here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2000), hard))
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        assert answer(sandbox, "def f():\n    print(1)\n    return 1\n") == 1
+        assert "exited with code 3" in fault(sandbox, Crashed, "import os\ndef f():\n    os._exit(3)\n")[1]
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_sandbox_that_cannot_be_waited_for_is_a_fault_of_ours(sandbox, monkeypatch):
+    """Of whatever type: a test that expects an OSError must not take it for the student's."""
+    monkeypatch.setattr(Sandbox, "wait_until_ready", lambda self: os.close(-1))
+    made = Session(sandbox, {}, LIMITS, seed=0, forbidden=[])
+    with pytest.raises(GraderFault, match=r"^asking the sandbox failed: OSError: "):
+        ask(made)
+
+
 def test_processor_time_has_a_limit(sandbox):
     """By the kernel, whatever the wall clock says."""
-    expected = (Status.TIMEOUT, "it used 1 s of processor time, the limit of a test", None)
+    expected = (Status.TIMEOUT, "it used 1 s of processor time, the limit of a test", "assignment/m.py in f")
     assert expected == fault(sandbox, TimedOut, "def f():\n    while True: pass\n", cpu_seconds=1)
 
 
@@ -204,15 +437,47 @@ def test_the_number_of_files_has_a_limit(sandbox):
     assert expected == fault(sandbox, Crashed, source)
 
 
+PRINTS = """
+    import os, sys
+    def f():
+        print("first")
+        for _ in range(1000):
+            {way}
+        print("last")
+        os._exit(1)
+"""
+
+
 @pytest.mark.parametrize("way", ["print('x' * 999)", "os.write(1, b'x' * 1000)", "sys.stderr.write('x' * 999 + chr(10))"])
 def test_what_is_printed_is_kept_up_to_a_limit(way, sandbox):
-    """And the rest is read and dropped, so that printing never blocks."""
-    with session(
-        sandbox, f"import os, sys\ndef f():\n    for _ in range(1000):\n        {way}\n    return 1\n", output_bytes=5000
-    ) as made:
-        assert ask(made) == 1
-        made.close()
-        assert (5000, {"x", "\n"}) == (len(made.printed), {*made.printed, "\n"})
+    """The beginning and the end; the rest is read and dropped, so that printing never blocks."""
+    with session(sandbox, PRINTS.format(way=way), output_bytes=5000) as made:
+        with pytest.raises(Crashed):
+            ask(made)
+        assert 5000 == len(made.printed)
+        assert re.fullmatch(r"first\n[x\n]+last\n", made.printed)
+
+
+FLOODS = """
+    import ctypes, os
+    def f():
+        for _ in range(64):
+            os.write(1, b"x" * 2**16)
+            os.write(2, b"y" * 2**16)
+        {line}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "where"),
+    [
+        ("ctypes.string_at(0)", Crashed, "assignment/m.py:7 in f"),
+        ("while True: os.write(1, b'x' * 2**16)", TimedOut, "assignment/m.py in f"),
+    ],
+)
+def test_where_it_was_is_known_whatever_it_prints(line, kind, where, sandbox):
+    """Python's traceback has a pipe of its own, which nothing that is printed before or after it can fill."""
+    assert where == fault(sandbox, kind, FLOODS.format(line=line), cpu_seconds=1 if kind is TimedOut else 60)[2]
 
 
 def test_a_limit_of_one_test_is_not_the_next_ones(sandbox):
@@ -382,15 +647,37 @@ def test_a_test_that_was_ended_leaves_nothing_either(sandbox):
     assert (["submission"], 2) == answer(sandbox, LOOK)
 
 
-@pytest.mark.slow
-def test_what_cannot_be_removed_costs_the_zygote_its_life(sandbox):
-    """A folder without permissions: another zygote is started, and the next test notices nothing."""
+RESISTS = """
+    import os
+    def closed():
+        os.makedirs("/tmp/a/b/c")
+        open("/tmp/a/b/file", "w").close()
+        os.symlink("/course", "/tmp/a/b/link")
+        for folder in ("/tmp/a/b/c", "/tmp/a/b", "/tmp/a", "/tmp/submission"):
+            os.chmod(folder, 0)
+    def deep():
+        for _ in range(3000):
+            os.mkdir("d" * 200)
+            os.chdir("d" * 200)
+    def many():
+        for i in range(4000):
+            os.mkdir(f"/tmp/{i}", 0)
+    def named():
+        for name in (b"\\xff", b"-rf", b"\\n", b"a" * 255):
+            os.mkdir(b"/tmp/" + name)
+            os.mkfifo(b"/tmp/" + name + b"/pipe"[:255])
+"""
+
+
+@pytest.mark.parametrize("way", ["closed", "deep", "many", "named"])
+def test_whatever_a_test_leaves_is_removed_by_the_same_zygote(way, sandbox):
+    """Folders without permissions, deeper than a path may be long, thousands of them, of odd names: nothing costs a restart."""
     before = sandbox.host_pid
-    source = "import os\ndef f():\n    os.makedirs('/tmp/a/b')\n    os.chmod('/tmp/a', 0)\n    return 1\n"
-    assert answer(sandbox, source) == 1
-    names, processes = answer(sandbox, LOOK)
-    assert ("a" in names, processes) == (False, 2)
-    assert before != sandbox.host_pid
+    for _ in range(3):
+        with session(sandbox, RESISTS) as made, suppress(Crashed):  # of too many files
+            ask(made, function=way)
+        assert (["submission"], 2) == answer(sandbox, LOOK)
+    assert before == sandbox.host_pid
 
 
 @pytest.mark.slow
@@ -406,6 +693,190 @@ def test_a_zygote_that_dies_is_a_fault_of_ours_and_is_replaced():
         assert answer(own, "def f(): return 1") == 1
         last = own.host_pid
     assert not Path(f"/proc/{last}").exists()
+
+
+# --- limits of whoever starts the grader -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def right(tmp_path_factory):
+    """A folder to hand in, of which every solution is right."""
+    folder = tmp_path_factory.mktemp("right") / "assignment"
+    folder.mkdir()
+    for module in COURSE.modules:
+        shutil.copy(COURSE.root / "grader" / "reference" / f"{module}.py", folder)
+    return folder.parent
+
+
+def graded_in_a_shell(first, submission, *options, **environment):
+    """`grader grade --only napkin_math` of a submission, in a shell that does something else first."""
+    command = [sys.executable, "-m", "grader", "grade", str(submission), "--only", "napkin_math", *map(str, options)]
+    shell = ["bash", "-c", f'{first} && exec "$@"', "bash", *command]
+    return subprocess.run(
+        shell, cwd=COURSE.root, env={**os.environ, **environment}, capture_output=True, text=True, timeout=300
+    )
+
+
+LOW = {
+    "-n 100": "the limit on open files (ulimit -n) is 100 here, and grading needs 256",
+    "-t 9": "the limit on processor time (ulimit -t) is 9 s here, and grading needs 120 s",
+    "-u 20": "the limit on processes (ulimit -u) is 20 here, and grading needs 64",
+    "-f 1000": "the limit on the size of files (ulimit -f) is 1000 KiB here, and grading needs 65536 KiB",
+    "-v 1000000": "the limit on address space (ulimit -v) is 1000000 KiB here, and grading needs 4194304 KiB",
+    "-d 100000": "the limit on data in memory (ulimit -d) is 100000 KiB here, and grading needs 4194304 KiB",
+    "-s 1000": "the limit on stacks (ulimit -s) is 1000 KiB here, and grading needs 8192 KiB",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", LOW)
+def test_a_limit_that_is_too_low_is_named_before_anything_is_graded(limit, right, tmp_path):
+    """One sentence, exit 3, and no result: nobody loses a point by a scheduler's settings."""
+    done = graded_in_a_shell(f"ulimit {limit}", right, "--json", tmp_path / "result.json")
+    ours = "grader: this is a fault of the grader or of this machine: "
+    further = ": start the grader from a shell or job whose hard limit is as high\n"
+    assert (3, "", ours + LOW[limit] + further) == (done.returncode, done.stdout, done.stderr)
+    assert not (tmp_path / "result.json").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limits", ["-n 512 -u 64", "-Sn 20 -Su 20 -Sf 1000 -St 60 -Sv 4000000 -Sd 4000000"])
+def test_a_limit_that_is_enough_or_can_be_raised_costs_nothing(limits, right, tmp_path):
+    """Full marks: a test's process needs few descriptors, and a soft limit is raised."""
+    flags = "; ulimit ".join(re.findall(r"-\w+ \d+", limits))
+    done = graded_in_a_shell(f"ulimit {flags}", right, "--json", tmp_path / "result.json")
+    assert (0, "") == (done.returncode, done.stderr)
+    result = json_report.parse((tmp_path / "result.json").read_text())
+    assert result.score == result.max_score > 0
+
+
+@pytest.mark.slow
+def test_a_limit_that_only_a_test_meets_is_ours(bare_with):
+    """It is lower than the course lets a test use: the look before the first test says so, and so would any test."""
+    source = "def f():\n    return 1\n"
+    with bare_with("import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (2**30, 2**30))") as limited:
+        said = rf"before it ran any code of the student's: `ulimit -f` .* is too low: {2**30}, and a test needs {2**40}$"
+        with pytest.raises(GraderFault, match=said):
+            check_cpu(limited, msgspec.structs.replace(LIMITS, file_bytes=2**40))
+        with pytest.raises(GraderFault, match=said):
+            answer(limited, source, file_bytes=2**40)
+        assert answer(limited, source, file_bytes=2**20) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "child._limit = lambda limits: 1 / 0",
+        "child._redirect = lambda *descriptors: 1 / 0",
+        "child._Test.__init__ = lambda *_: 1 / 0",
+        "child._limit = lambda limits: os.kill(os.getpid(), 9)",
+        "child._limit = lambda limits: os.write(3, b'x' * 100)",
+    ],
+)
+def test_an_end_before_the_students_code_is_ours(broken, bare_with):
+    """Whatever it was: an exception, an exit, a signal, an answer that is none."""
+    with bare_with(broken) as running:
+        made = Session(running, {"assignment/m.py": b"def f(): return 1"}, LIMITS, seed=0, forbidden=[])
+        try:
+            with pytest.raises(
+                GraderFault, match=r"^a test's process (ended \(.*\) before it ran any code of the student's: |answered)"
+            ):
+                ask(made)
+        finally:
+            made.close()
+
+
+@pytest.fixture
+def bare_with(monkeypatch, tmp_path):
+    """A worker, locked up nowhere, of which a line of Python has changed something."""
+
+    @contextmanager
+    def start(line):
+        boot = Path(bubblewrap.__file__).parent.parent / "worker" / "boot.py"
+        changed = tmp_path / "boot.py"
+        text = boot.read_text().replace(
+            "    zygote.import_slow", f"    from grader.worker import child\n    {line}\n    zygote.import_slow"
+        )
+        assert line in text
+        changed.write_text(text)
+        real = subprocess.Popen
+
+        def popen(command, **options):
+            return real([str(changed) if word == str(boot) else word for word in command], **options)
+
+        monkeypatch.setattr(subprocess, "Popen", popen)
+        with Sandbox(COURSE.tests, isolation="none", scratch_bytes=MIB) as running:
+            yield running
+
+    return start
+
+
+@pytest.mark.slow
+def test_a_run_leaves_nothing_in_the_temporary_folder(right, tmp_path):
+    """Neither a folder of the sandbox nor one of torch's for compiled code."""
+    done = graded_in_a_shell("true", right, TMPDIR=str(tmp_path))
+    assert (0, []) == (done.returncode, list(tmp_path.iterdir()))
+
+
+# --- killed from outside ------------------------------------------------------------------------------------------------
+
+STARVED = """
+import sys
+from pathlib import Path
+from grader import course
+from grader.sandbox.box import Sandbox
+from grader.sandbox.client import Session
+from tests.probes import call
+limit, used = map(Path, sys.argv[1:])
+c = course.load()
+source = b"import os\\ndef takes(mib): return len(bytearray(mib * 2**20))\\ndef suicide(): os.kill(os.getpid(), 9)\\n"
+with Sandbox(c.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandbox:
+    sandbox.wait_until_ready()
+    limit.write_text(str(int(used.read_text()) + 300 * 2**20))
+    for function, *args in [("takes", 50), ("suicide",), ("takes", 1500), ("suicide",), ("takes", 50)]:
+        session = Session(sandbox, {"assignment/m.py": source}, c.limits, seed=0, forbidden=[])
+        try:
+            print(session.run(call, {"module": "m", "function": function, "args": tuple(args), "kwargs": {}}))
+        except Exception as e:
+            print(type(e).__name__, e)
+        session.close()
+    limit.write_text(str(2**40))
+"""
+
+
+@pytest.fixture
+def memory_group():
+    """A control group whose memory can be limited: its list of processes, its limit and its use."""
+    own = dict(line.split(":", 2)[1:] for line in Path("/proc/self/cgroup").read_text().splitlines())
+    for parent, limit, used in [
+        ("/sys/fs/cgroup/memory" + own.get("memory", ""), "memory.limit_in_bytes", "memory.usage_in_bytes"),
+        ("/sys/fs/cgroup" + own.get("", ""), "memory.max", "memory.current"),
+    ]:
+        group = Path(parent, "grader-test")
+        with suppress(OSError):
+            group.mkdir()
+            if (group / limit).exists():
+                yield [group / name for name in ("cgroup.procs", limit, used)]
+                group.rmdir()
+                return
+            group.rmdir()
+    pytest.skip("no control group for memory can be made here")
+
+
+@pytest.mark.slow
+def test_what_the_kernel_kills_for_want_of_memory_is_no_crash_of_the_students(memory_group, root):
+    """The machine has less than a test may take. A suicide by the same signal is a crash, before that and after."""
+    processes, *files = map(str, memory_group)
+    enter = ["sh", "-c", f'echo $$ > {processes} && exec "$@"', "sh"]
+    command = [*enter, sys.executable, "-c", STARVED, *files]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=300)
+    before, suicide, killed, again, after = done.stdout.splitlines() or [done.stderr] * 5
+    assert [str(50 * 2**20)] * 2 == [before, after]
+    assert ["Crashed its process was ended by signal 9 (killed)"] * 2 == [suicide, again]
+    assert re.match(r"GraderFault a test's process was killed from outside, while it took [\d.]+ MiB of its 2 GiB: ", killed), (
+        killed
+    )
 
 
 # --- the box ------------------------------------------------------------------------------------------------------------
@@ -699,17 +1170,94 @@ def test_without_isolation_the_students_modules_are_graded(bare):
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can become somebody else")
 def test_an_ordinary_user_gets_the_same_box():
     """In a user namespace then: process 1, no capability, filtered."""
+    as_an_ordinary_user({})
+
+
+def as_an_ordinary_user(environment):
+    """Run SCRIPT as somebody who owns nothing here; skip where that cannot be."""
     root = Path(bubblewrap.__file__).parent.parent.parent
     become = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", sys.executable, "-c"]
-    able = subprocess.run(
-        [*become, "import torch, grader, tests.probes"], cwd=root, capture_output=True, text=True, timeout=120
-    )
+    options = {"cwd": root, "capture_output": True, "text": True, "env": {**os.environ, **environment}}
+    able = subprocess.run([*become, "import torch, grader, tests.probes"], timeout=120, **options)
     if able.returncode:
         pytest.skip(f"that user cannot run the interpreter or read the checkout: {able.stderr.strip()[-200:]}")
-    done = subprocess.run([*become, SCRIPT, "bubblewrap"], cwd=root, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([*become, SCRIPT, "bubblewrap"], timeout=300, **options)
     if "the sandbox cannot be started" in done.stderr:
         pytest.skip(f"that user cannot be given a box here: {done.stderr.strip()[-300:]}")
     assert ("bubblewrap True False True 2 True\n", "") == (done.stdout, done.stderr)
+
+
+UNKNOWN = {
+    "0.6.0": ["--size", "--disable-userns", "--assert-userns-disabled"],
+    "0.4.0": ["--size", "--disable-userns", "--assert-userns-disabled", "--perms", "--chmod", "--clearenv", "--add-seccomp-fd"],
+    "0.3.1": ["--size", "--disable-userns", "--perms", "--clearenv", "--ro-bind-try", "--as-pid-1"],
+}
+
+
+def bubblewrap_of_age(folder, version):
+    """A folder with a `bwrap` that says it is this old, refuses what was unknown then, and otherwise is the real one."""
+    real, unknown = shutil.which("bwrap"), "|".join(UNKNOWN[version])
+    script = f"""#!/bin/sh
+case "$1" in
+    --version) echo "bubblewrap {version}"; exit;;
+    --help) {real} --help | grep -Ev -e '^ *({unknown}) '; exit;;
+esac
+for word do
+    case "$word" in {unknown}) echo "bwrap: Unknown option $word" >&2; exit 1;; esac
+done
+exec {real} "$@"
+"""
+    folder.chmod(0o755)
+    (folder / "bwrap").write_text(script)
+    (folder / "bwrap").chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["0.4.0", "0.6.0"])
+def test_an_old_bubblewrap_makes_the_same_box(version, tmp_path, monkeypatch):
+    """Tight, with a folder to write in that has a limit, and without a way to a namespace."""
+    monkeypatch.setenv("PATH", bubblewrap_of_age(tmp_path, version))
+    writes = """
+        import time
+        def f():
+            for i in range(64):
+                with open(f"/tmp/{i}", "wb", buffering=0) as file:
+                    file.write(bytes(2**20))
+                time.sleep(0.05)
+    """
+    with Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=8 * MIB) as old:
+        assert (1, 0, True, 2, False) == tuple(
+            old.facts[name] for name in ("pid", "capabilities", "no_new_privileges", "seccomp", "nests")
+        )
+        flags = [0x10000000, 0x20000000, 0x00020000]
+        calls = [[MACHINE.denied["unshare"], flag, 0] for flag in flags] + [
+            [MACHINE.clone, flag | 17, 0, 0, 0, 0] for flag in flags
+        ]
+        assert [errno.EPERM] * 6 == answer(old, SYSCALLS, calls)
+        expected = (Status.CRASHED, "it wrote more than 64 MiB of files, the limit of a test", None)
+        assert expected == fault(old, Crashed, writes)
+        assert "written" == answer(old, WRITE, "/tmp/x")
+        assert answer(old, WRITE, "/site/x") == "Read-only file system"
+        assert (["submission"], 2) == answer(old, LOOK)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can become somebody else")
+def test_an_old_bubblewrap_makes_the_same_box_for_an_ordinary_user(tmp_path):
+    """What --disable-userns would do, the filter does: the worker looks whether it can make a user namespace."""
+    for folder in [*tmp_path.parents][:3]:
+        folder.chmod(folder.stat().st_mode | 0o055)
+    as_an_ordinary_user({"PATH": bubblewrap_of_age(tmp_path, "0.4.0")})
+
+
+def test_a_bubblewrap_that_is_too_old_is_named(tmp_path, monkeypatch):
+    """With its version, the one that is needed, and what it lacks."""
+    monkeypatch.setenv("PATH", bubblewrap_of_age(tmp_path, "0.3.1"))
+    lacks = "it lacks --as-pid-1, --ro-bind-try. The sandbox needs 0.4.0 or later, first in PATH"
+    with pytest.raises(SandboxUnavailable) as refusal:
+        Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB)
+    assert f"bubblewrap 0.3.1 ({tmp_path}/bwrap) is too old: {lacks}" == str(refusal.value)
 
 
 @pytest.mark.slow

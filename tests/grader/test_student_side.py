@@ -145,6 +145,70 @@ def test_k_with_a_problem_id_means_that_problem(work):
     assert files == {"FAILED tests/public/test_checkpoint.py"}
 
 
+# --- what is left to the library
+
+
+DELEGATED = """
+import torch
+
+class AdamW(torch.optim.AdamW):
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
+        super().__init__(params, lr, betas, eps, weight_decay)
+"""
+SENTENCE = (
+    r"adamw: (assignment/optimizers\.py:\d+) uses torch\.optim\.AdamW, which you are asked to write yourself; "
+    r"the problem would earn 0 of 7 points"
+)
+
+
+def delegate(work, root):
+    """An optimizers.py that is right but for AdamW, which is torch's."""
+    (module,) = solve(work, root, "optimizers")
+    module.write_text(module.read_text() + DELEGATED)
+
+
+def test_a_problem_that_is_left_to_the_library_is_not_done(work, root):
+    """Although its public tests pass; the line is named, and a problem of the same module is done."""
+    delegate(work, root)
+    done = assignment(work, "check", "lr_schedule", "adamw", "--markdown", "page.md")
+    assert done.returncode == 1
+    assert re.search(r"^adamw +7 points .* (\d)/\1 +forbidden use$", done.stdout, re.MULTILINE), done.stdout
+    assert re.search(r"^lr_schedule .* done$", done.stdout, re.MULTILINE)
+    place = re.search(rf"^first failure\n{SENTENCE}\n  see       handout §8\.2$", done.stdout, re.MULTILINE)[1]
+    assert f"next\n  mend {place}\n" in done.stdout
+    assert re.search(r"^\| adamw \| 7 \| .* \| forbidden use \|$", (work / "page.md").read_text(), re.MULTILINE)
+
+
+def test_what_may_be_left_to_the_library_is_noted(work, root):
+    """A use behind a condition costs nothing until it runs."""
+    (module,) = solve(work, root, "linear")
+    line = "return x @ self.weight.T"
+    module.write_text(
+        module.read_text().replace(line, f"if x is None:\n            return nn.functional.linear(x)\n        {line}")
+    )
+    done = assignment(work, "check", "linear", "--markdown", "page.md")
+    assert done.returncode == 0
+    note = re.search(
+        r"^note: (linear: assignment/linear\.py:\d+ uses torch\.nn\.functional\.linear, .*)$", done.stdout, re.MULTILINE
+    )
+    assert note[1].endswith("a test in which that line runs would earn nothing")
+    assert f"## Notes\n\n```text\n{note[1]}\n```" in (work / "page.md").read_text()
+
+
+def test_submit_refuses_what_would_earn_nothing(work, root):
+    """Exit 2, one sentence with file, line and what to do; no zip. With --anyway it is written, and said all the same."""
+    delegate(work, root)
+    refused = assignment(work, "submit")
+    assert refused.returncode == 2
+    what_to_do = r"Write it yourself, or hand in as it is with `python -m assignment submit --anyway`"
+    assert re.fullmatch(rf"nothing was written: {SENTENCE}\. {what_to_do}\n", refused.stderr), refused.stderr
+    assert list(work.glob("*.zip*")) == []
+    done = assignment(work, "submit", "--anyway")
+    assert done.returncode == 0
+    assert re.search(rf"^  note: {SENTENCE}$", done.stdout, re.MULTILINE), done.stdout
+    assert submission.read(work / "submission.zip").ignored == []
+
+
 # --- check --markdown
 
 PROBLEM = {"id": "linear", "module": "linear", "section": "7.1", "points": 5}

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grader import submission
+from grader import archives, submission
 from grader.errors import SubmissionRefused
 from grader.results import Ignored
 
@@ -420,9 +420,9 @@ def test_more_than_10_mib_are_refused(kind, tmp_path):
 
 
 def test_a_zip_that_lies_about_a_size_is_refused(tmp_path):
-    """11 MiB, said to be 100 bytes: no more is read than was said, and then the checksum does not hold."""
+    """11 MiB, said to be 20,000 bytes: no more is read than was said, and then the checksum does not hold."""
     path = make_zip(tmp_path / "a.zip", {"assignment/a.py": b"#" * (11 * 2**20)})
-    data = path.read_bytes().replace((11 * 2**20).to_bytes(4, "little"), (100).to_bytes(4, "little"))
+    data = path.read_bytes().replace((11 * 2**20).to_bytes(4, "little"), (20_000).to_bytes(4, "little"))
     path.write_bytes(data)
     assert "PATH is damaged: Bad CRC-32 for file 'assignment/a.py'" == refusal(path)
 
@@ -457,7 +457,7 @@ def test_a_tar_whose_header_claims_much_is_refused(tmp_path):
 @pytest.mark.parametrize("kind", FORMATS)
 def test_too_many_entries_are_refused(kind, tmp_path, monkeypatch):
     """Also of what is ignored; the limit is lowered here to keep the test short."""
-    monkeypatch.setattr(submission, "MAX_ENTRIES", 50)
+    monkeypatch.setattr(archives, "MAX_ENTRIES", 50)
     path = make(kind, tmp_path, SOURCES | {f"assignment/{i}.txt": b"" for i in range(50)})
     assert "PATH has more than 50 entries" == refusal(path)
 
@@ -515,7 +515,7 @@ def test_a_folder_that_may_not_be_read_is_refused(tmp_path, monkeypatch):
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", forbidden)
-    assert "PATH cannot be read: Permission denied" == refusal(tmp_path / "ada")
+    assert "PATH/assignment/parts cannot be read: Permission denied" == refusal(tmp_path / "ada")
 
 
 @settings(max_examples=150)

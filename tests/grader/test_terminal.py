@@ -1,6 +1,6 @@
 """The terminal's report: what waits for another device is told apart from what was lost."""
 
-import pytest
+import re
 
 from grader.errors import Status
 from grader.report import terminal
@@ -15,20 +15,20 @@ def problem(name, points, device, *, cpu=(), cuda=()):
     """A problem whose tests ended like this on a CPU and on a CUDA device."""
     ended = [("cpu", status) for status in cpu] + [("cuda", status) for status in cuda]
     tests = [
-        Outcome(id=f"test_{i}", device=on, weight=1, status=status, message=f"{name}: said\n  rule      Rule {i}.")
+        Outcome(id=f"test_{i}", device=on, weight=1, status=status, message=f"{name}: said", rule=f"Rule {i}.")
         for i, (on, status) in enumerate(ended)
     ]
     return problem_result(name, "m", points, tests, device)
 
 
-def report(*problems, device="cpu", runs=(), environment=None):
+def report(*problems, device="cpu", runs=(), environment=None, verbose=False):
     """The report of these problems as lines, of which long ones are joined again."""
     info = GraderInfo(
         version="1", suite_sha256="cd" * 32, device=device, isolation="bubblewrap", seed=7, environment=environment or {}
     )
     submission = SubmissionInfo(name="ada", sha256="ab" * 32, files=[], ignored=[])
     result = submission_result(submission, info, list(problems), seconds=1.0, runs=runs)
-    text = terminal.render(result, sections={})
+    text = terminal.render(result, sections={}, verbose=verbose)
     return text.replace("then\n`grader", "then `grader").splitlines()
 
 
@@ -79,20 +79,85 @@ def test_where_nothing_waits_nothing_is_said():
     assert not [line for line in lines if "pending" in line]
 
 
-@pytest.mark.parametrize("status", [FAILED, Status.NOT_ATTEMPTED])
-def test_a_failure_that_costs_no_points_says_who_decides_them(status):
+def test_a_failure_that_costs_no_points_says_who_decides_them():
     """A test that a CUDA problem has for a CPU, alone and among others."""
-    one = report(problem("gpu", 5, "cuda", cpu=[status, PASSED], cuda=[DEFERRED]))
-    assert ["gpu", "0.00", "/", "5", "1/3", status.value] == row(one, "gpu")
-    assert "  lost      no points: a CUDA device decides them (on a CPU: test_0)" in one
-    two = report(problem("gpu", 5, "cuda", cpu=[status, status], cuda=[DEFERRED]))
-    assert "  lost      no points: a CUDA device decides them (on a CPU: 2 of 3 tests)" in two
+    one = report(problem("gpu", 5, "cuda", cpu=[FAILED, PASSED], cuda=[DEFERRED]))
+    assert ["gpu", "0.00", "/", "5", "1/3", "failed"] == row(one, "gpu")
+    assert "  lost       nothing yet: a run on a GPU decides (test_0)" in one
+    two = report(problem("gpu", 5, "cuda", cpu=[FAILED, FAILED], cuda=[DEFERRED]))
+    assert "  lost       nothing yet: a run on a GPU decides (2 of 3 tests)" in two
 
 
 def test_a_failure_on_a_cuda_device_costs_its_points():
     """Also where a test on a CPU failed for the same reason."""
     lines = report(problem("gpu", 5, "cuda", cpu=[FAILED], cuda=[FAILED, PASSED]), device="cpu+cuda")
-    assert "  lost      2.50 points in 2 of 3 tests" in lines
+    assert "  lost       2.50 points in 2 of 3 tests" in lines
+
+
+def failed(name, points, count, **said):
+    """A problem of which so many tests failed, each for a reason of its own where nothing else is said."""
+    tests = [
+        Outcome(
+            **{
+                "id": f"test_{i}",
+                "weight": 1,
+                "status": FAILED,
+                "message": f"{name} · f: reason {i}",
+                "rule": f"Rule {i}.",
+                **said,
+            }
+        )
+        for i in range(count)
+    ]
+    return problem_result(name, "m", points, tests)
+
+
+def test_tests_that_one_mistake_fails_are_one_reason():
+    """Its name, then the rules that it breaks, then what all of them cost together."""
+    lines = report(failed("adamw", 8, 5, mistake="ε stands inside the square root.", hint="where is ε?"))
+    at = lines.index("adamw · f: reason 0")
+    assert [
+        "  looks like ε stands inside the square root.",
+        "  rules      Rule 0.",
+        "             Rule 1.",
+        "             Rule 2.",
+        "             … and 2 more",
+        "  hint       where is ε?  handout §",
+        "  lost       8.00 points in 5 of 5 tests",
+    ] == lines[at + 1 : at + 8]
+
+
+def test_a_bad_submission_fits_into_sixty_lines():
+    """The dearest reasons first; what is left is counted, and a verbose report has all of it."""
+    problems = [failed(f"p{i:02}", 1 + i, 6) for i in range(20)]
+    lines = report(*problems)
+    assert len(lines) <= 60
+    assert lines.index("p19 · f: reason 0") < lines.index("p19 · f: reason 1")
+    assert not [line for line in lines if line.startswith("p00 ·")]
+    rest = next(line for line in lines if "more reasons" in line)
+    assert re.match(r"11\d more reasons, \d+\.\d\d points, in p1", rest)
+    everything = report(*problems, verbose=True)
+    assert [f"p{i:02} · f: reason {n}" for i in reversed(range(20)) for n in range(6)] == [
+        x for x in everything if " · f: " in x
+    ]
+
+
+def test_what_was_not_attempted_is_one_paragraph():
+    """Whole problems by their name; of others the functions."""
+    missing = Outcome(
+        id="t", weight=1, status=Status.NOT_ATTEMPTED, message="p: not attempted\n  at        assignment/m.py:3 in G.step"
+    )
+    some = problem_result("some", "m", 4, [missing, Outcome(id="u", weight=1, status=PASSED)])
+    lines = report(some, problem_result("none", "m", 3, [missing]))
+    assert "not attempted, 5.00 points: some (G), none" in lines
+    assert not [line for line in lines if line.startswith("  at")]
+
+
+def test_a_fault_of_ours_comes_first_and_costs_nothing():
+    """However little it is about."""
+    lines = report(failed("p", 9, 3), failed("q", 1, 1, status=Status.GRADER_ERROR, message="q · test_0: TypeError", rule=""))
+    assert lines.index("q · test_0: TypeError") < lines.index("p · f: reason 0")
+    assert "  lost       nothing: a fault of ours costs no point (test_0)" in lines
 
 
 def test_it_says_what_it_ran_in():

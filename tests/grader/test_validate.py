@@ -76,6 +76,61 @@ def test_a_broken_oracle_is_found_and_named(grader, small_course):
     assert "test_storage_bytes_is_the_whole_storage" in done.stderr
 
 
+# Tests that are not total: what is put at the end of a file of hidden tests, and what is said of it.
+NOT_TOTAL = {
+    "a test that a constant passes": (
+        """
+def test_of_an_empty_list(student):
+    expect.value(student.tensor_memory.unique_bytes([]), 0, of="unique_bytes")
+""",
+        "tensor_memory · junk 0 (seed 0): test_of_an_empty_list passes for it",
+    ),
+    "a test that raises over a wrong type": (
+        """
+def test_of_two(student):
+    expect.that(student.tensor_memory.unique_bytes([torch.ones(2)]) > 7, "too few", of="unique_bytes")
+""",
+        "a fault of the tests: test_of_two: tensor_memory · test_of_two: TypeError",
+    ),
+    "a test that reads the words of an error": (
+        """
+def test_of_words(student):
+    expect.kind(student.tensor_memory.tensor_bytes(torch.ones(2)), int, of="tensor_bytes")
+    try:
+        student.tensor_memory.contiguous_strides([-1])
+    except ValueError as e:
+        expect.that("shape" in str(e), "no shape", of="tensor_bytes")
+""",
+        "tensor_memory · words other words (seed 0): 1 tests fail, the first is test_of_words",
+    ),
+    "a test that asks for an exact type": (
+        """
+def test_of_types(student):
+    got = student.run(probes.type_of_tensor_bytes)
+    expect.value(got, "int", of="tensor_bytes")
+""",
+        "tensor_memory · types numpy's ints (seed 0): 1 tests fail, the first is test_of_types",
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", NOT_TOTAL)
+def test_a_test_that_is_not_total_is_found_and_named(grader, small_course, what):
+    """The proof says which test it is, and for what it passes or fails."""
+    source, complaint = NOT_TOTAL[what]
+    probe = small_course / "tests" / "probes" / "tensor_memory.py"
+    probe.write_text(
+        probe.read_text() + "\n\ndef type_of_tensor_bytes(student):\n    import torch\n"
+        "    return type(student.tensor_memory.tensor_bytes(torch.ones(2))).__name__.replace('64', '')\n"
+    )
+    hidden = small_course / "tests" / "hidden" / "test_tensor_memory.py"
+    hidden.write_text(hidden.read_text() + "\n\nfrom tests.probes import tensor_memory as probes\n\n" + source)
+    done = grader("validate", "--only", "tensor_memory", "--draft", "--jobs", 1, cwd=small_course)
+    assert done.returncode == 1
+    assert complaint in done.stderr
+
+
 @pytest.mark.slow
 def test_a_wrong_solution_that_passes_is_found_and_named(grader, small_course):
     """A mistake that no hidden test catches: exit 1, and the mistake is named."""
@@ -107,17 +162,23 @@ found = {d: validate.validate(course, [course.problem("tensor_memory")], device=
 print(json.dumps({d: {"summary": matrix.summary(m), **json.loads(matrix.as_json(m))} for d, m in found.items()}))
 """
 TESTS = """
+import pytest
 import torch
 from tests import expect
 
+@pytest.mark.core
 def test_three_{dtype}s(student):
     x = torch.zeros(3, dtype=torch.{dtype})
     expect.value(student.tensor_memory.tensor_bytes(x), {bytes}, of="tensor_bytes")
 """
-WRONG = {
-    "nine": '"""Every element has 9 bytes."""\ndef tensor_bytes(x):\n    return 9 * x.numel()\n',
-    "four": '"""Every element has 4 bytes.\n\ndevice: cuda\n"""\ndef tensor_bytes(x):\n    return 4 * x.numel()\n',
-}
+NINE = '''"""Every element has 9 bytes.
+
+price: it is all that is asked
+"""
+def tensor_bytes(x):
+    return 9 * x.numel()
+'''
+WRONG = {"nine": NINE, "four": NINE.replace("9", "4").replace("price", "device: cuda\nprice")}
 
 
 @pytest.fixture
@@ -152,8 +213,9 @@ def validated(course):
 
 
 def tried(found):
-    """The trials as kind, name, what fails and the points."""
-    return [(row["kind"], row["name"], row["failed"], row["score"], row["max_score"]) for row in found["rows"]]
+    """The trials by hand as kind, name, what fails and the points."""
+    by_hand = [row for row in found["rows"] if row["kind"] in ("reference", "stub", "wrong", "variant")]
+    return [(row["kind"], row["name"], row["failed"], row["score"], row["max_score"]) for row in by_hand]
 
 
 @pytest.mark.slow

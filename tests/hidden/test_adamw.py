@@ -1,16 +1,19 @@
 """adamw: the parameters after every step, and what an optimizer keeps.
 
 Accepted on purpose: state under any keys, as tensors, tuples or numbers, made in __init__ or at the first step; a count
-of steps as an int or a float32 tensor, as torch keeps one; moments of a dtype wider than the parameter's; operations
-that commute in another order, in place or not, as long as the parameter is the same leaf with the same storage; a step
-without no_grad that works on p.data; torch's own words for a wrong call, which say "learning rate" for lr and "beta"
-for betas. Closures are called where gradients are on, so a step that leaves them on needs no enable_grad.
+of steps as an int or a float32 tensor, as torch keeps one; moments of another precision than the parameter's, float32 at
+least; operations that commute in another order, in place or not, as long as the parameter is the same leaf with the same
+storage; a step without no_grad that works on p.data; options out of range, refused or not. Closures are called where
+gradients are on, so a step that leaves them on needs no enable_grad.
 
-The formula is judged by four tests, against torch.optim.AdamW on the same gradients and against closed forms: with one
-gradient g at every step m̂ = g and v̂ = g². Steps of lr 0.1 with weight_decay 0.5, eps 0.01 and gradients about as small
-tell apart what eps 1e-8 does not. Everything else (groups, None, state_dict, closures, dtypes) is judged against the
-student's own optimizer of one parameter, so that one mistake in the formula costs the formula's points and no others.
+Four tests judge the formula. Each of the first three is blind to what the others ask: where the decay stands is seen in the
+student's own steps without it, where ε stands in steps without decay, and the corrections where ε plays no part. So one
+mistake loses one of them and the test of everything together, and two mistakes lose two. Everything else (groups, None,
+state_dict, closures) is judged against the student's own optimizer of one parameter, after the parameters were seen to move.
+Weights are tiny instead of 0 where 0 could be refused: one test asks for 0.
 """
+
+import math
 
 import pytest
 import torch
@@ -19,8 +22,9 @@ from tests import expect
 from tests.probes import optimizers as probes
 
 SHAPES = [(), (3,), (2, 4)]
+SIZES = (1e-8, 1e-4, 1.0, 1e4)
 OPTIONS = {"lr": 0.1, "betas": (0.8, 0.9), "eps": 1e-2, "weight_decay": 0.5}
-EPS_HINT = "ε is added to √v̂, outside the root and after the correction; the decay comes first, as p·(1 − lr·λ)"
+TINY = 1e-30
 
 
 def tolerance(steps, *, lr, betas, largest=0.0, dtype=torch.float64):
@@ -35,291 +39,268 @@ def tolerance(steps, *, lr, betas, largest=0.0, dtype=torch.float64):
 
 
 def random_run(rng, steps, *, shapes=SHAPES, scale=1e-2, dtype=torch.float64):
-    """Parameters between 0.5 and 1.5 or the negatives of that, and gradients of about `scale` for each step."""
-    signs = [torch.randint(0, 2, shape, generator=rng) * 2 - 1 for shape in shapes]
-    parameters = [((torch.rand(s.shape, generator=rng) + 0.5) * s).to(dtype) for s in signs]
-    gradients = [[(torch.randn(s, generator=rng) * scale).to(dtype) for s in shapes] for _ in range(steps)]
+    """Parameters and, for each step, gradients of about `scale`: between 0.5 and 1.5 times that, or the negatives."""
+
+    def away_from_zero(shape):
+        signs = torch.randint(0, 2, shape, generator=rng) * 2 - 1
+        return (torch.rand(shape, generator=rng, dtype=torch.float64) + 0.5) * signs
+
+    parameters = [away_from_zero(shape).to(dtype) for shape in shapes]
+    gradients = [[(away_from_zero(shape) * scale).to(dtype) for shape in shapes] for _ in range(steps)]
     return {"parameters": parameters, "gradients": gradients}
 
 
-def expected_steps(inputs):
-    """The parameters after each step of torch.optim.AdamW, in float64."""
-    wide = {
-        **inputs,
-        "parameters": [p.double() for p in inputs["parameters"]],
-        "gradients": [[None if g is None else g.double() for g in row] for row in inputs["gradients"]],
-    }
-    return probes.run_steps(torch.optim.AdamW, **wide)
-
-
 def own_steps(student, inputs):
-    """The parameters after each step if the student's own optimizer has each of them alone, in float64.
-
-    A parameter alone has no groups, no step without a gradient and no wait until it joins: just its steps.
-    """
-    rows = [list(inputs["parameters"]) for _ in inputs["gradients"]]
-    for i, p in enumerate(inputs["parameters"]):
-        group = next((g for g in inputs.get("groups", ()) if i in g["members"]), {"members": [i]})
-        options = {**inputs["options"], **{k: v for k, v in group.items() if k not in ("members", "joins")}}
-        taken = [t for t, row in enumerate(inputs["gradients"]) if row[i] is not None and t >= group.get("joins", 0)]
-        gradients = [[inputs["gradients"][t][i].double()] for t in taken]
-        alone = {"parameters": [p.double()], "gradients": gradients, "options": options}
-        after = student.run(probes.trajectory, optimizer="AdamW", **alone)
-        for t in range(len(rows)):
-            steps_so_far = sum(step <= t for step in taken)
-            rows[t][i] = after[steps_so_far - 1][0] if steps_so_far else p
-    return rows
+    """The parameters after each step if the student's own optimizer has each of them to itself, in float64."""
+    return student.run(probes.alone, optimizer="AdamW", **inputs)
 
 
-def check_steps(got, expected, *, atol, hint=None, first=0):
-    """Every parameter after every step, as far as a step's parameters came back at all."""
-    expect.that(type(got) is list and len(got) == len(expected), "no parameters came back", of="AdamW")
-    for step, (row, expected_row) in enumerate(zip(got, expected, strict=True), start=first + 1):
+def check_steps(got, expected, *, atol, hint=None, first=1):
+    """Every parameter after every step."""
+    expect.value(len(got), len(expected), of="AdamW", name="the number of steps taken")
+    for step, (row, expected_row) in enumerate(zip(got, expected, strict=True), start=first):
         for p, want in zip(row, expected_row, strict=True):
-            name = f"a parameter after step {step}"
-            expect.tensor(p, want, of="AdamW", atol=atol, name=name, hint=hint)
+            expect.tensor(p, want, of="AdamW", atol=atol, name=f"a parameter after step {step}", hint=hint)
 
 
-def check_trajectory(student, inputs, expected, *, hint=None):
+def check_moved(after, before, *, of="AdamW"):
+    """Each of these parameters changed: code that does nothing has no right groups, closures or checkpoints."""
+    for p, old in zip(after, before, strict=True):
+        moved = p.shape == old.shape and bool((p != old).any())
+        expect.that(moved, "a parameter does not change although it has a gradient", of=of)
+
+
+def check_length(student, rng):
+    """A first step is about lr long though the gradient is tiny: what is asked next is about steps of Adam's kind."""
+    run = random_run(rng, 1, shapes=[(3,)], scale=1e-4)
+    options = {**OPTIONS, "eps": TINY, "weight_decay": TINY}
+    ((after,),) = student.run(probes.trajectory, optimizer="AdamW", options=options, **run)
+    check_moved([after], run["parameters"])
+    lengths = (after - run["parameters"][0]).abs()
+    reason = "the first step is not about lr long where the gradient is small"
+    expect.that(
+        bool(((lengths > 0.01) & (lengths < 1)).all()), reason, of="AdamW", hint="m̂ / √v̂ has no scale of the gradient in it"
+    )
+
+
+def check_against_torch(student, inputs, *, hint, size=1.0):
+    """The student's steps are those of torch.optim.AdamW for parameters of this size."""
     got = student.run(probes.trajectory, optimizer="AdamW", **inputs)
+    expected = probes.run_steps(torch.optim.AdamW, **inputs)
     options = inputs["options"]
-    atol = tolerance(len(expected), lr=options["lr"], betas=options["betas"], largest=1.5)
+    atol = tolerance(len(expected), lr=options["lr"], betas=options["betas"], largest=2 * size)
     check_steps(got, expected, atol=atol, hint=hint)
 
 
-# Stays: its eps is as large as its gradients, so it tells the places where ε can stand apart by far.
+def check_memory(student, expected, inputs, *, atol):
+    """The step after the third is another one than a first step from the same parameters."""
+    rest = {**inputs, "parameters": expected[2], "gradients": inputs["gradients"][3:]}
+    pairs = zip(own_steps(student, rest)[0], expected[3], strict=True)
+    differ = any(p.shape == q.shape and bool(((p - q).abs() > atol).any()) for p, q in pairs)
+    expect.that(differ, "a step uses nothing from earlier steps", of="AdamW")
+
+
+# --- the formula
+
+
+# Stays: the test of all options sees this as well; here it can be told that it was the decay.
+@pytest.mark.core
+@pytest.mark.points(18)
+def test_decays_before_the_step(student, rng):
+    """A step multiplies p by 1 − lr · weight_decay, and then subtracts what it would subtract without a decay."""
+    for size in SIZES:
+        run = random_run(rng, 4, shapes=[(3, 5)], scale=size)
+        run["parameters"] = [p * size for p in run["parameters"]]
+        # With ε = 1 a gradient of 1e-8 moves p by 1e-9, which is about as small beside p as the decay is.
+        options = {"lr": 0.1, "betas": (0.8, 0.9), "eps": 1.0}
+        without = {**run, "options": {**options, "weight_decay": TINY}}
+        plain = student.run(probes.trajectory, optimizer="AdamW", **without)
+        check_moved(plain[0], run["parameters"])
+        check_length(student, rng)
+        got = student.run(probes.trajectory, optimizer="AdamW", **{**run, "options": {**options, "weight_decay": 0.5}})
+        expected, p = [], run["parameters"][0]
+        for (before,), (after,) in zip([run["parameters"], *plain], plain, strict=False):
+            p = p * (1 - 0.1 * 0.5) - (before - after)
+            expected.append([p])
+        hint = "p ← p − lr · λ · p comes first; λ has no part in m, v or the step that follows"
+        check_steps(got, expected, atol=1e-9 * size + 1e-13, hint=hint)
+
+
+@pytest.mark.core
+@pytest.mark.points(18)
+def test_adds_eps_to_the_root(student, rng):
+    """Without a decay a step subtracts lr · m̂ / (√v̂ + ε), also where ε is as large as the gradients."""
+    for size in SIZES:
+        options = {"lr": 0.1, "betas": (0.9, 0.999), "eps": size, "weight_decay": TINY}
+        inputs = {**random_run(rng, 4, shapes=[(3, 5)], scale=size), "options": options}
+        check_against_torch(student, inputs, hint="m̂ / (√v̂ + ε), with m̂ = m / (1 − β₁ᵗ) and v̂ = v / (1 − β₂ᵗ)")
+
+
+# Stays: the test of all options sees this as well; here neither ε nor the decay plays a part.
+@pytest.mark.core
 @pytest.mark.points(4)
-def test_small_gradients_and_a_large_eps(student, rng):
-    """Decay first, then lr · m̂ / (√v̂ + ε): ε outside the root and not scaled by the bias correction."""
-    inputs = {**random_run(rng, 3), "options": OPTIONS}
-    check_trajectory(student, inputs, expected_steps(inputs), hint=EPS_HINT)
+def test_corrects_both_means(student, rng):
+    """Without a decay, and with an ε next to nothing, twelve steps subtract lr · m̂ / √v̂ each."""
+    for size, betas in [(1e-2, (0.9, 0.95)), (1.0, (0.5, 0.8)), (1e4, (0.8, 0.6))]:
+        options = {"lr": 0.1, "betas": betas, "eps": TINY, "weight_decay": TINY}
+        inputs = {**random_run(rng, 12, shapes=[(3, 5)], scale=size), "options": options}
+        hint = "m̂ = m / (1 − β₁ᵗ) and v̂ = v / (1 − β₂ᵗ), where t is 1 in the first step"
+        check_against_torch(student, inputs, hint=hint)
 
 
-# Stays: it is held against a closed form, and the other tests of the formula against torch's own optimizer.
+# Stays: a formula that is right in parts does not have to be right as a whole.
+@pytest.mark.core
+@pytest.mark.points(8)
+def test_all_options_together(student, rng):
+    """Twelve steps agree with torch.optim.AdamW for any lr, betas, eps and weight_decay, and for weights of any size."""
+    for size, betas in [(1.0, (0.9, 0.95)), (1e4, (0.5, 0.8)), (1e-4, (0.9, 0.999)), (1e-8, (0.8, 0.6))]:
+        lr, eps, tenth = (10 ** float(torch.empty(()).uniform_(-2, -1, generator=rng)) for _ in range(3))
+        run = random_run(rng, 12, shapes=[(3, 5)], scale=0.1)
+        run["parameters"] = [p * size for p in run["parameters"]]
+        # lr · weight_decay, the share that decays in a step, is at most 0.1 for weights of every size.
+        decay = 10 * tenth / max(size, 1.0)
+        inputs = {**run, "options": {"lr": lr * size, "betas": betas, "eps": eps, "weight_decay": decay}}
+        check_against_torch(student, inputs, size=size, hint="is every option used as the formula uses it?")
+
+
+# --- what every optimizer does
+
+
+@pytest.mark.core
+@pytest.mark.points(4)
+def test_goes_on_from_a_state_dict(student, rng):
+    """A fresh optimizer that loads a state_dict goes on as the first one would have: m, v, t and options come with it."""
+    groups = [{"members": [0, 1], "lr": 0.04}, {"members": [2]}]
+    inputs = {**random_run(rng, 6), "options": OPTIONS, "groups": groups}
+    expected = own_steps(student, inputs)
+    check_moved(expected[0], inputs["parameters"])
+    atol = tolerance(6, lr=0.1, betas=(0.8, 0.9), largest=1.5)
+    check_memory(student, expected, inputs, atol=atol)
+    hint = "keep m, v and t in self.state[p]: state_dict saves what is there"
+    elements = student.run(probes.state_elements, optimizer="AdamW", options=OPTIONS, **random_run(rng, 2))
+    enough = all(kept >= 2 * math.prod(shape) for kept, shape in zip(elements, SHAPES, strict=True))
+    expect.that(enough, "self.state[p] has fewer than two numbers per weight", of="AdamW", hint=hint)
+    got = student.run(probes.resumed, optimizer="AdamW", stop=3, **inputs)
+    check_steps(got, expected[3:], atol=atol, hint=hint, first=4)
+
+
+@pytest.mark.points(4)
+def test_each_parameter_counts_its_own_steps(student, rng):
+    """A step without a gradient does not touch the parameter or its count, and one added later starts its own count."""
+    run = random_run(rng, 6)
+    # Parameters 0 and 1 share a group but no count in the steps that both take; parameter 2 joins later.
+    for step, i in [(1, 0), (2, 0), (0, 1), (1, 1), (3, 1)]:
+        run["gradients"][step][i] = None
+    groups = [{"members": [0, 1]}, {"members": [2], "joins": 2}]
+    inputs = {**run, "options": OPTIONS, "groups": groups}
+    got = student.run(probes.trajectory, optimizer="AdamW", **inputs)
+    check_moved(got[0][:1], run["parameters"][:1])
+    check_moved(got[-1], run["parameters"])
+    check_length(student, rng)
+    hint = "skip a parameter whose gradient is None before anything else; t belongs in self.state[p]"
+    check_steps(got, own_steps(student, inputs), atol=tolerance(6, lr=0.1, betas=(0.8, 0.9), largest=1.5), hint=hint)
+
+
 @pytest.mark.points(3)
-def test_a_constant_gradient(student, rng):
-    """With the same gradient g at every step, m̂ = g and v̂ = g² from the first step on."""
-    run = random_run(rng, 1, shapes=[(3, 5)])
-    (p,), ((g,),) = run["parameters"], run["gradients"]
-    options = {"lr": 0.1, "betas": (0.7, 0.9), "eps": 1e-2, "weight_decay": 0.5}
-    got = student.run(probes.trajectory, optimizer="AdamW", parameters=[p], gradients=[[g]] * 4, options=options)
-    expected = []
-    for _ in range(4):
-        p = p * (1 - 0.1 * 0.5) - 0.1 * g / (g.abs() + 1e-2)
-        expected.append([p])
-    atol = tolerance(4, lr=0.1, betas=options["betas"], largest=1.5)
-    check_steps(got, expected, atol=atol, hint="m is corrected with β₁, v with β₂, each by 1 − βᵗ of this very step")
+def test_works_in_place(student, rng):
+    """A parameter stays the same leaf with its storage and its dtype, and a step changes no gradient."""
+    run = random_run(rng, 2, shapes=[(3,), (2, 4), (5,)])
+    dtypes = (torch.float64, torch.float32, torch.bfloat16)
+    for row in (run["parameters"], *run["gradients"]):
+        row[:] = [x.to(dtype) for x, dtype in zip(row, dtypes, strict=True)]
+    got = student.run(probes.leavings, optimizer="AdamW", options=OPTIONS, **run)
+    check_moved(got["parameters"], run["parameters"])
+    hint = "an operation in place, such as p.mul_ or p.add_, keeps the storage; a new tensor for p or p.data does not"
+    for p, view in zip(got["parameters"], got["views"], strict=True):
+        expect.tensor(view, p, of="AdamW", name="a view of a parameter, made before the steps", hint=hint)
+    expect.that(got["are_leaves"], "a parameter is no longer a leaf that requires a gradient", of="AdamW", hint=hint)
+    expect.that(got["are_in_groups"], "param_groups hold other tensors than before", of="AdamW", hint=hint)
+    expected = own_steps(student, {**run, "options": OPTIONS})[-1]
+    for p, want, dtype in zip(got["parameters"], expected, dtypes, strict=True):
+        atol = tolerance(2, lr=0.1, betas=(0.8, 0.9), largest=1.5, dtype=dtype)
+        expect.tensor(p, want.to(dtype), of="AdamW", atol=atol, name=f"a parameter of {expect.dtype_name(dtype)}")
+    for row, before in zip(got["gradients"], run["gradients"], strict=True):
+        for gradient, g in zip(row, before, strict=True):
+            hint = "use g * g and not g.mul_(g); the caller clears gradients"
+            expect.tensor(gradient, g, of="AdamW", name="a gradient after a step", hint=hint)
 
 
 @pytest.mark.points(2)
-def test_a_gradient_of_zeros_only_decays(student, rng):
-    """Where the gradient is 0, a step multiplies p by 1 − lr · weight_decay and does nothing else."""
-    run = random_run(rng, 5, scale=0.0)
-    got = student.run(probes.trajectory, optimizer="AdamW", options=OPTIONS, **run)
-    expected = [[p * 0.95**t for p in run["parameters"]] for t in range(1, 6)]
-    atol = tolerance(5, lr=0.0, betas=(0.8, 0.9), largest=1.5)
-    check_steps(got, expected, atol=atol, hint="the decay acts on the parameter, not on its gradient, and counts lr")
+def test_every_group_has_its_options(student, rng):
+    """Each group steps by its own options; those that it does not name are the optimizer's."""
+    groups = [
+        {"members": [0], "weight_decay": 0.1},
+        {"members": [2], "lr": 0.03, "eps": 0.1},
+        {"members": [1], "betas": (0.5, 0.6)},
+    ]
+    inputs = {**random_run(rng, 4), "options": OPTIONS, "groups": groups}
+    got = student.run(probes.trajectory, optimizer="AdamW", **inputs)
+    check_moved(got[0], inputs["parameters"])
+    atol = tolerance(4, lr=0.1, betas=(0.8, 0.9), largest=1.5)
+    check_steps(got, own_steps(student, inputs), atol=atol, hint="each group is a dict with the options of its parameters")
 
 
-@pytest.mark.points(4)
-def test_a_longer_run(student, rng):
-    """Twelve steps agree with torch.optim.AdamW for any lr, betas, eps and weight_decay."""
-    for betas in [(0.9, 0.95), (0.5, 0.8), (0.0, 0.9), (0.8, 0.6)]:
-        lr, eps, tenth = (10 ** float(torch.empty(()).uniform_(-3, -1, generator=rng)) for _ in range(3))
-        options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": 10 * tenth}
-        inputs = {**random_run(rng, 12, scale=0.1), "options": options}
-        check_trajectory(student, inputs, expected_steps(inputs), hint="is every option used?")
+@pytest.mark.points(2)
+def test_options_change_between_steps(student, rng):
+    """A step uses the lr in the group at that step, where a learning-rate schedule writes it."""
+    run = random_run(rng, 4)
+    schedule = [{"lr": 0.1}, {"lr": 0.0}, {"lr": 0.05}, {"lr": 0.0}]
+    options = {**OPTIONS, "weight_decay": TINY}
+    got = student.run(probes.trajectory, optimizer="AdamW", options=options, schedule=schedule, **run)
+    check_moved(got[0], run["parameters"])
+    for step in (1, 3):
+        for p, want in zip(got[step], got[step - 1], strict=True):
+            hint = "read lr from the group in every step"
+            expect.tensor(p, want, of="AdamW", name="a parameter after a step whose lr is 0", hint=hint)
+    check_moved(got[2], got[1])
+
+
+@pytest.mark.points(2)
+def test_calls_the_closure(student, rng):
+    """The closure is called once, gradients on, before any change; its gradients count, and step returns its loss."""
+    p = random_run(rng, 1, shapes=[(5,)])["parameters"][0]
+    of = "AdamW.step"
+    for as_float in (False, True):
+        got = student.run(probes.with_closure, optimizer="AdamW", parameter=p, options=OPTIONS, steps=3, as_float=as_float)
+        hint = "call it once per step"
+        expect.value(len(got["seen"]), 3, of=of, name="the number of calls of the closure in 3 steps", hint=hint)
+        hint = "with torch.enable_grad(): loss = closure()"
+        expect.value(got["grad_enabled"], [True] * 3, of=of, name="whether gradients were on in the closure", hint=hint)
+        for seen, before in zip(got["seen"], [p, *got["parameters"]], strict=False):
+            hint = "call the closure first: it computes the gradients of this step"
+            expect.tensor(seen, before, of=of, name="the parameter that the closure saw", hint=hint)
+        check_moved(got["parameters"], [p, *got["parameters"][:-1]], of=of)
+        for returned, loss in zip(got["returned"], got["losses"], strict=True):
+            hint = "return what the closure returned"
+            if as_float:
+                expect.value(returned, loss, of=of, name="the loss that step returned", hint=hint)
+            else:
+                expect.tensor(returned, loss, of=of, name="the loss that step returned", hint=hint)
+        alone = {"parameters": [p], "gradients": [[2 * x] for x in got["seen"]], "options": OPTIONS}
+        expected = own_steps(student, alone)
+        atol = tolerance(3, lr=0.1, betas=(0.8, 0.9), largest=1.5)
+        check_steps([[p] for p in got["parameters"]], expected, atol=atol, hint="the step uses the closure's gradients")
 
 
 def test_default_options(student, rng):
     """Without options lr is 1e-3, betas are (0.9, 0.999), eps is 1e-8 and weight_decay is 0.01."""
     run = random_run(rng, 5, shapes=[(4, 3), (6,)])
-    run["parameters"][0] *= 10  # so that the decay, 1e-5 of it a step, shows
+    run["parameters"][0] *= 10  # so that the decay, 1e-5 of it in a step, shows
     run["gradients"] = [[g, h * 1e-6] for g, h in run["gradients"]]  # the second ones are about as small as eps
-    atol = tolerance(5, lr=1e-3, betas=(0.9, 0.999), largest=15)
-    got = student.run(probes.trajectory, optimizer="AdamW", options={}, **run)
     named = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}
     expected = own_steps(student, {**run, "options": named})
+    check_moved(expected[0], run["parameters"])
+    got = student.run(probes.trajectory, optimizer="AdamW", options={}, **run)
+    atol = tolerance(5, lr=1e-3, betas=(0.9, 0.999), largest=15)
     check_steps(got, expected, atol=atol, hint="are the defaults those of the signature?")
 
 
-def test_every_group_has_its_options(student, rng):
-    """Each group steps by its own options; those that it does not name are the optimizer's."""
-    groups = [
-        {"members": [0], "weight_decay": 0.0},
-        {"members": [2], "lr": 0.03, "eps": 0.1},
-        {"members": [1], "betas": (0.5, 0.6)},
-    ]
-    inputs = {**random_run(rng, 4), "options": OPTIONS, "groups": groups}
-    check_trajectory(student, inputs, own_steps(student, inputs), hint="read options from the group, for every group")
-
-
-def test_options_change_between_steps(student, rng):
-    """A step uses what stands in the group at that step, as a learning-rate schedule leaves it there."""
-    run = random_run(rng, 4)
-    schedule = [{"lr": 0.1}, {"lr": 0.0}, {"lr": 0.05}, {"lr": 0.0}]
-    got = student.run(probes.trajectory, optimizer="AdamW", options=OPTIONS, schedule=schedule, **run)
-    hint = "read the options from the group in each step, not from defaults or self"
-    before = [run["parameters"], *got]
-    for step in (1, 3):
-        for p, want in zip(got[step], before[step], strict=True):
-            expect.tensor(p, want, of="AdamW", name="a parameter after a step whose lr is 0", hint=hint)
-    for p, old in zip(got[2], got[1], strict=True):
-        expect.that(bool((p != old).all()), "no change in a step whose lr is not 0 any more", of="AdamW", hint=hint)
-
-
-def test_a_group_added_later(student, rng):
-    """Parameters added with add_param_group start their own count of steps, with options of their own."""
-    groups = [{"members": [1]}, {"members": [0, 2], "joins": 2, "lr": 0.05}]
-    inputs = {**random_run(rng, 5), "options": OPTIONS, "groups": groups}
-    hint = "is there state for a parameter that came after __init__?"
-    check_trajectory(student, inputs, own_steps(student, inputs), hint=hint)
-
-
-# Stays: a parameter that never has a gradient, as a frozen one, is the plain case of the rule, and has to keep every bit.
-def test_no_gradient_no_change(student, rng):
-    """A parameter whose gradient is None is skipped: it does not even decay."""
+def test_takes_options_of_zero(student, rng):
+    """lr, β₁, eps and weight_decay may each be 0."""
     run = random_run(rng, 3)
-    run["gradients"] = [[None, g, None] for _, g, _ in run["gradients"]]
-    got = student.run(probes.trajectory, optimizer="AdamW", options=OPTIONS, **run)
-    atol = tolerance(3, lr=0.1, betas=(0.8, 0.9), largest=1.5)
-    check_steps(got, own_steps(student, {**run, "options": OPTIONS}), atol=atol, hint="skip it before the decay")
-    for i in (0, 2):
-        name = "a parameter without a gradient"
-        expect.tensor(got[-1][i], run["parameters"][i], of="AdamW", name=name, hint="skip it before the decay")
-
-
-# Stays: a wrong count also shows after a state_dict or in a late group, and only here can nothing else be at fault.
-def test_each_parameter_counts_its_own_steps(student, rng):
-    """A parameter with a gradient at steps 1, 3 and 4 only is at its second step in step 3."""
-    run = random_run(rng, 4)
-    run["gradients"][1][0] = run["gradients"][1][2] = run["gradients"][0][1] = None
-    hint = "the count of steps belongs to the parameter, as m and v do"
-    inputs = {**run, "options": OPTIONS}
-    check_trajectory(student, inputs, own_steps(student, inputs), hint=hint)
-
-
-def test_goes_on_from_a_state_dict(student, rng):
-    """A fresh optimizer that loads a state_dict goes on as the first one would have: m, v, count and options."""
-    groups = [{"members": [0, 1], "lr": 0.04}, {"members": [2]}]
-    inputs = {**random_run(rng, 6), "options": OPTIONS, "groups": groups}
-    inputs["gradients"][1][1] = None
-    got = student.run(probes.resumed, optimizer="AdamW", stop=3, **inputs)
-    atol = tolerance(6, lr=0.1, betas=(0.8, 0.9), largest=1.5)
-    hint = "what a step needs from earlier ones stands in self.state[p], where state_dict finds it"
-    check_steps(got, own_steps(student, inputs)[3:], atol=atol, hint=hint, first=3)
-
-
-def test_keeps_two_numbers_a_weight(student, rng):
-    """After a step self.state[p] holds m and v, two tensors of p's size."""
-    run = random_run(rng, 2)
-    got = student.run(probes.state_elements, optimizer="AdamW", options=OPTIONS, **run)
-    for elements, p in zip(got, run["parameters"], strict=True):
-        reason = "self.state[p] holds fewer than two numbers a weight"
-        expect.that(elements >= 2 * p.numel(), reason, of="AdamW", hint="m and v belong in self.state[p]")
-
-
-def test_changes_parameters_in_place(student, rng):
-    """A parameter stays the same leaf with the same storage, so that a view made before shows the step."""
-    run = random_run(rng, 2)
-    got = student.run(probes.leavings, optimizer="AdamW", options=OPTIONS, **run)
-    hint = "an in-place operation such as p.mul_ or p.add_, not a new tensor for p or p.data"
-    for p, view in zip(got["parameters"], got["views"], strict=True):
-        expect.tensor(view, p, of="AdamW", name="a view of a parameter after two steps", hint=hint)
-    expect.that(got["are_leaves"], "a parameter is no longer a leaf that requires a gradient", of="AdamW", hint=hint)
-    expect.that(got["are_in_groups"], "param_groups hold other tensors than before", of="AdamW", hint=hint)
-    expected = own_steps(student, {**run, "options": OPTIONS})[-1:]
-    check_steps([got["parameters"]], expected, atol=tolerance(2, lr=0.1, betas=(0.8, 0.9), largest=1.5), first=1)
-
-
-def test_leaves_gradients_as_they_were(student, rng):
-    """A step changes no gradient and clears none."""
-    run = random_run(rng, 3)
-    run["gradients"][1][2] = None
-    got = student.run(probes.leavings, optimizer="AdamW", options=OPTIONS, **run)["gradients"]
-    for row, expected_row in zip(got, run["gradients"], strict=True):
-        for gradient, expected in zip(row, expected_row, strict=True):
-            if expected is None:
-                expect.that(gradient is None, "a gradient that was None is not after the step", of="AdamW")
-            else:
-                hint = "an operation in place on p.grad, or a moment that is p.grad itself?"
-                expect.tensor(gradient, expected, of="AdamW", name="a gradient after a step", hint=hint)
-
-
-def test_calls_the_closure(student, rng):
-    """The closure is called once a step, with gradients on and before any change, and the step uses its gradients."""
-    p = random_run(rng, 1, shapes=[(5,)])["parameters"][0]
-    got = student.run(probes.with_closure, optimizer="AdamW", parameter=p, options=OPTIONS, steps=3, as_float=False)
-    expect.value(len(got["seen"]), 3, of="AdamW.step", hint="once a step, no more and no less")
-    expect.value(got["grad_enabled"], [True] * 3, of="AdamW.step", hint="with torch.enable_grad(): loss = closure()")
-    seen, gradients = got["seen"], [[2 * x] for x in got["seen"]]
-    for step in range(3):
-        before = [p, *got["parameters"]][step]
-        hint = "the closure comes first: it makes the gradients of this step"
-        expect.tensor(seen[step], before, of="AdamW.step", name="the parameter that the closure saw", hint=hint)
-    expected = own_steps(student, {"parameters": [p], "gradients": gradients, "options": OPTIONS})
-    atol = tolerance(3, lr=0.1, betas=(0.8, 0.9), largest=1.5)
-    check_steps([[p] for p in got["parameters"]], expected, atol=atol, hint="are the closure's gradients used?")
-
-
-@pytest.mark.parametrize("as_float", [False, True], ids=["tensor", "float"])
-def test_returns_the_loss(student, rng, as_float):
-    """A step returns what its closure returned, a tensor or a float."""
-    p = random_run(rng, 1, shapes=[(4,)])["parameters"][0]
-    got = student.run(probes.with_closure, optimizer="AdamW", parameter=p, options=OPTIONS, steps=2, as_float=as_float)
-    expect.value(len(got["losses"]), 2, of="AdamW.step", hint="once a step, no more and no less")
-    for returned, loss in zip(got["returned"], got["losses"], strict=True):
-        hint = "return the closure's loss"
-        if as_float:
-            expect.value(returned, loss, of="AdamW.step", hint=hint)
-        else:
-            expect.tensor(returned, loss, of="AdamW.step", name="the loss", hint=hint)
-
-
-def test_float64_parameters_have_float64_moments(student, rng):
-    """m and v have the parameter's precision and range: the square of 1e-25 is not 0 in float64."""
-    inputs = {**random_run(rng, 3, scale=1e-25), "options": {**OPTIONS, "eps": 0.0}}
-    hint = "torch.zeros_like(p) has p's dtype, torch.zeros(p.shape) the default one"
-    check_trajectory(student, inputs, expected_steps(inputs), hint=hint)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
-def test_parameters_keep_their_dtype(student, rng, dtype):
-    """Parameters of float32 and bfloat16 step as well, and stay what they are."""
-    inputs = {**random_run(rng, 3, dtype=dtype), "options": OPTIONS}
-    got = student.run(probes.trajectory, optimizer="AdamW", **inputs)
-    expected = [[p.to(dtype) for p in row] for row in own_steps(student, inputs)]
-    atol = tolerance(3, lr=0.1, betas=(0.8, 0.9), largest=1.5, dtype=dtype)
-    for row, expected_row in zip(got, expected, strict=True):
-        for p, want in zip(row, expected_row, strict=True):
-            expect.tensor(p, want, of="AdamW", atol=atol, name=f"a {expect.dtype_name(dtype)} parameter")
-
-
-def test_refuses_options_out_of_range(student):
-    """A negative lr, eps or weight_decay, or a beta outside [0, 1), is a ValueError that names the argument."""
-    wrong_calls = [
-        ("lr is negative", None, {"lr": -1e-3}),
-        ("eps is negative", "eps", {"eps": -1e-8}),
-        ("the first of betas is negative", "beta", {"betas": (-0.1, 0.9)}),
-        ("the first of betas is 1", "beta", {"betas": (1.0, 0.9)}),
-        ("the second of betas is negative", "beta", {"betas": (0.9, -0.1)}),
-        ("the second of betas is 1", "beta", {"betas": (0.9, 1.0)}),
-        ("weight_decay is negative", "weight", {"weight_decay": -0.01}),
-    ]
-    student.run(probes.construct, optimizer="AdamW", options=OPTIONS)
-    for when, naming, options in wrong_calls:
-        with expect.raises(ValueError, of="AdamW", when=when, naming=naming):
-            student.run(probes.construct, optimizer="AdamW", options=options)
-
-
-def test_takes_options_at_the_edge(student, rng):
-    """0 is a right value of lr, of either beta, of eps and of weight_decay."""
-    run = random_run(rng, 3)
-    for edge in [{"lr": 0.0}, {"betas": (0.0, 0.5)}, {"betas": (0.5, 0.0)}, {"eps": 0.0, "weight_decay": 0.0}]:
-        got = student.run(probes.trajectory, optimizer="AdamW", options={**OPTIONS, **edge}, **run)
-        expect.that(
-            all(bool(p.isfinite().all()) for p in got[-1]),
-            "a parameter is not finite",
-            of="AdamW",
-            hint=f"{', '.join(edge)} may be 0",
-        )
+    for option in [{"betas": (0.0, 0.9)}, {"eps": 0.0}, {"weight_decay": 0.0}, {"lr": 0.0}]:
+        got = student.run(probes.trajectory, optimizer="AdamW", options={**OPTIONS, **option}, **run)
+        if "lr" not in option:
+            check_moved(got[0], run["parameters"])
+        finite = all(bool(p.isfinite().all()) for p in got[-1])
+        expect.that(finite, "a parameter is not finite", of="AdamW", hint=f"{', '.join(option)} may be 0")

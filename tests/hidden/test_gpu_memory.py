@@ -31,7 +31,8 @@ def check(got, before, peak, retained, *, hint=None):
 
 
 # Stays: it is the rule itself, on calls that do all of it at once; every other test takes one part of it.
-@pytest.mark.points(2)
+@pytest.mark.core
+@pytest.mark.points(10)
 def test_peak_and_rest_of_a_call(student, rng, device):
     """The peak is the most that is alive at one moment, above what was there; retained is what is left, above that."""
     for _ in range(3):
@@ -43,6 +44,8 @@ def test_peak_and_rest_of_a_call(student, rng, device):
 
 
 # Stays: a result that nobody holds is the likeliest mistake, and the message of another test would not name it.
+@pytest.mark.core
+@pytest.mark.points(4)
 def test_result_of_the_call_counts(student, rng, device):
     """What fn returns is alive when `retained` is read."""
     a, b, there = sizes(rng, 3)
@@ -52,6 +55,8 @@ def test_result_of_the_call_counts(student, rng, device):
 
 
 # Stays: a peak of the past is the likeliest mistake, and here nothing else can be the reason.
+@pytest.mark.core
+@pytest.mark.points(4)
 def test_earlier_peak_is_not_the_calls(student, rng, device):
     """However much was in use before the call, the peak is the call's own."""
     a, b, there = sizes(rng, 3)
@@ -60,6 +65,7 @@ def test_earlier_peak_is_not_the_calls(student, rng, device):
     check(got, there, max(a, b), 0, hint="reset_peak_memory_stats lets the peak start anew")
 
 
+@pytest.mark.points(4)
 def test_freeing_more_than_it_makes(student, rng, device):
     """A call that frees what was there retains a negative number of bytes; its peak is never below 0."""
     a, first, second = sorted(sizes(rng, 3))
@@ -68,6 +74,7 @@ def test_freeing_more_than_it_makes(student, rng, device):
     check(got, first + second, 0, a - second, hint="retained is a difference, and may be negative")
 
 
+@pytest.mark.points(4)
 def test_garbage_is_gone_before(student, rng, device):
     """Garbage that nobody has collected yet is not part of what is there before, and not freed by the call."""
     a, waste, there = sizes(rng, 3)
@@ -76,6 +83,7 @@ def test_garbage_is_gone_before(student, rng, device):
     check(got, there, a, a, hint="gc.collect() before anything is read")
 
 
+@pytest.mark.points(4)
 def test_fn_is_called_once_and_nothing_is_kept(student, rng, device):
     """fn runs once, and its result is gone when peak_memory has returned."""
     a, there = sizes(rng, 2)
@@ -85,6 +93,7 @@ def test_fn_is_called_once_and_nothing_is_kept(student, rng, device):
     expect.that(got["alive_after"] == there, "fn's result is still alive after the call", of=OF)
 
 
+@pytest.mark.points(4)
 def test_any_name_of_the_device(student, device):
     """A device may be given as a string or as a torch.device, with or without its number."""
     for where in ("cuda", "cuda:0"):
@@ -92,10 +101,10 @@ def test_any_name_of_the_device(student, device):
 
 
 def test_wrong_calls(student, rng, device):
-    """What fn raises passes through, and a device that is no GPU is a ValueError that names `device`."""
+    """What fn raises passes through, and a device that is no GPU is a ValueError."""
     (a,) = sizes(rng, 1)
     check(student.run(probes.peak, device=device, steps=[("make", "a", a)]), 0, a, 0)
     with expect.raises(KeyError, of=OF, when="fn raises KeyError"):
         student.run(probes.peak_of_an_error, device=device)
-    with expect.raises(ValueError, of=OF, when="the device is a CPU", naming="device"):
+    with expect.raises(ValueError, of=OF, when="the device is a CPU"):
         student.run(probes.peak_on, device=device, where="cpu")

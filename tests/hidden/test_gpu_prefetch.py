@@ -37,6 +37,7 @@ def check(got, expected, *, hint=None, ended_by="StopIteration"):
 
 
 # Stays: it holds order, shapes and dtypes apart from every race.
+@pytest.mark.core
 def test_order_and_contents(student, rng, device):
     """Batches come in their order with their shapes and dtypes, whatever the depth, and are on the device."""
     for depth in (1, 2, 3, 8):
@@ -47,6 +48,7 @@ def test_order_and_contents(student, rng, device):
 
 
 # Stays: it is the first of the three races, for which every other test is too quick on a real GPU.
+@pytest.mark.core
 @pytest.mark.points(2)
 def test_kernels_wait_for_the_copy(student, rng, device):
     """A kernel that is given to the current stream after a batch was handed out reads the batch, however late its copy is."""
@@ -58,6 +60,7 @@ def test_kernels_wait_for_the_copy(student, rng, device):
 
 
 # Stays: it is the second of the three races, on the default stream that most programs use.
+@pytest.mark.core
 @pytest.mark.points(2)
 def test_memory_is_not_reused_too_early(student, rng, device):
     """A batch that is dropped is still read by kernels that come late: no later batch is copied into its memory before."""
@@ -75,6 +78,7 @@ def test_current_stream_is_asked_for_each_time(student, rng, device):
 
 
 # Stays: it is the third of the three races, which a real GPU is too quick to show every time.
+@pytest.mark.core
 def test_iterator_may_reuse_its_tensors(student, rng, device):
     """An iterator may write over a batch as soon as it is asked for the next one, pinned memory as well."""
     for buffers in ("reused", "pinned"):
@@ -113,6 +117,7 @@ def test_python_does_not_wait(student, rng, device):
     expect.that(not got["waited"], "Python waited until the GPU had done its work", of=OF, hint=hint)
 
 
+@pytest.mark.core
 def test_depth_is_how_far_it_draws_ahead(student, rng, device):
     """No more than `depth` batches are drawn and not handed out; with 2 or more the next one is always drawn; 2 by default."""
     for options in [{"depth": 1}, {"depth": 2}, {"depth": 3}, {"depth": 4}, {}]:
@@ -142,16 +147,8 @@ def test_ends_as_its_iterator_ends(student, rng, device):
 
 def test_other_devices(student, rng, device):
     """To a CPU batches are moved as well, in order, and an iterator may reuse its tensors there, too."""
+    expected = batches(rng, 5)
+    check(student.run(probes.prefetched, device=device, batches=expected), expected)
     for buffers in ("new", "reused"):
-        expected = batches(rng, 5)
         got = student.run(probes.prefetched, device=device, batches=expected, to="cpu", buffers=buffers)
         check(got, expected, hint="x.to(device) of a tensor that is there already is that tensor, and no copy")
-
-
-def test_wrong_depth(student, rng, device):
-    """A depth below 1 is a ValueError that names `depth`."""
-    expected = batches(rng, 2)
-    check(student.run(probes.prefetched, device=device, batches=expected, depth=1), expected)
-    for depth in (0, -1):
-        with expect.raises(ValueError, of=OF, when=f"depth is {depth}", naming="depth"):
-            student.run(probes.prefetched, device=device, batches=expected, depth=depth)

@@ -30,6 +30,7 @@ def check(got, expected, tolerance, *, of="time_kernel", hint=None):
 
 
 # Stays: it is the rule itself; the tests below ask for the same times in cases of their own.
+@pytest.mark.core
 @pytest.mark.points(2)
 def test_median_of_what_the_gpu_took(student, rng, device):
     """The answer is the median, in seconds, of the GPU's own times of the calls after the warm-up."""
@@ -43,6 +44,7 @@ def test_median_of_what_the_gpu_took(student, rng, device):
 
 
 # Stays: it tells a warm-up that is measured from other wrong times, which the median may hide.
+@pytest.mark.core
 def test_warm_up_is_not_measured(student, rng, device):
     """Calls before the measured ones are made and their time does not count, however long they take."""
     (t,) = milliseconds(rng, 1)
@@ -78,22 +80,13 @@ def test_gpu_is_done(student, rng, device):
     expect.that(not got["busy"], "the GPU is still at work when time_kernel returns", of="time_kernel")
 
 
+@pytest.mark.core
 def test_short_kernels(student, rng):
     """The time of a kernel of 50 µs holds neither the asking for all of it nor the waking up after a wait."""
     (t,) = milliseconds(rng, 1, 40, 70)
     got = student.run(probes.timed, device="stand-in", seconds=[t / 1000] * 8, warmup=2, repeats=5)
     hint = "a clock of the CPU shows the waiting as well: use torch.cuda.Event(enable_timing=True)"
     check(got["seconds"], t / 1000, 0.2, hint=hint)
-
-
-def test_wrong_counts(student, rng, device):
-    """A negative warmup or fewer than one repeat is a ValueError that names it."""
-    (t,) = milliseconds(rng, 1)
-    got = student.run(probes.timed, device=device, seconds=[t] * 4, warmup=0, repeats=1)
-    check(got["seconds"], t, TOLERANCE[device])
-    for name, options in [("warmup", {"warmup": -1}), ("repeats", {"repeats": 0}), ("repeats", {"repeats": -2})]:
-        with expect.raises(ValueError, of="time_kernel", when=f"{name} is {options[name]}", naming=name):
-            student.run(probes.timed, device=device, seconds=[t] * 20, **options)
 
 
 # --- measured_mfu
@@ -108,6 +101,7 @@ def random_sizes(rng):
     return tuple((100 + 20 * (torch.randperm(8, generator=rng)[:3] + 1)).tolist())
 
 
+@pytest.mark.core
 @pytest.mark.points(2)
 def test_mfu_is_flops_over_time_and_peak(student, rng):
     """2mkn FLOPs, the GPU's time for the product, and the peak of `hw` for the dtype of the matrices."""
@@ -125,20 +119,9 @@ def test_mfu_above_one_is_returned(student, rng):
 
 
 def test_no_peak_is_guessed(student, rng):
-    """A dtype that `hw` has no peak for is a ValueError, whatever the other peaks are."""
+    """A dtype that `hw` has no peak for is a ValueError or a KeyError, whatever the other peaks are."""
     sizes, speeds = random_sizes(rng), [(BF16, 1e9), (FP16, 1e9)]
-    check(mfu(student, sizes, BF16, [(BF16, 2e9)], speeds), 0.5, 0.1, of="measured_mfu")
-    with expect.raises(ValueError, of="measured_mfu", when="hw has a peak for bfloat16 and none for float16"):
+    with expect.right_call("a dtype that hw has a peak for"):
+        check(mfu(student, sizes, BF16, [(BF16, 2e9)], speeds), 0.5, 0.1, of="measured_mfu")
+    with expect.raises((ValueError, KeyError), of="measured_mfu", when="hw has a peak for bfloat16 and none for float16"):
         mfu(student, sizes, FP16, [(BF16, 2e9)], speeds)
-
-
-def test_mfu_of_no_matrix(student, rng):
-    """A size below 1 is a ValueError, and one of 1 is none."""
-    sizes, peaks, speeds = random_sizes(rng), [(FP32, 2e9)], [(FP32, 1e9)]
-    check(mfu(student, sizes, FP32, peaks, speeds), 0.5, 0.1, of="measured_mfu")
-    for small in [(1, *sizes[1:]), (sizes[0], 1, sizes[2]), (*sizes[:2], 1)]:
-        got = mfu(student, small, FP32, peaks, speeds)
-        expect.that(type(got) is float and got > 0, "no MFU where a size is 1", of="measured_mfu")
-    for wrong in [(0, *sizes[1:]), (sizes[0], 0, sizes[2]), (*sizes[:2], -3)]:
-        with expect.raises(ValueError, of="measured_mfu", when="a size is below 1"):
-            mfu(student, wrong, FP32, peaks, speeds)

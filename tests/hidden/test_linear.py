@@ -6,13 +6,18 @@ distribution function or drawing again, from torch's, numpy's or Python's genera
 input that does not fit; einsum's broadcasting of a last dimension of size 1; two Parameter objects on one storage
 counted once or twice (not asked: a tied parameter is one object).
 
-Oracles are F.linear in float64 and the moments of the truncated normal distribution. No right solution fails by chance:
+One mistake has one price. Tests of a forward pass put weights of their own into the module, transposed where the module
+stores them so, and so do not depend on how they are drawn, on their dtype or on whether they are registered. What an MLP has
+from Linear is compared with the student's own Linear.
+
+Oracles are products in float64 and the moments of the truncated normal distribution. No right solution fails by chance:
 counts and moments of n draws get 7 standard deviations, which they leave with a probability below 1e-11.
 """
 
 import itertools
 import math
 
+import pytest
 import torch
 import torch.nn.functional as F
 
@@ -21,6 +26,7 @@ from tests.probes import linear as probes
 
 # Of a standard normal truncated at ±3: 0.98658.
 TRUNCATED_STD = math.sqrt(1 - 3 * math.exp(-4.5) * math.sqrt(2 / math.pi) / math.erf(3 / math.sqrt(2)))
+MAGNITUDES = (1.0, 1e-8, 1e-4, 1e4)  # of what training shows: a right answer is right for all of them
 
 
 def sizes(rng, count, low=2, high=9):
@@ -37,57 +43,91 @@ def check_kind(weight, *, of, dtype=torch.float32, device="cpu"):
 
 
 def weight_of(got, args, **kind):
-    """The weight of a Linear made with `args`, once it is known to be out × in and of this dtype and device."""
-    count = len(got["weights"])
-    expect.that(count == 1, f"{count} parameters, expected one", of="Linear", hint="self.weight = nn.Parameter(...), no bias")
-    (weight,) = got["weights"]
-    check_kind(weight, of="Linear", **kind)
-    like = torch.empty(args[1], args[0], dtype=weight.dtype, device="meta")
-    expect.tensor(weight.to("meta"), like, of="Linear", name="weight", hint="out_features × in_features")
+    """The weight of a Linear made with `args`, as out × in and with entries that were written."""
+    expect.that(len(got["weights"]) > 0, "the layer holds no matrix", of="Linear", hint="self.weight = nn.Parameter(...)")
+    weight = got["weights"][0]
+    if kind:
+        check_kind(weight, of="Linear", **kind)
+    if tuple(weight.shape) == tuple(args):  # whether it is stored as out × in is another test's rule
+        weight = weight.mT
+    like = torch.empty(args[1], args[0], dtype=weight.dtype, device=weight.device.type)
+    expect.tensor(weight.to("meta"), like.to("meta"), of="Linear", name="weight", hint="out_features × in_features")
+    check_written(weight, of="Linear")
     return weight
 
 
+def check_written(weight, *, of):
+    """The entries are numbers, where there are any."""
+    if weight.device.type != "meta":
+        finite = bool(weight.isfinite().all())
+        expect.that(finite, "a weight starts with entries that are NaN or infinite", of=of, facts=expect.UNWRITTEN)
+
+
 def layer_weights(weights, dims, *, of="MLP", **kind):
-    """The weights in the order of the layers, told apart by their shapes, once dtype and device are known to be right."""
-    shapes = [(o, i) for i, o in itertools.pairwise(dims)]
+    """The weights in the order of the layers, told apart by their shapes, as out × in and with entries that were written."""
     found = {tuple(w.shape): w for w in weights}
-    hint = "one registered weight of out × in for each layer, and no bias"
-    reason = f"{len(weights)} parameters for {len(shapes)} layers"
-    expect.that(len(weights) == len(shapes), reason, of=of, hint=hint)
-    expect.that(sorted(found) == sorted(shapes), "weights of wrong shapes", of=of, hint=hint)
-    for weight in weights:
-        check_kind(weight, of=of, **kind)
-    return [found[shape] for shape in shapes]
+    layers = []
+    for i, o in itertools.pairwise(dims):
+        weight = found.get((o, i), found[i, o].mT if (i, o) in found else None)
+        reason = "a layer's weight is missing, or has a wrong shape"
+        expect.that(weight is not None, reason, of=of, hint="one weight of out × in for each layer")
+        layers.append(weight)
+        check_written(weight, of=of)
+        if kind:
+            check_kind(weight, of=of, **kind)
+    return layers
+
+
+def drawn(rng, dims, scale=1.0):
+    """Weights of out × in for layers of these sizes, of either sign."""
+    return [torch.randn(o, i, generator=rng) * scale * i**-0.5 for i, o in itertools.pairwise(dims)]
 
 
 def relu_stack(x, weights):
-    """What an MLP with these weights gives."""
-    for weight in weights[:-1]:
-        x = F.relu(F.linear(x, weight))
-    return F.linear(x, weights[-1])
+    """What an MLP with these weights gives, in float64, and how far float32 may be from it.
+
+    A sum of k products is off by at most (k + 1)·eps·Σ|x||w|, and an error that is there already grows with Σ|w|.
+    """
+    y, error = x.double(), torch.zeros_like(x, dtype=torch.float64)
+    for depth, weight in enumerate(weights):
+        w = weight.double()
+        if depth:
+            y = F.relu(y)
+        error = (error + (w.shape[1] + 1) * torch.finfo(torch.float32).eps * (y.abs() + error)) @ w.abs().T
+        y = y @ w.T
+    return y, error.max().item() if error.numel() else 0.0
 
 
-def rounding(x, weight):
-    """How far rounding may take x Wᵀ: a sum of k products is off by at most k·eps·Σ|x||w|, and rounded once more."""
-    largest = F.linear(x.double().abs(), weight.double().abs()).max().item() if x.numel() else 0.0
-    return (weight.shape[1] + 1) * torch.finfo(weight.dtype).eps * largest
+def run(student, kind, args, weights, x, **options):
+    """A module with these weights, once it is known to hold matrices for them."""
+    args = [list(a) if isinstance(a, list) else a for a in args]  # whether dims is used up is another test's rule
+    got = student.run(probes.forward, kind=kind, args=args, weights=weights, x=x, **options)
+    reason = "the module holds no matrix of out × in"
+    expect.that(got["has_weights"], reason, of=kind, hint="self.weight = nn.Parameter(...)")
+    return got
 
 
-def check_std(z, tolerance, *, of):
-    """Entries in units of the std asked for have the std of a truncated normal, up to a relative tolerance."""
-    ratio = z.std().item() / TRUNCATED_STD
+def check_output(student, kind, args, weights, x, *, hint):
+    """The output of a module with these weights, in float32."""
+    got = run(student, kind, args, weights, x)
+    expected, error = relu_stack(x, weights)
+    expect.tensor(got["output"], expected.float(), of=f"{kind}.forward", atol=2 * error, name="the output", hint=hint)
+
+
+def check_std(ratio, tolerance, *, of, hint="is std 1/sqrt(in_features)?"):
+    """A standard deviation is what it should be, up to a relative tolerance."""
     reason = f"the weight's standard deviation is {ratio:.3g} times what it should be"
-    expect.that(abs(ratio - 1) < tolerance, reason, of=of, hint="is std 1/sqrt(in_features)?")
+    expect.that(abs(ratio - 1) < tolerance, reason, of=of, hint=hint)
 
 
 def check_truncated_normal(weight, std, *, of):
     """The entries of a float32 weight follow the normal distribution of this std, truncated at ±3 std."""
     z = weight.double().flatten() / std
     n = z.numel()
-    hint = "are the bounds -3·std and 3·std, with std 1/sqrt(in_features)?"
-    expect.that(z.abs().max().item() <= 3 * (1 + 1e-6), "an entry lies beyond 3 standard deviations", of=of, hint=hint)
     # The relative error of a sample's std is 1/sqrt(2n) for a normal and less for a truncated one.
-    check_std(z, 7 / math.sqrt(2 * n), of=of)
+    check_std(z.std().item() / TRUNCATED_STD, max(7 / math.sqrt(2 * n), 0.013), of=of)
+    hint = "the bounds are -3·std and 3·std, and a and b of trunc_normal_ are values, not multiples of std"
+    expect.that(z.abs().max().item() <= 3 * (1 + 1e-6), "an entry lies beyond 3 standard deviations", of=of, hint=hint)
     centred = abs(z.mean().item()) < 7 / math.sqrt(n)
     expect.that(centred, "the mean of the weight's entries is not 0", of=of)
     for bound in (0.5, 1.0, 2.0):
@@ -101,75 +141,89 @@ def check_truncated_normal(weight, std, *, of):
     expect.that(at_the_bound < 1e-3, "entries pile up at 3 standard deviations", of=of, hint=hint)
 
 
+# --- Linear
+
+
+# Stays: a weight that no optimizer finds costs more than one of another name.
+@pytest.mark.core
+@pytest.mark.points(8)
+def test_linear_registers_its_weight(student, rng):
+    """The weight is a trainable parameter of the layer, so that an optimizer finds it."""
+    i, o = sizes(rng, 2)
+    got = student.run(probes.module, kind="Linear", args=(i, o))
+    weight_of(got, (i, o))
+    hint = "self.weight = nn.Parameter(...)"
+    expect.that(any(got["trainable"]), "the layer has no trainable parameter", of="Linear", hint=hint)
+
+
+@pytest.mark.points(6)
 def test_linear_has_one_parameter(student, rng):
-    """A layer registers one trainable parameter, `weight`, of out_features × in_features, and no bias."""
+    """A layer has one parameter, `weight`, of out_features × in_features, and no bias."""
     i, o = sizes(rng, 2)
     got = student.run(probes.module, kind="Linear", args=(i, o))
     hint = "self.weight = nn.Parameter(...), no bias"
-    expect.value(got["names"], ["weight"], of="Linear", hint=hint)
-    expect.value(got["state"], ["weight"], of="Linear", hint=hint)
-    expect.value(got["trainable"], [True], of="Linear", hint=hint)
-    weight_of(got, (i, o))
+    expect.value(got["names"], ["weight"], of="Linear", name="the names of its parameters", hint=hint)
+    expect.value(got["state"], ["weight"], of="Linear", name="the keys of its state_dict", hint=hint)
+    shapes = [tuple(w.shape) for w in got["weights"]]
+    expect.value(shapes[:1], [(o, i)], of="Linear", name="the weight's shape", hint="out_features × in_features")
 
 
+# Stays: it is the formula. What breaks it breaks an MLP as well, but not the other way round.
+@pytest.mark.core
+@pytest.mark.points(8)
 def test_linear_for_any_leading_dimensions(student, rng):
-    """Inputs may have no, one or several leading dimensions, and no entries at all."""
+    """y = x Wᵀ for inputs with no, one or several leading dimensions, and for small and large numbers."""
     i, o = sizes(rng, 2)
-    for leading in [(), (4,), (2, 5, 3), (1, 1), (0,), (3, 0, 2)]:
-        x = torch.randn(*leading, i, generator=rng)
-        got = student.run(probes.module, kind="Linear", args=(i, o), x=x)
-        weight = weight_of(got, (i, o))
-        expected = F.linear(x.double(), weight.double()).float()
-        hint = "multiply along the last dimension and keep the others"
-        expect.tensor(got["output"], expected, of="Linear.forward", atol=rounding(x, weight), hint=hint)
+    hint = "multiply along the last dimension, and keep the others and all the numbers as they are"
+    for leading in [(4,), (), (2, 5, 3)]:
+        check_output(student, "Linear", (i, o), drawn(rng, (i, o)), torch.randn(*leading, i, generator=rng), hint=hint)
+    for scale in MAGNITUDES:
+        x = torch.randn(6, i, generator=rng)
+        check_output(student, "Linear", (i, o), drawn(rng, (i, o)), x * scale, hint=hint)
+        check_output(student, "Linear", (i, o), drawn(rng, (i, o), scale), x, hint=hint)
 
 
-def test_linear_of_an_input_that_is_not_contiguous(student, rng):
-    """A transposed or stepped input is as good as any other."""
+@pytest.mark.points(2)
+def test_linear_of_an_input_that_is_not_contiguous_or_empty(student, rng):
+    """An input may be transposed or stepped, or have no rows, like that of an expert that no token was sent to."""
     i, o = sizes(rng, 2)
     stepped = torch.randn(5, 3, 2 * i, generator=rng)[:, 1:, ::2]
-    for x in (stepped, torch.randn(i, 4, 3, generator=rng).permute(2, 1, 0)):
-        got = student.run(probes.module, kind="Linear", args=(i, o), x=x)
-        weight = weight_of(got, (i, o))
-        expected = F.linear(x.double(), weight.double()).float()
-        hint = "does it need x.view?"
-        expect.tensor(got["output"], expected, of="Linear.forward", atol=rounding(x, weight), hint=hint)
+    turned = torch.randn(i, 4, 3, generator=rng).permute(2, 1, 0)
+    for x, hint in [(stepped, "does it need x.view?"), (turned, "does it need x.view?"), (torch.empty(0, i), "0 rows")]:
+        check_output(student, "Linear", (i, o), drawn(rng, (i, o)), x, hint=hint)
 
 
-def test_linear_in_every_float_dtype(student, rng):
-    """Weight and output have the dtype asked for, and a float64 layer computes in float64."""
+@pytest.mark.core
+@pytest.mark.points(8)
+def test_linear_gradients(student, rng):
+    """Gradients reach the weight and the input, for small and large upstream gradients, and the input is left as it was."""
     i, o = sizes(rng, 2)
-    for dtype in (torch.float64, torch.float16, torch.bfloat16, torch.float32):
-        x = torch.randn(7, i, generator=rng, dtype=torch.float64).to(dtype)
-        got = student.run(probes.module, kind="Linear", args=(i, o), x=x, dtype=dtype)
-        weight = weight_of(got, (i, o), dtype=dtype)
-        expected = F.linear(x.double(), weight.double()).to(dtype)
-        expect.tensor(got["output"], expected, of="Linear.forward", atol=rounding(x, weight), hint="in x's own dtype")
+    for scale in MAGNITUDES:
+        (weight,) = drawn(rng, (i, o))
+        x, upstream = torch.randn(6, i, generator=rng), torch.randn(6, o, generator=rng) * scale
+        got = run(student, "Linear", (i, o), [weight], x, upstream=upstream)
+        expect.tensor(got["x"], x, of="Linear.forward", name="x after the call", hint="nothing in place on x")
+        g = upstream.double()
+        gradients = {
+            "x": (got["x_gradient"], g @ weight.double()),
+            "the weight": (transposed_to(got["weight_gradients"][0], weight.shape), g.T @ x.double()),
+        }
+        for which, (gradient, expected) in gradients.items():
+            hint = "use the parameter itself, without .data or .detach(), and change no number on the way"
+            expect.that(gradient is not None, f"no gradient reaches {which}", of="Linear.forward", hint=hint)
+            # Fewer than ten products of numbers below 6.
+            tolerance = 10 * torch.finfo(torch.float32).eps * 360 * scale
+            name = f"the gradient of {which}"
+            expect.tensor(gradient, expected.float(), of="Linear.forward", atol=tolerance, name=name, hint=hint)
 
 
-def test_linear_on_the_meta_device(student, rng):
-    """On the meta device a layer has a shape and a dtype and runs, and nothing takes memory."""
-    i, o = sizes(rng, 2)
-    x = torch.empty(3, i, device="meta", dtype=torch.bfloat16)
-    got = student.run(probes.module, kind="Linear", args=(i, o), x=x, device="meta", dtype=torch.bfloat16)
-    weight_of(got, (i, o), dtype=torch.bfloat16, device="meta")
-    expect.tensor(got["output"], torch.empty(3, o, device="meta", dtype=torch.bfloat16), of="Linear.forward")
-    large = student.run(probes.module, kind="Linear", args=(2**20, 2**21), device="meta")
-    weight_of(large, (2**20, 2**21), device="meta")
+def transposed_to(gradient, shape):
+    """A gradient as out × in, whichever way the weight is stored."""
+    return gradient if gradient is None or gradient.shape == shape else gradient.mT
 
 
-def test_defaults_are_those_of_torch(student, rng):
-    """Without device= and dtype= the weights follow torch's default device and default dtype."""
-    i, h, o = sizes(rng, 3)
-    inputs = {"dtype": torch.float64, "device": "meta"}
-    for kind, args in [("Linear", (i, o)), ("MLP", ((i, h, o),))]:
-        got = student.run(probes.module_under_defaults, kind=kind, args=args, **inputs)
-        expect.that(len(got) > 0, "no parameter is registered", of=kind)
-        for weight in got:
-            check_kind(weight, of=kind, dtype=torch.float64, device="meta")
-
-
-# Stays: an MLP of Linears shares what is wrong with Linear's draws, and only this test says whose fault it is.
+@pytest.mark.core
+@pytest.mark.points(12)
 def test_linear_is_drawn_from_a_truncated_normal(student, rng):
     """Entries follow a normal distribution of std 1/sqrt(in_features), truncated at ±3 std, for any out_features."""
     i, o = sizes(rng, 2, 20, 400)
@@ -178,189 +232,245 @@ def test_linear_is_drawn_from_a_truncated_normal(student, rng):
         check_truncated_normal(weight_of(got, args), 1 / math.sqrt(args[0]), of="Linear")
 
 
-def test_linear_is_drawn_in_half_precision(student, rng):
-    """A bfloat16 or float16 weight has the same std and the same bounds, up to its own rounding."""
+@pytest.mark.points(1)
+def test_linear_is_drawn_alike_in_half_precision(student, rng):
+    """A bfloat16 or float16 weight has the std and the bounds of a float32 one, up to its own rounding."""
     (i,) = sizes(rng, 1, 100, 400)
-    std = 1 / math.sqrt(i)
+    std, args = 1 / math.sqrt(i), (i, 100_000 // i)
+    own = weight_of(student.run(probes.module, kind="Linear", args=args), args).double() / std
+    expect.that(bool(own.any()), "a float32 layer is 0 everywhere", of="Linear")
+    truncated = own.abs().max().item() <= 3 * (1 + 1e-6)  # if not, that is another test's rule
     for dtype in (torch.bfloat16, torch.float16):
-        args = (i, 100_000 // i)
-        got = student.run(probes.module, kind="Linear", args=args, dtype=dtype)
-        z = weight_of(got, args, dtype=dtype).double() / std
-        inside = z.abs().max().item() <= 3 * (1 + torch.finfo(dtype).eps)
+        z = weight_of(student.run(probes.module, kind="Linear", args=args, dtype=dtype), args, dtype=dtype).double() / std
+        # Drawing in few bits shifts the std by under 1 %; 100,000 draws by under 2 %, twice.
+        hint = "is the dtype given where the numbers are drawn?"
+        check_std(z.std().item() / own.std().item(), 0.06, of="Linear", hint=hint)
+        inside = not truncated or z.abs().max().item() <= 3 * (1 + torch.finfo(dtype).eps)
         expect.that(inside, "an entry lies beyond 3 standard deviations", of="Linear", hint="bounds in units of std")
-        # Drawing in few bits shifts the std by under 1 %; 100,000 draws by under 2 %.
-        check_std(z, 0.04, of="Linear")
 
 
+@pytest.mark.points(2)
+def test_linear_in_every_float_dtype(student, rng):
+    """Weight and output have the dtype asked for, and a float64 layer computes in float64."""
+    i, o = sizes(rng, 2)
+    for dtype in (torch.float64, torch.float16, torch.bfloat16, torch.float32):
+        x = torch.randn(7, i, generator=rng, dtype=torch.float64).to(dtype)
+        got = student.run(probes.module, kind="Linear", args=(i, o), x=x, dtype=dtype)
+        weight = weight_of(got, (i, o), dtype=dtype).double()
+        tolerance = (i + 1) * torch.finfo(dtype).eps * (x.double().abs() @ weight.abs().T).max().item()
+        hint = "give dtype= to the tensor that becomes the weight, and compute in x's own dtype"
+        expected = (x.double() @ weight.T).to(dtype)
+        expect.tensor(got["output"], expected, of="Linear.forward", atol=tolerance, name="the output", hint=hint)
+
+
+@pytest.mark.points(2)
+def test_linear_on_the_meta_device(student, rng):
+    """On the meta device a layer has a shape and a dtype and runs, and nothing takes memory."""
+    i, o = sizes(rng, 2)
+    x = torch.empty(3, i, device="meta")
+    got = student.run(probes.module, kind="Linear", args=(i, o), x=x, device="meta")
+    weight = weight_of(got, (i, o))
+    hint = "is device= given to the tensor that becomes the weight?"
+    expect.value(weight.device.type, "meta", of="Linear", name="the weight's device", hint=hint)
+    expect.tensor(got["output"], torch.empty(3, o, device="meta"), of="Linear.forward", name="the output")
+    large = student.run(probes.module, kind="Linear", args=(2**20, 2**21), device="meta")
+    expect.value(weight_of(large, (2**20, 2**21)).device.type, "meta", of="Linear", name="the weight's device", hint=hint)
+
+
+@pytest.mark.points(1)
+def test_defaults_are_those_of_torch(student, rng):
+    """Without device= and dtype= the weights follow torch's default device and default dtype."""
+    i, h, o = sizes(rng, 3)
+    inputs = {"dtype": torch.float64, "device": "meta"}
+    for kind, args in [("Linear", (i, o)), ("MLP", ([i, h, o],))]:
+        got = student.run(probes.module_under_defaults, kind=kind, args=args, **inputs)
+        expect.that(len(got) > 0, "the module holds no matrix", of=kind)
+        for weight in got:
+            check_kind(weight, of=kind, dtype=torch.float64, device="meta")
+
+
+@pytest.mark.points(1)
 def test_two_modules_are_drawn_anew(student, rng):
-    """Two layers of one size, made one after the other, have different weights."""
+    """Two modules of one size, made one after the other, have different weights."""
     i, o = sizes(rng, 2, 6, 12)
-    for kind, args in [("Linear", (i, o)), ("MLP", ((i, o, i),))]:
+    for kind, args in [("Linear", (i, o)), ("MLP", ([i, o, i],))]:
         first, second = student.run(probes.pair, kind=kind, args=args)
-        finite = all(bool(w.isfinite().all()) for w in [*first, *second])
-        expect.that(finite, "a weight is NaN or infinite", of=kind)
+        expect.that(len(first) > 0 and len(second) > 0, "the module holds no matrix", of=kind)
+        for weight in (*first, *second):
+            check_written(weight, of=kind)
         same = any(torch.equal(a, b) for a in first for b in second)
         expect.that(not same, "two modules start with the same weights", of=kind, hint="who sets the seed?")
 
 
-# Stays: an MLP of Linears shares what is wrong with Linear's gradients, and only this test says whose fault it is.
-def test_linear_gradients(student, rng):
-    """Gradients reach the weight and the input, and the input is left as it was."""
-    i, o = sizes(rng, 2)
-    x = torch.randn(3, 2, i, generator=rng, dtype=torch.float64)
-    upstream = torch.randn(3, 2, o, generator=rng, dtype=torch.float64)
-    check_gradients(student, "Linear", (i, o), [i, o], x, upstream)
-
-
-def test_mlp_gradients(student, rng):
-    """Gradients reach every weight of an MLP and its input, and the input is left as it was."""
-    dims = sizes(rng, 4)
-    x = torch.randn(6, dims[0], generator=rng, dtype=torch.float64)
-    upstream = torch.randn(6, dims[-1], generator=rng, dtype=torch.float64)
-    check_gradients(student, "MLP", (tuple(dims),), dims, x, upstream)
-
-
-def check_gradients(student, kind, args, dims, x, upstream):
-    """The gradients are those of F.linear and relu: sums of few terms of order 1, which float64 has right to 1e-11."""
-    got = student.run(probes.gradients, kind=kind, args=args, x=x, upstream=upstream, dtype=torch.float64)
-    weights = layer_weights([w.clone() for w in got["weights"]], dims, of=kind, dtype=torch.float64)
-    weights = [w.requires_grad_() for w in weights]
-    gradients = dict(zip([tuple(w.shape) for w in got["weights"]], got["weight_gradients"], strict=True))
-    expect.tensor(got["x"], x, of=f"{kind}.forward", name="x after the call", hint="nothing in place on x")
-    x = x.clone().requires_grad_()
-    output = relu_stack(x, weights)
-    output.backward(upstream)
-    expect.tensor(got["output"], output.detach(), of=f"{kind}.forward", atol=1e-11)
-    hint = "use the parameters themselves, without .data or .detach()"
-    for which, gradient, expected in [
-        ("x", got["x_gradient"], x.grad),
-        *(("a weight", gradients[tuple(w.shape)], w.grad) for w in weights),
-    ]:
-        expect.that(gradient is not None, f"no gradient reaches {which}", of=f"{kind}.forward", hint=hint)
-        expect.tensor(gradient, expected, of=f"{kind}.forward", atol=1e-11, name=f"gradient of {which}", hint=hint)
-
-
+@pytest.mark.points(2)
 def test_modules_can_be_moved(student, rng):
     """After `.to(torch.float64)` a module computes in float64 with all of its weights."""
     dims = sizes(rng, 3)
     x = torch.randn(5, dims[0], generator=rng, dtype=torch.float64)
-    for kind, args, ends in [("Linear", (dims[0], dims[-1]), [dims[0], dims[-1]]), ("MLP", (tuple(dims),), dims)]:
+    for kind, args, ends in [("Linear", (dims[0], dims[-1]), [dims[0], dims[-1]]), ("MLP", (dims,), dims)]:
         got = student.run(probes.module, kind=kind, args=args, x=x, to=torch.float64)
-        weights = layer_weights(got["weights"], ends, of=kind, dtype=torch.float64)
         hint = "is every weight a registered parameter, and used as it is?"
-        expect.tensor(got["output"], relu_stack(x, weights), of=f"{kind}.forward", atol=1e-11, hint=hint)
+        layer_weights(got["weights"], ends, of=kind, dtype=torch.float64)
+        like = torch.empty(5, ends[-1], dtype=torch.float64, device="meta")
+        output = got["output"]
+        expect.kind(output, torch.Tensor, of=f"{kind}.forward", name="the output")
+        expect.tensor(output.to("meta"), like, of=f"{kind}.forward", name="the output", hint=hint)
 
 
-def test_linear_refuses_wrong_sizes(student):
-    """A size below 1 is a ValueError that names it."""
-    student.run(probes.module, kind="Linear", args=(1, 1))
-    for size in (0, -2):
-        for args, name in [((size, 3), "in_features"), ((3, size), "out_features")]:
-            with expect.raises(ValueError, of="Linear", when=f"{name} is below 1", naming=name):
-                student.run(probes.module, kind="Linear", args=args)
-
-
+@pytest.mark.points(1)
 def test_linear_refuses_an_input_that_does_not_fit(student, rng):
     """An input whose last dimension is not in_features is an error, torch's own included."""
     i, o = sizes(rng, 2)
     errors = (ValueError, RuntimeError)
-    student.run(probes.module, kind="Linear", args=(i, o), x=torch.randn(4, i, generator=rng))
+    weights, x = drawn(rng, (i, o)), torch.randn(4, i, generator=rng)
+    with expect.right_call("an input of in_features numbers"):
+        output = run(student, "Linear", (i, o), weights, x)["output"]
+        expect.kind(output, torch.Tensor, of="Linear.forward", name="the output")
+        expect.value(tuple(output.shape), (4, o), of="Linear.forward", name="the output's shape")
     for shape in [(4, i + 1), (i + 2,), (i, 2 * i)]:
         with expect.raises(errors, of="Linear.forward", when="x's last dimension is not in_features"):
             student.run(probes.module, kind="Linear", args=(i, o), x=torch.randn(shape, generator=rng))
 
 
+# --- MLP
+
+
+@pytest.mark.core
+@pytest.mark.points(10)
 def test_mlp_has_one_weight_a_layer(student, rng):
-    """An MLP of n + 1 sizes has n trainable weights and no biases, and leaves the list of sizes as it was."""
+    """An MLP of n + 1 sizes registers n trainable weights and nothing else, and leaves the list of sizes as it was."""
+    one = student.run(probes.module, kind="Linear", args=(2, 3))
+    each = max(1, len(one["names"]))  # a bias of Linear's is another test's rule
     for count in (2, 3, 5):
         dims = sizes(rng, count)
         got = student.run(probes.module, kind="MLP", args=(list(dims),))
+        hint = "one registered weight of out × in for each layer: nn.ModuleList registers the layers"
+        names, state = len(got["names"]), len(got["state"])
+        expect.that(names == each * (count - 1), f"{names} parameters for {count - 1} layers", of="MLP", hint=hint)
         layer_weights(got["weights"], dims)
-        expect.value(got["trainable"], [True] * (count - 1), of="MLP")
-        expect.value(len(got["state"]), count - 1, of="MLP", hint="only weights are saved")
-        expect.value(got["args"], [dims], of="MLP", hint="is dims changed?")
+        expect.that(all(got["trainable"]), "a weight is not trainable", of="MLP")
+        hint = "only weights are saved"
+        expect.that(state == names, f"its state_dict has {state} tensors for {names} parameters", of="MLP", hint=hint)
+        expect.value(got["args"], [dims], of="MLP", name="dims after the call", hint="is dims changed?")
 
 
+@pytest.mark.core
+@pytest.mark.points(12)
 def test_mlp_has_relus_between_its_layers(student, rng):
-    """A ReLU follows every layer but the last, for any leading dimensions."""
-    for count, leading in [(3, (40,)), (4, (20, 3)), (5, (2, 3, 8)), (3, ()), (6, (40,))]:
+    """A ReLU follows every layer but the last, for small and large numbers."""
+    hint = "max(0, x) between the layers, whatever x is, and none after the last"
+    for count in (3, 4, 5, 6):
         dims = sizes(rng, count, 3, 12)
-        x = torch.randn(*leading, dims[0], generator=rng, dtype=torch.float64)
-        got = student.run(probes.module, kind="MLP", args=(tuple(dims),), x=x, dtype=torch.float64)
-        weights = layer_weights(got["weights"], dims, dtype=torch.float64)
-        hint = "ReLU between the layers, none after the last"
-        # Five sums of at most twelve products of order 1: rounding stays below 1e-13.
-        expect.tensor(got["output"], relu_stack(x, weights), of="MLP.forward", atol=1e-11, hint=hint)
+        check_output(student, "MLP", (dims,), drawn(rng, dims), torch.randn(40, dims[0], generator=rng), hint=hint)
+    dims = sizes(rng, 4, 3, 12)
+    for scale in MAGNITUDES:
+        x = torch.randn(20, dims[0], generator=rng) * scale
+        check_output(student, "MLP", (dims,), drawn(rng, dims), x, hint=hint)
 
 
+@pytest.mark.points(2)
 def test_mlp_of_one_layer_is_linear(student, rng):
     """An MLP of two sizes is one layer and has no ReLU."""
     dims = sizes(rng, 2)
-    x = torch.randn(50, dims[0], generator=rng, dtype=torch.float64)
-    got = student.run(probes.module, kind="MLP", args=(tuple(dims),), x=x, dtype=torch.float64)
-    (weight,) = layer_weights(got["weights"], dims, dtype=torch.float64)
-    expect.tensor(got["output"], F.linear(x, weight), of="MLP.forward", atol=1e-11, hint="none after the last layer")
+    x = torch.randn(50, dims[0], generator=rng)
+    check_output(student, "MLP", (dims,), drawn(rng, dims), x, hint="none after the last layer, however few there are")
 
 
+@pytest.mark.points(1)
+def test_mlp_keeps_leading_dimensions(student, rng):
+    """Inputs may have no leading dimension, or several."""
+    dims = sizes(rng, 3)
+    weights, x = drawn(rng, dims), torch.randn(2, 3, 4, dims[0], generator=rng)
+    own = run(student, "MLP", (dims,), weights, x.flatten(0, 2))["output"]
+    expect.kind(own, torch.Tensor, of="MLP.forward", name="the output")
+    expect.that(own.shape == (24, dims[-1]) and bool(own.any()), "no output for a batch of rows", of="MLP.forward")
+    atol = 1e-5 * own.abs().max().item()  # only the order of sums can differ
+    for given, expected in [(x, own.reshape(2, 3, 4, -1)), (x[0, 0, 0], own[0])]:
+        got = run(student, "MLP", (dims,), weights, given)["output"]
+        expect.tensor(got, expected, of="MLP.forward", atol=atol, name="the output", hint="y has x's leading dimensions")
+
+
+@pytest.mark.points(4)
+def test_mlp_gradients(student, rng):
+    """Gradients reach every weight of an MLP and its input, and the input is left as it was."""
+    dims = sizes(rng, 4)
+    weights = [w.abs() + 0.1 for w in drawn(rng, dims)]  # all above 0, so that no unit is dead
+    x, upstream = torch.rand(6, dims[0], generator=rng) + 0.1, torch.rand(6, dims[-1], generator=rng) + 0.1
+    got = run(student, "MLP", (dims,), weights, x, upstream=upstream)
+    expect.tensor(got["x"], x, of="MLP.forward", name="x after the call", hint="nothing in place on x")
+    hint = "gradients have to pass through every layer"
+    for which, gradient in [("x", got["x_gradient"]), *(("a weight", g) for g in got["weight_gradients"])]:
+        reached = gradient is not None and bool(gradient.isfinite().all()) and bool(gradient.any())
+        expect.that(reached, f"no gradient reaches {which}", of="MLP.forward", hint=hint)
+
+
+@pytest.mark.points(4)
 def test_mlp_layers_share_nothing(student, rng):
     """Layers of one size are separate parameters with separate values."""
     (size,) = sizes(rng, 1)
     got = student.run(probes.module, kind="MLP", args=([size] * 5,))
     hint = "make a new layer for each place"
     count = len(got["weights"])
-    expect.that(count == 4, f"{count} parameters for 4 layers", of="MLP", hint=hint)
+    expect.that(count == 4, f"{count} weights for 4 layers", of="MLP", hint=hint)
+    for weight in got["weights"]:
+        check_written(weight, of="MLP")
     same = any(torch.equal(a, b) for a, b in itertools.combinations(got["weights"], 2))
     expect.that(not same, "two layers start with the same weight", of="MLP", hint=hint)
 
 
+@pytest.mark.points(4)
 def test_mlp_layers_are_drawn_like_linear(student, rng):
-    """Each layer's std is 1/sqrt of its own input size, truncated at ±3 std."""
+    """Each layer's weight is drawn like that of a Linear of its sizes."""
     a, b = sizes(rng, 2, 100, 300)
     dims = [a, 60_000 // a, b, 2]
-    got = student.run(probes.module, kind="MLP", args=(tuple(dims),))
-    weights = layer_weights(got["weights"], dims)
-    for weight in weights[:2]:
-        check_truncated_normal(weight, 1 / math.sqrt(weight.shape[1]), of="MLP")
+    weights = layer_weights(student.run(probes.module, kind="MLP", args=(dims,))["weights"], dims)
+    for weight, args in zip(weights[:2], itertools.pairwise(dims), strict=False):
+        own = weight_of(student.run(probes.module, kind="Linear", args=args), args)
+        expect.that(bool(own.any()), "a Linear of this size is 0 everywhere", of="Linear")
+        ratio = weight.double().std().item() / own.double().std().item()
+        # The relative error of each std is below 1/sqrt(2n).
+        hint = "is each layer made as in Linear?"
+        check_std(ratio, 10 / math.sqrt(2 * weight.numel()), of="MLP", hint=hint)
+        further = weight.abs().max().item() / own.abs().max().item()
+        expect.that(0.5 < further < 1.5, "the largest weights are not those of a Linear", of="MLP", hint=hint)
 
 
+@pytest.mark.points(2)
 def test_mlp_lives_where_it_is_wanted(student, rng):
     """An MLP hands device= and dtype= on to each of its layers."""
     dims = sizes(rng, 4)
     for device, dtype in [("meta", torch.float32), ("cpu", torch.bfloat16), ("meta", torch.float64)]:
-        got = student.run(probes.module, kind="MLP", args=(tuple(dims),), device=device, dtype=dtype)
-        layer_weights(got["weights"], dims, dtype=dtype, device=device)
-    x = torch.zeros(3, dims[0], dtype=torch.bfloat16)
-    got = student.run(probes.module, kind="MLP", args=(tuple(dims),), x=x, dtype=torch.bfloat16)
-    expect.tensor(got["output"], torch.zeros(3, dims[-1], dtype=torch.bfloat16), of="MLP.forward")
+        # Whether Linear does as it is told is another test's rule.
+        own = student.run(probes.module, kind="Linear", args=(2, 3), device=device, dtype=dtype)["weights"]
+        expect.that(len(own) > 0, "the layer holds no matrix", of="Linear")
+        got = student.run(probes.module, kind="MLP", args=(dims,), device=device, dtype=dtype)
+        kind = {"dtype": own[0].dtype, "device": own[0].device.type}
+        layer_weights(got["weights"], dims, **kind)
 
 
-def test_mlp_refuses_wrong_sizes(student):
-    """Fewer than two sizes is a ValueError that names `dims`, and a size below 1 is a ValueError."""
-    student.run(probes.module, kind="MLP", args=((1, 1),))
-    for dims in [(), (3,)]:
-        with expect.raises(ValueError, of="MLP", when="dims has fewer than two entries", naming="dims"):
-            student.run(probes.module, kind="MLP", args=(tuple(dims),))
-    for dims in [(3, 0, 2), (0, 2), (3, -1)]:
-        with expect.raises(ValueError, of="MLP", when="an entry of dims is below 1"):
-            student.run(probes.module, kind="MLP", args=(tuple(dims),))
+# --- count_parameters
 
 
 def check_counts(student, expected, expected_trainable, *, hint, **tree):
     """count_parameters of a module with these parameters, of all of them and of those that are trainable."""
     got = student.run(probes.counts, **tree)
-    expect.value(got["all"], expected, of="count_parameters", hint=hint)
-    expect.value(got["trainable"], expected_trainable, of="count_parameters", hint=hint)
+    expect.value(got["all"], expected, of="count_parameters", name="the count of all", hint=hint)
+    name = "the count with trainable_only=True"
+    expect.value(got["trainable"], expected_trainable, of="count_parameters", name=name, hint=hint)
 
 
+@pytest.mark.core
+@pytest.mark.points(8)
 def test_count_parameters_counts_elements(student, rng):
     """Every parameter counts with all of its elements, those of submodules too; a scalar is one."""
     a, b, c = sizes(rng, 3)
-    parameters = {"w": [a, b], "block.w": [c], "block.inner.w": [a, b, c], "gain": [], "none": [a, 0]}
+    parameters = {"w": [a, b], "block.w": [c], "block.inner.w": [a, b, c], "gain": []}
     total = a * b + c + a * b * c + 1
-    check_counts(student, total, total, hint="elements, not tensors", parameters=parameters)
-    check_counts(student, 0, 0, hint="a module without parameters has 0", parameters={})
+    check_counts(student, total, total, hint="elements, not tensors; submodules' as well", parameters=parameters)
 
 
+@pytest.mark.core
+@pytest.mark.points(4)
 def test_count_parameters_counts_a_tied_parameter_once(student, rng):
     """One parameter under several names counts once; equal values in separate parameters count each."""
     a, b = sizes(rng, 2)
@@ -368,27 +478,29 @@ def test_count_parameters_counts_a_tied_parameter_once(student, rng):
     check_counts(student, 2 * a * b, 2 * a * b, hint="is a tied parameter counted twice, or an equal one not?", **tree)
 
 
+@pytest.mark.core
+@pytest.mark.points(4)
+def test_count_parameters_of_a_frozen_part(student, rng):
+    """With trainable_only a frozen parameter is left out; without it, it is counted."""
+    a, b, c = sizes(rng, 3)
+    tree = {"parameters": {"w": [a, b], "v": [b, c], "gain": [c]}, "frozen": ["v"]}
+    total = a * b + b * c + c
+    check_counts(student, total, a * b + c, hint="requires_grad says what is trainable", **tree)
+
+
+@pytest.mark.points(2)
 def test_count_parameters_ignores_buffers(student, rng):
     """Buffers, such as running means, are no parameters."""
     a, b = sizes(rng, 2)
     buffers = {"mean": [b], "block.mask": [b, b]}
-    check_counts(student, a * b, a * b, hint="buffers are counted", parameters={"w": [a, b]}, buffers=buffers)
+    check_counts(student, a * b, a * b, hint="are buffers counted?", parameters={"w": [a, b]}, buffers=buffers)
 
 
-def test_count_parameters_of_a_frozen_part(student, rng):
-    """With trainable_only a frozen parameter is left out, tied or not; without it, it is counted."""
-    a, b, c = sizes(rng, 3)
-    tree = {"parameters": {"w": [a, b], "block.w": [b, c], "gain": [c]}, "frozen": ["block.w"]}
-    total = a * b + b * c + c
-    check_counts(student, total, a * b + c, hint="requires_grad says what is trainable", **tree)
-    tree["ties"] = {"head.w": "block.w", "tail.w": "w"}
-    check_counts(student, total, a * b + c, hint="a tied parameter once, and not if it is frozen", **tree)
-
-
+@pytest.mark.points(1)
 def test_count_parameters_of_a_module_without_memory(student, rng):
-    """On the meta device every parameter counts as well, exactly and past 2**53."""
+    """On the meta device every parameter counts as well."""
     a, b = sizes(rng, 2)
-    parameters = {"w": [a, b], "v": [a, b], "huge": [2**30 + 1, 2**25 + 1]}
-    total = 2 * a * b + (2**30 + 1) * (2**25 + 1)
+    parameters = {"w": [a, b], "v": [a, b], "huge": [2**20 + 1, 2**15 + 1]}
+    total = 2 * a * b + (2**20 + 1) * (2**15 + 1)
     hint = "meta tensors have no address, so tell parameters apart by identity"
     check_counts(student, total, total, hint=hint, parameters=parameters, device="meta")

@@ -4,6 +4,7 @@ What a graph keeps is measured here without the student's own count: every stora
 forward pass is watched, and those still alive when it has ended are kept, whoever holds them and in whatever way.
 """
 
+import functools
 import gc
 from collections.abc import Callable, Sequence
 from typing import Any, TypedDict
@@ -27,8 +28,9 @@ class Counted(TypedDict):
 
 
 class Gradients(TypedDict):
-    """What `gradients` returns."""
+    """What `gradients` returns; `calls` is how often the function, or any layer, was called."""
 
+    calls: int
     output: Any
     input_gradients: list[Tensor | None]
     parameter_gradients: list[Tensor | None]
@@ -43,11 +45,20 @@ class Calls(TypedDict):
 
 
 class Dropped(TypedDict):
-    """What `dropped` returns."""
+    """What `dropped` returns; `calls` is how often the function was called in all."""
 
     output: Any
     gradient: Tensor | None
     random_state_is_as_before: bool
+    calls: int
+
+
+class Kept(TypedDict):
+    """What `bytes_kept` returns."""
+
+    output: Any
+    requires_grad: bool
+    bytes: int
 
 
 class WithoutGradients(TypedDict):
@@ -185,13 +196,17 @@ def gradients_of(
     first, second = weights = [nn.Parameter(p.clone()) for p in parameters]
     for tensor in [*(leaf for leaf in leaves if leaf.requires_grad), *weights]:
         tensor.grad = torch.ones_like(tensor)
+    calls = 0
 
     def fn(a: Tensor, b: Tensor, rows: Tensor, c: Tensor) -> Tensor:
+        nonlocal calls
+        calls += 1
         return ((a.sin() @ first).tanh().exp() @ second) * b[rows] + c.cos().sum()
 
     output = wrap(fn, leaves[0], leaves[1].sin(), ids, leaves[0])
     _backward(output, upstream)
     return {
+        "calls": calls,
         "output": _result(output),
         "input_gradients": [_copy(leaf.grad) for leaf in leaves],
         "parameter_gradients": [_copy(weight.grad) for weight in weights],
@@ -208,17 +223,21 @@ def nested_gradients_of(wrap: Wrap, *, x: Tensor, parameters: Sequence[Tensor], 
     """Output and gradients of a function under `wrap` that calls a part of itself under `wrap`."""
     leaf = x.clone().requires_grad_()
     first, second = weights = [nn.Parameter(p.clone()) for p in parameters]
+    calls = 0
 
     def inner(z: Tensor) -> Tensor:
         return (z @ first).tanh().exp()
 
     def fn(z: Tensor) -> Tensor:
+        nonlocal calls
+        calls += 1
         hidden: Tensor = wrap(inner, z.sin())
         return (hidden @ second).cos()
 
     output = wrap(fn, leaf)
     _backward(output, upstream)
     return {
+        "calls": calls,
         "output": _result(output),
         "input_gradients": [_copy(leaf.grad)],
         "parameter_gradients": [_copy(weight.grad) for weight in weights],
@@ -243,8 +262,15 @@ def calls(student: Any, *, x: Tensor, upstream: Tensor) -> Calls:
 def dropped(student: Any, *, x: Tensor, upstream: Tensor) -> Dropped:
     """checkpoint of a dropout, with random numbers drawn before it and between forward and backward."""
     leaf = x.clone().requires_grad_()
+    calls = 0
+
+    def fn(z: Tensor) -> Tensor:
+        nonlocal calls
+        calls += 1
+        return F.dropout(z.tanh(), 0.5)
+
     torch.rand(7)
-    output = student.activation_checkpointing.checkpoint(lambda z: F.dropout(z.tanh(), 0.5), leaf)
+    output = student.activation_checkpointing.checkpoint(fn, leaf)
     torch.rand(3)
     before = torch.get_rng_state()
     _backward(output, upstream)
@@ -252,6 +278,7 @@ def dropped(student: Any, *, x: Tensor, upstream: Tensor) -> Dropped:
         "output": _result(output),
         "gradient": _copy(leaf.grad),
         "random_state_is_as_before": torch.equal(before, torch.get_rng_state()),
+        "calls": calls,
     }
 
 
@@ -292,17 +319,19 @@ def autocast_dtypes(student: Any, *, x: Tensor, weight: Tensor, forward: bool, b
     return dtypes
 
 
-def bytes_kept(student: Any, *, x: Tensor, weight: Tensor, grad_enabled: bool = True) -> int:
-    """Bytes alive after the forward pass of checkpoint(fn, x, y), besides inputs, parameters and output."""
+def bytes_kept(student: Any, *, x: Tensor, weight: Tensor, grad_enabled: bool = True) -> Kept:
+    """Output, and the bytes alive after the forward pass of checkpoint(fn, x, y), besides inputs, parameters and output."""
     leaf, parameter = x.clone().requires_grad_(), nn.Parameter(weight.clone())
     other = leaf.detach().sin().requires_grad_()
 
     def fn(a: Tensor, b: Tensor) -> Tensor:
         hidden = F.dropout(F.gelu(a @ parameter) * b.sin(), 0.5)
-        return F.silu(hidden @ parameter).exp()
+        return F.silu(hidden @ parameter).sin()
 
     with torch.set_grad_enabled(grad_enabled):
-        return _bytes_alive(student.activation_checkpointing.checkpoint, fn, leaf, other, besides=[parameter])
+        output, alive = _bytes_alive(student.activation_checkpointing.checkpoint, fn, leaf, other, besides=[parameter])
+    requires_grad = isinstance(output, Tensor) and output.requires_grad
+    return {"output": _result(output), "requires_grad": requires_grad, "bytes": alive}
 
 
 # --- CheckpointedSequential
@@ -340,8 +369,29 @@ def sequential_gradients(
     )
 
 
+def segments_by_hand(
+    student: Any,
+    *,
+    x: Tensor,
+    weights: Sequence[Tensor],
+    order: Sequence[int],
+    upstream: Tensor,
+    segments: int,
+    frozen: int = 0,
+) -> Gradients:
+    """Gradients where each of the segments, which are equally long, is a call of checkpoint; see `sequential_gradients_of`."""
+    checkpoint = student.activation_checkpointing.checkpoint
+    length = len(order) // segments
+
+    def make(blocks: list[nn.Module]) -> Wrap:
+        parts = [nn.Sequential(*blocks[i : i + length]) for i in range(0, len(blocks), length)]
+        return lambda x: functools.reduce(lambda y, part: checkpoint(part, y), parts, x)
+
+    return sequential_gradients_of(make, x=x, weights=weights, order=order, upstream=upstream, frozen=frozen)
+
+
 def sequential_gradients_of(
-    make: Callable[[list[nn.Module]], nn.Module],
+    make: Callable[[list[nn.Module]], Wrap],
     *,
     x: Tensor,
     weights: Sequence[Tensor],
@@ -360,6 +410,7 @@ def sequential_gradients_of(
     output = make([blocks[i] for i in order])(leaf)
     _backward(output, upstream)
     return {
+        "calls": sum(len(block.notes) for block in blocks),
         "output": _result(output),
         "input_gradients": [_copy(leaf.grad)],
         "parameter_gradients": [_copy(block.weight.grad) for block in blocks],
@@ -381,7 +432,7 @@ def sequential_bytes_kept(student: Any, *, x: Tensor, weight: Tensor, count: int
     blocks = [Block(i, weight) for i in range(count)]
     model = student.activation_checkpointing.CheckpointedSequential(blocks, segments)
     besides = [tensor for block in blocks for tensor in (block.weight, *block.buffers())]
-    return _bytes_alive(model, x.clone().requires_grad_(), besides=besides)
+    return _bytes_alive(model, x.clone().requires_grad_(), besides=besides)[1]
 
 
 def module(student: Any, *, x: Tensor, weights: Sequence[Tensor]) -> Module:
@@ -401,9 +452,17 @@ def module(student: Any, *, x: Tensor, weights: Sequence[Tensor]) -> Module:
     }
 
 
-def construct(student: Any, *, count: int, segments: int) -> None:
-    """Make a CheckpointedSequential of so many layers."""
-    student.activation_checkpointing.CheckpointedSequential([nn.Identity() for _ in range(count)], segments)
+def run_layers(student: Any, *, x: Tensor, count: int, segments: int) -> Any:
+    """The output of a CheckpointedSequential of so many layers, each of which doubles its input."""
+    layers: list[nn.Module] = [_Double() for _ in range(count)]
+    return _result(student.activation_checkpointing.CheckpointedSequential(layers, segments)(x))
+
+
+class _Double(nn.Module):
+    """2x."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return 2 * x
 
 
 # --- helpers
@@ -426,8 +485,8 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
 
-def _bytes_alive(fn: Wrap, *inputs: Any, besides: Sequence[Tensor]) -> int:
-    """Call fn and count the storages that are alive afterwards, besides those of the arguments, the result and `besides`.
+def _bytes_alive(fn: Wrap, *inputs: Any, besides: Sequence[Tensor]) -> tuple[Any, int]:
+    """The result of fn, and the bytes alive after it besides those of the arguments, the result and `besides`.
 
     The first input that is no tensor is a function, given on to fn.
     """
@@ -436,7 +495,8 @@ def _bytes_alive(fn: Wrap, *inputs: Any, besides: Sequence[Tensor]) -> int:
     gc.collect()
     others = [*(x for x in inputs if isinstance(x, Tensor)), *besides, *([output] if isinstance(output, Tensor) else [])]
     left_out = {_weakly(x).cdata for x in others}
-    return sum(n for address, (weak, n) in watch.storages.items() if address not in left_out and not weak.expired())
+    kept = sum(n for address, (weak, n) in watch.storages.items() if address not in left_out and not weak.expired())
+    return output, kept
 
 
 def _backward(output: Any, upstream: Tensor | None = None) -> None:

@@ -2,7 +2,6 @@
 
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, TypedDict
 
 import torch
@@ -40,13 +39,6 @@ class Counted(TypedDict):
     products_for_weight: int
 
 
-class Modes(TypedDict):
-    """What `by_hand_in_both_modes` returns."""
-
-    normal: Any
-    inference: Any
-
-
 def linear_backward_by_need(student: Any, *, x: Tensor, weight: Tensor, grad_output: Tensor) -> Counted:
     """linear_backward with the input's gradient (by default) and without it."""
     linear_backward = student.autograd.linear_backward
@@ -62,12 +54,10 @@ def linear_backward_by_need(student: Any, *, x: Tensor, weight: Tensor, grad_out
     }
 
 
-def by_hand_in_both_modes(student: Any, *, function: str, args: Sequence[Tensor]) -> Modes:
-    """What a function returns as usual, and for copies made and used in inference mode."""
-    call = getattr(student.autograd, function)
-    normal = call(*args)
+def by_hand(student: Any, *, function: str, args: Sequence[Tensor]) -> Any:
+    """What a function returns in inference mode, where autograd records nothing."""
     with torch.inference_mode():
-        return {"normal": normal, "inference": call(*(x.clone() for x in args))}
+        return getattr(student.autograd, function)(*args)
 
 
 # --- MatMul
@@ -76,8 +66,8 @@ def by_hand_in_both_modes(student: Any, *, function: str, args: Sequence[Tensor]
 class Returned(TypedDict):
     """What `matmul` returns.
 
-    `output` and `gradients` are what a user sees, `returned` is what each call of the student's backward gave to autograd,
-    `products` is how many products the backward pass took.
+    `output` and `gradients` are what a user sees (no gradients where the student's backward did not run). Of the student's
+    backward, `returned` is what each call gave to autograd, and `products` how many products it took.
     """
 
     output: Any
@@ -101,28 +91,29 @@ def matmul(
     """
     theirs = student.autograd.MatMul
     returned: list[Any] = []
+    products = _Products()
 
     def watched(ctx: Any, *grad_outputs: Tensor) -> Any:
-        result = theirs.backward(ctx, *grad_outputs)
+        with products:
+            result = theirs.backward(ctx, *grad_outputs)
         returned.append(result)
         return result
 
     leaves = [x.detach().requires_grad_(need) for x, need in zip((a, b), needs, strict=True)]
     watching: Any = type("MatMul", (theirs,), {"backward": staticmethod(watched)})
     output = watching.apply(*leaves)
-    facts: Returned = {"output": output, "gradients": [None, None], "returned": returned, "products": 0}
-    if type(output) is not Tensor:
-        return facts
-    facts["output"] = output.detach()
-    if output.requires_grad and (output.shape, output.dtype) == (upstream.shape, upstream.dtype):
-        with _Products() as products:
-            if layout == "expanded":
-                torch.autograd.backward(output.sum(), upstream.flatten()[0])
-            else:
-                torch.autograd.backward(output, upstream)
-        facts["products"] = products.count
-    facts["gradients"] = [x.grad for x in leaves]
-    return facts
+    fits = isinstance(output, Tensor) and (output.shape, output.dtype) == (upstream.shape, upstream.dtype)
+    if fits and output.requires_grad:
+        if layout == "expanded":
+            torch.autograd.backward(output.sum(), upstream.flatten()[0])
+        else:
+            torch.autograd.backward(output, upstream)
+    return {
+        "output": output.detach() if isinstance(output, Tensor) else output,
+        "gradients": [x.grad if returned else None for x in leaves],
+        "returned": returned,
+        "products": products.count,
+    }
 
 
 def matmul_after_a_change(student: Any, *, a: Tensor, b: Tensor, changed: int) -> bool:
@@ -149,10 +140,6 @@ class Differences(TypedDict):
     gradients: list[Tensor | None]
 
 
-class _Stop(Exception):
-    """What the function raises where a test wants it to."""
-
-
 def numerical_gradient(
     student: Any,
     *,
@@ -160,7 +147,6 @@ def numerical_gradient(
     cubic: Sequence[Tensor],
     linear: Sequence[Tensor],
     factor: float = 1.0,
-    stop_at: int | None = None,
     requires_grad: bool = False,
     **options: Any,
 ) -> Differences:
@@ -172,17 +158,11 @@ def numerical_gradient(
         cubic: Coefficients of each input's cubes.
         linear: Coefficients of each input in its factor of the product.
         factor: What the product is multiplied by.
-        stop_at: Which call of the function raises; None for none.
         requires_grad: Whether the inputs are leaves that require a gradient.
         **options: Handed on.
     """
-    calls = 0
 
     def f(*points: Tensor) -> Tensor:
-        nonlocal calls
-        calls += 1
-        if calls == stop_at:
-            raise _Stop
         points = tuple(x.detach() for x in points)
         value = sum(((c * x**3).sum() for c, x in zip(cubic, points, strict=True)), start=torch.zeros(()))
         product = torch.tensor(factor, dtype=torch.float64)
@@ -191,9 +171,7 @@ def numerical_gradient(
         return value + product
 
     leaves = [x.requires_grad_() for x in inputs] if requires_grad else list(inputs)
-    result = None
-    with suppress(_Stop):
-        result = student.autograd.numerical_gradient(f, leaves, **options)
+    result = student.autograd.numerical_gradient(f, leaves, **options)
     return {"result": result, "inputs": [x.detach() for x in leaves], "gradients": [x.grad for x in leaves]}
 
 
@@ -356,11 +334,11 @@ def make_model(weights: Sequence[Tensor], embed: Tensor | None) -> nn.Module:
     return nn.Sequential(*layers[:-1])
 
 
-def mean_loss(name: str) -> Callable[[Tensor, Tensor], Tensor]:
-    """A loss that is a mean over rows."""
+def mean_loss(name: str, scale: float = 1.0) -> Callable[[Tensor, Tensor], Tensor]:
+    """A loss that is a mean over rows, times a scale."""
     if name == "square":
-        return lambda output, y: (output - y).square().mean()
-    return lambda output, y: nn.functional.cross_entropy(output.flatten(0, -2), y.flatten())
+        return lambda output, y: (output - y).square().mean() * scale
+    return lambda output, y: nn.functional.cross_entropy(output.flatten(0, -2), y.flatten()) * scale
 
 
 def accumulate_gradients(
@@ -372,6 +350,7 @@ def accumulate_gradients(
     micro_batch_size: int,
     embed: Tensor | None = None,
     loss: str = "square",
+    scale: float = 1.0,
     already: Sequence[Tensor | None] = (),
     watch: bool = False,
 ) -> Accumulated:
@@ -385,6 +364,7 @@ def accumulate_gradients(
         micro_batch_size: Handed on.
         embed: See `make_model`.
         loss: See `mean_loss`.
+        scale: See `mean_loss`.
         already: Gradients that the parameters have before, in the order of `parameters()`.
         watch: Look at what autograd keeps.
     """
@@ -406,7 +386,7 @@ def accumulate_gradients(
 
     model.register_forward_pre_hook(note)
     x, y = x.clone(), y.clone()
-    args = (model, mean_loss(loss), x, y, micro_batch_size)
+    args = (model, mean_loss(loss, scale), x, y, micro_batch_size)
     if watch:
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda item: item.x):
             value = student.autograd.accumulate_gradients(*args)

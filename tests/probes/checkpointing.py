@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-NAME = "checkpoint"
+NAME = "folder/checkpoint"
 RETURNED, RAISED = 0, 1
 
 
@@ -54,6 +54,7 @@ class Leavings(TypedDict):
     weights_are_tied: bool
     weights: dict[str, Tensor]
     optimizer_has_the_parameters: bool
+    generators_are_the_same: bool
 
 
 class Streamed(TypedDict):
@@ -77,9 +78,13 @@ class Written(TypedDict):
 
 
 class Watched(TypedDict):
-    """What `watched_save` saw: whether the file took its name by a rename, and was synced to the disk as a whole before."""
+    """How the second of two saves ended, which one is loaded then, and what `watched_save` saw of it.
+
+    `renamed` says whether the file took its name by a rename, and `synced_before` whether all of it was synced before.
+    """
 
     ending: str
+    checkpoint: int | None
     renamed: bool
     synced_before: bool
 
@@ -151,7 +156,8 @@ def iteration_after_load(student: Any, *, iteration: int) -> Any:
     """What load_checkpoint returns of a checkpoint saved at this iteration."""
     with _folders():
         _save(student, iteration=iteration)
-        return _load(student)
+        loaded = _load(student)
+        return int(loaded) if isinstance(loaded, np.integer) else loaded
 
 
 DRAWS: dict[str, Callable[[], list[float]]] = {
@@ -216,30 +222,42 @@ def cpu_loads_what_a_gpu_saved(student: Any, *, parameters: dict[str, Tensor]) -
         return _weights(model)
 
 
-def run(student: Any, *, seed: int, steps: int, stop: int | None, save_only: bool = False) -> Run:
-    """A training run with dropout, batch norm and random numbers of all three kinds.
+def run(student: Any, *, seed: int, steps: int, stop: int | None) -> Run:
+    """A training run with dropout, batch norm and random data, all of it on one thread: more threads add in another order.
 
     Args:
         student: Their package.
         seed: Of the run.
         steps: How many steps it takes.
         stop: After which step it is saved, to go on in another process from other weights and seeds; None for never.
-        save_only: It is saved then and goes on in the same process, without loading.
     """
-    if stop is None or save_only:
-        return _train(*_fresh(seed), 0, steps, (lambda m, o: _save_at(student, m, o, steps)) if save_only else None)
+    with _one_thread(), _folders():
+        if stop is None:
+            return _train(*_fresh(seed), 0, steps)
 
-    def save() -> None:
-        model, optimizer = _fresh(seed)
-        _train(model, optimizer, 0, stop)
-        student.checkpointing.save_checkpoint(model, optimizer, stop, NAME)
+        def save() -> None:
+            model, optimizer = _fresh(seed)
+            _train(model, optimizer, 0, stop)
+            student.checkpointing.save_checkpoint(model, optimizer, stop, NAME)
 
-    with _folders():
         _elsewhere(save)
         model, optimizer = _fresh(seed + 1)
         _train(model, optimizer, 0, 1)
         student.checkpointing.load_checkpoint(NAME, model, optimizer)
         return _train(model, optimizer, stop, steps)
+
+
+def run_that_saves(student: Any, *, seed: int, steps: int) -> tuple[Run, dict[str, Tensor]]:
+    """A training run that saves after each step, and the weights that its last checkpoint holds."""
+
+    def save(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        student.checkpointing.save_checkpoint(model, optimizer, steps, NAME)
+
+    with _one_thread(), _folders():
+        done = _train(*_fresh(seed), 0, steps, save)
+        model, optimizer = _fresh(seed + 1)
+        student.checkpointing.load_checkpoint(NAME, model, optimizer)
+        return done, _weights(model)
 
 
 class Tied(nn.Module):
@@ -267,10 +285,11 @@ def leavings(student: Any, *, weight: Tensor, load: bool) -> Leavings:
         optimizer = _adamw(model)
         for p in parameters:
             p.grad = torch.full_like(p, 2.0)
+        generators = _generators()
         if load:
             student.checkpointing.load_checkpoint(NAME, model, optimizer)
         else:
-            student.checkpointing.save_checkpoint(model, optimizer, 7, "another")
+            student.checkpointing.save_checkpoint(model, optimizer, 7, "folder/another")
         after = list(model.parameters())
         same = [id(p) for p in after] == [id(p) for p in parameters] and [p.data_ptr() for p in after] == addresses
         return {
@@ -282,6 +301,7 @@ def leavings(student: Any, *, weight: Tensor, load: bool) -> Leavings:
             "weights": _weights(model),
             "optimizer_has_the_parameters": {id(p) for g in optimizer.param_groups for p in g["params"]}
             == {id(p) for p in parameters},
+            "generators_are_the_same": _same(_generators(), generators),
         }
 
 
@@ -347,28 +367,22 @@ def replaced(student: Any, *, count: int) -> list[tuple[int | None, int | None, 
         for number in range(1, count + 1):
             _elsewhere(lambda: _save_number(student, number))  # noqa: B023
             there, files = _load_number(student), _files()
-            Path("moved").mkdir()
-            os.rename(NAME, "moved/to")
             moved = None
-            with suppress(Exception):
+            with suppress(Exception), _moved(NAME, "moved/to"):
                 moved = _load_number(student, "moved/to")
             results.append((there, moved, files))
-            os.rename("moved/to", NAME)
-            os.rmdir("moved")
     return results
 
 
-def refused_iteration(student: Any, *, iteration: int) -> int | None:
-    """Save a first checkpoint, then a second one at this iteration: raises what that raises, or returns which is there."""
-    with _folders():
-        _save_number(student, 1)
-        try:
-            _save_number(student, 2, iteration=iteration)
-        except Exception:
-            if _load_number(student) != 1:
-                return None
-            raise
-        return _load_number(student)
+@contextmanager
+def _moved(name: str, elsewhere: str) -> Iterator[None]:
+    """A file moved to a new folder, and back."""
+    os.makedirs(os.path.dirname(elsewhere), exist_ok=True)
+    os.rename(name, elsewhere)
+    try:
+        yield
+    finally:
+        os.rename(elsewhere, name)
 
 
 # --- crashes
@@ -417,31 +431,36 @@ def crash(student: Any, *, how: str, size: int) -> list[Written]:
     return results
 
 
-def watched_save(student: Any) -> Watched:
-    """Save twice where a rename from another folder fails, as between two disks, and watch the second time."""
+def watched_save(student: Any, *, one_disk: bool) -> Watched:
+    """Save twice, and watch the second time.
+
+    Args:
+        student: Their package.
+        one_disk: Whether a rename from outside the checkpoint's folder works. Between two disks it fails.
+    """
 
     def watch() -> tuple[bool, bool]:
-        with _watched() as seen:
-            _save(student, iteration=2)
+        with _watched(one_disk=one_disk) as seen:
+            _save_number(student, 2)
         found = os.stat(NAME)
         return seen["renamed"] == found.st_ino, seen["synced"].get(found.st_ino) == found.st_size
 
     with _folders():
-        _elsewhere(lambda: _save(student, iteration=1))
+        _elsewhere(lambda: _save_number(student, 1))
         ending = _ending(watch, tell=True)
+        checkpoint = None
+        with suppress(Exception):
+            checkpoint = _load_number(student)
         renamed, synced = ending if isinstance(ending, tuple) else (False, False)
-        return {
-            "ending": "returned" if isinstance(ending, tuple) else str(ending),
-            "renamed": renamed,
-            "synced_before": synced,
-        }
+        ending = "returned" if isinstance(ending, tuple) else str(ending)
+        return {"ending": ending, "checkpoint": checkpoint, "renamed": renamed, "synced_before": synced}
 
 
 @contextmanager
-def _watched() -> Iterator[dict[str, Any]]:
+def _watched(*, one_disk: bool) -> Iterator[dict[str, Any]]:
     """Note what is synced, with its size and before it has its name, and what is renamed to that name."""
     seen: dict[str, Any] = {"synced": {}, "renamed": None}
-    rename = os.replace
+    rename, folder = os.replace, os.path.realpath(os.path.dirname(NAME))
 
     def sync(file: Any) -> None:
         found = os.stat(file if isinstance(file, int) else file.fileno())
@@ -449,7 +468,8 @@ def _watched() -> Iterator[dict[str, Any]]:
             seen["synced"][found.st_ino] = found.st_size
 
     def replace(src: Any, dst: Any, **options: Any) -> None:
-        if os.path.dirname(os.path.realpath(src)) != os.path.dirname(os.path.realpath(dst)):
+        inside = os.path.commonpath([folder, os.path.realpath(src)]) == folder  # in a folder of its own as well
+        if not one_disk and not inside:
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), src)
         inode = os.stat(src).st_ino
         rename(src, dst, **options)
@@ -544,26 +564,6 @@ def damaged(student: Any) -> dict[str, Refused]:
         return {name: _refused(student, name, *_used(_task(), 4)) for name in files}
 
 
-def incomplete(student: Any) -> list[Refused]:
-    """What happens with files that lack one entry each of what was saved, where that is a dict that torch.load reads."""
-    results = []
-    with _folders():
-        _save(student, *_used(_task(), 3))
-        _load(student, *_task())
-        contents: Any = None
-        with suppress(Exception):
-            contents = torch.load(NAME, weights_only=True)
-        for key in list(contents) if isinstance(contents, dict) else []:
-            torch.save({k: v for k, v in contents.items() if k != key}, "file")
-            results.append(_refused(student, "file", *_used(_task(), 4)))
-            if isinstance(contents[key], dict):
-                for inner in list(contents[key])[:4]:
-                    less = {k: v for k, v in contents[key].items() if k != inner}
-                    torch.save({**contents, key: less}, "file")
-                    results.append(_refused(student, "file", *_used(_task(), 4)))
-    return results
-
-
 def _refused(student: Any, src: str, model: nn.Module, optimizer: torch.optim.Optimizer) -> Refused:
     before = _states(model, optimizer)
     raised = _load_raises(student, src, model, optimizer)
@@ -626,13 +626,11 @@ def _load(
     return student.checkpointing.load_checkpoint(src, model, optimizer or _adamw(model))
 
 
-def _save_number(
-    student: Any, number: int, out: Any = NAME, *, size: int = 2, iteration: int = 3, kind: type[nn.Linear] = nn.Linear
-) -> None:
+def _save_number(student: Any, number: int, out: Any = NAME, *, size: int = 2, kind: type[nn.Linear] = nn.Linear) -> None:
     """Save a model whose weights are all this number."""
     model = kind(size, size)
     nn.init.constant_(model.weight, number)
-    _save(student, model, iteration=iteration, out=out)
+    _save(student, model, out=out)
 
 
 def _load_number(student: Any, src: Any = NAME, *, size: int = 2) -> int | None:
@@ -641,11 +639,6 @@ def _load_number(student: Any, src: Any = NAME, *, size: int = 2) -> int | None:
     _load(student, model, src=src)
     number = int(model.weight[0, 0])
     return number if bool((model.weight == number).all()) else None
-
-
-def _save_at(student: Any, model: nn.Module, optimizer: torch.optim.Optimizer, iteration: int) -> None:
-    with _folders():
-        student.checkpointing.save_checkpoint(model, optimizer, iteration, NAME)
 
 
 def _stepped(
@@ -697,7 +690,7 @@ def _train(
 ) -> Run:
     losses, rates = [], []
     for _ in range(start, end):
-        x = torch.randn(6, 5) * float(np.random.randn()) + random.gauss(0, 1)
+        x = torch.randn(6, 5)
         optimizer.zero_grad()
         loss = (model(x) - 1).square().mean()
         torch.autograd.backward(loss)
@@ -723,8 +716,11 @@ def _optimizer_state(optimizer: torch.optim.Optimizer) -> Optimizer:
 
 
 def _states(model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, Any, Any]:
-    generators = [torch.get_rng_state(), list(np.random.get_state()), random.getstate()]
-    return copy.deepcopy((dict(model.state_dict()), optimizer.state_dict(), generators))
+    return copy.deepcopy((dict(model.state_dict()), optimizer.state_dict(), _generators()))
+
+
+def _generators() -> list[Any]:
+    return [torch.get_rng_state(), list(np.random.get_state()), random.getstate()]
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -749,11 +745,11 @@ def _seed(seed: int) -> None:
 
 @contextmanager
 def _folders() -> Iterator[None]:
-    """An empty folder to work in, and another one for what asks for the system's temporary folder."""
+    """A folder to work in, with an empty one inside, and another one for what asks for the system's temporary folder."""
     before, temporary = os.getcwd(), tempfile.tempdir
     with tempfile.TemporaryDirectory() as root:
-        for name in ("work", "tmp"):
-            os.mkdir(os.path.join(root, name))
+        for name in ("work/folder", "tmp"):
+            os.makedirs(os.path.join(root, name))
         os.chdir(os.path.join(root, "work"))
         tempfile.tempdir = os.path.join(root, "tmp")
         try:
@@ -817,6 +813,17 @@ def _do(work: Callable[[], Any], writing: int) -> NoReturn:
         code = RETURNED
     finally:
         os._exit(code)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """One thread for torch, as in the forked processes, which have none of this one's other threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager

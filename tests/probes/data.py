@@ -4,7 +4,7 @@ import random
 import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -16,9 +16,8 @@ class Opened(TypedDict):
     """What `opened` returns."""
 
     is_memmap: bool
-    is_writeable: bool
     tokens: Any
-    contents: bytes | None
+    contents: bytes  # of the file, at the end
 
 
 class BatchOrError(TypedDict):
@@ -35,21 +34,21 @@ class SeededBatches(TypedDict):
     unchanged: dict[str, bool]
 
 
-def opened(student: Any, *, name: str, contents: bytes | None, dtype: str | None = None, as_text: bool = False) -> Opened:
-    """What open_tokens makes of a file; of no file where `contents` is None."""
+def opened(
+    student: Any, *, name: str, contents: bytes, dtype: str | None = None, as_text: bool = False, write: bool = False
+) -> Opened:
+    """What open_tokens makes of a file; with `write` the array is then written to, where it lets itself be."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
-        if contents is not None:
-            path.write_bytes(contents)
+        path.write_bytes(contents)
         options = {} if dtype is None else {"dtype": np.dtype(dtype).type}
         tokens = student.data.open_tokens(str(path) if as_text else path, **options)
-        is_array = isinstance(tokens, np.ndarray)
-        return {
-            "is_memmap": isinstance(tokens, np.memmap),
-            "is_writeable": is_array and tokens.flags.writeable,
-            "tokens": np.array(tokens) if is_array else tokens,
-            "contents": path.read_bytes() if path.exists() else None,
-        }
+        answer = np.array(tokens) if isinstance(tokens, np.ndarray) else tokens
+        if write:
+            with suppress(Exception):
+                tokens += 1
+                tokens.flush()
+        return {"is_memmap": isinstance(tokens, np.memmap), "tokens": answer, "contents": path.read_bytes()}
 
 
 def batches(student: Any, *, dataset: np.ndarray[Any, Any], batch_size: int, context_length: int, count: int) -> list[Any]:
@@ -76,7 +75,15 @@ def batch_of_endless_data(
 ) -> BatchOrError:
     """A batch of `length` equal tokens, of which one is in memory: an array of stride 0."""
     dataset = np.lib.stride_tricks.as_strided(np.full(1, token, dtype=dtype), (length,), (0,))
-    return batch_or_error(student, dataset=dataset, batch_size=batch_size, context_length=context_length)
+    got = batch_or_error(student, dataset=dataset, batch_size=batch_size, context_length=context_length)
+    batch = got["batch"]
+    parts = [_sendable(part) for part in batch] if isinstance(batch, (tuple, list)) else _sendable(batch)
+    return {**got, "batch": parts}
+
+
+def _sendable(x: Any) -> Any:
+    """What fits in memory, or a word for what does not, such as the dataset itself."""
+    return "an array without end" if isinstance(x, np.ndarray) and x.nbytes > 2**30 else x
 
 
 def batch_or_error(student: Any, *, dataset: np.ndarray[Any, Any], batch_size: int, context_length: int) -> BatchOrError:

@@ -14,11 +14,10 @@ from torch import Tensor, nn
 
 
 class Read(TypedDict):
-    """A counter's attributes at one moment, integers of any kind as int, and the names of the types that the numbers had."""
+    """A counter's attributes at one moment, integers of any kind as int."""
 
     total: Any
     by_op: Any
-    types: list[str]
 
 
 class Pass(TypedDict):
@@ -272,13 +271,10 @@ WORK: dict[str, Callable[..., Trace]] = {
 
 
 def _read(counter: Any) -> Read:
-    total, by_op = counter.total, counter.by_op
-    values = list(by_op.values()) if isinstance(by_op, Mapping) else []
-    return {
-        "total": _plain(total),
-        "by_op": {str(kind): _plain(flops) for kind, flops in by_op.items()} if isinstance(by_op, Mapping) else by_op,
-        "types": sorted({type(number).__name__ for number in (total, *values)}),
-    }
+    by_op = counter.by_op
+    if isinstance(by_op, Mapping):
+        by_op = {str(kind): _plain(flops) for kind, flops in by_op.items()}
+    return {"total": _plain(counter.total), "by_op": by_op}
 
 
 def _plain(number: Any) -> Any:

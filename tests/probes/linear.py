@@ -1,31 +1,36 @@
 """Probes for linear.py: modules are made, run and counted beside the student's code."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypedDict
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 
 class Made(TypedDict):
-    """What `module` returns."""
+    """What `module` returns.
+
+    `names`, `trainable` and `state` are about registered parameters and buffers; `weights` are the matrices that the module
+    holds, registered or not.
+    """
 
     args: list[Any]
     names: list[str]
-    weights: list[Tensor]
     trainable: list[bool]
     state: list[str]
+    weights: list[Tensor]
     output: Any
 
 
-class Gradients(TypedDict):
-    """What `gradients` returns."""
+class Ran(TypedDict):
+    """What `forward` returns; `has_weights` is whether the module holds a matrix for each weight that was given."""
 
-    weights: list[Tensor]
+    has_weights: bool
+    output: Any
     weight_gradients: list[Tensor | None]
     x_gradient: Tensor | None
     x: Tensor
-    output: Any
 
 
 class Counts(TypedDict):
@@ -52,17 +57,52 @@ def module(
     return {
         "args": list(args),
         "names": [name for name, _ in named],
-        "weights": [p.detach().clone() for _, p in named],
         "trainable": [p.requires_grad for _, p in named],
         "state": list(made.state_dict()),
+        "weights": [w.detach().clone() for w in _matrices(made)],
         "output": None if x is None else made(x.clone()),
+    }
+
+
+def forward(
+    student: Any,
+    *,
+    kind: str,
+    args: Sequence[Any],
+    weights: Sequence[Tensor],
+    x: Tensor,
+    upstream: Tensor | None = None,
+) -> Ran:
+    """A new module with these weights in it: its output for x, and the gradients of a backward pass of `upstream`.
+
+    A weight is out × in; it goes into the module's matrix of that shape, or of the transposed one. A bias becomes 0.
+    """
+    made = getattr(student.linear, kind)(*args)
+    places = _places(made, weights)
+    with torch.no_grad():
+        for place, weight in zip(places, weights, strict=True):
+            if place is not None:
+                place.copy_(weight if place.shape == weight.shape else weight.mT)
+        for bias in made.parameters():
+            if bias.dim() == 1:
+                bias.zero_()
+    x = x.clone().requires_grad_(upstream is not None)
+    output = made(x)
+    if isinstance(output, Tensor) and upstream is not None and output.requires_grad and output.shape == upstream.shape:
+        torch.autograd.backward(output, upstream)
+    return {
+        "has_weights": None not in places,
+        "output": output.detach() if isinstance(output, Tensor) else output,
+        "weight_gradients": [None if place is None else place.grad for place in places],
+        "x_gradient": x.grad,
+        "x": x.detach(),
     }
 
 
 def pair(student: Any, *, kind: str, args: Sequence[Any]) -> list[list[Tensor]]:
     """The weights of two modules made one after the other."""
     made = [getattr(student.linear, kind)(*args) for _ in range(2)]
-    return [[p.detach() for p in m.parameters()] for m in made]
+    return [[w.detach() for w in _matrices(m)] for m in made]
 
 
 def module_under_defaults(student: Any, *, kind: str, args: Sequence[Any], dtype: torch.dtype, device: str) -> list[Tensor]:
@@ -74,25 +114,33 @@ def module_under_defaults(student: Any, *, kind: str, args: Sequence[Any], dtype
             made = getattr(student.linear, kind)(*args)
     finally:
         torch.set_default_dtype(before)
-    return [p.detach() for p in made.parameters()]
+    return [w.detach() for w in _matrices(made)]
 
 
-def gradients(student: Any, *, kind: str, args: Sequence[Any], x: Tensor, upstream: Tensor, dtype: torch.dtype) -> Gradients:
-    """Weights, output and gradients of a backward pass of `upstream`, where that fits; x as the forward pass left it."""
-    made = getattr(student.linear, kind)(*args, dtype=dtype)
-    x = x.clone().requires_grad_()
-    output = made(x)
-    is_tensor = isinstance(output, Tensor)
-    if is_tensor and output.requires_grad and (output.shape, output.dtype) == (upstream.shape, upstream.dtype):
-        output.backward(upstream)
-    parameters = list(made.parameters())
-    return {
-        "weights": [p.detach() for p in parameters],
-        "weight_gradients": [p.grad for p in parameters],
-        "x_gradient": x.grad,
-        "x": x.detach(),
-        "output": output.detach() if is_tensor else output,
-    }
+def _matrices(module: nn.Module) -> list[Tensor]:
+    """The parameters with two dimensions, and after them whatever else a module and what it holds keeps of that kind."""
+    found = [*module.parameters(), *module.buffers(), *_held(module, set())]
+    return list({id(x): x for x in found if x.dim() == 2}.values())
+
+
+def _held(module: nn.Module, seen: set[int]) -> Iterator[Tensor]:
+    """Tensors in a module's attributes, in lists as well, and in modules that it holds in lists."""
+    seen.add(id(module))
+    for leaf in tree_leaves(vars(module)):
+        if isinstance(leaf, Tensor):
+            yield leaf
+        elif isinstance(leaf, nn.Module) and id(leaf) not in seen:
+            yield from _held(leaf, seen)
+
+
+def _places(module: nn.Module, weights: Sequence[Tensor]) -> list[Tensor | None]:
+    """For each weight the module's matrix of its shape, or else of the transposed shape, or None."""
+    matrices = _matrices(module)
+    places: list[Tensor | None] = []
+    for weight in weights:
+        fitting = [w for shape in (weight.shape, weight.mT.shape) for w in matrices if w.shape == shape]
+        places.append(fitting[0] if fitting else None)
+    return places
 
 
 class _Tree(nn.Module):

@@ -85,7 +85,7 @@ def clipped(student: Any, *, device: str, gradients: Sequence[Tensor], max_norm:
     leaves = [nn.Parameter(torch.zeros_like(g, device=device)) for g in gradients]
     for leaf, gradient in zip(leaves, gradients, strict=True):
         leaf.grad = gradient.to(device, copy=True)
-    norm = student.optimizers.clip_gradient_norm(leaves, max_norm)
+    norm = student.optimizers.clip_gradient_norm((leaf for leaf in leaves), max_norm)
     return _placed([norm, *(leaf.grad for leaf in leaves)])
 
 

@@ -1,7 +1,7 @@
-"""Probes for optimizers.py: an optimizer and its parameters stay where they were made, so whole runs are made there.
+"""Probes for optimizers.py: a probe makes a whole run, because an optimizer cannot leave the process that made it.
 
-A group is a dict with "members", the numbers of its parameters, perhaps "joins", the step before which it is added, and
-any options of its own. No groups at all means one group of every parameter, passed as a generator.
+A group is a dict with "members", the numbers of its parameters, and the group's own options. With "joins" it is added by
+add_param_group before the step of that number. Without groups all parameters are handed over as a generator.
 """
 
 import copy
@@ -53,11 +53,6 @@ Gradients = Sequence[Sequence[Tensor | None]]
 Groups = Sequence[dict[str, Any]]
 
 
-def construct(student: Any, *, optimizer: str, options: dict[str, Any]) -> None:
-    """Make an optimizer of one parameter with these options."""
-    getattr(student.optimizers, optimizer)([nn.Parameter(torch.ones(2))], **options)
-
-
 def trajectory(student: Any, *, optimizer: str, **inputs: Any) -> list[list[Tensor]]:
     """The parameters after each step; the inputs are those of `run_steps`."""
     return run_steps(getattr(student.optimizers, optimizer), **inputs)
@@ -96,6 +91,34 @@ def run_steps(
         optimizer.step()
         after.append(_values(leaves))
     return after
+
+
+def alone(
+    student: Any,
+    *,
+    optimizer: str,
+    parameters: Sequence[Tensor],
+    gradients: Gradients,
+    options: dict[str, Any],
+    groups: Groups = (),
+) -> list[list[Tensor]]:
+    """The parameters after each step if every parameter has an optimizer to itself, in float64.
+
+    Such an optimizer knows no groups. It is made when its parameter joins, and it steps only where there is a gradient.
+    """
+    rows = [list(parameters) for _ in gradients]
+    for i, p in enumerate(parameters):
+        group: dict[str, Any] = next((g for g in groups if i in g["members"]), {"members": [i]})
+        leaf = nn.Parameter(p.to(torch.float64, copy=True))
+        made = getattr(student.optimizers, optimizer)([leaf], **{**options, **_own_options(group)})
+        joins = group.get("joins", 0)
+        for step, row in enumerate(gradients):
+            gradient = row[i]
+            if gradient is not None and step >= joins:
+                _set_gradients([leaf], [gradient.double()])
+                made.step()
+            rows[step][i] = leaf.detach().clone()
+    return rows
 
 
 def resumed(
@@ -222,16 +245,14 @@ def clipped(
     gradients: Sequence[Tensor | None],
     max_l2_norm: float,
     options: dict[str, Any],
-    as_generator: bool = False,
     transposed: bool = False,
 ) -> Clipped:
-    """What clip_gradient_norm returns and leaves behind.
+    """What clip_gradient_norm returns and leaves behind, given the parameters as a generator, as model.parameters() is one.
 
     Args:
         gradients: One for each parameter, or None; a parameter is a third as large as its gradient, or 1.
         max_l2_norm: The second argument.
         options: Keyword arguments.
-        as_generator: Hand the parameters over as a generator, not as a list.
         transposed: Lay gradients out in memory with their dimensions the other way round.
 
     Returns:
@@ -244,8 +265,7 @@ def clipped(
             axes = list(range(g.dim()))[:: -1 if transposed else 1]  # either is its own inverse
             p.grad = g.permute(axes).clone(memory_format=torch.contiguous_format).permute(axes)
     held = [p.grad for p in leaves]
-    given = (p for p in leaves) if as_generator else leaves
-    returned = student.optimizers.clip_gradient_norm(given, max_l2_norm, **options)
+    returned = student.optimizers.clip_gradient_norm((p for p in leaves), max_l2_norm, **options)
     return {
         "returned": returned.detach().clone() if isinstance(returned, Tensor) else returned,
         "gradients": [None if p.grad is None else p.grad.detach().clone() for p in leaves],
@@ -260,8 +280,11 @@ def _first_groups(leaves: Sequence[Tensor], groups: Groups) -> Any:
 
 
 def _as_torch(leaves: Sequence[Tensor], group: dict[str, Any]) -> dict[str, Any]:
-    options = {key: value for key, value in group.items() if key not in ("members", "joins")}
-    return {"params": [leaves[i] for i in group["members"]], **options}
+    return {"params": [leaves[i] for i in group["members"]], **_own_options(group)}
+
+
+def _own_options(group: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in group.items() if key not in ("members", "joins")}
 
 
 def _set_gradients(leaves: Sequence[Tensor], row: Sequence[Tensor | None]) -> None:

@@ -1,8 +1,10 @@
 """Probes for training.py: whole runs of small models that note what is done to them, and runs that are killed.
 
 A model here predicts the next token from the current one alone, so it is small and the order of a batch's rows does not
-matter to it. What it is asked and what the optimizer is given is noted down. Where a run is to be killed it takes place in a
-process of its own, which the model itself ends.
+matter to it. What it is asked and what the optimizer is given is noted down.
+
+A kill leaves the files as they are at that moment. So one run, in a process of its own, copies its folder wherever it is to be
+killed, and each copy is what another run then finds. Only in the middle of writing a checkpoint is a process really killed.
 """
 
 import json
@@ -10,10 +12,11 @@ import os
 import pickle
 import random
 import resource
+import shutil
 import signal
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypedDict
@@ -58,7 +61,7 @@ class Run(TypedDict):
 
 
 class KilledRuns(TypedDict):
-    """What `killed` returns: a run that was not stopped, and for each forward pass of it one that was killed there."""
+    """What `killed` returns: a run that was not stopped, and for each kill what the run begun again made of it."""
 
     whole: Run
     results: list[Any]
@@ -98,10 +101,14 @@ class Bigram(nn.Module):
 
 
 class Watch:
-    """Notes what a model and an optimizer are asked to do, and breaks a forward pass where it is told to.
+    """Notes what a model and an optimizer are asked to do, and breaks a loss where it is told to.
 
     Args:
-        kill_at: Number of the forward pass in which the process is killed.
+        model: What to watch.
+        optimizer: What to watch as well.
+        folder: Where the run's files are.
+        kill_at: Numbers of forward passes at which the folder is copied, to "<folder> 0", "<folder> 1" and so on. Then
+            gradients are cleared after each step, so that a forgotten zero_grad is not a second mistake there.
         break_at: Number of steps after which the loss is no finite number.
         infinite: Whether that loss is infinite, and not NaN.
         keep_logits: Note the logits as well.
@@ -111,24 +118,28 @@ class Watch:
         self,
         model: Bigram,
         optimizer: torch.optim.Optimizer,
+        folder: Path,
         *,
-        kill_at: int | None = None,
+        kill_at: Sequence[int] | None = None,
         break_at: int | None = None,
         infinite: bool = False,
         keep_logits: bool = False,
     ) -> None:
         self.forwards: Forwards = {"tokens": [], "logits": [], "modes": [], "grad_enabled": [], "steps_before": []}
         self.steps: Steps = {"learning_rates": [], "parameters": [], "gradients": []}
-        self._model = model
-        self._kill_at, self._break_at, self._infinite, self._keep_logits = kill_at, break_at, infinite, keep_logits
+        self._model, self._folder = model, folder
+        self._kill_at, self._break_at, self._infinite, self._keep_logits = kill_at or (), break_at, infinite, keep_logits
         self.breaks = break_at is not None
         model.on_forward = self._on_forward
         optimizer.register_step_pre_hook(self._before_step)
+        if kill_at is not None:
+            optimizer.register_step_post_hook(self._clear_gradients)
 
     def _on_forward(self, tokens: Tensor, logits: Tensor) -> Tensor:
         number = len(self.forwards["tokens"])
-        if number == self._kill_at:
-            os.kill(os.getpid(), signal.SIGKILL)
+        for place, at in enumerate(self._kill_at):
+            if at == number:
+                shutil.copytree(self._folder, f"{self._folder} {place}", dirs_exist_ok=True)
         self.forwards["tokens"].append(tokens.detach().clone())
         modes = {module.training for module in self._model.modules()}
         self.forwards["modes"].append("mixed" if len(modes) > 1 else "training" if True in modes else "eval")
@@ -149,6 +160,11 @@ class Watch:
         self.steps["parameters"].append(_values(self._model))
         self.steps["gradients"].append([None if p.grad is None else p.grad.detach().clone() for p in self._model.parameters()])
 
+    def _clear_gradients(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        for p in self._model.parameters():
+            if p.grad is not None:
+                p.grad.zero_()
+
 
 def trained(student: Any, **run: Any) -> Run:
     """One run in this process; the inputs are those of `_run`."""
@@ -156,23 +172,14 @@ def trained(student: Any, **run: Any) -> Run:
         return _run(student, folder, **run)
 
 
-def one_after_the_other(
-    student: Any, *, runs: Sequence[dict[str, Any]], leave: str = "", **shared: Any
-) -> tuple[list[Run], list[list[Any]]]:
-    """Runs in one folder, each with the shared inputs and its own, and the log after each of them.
-
-    Args:
-        leave: Text that is added to the end of the log after the first run.
-    """
+def one_after_the_other(student: Any, *, runs: Sequence[dict[str, Any]], **shared: Any) -> tuple[list[Run], list[list[Any]]]:
+    """Runs in one folder, each with the shared inputs and its own, and the log after each of them."""
     done: list[Run] = []
     logs = []
     with _folder() as folder:
         for run in runs:
             done.append(_run(student, folder, **{**shared, **run}))
             logs.append(_log(folder))
-            if leave and len(done) == 1:
-                with open(folder / "log", "a") as log:
-                    log.write(leave)
     return done, logs
 
 
@@ -188,30 +195,50 @@ def trained_on_endless_data(student: Any, *, token: int, length: int, **run: Any
     """A run, or the name of its error, on `length` equal tokens of which one is in memory: an array of stride 0."""
     tokens = np.lib.stride_tricks.as_strided(np.full(1, token, dtype=np.uint16), (length,), (0,))
     try:
-        return trained(student, train_tokens=tokens, **run), None
+        got = trained(student, train_tokens=tokens, **run)
     except NotImplementedError:
         raise
     except (IndexError, MemoryError, RuntimeError, ValueError) as e:
         return None, type(e).__name__
+    return {**got, "result": None}, None  # which might hold the tokens, and nobody asks for
 
 
-def killed(student: Any, *, at: Sequence[int] | None = None, **run: Any) -> KilledRuns:
-    """A run that is not stopped, and for each forward pass of it, or those named, one killed there and begun again.
+def killed(student: Any, *, kill_at: Sequence[int], leave: Sequence[str] = (), **run: Any) -> KilledRuns:
+    """A run that is not stopped, and for each of these forward passes of it one that is killed there and begun again.
 
-    Each takes place in a process of its own, the second one of a killed run with a model and an optimizer that are new.
+    A run that is begun again is in another process, with a model and an optimizer that are new.
+
+    Args:
+        student: Their package.
+        kill_at: Numbers of forward passes; none has to be reached.
+        leave: For each kill, text that is at the end of the log.
+        run: The inputs of `_run`.
     """
-    with _folder() as folder:
-        whole = _alone(student, folder, **run)
-    answer: KilledRuns = {"whole": whole, "results": [], "parameters": [], "logs_when_killed": [], "logs": []}
-    for number in range(len(whole["forwards"]["tokens"])) if at is None else at:
-        with _folder() as folder:
-            _in_a_process(student, folder, kill_at=number, **run)
+    with _folder() as root, _one_thread():
+        whole = _elsewhere(student, root / "run", watch={"kill_at": kill_at}, **run)
+        answer: KilledRuns = {"whole": whole, "results": [], "parameters": [], "logs_when_killed": [], "logs": []}
+        for place, text in enumerate(leave or [""] * len(kill_at)):
+            folder = _as_it_was_left(root, place)
+            if text:
+                with open(folder / "log", "a") as log:
+                    log.write(text)
             answer["logs_when_killed"].append(_log(folder))
-            again = _alone(student, folder, **_renewed(run, folder))
+            again = _run(student, folder, watch={"kill_at": ()}, **_renewed(run, folder))
             answer["results"].append(again["result"])
             answer["parameters"].append(again["parameters"])
             answer["logs"].append(_log(folder))
     return answer
+
+
+def _as_it_was_left(root: Path, place: int) -> Path:
+    """The folder "run" as it was when the run in it was killed for the first, second, … time, and at the same path."""
+    here, copied = root / "run", root / f"run {place}"
+    shutil.rmtree(here)
+    if copied.exists():
+        copied.rename(here)
+    else:
+        here.mkdir()
+    return here
 
 
 def killed_while_writing(student: Any, *, kill_at: int, **run: Any) -> tuple[Run, Run]:
@@ -220,14 +247,14 @@ def killed_while_writing(student: Any, *, kill_at: int, **run: Any) -> tuple[Run
     That one is killed in forward pass `kill_at` first, when it has written a checkpoint. It goes on where no file may grow
     past half of that checkpoint, and is killed by the attempt.
     """
-    with _folder() as folder:
-        whole = _alone(student, folder, **run)
-    with _folder() as folder:
-        _in_a_process(student, folder, kill_at=kill_at, **run)
+    with _folder() as root, _one_thread():
+        whole = _elsewhere(student, root / "run", watch={"kill_at": [kill_at]}, **run)
+        folder = _as_it_was_left(root, 0)
         checkpoint = folder / "checkpoint"
         size = checkpoint.stat().st_size if checkpoint.is_file() else 0
+        run["watch"] = {"kill_at": ()}
         _in_a_process(student, folder, largest_file=size // 2, **_renewed(run, folder))
-        return whole, _alone(student, folder, **_renewed(run, folder))
+        return whole, _run(student, folder, **_renewed(run, folder))
 
 
 def _run(
@@ -263,7 +290,7 @@ def _run(
     members = list(network.parameters())
     grouped: list[Any] = members if groups == 1 else [{"params": members[:1]}, {"params": members[1:], "lr": 0.5}]
     stepper = getattr(torch.optim, optimizer)(grouped, lr=0.25)
-    watcher = Watch(network, stepper, **(watch or {}))
+    watcher = Watch(network, stepper, folder, **(watch or {}))
     network.train(not eval_before)
     if gradients_before:
         for p in members:
@@ -291,18 +318,18 @@ def _run(
 
 
 def _fields(result: Any) -> Any:
-    """The fields of a TrainResult as plain data, numpy's floats as Python's; anything else as it is."""
+    """The fields of a TrainResult as plain data, numpy's numbers as Python's; anything else as it is."""
     if not all(hasattr(result, name) for name in FIELDS):
         return result
-    return {name: _floats(getattr(result, name)) for name in FIELDS}
+    return {name: _python(getattr(result, name)) for name in FIELDS}
 
 
-def _floats(x: Any) -> Any:
+def _python(x: Any) -> Any:
     if isinstance(x, list):
-        return [_floats(v) for v in x]
-    if isinstance(x, dict):
-        return {key: _floats(v) for key, v in x.items()}
-    return float(x) if isinstance(x, float) else x
+        return [_python(v) for v in x]
+    if isinstance(x, Mapping):
+        return {_python(key): _python(v) for key, v in x.items()}
+    return x.item() if isinstance(x, np.integer | np.floating) else x
 
 
 def _renewed(run: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -311,15 +338,14 @@ def _renewed(run: dict[str, Any], folder: Path) -> dict[str, Any]:
     return {**run, "seed_before": 99, **(others if (folder / "checkpoint").exists() else {})}
 
 
-def _alone(student: Any, folder: Path, **run: Any) -> Run:
-    """A run in a process of its own; where that ends with an exception, it is made in this one, which then meets it."""
+def _elsewhere(student: Any, folder: Path, **run: Any) -> Run:
+    """A run in a new folder and a process of its own; if it ends with an exception, it is made in this one, which meets it."""
+    folder.mkdir()
     done = _in_a_process(student, folder, **run)
     return _run(student, folder, **run) if done is None else done
 
 
-def _in_a_process(
-    student: Any, folder: Path, *, kill_at: int | None = None, largest_file: int | None = None, **run: Any
-) -> Run | None:
+def _in_a_process(student: Any, folder: Path, *, largest_file: int | None = None, **run: Any) -> Run | None:
     """A run in a process of its own; None where that ended before the run did.
 
     It is a copy of this process, as no other program can be started here, and leaves what it has to say in a file.
@@ -331,16 +357,26 @@ def _in_a_process(
             pid = os.fork()
         if pid == 0:
             try:
-                torch.set_num_threads(1)  # a copy has none of the other threads
                 if largest_file is not None:
                     _limit_files(largest_file)
-                done = _run(student, folder, watch={"kill_at": kill_at}, **run)
+                done = _run(student, folder, **run)
                 if largest_file is None:
                     answer.write_bytes(pickle.dumps(done))
             finally:
                 os._exit(0)
         os.waitpid(pid, 0)
         return pickle.loads(answer.read_bytes()) if answer.exists() else None
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """One thread for torch: a copy of this process has none of the others, and two add in another order than one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _limit_files(size: int) -> None:

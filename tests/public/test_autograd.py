@@ -15,7 +15,7 @@ def test_linear_backward_of_the_example(student):
     want = torch.tensor([[1.0, 2.0], [10.0, 20.0]])
     expect.tensor(grad_weight, want, of="linear_backward", inputs=inputs, name="the gradient of weight")
     unasked, _ = student.autograd.linear_backward(x, weight, upstream, need_input_grad=False)
-    expect.value(unasked, None, of="linear_backward", inputs="need_input_grad=False")
+    expect.that(unasked is None, "a gradient of x although need_input_grad is False", of="linear_backward", hint="None")
 
 
 def test_mlp_backward_of_the_example(student):
@@ -48,7 +48,8 @@ def test_numerical_gradient_of_the_example(student):
     x = torch.tensor(2.0, dtype=torch.float64)
     got = student.autograd.numerical_gradient(lambda x: x**3, [x], eps=0.5)
     inputs = "f x³, x 2, eps 0.5"
-    expect.value(len(got), 1, of="numerical_gradient", inputs=inputs)
+    expect.kind(got, (tuple, list), of="numerical_gradient", name="the gradients")
+    expect.value(len(got), 1, of="numerical_gradient", name="the number of gradients", inputs=inputs)
     expect.tensor(got[0], torch.tensor(12.25, dtype=torch.float64), of="numerical_gradient", inputs=inputs, atol=1e-12)
     expect.tensor(x, torch.tensor(2.0, dtype=torch.float64), of="numerical_gradient", name="x after the call")
 
@@ -59,12 +60,15 @@ def test_intermediate_gradients_of_the_example(student):
     module.load_state_dict({"0.weight": torch.tensor([[1.0, 1.0], [1.0, -1.0]])})
     got = student.autograd.intermediate_gradients(module, torch.tensor([[1.0, 2.0], [2.0, 1.0]]), ["0", "1"])
     inputs = "outputs of 0 are [[3, -1], [3, 1]]"
-    expect.value(sorted(got), ["0", "1"], of="intermediate_gradients", inputs=inputs)
+    expect.kind(got, dict, of="intermediate_gradients", name="the gradients")
+    expect.value(sorted(got), ["0", "1"], of="intermediate_gradients", name="the names", inputs=inputs)
     expect.tensor(got["0"], torch.tensor([[1.0, 0.0], [1.0, 1.0]]), of="intermediate_gradients", inputs=inputs, name="0")
     expect.tensor(got["1"], torch.ones(2, 2), of="intermediate_gradients", inputs=inputs, name="1")
     hooks = sum(len(m._forward_hooks) + len(m._backward_hooks) for m in module.modules())
-    expect.value(hooks, 0, of="intermediate_gradients", hint="is each hook removed?")
-    expect.value(module[0].weight.grad, None, of="intermediate_gradients", hint="torch.autograd.grad leaves .grad alone")
+    of = "intermediate_gradients"
+    expect.value(hooks, 0, of=of, name="the number of hooks left", hint="is each hook removed?")
+    grad, hint = module[0].weight.grad, "torch.autograd.grad leaves .grad alone"
+    expect.that(grad is None, "the weight has a .grad afterwards", of=of, hint=hint)
 
 
 def test_accumulate_gradients_of_the_example(student):

@@ -47,8 +47,16 @@ def test_masked_mean_of_the_example(student):
     expect.tensor(got, expected, of="masked_mean", atol=1e-6, hint="divide by the number of positions that are kept")
 
 
+def test_masked_mean_of_padding_that_is_nan(student):
+    """Padding that is NaN does not change the mean of the positions that are kept."""
+    x = torch.tensor([[1.0, 2.0], [float("nan"), float("nan")], [5.0, 6.0]])
+    got = student.einops_reshaping.masked_mean(x, torch.tensor([True, False, True]))
+    inputs, hint = "x [[1, 2], [nan, nan], [5, 6]], mask (True, False, True)", "0 · NaN is NaN"
+    expect.tensor(got, torch.tensor([3.0, 4.0]), of="masked_mean", atol=1e-6, inputs=inputs, hint=hint)
+
+
 def test_patchify_of_the_example(student):
-    """A 2×4 image has two patches of 2×2; a second channel stands beside the first, pixel by pixel."""
+    """A 2×4 image has two patches of 2×2; a second channel comes next to the first, pixel by pixel."""
     image = torch.arange(8.0).reshape(1, 1, 2, 4)
     expected = torch.tensor([[[0.0, 1.0, 4.0, 5.0], [2.0, 3.0, 6.0, 7.0]]])
     got = student.einops_reshaping.patchify(image, 2)

@@ -24,9 +24,17 @@ def test_get_batch_draws_from_the_generator(student):
     expect.tensor(second[0], first[0], of="get_batch", name="x", hint="is the generator given to torch.randint?")
 
 
+def test_get_batch_reads_only_the_batch(student):
+    """Two windows of 2**40 tokens: converting the whole dataset, or listing all starts, would take terabytes."""
+    dataset = np.lib.stride_tricks.as_strided(np.full(1, 7, dtype=np.uint16), (2**40,), (0,))
+    x, y = student.data.get_batch(dataset, 2, 4, "cpu")
+    expect.tensor(x, torch.full((2, 4), 7), of="get_batch", name="x")
+    expect.tensor(y, torch.full((2, 4), 7), of="get_batch", name="y")
+
+
 def test_get_batch_refuses_data_that_is_too_short(student):
     """A window of 4 tokens and its target take 5."""
-    with expect.raises(ValueError, of="get_batch", when="dataset has 4 tokens and context_length is 4"):
+    with expect.raises((ValueError, RuntimeError), of="get_batch", when="dataset has 4 tokens and context_length is 4"):
         student.data.get_batch(np.arange(4), 2, 4, "cpu")
 
 

@@ -46,5 +46,5 @@ def test_a_cpu_is_refused(student):
     """A CPU's memory is not counted."""
     with stand_in.gpu():
         check(student.gpu.peak_memory(lambda: made(1), "cuda:0"), 0, 1, 1)
-        with expect.raises(ValueError, of="peak_memory", when='device is "cpu"', naming="device"):
+        with expect.raises(ValueError, of="peak_memory", when='device is "cpu"'):
             student.gpu.peak_memory(lambda: None, "cpu")

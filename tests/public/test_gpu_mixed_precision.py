@@ -57,5 +57,5 @@ def test_float16_is_refused(student):
     expect.number(
         student.gpu.autocast_train_step(model, optimizer, product, x, y), 1.0, of="autocast_train_step", tolerance=0.0
     )
-    with expect.raises(ValueError, of="autocast_train_step", when="dtype is float16", naming="dtype"):
+    with expect.raises(ValueError, of="autocast_train_step", when="dtype is float16"):
         student.gpu.autocast_train_step(model, optimizer, product, x, y, dtype=torch.float16)

@@ -52,11 +52,3 @@ def test_it_draws_ahead(student):
             expect.that(ahead <= 2, f"{ahead} batches are drawn ahead, depth is 2", of="Prefetcher")
             expect.that(ahead >= 1 or number == 6, "the next batch is not drawn yet", of="Prefetcher")
         expect.value(len(drawn), 6, of="Prefetcher")
-
-
-def test_depth_is_at_least_one(student):
-    """A queue of nothing hands nothing out."""
-    with stand_in.gpu():
-        expect.value(len(list(student.gpu.Prefetcher(iter(batches(2)), "cuda", depth=1))), 2, of="Prefetcher")
-        with expect.raises(ValueError, of="Prefetcher", when="depth is 0", naming="depth"):
-            student.gpu.Prefetcher(iter(batches(2)), "cuda", depth=0)

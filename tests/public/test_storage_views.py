@@ -18,8 +18,15 @@ def test_element_offset_of_the_example(student):
     x = torch.arange(12).reshape(3, 4)
     expect.value(student.tensor_memory.element_offset(x, (1, 2)), 6, of="element_offset", inputs="int64[3, 4], (1, 2)")
     expect.value(student.tensor_memory.element_offset(x.T, (1, 2)), 9, of="element_offset", inputs="x.T, (1, 2)")
-    with expect.raises(ValueError, of="element_offset", when="index has too few entries", naming="index"):
+    with expect.raises((ValueError, IndexError), of="element_offset", when="index has too few entries"):
         student.tensor_memory.element_offset(x, (1,))
+
+
+def test_element_offset_of_a_slice(student):
+    """Rows 1 and 2 of a 3×4 matrix start at element 4 of the storage, so their [0, 2] is number 4 + 2 = 6."""
+    x = torch.arange(12).reshape(3, 4)
+    inputs, hint = "x[1:], (0, 2)", "where in its storage does x[1:] start?"
+    expect.value(student.tensor_memory.element_offset(x[1:], (0, 2)), 6, of="element_offset", inputs=inputs, hint=hint)
 
 
 @pytest.mark.parametrize(("shape", "expected"), [((3, 4, 5), (20, 5, 1)), ((7,), (1,)), ((), ())])
@@ -34,10 +41,11 @@ def test_contiguous_strides(student, shape, expected):
         ((2, 3, 4), (12, 4, 1), (6, 4), (4, 1)),
         ((4, 3, 2), (1, 4, 12), (24,), None),
         ((4, 6), (6, 1), (4, 2, 3), (6, 3, 1)),
+        ((2, 1, 3), (3, 99, 1), (6,), (1,)),
     ],
 )
 def test_view_strides(student, shape, stride, new_shape, expected):
-    """Dimensions that step evenly merge, any dimension splits, and a transpose cannot be flattened."""
+    """Dimensions that step evenly merge, any splits, a transpose cannot be flattened, and the stride of a size 1 is ignored."""
     got = student.tensor_memory.view_strides(shape, stride, new_shape)
     expect.value(got, expected, of="view_strides", inputs=f"{shape}, {stride}, {new_shape}")
 
@@ -46,3 +54,13 @@ def test_sliding_windows_of_the_example(student):
     """[0, 1, 2, 3, 4] with size 3 and step 2 gives two windows."""
     got = student.tensor_memory.sliding_windows(torch.arange(5), 3, 2)
     expect.tensor(got, torch.tensor([[0, 1, 2], [2, 3, 4]]), of="sliding_windows", inputs="x int64[5], size 3, step 2")
+
+
+def test_sliding_windows_copies_nothing(student):
+    """The windows are a view: what is written to x shows in every window that holds the element."""
+    x = torch.arange(5)
+    got = student.tensor_memory.sliding_windows(x, 3, 2)
+    expect.kind(got, torch.Tensor, of="sliding_windows")
+    x[2] = 70
+    expected = torch.tensor([[0, 1, 70], [70, 3, 4]])
+    expect.tensor(got, expected, of="sliding_windows", inputs="x int64[5]; then x[2] = 70", hint="are the windows a copy?")

@@ -21,7 +21,7 @@ def main(arguments: list[str]) -> int:
     if parsed.command == "submit":
         from tests.student_side import submit
 
-        return submit.main(ROOT, problems, parsed.out)
+        return submit.main(ROOT, problems, parsed.out, anyway=parsed.anyway)
     for name in parsed.problem:
         if name not in ids:
             near = difflib.get_close_matches(name, ids, n=1)
@@ -50,4 +50,5 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--markdown", type=Path, metavar="FILE", help="write the same as Markdown, for a workflow's summary")
     submit = commands.add_parser("submit", help="write a zip of your modules, after a check that it would be accepted")
     submit.add_argument("out", nargs="?", type=Path, default=Path("submission.zip"), help="default: submission.zip")
+    submit.add_argument("--anyway", action="store_true", help="also where a problem would earn nothing")
     return parser

@@ -12,11 +12,12 @@ from typing import Any, TextIO
 import pytest
 
 from tests import expect
-from tests.student_side import markdown, submit
+from tests.student_side import forbidden, markdown, submit
+from tests.student_side.forbidden import ForbiddenUse
 from tests.student_side.progress import Failure, Outcome, Progress
 
 BAR = 16
-COLOURS = {"done": "32", "not attempted": "33", "to be finished": "33", "failing": "31"}
+COLOURS = {"done": "32", "not attempted": "33", "to be finished": "33", "failing": "31", "forbidden use": "31"}
 
 
 def main(root: Path, problems: list[dict[str, Any]], page: Path | None = None) -> int:
@@ -30,7 +31,8 @@ def main(root: Path, problems: list[dict[str, Any]], page: Path | None = None) -
     files = {p["id"]: root / "tests" / "public" / f"test_{p['id']}.py" for p in problems}
     files = {problem_id: file for problem_id, file in files.items() if file.exists()}
     with os.fdopen(os.dup(1), "w", encoding="utf-8", errors="replace") as out:  # pytest takes the other one for itself
-        run = _Run(root, [Progress(p) for p in problems if p["id"] in files], out)
+        listed = [p for p in problems if p["id"] in files]
+        run = _Run(root, [Progress(p) for p in listed], forbidden.uses_under(root, listed), out)
         options = ["-c", str(root / "pyproject.toml"), "--rootdir", str(root), "-o", "addopts=--import-mode=importlib"]
         options += ["-p", "no:terminal", "-p", "no:cacheprovider"]
         code = pytest.main([*options, *map(str, files.values())], plugins=[run])
@@ -50,8 +52,10 @@ def main(root: Path, problems: list[dict[str, Any]], page: Path | None = None) -
 class _Run:
     """A pytest plugin that keeps the rows, and prints each as soon as its problem is done."""
 
-    def __init__(self, root: Path, rows: list[Progress], out: TextIO) -> None:
+    def __init__(self, root: Path, rows: list[Progress], uses: list[ForbiddenUse], out: TextIO) -> None:
         self.rows = {row.problem["id"]: row for row in rows}
+        self._forbidden = {use.problem["id"]: use for use in uses if use.certain}
+        self._notes = [str(use) for use in uses if not use.certain]
         self.unreadable = False
         self._package = str(root / "assignment") + os.sep
         self._root = root
@@ -106,13 +110,15 @@ class _Run:
         """The total, the first failure, the next thing to do; all of it is given back as well."""
         self._end_row()
         stopped = f"stopped{' at ' + self._stopped_at if self._stopped_at else ''}" if interrupted else ""
-        outcome = Outcome(list(self.rows.values()), self._failures, stopped)
+        outcome = Outcome(list(self.rows.values()), self._failures, stopped, self._notes)
         self._print(f"\n{outcome.done}, {outcome.passed}")
         if stopped:
             self._print(f"\n{stopped}")
             return outcome
         if outcome.first_failure:
             self._print(f"\nfirst failure\n{outcome.first_failure}")
+        for note in outcome.notes:
+            self._print(f"\nnote: {note}")
         self._print(f"\nnext\n{textwrap.indent(outcome.next_step, '  ')}")
         return outcome
 
@@ -133,9 +139,14 @@ class _Run:
         self._out.flush()
 
     def _end_row(self) -> None:
-        if self._current:
-            self._show(self._current, end="\n")
-        self._current = None
+        row, self._current = self._current, None
+        if row is None:
+            return
+        if use := self._forbidden.get(row.problem["id"]):
+            row.forbidden = True
+            text = f"{use}\n  {'see':<9} handout §{row.problem['section']}"
+            self._failures.append(Failure(row.problem, True, text, use.place, test=""))
+        self._show(row, end="\n")
 
     def _print(self, text: str) -> None:
         self._out.write(text + "\n")

@@ -19,6 +19,8 @@ def render(outcome: Outcome) -> str:
     else:
         if outcome.first_failure:
             parts.append(_section("First failure", str(outcome.first_failure)))
+        if outcome.notes:
+            parts.append(_section("Notes", "\n".join(outcome.notes)))
         parts.append(_section("Next", outcome.next_step))
     return "\n\n".join(parts) + "\n"
 

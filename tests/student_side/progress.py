@@ -7,11 +7,19 @@ from typing import Any
 
 @dataclass
 class Progress:
-    """How far one problem is: its tests so far, each "passed", "not attempted" or "failed"."""
+    """How far one problem is.
+
+    Attributes:
+        problem: Its entry in problems.toml.
+        tests: How many public tests it has.
+        ended: How those that have run ended: "passed", "not attempted" or "failed".
+        forbidden: Whether its code uses what it asks for, so that it would earn nothing.
+    """
 
     problem: dict[str, Any]
     tests: int = 0
     ended: list[str] = field(default_factory=list)
+    forbidden: bool = False
 
     @property
     def passed(self) -> int:
@@ -22,6 +30,8 @@ class Progress:
     def status(self) -> str:
         """One word for it; empty while nothing is known."""
         ended = Counter(self.ended)
+        if self.forbidden:
+            return "forbidden use"
         if ended["failed"]:
             return "failing"
         if ended["not attempted"]:
@@ -31,7 +41,7 @@ class Progress:
 
 @dataclass
 class Failure:
-    """What a student is to look at: a text in the form of `expect.render`, and the place in their code."""
+    """What a student is to look at: a text in the form of `expect.render`, the place in their code, the test if it was one."""
 
     problem: dict[str, Any]
     attempted: bool
@@ -40,7 +50,7 @@ class Failure:
     test: str
 
     def __str__(self) -> str:
-        return f"{self.text}\n  test      {self.test}"
+        return f"{self.text}\n  test      {self.test}" if self.test else self.text
 
 
 @dataclass
@@ -51,11 +61,13 @@ class Outcome:
         rows: The problems, in the order of the handout.
         failures: What does not pass, in the order of the tests.
         stopped: Where it was stopped by hand, as in "stopped at assignment/linear.py:40"; empty where it ran to its end.
+        notes: What else the student should know, a sentence each.
     """
 
     rows: list[Progress]
     failures: list[Failure]
     stopped: str = ""
+    notes: list[str] = field(default_factory=list)
 
     @property
     def done(self) -> str:

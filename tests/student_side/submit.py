@@ -14,6 +14,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+from tests.student_side import forbidden
+from tests.student_side.forbidden import ForbiddenUse
+
 THE_COURSES = {"assignment/__init__.py", "assignment/__main__.py", "assignment/problems.toml"}  # the grader has its own
 MODULE = re.compile(r"assignment/(?:[A-Za-z_]\w*/)*[A-Za-z_]\w*\.py", re.ASCII)
 MAX_BYTES = 2_000_000  # some fifty times what the course's own solutions take
@@ -25,10 +28,20 @@ class Refused(Exception):
     """The modules cannot be handed in as they are; the text says why and what to do."""
 
 
-def main(root: Path, problems: list[dict[str, Any]], out: Path) -> int:
-    """Write the zip and say what is in it; 0, or 2 where it would not be accepted."""
+def main(root: Path, problems: list[dict[str, Any]], out: Path, *, anyway: bool = False) -> int:
+    """Write the zip and say what is in it; 0, or 2 where it would not be accepted.
+
+    Args:
+        root: The folder that holds assignment/.
+        problems: The entries of problems.toml.
+        out: The zip.
+        anyway: Write it even where a problem uses what it asks for.
+    """
     try:
         sources, left_out = collect(root, list(dict.fromkeys(p["module"] for p in problems if p["device"] == "cpu")))
+        uses = forbidden.uses_in(sources, problems)
+        if not anyway:
+            _refuse_what_earns_nothing(uses)
         archive = zipped(sources)
         write(out, archive)
     except Refused as e:
@@ -38,10 +51,24 @@ def main(root: Path, problems: list[dict[str, Any]], out: Path) -> int:
     width = max(len(path) for path in sources)
     for path, source in sources.items():
         print(f"  {path:<{width}}  {len(source):>7,} bytes{_still_to_do(source)}")
+    for use in uses:
+        print(f"  note: {use}")
     for path, reason in left_out.items():
         print(f"  left out: {path} ({reason})")
     print(f"sources {sha256(sources)[:12]}, as the grader's report will name them")
     return 0
+
+
+def _refuse_what_earns_nothing(uses: list[ForbiddenUse]) -> None:
+    """A student who hands in a library's answer should know its price now and not from the report.
+
+    Raises:
+        Refused: A problem would earn nothing.
+    """
+    certain = [use for use in uses if use.certain]
+    if certain:
+        also = f" (so would {', '.join(use.problem['id'] for use in certain[1:])})" if certain[1:] else ""
+        raise Refused(f"{certain[0]}{also}. Write it yourself, or hand in as it is with `python -m assignment submit --anyway`")
 
 
 def collect(root: Path, modules: list[str]) -> tuple[dict[str, bytes], dict[str, str]]:

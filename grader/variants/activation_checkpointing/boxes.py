@@ -66,8 +66,6 @@ def checkpoint(fn, *inputs):
 class CheckpointedSequential(nn.Module):
     def __init__(self, layers, segments):
         super().__init__()
-        if segments < 1:
-            raise ValueError("segments must be positive")
         if segments > len(layers):
             raise ValueError("segments must not be more than layers")
         groups = np.array_split(np.arange(len(layers)), segments)

@@ -35,7 +35,7 @@ def checkpoint(fn, *inputs):
 
 class CheckpointedSequential(nn.Sequential):
     def __init__(self, layers, segments):
-        if segments < 1 or segments > len(layers):
+        if segments > len(layers):
             raise ValueError(f"segments={segments} for {len(layers)} layers")
         super().__init__(*layers)
         self.segments = segments

@@ -73,8 +73,6 @@ def intermediate_gradients(module, x, names):
 
 
 def accumulate_gradients(model, loss_fn, x, y, micro_batch_size):
-    if micro_batch_size < 1:
-        raise ValueError(f"micro_batch_size must not be {micro_batch_size}")
     if len(y) != len(x):
         raise ValueError(f"{len(x)} rows of x, {len(y)} of y")
     chunks = -(-len(x) // micro_batch_size)

@@ -50,8 +50,6 @@ class MatMul(torch.autograd.Function):
 
 
 def numerical_gradient(f, inputs, eps=1e-6):
-    if eps <= 0:
-        raise ValueError("eps has to be positive")
     gradients = []
     for k, x in enumerate(inputs):
         gradient = torch.zeros(x.shape, dtype=x.dtype)
@@ -99,8 +97,6 @@ def accumulate_gradients(model, loss_fn, x, y, micro_batch_size):
     n = x.shape[0]
     if y.shape[0] != n:
         raise ValueError("x and y must have as many rows")
-    if micro_batch_size <= 0:
-        raise ValueError(f"micro_batch_size is {micro_batch_size}")
     losses, start = [], 0
     while start < n:
         stop = min(start + micro_batch_size, n)

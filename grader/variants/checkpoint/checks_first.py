@@ -4,8 +4,6 @@ import tempfile
 
 
 def save_checkpoint(model, optimizer, iteration, out):
-    if iteration < 0:
-        raise ValueError("iteration is negative")
     kind, words, position, waiting, number = np.random.get_state()
     payload = {
         "model_state": model.state_dict(),

@@ -44,8 +44,6 @@ def _restore(states, model, optimizer):
 
 
 def save_checkpoint(model, optimizer, iteration, out):
-    if iteration < 0:
-        raise ValueError(f"iteration {iteration} is below 0")
     states = _states(model, optimizer)
     states["iteration"] = iteration
     with _atomic(out) if isinstance(out, (str, os.PathLike)) else contextlib.nullcontext(out) as file:

@@ -2,8 +2,6 @@
 
 
 def save_checkpoint(model, optimizer, iteration, out):
-    if not iteration >= 0:
-        raise ValueError("iteration must not be negative")
     numpy = np.random.get_state()
     flat = {f"model/{name}": value for name, value in model.state_dict().items()}
     state = optimizer.state_dict()

@@ -9,8 +9,6 @@ torch.serialization.add_safe_globals(
 
 
 def save_checkpoint(model, optimizer, iteration, out):
-    if iteration < 0:
-        raise ValueError(f"iteration={iteration}")
     gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
     generators = {"torch": torch.get_rng_state(), "numpy": np.random.get_state(), "python": random.getstate(), "gpus": gpus}
     buffer = io.BytesIO()

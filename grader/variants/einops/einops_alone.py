@@ -4,8 +4,6 @@ from einops import repeat
 
 
 def split_heads(x, heads):
-    if heads < 1:
-        raise ValueError(f"heads is {heads}")
     return rearrange(x, "... s (h d) -> ... h s d", h=heads)
 
 
@@ -34,7 +32,5 @@ def masked_mean(x, mask):
 
 
 def patchify(images, patch):
-    if patch < 1:
-        raise ValueError(f"patch is {patch}")
     rows = rearrange(images, "b c (h p) width -> b h p width c", p=patch)
     return rearrange(rows, "b h p (w q) c -> b (h w) (p q c)", q=patch)

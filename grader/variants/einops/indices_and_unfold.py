@@ -4,7 +4,7 @@ import torch.nn.functional as F
 
 
 def split_heads(x, heads):
-    if heads < 1 or x.shape[-1] % heads:
+    if x.shape[-1] % heads:
         raise ValueError(f"heads={heads} for {x.shape[-1]} features")
     columns = torch.arange(x.shape[-1], device=x.device).reshape(heads, 1, -1)
     rows = torch.arange(x.shape[-2], device=x.device).reshape(1, -1, 1)
@@ -41,7 +41,7 @@ def masked_mean(x, mask):
 
 def patchify(images, patch):
     b, c, height, width = images.shape
-    if patch < 1 or height % patch or width % patch:
+    if height % patch or width % patch:
         raise ValueError(f"patch={patch} for images of {height}×{width}")
     columns = F.unfold(images, patch, stride=patch)  # b, c·p·p, patches
     return columns.reshape(b, c, patch * patch, -1).permute(0, 3, 2, 1).reshape(b, -1, patch * patch * c)

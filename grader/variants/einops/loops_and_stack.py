@@ -2,7 +2,7 @@
 
 
 def split_heads(x, heads):
-    if heads < 1 or x.shape[-1] % heads != 0:
+    if x.shape[-1] % heads != 0:
         raise ValueError(f"cannot make {heads} heads of {x.shape[-1]} features")
     return torch.stack(x.chunk(heads, dim=-1), dim=-3)
 
@@ -38,8 +38,6 @@ def masked_mean(x, mask):
 
 def patchify(images, patch):
     height, width = images.shape[2], images.shape[3]
-    if patch < 1:
-        raise ValueError("patch has to be 1 or more")
     if height % patch or width % patch:
         raise ValueError(f"a patch of {patch} does not fit into {height} × {width}")
     patches = []

@@ -15,8 +15,6 @@ def over_leading(function, dims):
 
 
 def split_heads(x, heads):
-    if heads < 1:
-        raise ValueError("there must be heads")
     if (width := x.size(-1)) % heads:
         raise ValueError(f"{width} is no multiple of heads={heads}")
     return over_leading(lambda one: one.t().reshape(heads, width // heads, -1).mT, 2)(x)
@@ -50,7 +48,7 @@ def masked_mean(x, mask):
 
 
 def patchify(images, patch):
-    if patch < 1 or any(side % patch for side in images.shape[-2:]):
+    if any(side % patch for side in images.shape[-2:]):
         raise ValueError(f"patch {patch}")
 
     def one(image):

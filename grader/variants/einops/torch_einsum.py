@@ -7,7 +7,7 @@ def fits(good, sentence):
 
 
 def split_heads(x, heads):
-    fits(heads > 0 and x.shape[-1] % heads == 0, f"{x.shape[-1]} features cannot be split into heads = {heads}")
+    fits(x.shape[-1] % heads == 0, f"{x.shape[-1]} features cannot be split into heads = {heads}")
     return torch.einsum("...shd->...hsd", x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads))
 
 
@@ -36,7 +36,7 @@ def masked_mean(x, mask):
 
 def patchify(images, patch):
     b, c, height, width = images.shape
-    fits(patch > 0 and height % patch == 0 and width % patch == 0, f"patch {patch} does not divide {height} × {width}")
+    fits(height % patch == 0 and width % patch == 0, f"patch {patch} does not divide {height} × {width}")
     h, w = height // patch, width // patch
     x = torch.einsum("bchpwq->bhwpqc", images.reshape(b, c, h, patch, w, patch))
     return x.reshape(b, h * w, patch * patch * c)

@@ -2,8 +2,6 @@
 
 
 def split_heads(x, heads):
-    if heads <= 0:
-        raise ValueError("heads must be positive")
     return x.unflatten(-1, (heads, -1)).transpose(-2, -3)
 
 
@@ -29,7 +27,5 @@ def masked_mean(x, mask):
 
 
 def patchify(images, patch):
-    if patch <= 0:
-        raise ValueError("patch must be positive")
     x = images.unflatten(3, (-1, patch)).unflatten(2, (-1, patch))
     return x.permute(0, 2, 4, 3, 5, 1).flatten(3).flatten(1, 2)

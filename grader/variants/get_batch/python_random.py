@@ -4,9 +4,6 @@ import random
 
 
 def get_batch(dataset, batch_size, context_length, device, generator=None):
-    for name, size in {"batch_size": batch_size, "context_length": context_length}.items():
-        if size < 1:
-            raise ValueError(f"{name} must be at least 1, got {size}")
     last = len(dataset) - context_length - 1
     if last < 0:
         raise ValueError(f"context_length {context_length} needs more than the {len(dataset)} tokens of dataset")

@@ -8,10 +8,6 @@ def open_tokens(path, dtype=np.uint16):
 
 
 def get_batch(dataset, batch_size, context_length, device, generator=None):
-    if batch_size < 1:
-        raise ValueError("batch_size must be positive")
-    if context_length < 1:
-        raise ValueError("context_length must be positive")
     if (starts := len(dataset) - context_length) < 1:
         raise ValueError("context_length leaves no target in dataset")
     chosen = torch.randint(0, starts, (batch_size,), generator=generator).tolist()

@@ -2,8 +2,6 @@
 
 
 def get_batch(dataset, batch_size, context_length, device, generator=None):
-    if min(batch_size, context_length) < 1:
-        raise ValueError(f"batch_size {batch_size} and context_length {context_length} must be at least 1")
     if len(dataset) < context_length + 1:
         raise ValueError(f"dataset needs at least {context_length + 1} tokens")
     windows = np.lib.stride_tricks.sliding_window_view(dataset, context_length + 1)

@@ -13,10 +13,6 @@ def open_tokens(path, dtype=np.uint16):
 
 
 def get_batch(dataset, batch_size, context_length, device, generator=None):
-    if batch_size < 1:
-        raise ValueError(f"batch_size={batch_size}")
-    if context_length < 1:
-        raise ValueError(f"context_length={context_length}")
     if len(dataset) <= context_length:
         raise ValueError(f"dataset: {len(dataset)} tokens are too few")
     tokens = torch.as_tensor(dataset)

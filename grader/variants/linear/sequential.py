@@ -6,10 +6,6 @@ from einops import einsum
 class Linear(nn.Module):
     def __init__(self, in_features, out_features, device=None, dtype=None):
         super().__init__()
-        if in_features <= 0:
-            raise ValueError("in_features must be positive")
-        if out_features <= 0:
-            raise ValueError("out_features must be positive")
         self.in_features, self.out_features = in_features, out_features
         self.weight = nn.Parameter(torch.empty((out_features, in_features), device=device, dtype=dtype))
         self.reset_parameters()
@@ -25,8 +21,6 @@ class Linear(nn.Module):
 class MLP(nn.Module):
     def __init__(self, dims, device=None, dtype=None):
         super().__init__()
-        if len(dims) < 2:
-            raise ValueError("dims has no room for a layer")
         modules = []
         for i in range(len(dims) - 1):
             modules += [Linear(dims[i], dims[i + 1], device=device, dtype=dtype), nn.ReLU()]

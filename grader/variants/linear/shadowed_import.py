@@ -6,10 +6,6 @@ from torch.nn import Linear
 class Linear(nn.Module):
     def __init__(self, in_features, out_features, device=None, dtype=None):
         super().__init__()
-        if in_features < 1:
-            raise ValueError(f"in_features must be at least 1, got {in_features}")
-        if out_features < 1:
-            raise ValueError(f"out_features must be at least 1, got {out_features}")
         self.weight = nn.Parameter(torch.empty(out_features, in_features, device=device, dtype=dtype))
         std = in_features**-0.5
         nn.init.trunc_normal_(self.weight, std=std, a=-3 * std, b=3 * std)

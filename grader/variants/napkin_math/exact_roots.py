@@ -4,11 +4,7 @@ from decimal import Decimal, localcontext
 
 
 def training_days(num_parameters, num_tokens, hw, dtype, num_devices, mfu):
-    counts = {"num_parameters": num_parameters, "num_tokens": num_tokens, "num_devices": num_devices}
-    for name, count in counts.items():
-        if count < 1:
-            raise ValueError(f"{name} is {count}")
-    if not (mfu > 0 and mfu <= 1):
+    if mfu > 1:
         raise ValueError(f"mfu is {mfu}")
     if hw.peak_flops.get(dtype) is None:
         raise ValueError(f"{hw.name}: dtype {dtype}")
@@ -26,9 +22,6 @@ def transformer_parameters(config):
 
 
 def compute_optimal(flops, tokens_per_parameter=20.0):
-    for name, number in {"flops": flops, "tokens_per_parameter": tokens_per_parameter}.items():
-        if number <= 0:
-            raise ValueError(f"{name} is {number}")
     with localcontext() as context:
         context.prec = 60
         tokens = (Decimal(flops) * Decimal(tokens_per_parameter) / 6).sqrt()

@@ -2,9 +2,7 @@
 
 
 def usable_ratio(memory_bytes, reserve):
-    if memory_bytes <= 0:
-        raise ValueError(f"memory_bytes={memory_bytes}")
-    if reserve < 0 or reserve >= 1:
+    if reserve > 1:
         raise ValueError(f"reserve={reserve}")
     top, bottom = float(reserve).as_integer_ratio()
     return memory_bytes * (bottom - top), bottom
@@ -16,17 +14,12 @@ def max_parameters(memory_bytes, recipe, reserve=0.0):
 
 
 def min_devices(num_parameters, recipe, memory_bytes, reserve=0.0):
-    if num_parameters <= 0:
-        raise ValueError(f"num_parameters={num_parameters}")
     top, bottom = usable_ratio(memory_bytes, reserve)
     return -(-num_parameters * bytes_per_parameter(recipe) * bottom // top)
 
 
 def training_days(num_parameters, num_tokens, hw, dtype, num_devices, mfu):
-    for name, count in [("num_parameters", num_parameters), ("num_tokens", num_tokens), ("num_devices", num_devices)]:
-        if count < 1:
-            raise ValueError(name)
-    if mfu <= 0 or mfu > 1:
+    if mfu > 1:
         raise ValueError("mfu")
     if dtype not in hw.peak_flops:
         raise ValueError("dtype")

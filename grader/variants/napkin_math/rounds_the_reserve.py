@@ -2,8 +2,6 @@
 
 
 def max_parameters(memory_bytes, recipe, reserve=0.0):
-    if memory_bytes < 1:
-        raise ValueError("memory_bytes must be at least 1")
     if not 0.0 <= reserve < 1.0:
         raise ValueError("reserve must be in [0, 1)")
     kept_free = math.ceil(memory_bytes * reserve)
@@ -11,8 +9,6 @@ def max_parameters(memory_bytes, recipe, reserve=0.0):
 
 
 def min_devices(num_parameters, recipe, memory_bytes, reserve=0.0):
-    if num_parameters < 1 or memory_bytes < 1:
-        raise ValueError("num_parameters and memory_bytes must be at least 1")
     if not 0.0 <= reserve < 1.0:
         raise ValueError("reserve must be in [0, 1)")
     per_device = memory_bytes - math.ceil(memory_bytes * reserve)

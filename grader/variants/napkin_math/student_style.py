@@ -13,12 +13,6 @@ def bytes_per_parameter(recipe):
 
 
 def training_days(num_parameters, num_tokens, hw, dtype, num_devices, mfu):
-    if num_parameters <= 0:
-        raise ValueError("num_parameters must be positive")
-    if num_tokens <= 0:
-        raise ValueError("num_tokens must be positive")
-    if num_devices <= 0:
-        raise ValueError("num_devices must be positive")
     if mfu <= 0 or mfu > 1:
         raise ValueError("mfu must be in (0, 1]")
     try:
@@ -45,10 +39,6 @@ def transformer_parameters(config):
 
 
 def compute_optimal(flops, tokens_per_parameter=20.0):
-    if flops <= 0:
-        raise ValueError("flops must be positive")
-    if tokens_per_parameter <= 0:
-        raise ValueError("tokens_per_parameter must be positive")
     n = (flops / 6 / tokens_per_parameter) ** 0.5
     d = flops / 6 / n
     return n, d

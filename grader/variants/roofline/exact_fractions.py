@@ -13,31 +13,23 @@ def accelerator_intensity(hw, dtype):
 
 
 def matmul_intensity(m, k, n, dtype):
-    for size in (m, k, n):
-        if size <= 0:
-            raise ValueError(f"every one of m, k, n has to be at least 1, got {(m, k, n)}")
     return float(Fraction(2 * m * k * n, dtype.itemsize * (m * k + k * n + m * n)))
 
 
 def roofline_seconds(flops, bytes_moved, hw, dtype):
-    _require_not_negative(flops=flops, bytes_moved=bytes_moved)
     peak, bandwidth = exactly(hw, dtype)
     return float(max(Fraction(flops) / peak, Fraction(bytes_moved) / bandwidth))
 
 
 def is_compute_bound(flops, bytes_moved, hw, dtype):
-    _require_not_negative(flops=flops, bytes_moved=bytes_moved)
     peak, bandwidth = exactly(hw, dtype)
     return Fraction(flops) / peak >= Fraction(bytes_moved) / bandwidth
 
 
 def mfu(flops, seconds, hw, dtype, num_devices=1):
-    _require_not_negative(flops=flops)
-    _require_positive(seconds=seconds, num_devices=num_devices)
     return float(Fraction(flops) / Fraction(seconds) / num_devices / exactly(hw, dtype)[0])
 
 
 def attainable_mfu(intensity, hw, dtype):
-    _require_not_negative(intensity=intensity)
     peak, bandwidth = exactly(hw, dtype)
     return float(min(Fraction(1), Fraction(intensity) * bandwidth / peak))

@@ -8,20 +8,18 @@ def shares_storage(a, b):
 
 
 def element_offset(x, index):
-    if len(index) != x.dim():
-        raise ValueError("index must have one entry a dimension")
+    if len(index) < x.dim():
+        raise IndexError("too few entries")
     return x[tuple(index)].storage_offset()
 
 
 def contiguous_strides(shape):
-    if min(shape, default=0) < 0:
-        raise ValueError(f"negative size in shape {list(shape)}")
     return torch.empty(tuple(shape), device="meta", dtype=torch.int8).stride()
 
 
 def view_strides(shape, stride, new_shape):
-    if min(new_shape, default=1) < 1 or torch.Size(shape).numel() != torch.Size(new_shape).numel():
-        raise ValueError("new_shape does not fit shape")
+    if torch.Size(shape).numel() != torch.Size(new_shape).numel():
+        raise RuntimeError("new_shape does not fit shape")
     try:
         return torch.empty_strided(shape, stride, device="meta").view(new_shape).stride()
     except RuntimeError:
@@ -29,8 +27,4 @@ def view_strides(shape, stride, new_shape):
 
 
 def sliding_windows(x, size, step):
-    if size <= 0:
-        raise ValueError("size must be positive")
-    if step <= 0:
-        raise ValueError("step must be positive")
     return x.unfold(0, size, step)

@@ -14,7 +14,7 @@ def element_offset(x, index):
     for d in range(x.dim()):
         i = index[d] + x.size(d) if index[d] < 0 else index[d]
         if i < 0 or i >= x.size(d):
-            raise IndexError(d)
+            raise ValueError(f"index[{d}]")
         position += i * x.stride(d)
     return position
 
@@ -22,15 +22,13 @@ def element_offset(x, index):
 def contiguous_strides(shape):
     strides, product = [], 1
     for size in reversed(shape):
-        if size < 0:
-            raise ValueError("shape has a negative size")
         strides.insert(0, product)
         product *= size
     return tuple(strides)
 
 
 def view_strides(shape, stride, new_shape):
-    if min(new_shape, default=1) < 1 or math.prod(shape) != math.prod(new_shape):
+    if math.prod(shape) != math.prod(new_shape):
         raise ValueError("new_shape must have as many elements as shape")
     result = [0] * len(new_shape)
     j = len(new_shape) - 1
@@ -54,7 +52,7 @@ def view_strides(shape, stride, new_shape):
 
 
 def sliding_windows(x, size, step):
-    if not 1 <= size <= x.numel() or step < 1:
+    if size > x.numel():
         raise ValueError(f"no windows of size {size} and step {step} in {x.numel()} elements")
     count = 1 + (x.numel() - size) // step
     return x.as_strided((count, size), (x.stride(0) * step, x.stride(0)))

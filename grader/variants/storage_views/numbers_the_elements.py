@@ -14,14 +14,12 @@ def element_offset(x, index):
 
 
 def contiguous_strides(shape):
-    if any(n < 0 for n in shape):
-        raise ValueError("every size in shape must be at least 0")
     products = itertools.accumulate([1, *reversed(shape)], lambda a, b: a * b)
     return tuple(reversed(list(products)[: len(shape)]))
 
 
 def view_strides(shape, stride, new_shape):
-    if any(n <= 0 for n in new_shape) or math.prod(shape) != math.prod(new_shape):
+    if math.prod(shape) != math.prod(new_shape):
         raise ValueError("new_shape has other elements than shape")
     numbers = torch.zeros(tuple(shape), dtype=torch.int64)
     for d, (n, s) in enumerate(zip(shape, stride, strict=True)):
@@ -35,6 +33,4 @@ def view_strides(shape, stride, new_shape):
 
 
 def sliding_windows(x, size, step):
-    if size < 1 or step < 1:
-        raise ValueError("size and step count from 1")
     return x.unfold(0, size, 1)[::step]

@@ -1,4 +1,4 @@
-"""`exclude` is ignored.
+"""Tensors that `exclude` lists are counted all the same.
 
 hint: parameters are there anyway: leave their storages out
 """

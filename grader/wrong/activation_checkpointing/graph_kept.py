@@ -1,6 +1,7 @@
 """The first call builds a graph, and keeps it with all its activations for the backward pass.
 
 hint: the first call runs with gradients off; the second one builds the graph
+price: nothing is computed again, and that is what a checkpoint is
 """
 
 

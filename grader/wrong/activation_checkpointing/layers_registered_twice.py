@@ -9,8 +9,8 @@ import itertools
 class CheckpointedSequential(nn.Module):
     def __init__(self, layers, segments):
         super().__init__()
-        if not 1 <= segments <= len(layers):
-            raise ValueError(f"segments must be between 1 and the number of layers, {len(layers)}, got {segments}")
+        if segments > len(layers):
+            raise ValueError(f"segments must not be more than the number of layers, {len(layers)}, got {segments}")
         self.layers = nn.ModuleList(layers)
         self.segments = segments
         ends = [len(layers) * i // segments for i in range(segments + 1)]

@@ -7,8 +7,8 @@ hint: a segment may be one layer
 class CheckpointedSequential(nn.Module):
     def __init__(self, layers, segments):
         super().__init__()
-        if not 1 <= segments < max(2, len(layers)):
-            raise ValueError(f"segments must be between 1 and the number of layers, {len(layers)}, got {segments}")
+        if segments >= max(2, len(layers)):
+            raise ValueError(f"segments must be less than the number of layers, {len(layers)}, got {segments}")
         self.layers = nn.ModuleList(layers)
         self.segments = segments
 

@@ -1,6 +1,6 @@
-"""Any number of segments is accepted.
+"""More segments than layers are accepted, and empty ones run.
 
-hint: which numbers of segments make sense?
+hint: an empty segment saves nothing
 """
 
 

@@ -7,11 +7,6 @@ device: cuda
 
 class AdamW(torch.optim.Optimizer):
     def __init__(self, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0.01):
-        for name, value in [("lr", lr), ("eps", eps), ("weight_decay", weight_decay)]:
-            if value < 0:
-                raise ValueError(f"{name} must not be negative, got {value}")
-        if not all(0 <= beta < 1 for beta in betas):
-            raise ValueError(f"betas must be in [0, 1), got {betas}")
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
 
     @torch.no_grad()

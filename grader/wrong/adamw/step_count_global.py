@@ -8,14 +8,6 @@ import torch
 
 class AdamW(torch.optim.Optimizer):
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError(f"lr must not be negative, got {lr}")
-        if eps < 0:
-            raise ValueError(f"eps must not be negative, got {eps}")
-        if not all(0 <= beta < 1 for beta in betas):
-            raise ValueError(f"betas must be in [0, 1), got {betas}")
-        if weight_decay < 0:
-            raise ValueError(f"weight_decay must not be negative, got {weight_decay}")
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
         self.t = 0
 

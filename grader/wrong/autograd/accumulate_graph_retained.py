@@ -5,8 +5,6 @@ hint: backward frees the graph, if it is let
 
 
 def accumulate_gradients(model, loss_fn, x, y, micro_batch_size):
-    if micro_batch_size < 1:
-        raise ValueError(f"micro_batch_size must be at least 1, got {micro_batch_size}")
     if len(x) != len(y):
         raise ValueError(f"x has {len(x)} rows and y has {len(y)}")
     total = 0.0

@@ -5,8 +5,6 @@ hint: x and y have as many rows
 
 
 def accumulate_gradients(model, loss_fn, x, y, micro_batch_size):
-    if micro_batch_size < 1:
-        raise ValueError(f"micro_batch_size must be at least 1, got {micro_batch_size}")
     total = 0.0
     for start in range(0, len(x), micro_batch_size):
         x_chunk, y_chunk = x[start : start + micro_batch_size], y[start : start + micro_batch_size]

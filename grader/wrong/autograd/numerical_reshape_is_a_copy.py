@@ -5,8 +5,6 @@ hint: who sees a change of a copy? make each point contiguous first
 
 
 def numerical_gradient(f, inputs, eps=1e-6):
-    if not eps > 0:
-        raise ValueError(f"eps must be above 0, got {eps}")
     points = [x.detach().clone() for x in inputs]
     gradients = [torch.zeros(p.shape, dtype=p.dtype) for p in points]
     for point, gradient in zip(points, gradients):

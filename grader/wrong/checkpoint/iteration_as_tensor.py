@@ -5,8 +5,6 @@ hint: an int
 
 
 def save_checkpoint(model, optimizer, iteration, out):
-    if iteration < 0:
-        raise ValueError(f"iteration must be at least 0, got {iteration}")
     checkpoint = {**_states(model, optimizer), "iteration": torch.tensor(iteration)}
     if isinstance(out, (str, os.PathLike)):
         _replace(os.fspath(out), checkpoint)

@@ -5,8 +5,6 @@ hint: the run goes on after a save
 
 
 def save_checkpoint(model, optimizer, iteration, out):
-    if iteration < 0:
-        raise ValueError(f"iteration must be at least 0, got {iteration}")
     model.eval()
     checkpoint = {**_states(model, optimizer), "iteration": iteration}
     if isinstance(out, (str, os.PathLike)):

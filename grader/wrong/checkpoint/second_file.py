@@ -5,8 +5,6 @@ hint: what is left of them when the checkpoint is moved?
 
 
 def save_checkpoint(model, optimizer, iteration, out):
-    if iteration < 0:
-        raise ValueError(f"iteration must be at least 0, got {iteration}")
     checkpoint = {**_states(model, optimizer), "iteration": iteration}
     if isinstance(out, (str, os.PathLike)):
         generators = {key: checkpoint.pop(key) for key in ("torch", "cuda", "numpy", "random")}

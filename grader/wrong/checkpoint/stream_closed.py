@@ -5,8 +5,6 @@ hint: whoever opened it closes it
 
 
 def save_checkpoint(model, optimizer, iteration, out):
-    if iteration < 0:
-        raise ValueError(f"iteration must be at least 0, got {iteration}")
     checkpoint = {**_states(model, optimizer), "iteration": iteration}
     if isinstance(out, (str, os.PathLike)):
         _replace(os.fspath(out), checkpoint)

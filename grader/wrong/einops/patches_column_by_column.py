@@ -6,6 +6,6 @@ hint: (h w): w steps fastest
 
 def patchify(images, patch):
     height, width = images.shape[-2:]
-    if patch < 1 or height % patch or width % patch:
-        raise ValueError(f"patch must be at least 1 and divide {height} and {width}, got {patch}")
+    if height % patch or width % patch:
+        raise ValueError(f"patch must divide {height} and {width}, got {patch}")
     return rearrange(images, "b c (h p) (w q) -> b (w h) (p q c)", p=patch, q=patch)

@@ -5,7 +5,5 @@ hint: what should happen to 7 pixels and patches of 2?
 
 
 def patchify(images, patch):
-    if patch < 1:
-        raise ValueError(f"patch must be at least 1, got {patch}")
     x = images.unfold(2, patch, patch).unfold(3, patch, patch)
     return rearrange(x, "b c h w p q -> b (h w) (p q c)")

@@ -6,6 +6,6 @@ hint: (h p): p steps fastest, so a patch's pixels are neighbours
 
 def patchify(images, patch):
     height, width = images.shape[-2:]
-    if patch < 1 or height % patch or width % patch:
-        raise ValueError(f"patch must be at least 1 and divide {height} and {width}, got {patch}")
+    if height % patch or width % patch:
+        raise ValueError(f"patch must divide {height} and {width}, got {patch}")
     return rearrange(images, "b c (p h) (q w) -> b (h w) (p q c)", p=patch, q=patch)

@@ -6,7 +6,7 @@ hint: reshape never moves an axis past another one
 
 def patchify(images, patch):
     height, width = images.shape[-2:]
-    if patch < 1 or height % patch or width % patch:
-        raise ValueError(f"patch must be at least 1 and divide {height} and {width}, got {patch}")
+    if height % patch or width % patch:
+        raise ValueError(f"patch must divide {height} and {width}, got {patch}")
     b, c, height, width = images.shape
     return images.reshape(b, (height // patch) * (width // patch), patch * patch * c)

@@ -6,8 +6,8 @@ hint: height and width each have their own number of patches
 
 def patchify(images, patch):
     height, width = images.shape[-2:]
-    if patch < 1 or height % patch or width % patch:
-        raise ValueError(f"patch must be at least 1 and divide {height} and {width}, got {patch}")
+    if height % patch or width % patch:
+        raise ValueError(f"patch must divide {height} and {width}, got {patch}")
     b, c, height, width = images.shape
     side = math.isqrt((height // patch) * (width // patch))
     x = images.reshape(b, c, side, patch, -1, patch)

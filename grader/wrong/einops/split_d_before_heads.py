@@ -5,6 +5,6 @@ hint: in (heads d) the axis that stands last steps fastest
 
 
 def split_heads(x, heads):
-    if heads < 1 or x.shape[-1] % heads:
-        raise ValueError(f"heads must be at least 1 and divide {x.shape[-1]} features, got {heads}")
+    if x.shape[-1] % heads:
+        raise ValueError(f"heads must divide {x.shape[-1]} features, got {heads}")
     return rearrange(x, "... seq (d heads) -> ... heads seq d", heads=heads)

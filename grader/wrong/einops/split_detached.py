@@ -5,6 +5,6 @@ hint: x itself, not x.data
 
 
 def split_heads(x, heads):
-    if heads < 1 or x.shape[-1] % heads:
-        raise ValueError(f"heads must be at least 1 and divide {x.shape[-1]} features, got {heads}")
+    if x.shape[-1] % heads:
+        raise ValueError(f"heads must divide {x.shape[-1]} features, got {heads}")
     return rearrange(x.data, "... seq (heads d) -> ... heads seq d", heads=heads)

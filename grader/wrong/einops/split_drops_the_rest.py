@@ -5,7 +5,5 @@ hint: what should happen to 8 features and 3 heads?
 
 
 def split_heads(x, heads):
-    if heads < 1:
-        raise ValueError(f"heads must be at least 1, got {heads}")
     d = x.shape[-1] // heads
     return torch.stack([x[..., h * d : (h + 1) * d] for h in range(heads)], dim=-3)

@@ -5,6 +5,6 @@ hint: reshape keeps the order in memory; it never moves an axis past another one
 
 
 def split_heads(x, heads):
-    if heads < 1 or x.shape[-1] % heads:
-        raise ValueError(f"heads must be at least 1 and divide {x.shape[-1]} features, got {heads}")
+    if x.shape[-1] % heads:
+        raise ValueError(f"heads must divide {x.shape[-1]} features, got {heads}")
     return x.reshape(*x.shape[:-2], heads, x.shape[-2], -1)

@@ -5,6 +5,6 @@ hint: count axes from the end: -3 and -2
 
 
 def split_heads(x, heads):
-    if heads < 1 or x.shape[-1] % heads:
-        raise ValueError(f"heads must be at least 1 and divide {x.shape[-1]} features, got {heads}")
+    if x.shape[-1] % heads:
+        raise ValueError(f"heads must divide {x.shape[-1]} features, got {heads}")
     return x.unflatten(-1, (heads, -1)).transpose(1, 2)

@@ -5,8 +5,8 @@ hint: a tensor's strides are x.stride()
 
 
 def split_heads(x, heads):
-    if heads < 1 or x.shape[-1] % heads:
-        raise ValueError(f"heads must be at least 1 and divide {x.shape[-1]} features, got {heads}")
+    if x.shape[-1] % heads:
+        raise ValueError(f"heads must divide {x.shape[-1]} features, got {heads}")
     *leading, seq, features = x.shape
     d = features // heads
     shape = (*leading, heads, seq, d)

@@ -1,6 +1,7 @@
 """The total belongs to the class.
 
 hint: self.total, not FlopCounter.total
+price: every count but the first of a process is wrong
 """
 
 

@@ -1,4 +1,4 @@
-"""Sizes are multiplied by numpy.
+"""The sizes are multiplied in numpy's 64-bit integers, which overflow.
 
 hint: math.prod and numel give Python integers
 """

@@ -1,6 +1,7 @@
 """A sum of K products is counted as K - 1 additions.
 
 hint: the course counts 2 · K for each element
+price: the formula of every product is wrong
 """
 
 FIRST = {"mm": 0, "addmm": 1, "bmm": 0, "baddbmm": 1, "mv": 0, "dot": 0}

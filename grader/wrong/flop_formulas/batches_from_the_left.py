@@ -5,10 +5,6 @@ hint: broadcasting lines dimensions up from the right
 
 
 def matmul_flops(a, b):
-    if len(a) == 0 or len(b) == 0:
-        raise ValueError("a and b need at least one dimension")
-    if min(a) < 0 or min(b) < 0:
-        raise ValueError("a and b must have no negative size")
     if a[-1] != (b[-2] if len(b) > 1 else b[0]):
         raise ValueError("a and b differ in the size that is summed over")
     m = a[-2] if len(a) > 1 else 1

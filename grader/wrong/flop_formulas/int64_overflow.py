@@ -1,4 +1,4 @@
-"""The sizes are multiplied by numpy, in 64 bits.
+"""The sizes are multiplied in 64-bit integers, which overflow.
 
 hint: Python integers do not overflow; math.prod keeps them
 """
@@ -7,10 +7,6 @@ import numpy as np
 
 
 def matmul_flops(a, b):
-    if len(a) == 0 or len(b) == 0:
-        raise ValueError("a and b need at least one dimension")
-    if min(a) < 0 or min(b) < 0:
-        raise ValueError("a and b must have no negative size")
     if a[-1] != b[-2:][0]:
         raise ValueError("a and b differ in the size that is summed over")
     batch = []

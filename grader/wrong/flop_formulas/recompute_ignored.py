@@ -5,8 +5,4 @@ hint: the forward pass runs once more
 
 
 def training_flops(num_parameters, num_tokens, *, recompute_forward=False):
-    if num_parameters < 0:
-        raise ValueError("num_parameters must not be negative")
-    if num_tokens < 0:
-        raise ValueError("num_tokens must not be negative")
     return 6 * num_parameters * num_tokens

@@ -5,10 +5,6 @@ hint: (2, 3) @ (2, 3) is no product
 
 
 def matmul_flops(a, b):
-    if len(a) == 0 or len(b) == 0:
-        raise ValueError("a and b need at least one dimension")
-    if min(a) < 0 or min(b) < 0:
-        raise ValueError("a and b must have no negative size")
     m = a[-2] if len(a) > 1 else 1
     n = b[-1] if len(b) > 1 else 1
     flops = 2 * m * a[-1] * n

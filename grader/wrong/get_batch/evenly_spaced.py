@@ -5,8 +5,6 @@ hint: each start is drawn on its own
 
 
 def get_batch(dataset, batch_size, context_length, device, generator=None):
-    if batch_size < 1 or context_length < 1:
-        raise ValueError(f"batch_size and context_length must be at least 1, got {batch_size} and {context_length}")
     if len(dataset) <= context_length:
         raise ValueError(f"dataset of {len(dataset)} tokens is too short for context_length {context_length}")
     count = len(dataset) - context_length

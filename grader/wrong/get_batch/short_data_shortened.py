@@ -5,8 +5,6 @@ hint: data without a whole window and its target are a ValueError
 
 
 def get_batch(dataset, batch_size, context_length, device, generator=None):
-    if batch_size < 1 or context_length < 1:
-        raise ValueError(f"batch_size and context_length must be at least 1, got {batch_size} and {context_length}")
     context_length = min(context_length, max(len(dataset) - 1, 0))
     starts = torch.randint(max(len(dataset) - context_length, 1), (batch_size, 1), generator=generator)
     positions = (starts + torch.arange(context_length)).numpy()

@@ -1,6 +1,7 @@
 """The milliseconds of elapsed_time are taken for seconds.
 
 hint: elapsed_time gives milliseconds
+price: every time is wrong by a factor of 1000, and so is every MFU
 """
 
 

@@ -1,6 +1,7 @@
 """Ten calls are measured, however many are asked for.
 
 hint: repeats calls
+price: every time but those of ten calls is another one
 """
 
 

@@ -1,12 +1,11 @@
 """The squared norm is compared with the limit.
 
 hint: the norm itself is compared
+price: short gradients are lengthened and long ones left alone
 """
 
 
 def clip_gradient_norm(parameters, max_l2_norm, eps=1e-06):
-    if max_l2_norm < 0:
-        raise ValueError(f"max_l2_norm must not be negative, got {max_l2_norm}")
     gradients = [p.grad for p in parameters if p.grad is not None]
     if not gradients:
         return torch.zeros(())

@@ -1,12 +1,11 @@
 """The norm of the parameters is taken, not of their gradients.
 
 hint: √(Σ g²), of gradients
+price: the norm decides what is clipped, and by how much
 """
 
 
 def clip_gradient_norm(parameters, max_l2_norm, eps=1e-06):
-    if max_l2_norm < 0:
-        raise ValueError(f"max_l2_norm must not be negative, got {max_l2_norm}")
     parameters = [p for p in parameters if p.grad is not None]
     gradients = [p.grad for p in parameters]
     if not gradients:

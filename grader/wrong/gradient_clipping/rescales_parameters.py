@@ -1,12 +1,12 @@
 """The parameters are rescaled, not their gradients.
 
 hint: only gradients change
+price: no gradient is ever clipped
+most: 1.5
 """
 
 
 def clip_gradient_norm(parameters, max_l2_norm, eps=1e-06):
-    if max_l2_norm < 0:
-        raise ValueError(f"max_l2_norm must not be negative, got {max_l2_norm}")
     parameters = [p for p in parameters if p.grad is not None]
     gradients = [p.grad for p in parameters]
     if not gradients:

@@ -5,8 +5,6 @@ hint: return the norm as it was before
 
 
 def clip_gradient_norm(parameters, max_l2_norm, eps=1e-06):
-    if max_l2_norm < 0:
-        raise ValueError(f"max_l2_norm must not be negative, got {max_l2_norm}")
     gradients = [p.grad for p in parameters if p.grad is not None]
     if not gradients:
         return torch.zeros(())

@@ -1,12 +1,11 @@
 """The norms of the gradients are added up.
 
 hint: norms add up as squares: √(Σ ‖g‖²)
+price: the norm decides what is clipped, and by how much
 """
 
 
 def clip_gradient_norm(parameters, max_l2_norm, eps=1e-06):
-    if max_l2_norm < 0:
-        raise ValueError(f"max_l2_norm must not be negative, got {max_l2_norm}")
     gradients = [p.grad for p in parameters if p.grad is not None]
     if not gradients:
         return torch.zeros(())

@@ -7,8 +7,6 @@ hint: this layer's std is 1/sqrt(in_features)
 class Linear(nn.Module):
     def __init__(self, in_features, out_features, device=None, dtype=None):
         super().__init__()
-        if in_features < 1 or out_features < 1:
-            raise ValueError(f"in_features and out_features must be at least 1, got {in_features} and {out_features}")
         std = 0.02
         weight = torch.empty(out_features, in_features, device=device, dtype=dtype)
         self.weight = nn.Parameter(nn.init.trunc_normal_(weight, std=std, a=-3 * std, b=3 * std))

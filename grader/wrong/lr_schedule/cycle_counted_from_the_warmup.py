@@ -1,14 +1,11 @@
 """The cosine takes cosine_cycle_iters iterations after the warm-up.
 
 hint: cosine_cycle_iters is the iteration at which it ends
+price: the cosine and its end are both late
 """
 
 
 def lr_cosine_schedule(it, max_learning_rate, min_learning_rate, warmup_iters, cosine_cycle_iters):
-    if it < 0 or warmup_iters < 0:
-        raise ValueError(f"it and warmup_iters must not be negative, got {it} and {warmup_iters}")
-    if cosine_cycle_iters < warmup_iters:
-        raise ValueError(f"cosine_cycle_iters {cosine_cycle_iters} is below warmup_iters {warmup_iters}")
     if it < warmup_iters:
         return max_learning_rate * it / warmup_iters
     if it >= warmup_iters + cosine_cycle_iters:

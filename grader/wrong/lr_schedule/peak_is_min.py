@@ -5,10 +5,6 @@ hint: at warmup_iters x is 0, and the rate max
 
 
 def lr_cosine_schedule(it, max_learning_rate, min_learning_rate, warmup_iters, cosine_cycle_iters):
-    if it < 0 or warmup_iters < 0:
-        raise ValueError(f"it and warmup_iters must not be negative, got {it} and {warmup_iters}")
-    if cosine_cycle_iters < warmup_iters:
-        raise ValueError(f"cosine_cycle_iters {cosine_cycle_iters} is below warmup_iters {warmup_iters}")
     if it < warmup_iters:
         return max_learning_rate * it / warmup_iters
     if it == warmup_iters:

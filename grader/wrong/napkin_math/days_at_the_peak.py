@@ -5,7 +5,6 @@ hint: mfu says which share of the peak is reached
 
 
 def training_days(num_parameters, num_tokens, hw, dtype, num_devices, mfu):
-    _require_positive(num_parameters=num_parameters, num_tokens=num_tokens, num_devices=num_devices)
-    if not 0 < mfu <= 1:
+    if mfu > 1:
         raise ValueError(f"mfu is {mfu}")
-    return 6 * num_parameters * num_tokens / (num_devices * _peak(hw, dtype)) / 86_400
+    return 6 * num_parameters * num_tokens / (num_devices * hw.peak_flops[dtype]) / 86_400

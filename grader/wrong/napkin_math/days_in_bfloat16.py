@@ -5,8 +5,6 @@ hint: hw.peak_flops[dtype]: float32 has another peak
 
 
 def training_days(num_parameters, num_tokens, hw, dtype, num_devices, mfu):
-    _require_positive(num_parameters=num_parameters, num_tokens=num_tokens, num_devices=num_devices)
-    if not 0 < mfu <= 1:
+    if mfu > 1:
         raise ValueError(f"mfu is {mfu}")
-    _peak(hw, dtype)
     return 6 * num_parameters * num_tokens / (num_devices * mfu * hw.peak_flops[torch.bfloat16]) / 86_400

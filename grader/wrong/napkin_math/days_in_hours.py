@@ -5,7 +5,6 @@ hint: a day is 24 · 3,600 seconds
 
 
 def training_days(num_parameters, num_tokens, hw, dtype, num_devices, mfu):
-    _require_positive(num_parameters=num_parameters, num_tokens=num_tokens, num_devices=num_devices)
-    if not 0 < mfu <= 1:
+    if mfu > 1:
         raise ValueError(f"mfu is {mfu}")
-    return 6 * num_parameters * num_tokens / (num_devices * mfu * _peak(hw, dtype)) / 3_600
+    return 6 * num_parameters * num_tokens / (num_devices * mfu * hw.peak_flops[dtype]) / 3_600

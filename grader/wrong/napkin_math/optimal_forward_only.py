@@ -5,6 +5,5 @@ hint: training takes 6ND
 
 
 def compute_optimal(flops, tokens_per_parameter=20.0):
-    _require_positive(flops=flops, tokens_per_parameter=tokens_per_parameter)
     num_parameters = math.sqrt(flops / (2 * tokens_per_parameter))
     return num_parameters, tokens_per_parameter * num_parameters

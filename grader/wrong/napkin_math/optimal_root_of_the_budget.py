@@ -5,6 +5,5 @@ hint: put D = tokens_per_parameter · N into 6ND
 
 
 def compute_optimal(flops, tokens_per_parameter=20.0):
-    _require_positive(flops=flops, tokens_per_parameter=tokens_per_parameter)
     num_parameters = math.sqrt(flops / 6)
     return num_parameters, tokens_per_parameter * num_parameters

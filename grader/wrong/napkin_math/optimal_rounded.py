@@ -5,6 +5,5 @@ hint: neither is rounded: 6ND is flops up to the last digit
 
 
 def compute_optimal(flops, tokens_per_parameter=20.0):
-    _require_positive(flops=flops, tokens_per_parameter=tokens_per_parameter)
     num_parameters = round(math.sqrt(flops / (6 * tokens_per_parameter)))
     return num_parameters, round(tokens_per_parameter * num_parameters)

@@ -6,9 +6,6 @@ hint: add_param_group brings parameters later
 
 class AdaGrad(torch.optim.Optimizer):
     def __init__(self, params, lr=0.01, eps=1e-10):
-        for name, value in [("lr", lr), ("eps", eps)]:
-            if value < 0:
-                raise ValueError(f"{name} must not be negative, got {value}")
         super().__init__(params, {"lr": lr, "eps": eps})
         for group in self.param_groups:
             for p in group["params"]:

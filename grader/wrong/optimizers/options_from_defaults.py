@@ -6,9 +6,6 @@ hint: a group has options of its own
 
 class SGD(torch.optim.Optimizer):
     def __init__(self, params, lr=0.001, momentum=0.0):
-        for name, value in [("lr", lr), ("momentum", momentum)]:
-            if value < 0:
-                raise ValueError(f"{name} must not be negative, got {value}")
         super().__init__(params, {"lr": lr, "momentum": momentum})
 
     @torch.no_grad()
@@ -33,9 +30,6 @@ class SGD(torch.optim.Optimizer):
 
 class AdaGrad(torch.optim.Optimizer):
     def __init__(self, params, lr=0.01, eps=1e-10):
-        for name, value in [("lr", lr), ("eps", eps)]:
-            if value < 0:
-                raise ValueError(f"{name} must not be negative, got {value}")
         super().__init__(params, {"lr": lr, "eps": eps})
 
     @torch.no_grad()
@@ -58,9 +52,6 @@ class AdaGrad(torch.optim.Optimizer):
 
 class RMSProp(torch.optim.Optimizer):
     def __init__(self, params, lr=0.01, alpha=0.99, eps=1e-08):
-        for name, value in [("lr", lr), ("alpha", alpha), ("eps", eps)]:
-            if value < 0:
-                raise ValueError(f"{name} must not be negative, got {value}")
         super().__init__(params, {"lr": lr, "alpha": alpha, "eps": eps})
 
     @torch.no_grad()

@@ -6,9 +6,6 @@ hint: an in-place operation such as p.addcdiv_
 
 class RMSProp(torch.optim.Optimizer):
     def __init__(self, params, lr=0.01, alpha=0.99, eps=1e-08):
-        for name, value in [("lr", lr), ("alpha", alpha), ("eps", eps)]:
-            if value < 0:
-                raise ValueError(f"{name} must not be negative, got {value}")
         super().__init__(params, {"lr": lr, "alpha": alpha, "eps": eps})
 
     @torch.no_grad()

@@ -6,9 +6,6 @@ hint: in b every gradient counts whole: b ← momentum · b + g
 
 class SGD(torch.optim.Optimizer):
     def __init__(self, params, lr=0.001, momentum=0.0):
-        for name, value in [("lr", lr), ("momentum", momentum)]:
-            if value < 0:
-                raise ValueError(f"{name} must not be negative, got {value}")
         super().__init__(params, {"lr": lr, "momentum": momentum})
 
     @torch.no_grad()

@@ -5,8 +5,6 @@ hint: the result is float32, whatever the levels are
 
 
 def dequantize_blocks(codes, scales, block_size, levels):
-    if block_size < 1:
-        raise ValueError(f"block_size must be at least 1, got {block_size}")
     if len(scales) != math.ceil(len(codes) / block_size):
         raise ValueError(f"scales has {len(scales)} entries for {len(codes)} codes in blocks of {block_size}")
     return scales.repeat_interleave(block_size)[: len(codes)] * levels[codes.long()]

@@ -5,8 +5,6 @@ hint: as many numbers as codes
 
 
 def dequantize_blocks(codes, scales, block_size, levels):
-    if block_size < 1:
-        raise ValueError(f"block_size must be at least 1, got {block_size}")
     if len(scales) != math.ceil(len(codes) / block_size):
         raise ValueError(f"scales has {len(scales)} entries for {len(codes)} codes in blocks of {block_size}")
     codes = F.pad(codes, (0, -len(codes) % block_size))

@@ -5,16 +5,12 @@ hint: what is left makes a block of its own
 
 
 def quantize_blocks(x, block_size, levels):
-    if block_size < 1:
-        raise ValueError(f"block_size must be at least 1, got {block_size}")
-    if not 1 <= len(levels) <= 256 or not levels.any():
-        raise ValueError(f"levels must be 1 to 256 numbers, not all of them 0, got {len(levels)}")
+    if len(levels) > 256:
+        raise ValueError(f"levels has {len(levels)} entries, a uint8 names 256")
     levels = levels.double()
     codes, scales = [], []
-    for block in x.double().tensor_split([i * block_size for i in range(1, len(x) // block_size)]) if len(x) else []:
+    for block in x.double().tensor_split([i * block_size for i in range(1, len(x) // block_size)]):
         scale = (block.abs().max() / levels.abs().max()).float()
         scales.append(scale)
         codes.append((block[:, None] - scale.double() * levels).abs().argmin(dim=1).to(torch.uint8))
-    if not codes:
-        return torch.zeros(0, dtype=torch.uint8), torch.zeros(0)
     return torch.cat(codes), torch.stack(scales)

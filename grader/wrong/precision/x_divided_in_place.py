@@ -5,10 +5,8 @@ hint: leave the input as it was
 
 
 def quantize_blocks(x, block_size, levels):
-    if block_size < 1:
-        raise ValueError(f"block_size must be at least 1, got {block_size}")
-    if not 1 <= len(levels) <= 256 or not levels.any():
-        raise ValueError(f"levels must be 1 to 256 numbers, not all of them 0, got {len(levels)}")
+    if len(levels) > 256:
+        raise ValueError(f"levels has {len(levels)} entries, a uint8 names 256")
     codes, scales = torch.zeros(len(x), dtype=torch.uint8), []
     for start in range(0, len(x), block_size):
         block = x[start : start + block_size]
@@ -17,4 +15,4 @@ def quantize_blocks(x, block_size, levels):
             block /= scale
         codes[start : start + block_size] = (block.float()[:, None] - levels.float()).abs().argmin(dim=1)
         scales.append(scale)
-    return codes, torch.stack(scales) if scales else torch.zeros(0)
+    return codes, torch.stack(scales)

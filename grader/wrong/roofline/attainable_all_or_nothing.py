@@ -5,5 +5,4 @@ hint: below the ridge the MFU falls in proportion
 
 
 def attainable_mfu(intensity, hw, dtype):
-    _require_not_negative(intensity=intensity)
     return 1.0 if intensity >= accelerator_intensity(hw, dtype) else 0.0

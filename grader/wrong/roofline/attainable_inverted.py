@@ -5,6 +5,5 @@ hint: work of low intensity reaches little of the peak
 
 
 def attainable_mfu(intensity, hw, dtype):
-    _require_not_negative(intensity=intensity)
     wanted = accelerator_intensity(hw, dtype)
     return min(1.0, wanted / intensity) if intensity else 0.0

@@ -5,4 +5,4 @@ hint: FLOP/s divided by bytes/s is FLOP per byte
 
 
 def accelerator_intensity(hw, dtype):
-    return hw.memory_bandwidth / _peak(hw, dtype)
+    return hw.memory_bandwidth / hw.peak_flops[dtype]

@@ -5,4 +5,4 @@ hint: bandwidth is in bytes/s already
 
 
 def accelerator_intensity(hw, dtype):
-    return _peak(hw, dtype) / (hw.memory_bandwidth / dtype.itemsize)
+    return hw.peak_flops[dtype] / (hw.memory_bandwidth / dtype.itemsize)

@@ -5,5 +5,4 @@ hint: C is written once and never read
 
 
 def matmul_intensity(m, k, n, dtype):
-    _require_positive(m=m, k=k, n=n)
     return 2 * m * k * n / (dtype.itemsize * (m * k + k * n + 2 * m * n))

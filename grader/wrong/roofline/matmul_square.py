@@ -5,5 +5,4 @@ hint: n/3 holds for square matrices: write down the shapes of A, B and C
 
 
 def matmul_intensity(m, k, n, dtype):
-    _require_positive(m=m, k=k, n=n)
     return 2 * m / (3 * dtype.itemsize)

@@ -5,6 +5,4 @@ hint: who sees 1.0 does not learn that the measurement is wrong
 
 
 def mfu(flops, seconds, hw, dtype, num_devices=1):
-    _require_not_negative(flops=flops)
-    _require_positive(seconds=seconds, num_devices=num_devices)
-    return min(1.0, flops / (seconds * num_devices * _peak(hw, dtype)))
+    return min(1.0, flops / (seconds * num_devices * hw.peak_flops[dtype]))

@@ -7,8 +7,8 @@ import torch
 
 
 def sliding_windows(x, size, step):
-    if size < 1 or step < 1 or size > len(x):
-        raise ValueError(f"size {size} or step {step} does not fit {len(x)} elements")
+    if size > len(x):
+        raise ValueError(f"size {size} does not fit {len(x)} elements")
     (stride,) = x.stride()
     first = 0 if x.is_contiguous() else x.storage_offset()
     return torch.as_strided(x, ((len(x) - size) // step + 1, size), (step * stride, stride), first)

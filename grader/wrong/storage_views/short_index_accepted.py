@@ -1,6 +1,6 @@
 """An index with too few or too many entries is not refused.
 
-hint: one entry a dimension, otherwise a ValueError that names index.
+hint: one entry per dimension; zip stops silently at the shorter of two.
 """
 
 

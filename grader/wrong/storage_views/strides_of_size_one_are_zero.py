@@ -7,6 +7,4 @@ import math
 
 
 def contiguous_strides(shape):
-    if any(size < 0 for size in shape):
-        raise ValueError(f"shape {tuple(shape)} has a negative size")
     return tuple(math.prod(shape[d + 1 :]) if size != 1 else 0 for d, size in enumerate(shape))

@@ -7,6 +7,6 @@ import torch
 
 
 def sliding_windows(x, size, step):
-    if size < 1 or step < 1 or size > len(x):
-        raise ValueError(f"size {size} or step {step} does not fit {len(x)} elements")
+    if size > len(x):
+        raise ValueError(f"size {size} does not fit {len(x)} elements")
     return torch.stack([x[i : i + size] for i in range(0, len(x) - size + 1, step)])

@@ -5,12 +5,6 @@ hint: look before the first step
 
 
 def _check(config, train_tokens, val_tokens):
-    for name, least in LEAST.items():
-        value = getattr(config, name)
-        if value is not None and value < least:
-            raise ValueError(f"{name} must be at least {least}, got {value}")
-    if config.max_grad_norm is not None and not config.max_grad_norm > 0:
-        raise ValueError(f"max_grad_norm must be above 0, got {config.max_grad_norm}")
     if len(train_tokens) <= config.context_length:
         raise ValueError(f"context_length {config.context_length} leaves no target in {len(train_tokens)} train_tokens")
     if config.checkpoint_every and config.checkpoint_path is None:

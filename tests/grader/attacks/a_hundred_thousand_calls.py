@@ -9,4 +9,5 @@ holds: the policy holds, and the report stays short.
 
 
 def source():
-    return b"import torch.nn.functional as F\n\n\ndef f():\n" + b"    F.linear()\n" * 26_000
+    head = b"import torch.nn.functional as F\nfrom torch import nn\n\n\nclass Linear(nn.Module):\n    def forward(self, x):\n"
+    return head + b"        F.linear()\n" * 26_000

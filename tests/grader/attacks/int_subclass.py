@@ -3,7 +3,7 @@
 group: lie about types
 target: tensor_memory
 status: failed
-holds: only exactly int is an integer.
+holds: a subclass of int arrives as the int that it was made from, whatever it says of itself.
 """
 
 
@@ -15,12 +15,12 @@ class Any(int):
 
 
 def tensor_bytes(x):
-    return Any(0)
+    return Any(-1)
 
 
 def storage_bytes(x):
-    return [Any(0)]
+    return [Any(-1)]
 
 
 def unique_bytes(tensors):
-    return {Any(0): Any(0)}
+    return {Any(-1): Any(-1)}

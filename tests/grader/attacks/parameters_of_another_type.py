@@ -3,7 +3,8 @@
 group: lie about types
 target: linear
 status: failed, crashed
-holds: a weight that is no plain tensor is the student's mistake, never a fault of the grader.
+earns: less
+holds: a weight of a subclass arrives as the plain values that it has, and is judged by these, never a fault of the grader.
 """
 
 import torch

@@ -4,8 +4,7 @@ group: cheat the exercise
 target: linear
 status: policy
 earns: less
-open: the registry of operators is not watched; torch itself uses it all the time.
-holds: the registry gives no way round.
+holds: the operator's kernels are guarded, whoever asks for them.
 """
 
 import torch

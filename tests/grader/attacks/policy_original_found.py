@@ -4,8 +4,7 @@ group: cheat the exercise
 target: linear
 status: policy
 earns: less
-open: whoever shares a process with the watch can find what it hides; that is harder than the exercise.
-holds: what is hidden cannot be found.
+holds: the function's operator is guarded, so finding the function gives nothing.
 """
 
 import gc

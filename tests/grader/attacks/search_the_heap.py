@@ -3,7 +3,7 @@
 group: read the answers
 target: tensor_memory
 status: failed
-holds: the process has the inputs of one test, and one socket.
+holds: the process has the inputs of one test, one socket, and pipes for what it prints and for tracebacks.
 """
 
 import gc
@@ -12,7 +12,7 @@ import socket
 import sys
 
 got = [m for m in sys.modules if m.split(".")[0] in ("pytest", "_pytest", "grader", "msgspec") or m.startswith("tests.hidden")]
-descriptors = [fd for fd in map(int, os.listdir("/proc/self/fd")) if fd > 3 and os.path.exists(f"/proc/self/fd/{fd}")]
+descriptors = [fd for fd in map(int, os.listdir("/proc/self/fd")) if fd > 4 and os.path.exists(f"/proc/self/fd/{fd}")]
 got += descriptors + [o for o in gc.get_objects() if type(o) is socket.socket and o.fileno() in descriptors]
 frame = sys._getframe()
 while frame:

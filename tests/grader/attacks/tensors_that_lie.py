@@ -3,7 +3,7 @@
 group: lie about types
 target: tensor_memory
 status: failed
-holds: a subclass arrives as the name of its type, on which no torch function is called.
+holds: what a subclass says of itself decides nothing: it arrives as plain values, or as the name of its type.
 """
 
 import torch

@@ -362,10 +362,9 @@ class Chapter(Claims):
         top, bottom = 1 + math.cos(0), 1 + math.cos(math.pi)
         self.says(f"so the rate begins at {plain(rate(0))} and rises")
         self.says(f"{n(1)} + cos falls from {plain(top)} to {plain(bottom)} as its angle goes from {n(0)} to π")
-        assert op.lr_cosine_schedule(5, most, least, 5, 5) == least
         assert op.lr_cosine_schedule(0, most, least, 0, 5) == most
         self.says(
-            f"with w = {n(0)} there is no warm-up", f"In iteration {n(0)} of a warm-up the rate is {plain(rate(0))}: that"
+            f"With w = {n(0)} there is no warm-up", f"In iteration {n(0)} of a warm-up the rate is {plain(rate(0))}: that"
         )
         its = [0, 5, 10, 15, 20, 25, 30, 1000]
         self.says(f"With max = {plain(most)}, min = {n(least)}, w = {n(w)}, c = {n(c)}:")
@@ -378,5 +377,5 @@ class Chapter(Claims):
         self.says(
             f"x counted from iteration {n(0)}, or divided by c.",
             f"falls to {plain(bottom)} instead of min",
-            f"A division by {n(0)} for w = {n(0)} or w = c.",
+            f"A division by {n(0)} for w = {n(0)}.",
         )

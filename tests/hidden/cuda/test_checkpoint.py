@@ -15,9 +15,10 @@ def test_checkpoints_across_devices(student, rng, device, way):
     weights = [torch.rand(s, generator=rng) for s in [(3, 4), (5,)]]
     gradients = [[torch.rand(w.shape, generator=rng) for w in weights] for _ in range(3)]
     got = student.run(probes.resumed, saved_on=saved_on, loaded_on=loaded_on, weights=weights, gradients=gradients, seed=7)
-    expect.value(got["iteration"], 3, of="load_checkpoint")
+    expect.value(got["iteration"], 3, of="load_checkpoint", name="the iteration")
     hint = "values go into the tensors that the model has; map_location keeps the file's devices out of it"
-    expect.value(sorted(set(got["devices"])), [loaded_on], of="load_checkpoint", hint=hint)
+    name = "the devices of parameters and moments"
+    expect.value(sorted(set(got["devices"])), [loaded_on], of="load_checkpoint", name=name, hint=hint)
     leaves = [torch.nn.Parameter(w.double()) for w in weights]
     optimizer = torch.optim.AdamW(leaves, lr=0.1)
     for number, row in enumerate(gradients):

@@ -11,8 +11,10 @@ def test_batches_on_a_gpu(student, rng, device):
     """A batch for a GPU is there, is made of windows of the data, and came from pinned memory."""
     dataset = torch.randperm(5000, generator=rng).numpy().astype(np.uint16)
     got = student.run(probes.batch, device=device, dataset=dataset, size=16, length=9, seed=3)
-    expect.value(got["devices"], [device] * 2, of="get_batch", hint="x.to(device)")
+    name, hint = "the devices of x and y", "x.to(device) and y.to(device)"
+    expect.value(got["devices"], [device] * 2, of="get_batch", name=name, hint=hint)
     x, y = got["tensors"]
+    expect.that(tuple(x.shape) == (16, 9), f"wrong shape of x: expected (16, 9), got {tuple(x.shape)}", of="get_batch")
     positions = {token: i for i, token in enumerate(dataset.tolist())}
     starts = torch.tensor([positions.get(token, 0) for token in x[:, 0].tolist()])
     windows = starts[:, None] + torch.arange(9)

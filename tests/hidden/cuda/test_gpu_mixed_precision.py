@@ -2,6 +2,7 @@
 
 from tests.hidden.test_gpu_mixed_precision import (  # noqa: F401
     test_backward_is_outside_of_autocast,
+    test_float16_is_refused,
     test_forward_runs_in_the_dtype,
     test_gradients_from_before_do_not_count,
     test_loss_is_not_scaled,
@@ -9,5 +10,4 @@ from tests.hidden.test_gpu_mixed_precision import (  # noqa: F401
     test_small_steps_are_not_lost,
     test_step_is_that_of_the_gradients,
     test_weights_gradients_and_state_keep_float32,
-    test_wrong_calls,
 )

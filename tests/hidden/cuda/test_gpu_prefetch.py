@@ -12,5 +12,4 @@ from tests.hidden.test_gpu_prefetch import (  # noqa: F401
     test_order_and_contents,
     test_other_devices,
     test_python_does_not_wait,
-    test_wrong_depth,
 )

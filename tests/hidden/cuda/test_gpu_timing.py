@@ -21,7 +21,6 @@ from tests.hidden.test_gpu_timing import (  # noqa: F401
     test_median_of_what_the_gpu_took,
     test_number_of_calls,
     test_warm_up_is_not_measured,
-    test_wrong_counts,
 )
 from tests.probes import gpu as probes
 

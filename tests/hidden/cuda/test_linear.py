@@ -1,20 +1,24 @@
 """linear on a GPU: layers that are made there, and compute there."""
 
+import pytest
 import torch
 
 from tests import expect
+from tests.hidden.test_linear import layer_weights
 from tests.probes import on_a_device as probes
 
 
+@pytest.mark.points(4)
 def test_layers_on_a_gpu(student, rng, device):
     """Layers made with device= are on it, drawn as everywhere, and give x Wᵀ and its like."""
-    for kind, args, width in [("Linear", [300, 200], 300), ("MLP", [[60, 200, 30]], 60)]:
-        x = torch.randn(7, width, generator=rng, dtype=torch.float64)
+    for kind, args, dims in [("Linear", [300, 200], [300, 200]), ("MLP", [[60, 200, 30]], [60, 200, 30])]:
+        x = torch.randn(7, dims[0], generator=rng, dtype=torch.float64)
         got = student.run(probes.layer, device=device, kind=kind, args=args, x=x, dtype=torch.float64)
-        expect.value(sorted(set(got["devices"])), [device], of=kind, hint="device= is for the parameters")
+        name = "the devices of its output and weights"
+        expect.value(sorted(set(got["devices"])), [device], of=kind, name=name, hint="device= is for the parameters")
         output, *weights = got["tensors"]
         expected = x
-        for i, weight in enumerate(weights):
+        for i, weight in enumerate(layer_weights(weights, dims, of=kind, dtype=torch.float64)):
             expected = (expected.relu() if i else expected) @ weight.T
             std, limit = weight.shape[1] ** -0.5, 3 * weight.shape[1] ** -0.5
             spread = float(weight.std()) / std  # 0.9866 of a normal truncated at 3; 8 standard deviations of 1,800 numbers

@@ -56,9 +56,10 @@ def in_float64(given, batches):
 
 
 def check_losses(got, expected, *, atol, hint):
-    expect.value(len(got["losses"]), len(expected), of="train")
+    expect.kind(got["losses"], list, of="train", name="losses")
+    expect.value(len(got["losses"]), len(expected), of="train", name="the number of losses")
     for loss, want in zip(got["losses"], expected, strict=True):
-        expect.number(loss, want, of="train", tolerance=atol, hint=hint)
+        expect.number(loss, want, of="train", tolerance=atol, name="a loss", hint=hint)
 
 
 # Stays: it is the plain case, and names what the others take for granted.
@@ -66,7 +67,8 @@ def test_runs_on_a_gpu(student, rng, device):
     """On a GPU the losses are those of the batches that the model is shown, and everything stays there."""
     given = inputs(rng)
     got = student.run(probes.trained, device=device, **given)
-    expect.value(sorted(set(got["devices"])), [device], of="train", hint="batches go to config.device")
+    devices = sorted(set(got["devices"]))
+    expect.value(devices, [device], of="train", name="the devices", hint="batches go to config.device")
     whole = [tuple(x.shape) for x in got["seen"]] == [(16, 8)] * STEPS
     expect.that(whole, "the model is not shown one batch a step", of="train")
     check_losses(got, in_float64(given, got["seen"]), atol=1e-3, hint="the same loop as on a CPU, with everything on the GPU")
@@ -76,8 +78,9 @@ def test_autocast_on_a_gpu(student, rng, device):
     """With autocast_dtype the forward pass runs in it on the GPU; parameters, gradients and state stay float32."""
     got = student.run(probes.trained, device=device, **inputs(rng, autocast_dtype=torch.bfloat16))
     hint = "torch.autocast of the device's type, around the model and its loss"
-    expect.value(sorted({expect.dtype_name(d) for d in got["logits_dtypes"]}), ["bfloat16"], of="train", hint=hint)
-    expect.value(sorted({expect.dtype_name(d) for d in got["dtypes"]}), ["float32"], of="train")
+    dtypes = {name: sorted({expect.dtype_name(d) for d in got[name]}) for name in ("logits_dtypes", "dtypes")}
+    expect.value(dtypes["logits_dtypes"], ["bfloat16"], of="train", name="the dtype of logits", hint=hint)
+    expect.value(dtypes["dtypes"], ["float32"], of="train", name="the dtypes of parameters and state")
 
 
 def test_evaluation_leaves_the_gpus_generator_alone(student, rng, device):

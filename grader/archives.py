@@ -1,0 +1,431 @@
+"""What is in a folder, a .zip or a .tar.gz, entry by entry, at a cost that the archive cannot choose.
+
+Every figure in an archive is a stranger's claim. So each is capped before any work is done for it: the number of entries, the
+length of a path, the bytes of a table of contents, what a stream unpacks to. The .tar is read here and not by `tarfile`,
+which reads whatever a header asks for, follows sparse maps, and copies global headers into every member.
+"""
+
+import errno
+import io
+import os
+import re
+import stat
+import struct
+import time
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, NoReturn
+
+from grader.errors import SubmissionRefused
+from grader.text import printable
+
+MAX_ARCHIVE_BYTES = 64 * 2**20
+MAX_ENTRIES = 10_000  # also of what is ignored: a student may hand in their .git
+MAX_SOURCE_BYTES = 10 * 2**20  # of all sources together
+MAX_PATH_BYTES = 1024
+
+MAX_DIRECTORY_BYTES = 4 * 2**20  # a zip's table of contents: 400 bytes for each of its entries
+MAX_EXTRA_BYTES = 4096  # zipfile's time for an extra field grows with its square
+
+MAX_UNPACKED_BYTES = 256 * 2**20  # of a tar, whose entries cannot be skipped
+MAX_GZIP_MEMBERS = 10_000
+MAX_HEADER_BYTES = 64 * 2**10  # an extended header of one entry
+MAX_HEADERS_BYTES = 8 * 2**20  # all of them together: 800 bytes for each entry
+RECORD_BYTES = 32  # what a record in one counts beside its text
+UNPACK_SECONDS = 1.5  # of a processor; 256 MiB that a plain program packed take half of it
+PIECE = 64 * 2**10
+BLOCK = 512  # a tar is made of these
+
+
+class Damaged(ValueError):
+    """An archive that is not what its format promises; the text says in which way."""
+
+
+DAMAGED = (Damaged, zipfile.BadZipFile, zlib.error, EOFError, ValueError, OverflowError)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing in a submission, before any of it is read: `kind` is "file", "folder", "link" or "special"."""
+
+    path: str
+    kind: str
+    size: int
+    open: Callable[[], IO[bytes]]
+
+
+def entries(path: Path, stack: ExitStack) -> list[Entry]:
+    """Everything in the folder or archive at `path`, which stays open for as long as `stack` does.
+
+    Raises:
+        SubmissionRefused: It is nothing of the three, or more than is looked at.
+        Damaged: Or one of DAMAGED: the archive is broken.
+    """
+    if path.is_dir():
+        return _at_most(in_folder(path), path)
+    if not path.exists():
+        raise SubmissionRefused(f"{path} does not exist")
+    if not path.is_file():
+        raise SubmissionRefused(f"{path} is neither a file nor a folder")
+    if path.stat().st_size > MAX_ARCHIVE_BYTES:
+        raise SubmissionRefused(f"{path} is larger than {MAX_ARCHIVE_BYTES >> 20} MiB")
+    if zipfile.is_zipfile(path):
+        return _at_most(in_zip(stack.enter_context(path.open("rb"))), path)
+    with path.open("rb") as file:
+        if file.read(2) != b"\x1f\x8b":
+            raise SubmissionRefused(f"{path} is not a folder, a .zip or a .tar.gz")
+        file.seek(0)
+        return _at_most(in_tar(_Stream(_gunzipped(file))), path)
+
+
+def _at_most(found: Iterator[Entry], path: Path) -> list[Entry]:
+    """The entries as a list; the generator is not asked for more than are allowed."""
+    listed: list[Entry] = []
+    try:
+        for entry in found:
+            listed.append(entry)
+            if len(listed) > MAX_ENTRIES:
+                raise _TooMany
+    except _TooMany:
+        raise SubmissionRefused(f"{path} has more than {MAX_ENTRIES} entries") from None
+    return listed
+
+
+class _TooMany(Exception):
+    """There are more entries than are looked at."""
+
+
+# --- a folder -----------------------------------------------------------------------------------------------------------
+
+
+def in_folder(root: Path) -> Iterator[Entry]:
+    """The assignment folder whole; of what lies beside it only the names."""
+    inside: list[Path] = []
+    if not os.path.isdir(root / "assignment"):  # which, unlike Path's, is False for what may not be looked into
+        inside = [top for top in sorted(root.iterdir()) if not top.is_symlink() and os.path.isdir(top / "assignment")]
+    base = inside[0] if len(inside) == 1 else root
+    if len(inside) > 1:
+        yield from (_on_disk(top / "assignment", root) for top in inside)  # so that there are seen to be several
+    for top in sorted(base.iterdir()):
+        yield _on_disk(top, base)
+        if top.name == "assignment" and not top.is_symlink() and top.is_dir():
+            for folder, folders, files in os.walk(top, onerror=_raise):
+                folders[:] = sorted(f for f in folders if f != "__pycache__")
+                for name in sorted([*folders, *files]):
+                    yield _on_disk(Path(folder, name), base)
+
+
+def _raise(error: OSError) -> NoReturn:
+    raise error
+
+
+def _on_disk(path: Path, base: Path) -> Entry:
+    mode = path.lstat().st_mode
+
+    def opened() -> IO[bytes]:
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as e:
+            if e.errno == errno.ELOOP:
+                raise SubmissionRefused(f"{path} has become a link while it was read") from None
+            raise
+        return os.fdopen(descriptor, "rb")
+
+    return Entry(path.relative_to(base).as_posix(), _kind(mode), path.lstat().st_size, opened)
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "folder"
+    return "link" if stat.S_ISLNK(mode) else "special"
+
+
+# --- a zip --------------------------------------------------------------------------------------------------------------
+
+
+def in_zip(file: IO[bytes]) -> Iterator[Entry]:
+    """What a zip's table of contents lists; `file` has to stay open while entries are read."""
+    bytes_in_all = os.fstat(file.fileno()).st_size
+    checked = _CheckedZip(file)
+    archive = zipfile.ZipFile(checked)
+    checked.is_open = True
+    if sum(info.compress_size for info in archive.infolist()) > bytes_in_all:
+        raise Damaged("its entries overlap")
+    for info in archive.infolist():
+        mode = info.external_attr >> 16
+        kind = "folder" if info.is_dir() else _kind(mode) if stat.S_IFMT(mode) else "file"
+        yield Entry(info.filename.replace("\\", "/"), kind, info.file_size, partial(_unzipped, archive, info))
+
+
+def _unzipped(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> IO[bytes]:
+    if info.flag_bits & 1:
+        raise RuntimeError("it is encrypted")
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise NotImplementedError("it is compressed in another way than zip programs do by default")
+    if info.compress_size > info.file_size + info.file_size // 4 + 1024:
+        raise Damaged(f"{printable(info.filename, 100)} takes more space than its content")
+    return archive.open(info)
+
+
+class _CheckedZip:
+    """A zip file for `zipfile`, which reads a table of contents whole and makes an object of each entry, whatever the table
+    claims. Wherever it looks for that table, the bytes pass through `read`.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.is_open = False  # zipfile has read the table
+        self.seek, self.tell, self.seekable, self.close = file.seek, file.tell, file.seekable, file.close
+
+    def read(self, size: int = -1) -> bytes:
+        if self.is_open:
+            return self._file.read(size)
+        if size > MAX_DIRECTORY_BYTES:
+            raise _TooMany
+        data = self._file.read(size)
+        if data.startswith(b"PK\1\2"):
+            _check_directory(data)
+        return data
+
+
+def _check_directory(data: bytes) -> None:
+    """Walk over a zip's table of contents without keeping any of it.
+
+    Raises:
+        SubmissionRefused: It has a path that is too long.
+        Damaged: Something else in it is.
+    """
+    at = count = 0
+    while at + 46 <= len(data):
+        name, extra, comment = struct.unpack_from("<HHH", data, at + 28)
+        if (count := count + 1) > MAX_ENTRIES:
+            raise _TooMany
+        if name > MAX_PATH_BYTES:
+            raise _too_long(data[at + 46 : at + 46 + name])
+        if extra > MAX_EXTRA_BYTES:
+            raise Damaged(f"an entry has an extra field of {extra} bytes")
+        at += 46 + name + extra + comment
+
+
+def _too_long(path: bytes) -> SubmissionRefused:
+    start = printable(path[:40].decode(errors="replace"), 60)
+    return SubmissionRefused(f"the path {start!r}… is longer than {MAX_PATH_BYTES} bytes")
+
+
+# --- a tar.gz -----------------------------------------------------------------------------------------------------------
+
+LIKELY = re.compile(r"(\./)?([^/]+/)?assignment/.*\.py", re.DOTALL)  # what may turn out to be a source
+EXTENDED = (b"x", b"X", b"g", b"L", b"K")  # headers about entries that follow: of them x, X and L are needed
+FILES = (b"0", b"\0", b"7")
+KINDS = {b"1": "link", b"2": "link", b"5": "folder"}
+WITHOUT_CONTENT = (b"1", b"2", b"3", b"4", b"5", b"6")
+SPARSE = "it holds a sparse file, which programs make only when they are told to"
+
+
+def _gunzipped(file: IO[bytes]) -> Iterator[bytes]:
+    """What a gzip file holds, in pieces of at most 64 KiB; its checksum is checked at the end."""
+    packed = file.read(PIECE)
+    seconds = 0.0
+    for _ in range(MAX_GZIP_MEMBERS):
+        inflate = zlib.decompressobj(wbits=31)
+        while not inflate.eof:
+            packed = packed or file.read(PIECE)
+            if not packed:
+                raise EOFError("it ends too early")
+            started = time.thread_time()
+            piece = inflate.decompress(packed, PIECE)
+            if (seconds := seconds + time.thread_time() - started) > UNPACK_SECONDS:
+                raise SubmissionRefused("the archive takes too long to unpack: no program packs so; hand in a .zip")
+            yield piece
+            packed = inflate.unconsumed_tail
+        packed = inflate.unused_data.lstrip(b"\0")
+        while not packed and (more := file.read(PIECE)):
+            packed = more.lstrip(b"\0")  # a tape is filled up with zeros
+        if not packed:
+            return
+    raise Damaged(f"it is a gzip file in more than {MAX_GZIP_MEMBERS} parts")
+
+
+class _Stream:
+    """Pieces, read from front to back, and never more than MAX_UNPACKED_BYTES of them."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._piece = memoryview(b"")
+        self.left = MAX_UNPACKED_BYTES
+
+    def read(self, size: int) -> bytes:
+        """The next `size` bytes.
+
+        Raises:
+            EOFError: There are fewer.
+        """
+        return b"".join(self._next(size))
+
+    def skip(self, size: int) -> None:
+        """Go past the next `size` bytes."""
+        for _ in self._next(size):
+            pass
+
+    def skip_all(self) -> None:
+        """Go to the end, where the checksum is."""
+        for piece in self._pieces:
+            self._take(len(piece))
+
+    def at_end(self) -> bool:
+        """Whether nothing follows."""
+        while not self._piece:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return True
+            self._take(len(piece))
+            self._piece = memoryview(piece)
+        return False
+
+    def _next(self, size: int) -> Iterator[memoryview]:
+        if size > self.left + len(self._piece):
+            self._take(size)
+        while size:
+            if self.at_end():
+                raise EOFError("it ends too early")
+            part, self._piece = self._piece[:size], self._piece[size:]
+            size -= len(part)
+            yield part
+
+    def _take(self, size: int) -> None:
+        self.left -= size
+        if self.left < 0:
+            raise SubmissionRefused(f"the archive unpacks to more than {MAX_UNPACKED_BYTES >> 20} MiB")
+
+
+@dataclass(frozen=True)
+class _Header:
+    """What a header block of a tar says: `type` is one byte."""
+
+    path: bytes
+    type: bytes
+    size: int
+
+
+def in_tar(stream: _Stream) -> Iterator[Entry]:
+    """What a tar holds. What may be a source is kept as it comes by; everything else is skipped."""
+    headers = _Headers(stream)
+    room = 2 * MAX_SOURCE_BYTES
+    while (header := headers.next()) is not None:
+        if len(header.path) > MAX_PATH_BYTES:
+            raise _too_long(header.path)
+        path = header.path.decode("utf-8", "surrogateescape")
+        old_folder = header.type == b"\0" and path.endswith("/")  # as programs before 1988 wrote it
+        kind = "file" if header.type in FILES and not old_folder else KINDS.get(header.type, "special")
+        size = 0 if header.type in WITHOUT_CONTENT else header.size
+        content: bytes | None = None
+        if kind == "file" and size <= room and LIKELY.fullmatch(path):
+            content = stream.read(size)
+            room -= size
+        else:
+            stream.skip(size)
+        stream.skip(-size % BLOCK)
+        if kind == "folder" or old_folder:
+            kind, path = "folder", path.rstrip("/")
+        yield Entry(path, kind, header.size, partial(_kept, content))
+    stream.skip_all()
+
+
+def _kept(content: bytes | None) -> IO[bytes]:
+    if content is None:
+        raise SubmissionRefused(f"the Python files in the archive are more than {2 * MAX_SOURCE_BYTES >> 20} MiB")
+    return io.BytesIO(content)
+
+
+class _Headers:
+    """The headers of a tar's entries, each with what extended headers before it say of its path and size."""
+
+    def __init__(self, stream: _Stream) -> None:
+        self._stream = stream
+        self._left = MAX_HEADERS_BYTES
+
+    def next(self) -> _Header | None:
+        """The next entry's; None at the end."""
+        path: bytes | None = None
+        size: int | None = None
+        while not self._stream.at_end() and (block := self._stream.read(BLOCK)) != bytes(BLOCK):
+            header = _header(block)
+            if header.type not in EXTENDED:
+                return _Header(header.path if path is None else path, header.type, header.size if size is None else size)
+            content = self._content(header.size)
+            if header.type == b"L":
+                path = content.split(b"\0")[0]
+            elif header.type in b"xX":
+                for key, value in _pax(content):
+                    self._spend(RECORD_BYTES)
+                    path = value if key == b"path" else path
+                    size = _decimal(value) if key == b"size" else size
+        return None
+
+    def _content(self, size: int) -> bytes:
+        """What an extended header holds."""
+        if size > MAX_UNPACKED_BYTES:
+            self._stream.skip(size)  # refuses it
+        if size > MAX_HEADER_BYTES:
+            raise Damaged(f"an entry has an extended header of {size} bytes")
+        self._spend(BLOCK + size)
+        content = self._stream.read(size)
+        self._stream.skip(-size % BLOCK)
+        return content
+
+    def _spend(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise Damaged(f"its extended headers are more than {MAX_HEADERS_BYTES >> 20} MiB")
+
+
+def _header(block: bytes) -> _Header:
+    """A header block, after a look at its checksum."""
+    claimed = _number(block[148:156])
+    signed = struct.unpack("148b8x356b", block)
+    if claimed not in (256 + sum(block[:148]) + sum(block[156:]), 256 + sum(signed)):
+        raise Damaged("invalid header")
+    path, prefix, kind = block[:100].split(b"\0")[0], block[345:500].split(b"\0")[0], block[156:157]
+    if kind == b"S":
+        raise Damaged(SPARSE)
+    if block[257:263] == b"ustar\0" and prefix:
+        path = prefix + b"/" + path
+    return _Header(path, kind, _number(block[124:136]))
+
+
+def _number(field: bytes) -> int:
+    """A number in a header: octal digits, or, after a byte of 128, binary."""
+    if field[0] == 128:
+        return int.from_bytes(field[1:], "big")
+    digits = field.split(b"\0")[0].strip() or b"0"
+    if not re.fullmatch(rb"[0-7]+", digits):
+        raise Damaged("invalid header")
+    return int(digits, 8)
+
+
+def _pax(content: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """The records of a pax header: "LENGTH KEY=VALUE" and a line end, where the length is that of the whole record."""
+    at = 0
+    while at < len(content) and content[at]:
+        space = content.find(b" ", at, at + 8)
+        end = at + _decimal(content[at:space])
+        key, equals, value = content[space + 1 : end - 1].partition(b"=")
+        if space < 0 or end > len(content) or content[end - 1 : end] != b"\n" or not equals:
+            raise Damaged("invalid header")
+        if key.startswith(b"GNU.sparse."):
+            raise Damaged(SPARSE)
+        yield key, value
+        at = end
+
+
+def _decimal(digits: bytes) -> int:
+    if not re.fullmatch(rb"[0-9]{1,20}", digits):
+        raise Damaged("invalid header")
+    return int(digits)

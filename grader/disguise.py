@@ -1,0 +1,291 @@
+"""The reference in disguise: what `trials` adds to a solution, so that tests are tried on more than mistakes by hand.
+
+This file is sent into the sandbox as a module of the submission. It imports what a submission may import and nothing of the
+grader's. Each function takes the place of definitions in the module that calls it:
+
+    from assignment import disguise
+    disguise.junk(globals(), ["split_heads"], "nan")
+"""
+
+import dataclasses
+import functools
+import inspect
+import math
+import sys
+import types
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+Namespace = dict[str, Any]
+
+
+# --- junk: one constant, whatever was asked -----------------------------------------------------------------------------
+
+
+def _first(args: tuple[Any, ...], kwargs: Namespace) -> Any:
+    return next(iter([*args, *kwargs.values()]), None)
+
+
+CONSTANTS: dict[str, Callable[[], object]] = {
+    "None": lambda: None,
+    "0": lambda: 0,
+    "1": lambda: 1,
+    "7": lambda: 7,
+    "-1": lambda: -1,
+    "a huge int": lambda: 10**40,
+    "a huge negative int": lambda: -(10**40),
+    "0.0": lambda: 0.0,
+    "0.5": lambda: 0.5,
+    "nan": lambda: math.nan,
+    "inf": lambda: math.inf,
+    "-inf": lambda: -math.inf,
+    "a complex number": lambda: 1j,
+    "True": lambda: True,
+    "False": lambda: False,
+    "an empty text": lambda: "",
+    "a text": lambda: "text",
+    "bytes": lambda: b"bytes",
+    "an empty list": list,
+    "an empty tuple": tuple,
+    "an empty dict": dict,
+    "a list": lambda: [1, 2],
+    "a tuple of three": lambda: (1, "a", None),
+    "nested containers": lambda: {"a": [1, (2, {3: []})]},
+    "keys that do not sort": lambda: {1: 1, "a": 2, None: 3},
+    "a set": lambda: {1, "a"},
+    "a generator": lambda: (n for n in range(3)),
+    "a function": lambda: print,
+    "a dtype": lambda: torch.float32,
+    "an object": object,
+    "a class": lambda: dict,
+    "a module": lambda: math,
+    "a layer": lambda: nn.Flatten(),
+    "an array": lambda: np.zeros(3, dtype=np.float32),
+    "an array of int64": lambda: np.arange(6).reshape(2, 3),
+    "an array of objects": lambda: np.array([None, 1], dtype=object),
+    "a tensor of one number": lambda: torch.tensor(1.0),
+    "a tensor of zeros": lambda: torch.zeros(2, 3),
+    "an empty tensor": lambda: torch.zeros(0),
+    "a tensor of NaN": lambda: torch.full((2, 3), math.nan),
+    "a tensor of int64": lambda: torch.arange(4),
+    "a tensor of bool": lambda: torch.tensor([True, False]),
+    "a tensor of float64": lambda: torch.ones(3, dtype=torch.float64),
+    "a tensor that needs a gradient": lambda: torch.ones(2, 3, requires_grad=True),
+    "a tensor on meta": lambda: torch.ones(2, 3, device="meta"),
+    "a sparse tensor": lambda: torch.eye(3).to_sparse(),
+    "two tensors": lambda: (torch.zeros(2), torch.ones(3)),
+    "memory that nobody wrote": lambda: torch.empty(2, 3),
+}
+ECHOES: dict[str, Callable[[tuple[Any, ...], Namespace], object]] = {
+    "the first argument": _first,
+    "all arguments": lambda args, kwargs: (*args, *kwargs.values()),
+}
+JUNK = [*CONSTANTS, *ECHOES]
+
+
+def junk(module: Namespace, names: Iterable[str], which: str, *, hollow: bool = True) -> None:
+    """Have every function of these names answer with one constant, and every method of the classes of these names.
+
+    Args:
+        which: One of `JUNK`.
+        hollow: A class keeps its name, its bases and an `__init__` that takes what the original takes; otherwise the constant
+            comes back where an instance should.
+    """
+
+    def answer(*args: Any, **kwargs: Any) -> object:
+        return CONSTANTS[which]() if which in CONSTANTS else ECHOES[which](args, kwargs)
+
+    for name in names:
+        original = module[name]
+        module[name] = _hollow(original, answer) if isinstance(original, type) and hollow else answer
+
+
+def _hollow(original: type, answer: Callable[..., object]) -> type:
+    """A class like the original, of whose methods none does anything."""
+
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        bound = inspect.signature(original.__init__).bind(self, *args, **kwargs)  # type: ignore[misc]
+        bound.apply_defaults()
+        given = dict(list(bound.arguments.items())[1:])
+        if isinstance(self, torch.optim.Optimizer):
+            torch.optim.Optimizer.__init__(self, given.pop("params"), given)
+        else:
+            super(made, self).__init__()  # type: ignore[arg-type]
+
+    body: Namespace = {"__doc__": original.__doc__}
+    for name, value in vars(original).items():
+        if isinstance(value, staticmethod):
+            body[name] = staticmethod(answer)
+        elif isinstance(value, types.FunctionType):
+            body[name] = init if name == "__init__" else functools.partialmethod(_without_self, answer)
+        elif isinstance(value, property):
+            body[name] = property(answer)
+    made: type = type(original.__name__, original.__bases__, body)
+    return made
+
+
+def _without_self(self: object, answer: Callable[..., object], *args: Any, **kwargs: Any) -> object:
+    return answer(*args, **kwargs)
+
+
+# --- right answers of other types ---------------------------------------------------------------------------------------
+
+
+class PlainMapping(Mapping[Any, Any]):
+    """A mapping that is no dict."""
+
+    def __init__(self, items: Mapping[Any, Any]) -> None:
+        self._items = dict(items)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._items[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+
+TYPES: dict[str, Callable[[Any], Any]] = {
+    "numpy's floats": lambda x: np.float64(x) if type(x) is float else x,
+    "numpy's ints": lambda x: np.int64(x) if type(x) is int and abs(x) < 2**63 else x,
+    "ordered dicts": lambda x: OrderedDict(x) if type(x) is dict else x,
+    "mappings": lambda x: PlainMapping(x) if type(x) is dict else x,
+}
+
+
+def answers_of_type(module: Namespace, names: Iterable[str], which: str) -> None:
+    """Have every function of these names answer with one of `TYPES`, in containers and dataclasses as well."""
+    _map_answers(module, names, TYPES[which])
+
+
+def unwritten(module: Namespace, names: Iterable[str]) -> None:
+    """Have every tensor that a function of these names returns, and every parameter of a layer, be memory that nobody wrote."""
+
+    def empty(x: Any) -> Any:
+        return torch.empty_like(x) if isinstance(x, Tensor) else x
+
+    _map_answers(module, names, empty)
+    for name in names:
+        original = module[name]
+        if isinstance(original, type) and issubclass(original, nn.Module):
+            setattr(original, "__init__", _then_empty(original.__init__))  # noqa: B010  mypy
+
+
+def _then_empty(init: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(init)
+    def wrapped(self: nn.Module, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        for parameter in self.parameters():
+            parameter.data = torch.empty_like(parameter.data)
+
+    return wrapped
+
+
+def _map_answers(module: Namespace, names: Iterable[str], change: Callable[[Any], Any]) -> None:
+    """Change what functions of these names answer, for callers from outside of their module."""
+    for name in names:
+        if isinstance(module[name], types.FunctionType):
+            module[name] = _changed(module[name], change, module)
+
+
+def _changed(function: Callable[..., Any], change: Callable[[Any], Any], module: Namespace) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        answer = function(*args, **kwargs)
+        return answer if sys._getframe(1).f_globals is module else _deep(change, answer)
+
+    return wrapped
+
+
+def _deep(change: Callable[[Any], Any], value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.replace(value, **{f.name: _deep(change, getattr(value, f.name)) for f in dataclasses.fields(value)})
+    if type(value) is dict:
+        return change({key: _deep(change, inner) for key, inner in value.items()})
+    if type(value) in (list, tuple):
+        return change(type(value)(_deep(change, inner) for inner in value))
+    return change(value)
+
+
+# --- right answers by other arithmetic ----------------------------------------------------------------------------------
+
+
+def times_by_logarithms(a: Any, b: Any) -> Any:
+    """a · b as exp(log a + log b), where both are positive numbers."""
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)) and a > 0 and b > 0:
+        return math.exp(math.log(a) + math.log(b))
+    return a * b
+
+
+def over_by_logarithms(a: Any, b: Any) -> Any:
+    """a / b as exp(log a - log b), where both are positive numbers."""
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)) and a > 0 and b > 0:
+        return math.exp(math.log(a) - math.log(b))
+    return a / b
+
+
+def times_by_fractions(a: Any, b: Any) -> Any:
+    """a · b exactly, as a fraction."""
+    return Fraction(a) * Fraction(b) if _are_finite(a, b) else a * b
+
+
+def over_by_fractions(a: Any, b: Any) -> Any:
+    """a / b exactly, as a fraction."""
+    return Fraction(a) / Fraction(b) if _are_finite(a, b) else a / b
+
+
+def _are_finite(*numbers: Any) -> bool:
+    return all(isinstance(n, (int, float, Fraction)) and math.isfinite(n) for n in numbers)
+
+
+def as_floats(module: Namespace, names: Iterable[str]) -> None:
+    """Have every fraction that a function of these names returns come back as a float."""
+    _map_answers(module, names, lambda x: float(x) if isinstance(x, Fraction) else x)
+
+
+def sums_backwards(module: Namespace, names: Iterable[str]) -> None:
+    """Have functions of these names, and `forward` of such classes, sum over everything from its end to its start."""
+    for name in names:
+        original = module[name]
+        if isinstance(original, types.FunctionType):
+            module[name] = _backwards(original)
+        elif issubclass(original, nn.Module) and "forward" in vars(original):
+            setattr(original, "forward", _backwards(vars(original)["forward"]))  # noqa: B010  mypy
+
+
+def _backwards(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        with _Backwards():  # type: ignore[no-untyped-call]
+            return function(*args, **kwargs)
+
+    return wrapped
+
+
+class _Backwards(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Products and sums of torch's, each over flipped operands: the same terms from the last to the first."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        aten = torch.ops.aten
+        if func in (aten.mm.default, aten.bmm.default):
+            a, b = args
+            args = (a.flip(-1), b.flip(-2))
+        elif func in (aten.mv.default, aten.dot.default):
+            a, b = args
+            args = (a.flip(-1), b.flip(0))
+        elif func is aten.addmm.default:
+            args = (args[0], args[1].flip(-1), args[2].flip(-2), *args[3:])
+        elif func in (aten.sum.default, aten.sum.dim_IntList) and args[0].dim():
+            args = (args[0].flip(list(range(args[0].dim()))), *args[1:])
+            answer = func(*args, **(kwargs or {}))
+            return answer.flip(list(range(answer.dim()))) if answer.dim() else answer
+        return func(*args, **(kwargs or {}))

@@ -1,0 +1,175 @@
+"""problems.toml, checked when it is loaded: the first thing that is wrong, with its line, what was expected and what came.
+
+tomllib gives values without lines. So an entry is found by counting headers, and a key by the first line of its entry that has
+it before an equals sign. Text in quotes that looks like either would shift the line that is named, and nothing else.
+"""
+
+import difflib
+import math
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+ID = re.compile(r"[a-z][a-z0-9_]*")
+SECTION = re.compile(r"[1-9]\d*\.[1-9]\d*")
+ENTRY = re.compile(r"\s*\[(\[problem\]|limits)\]")
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """One thing that is wrong.
+
+    Attributes:
+        line: Where.
+        text: What was expected, and what came.
+    """
+
+    line: int
+    text: str
+
+
+def load(text: str, limits: Mapping[str, type]) -> dict[str, Any] | Wrong:
+    """What the file holds, or what is wrong with it.
+
+    Args:
+        text: The file.
+        limits: What [limits] has to name, each with its type, int or float.
+    """
+    try:
+        listed = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as e:
+        said, _, place = str(e).partition(" (at ")
+        line = re.search(r"line (\d+)", place)
+        return Wrong(int(line[1]) if line else text.count("\n") + 1, f"this is not TOML: {said}")
+    return next(_wrong(listed, _Lines(text), limits), listed)
+
+
+class _Lines:
+    """Where things are in the file; an entry is "limits" or the number of a problem."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = text.splitlines()
+        headers = [(i, m[1]) for i, line in enumerate(self._lines) if (m := ENTRY.match(line))]
+        ends = [i for i, _ in headers[1:]] + [len(self._lines)]
+        self._entries: dict[str | int, range] = {}
+        for (start, kind), end in zip(headers, ends, strict=True):
+            number = sum(isinstance(entry, int) for entry in self._entries)
+            self._entries.setdefault("limits" if kind == "limits" else number, range(start, end))
+
+    def of(self, entry: str | int | None, *keys: str) -> int:
+        """The line of a key in an entry, or the entry's own: the line that has the last of these keys that is found."""
+        lines = range(len(self._lines)) if entry is None else self._entries.get(entry, range(1))
+        found = lines.start
+        for key in filter(None, keys):
+            pattern = re.compile(rf"(^|[\s{{,.\[\"'])({re.escape(key)})[\"']?\s*(=|\]|\.)")
+            found = next((i for i in range(found, lines.stop) if pattern.search(self._lines[i].split("#")[0])), found)
+        return found + 1
+
+
+def _wrong(listed: dict[str, Any], lines: _Lines, limits: Mapping[str, type]) -> Iterator[Wrong]:
+    """Everything that is wrong, from the top."""
+    yield from _names(listed, ["limits", "problem"], ["limits", "problem"], "the file", lambda key: lines.of(None, key))
+    common, problems = listed["limits"], listed["problem"]
+    if not isinstance(common, dict):
+        yield Wrong(lines.of(None, "limits"), f"limits: expected a table, [limits]; got {_shown(common)}")
+        return
+    yield from _names(common, limits, limits, "[limits]", lambda key: lines.of("limits", key))
+    yield from _limits(common, limits, "[limits]", lambda key: lines.of("limits", key))
+    if not isinstance(problems, list) or not problems or not all(isinstance(problem, dict) for problem in problems):
+        yield Wrong(lines.of(None, "problem"), f"problem: expected entries, [[problem]]; got {_shown(problems)}")
+        return
+    for number, problem in enumerate(problems):
+        yield from _problem(problem, number, lines, limits)
+        if (first := [p.get("id") for p in problems].index(problem.get("id"))) < number:
+            text = f"problem {problem['id']}: expected an id of its own; line {lines.of(first, 'id')} has the same"
+            yield Wrong(lines.of(number, "id"), text)
+
+
+def _problem(problem: dict[str, Any], number: int, lines: _Lines, limits: Mapping[str, type]) -> Iterator[Wrong]:
+    name = f"problem {problem['id']}" if isinstance(problem.get("id"), str) else f"problem number {number + 1}"
+    yield from _names(problem, REQUIRED, KEYS, name, lambda key: lines.of(number, key))
+    for key, value in problem.items():
+        expected, holds = KEYS[key]
+        if not holds(value):
+            yield Wrong(lines.of(number, key), f"{name}: {key}: expected {expected}; got {_shown(value)}")
+    yield from _by_definition(problem, name, lambda key: lines.of(number, "forbidden_in", key))
+    own = problem.get("limits", {})
+    yield from _names(own, [], limits, f"{name}: limits", lambda key: lines.of(number, "limits", key))
+    yield from _limits(own, limits, f"{name}: limits", lambda key: lines.of(number, "limits", key))
+
+
+def _by_definition(problem: dict[str, Any], name: str, line_of: Callable[[str], int]) -> Iterator[Wrong]:
+    for definition, names in problem.get("forbidden_in", {}).items():
+        if definition not in problem["functions"]:
+            text = f"{name}: forbidden_in: expected one of its functions; got {_shown(definition)}"
+            yield Wrong(line_of(definition), text + _meant(definition, problem["functions"]))
+        expected, holds = KEYS["forbidden"]
+        if not holds(names):
+            yield Wrong(line_of(definition), f"{name}: forbidden_in: {definition}: expected {expected}; got {_shown(names)}")
+
+
+def _names(
+    table: Mapping[str, Any], required: Iterable[str], known: Iterable[str], where: str, line_of: Callable[[str], int]
+) -> Iterator[Wrong]:
+    """Keys that nobody knows, and then keys that are missing: of a misspelt one the first says what was meant."""
+    known = list(known)
+    for key in table:
+        if key not in known:
+            meant = _meant(key, known) or f"; known are {', '.join(known)}"
+            yield Wrong(line_of(key), f"{where}: {_shown(key)} is no key of it{meant}")
+    for key in required:
+        if key not in table:
+            yield Wrong(line_of(""), f"{where}: {key} is missing")
+
+
+def _limits(table: Mapping[str, Any], limits: Mapping[str, type], where: str, line_of: Callable[[str], int]) -> Iterator[Wrong]:
+    for key, value in table.items():
+        whole = limits[key] is int
+        if type(value) not in ((int,) if whole else (int, float)) or not value > 0 or math.isinf(value):
+            expected = f"a {'whole ' if whole else ''}number above 0"
+            yield Wrong(line_of(key), f"{where}: {key}: expected {expected}; got {_shown(value)}")
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, known, 1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _shown(value: Any) -> str:
+    """A value about as TOML writes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = f'"{value}"' if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+def _matches(pattern: re.Pattern[str]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
+
+
+def _list_of(pattern: re.Pattern[str], at_least: int) -> Callable[[Any], bool]:
+    one = _matches(pattern)
+    return lambda value: isinstance(value, list) and len(value) >= at_least and all(map(one, value))
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+# What a problem may hold: each key, what is expected of its value, and whether a value is that.
+KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "id": ('lower-case letters, digits and underscores, like "lr_schedule"', _matches(ID)),
+    "module": ('the name of a module, like "optimizers"', _matches(NAME)),
+    "functions": ("a list of names of definitions, one or more", _list_of(NAME, 1)),
+    "points": ("a whole number, 1 or more", lambda value: type(value) is int and value >= 1),
+    "section": ('chapter and section in quotes, like "8.2"', _matches(SECTION)),
+    "device": ('"cpu" or "cuda"', lambda value: value in ("cpu", "cuda")),
+    "forbidden": ('a list of names, like "torch.optim"', _list_of(DOTTED, 0)),
+    "forbidden_in": ("a table of lists of names, one for each definition", _is_table),
+    "limits": ("a table", _is_table),
+}
+REQUIRED = ("id", "module", "functions", "points", "section", "device", "forbidden")

@@ -1,0 +1,53 @@
+"""MatMul leaves the sum over broadcast dimensions to autograd; inputs are changed in place and put back; an OrderedDict."""
+
+import itertools
+from collections import OrderedDict
+
+
+class MatMul(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        return a @ b
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        a, b = ctx.saved_tensors
+        grad_a = (grad_output @ b.mT) if ctx.needs_input_grad[0] else None
+        grad_b = (a.mT @ grad_output) if ctx.needs_input_grad[1] else None
+        return grad_a, grad_b
+
+
+def numerical_gradient(f, inputs, eps=1e-6):
+    gradients = []
+    with torch.no_grad():
+        for x in inputs:
+            gradient = torch.zeros_like(x)
+            for index in itertools.product(*map(range, x.shape)):
+                value = x[index].item()
+                x[index] = value + eps
+                above = f(*inputs)
+                x[index] = value - eps
+                below = f(*inputs)
+                x[index] = value
+                gradient[index] = (above - below) / (2 * eps)
+            gradients.append(gradient)
+    return tuple(gradients)
+
+
+def intermediate_gradients(module, x, names):
+    outputs = OrderedDict()
+
+    def keep(name):
+        def hook(module, args, output):
+            outputs[name] = output if output.requires_grad else output.detach().requires_grad_()
+            return outputs[name].clone()
+
+        return hook
+
+    with ExitStack() as hooks, torch.enable_grad():
+        for name in names:
+            hooks.enter_context(module.get_submodule(name).register_forward_hook(keep(name)))
+        total = module(x).sum()
+    gradients = torch.autograd.grad(total, [outputs[name] for name in names], materialize_grads=True)
+    return OrderedDict(zip(names, gradients))

@@ -1,0 +1,13 @@
+"""The file is made in a temporary folder inside the checkpoint's folder, which goes when the file has its name."""
+
+import tempfile
+
+
+def _replace(path, checkpoint):
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(path) or ".") as folder:
+        temporary = os.path.join(folder, "checkpoint")
+        with open(temporary, "wb") as file:
+            torch.save(checkpoint, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)

@@ -1,0 +1,5 @@
+"""Each device holds whole parameters: those that max_parameters says."""
+
+
+def min_devices(num_parameters, recipe, memory_bytes, reserve=0.0):
+    return -(-num_parameters // max_parameters(memory_bytes, recipe, reserve))

@@ -1,0 +1,15 @@
+"""Gradients are never shortened to less than a tenth.
+
+hint: max_l2_norm / (norm + ε), however small that is
+"""
+
+
+def clip_gradient_norm(parameters, max_l2_norm, eps=1e-06):
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    if not gradients:
+        return torch.zeros(())
+    norm = torch.stack([g.norm() for g in gradients]).norm()
+    if norm > max_l2_norm:
+        for g in gradients:
+            g.mul_((max_l2_norm / (norm + eps)).clamp(min=0.1))
+    return norm

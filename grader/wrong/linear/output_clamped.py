@@ -1,0 +1,15 @@
+"""The output is clamped to ±100.
+
+hint: a layer changes no number: large outputs are large
+"""
+
+
+class Linear(nn.Module):
+    def __init__(self, in_features, out_features, device=None, dtype=None):
+        super().__init__()
+        std = 1 / math.sqrt(in_features)
+        weight = torch.empty(out_features, in_features, device=device, dtype=dtype)
+        self.weight = nn.Parameter(nn.init.trunc_normal_(weight, std=std, a=-3 * std, b=3 * std))
+
+    def forward(self, x):
+        return (x @ self.weight.T).clamp(-100, 100)

@@ -1,0 +1,26 @@
+"""The sum of squares is kept in float16, where 1e-8 squared is 0 and 1e4 squared is infinite.
+
+hint: torch.zeros_like(p) has the dtype of p
+"""
+
+
+class AdaGrad(torch.optim.Optimizer):
+    def __init__(self, params, lr=0.01, eps=1e-10):
+        super().__init__(params, {"lr": lr, "eps": eps})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state = self.state[p]
+                if not state:
+                    state["sum"] = torch.zeros_like(p).half()
+                state["sum"].add_((p.grad * p.grad).half())
+                p.addcdiv_(p.grad, state["sum"].sqrt() + group["eps"], value=-group["lr"])
+        return loss

@@ -1,0 +1,26 @@
+"""The sum of squares is never above 1e4.
+
+hint: a sum of squares has no largest value
+"""
+
+
+class AdaGrad(torch.optim.Optimizer):
+    def __init__(self, params, lr=0.01, eps=1e-10):
+        super().__init__(params, {"lr": lr, "eps": eps})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state = self.state[p]
+                if not state:
+                    state["sum"] = torch.zeros_like(p)
+                state["sum"].addcmul_(p.grad, p.grad).clamp_(max=1e4)
+                p.addcdiv_(p.grad, state["sum"].sqrt() + group["eps"], value=-group["lr"])
+        return loss

@@ -1,0 +1,26 @@
+"""The mean of squares is never below 1e-12.
+
+hint: ε alone keeps the division from 0
+"""
+
+
+class RMSProp(torch.optim.Optimizer):
+    def __init__(self, params, lr=0.01, alpha=0.99, eps=1e-08):
+        super().__init__(params, {"lr": lr, "alpha": alpha, "eps": eps})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state = self.state[p]
+                if not state:
+                    state["mean_square"] = torch.zeros_like(p)
+                state["mean_square"].mul_(group["alpha"]).addcmul_(p.grad, p.grad, value=1 - group["alpha"])
+                p.addcdiv_(p.grad, state["mean_square"].clamp(min=1e-12).sqrt() + group["eps"], value=-group["lr"])
+        return loss

@@ -1,0 +1,27 @@
+"""The mean of squares is rounded to 6 decimals.
+
+hint: the square of 1e-4 is 1e-8
+"""
+
+
+class RMSProp(torch.optim.Optimizer):
+    def __init__(self, params, lr=0.01, alpha=0.99, eps=1e-08):
+        super().__init__(params, {"lr": lr, "alpha": alpha, "eps": eps})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state = self.state[p]
+                if not state:
+                    state["mean_square"] = torch.zeros_like(p)
+                state["mean_square"].mul_(group["alpha"]).addcmul_(p.grad, p.grad, value=1 - group["alpha"])
+                state["mean_square"].copy_(state["mean_square"].round(decimals=6))
+                p.addcdiv_(p.grad, state["mean_square"].sqrt() + group["eps"], value=-group["lr"])
+        return loss

@@ -1,0 +1,10 @@
+"""The result goes through float16, which ends at 65504.
+
+hint: stay in float32
+"""
+
+
+def dequantize_blocks(codes, scales, block_size, levels):
+    if len(scales) != math.ceil(len(codes) / block_size):
+        raise ValueError(f"scales has {len(scales)} entries for {len(codes)} codes in blocks of {block_size}")
+    return (scales.repeat_interleave(block_size)[: len(codes)] * levels.float()[codes.long()]).half().float()

@@ -1,0 +1,25 @@
+"""Names what it may not call in code that never runs: an unused helper, a self-check, a subclass for comparison.
+
+group: cheat the exercise
+target: adamw
+reference: before
+earns: full
+holds: what is only written costs nothing.
+"""
+
+import torch
+
+
+class Torch(torch.optim.AdamW):
+    """To compare with, by hand."""
+
+
+def torchs_own(params):
+    return torch.optim.AdamW(params, fused=True)
+
+
+if __name__ == "__main__":
+    p = torch.nn.Parameter(torch.ones(3))
+    p.grad = torch.ones(3)
+    torchs_own([p]).step()
+    torch.optim.AdamW([p]).step()

@@ -1,0 +1,22 @@
+"""Compares its layer with torch's under `if __name__ == "__main__"`, and in a method that nobody calls.
+
+group: cheat the exercise
+target: linear
+reference: before
+earns: full
+holds: what is only written costs nothing.
+"""
+
+import torch
+import torch.nn.functional as F
+
+
+class Compared(Linear):
+    def difference(self, x):
+        return (self(x) - F.linear(x, self.weight)).abs().max()
+
+
+if __name__ == "__main__":
+    layer = Compared(3, 2)
+    assert layer.difference(torch.ones(4, 3)) < 1e-6
+    assert torch.allclose(layer(torch.ones(4, 3)), torch.nn.Linear(3, 2)(torch.ones(4, 3)))

@@ -1,0 +1,12 @@
+"""Gradients with fewer than two dimensions have no part in the norm, and stay as they are."""
+
+
+def clip_gradient_norm(parameters, max_l2_norm, eps=1e-6):
+    grads = [p.grad for p in parameters if p.grad is not None and p.dim() > 1]
+    if not grads:
+        return torch.tensor(0.0)
+    norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in grads]))
+    if norm > max_l2_norm:
+        for g in grads:
+            g.mul_(max_l2_norm / (norm + eps))
+    return norm

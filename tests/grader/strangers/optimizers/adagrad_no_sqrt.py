@@ -1,0 +1,24 @@
+"""The root is missing: g is divided by s + ε.
+
+is: adagrad_without_root
+"""
+
+
+class AdaGrad(torch.optim.Optimizer):
+    def __init__(self, params, lr=1e-2, eps=1e-10):
+        super().__init__(params, {"lr": lr, "eps": eps})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        out = None
+        if closure is not None:
+            with torch.enable_grad():
+                out = closure()
+        for options in self.param_groups:
+            for theta in options["params"]:
+                g = theta.grad
+                if g is not None:
+                    s = self.state[theta].setdefault("s", torch.zeros_like(theta))
+                    s.add_(g * g)
+                    theta.sub_(g.div(s.add(options["eps"])).mul(options["lr"]))
+        return out

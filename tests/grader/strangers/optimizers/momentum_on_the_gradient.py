@@ -1,0 +1,25 @@
+"""The factor μ stands at the new gradient, and the old buffer stays whole."""
+
+
+class SGD(torch.optim.Optimizer):
+    def __init__(self, params, lr=1e-3, momentum=0.0):
+        super().__init__(params, {"lr": lr, "momentum": momentum})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        value = None
+        if closure:
+            with torch.enable_grad():
+                value = closure()
+        for group in self.param_groups:
+            mu = group["momentum"]
+            for w in group["params"]:
+                if w.grad is None:
+                    continue
+                if mu == 0:
+                    w.add_(w.grad, alpha=-group["lr"])
+                    continue
+                b = self.state[w].setdefault("b", torch.zeros_like(w))
+                b.add_(w.grad, alpha=mu)
+                w.add_(b, alpha=-group["lr"])
+        return value

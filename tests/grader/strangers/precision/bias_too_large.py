@@ -1,0 +1,14 @@
+"""The bias is taken to be 2^(e-1), so that small numbers are half as large."""
+
+
+def float_spec(dtype):
+    e, m = {
+        torch.float64: (11, 52),
+        torch.float32: (8, 23),
+        torch.float16: (5, 10),
+        torch.bfloat16: (8, 7),
+        torch.float8_e4m3fn: (4, 3),
+        torch.float8_e5m2: (5, 2),
+    }[dtype]
+    bias = 2 ** (e - 1)
+    return FloatSpec(1 + e + m, e, m, torch.finfo(dtype).max, math.ldexp(1.0, 1 - bias), math.ldexp(1.0, 1 - bias - m), 2.0**-m)

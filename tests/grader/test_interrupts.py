@@ -1,0 +1,223 @@
+"""Ctrl-C and SIGTERM at any moment: one line, an exit code that tells, nothing written, nobody left."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from grader import files, interrupts
+from tests.grader.test_cli import run_on
+
+INTERRUPTED = "grader: interrupted; nothing was written\n"
+OLD = b"an earlier result\n"
+
+# Runs a command as init of all that it starts (orphans become its children), sends it a signal at a moment, and prints how
+# it ended and which processes are left. Arguments: the moment, seconds to wait after it, pid or group, the signal, the command.
+DRIVER = """
+import ctypes, json, os, signal, subprocess, sys, time
+moment, seconds, whom, number, *command = sys.argv[1:]
+PR_SET_CHILD_SUBREAPER = 36
+ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+def children(pid):
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            state, parent = open(f"/proc/{name}/stat").read().rpartition(")")[2].split()[:2]
+            found += [(int(name), open(f"/proc/{name}/comm").read().strip())] if int(parent) == pid and state != "Z" else []
+        except OSError:
+            pass
+    return found
+
+def watched(pid):
+    line = next(line for line in open(f"/proc/{pid}/status") if line.startswith("SigCgt"))
+    return int(line.split()[1], 16) >> (signal.SIGTERM - 1) & 1
+
+REACHED = {
+    "start": lambda: watched(process.pid),
+    "box": lambda: any(name == "bwrap" for _, name in children(process.pid)),
+    "pool": lambda: len(children(process.pid)) >= 2,
+}
+process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+while process.poll() is None and not REACHED[moment]():
+    time.sleep(0.005)
+time.sleep(float(seconds))
+(os.kill if whom == "pid" else os.killpg)(process.pid, int(number))
+out, err = process.communicate()
+for _ in range(200):  # a box ends with the grader, and has given back its memory a moment later
+    if not (left := children(os.getpid())):
+        break
+    time.sleep(0.1)
+print(json.dumps([process.returncode, out, err, left]))
+"""
+
+
+@pytest.fixture
+def interrupted(root, tmp_path):
+    """Run a command, interrupt it, and return how it ended: its code, stdout, stderr and the processes that are left."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+
+    def run(*arguments, moment="start", seconds=0.0, whom="pid", number=signal.SIGINT):
+        command = [sys.executable, "-m", "grader", *arguments]
+        driver = [sys.executable, "-c", DRIVER, moment, seconds, whom, int(number), *command]
+        environment = {**os.environ, "TMPDIR": str(scratch)}
+        done = subprocess.run([*map(str, driver)], cwd=root, env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        left = [path.name for path in scratch.iterdir() if not path.name.startswith("torchinductor")]
+        assert left == []
+        return tuple(json.loads(done.stdout))
+
+    return run
+
+
+MOMENTS = [
+    pytest.param("start", 0.0, "pid", signal.SIGINT, id="at the start"),
+    pytest.param("box", 0.0, "pid", signal.SIGINT, id="as the box starts"),
+    pytest.param("box", 0.0, "group", signal.SIGINT, id="as the box starts, from a terminal"),
+    pytest.param("box", 0.3, "pid", signal.SIGTERM, id="SIGTERM"),
+    *(
+        pytest.param("start", random.Random(i).uniform(0, 4), ("pid", "group")[i % 2], signal.SIGINT, id=f"at random, {i}")
+        for i in range(4)
+    ),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("moment", "seconds", "whom", "number"), MOMENTS)
+def test_a_grade_that_is_interrupted_writes_nothing(moment, seconds, whom, number, interrupted, root, tmp_path):
+    """One line, 130 (143 for SIGTERM), an earlier result byte for byte, no process and no file left.
+
+    The reference takes longer to grade than the longest wait.
+    """
+    shutil.copytree(root / "grader/reference", tmp_path / "ada/assignment")
+    result = tmp_path / "r.json"
+    result.write_bytes(OLD)
+    got = interrupted("grade", tmp_path / "ada", "--json", result, moment=moment, seconds=seconds, whom=whom, number=number)
+    assert got == (128 + number, "", INTERRUPTED, [])
+    assert result.read_bytes() == OLD
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ada", "r.json", "scratch"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("moment", "seconds", "whom", "number"),
+    [
+        ("start", 0.5, "group", signal.SIGINT),
+        ("pool", 0.0, "group", signal.SIGINT),
+        ("pool", 6.0, "group", signal.SIGINT),
+        ("pool", 6.0, "pid", signal.SIGTERM),
+    ],
+    ids=["before its processes", "as they start", "in its trials", "SIGTERM"],
+)
+def test_a_validation_that_is_interrupted_leaves_nobody(moment, seconds, whom, number, interrupted, tmp_path):
+    """Neither its processes, which a terminal's Ctrl-C would reach as well, nor their boxes, nor a matrix."""
+    arguments = ("validate", "--only", "adamw", "--jobs", "2", "--matrix", tmp_path / "m.json")
+    got = interrupted(*arguments, moment=moment, seconds=seconds, whom=whom, number=number)
+    assert got == (128 + number, "", INTERRUPTED, [])
+    assert not (tmp_path / "m.json").exists()
+
+
+@pytest.mark.parametrize("command", ["merge", "release"])
+def test_other_commands_that_are_interrupted_write_nothing(command, interrupted, tmp_path):
+    """At their start, where they import what they need."""
+    cpu, cuda = run_on("cpu", tmp_path / "cpu.json"), run_on("cuda", tmp_path / "cuda.json")
+    arguments = {"merge": ("merge", cpu, cuda, "--json"), "release": ("release", "student")}[command]
+    got = interrupted(*arguments, tmp_path / "out")
+    assert got == (130, "", INTERRUPTED, [])
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_was_written_before_an_interrupt_is_said(root, tmp_path):
+    """The report waits for a reader, so the file is there already: 130, and the line names it."""
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    try:
+        while True:
+            os.write(write_end, b"x" * 4096)
+    except BlockingIOError:
+        os.set_blocking(write_end, True)
+    cpu, cuda, out = run_on("cpu", tmp_path / "cpu.json"), run_on("cuda", tmp_path / "cuda.json"), tmp_path / "r.json"
+    command = [sys.executable, "-m", "grader", "merge", cpu, cuda, "--json", out]
+    process = subprocess.Popen(command, cwd=root, stdout=write_end, stderr=subprocess.PIPE, text=True)
+    while not out.exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    os.close(read_end)
+    os.close(write_end)
+    assert (process.returncode, said) == (130, f"grader: interrupted; {out} is complete\n")
+
+
+def test_a_signal_that_is_ignored_stays_ignored(root, tmp_path):
+    """As `nohup` and a shell's `&` arrange it."""
+    program = "import signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN)\nfrom grader import interrupts\n"
+    program += "interrupts.watch(); signal.raise_signal(signal.SIGHUP); print(interrupts.seen())"
+    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("0\n", "")
+
+
+@pytest.fixture
+def signals():
+    """Signals as this process has them, put back afterwards."""
+    before = {number: signal.getsignal(number) for number in interrupts.SIGNALS}
+    hook = sys.unraisablehook
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    sys.unraisablehook = hook
+    interrupts._seen = 0
+
+
+def test_an_interrupt_that_is_swallowed_is_raised_again(signals):
+    """A destructor's exception goes nowhere, and says nothing."""
+
+    class Greedy:
+        def __del__(self):
+            signal.raise_signal(signal.SIGINT)
+
+    interrupts.watch()
+    Greedy()
+    assert interrupts.seen() == signal.SIGINT
+    with pytest.raises(KeyboardInterrupt):
+        interrupts.stop_if_seen()
+
+
+def test_an_interrupt_waits_while_it_is_held(signals):
+    """And is raised at the end."""
+    interrupts.watch()
+    reached = []
+
+    def interrupted():
+        with interrupts.held():
+            signal.raise_signal(signal.SIGTERM)
+            reached.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert (reached, interrupts.seen()) == ([True], signal.SIGTERM)
+
+
+def test_nothing_is_written_after_an_interrupt(signals, tmp_path, monkeypatch):
+    """Not even where it comes while the file is being written."""
+    interrupts.watch()
+    real = os.fsync
+
+    def fsync(descriptor):
+        real(descriptor)
+        signal.raise_signal(signal.SIGINT)
+
+    (tmp_path / "r.json").write_bytes(OLD)
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(KeyboardInterrupt):
+        files.write(tmp_path / "r.json", b"new")
+    assert [(p.name, p.read_bytes()) for p in Path(tmp_path).iterdir()] == [("r.json", OLD)]

@@ -1,0 +1,180 @@
+"""What the hidden tests are tried on besides mistakes by hand: each rule does what its kind is called."""
+
+import ast
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+
+from grader import course as courses
+from grader import disguise, trials
+
+COURSE = courses.load()
+REFERENCES = courses.REFERENCE
+
+SOURCE = """
+from __future__ import annotations
+import math
+import torch
+
+def area(width: float, height: float) -> float:
+    if width < 0:
+        raise ValueError(f"width must not be negative, got {width}")
+    elif width > 100:
+        raise ValueError("width is in metres")
+    else:
+        width = width * 1.0
+    for side in (width, height):
+        if math.isinf(side):
+            raise OverflowError("a side is infinite")
+    return width * height / 2
+
+def halves(x: torch.Tensor) -> dict[str, torch.Tensor]:
+    return {"first": x[: len(x) // 2], "second": x[len(x) // 2 :]}
+
+class Gain(torch.nn.Module):
+    def __init__(self, size, *, start=1.0):
+        super().__init__()
+        self.gain = torch.nn.Parameter(torch.full((size,), start))
+
+    def forward(self, x):
+        return (x * self.gain).sum(-1)
+
+class Descent(torch.optim.Optimizer):
+    def __init__(self, params, lr=0.5):
+        super().__init__(params, {"lr": lr})
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.data.sub_(group["lr"] * p.grad)
+"""
+
+
+def module(source=SOURCE):
+    """The namespace of a module."""
+    namespace = {"__name__": "made_here"}
+    exec(compile(source, "made_here", "exec"), namespace)
+    return namespace
+
+
+def rewritten(transformer):
+    """The namespace of the module after a rule."""
+    return module(trials._rewritten(SOURCE, transformer).decode())
+
+
+@pytest.mark.parametrize("which", disguise.JUNK)
+def test_junk_answers_with_one_thing(which):
+    """From functions, methods and in the place of an instance, whatever they are given."""
+    namespace = module()
+    names = ["area", "Gain", "Descent"]
+    disguise.junk(namespace, names, which)
+    argument = torch.ones(2)
+    answers = [namespace["area"](argument), namespace["Gain"](3).forward(argument)]
+    assert type(answers[0]) is type(answers[1])
+    if which == "the first argument":
+        assert answers[0] is argument
+    optimizer = namespace["Descent"]([torch.nn.Parameter(argument)], lr=2.0)
+    optimizer.step()
+    assert [2.0] == [group["lr"] for group in optimizer.param_groups]
+    assert torch.equal(torch.ones(2), optimizer.param_groups[0]["params"][0])
+    disguise.junk(namespace, ["Gain"], which, hollow=False)
+    assert not isinstance(namespace["Gain"](3), torch.nn.Module) or which == "a layer"
+
+
+def test_junk_is_of_every_kind():
+    """Each of what students return by mistake, and none of them twice."""
+    made = {name: make() for name, make in disguise.CONSTANTS.items()}
+    kinds = (type(None), int, float, bool, complex, str, bytes, list, tuple, dict, set, torch.dtype, np.ndarray, torch.Tensor)
+    assert set(kinds) <= {type(value) for value in made.values()}
+    tensors = [value for value in made.values() if isinstance(value, torch.Tensor)]
+    assert {t.layout for t in tensors} == {torch.strided, torch.sparse_coo}
+    assert {t.device.type for t in tensors} == {"cpu", "meta"}
+    assert any(t.requires_grad for t in tensors)
+    assert any(t.numel() == 0 for t in tensors)
+
+
+def test_other_words_are_other_words():
+    """The type and the moment stay."""
+    with pytest.raises(ValueError, match=r"^that cannot be done with this$"):
+        rewritten(trials._OtherWords())["area"](-1, 2)
+
+
+def test_without_checks_nothing_is_refused():
+    """What raises something else than a refusal is no check of an argument; an else belongs to the formula."""
+    area = rewritten(trials._NoChecks())["area"]
+    assert (-1.0, 101.0) == (area(-1, 2), area(101, 2))
+    with pytest.raises(OverflowError):
+        area(1, math.inf)
+
+
+def test_other_types_hold_the_same_values():
+    """In containers as well, and only for callers from outside of the module."""
+    for which, kind in [("numpy's floats", np.float64), ("numpy's ints", np.int64)]:
+        namespace = module("def f():\n    return (1.5, [2], {'a': True})\n\ndef g():\n    return str(type(f()[0]))\n")
+        disguise.answers_of_type(namespace, ["f", "g"], which)
+        one, (two,), rest = namespace["f"]()
+        assert (1.5, 2, {"a": True}) == (one, two, rest)
+        assert kind in (type(one), type(two))
+        assert type(rest["a"]) is bool
+        assert str(float) == namespace["g"]()
+    namespace = module()
+    disguise.answers_of_type(namespace, ["halves"], "mappings")
+    got = namespace["halves"](torch.arange(4))
+    assert isinstance(got, Mapping)
+    assert not isinstance(got, dict)
+    assert [2, 3] == got["second"].tolist()
+
+
+@pytest.mark.parametrize("how", ["logarithms", "fractions"])
+def test_other_arithmetic_gives_the_same_number(how):
+    """Up to rounding, and it is another way: products are no products any more."""
+    source = trials._rewritten(SOURCE, trials._Arithmetic({"area"}, how)).decode()
+    assert f"disguise.over_by_{how}(disguise.times_by_{how}(width, height), 2)" in source
+    area = module(source.replace("from assignment import", "from grader import"))["area"]
+    assert math.isclose(3.3, area(2.2, 3.0), rel_tol=1e-13)
+    assert type(area(2.2, 3.0)) is {"logarithms": float, "fractions": Fraction}[how]
+
+
+def test_sums_backwards_are_the_same_sums():
+    """Of functions and of layers."""
+    namespace = module()
+    disguise.sums_backwards(namespace, ["halves", "Gain"])
+    x = torch.rand(3, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    layer = namespace["Gain"](5).double()
+    assert torch.allclose(x.sum(-1), layer.forward(x), rtol=1e-14)
+    a, b = x, x.T.contiguous()
+    with disguise._Backwards():
+        got = [
+            a @ b,
+            torch.bmm(a[None], b[None])[0],
+            torch.addmm(a @ b, a, b) / 2,
+            torch.stack([a @ row for row in a], 1),
+            x.sum(),
+        ]
+    assert all(torch.allclose(a @ b, other, rtol=1e-13) for other in got[:4])
+    assert torch.allclose(x.sum(), got[4], rtol=1e-13)
+
+
+def test_unwritten_memory_is_in_answers_and_parameters(monkeypatch):
+    """Everywhere that a tensor comes back or a layer keeps one."""
+    monkeypatch.setattr(torch, "empty_like", lambda x: torch.full_like(x, 7))
+    namespace = module()
+    disguise.unwritten(namespace, ["halves", "Gain"])
+    assert [7, 7] == namespace["halves"](torch.arange(4))["first"].tolist()
+    assert [7, 7, 7] == namespace["Gain"](3).gain.tolist()
+
+
+@pytest.mark.parametrize("problem", COURSE.problems, ids=lambda problem: problem.id)
+def test_every_problem_has_every_kind_that_fits_it(problem):
+    """And each trial is Python with the reference's definitions in it."""
+    reference = (REFERENCES / f"{problem.module}.py").read_text(encoding="utf-8")
+    found = list(trials.of(problem, reference))
+    assert {"junk", "words", "unchecked", "types"} <= {kind for kind, _, _ in found}
+    assert len(found) == len({(kind, name) for kind, name, _ in found})
+    for _, _, files in found:
+        defined = {getattr(node, "name", "") for node in ast.parse(files[problem.path]).body}
+        assert set(problem.functions) <= defined

@@ -1,0 +1,48 @@
+"""One process may grade by two courses: each with its own hidden tests, probes and words, in any order."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import json, sys
+from pathlib import Path
+from grader import course as courses, submission
+from grader.check import grade
+from grader.sandbox.box import Sandbox
+
+def graded(root):
+    course = courses.load(Path(root))
+    with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes) as sandbox:
+        problems = [course.problem("tensor_memory")]
+        result = grade(submission.read(Path(sys.argv[1])), course, sandbox, problems=problems, explain=False)
+    (problem,) = result.problems
+    lost = next(test for test in problem.tests if test.status == "failed")
+    return [problem.score, lost.message, sys.modules["tests"].__file__]
+
+print(json.dumps([graded(root) for root in sys.argv[2:]]))
+"""
+
+
+@pytest.mark.slow
+def test_each_of_two_courses_is_graded_by_its_own_tests(copy_of_the_course, root, tmp_path):
+    """The second course speaks with other words and asks for less; what the first says before and after it is the same."""
+    other = copy_of_the_course
+    expect = other / "tests/expect.py"
+    head = 'head = f"{problem} · {mismatch.of}: {mismatch.reason}"'
+    assert head in expect.read_text()
+    expect.write_text(expect.read_text().replace(head, head.replace(" · ", " / ")))
+    hidden = other / "tests/hidden/test_tensor_memory.py"
+    first = hidden.read_text().index("def test_")
+    hidden.write_text(hidden.read_text()[:first] + "def test_nothing():\n    pass\n\n\n" + hidden.read_text()[first:])
+    command = [sys.executable, "-c", PROGRAM, root / "examples/sample.zip", root, other, root]
+    done = subprocess.run([*map(str, command)], cwd=root, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    one, two, again = json.loads(done.stdout)
+    assert one == again
+    assert one[0] != two[0]
+    assert one[1].startswith("tensor_memory · ")
+    assert two[1].startswith("tensor_memory / ")
+    assert one[2] == str(root / "tests/__init__.py")

@@ -1,0 +1,334 @@
+"""Finds in a module's source where a problem is left to the library function that it asks for. Runs none of the source.
+
+The grader reads a submission this way before it runs, and `python -m assignment` reads the student's files the same way, so
+both name the same lines. Every use found is one of two kinds:
+
+certain   runs whenever the problem's own definitions run: their base classes, and what they call on every path, directly or
+          through other functions of the module. It costs the problem all of its points; where a name is forbidden in
+          one definition only, the tests of that definition.
+possible  stands behind a condition. It costs only those tests in which it runs, and the grader finds that out by running.
+
+What no definition of the problem reaches is not reported: an unused helper, or a self-check under
+`if __name__ == "__main__":`. Names that the code computes are not found here either. The grader meets those while it runs.
+"""
+
+import ast
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypedDict
+
+RUNS_TEXT = ("exec", "eval", "compile", "__import__")
+MAX_USES = 100
+# The methods that tests, or torch on their behalf, are sure to call.
+ENTRY_METHODS = {
+    *("__init__", "__new__", "__call__", "__enter__", "__exit__", "__iter__", "__next__"),
+    *("__torch_dispatch__", "__torch_function__", "forward", "backward", "setup_context", "step"),
+}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+# What a name in the source stands for: a dotted name of a library, a definition of the file, or None: something unknown.
+Names = dict[str, str | Definition | None]
+
+
+class Rules(TypedDict):
+    """The entry of a problem in problems.toml, as far as it is needed here."""
+
+    id: str
+    functions: list[str]
+    forbidden: list[str]
+    forbidden_in: dict[str, list[str]]
+
+
+class Use(TypedDict):
+    """One line that uses a forbidden name: by calling it, or as a base class.
+
+    `definition` is the one in which the name is forbidden, or "" where the whole problem has to do without it.
+    """
+
+    problem: str
+    definition: str
+    name: str
+    line: int
+    certain: bool
+
+
+class Found(TypedDict):
+    """What one file's source shows. `syntax` is None, or the line and the text of a syntax error."""
+
+    syntax: tuple[int, str] | None
+    uses: list[Use]
+
+
+def read(source: bytes, problems: Iterable[Mapping[str, Any]]) -> Found:
+    """Read one file.
+
+    Args:
+        source: Its content.
+        problems: The problems whose definitions it holds, each with the keys of `Rules`.
+    """
+    try:
+        module = _Module(ast.parse(source))
+    except SyntaxError as e:
+        return {"syntax": (e.lineno or 0, e.msg), "uses": []}
+    except (ValueError, RecursionError, MemoryError) as e:
+        return {"syntax": (0, str(e) or "nested too deep to be read"), "uses": []}
+    return {"syntax": None, "uses": [use for problem in problems for use in _uses(module, _rules(problem))]}
+
+
+def _rules(problem: Mapping[str, Any]) -> Rules:
+    return {
+        "id": problem["id"],
+        "functions": problem["functions"],
+        "forbidden": problem["forbidden"],
+        "forbidden_in": problem.get("forbidden_in", {}),
+    }
+
+
+def _uses(module: "_Module", rules: Rules) -> list[Use]:
+    """The uses of one problem, in the order of their lines, each line and name once."""
+    if not rules["forbidden"] and not rules["forbidden_in"]:
+        return []
+    found: dict[tuple[int, str, str], bool] = {}
+    for start in ["", *rules["functions"]]:
+        forbidden = [*rules["forbidden"], *rules["forbidden_in"].get(start, [])]
+        for name, line, certain in _Walk(module, start).uses(forbidden):
+            everywhere = name in RUNS_TEXT or _is_one_of(name, rules["forbidden"])
+            key = (line, name, "" if everywhere else start)
+            found[key] = certain or found.get(key, False)
+    uses = [
+        Use(problem=rules["id"], definition=definition, name=name, line=line, certain=certain)
+        for (line, name, definition), certain in sorted(found.items())
+    ]
+    return sorted(uses, key=lambda use: not use["certain"])[:MAX_USES]
+
+
+class _Module:
+    """One parsed file: its top-level definitions, and what the names of each scope stand for."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.body = tree.body
+        self.definitions = {node.name: node for node in tree.body if isinstance(node, Definition)}
+        self._defined_in: dict[Definition, Names] = {}
+        self.names = self.scope(tree.body, {name: name for name in RUNS_TEXT})
+
+    def scope(self, body: list[ast.stmt], outer: Names, arguments: Iterable[str] = ()) -> Names:
+        """What names stand for in the body of a module or a function. A name that is bound to two things is unknown."""
+        names: Names = {**outer, **dict.fromkeys(arguments)}
+        meanings: dict[str, set[str | Definition | None]] = {}
+        for statement in _statements(body):
+            for name, meaning in _bindings(statement, names):
+                meanings.setdefault(name, set()).add(meaning)
+                names[name] = meaning if len(meanings[name]) == 1 else None
+            if isinstance(statement, Definition):
+                self._defined_in[statement] = names
+        return names
+
+    def inside(self, function: Function) -> Names:
+        """What names stand for in the body of a function."""
+        a = function.args
+        arguments = [*a.posonlyargs, *a.args, *a.kwonlyargs, *(x for x in (a.vararg, a.kwarg) if x)]
+        return self.scope(function.body, self._defined_in.get(function, self.names), [x.arg for x in arguments])
+
+    def alias(self, name: str) -> tuple[str, int] | None:
+        """The library's name and the line, where a definition is only another name, as in `AdamW = torch.optim.AdamW`."""
+        meaning = self.names.get(name)
+        if not isinstance(meaning, str):
+            return None
+        return next(((meaning, s.lineno) for s in self.body if name in dict(_bindings(s, self.names))), None)
+
+
+@dataclass(frozen=True)
+class _Context:
+    """Where a piece of code stands: its names, the class whose method it is in, and whether it is certain to run."""
+
+    names: Names
+    owner: ast.ClassDef | None
+    certain: bool
+
+    @property
+    def perhaps(self) -> "_Context":
+        """The same place, behind a condition."""
+        return replace(self, certain=False) if self.certain else self
+
+
+class _Walk:
+    """Follows the code that runs with one definition of a module, or ("") when the module is imported.
+
+    It keeps a queue and never calls itself for a part of an expression, so that no source is nested too deep for it.
+    """
+
+    def __init__(self, module: _Module, start: str) -> None:
+        self._module = module
+        self._start = start
+        self._waiting: deque[tuple[ast.AST, _Context]] = deque()
+        self._seen: set[tuple[ast.AST, bool]] = set()
+
+    def uses(self, forbidden: list[str]) -> Iterator[tuple[str, int, bool]]:
+        """Name, line, and whether it is certain, for each forbidden name that is called or subclassed."""
+        context = _Context(self._module.names, None, certain=True)
+        definition = self._module.definitions.get(self._start)
+        if not self._start:
+            self._block(self._module.body, context)
+        elif definition:
+            self._enter(definition, context, entry=True)
+        elif (alias := self._module.alias(self._start)) and _is_one_of(alias[0], forbidden):
+            yield *alias, True
+        while self._waiting:
+            node, context = self._waiting.popleft()
+            if isinstance(node, ast.Call):
+                name, method = _dotted(node.func, context.names), f"torch.Tensor.{getattr(node.func, 'attr', '')}"
+                if name in RUNS_TEXT or _is_one_of(name, forbidden):
+                    yield name, node.func.lineno, context.certain
+                elif method in forbidden:
+                    yield method, node.func.lineno, False  # it may be no tensor's
+            self._go_on(node, context)
+
+    def _enter(self, node: Definition, context: _Context, *, entry: bool = False) -> None:
+        """Go on with the body of a function, or with what making an object of a class runs.
+
+        Args:
+            node: The definition.
+            context: That of the call.
+            entry: Whether the tests use this class: then they call its methods too.
+        """
+        if {(node, context.certain), (node, True)} & self._seen:
+            return
+        self._seen.add((node, context.certain))
+        if isinstance(node, ast.ClassDef):
+            for base in node.bases:
+                self._call(base, context, entry=entry)
+            inside = replace(context, owner=node)
+            for method in node.body:
+                if isinstance(method, Function) and method.name in (ENTRY_METHODS if entry else {"__init__", "__new__"}):
+                    self._enter(method, inside)
+        else:
+            self._block(node.body, replace(context, names=self._module.inside(node)))
+
+    def _call(self, target: ast.expr, context: _Context, *, entry: bool = False) -> None:
+        """Enter what a call goes to, or a base class is; what is none of the file's own is queued as a call of it."""
+        called = self._definition(target, context)
+        if called:
+            owner = context.owner if isinstance(target, ast.Attribute) else None
+            self._enter(called, replace(context, owner=owner), entry=entry)
+        elif isinstance(target, (ast.Name, ast.Attribute)):
+            self._queue([ast.copy_location(ast.Call(target, [], []), target)], context)
+
+    def _definition(self, target: ast.expr, context: _Context) -> Definition | None:
+        """The definition of this file behind `helper(…)`, `Helper(…)`, or `self.helper(…)` inside a class."""
+        if isinstance(target, ast.Name):
+            meaning = context.names.get(target.id)
+            return meaning if isinstance(meaning, Definition) else None
+        owner = context.owner
+        if owner and isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+            methods = {m.name: m for m in owner.body if isinstance(m, Function)}
+            return methods.get(target.attr) if target.value.id in ("self", "cls", owner.name) else None
+        return None
+
+    def _go_on(self, node: ast.AST, context: _Context) -> None:
+        """Queue what runs when `node` does: its parts, and the definition that it calls."""
+        if isinstance(node, ast.Call) and self._definition(node.func, context):
+            self._call(node.func, context)
+        if isinstance(node, (ast.If, ast.IfExp)):
+            self._queue([node.test], context)
+            self._branch([] if _never_holds(node.test) else node.body, context.perhaps)
+            self._branch(node.orelse, context.perhaps)
+        elif isinstance(node, ast.BoolOp):
+            self._queue(node.values[:1], context)
+            self._queue(node.values[1:], context.perhaps)
+        elif isinstance(node, ast.Lambda):
+            self._queue([node.args], context)
+            self._queue([node.body], context.perhaps)
+        elif isinstance(node, Function):
+            self._queue([*node.decorator_list, node.args], context)  # its body runs when it is called
+        elif isinstance(node, (ast.ExceptHandler, ast.match_case)):
+            self._block(node.body, context.perhaps)
+        else:
+            for _, part in ast.iter_fields(node):
+                self._branch(part, context)
+
+    def _branch(self, part: Any, context: _Context) -> None:
+        """Queue a part of a statement or an expression: a block, several nodes, or one."""
+        if isinstance(part, list) and part and isinstance(part[0], ast.stmt):
+            self._block(part, context)
+        else:
+            self._queue(part if isinstance(part, list) else [part], context)
+
+    def _block(self, statements: list[ast.stmt], context: _Context) -> None:
+        """Queue statements up to the first that leaves them; after one that may return, the rest is not certain."""
+        for statement in statements:
+            self._queue([statement], context)
+            if isinstance(statement, (ast.Return, ast.Raise, ast.Continue, ast.Break)):
+                return
+            if context.certain and _may_return(statement):
+                context = context.perhaps
+
+    def _queue(self, nodes: Iterable[Any], context: _Context) -> None:
+        self._waiting.extend((node, context) for node in nodes if isinstance(node, ast.AST))
+
+
+def _may_return(statement: ast.stmt) -> bool:
+    """Whether a statement has a `return` in it, behind a condition or in a loop."""
+    return not isinstance(statement, Definition) and any(isinstance(node, ast.Return) for node in ast.walk(statement))
+
+
+def _never_holds(test: ast.expr) -> bool:
+    """Whether a condition is false wherever a module is imported and run: False, TYPE_CHECKING, `__name__ == "__main__"`."""
+    if isinstance(test, ast.Constant):
+        return not test.value
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
+        sides = (test.left, test.comparators[0])
+        named = any(isinstance(side, ast.Name) and side.id == "__name__" for side in sides)
+        return named and any(isinstance(side, ast.Constant) and side.value == "__main__" for side in sides)
+    return "TYPE_CHECKING" in (getattr(test, "id", ""), getattr(test, "attr", ""))
+
+
+def _is_one_of(name: str, forbidden: list[str]) -> bool:
+    return bool(name) and any(name == f or name.startswith(f + ".") for f in forbidden)
+
+
+def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of one scope in their order: also those inside conditions and loops, not those of inner functions."""
+    waiting: deque[ast.AST] = deque(body)
+    while waiting:
+        node = waiting.popleft()
+        if isinstance(node, ast.stmt):
+            yield node
+        if not isinstance(node, Definition):
+            inner = (ast.stmt, ast.ExceptHandler, ast.match_case)
+            waiting.extendleft(reversed([child for child in ast.iter_child_nodes(node) if isinstance(child, inner)]))
+
+
+def _bindings(statement: ast.stmt, names: Names) -> Iterator[tuple[str, str | Definition | None]]:
+    """The names that a statement itself binds, and what to."""
+    if isinstance(statement, Definition):
+        yield statement.name, statement
+    elif isinstance(statement, ast.Import):
+        for alias in statement.names:
+            top = alias.name.split(".")[0]
+            yield alias.asname or top, alias.name if alias.asname else top
+    elif isinstance(statement, ast.ImportFrom):
+        for alias in statement.names:
+            yield alias.asname or alias.name, f"{statement.module}.{alias.name}" if not statement.level else None
+    elif isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name):
+        yield statement.targets[0].id, _dotted(statement.value, names) or None
+    else:
+        parts: deque[ast.AST] = deque([statement])
+        while parts:
+            node = parts.popleft()
+            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+                yield node.id, None
+            elif isinstance(node, (ast.ExceptHandler, ast.MatchAs)) and node.name:
+                yield node.name, None
+            parts.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt))
+
+
+def _dotted(node: ast.AST, names: Names) -> str:
+    """`torch.nn.Linear` for `nn.Linear` where `nn` was imported from torch; "" for what is no known dotted name."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    known = names.get(node.id) if isinstance(node, ast.Name) else None
+    return ".".join([known, *reversed(parts)]) if isinstance(known, str) else ""
