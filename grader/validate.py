@@ -165,7 +165,7 @@ def _sample(trials: list[Trial]) -> list[Trial]:
     every = {"wrong": 12, "variant": 4, "junk": 40, "words": 5, "unchecked": 5, "types": 20, "arithmetic": 10, "unwritten": 5}
     kinds = dict.fromkeys(trial.kind for trial in trials)
     kept = [trial for kind in kinds for trial in [t for t in trials if t.kind == kind][:: every.get(kind, 1)]]
-    return [replace(t, until_one_fails=True, neighbours=(), excused="-") if t.kind == "wrong" else t for t in kept]
+    return [replace(t, until_one_fails=True, neighbours=(), most=None, excused="-") if t.kind == "wrong" else t for t in kept]
 
 
 def trials_of(course: Course, problem: Problem, seeds: int, with_mutants: bool, device: str) -> Iterator[Trial]:
@@ -222,22 +222,24 @@ def _start(course: Course, gpu: Gpu | None) -> None:
 
     torch.set_num_threads(1)
     sandbox = Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes, gpu=gpu)
+    boxes = sandbox, LocalBox()
     Finalize(None, sandbox.close, exitpriority=1)
-    signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=_leave, args=(sandbox,)).start())
-    threading.Thread(target=_end_with_the_parent, args=(sandbox,), daemon=True).start()
-    _place = course, sandbox, LocalBox()
+    signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=_leave, args=boxes).start())
+    threading.Thread(target=_end_with_the_parent, args=boxes, daemon=True).start()
+    _place = course, *boxes
 
 
-def _end_with_the_parent(sandbox: Sandbox) -> None:
+def _end_with_the_parent(*boxes: Sandbox | LocalBox) -> None:
     """A pool's process waits for work for ever, also where nobody is left to give it any."""
     if parent := multiprocessing.parent_process():
         parent.join()
-        _leave(sandbox)
+        _leave(*boxes)
 
 
-def _leave(sandbox: Sandbox) -> None:
-    """End the box and this process; in a thread, because the main one may be waiting for the box, with a lock."""
-    sandbox.close()
+def _leave(*boxes: Sandbox | LocalBox) -> None:
+    """End the boxes and this process; in a thread, because the main one may be waiting for the box, with a lock."""
+    for box in boxes:
+        box.close()
     os._exit(1)
 
 

@@ -22,6 +22,7 @@ MAX_LINES = 60  # of a report that is not verbose
 LINES_FOR_MORE = 4  # say what is not shown
 LEAST_REASONS = 3  # are shown, however many lines they take
 MAX_RULES = 3  # of a reason
+MAX_UNTOUCHED = 3  # problems that nobody has begun have a row each
 # By the device of tests that wait for it: what is said of their points, and what they are called.
 PENDING = {
     "cuda": ("they need a CUDA device (grade with --device cuda, then `grader merge`)", "for a CUDA device"),
@@ -94,7 +95,7 @@ def reasons_in(result: SubmissionResult) -> list[Reason]:
 
 
 def _report(result: SubmissionResult, sections: dict[str, str], console: Console, verbose: bool) -> RenderableType:
-    around = [_head(result), _table(result), Text(), *_not_attempted(result), _foot(result)]
+    around = [_head(result), _table(result, verbose), Text(), *_not_attempted(result), _foot(result)]
     blocks = [_reason(reason, sections.get(reason.problem.id, ""), verbose) for reason in reasons_in(result)]
     left = MAX_LINES - sum(_lines(part, console) for part in around) - LINES_FOR_MORE
     shown = 0
@@ -122,25 +123,39 @@ def _head(result: SubmissionResult) -> RenderableType:
     return Rule(Text(result.submission.name), characters="─", style="dim")
 
 
-def _table(result: SubmissionResult) -> Table:
+def _table(result: SubmissionResult, verbose: bool) -> Table:
+    """A row a problem; those that nobody has begun, if they are many, share one."""
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
     table.add_column("problem", no_wrap=True)
     table.add_column("points", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True, width=BAR)
     table.add_column("tests", justify="right", no_wrap=True)
     table.add_column("status", no_wrap=True)
+    untouched = [p for p in result.problems if p.status is Status.NOT_ATTEMPTED and not _passed([p])]
+    if verbose or len(untouched) <= MAX_UNTOUCHED:
+        untouched = []
     for problem in result.problems:
-        tests = _counted(problem)
-        table.add_row(
-            Text(problem.id),
-            f"{problem.score:.2f} / {_points(problem.max_score)}",
-            _bar(problem),
-            f"{sum(test.status is Status.PASSED for test in tests)}/{len(tests)}",
-            Text(problem.status.value, style=STYLES[problem.status]),
-        )
+        if problem not in untouched:
+            _add_row(table, problem.id, [problem])
+    if untouched:
+        _add_row(table, f"{len(untouched)} others", untouched)
     total = f"{result.score:.2f} / {_points(result.max_score)}"
     table.add_row(Text("total", style="bold"), Text(total, style="bold"), "", "", "")
     return table
+
+
+def _add_row(table: Table, name: str, problems: list[ProblemResult]) -> None:
+    """What problems of one status are worth together."""
+    score, of = sum(p.score for p in problems), sum(p.max_score for p in problems)
+    status = problems[0].status
+    filled = int(BAR * score / of) if of else 0
+    bar = Text("█" * filled, style=STYLES[status]) + Text("·" * (BAR - filled), style="dim")
+    tests = f"{_passed(problems)}/{sum(len(_counted(p)) for p in problems)}"
+    table.add_row(Text(name), f"{score:.2f} / {_points(of)}", bar, tests, Text(status.value, style=STYLES[status]))
+
+
+def _passed(problems: list[ProblemResult]) -> int:
+    return sum(test.status is Status.PASSED for problem in problems for test in _counted(problem))
 
 
 def _points(points: float) -> str:
@@ -151,11 +166,6 @@ def _points(points: float) -> str:
 def _counted(problem: ProblemResult) -> list[TestResult]:
     """The tests that are shown: not those that wait for another device and are worth nothing meanwhile."""
     return [test for test in problem.tests if test.counts]
-
-
-def _bar(problem: ProblemResult) -> Text:
-    filled = int(BAR * problem.score / problem.max_score) if problem.max_score else 0
-    return Text("█" * filled, style=STYLES[problem.status]) + Text("·" * (BAR - filled), style="dim")
 
 
 def _not_attempted(result: SubmissionResult) -> list[RenderableType]:

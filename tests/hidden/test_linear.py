@@ -359,13 +359,18 @@ def test_mlp_has_one_weight_a_layer(student, rng):
 def test_mlp_has_relus_between_its_layers(student, rng):
     """A ReLU follows every layer but the last, for small and large numbers."""
     hint = "max(0, x) between the layers, whatever x is, and none after the last"
-    for count in (3, 4, 5, 6):
+    for count in (5, 3, 4, 6):  # five sizes have four layers: enough to tell which of them lacks its ReLU
         dims = sizes(rng, count, 3, 12)
         check_output(student, "MLP", (dims,), drawn(rng, dims), torch.randn(40, dims[0], generator=rng), hint=hint)
     dims = sizes(rng, 4, 3, 12)
     for scale in MAGNITUDES:
         x = torch.randn(20, dims[0], generator=rng) * scale
         check_output(student, "MLP", (dims,), drawn(rng, dims), x, hint=hint)
+    a, h, b = sizes(rng, 3, 3, 12)
+    first, square, last = drawn(rng, [a, h, h, b])
+    square = (square + square.T) / 2  # the same whichever way it is stored
+    x = torch.randn(20, a, generator=rng)
+    check_output(student, "MLP", ([a, h, h, b],), [first, square, last], x, hint="y = W x, and nothing is added to it")
 
 
 @pytest.mark.points(2)

@@ -1,4 +1,8 @@
-"""The backward pass of attention has one product as wide as the values, not two."""
+"""The backward pass of attention has one product as wide as the values, not two: where keys are as wide as values, as torch's
+kernels for a CPU want them, that is twice the forward pass.
+
+is: attention_backward_is_double
+"""
 
 
 class FlopCounter(TorchDispatchMode):

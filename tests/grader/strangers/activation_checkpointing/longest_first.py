@@ -1,0 +1,19 @@
+"""The first segment takes all the layers that are left over."""
+
+
+class CheckpointedSequential(nn.Module):
+    def __init__(self, layers, segments):
+        super().__init__()
+        if segments > len(layers):
+            raise ValueError(f"{segments} segments of {len(layers)} layers")
+        self.blocks = nn.ModuleList(layers)
+        short, longer = divmod(len(layers), segments)
+        self.lengths = [short + longer] + [short] * (segments - 1)
+
+    def forward(self, x):
+        done = 0
+        for length in self.lengths:
+            part = nn.Sequential(*self.blocks[done : done + length])
+            x = checkpoint(part, x)
+            done += length
+        return x
