@@ -3,7 +3,6 @@
 is: segments_rounded_up
 """
 
-
 import math
 
 
