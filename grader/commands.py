@@ -63,7 +63,7 @@ def grade(
     read = submissions.read(submission)
     scratch_bytes = course.limits.file_bytes
     with _device(device) as gpu, Sandbox(course.tests, isolation=level, scratch_bytes=scratch_bytes, gpu=gpu) as sandbox:
-        from grader.check import grade as run  # imports torch and pytest, while the sandbox does the same
+        from grader.grading.grade import grade as run  # imports torch and pytest, while the sandbox does the same
 
         sandbox.wait_until_ready()
         with _progress("grading") as progress:

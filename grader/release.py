@@ -17,8 +17,7 @@ from grader import stubs
 from grader.course import Course
 from grader.errors import ReleaseRefused
 
-HERE = Path(__file__).parent
-BUNDLE = HERE / "bundle"
+BUNDLE = Path(__file__).parent / "bundle"
 TIME = (2020, 1, 1, 0, 0, 0)
 SHORTEST = 16  # characters; shorter lines (`return loss`, `else:`) are in every program
 ON_THE_GRADERS_SIDE = {"tests/probes/benchmark.py"}
@@ -108,10 +107,10 @@ def secrets(course: Course) -> dict[str, str]:
     """Every telling line of what students must not see, without its indentation, and where it is from."""
     shared = set((BUNDLE / "shared_lines.txt").read_text(encoding="utf-8").splitlines())
     found: dict[str, str] = {}
-    for path in sorted((HERE / "reference").glob("*.py")):
+    for path in sorted(course.reference.glob("*.py")):
         solution = stubs.lines_of(path.read_text(encoding="utf-8")).values()
         found |= dict.fromkeys(_telling("\n".join(solution)), f"the solution of {path.stem}")
-    folders = [(course.tests / "hidden", "hidden test"), (HERE / "wrong", "wrong solution"), (HERE / "variants", "variant")]
+    folders = [(course.tests / "hidden", "hidden test"), (course.wrong, "wrong solution"), (course.variants, "variant")]
     for folder, kind in folders:
         for path in sorted(folder.rglob("*.py")):
             where = f"the {kind} {path.relative_to(folder).with_suffix('').as_posix()}"
