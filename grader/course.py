@@ -105,6 +105,12 @@ class Course(msgspec.Struct, frozen=True):
         """The list of mutants of the reference that nothing can notice."""
         return self.solutions / "mutants.toml"
 
+    @property
+    def bundle(self) -> Path:
+        """What only the student's bundle has, in student/, and shared_lines.txt: see `release`."""
+        own = self.root / "bundle"
+        return own if own.is_dir() else PACKAGE / "bundle"
+
     def reference_of(self, problem: Problem) -> str:
         """The source of the reference's module that a problem is in."""
         return (self.reference / f"{problem.module}.py").read_text(encoding="utf-8")
@@ -179,7 +185,7 @@ def load(root: Path | None = None) -> Course:
     Raises:
         CourseFault: There is no course there, or its problems.toml is wrong.
     """
-    root = root or _own_root()
+    root = _own_root() if root is None else root.absolute()
     path = root / "assignment" / "problems.toml"
     try:
         text = path.read_text(encoding="utf-8")

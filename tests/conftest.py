@@ -16,7 +16,7 @@ import torch
 from tests import expect
 from tests.probes import Student
 
-PROBLEMS = Path(__file__).resolve().parent.parent / "assignment" / "problems.toml"
+PROBLEMS = Path(__file__).absolute().parent.parent / "assignment" / "problems.toml"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
