@@ -79,7 +79,7 @@ def cold(rounds: int) -> dict[str, Any]:
 
 def graded(gpu: gpus.Gpu, rounds: int) -> dict[str, Any]:
     """What the reference earns on the GPU, and wall seconds in a sandbox that has graded before."""
-    from grader.check import grade
+    from grader.grading.grade import grade
 
     course = courses.load()
     with tempfile.TemporaryDirectory() as folder:

@@ -100,7 +100,7 @@ def cpu_of(submission: Path) -> None:
     What a process in a PID namespace of its own has used does not reach whoever waits for bubblewrap, so it is read from
     /proc before the end.
     """
-    from grader.check import grade
+    from grader.grading.grade import grade
     from grader.submission import read
 
     course = courses.load()

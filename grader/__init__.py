@@ -7,4 +7,4 @@ import tempfile
 # behind in the temporary folder; a folder that is there already is not made.
 os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", tempfile.gettempdir())
 
-__version__ = "0.5.0"
+__version__ = "0.6.0"

@@ -27,6 +27,9 @@ Only = Annotated[list[str] | None, typer.Option("--only", metavar="PROBLEM", hel
 Seed = Annotated[int, typer.Option("--seed", help="The tests' inputs follow from it.")]
 Device = Annotated[str, typer.Option("--device", help="cpu or cuda: the tests that need the other one wait for a run there.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Every reason and every rule, not only what costs most.")]
+Folder = Annotated[
+    Path | None, typer.Option("--course", metavar="FOLDER", help="Another course; by default the one that comes with the grader.")
+]
 Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON.")]
 
 
@@ -48,13 +51,14 @@ def grade(
         str, typer.Option("--isolation", help="bubblewrap, or none: to debug on a machine without it, never to grade.")
     ] = "bubblewrap",
     verbose: Verbose = False,
+    folder: Folder = None,
 ) -> None:
     """Grade one submission and print its report. Exits 0 whatever the score, 3 where the grader itself failed."""
     from grader import course as courses
     from grader import submission as submissions
     from grader.sandbox.box import Sandbox
 
-    course = courses.load()
+    course = courses.load(folder)
     problems = _chosen(course, only)
     if json:
         files.check_writable(json)
@@ -63,7 +67,7 @@ def grade(
     read = submissions.read(submission)
     scratch_bytes = course.limits.file_bytes
     with _device(device) as gpu, Sandbox(course.tests, isolation=level, scratch_bytes=scratch_bytes, gpu=gpu) as sandbox:
-        from grader.check import grade as run  # imports torch and pytest, while the sandbox does the same
+        from grader.grading.grade import grade as run  # imports torch and pytest, while the sandbox does the same
 
         sandbox.wait_until_ready()
         with _progress("grading") as progress:
@@ -77,13 +81,14 @@ def merge(
     other: Annotated[Path, typer.Argument(metavar="GPU.json", help="The result of `grade --device cuda --json`.")],
     json: Json = None,
     verbose: Verbose = False,
+    folder: Folder = None,
 ) -> None:
     """Make one result of a CPU run's and a CUDA run's of one submission, and print its report. Exits as grade does."""
     from grader import course as courses
     from grader.merge import merged
     from grader.report import json as json_report
 
-    course = courses.load()
+    course = courses.load(folder)
     if json:
         files.check_writable(json)
     result = merged(json_report.read(one), json_report.read(other), order=[p.id for p in course.problems])
@@ -93,12 +98,13 @@ def merge(
 @app.command()
 def stubs(
     check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 where assignment/ has drifted.")] = False,
+    folder: Folder = None,
 ) -> None:
     """Write assignment/ from the reference solutions."""
     from grader import course as courses
     from grader import stubs as maker
 
-    course = courses.load()
+    course = courses.load(folder)
     if not check:
         for path in maker.write(course):
             files.say(f"wrote {path.relative_to(course.root)}\n")
@@ -127,6 +133,7 @@ def validate(
     ] = False,
     jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Processes; by default one a processor.")] = None,
     matrix: Annotated[Path | None, typer.Option("--matrix", metavar="FILE", help="Write the matrix: .json or .md.")] = None,
+    folder: Folder = None,
 ) -> None:
     """Prove the suite: reference full, stubs 0, wrong solutions caught, variants full, no idle test; else exit 1.
 
@@ -137,7 +144,7 @@ def validate(
     from grader import matrix as matrices
     from grader import validate as validation
 
-    course = courses.load()
+    course = courses.load(folder)
     problems = _chosen(course, only)
     _one_of("--device", device, "cpu", "cuda")
     if with_mutants and device == "cuda":
@@ -180,6 +187,7 @@ def release(
     handout: Annotated[
         Path | None, typer.Option(help="The built handout; by default handout/build, by `make handout`.")
     ] = None,
+    folder: Folder = None,
 ) -> None:
     """Write a bundle to hand out, the same bytes whenever it is made. Exits 1, writing nothing, where a secret would leave."""
     from grader import course as courses
@@ -187,12 +195,12 @@ def release(
 
     _one_of("release", kind, "student")
     files.check_writable(out)
-    course = courses.load()
-    bundle = bundles.student(course, handout or course.root / "handout" / "build")
+    course = courses.load(folder)
+    bundle = bundles.student(course, handout or course.handout / "build")
     content = bundles.zipped(bundle)
     files.write(out, content)
     text = f"{out}: {len(bundle)} files, {len(content):,} bytes, sha256 {hashlib.sha256(content).hexdigest()[:12]}\n"
-    if "handout/handout.pdf" not in bundle:
+    if "handout/site/index.html" in bundle and "handout/handout.pdf" not in bundle:
         text += "the handout's PDF is not in it: `make handout` makes it where a Chromium is installed\n"
     files.say(text, needed=False)
 

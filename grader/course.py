@@ -1,4 +1,4 @@
-"""The course that is graded: where its files are, its problems, its limits, and the hash of its suite."""
+"""The course that is graded: every path of it, its problems, its limits, and the hash of its suite."""
 
 import hashlib
 from pathlib import Path
@@ -10,7 +10,6 @@ from grader import problems
 from grader.errors import CourseFault
 
 PACKAGE = Path(__file__).parent
-REFERENCE = PACKAGE / "reference"
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -57,22 +56,64 @@ class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Course(msgspec.Struct, frozen=True):
-    """The problems and where the files about them are.
+    """The problems, and where the files about them are.
 
     Attributes:
-        root: The folder that holds assignment/ and tests/.
+        root: The folder that holds assignment/, tests/ and handout/.
+        solutions: The folder that holds reference/, wrong/, variants/ and mutants.toml; nothing of it is ever handed out.
         limits: What a test may use where its problem does not say otherwise.
         problems: In the order of the handout.
     """
 
     root: Path
+    solutions: Path
     limits: Limits
     problems: list[Problem]
 
     @property
+    def assignment(self) -> Path:
+        """The folder of stubs and problems.toml."""
+        return self.root / "assignment"
+
+    @property
     def tests(self) -> Path:
-        """The folder of hidden tests and probes."""
+        """The folder of hidden tests, public tests and probes."""
         return self.root / "tests"
+
+    @property
+    def handout(self) -> Path:
+        """The folder of the handout's text, and of what was built of it."""
+        return self.root / "handout"
+
+    @property
+    def reference(self) -> Path:
+        """The folder of the reference solutions."""
+        return self.solutions / "reference"
+
+    @property
+    def wrong(self) -> Path:
+        """The folder of wrong solutions."""
+        return self.solutions / "wrong"
+
+    @property
+    def variants(self) -> Path:
+        """The folder of right solutions in other styles."""
+        return self.solutions / "variants"
+
+    @property
+    def mutants(self) -> Path:
+        """The list of mutants of the reference that nothing can notice."""
+        return self.solutions / "mutants.toml"
+
+    @property
+    def bundle(self) -> Path:
+        """What only the student's bundle has, in student/, and shared_lines.txt: see `release`."""
+        own = self.root / "bundle"
+        return own if own.is_dir() else PACKAGE / "bundle"
+
+    def reference_of(self, problem: Problem) -> str:
+        """The source of the reference's module that a problem is in."""
+        return (self.reference / f"{problem.module}.py").read_text(encoding="utf-8")
 
     @property
     def modules(self) -> list[str]:
@@ -99,21 +140,19 @@ class Course(msgspec.Struct, frozen=True):
 
     def suite_sha256(self) -> str:
         """A hash over everything that decides a score besides the grader itself: tests, probes, problems."""
-        files = [self.root / "assignment" / "problems.toml", *sorted(self.tests.glob("*.py"))]
+        files = [self.assignment / "problems.toml", *sorted(self.tests.glob("*.py"))]
         files += sorted((self.tests / "probes").rglob("*.py")) + sorted((self.tests / "hidden").rglob("*.py"))
         return _sha256({path.relative_to(self.root).as_posix(): path for path in files})
 
     def handout_sources(self) -> dict[str, Path]:
         """What the built handout is made from: its folder, problems.toml, and what pictures and figures are computed with."""
-        folder = self.root / "handout"
-        made = {folder / "build", *folder.rglob("__pycache__")}
-        files = [path for path in folder.rglob("*") if path.is_file() and not made & set(path.parents)]
-        files += [self.root / "assignment" / "problems.toml", self.tests / "probes" / "stand_in.py"]
-        files += (self.root / "assignment").glob("*.py")  # checked against the text, and the reference imports some
+        made = {self.handout / "build", *self.handout.rglob("__pycache__")}
+        files = [path for path in self.handout.rglob("*") if path.is_file() and not made & set(path.parents)]
+        files += [self.assignment / "problems.toml", self.tests / "probes" / "stand_in.py"]
+        files += self.assignment.glob("*.py")  # checked against the text, and the reference imports some
         named = {path.relative_to(self.root).as_posix(): path for path in files}
-        # The grader's own, wherever the course is: the version, which pages name, and the reference.
-        ours = [PACKAGE / "__init__.py", *REFERENCE.glob("*.py")]
-        named |= {f"grader/{path.relative_to(PACKAGE).as_posix()}": path for path in ours}
+        named |= {f"solutions/reference/{path.name}": path for path in self.reference.glob("*.py")}
+        named["grader/__init__.py"] = PACKAGE / "__init__.py"  # the version, which pages name
         return dict(sorted(named.items()))
 
     def handout_sha256(self) -> str:
@@ -146,7 +185,7 @@ def load(root: Path | None = None) -> Course:
     Raises:
         CourseFault: There is no course there, or its problems.toml is wrong.
     """
-    root = root or _own_root()
+    root = _own_root() if root is None else root.absolute()
     path = root / "assignment" / "problems.toml"
     try:
         text = path.read_text(encoding="utf-8")
@@ -158,11 +197,19 @@ def load(root: Path | None = None) -> Course:
     try:
         return Course(
             root=root,
+            solutions=_solutions(root),
             limits=msgspec.convert(listed["limits"], Limits),
             problems=msgspec.convert(listed["problem"], list[Problem]),
         )
     except msgspec.ValidationError as e:
         raise CourseFault(f"{path}: {e}") from None
+
+
+def _solutions(root: Path) -> Path:
+    """A course's own folder of solutions; those of the course that comes with the grader are beside its code."""
+    own = root / "solutions"
+    beside = root / "grader"
+    return own if own.is_dir() else beside if (beside / "reference").is_dir() else PACKAGE
 
 
 def _own_root() -> Path:

@@ -20,7 +20,7 @@ KINDS = {
     "unchecked": "reference(s) without checks",
     "types": "reference(s) with other types",
     "arithmetic": "reference(s) by other arithmetic",
-    "unwritten": "answer of unwritten memory",
+    "unwritten": "reference(s) that return unwritten memory",
     "mutant": "mutant",
 }
 STAYS = "# Stays:"

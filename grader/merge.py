@@ -9,7 +9,6 @@ from grader.errors import UsageError
 from grader.results import (
     SUITE,
     GraderInfo,
-    Outcome,
     ProblemResult,
     SubmissionResult,
     TestResult,
@@ -86,21 +85,7 @@ def _problem(runs: dict[str, ProblemResult]) -> ProblemResult:
     tests = _tests(first.id, {device: problem.tests for device, problem in runs.items()})
     if not any(test.device == first.device for test in tests):
         raise UsageError(f"{first.id} has no test for the device that its points come from: that is no result of the grader")
-    outcomes = [
-        Outcome(
-            id=test.id,
-            device=test.device,
-            weight=test.weight,
-            status=test.status,
-            message=test.message,
-            rule=test.rule,
-            mistake=test.mistake,
-            hint=test.hint,
-            seconds=test.seconds,
-        )
-        for test in tests
-    ]
-    return problem_result(first.id, first.module, first.max_score, outcomes, first.device)
+    return problem_result(first.id, first.module, first.max_score, tests, first.device)
 
 
 def _tests(problem_id: str, runs: dict[str, list[TestResult]]) -> list[TestResult]:

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from grader import stubs
 
-LISTED = Path(__file__).parent / "mutants.toml"
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
@@ -62,7 +61,7 @@ def of(reference: str, problem: str) -> list[Mutant]:
     return found
 
 
-def listed(path: Path = LISTED) -> dict[str, dict[str, str]]:
+def listed(path: Path) -> dict[str, dict[str, str]]:
     """The mutants that nothing can tell from the reference: problem to name to the reason."""
     found: dict[str, dict[str, str]] = tomllib.loads(path.read_text(encoding="utf-8"))
     return found

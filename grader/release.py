@@ -17,8 +17,6 @@ from grader import stubs
 from grader.course import Course
 from grader.errors import ReleaseRefused
 
-HERE = Path(__file__).parent
-BUNDLE = HERE / "bundle"
 TIME = (2020, 1, 1, 0, 0, 0)
 SHORTEST = 16  # characters; shorter lines (`return loss`, `else:`) are in every program
 ON_THE_GRADERS_SIDE = {"tests/probes/benchmark.py"}
@@ -51,16 +49,17 @@ def student(course: Course, built: Path) -> dict[str, bytes]:
     """
     if drifted := stubs.drifted(course):
         raise ReleaseRefused(f"{drifted[0].relative_to(course.root)} differs from its reference: run `grader stubs` first")
+    is_built = (course.handout / "conf.py").is_file()  # otherwise its Markdown is all that there is
     files = {path: (course.root / path).read_bytes() for path in _of_students(course)}
-    files |= _below(BUNDLE / "student")
-    files |= _handout(built)
+    files |= _below(course.bundle / "student")
+    files |= _handout(built) if is_built else {}
     if found := leaks(files, secrets(course)):
         raise ReleaseRefused(
             f"{len(found)} secret line{'s' if len(found) > 1 else ''} would leave:\n"
             + "\n".join(f"  {leak}" for leak in found[:20])
-            + "\nchange the line; a coincidence goes into grader/bundle/shared_lines.txt"
+            + "\nchange the line; a coincidence goes into bundle/shared_lines.txt"
         )
-    if (built / "made_from").read_text(encoding="utf-8") != course.handout_sha256():
+    if is_built and (built / "made_from").read_text(encoding="utf-8") != course.handout_sha256():
         raise ReleaseRefused(f"{built} was built from another state of the handout: run `make handout` again")
     return dict(sorted(files.items()))
 
@@ -106,12 +105,13 @@ def zipped(files: dict[str, bytes]) -> bytes:
 
 def secrets(course: Course) -> dict[str, str]:
     """Every telling line of what students must not see, without its indentation, and where it is from."""
-    shared = set((BUNDLE / "shared_lines.txt").read_text(encoding="utf-8").splitlines())
+    listed = course.bundle / "shared_lines.txt"
+    shared = set(listed.read_text(encoding="utf-8").splitlines()) if listed.is_file() else set()
     found: dict[str, str] = {}
-    for path in sorted((HERE / "reference").glob("*.py")):
+    for path in sorted(course.reference.glob("*.py")):
         solution = stubs.lines_of(path.read_text(encoding="utf-8")).values()
         found |= dict.fromkeys(_telling("\n".join(solution)), f"the solution of {path.stem}")
-    folders = [(course.tests / "hidden", "hidden test"), (HERE / "wrong", "wrong solution"), (HERE / "variants", "variant")]
+    folders = [(course.tests / "hidden", "hidden test"), (course.wrong, "wrong solution"), (course.variants, "variant")]
     for folder, kind in folders:
         for path in sorted(folder.rglob("*.py")):
             where = f"the {kind} {path.relative_to(folder).with_suffix('').as_posix()}"

@@ -1,4 +1,4 @@
-"""What a run of the grader found out: frozen records, and the JSON they are written as (schema 1).
+"""What a run of the grader found out: frozen records, and the JSON they are written as (schema 2).
 
 A score is exact while it is added up: points are fractions of a problem and become floats once, at the end, so that full
 marks are exactly the points of the problem, and of all problems.
@@ -12,7 +12,7 @@ import msgspec
 
 from grader.errors import Status
 
-SCHEMA = 1
+SCHEMA = 2
 SUITE = "suite"  # the id of what stands for all tests of a problem where they could not be run
 
 Device = Annotated[str, msgspec.Meta(pattern=r"^(cpu|cuda)\Z")]
@@ -38,36 +38,60 @@ def worst(statuses: list[Status]) -> Status:
     return min(statuses, key=WORST_FIRST.index)
 
 
-class TestResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One hidden test; the cases of a parametrized one count as one test.
+class Fact(msgspec.Struct, frozen=True):
+    """One thing that is known of a failure: what it is, in a word or two, and what is to be said of it, in a line."""
+
+    label: str
+    text: str
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How one hidden test ended, before it is worth anything; the cases of a parametrized one count as one test.
 
     Attributes:
         id: The name of the test function; `cuda/` stands before that of one which needs a CUDA device.
         device: Where it runs, "cpu" or "cuda".
         status: How it ended.
         weight: Its part of its problem's points, beside the weights of the others.
-        score: Points earned.
-        max_score: Points it is worth; see `problem_result`.
-        message: What the student is told; empty when it passed.
+        about: What it is about: a function of the student's, or of a fault of ours the test. Empty where that is not known.
+        what: What happened, in a line; empty when it passed.
+        facts: What else the student is told, each in a line.
         rule: What the test asks for; empty when it passed, or where something else went wrong.
         mistake: The one known mistake that explains the failure; empty where none does, or several do.
         hint: A question that helps, where the mistake or the test has one.
         seconds: Wall time of the test, its oracle included.
     """
 
-    __test__ = False  # not a test itself, whatever pytest thinks of its name
-
     id: str
-    device: Device
+    device: Device = "cpu"
     status: Status
     weight: Weight
-    score: Points
-    max_score: Points
-    message: str
+    about: str = ""
+    what: str = ""
+    facts: list[Fact] = []
     rule: str = ""
     mistake: str = ""
-    hint: str | None
-    seconds: float
+    hint: str | None = None
+    seconds: float = 0.0
+
+    @property
+    def said(self) -> str:
+        """What happened to what, in a line."""
+        return f"{self.about}: {self.what}" if self.about else self.what
+
+
+class TestResult(Outcome, frozen=True, kw_only=True):
+    """One hidden test, with what it is worth; see `problem_result`.
+
+    Attributes:
+        score: Points earned.
+        max_score: Points it is worth.
+    """
+
+    __test__ = False  # not a test itself, whatever pytest thinks of its name
+
+    score: Points
+    max_score: Points
 
     @property
     def counts(self) -> bool:
@@ -167,21 +191,9 @@ class SubmissionResult(msgspec.Struct, frozen=True, kw_only=True):
         return any(test.status is Status.GRADER_ERROR for problem in self.problems for test in problem.tests)
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How one test ended, before it is worth anything."""
-
-    id: str
-    device: str = "cpu"
-    weight: int
-    status: Status
-    message: str = ""
-    rule: str = ""
-    mistake: str = ""
-    hint: str | None = None
-    seconds: float = 0.0
-
-
-def problem_result(problem_id: str, module: str, points: float, outcomes: list[Outcome], device: str = "cpu") -> ProblemResult:
+def problem_result(
+    problem_id: str, module: str, points: float, outcomes: Sequence[Outcome], device: str = "cpu"
+) -> ProblemResult:
     """Split a problem's points over its tests by weight and add up what was earned.
 
     The points are split over the tests of the problem's own device. A test of another device has a share only of a CPU
@@ -197,20 +209,8 @@ def problem_result(problem_id: str, module: str, points: float, outcomes: list[O
     """
     shares = _shares(points, device, outcomes)
     tests = [
-        TestResult(
-            id=o.id,
-            device=o.device,
-            status=o.status,
-            weight=o.weight,
-            score=float(share if o.status is Status.PASSED else 0),
-            max_score=float(share),
-            message=o.message,
-            rule=o.rule,
-            mistake=o.mistake,
-            hint=o.hint,
-            seconds=o.seconds,
-        )
-        for o, share in zip(outcomes, shares, strict=True)
+        TestResult(**{**msgspec.structs.asdict(outcome), **_worth(outcome, share)})
+        for outcome, share in zip(outcomes, shares, strict=True)
     ]
     return ProblemResult(
         id=problem_id,
@@ -222,6 +222,10 @@ def problem_result(problem_id: str, module: str, points: float, outcomes: list[O
         status=_status(tests),
         tests=tests,
     )
+
+
+def _worth(outcome: Outcome, share: Fraction) -> dict[str, float]:
+    return {"score": float(share if outcome.status is Status.PASSED else 0), "max_score": float(share)}
 
 
 def _status(tests: list[TestResult]) -> Status:
@@ -259,16 +263,16 @@ def submission_result(
     )
 
 
-def _shares(points: float, device: str, tests: Sequence[Outcome | TestResult]) -> list[Fraction]:
+def _shares(points: float, device: str, tests: Sequence[Outcome]) -> list[Fraction]:
     """What each test of a problem is worth."""
     weights = [test.weight if _has_share(test, device) else 0 for test in tests]
     return [Fraction(points) * weight / sum(weights) for weight in weights]
 
 
-def _has_share(test: Outcome | TestResult, device: str) -> bool:
+def _has_share(test: Outcome, device: str) -> bool:
     return test.device == device or (device == "cpu" and test.status is not Status.DEFERRED)
 
 
-def _sum(status: Status, tests: Sequence[Outcome | TestResult], shares: list[Fraction]) -> Fraction:
+def _sum(status: Status, tests: Sequence[Outcome], shares: list[Fraction]) -> Fraction:
     """The shares of the tests that ended so."""
     return sum((share for test, share in zip(tests, shares, strict=True) if test.status is status), Fraction(0))

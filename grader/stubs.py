@@ -1,4 +1,4 @@
-"""assignment/ from grader/reference: what students edit is the solution with its marked regions taken out.
+"""assignment/ from the reference solutions: what students edit is the solution with its marked regions taken out.
 
 A region is what lies between `# BEGIN SOLUTION(<problem id>)` and `# END SOLUTION`. Inside a function it becomes a TODO with
 the number of lines that the solution took, and a raise; at the left margin (a helper of the solution's) it becomes nothing, and
@@ -20,18 +20,14 @@ def write(course: Course) -> list[Path]:
     """Write every stub that differs from what its reference gives; the files that were written."""
     changed = drifted(course)
     for path in changed:
-        path.write_text(stub(_reference(path).read_text(encoding="utf-8"), course), encoding="utf-8")
+        path.write_text(stub(_reference(course, path), course), encoding="utf-8")
     return changed
 
 
 def drifted(course: Course) -> list[Path]:
     """The stubs that are not what their reference gives, missing ones among them."""
-    paths = [course.root / "assignment" / f"{module}.py" for module in course.modules]
-    return [
-        p
-        for p in paths
-        if not p.exists() or p.read_text(encoding="utf-8") != stub(_reference(p).read_text(encoding="utf-8"), course)
-    ]
+    paths = [course.assignment / f"{module}.py" for module in course.modules]
+    return [p for p in paths if not p.exists() or p.read_text(encoding="utf-8") != stub(_reference(course, p), course)]
 
 
 def stub(reference: str, course: Course) -> str:
@@ -101,5 +97,5 @@ def _replacement(indent: str, problem_id: str, region: list[str], course: Course
     ]
 
 
-def _reference(stub_path: Path) -> Path:
-    return Path(__file__).parent / "reference" / stub_path.name
+def _reference(course: Course, stub_path: Path) -> str:
+    return (course.reference / stub_path.name).read_text(encoding="utf-8")

@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import cast
 
 from grader import fragments, interrupts, mutants, trials
-from grader.check import grade
 from grader.course import Course, Problem, id_of_test
 from grader.errors import Status, UsageError
 from grader.fragments import Fragment
+from grader.grading.grade import grade
 from grader.local import LocalBox, LocalSession
 from grader.matrix import HiddenTest, Matrix, Row, tests_in
 from grader.results import ProblemResult, SubmissionResult, TestResult, worst
@@ -35,7 +35,6 @@ from grader.sandbox.client import Session
 from grader.sandbox.gpu import Gpu
 from grader.submission import Submission
 
-HERE = Path(__file__).parent
 MOST_OF_CHECKS = 0.05  # of a problem's points, for all checks of arguments together
 RIGHT = ("reference", "variant", "words", "types", "arithmetic")  # kinds that lose nothing
 TOLD_OF_EMPTY = "torch.empty"  # what somebody is told whose answer is memory that nobody wrote
@@ -118,7 +117,7 @@ def validate(
         trials = [replace(trial, in_process=True) for trial in trials if trial.kind != "unwritten"]
     matrix = Matrix(tests={} if quick else {problem.id: _tests(files[problem.id][device], device) for problem in chosen})
     if device == "cpu":
-        matrix.owed = sum(f.devices == ("cuda",) for problem in problems for f in fragments.load(HERE / "wrong", problem.id))
+        matrix.owed = sum(f.devices == ("cuda",) for problem in problems for f in fragments.load(course.wrong, problem.id))
     jobs = 1 if device == "cuda" else min(jobs, len(trials))
     context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang in its first matmul
     with ProcessPoolExecutor(jobs, context, _start, (course, gpu)) as pool:
@@ -170,14 +169,14 @@ def _sample(trials: list[Trial]) -> list[Trial]:
 
 def trials_of(course: Course, problem: Problem, seeds: int, with_mutants: bool, device: str) -> Iterator[Trial]:
     """Everything that a problem's tests for a device are tried on."""
-    reference = sources_in(HERE / "reference")
+    reference = sources_in(course.reference)
     module = reference[problem.path].decode()
     for seed in range(seeds):
         yield Trial(problem, "reference", "reference", reference, device, seed)
-    yield Trial(problem, "stub", "stub", sources_in(course.root / "assignment"), device)
+    yield Trial(problem, "stub", "stub", sources_in(course.assignment), device)
     neighbours = tuple(p for p in course.problems if p.module == problem.module and p != problem)
-    variants = [f for f in fragments.load(HERE / "variants", problem.id) if f.is_tried_on(device, ("cpu", "cuda"))]
-    wrong = _to_catch(problem, device)
+    variants = [f for f in fragments.load(course.variants, problem.id) if f.is_tried_on(device, ("cpu", "cuda"))]
+    wrong = _to_catch(course, problem, device)
     for kind, found, count in (("wrong", wrong, 1), ("variant", variants, seeds)):
         for fragment in found:
             sources = reference | {problem.path: fragment.applied_to(module).encode()}
@@ -189,17 +188,17 @@ def trials_of(course: Course, problem: Problem, seeds: int, with_mutants: bool, 
         for seed in range(2 if kind == "unwritten" else 1):
             yield Trial(problem, kind, name, reference | changed, device, seed, in_process=kind != "unwritten")
     if with_mutants:
-        excused = mutants.listed().get(problem.id, {})
+        excused = mutants.listed(course.mutants).get(problem.id, {})
         for mutant in mutants.of(module, problem.id):
             sources = reference | {problem.path: mutant.source.encode()}
             reason = excused.get(mutant.name, "")
             yield Trial(problem, "mutant", mutant.name, sources, device, excused=reason, until_one_fails=True)
 
 
-def _to_catch(problem: Problem, device: str) -> list[Fragment]:
+def _to_catch(course: Course, problem: Problem, device: str) -> list[Fragment]:
     """The wrong solutions of a problem that its tests for a device have to catch."""
     usual = ("cpu", "cuda") if problem.device == "cuda" else ("cpu",)
-    return [f for f in fragments.load(HERE / "wrong", problem.id) if f.is_tried_on(device, usual)]
+    return [f for f in fragments.load(course.wrong, problem.id) if f.is_tried_on(device, usual)]
 
 
 def sources_in(folder: Path) -> dict[str, bytes]:
@@ -280,25 +279,25 @@ def _complaint(trial: Trial, result: ProblemResult, graded: SubmissionResult) ->
     """What is not as it must be, or an empty string."""
     faults = [t for p in graded.problems for t in p.tests if t.status is Status.GRADER_ERROR]
     if faults:
-        return f"a fault of the tests: {faults[0].id}: {faults[0].message}"
+        return f"a fault of the tests: {faults[0].id}: {faults[0].said}"
     others = [p.id for p in graded.problems if p.id != trial.problem.id and _lost(p, trial.device)]
     lost = _lost(result, trial.device)
     if trial.kind in RIGHT and lost:
-        return f"{len(lost)} tests fail, the first is {lost[0].id}: {lost[0].message}"
+        return f"{len(lost)} tests fail, the first is {lost[0].id}: {lost[0].said}"
     attempted = [t for t in result.tests if t.device == trial.device and t.status is not Status.NOT_ATTEMPTED]
     if trial.kind == "stub" and attempted:
         return f"{attempted[0].id} is {attempted[0].status}; a stub earns 0 as not_attempted"
     if trial.kind == "wrong" and not lost:
         return "it passes every test; a wrong solution has to be caught"
     if trial.kind == "wrong" and (status := worst([t.status for t in lost])) is not Status.FAILED:
-        return f"its status is {status}: {lost[0].message}"
+        return f"its status is {status}: {lost[0].said}"
     if trial.most is not None and result.score > trial.most + 0.005:
         return f"it earns {result.score:.2f} points, and deserves at most {trial.most:g}"
     if trial.kind == "junk" and (passed := [t for t in _of_device(result, trial.device) if t.status is Status.PASSED]):
         return f"{', '.join(t.id for t in passed)} {'passes' if len(passed) == 1 else 'pass'} for it"
     if trial.kind == "unchecked" and (share := _share(result, trial.device)) > MOST_OF_CHECKS:
         return f"it loses {100 * share:.1f} %, more than {100 * MOST_OF_CHECKS:g}: {', '.join(t.id for t in lost)}"
-    if trial.kind == "unwritten" and not any(TOLD_OF_EMPTY in t.message for t in lost):
+    if trial.kind == "unwritten" and not any(TOLD_OF_EMPTY in fact.text for t in lost for fact in t.facts):
         return "no test tells that memory was read which nobody wrote"
     if trial.kind == "mutant" and not lost and not trial.excused:
         return "no test notices it; write one, or list it in grader/mutants.toml with the reason why none can"

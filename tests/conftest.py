@@ -1,6 +1,6 @@
 """The two fixtures of every test, `student` and `rng`, and failures written for a student.
 
-`pytest --package NAME` tests another package than `assignment`.
+`pytest --package NAME` tests another package than `assignment`; `--seed N` gives the tests other inputs.
 """
 
 import hashlib
@@ -16,11 +16,24 @@ import torch
 from tests import expect
 from tests.probes import Student
 
-PROBLEMS = Path(__file__).resolve().parent.parent / "assignment" / "problems.toml"
+PROBLEMS = Path(__file__).absolute().parent.parent / "assignment" / "problems.toml"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--package", default="assignment", help="the package to test (default: assignment)")
+    parser.addoption("--seed", type=int, default=0, help="the tests' inputs follow from it (default: 0)")
+
+
+class Hooks:
+    """What this file asks of whoever runs the tests."""
+
+    @pytest.hookspec(firstresult=True)
+    def pytest_make_student(self, item: pytest.Item) -> Any:
+        """The student that a test is to be given; nothing, and it is the package imported into this process."""
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    pluginmanager.add_hookspecs(Hooks)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -33,10 +46,10 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def student(request: pytest.FixtureRequest) -> Iterator[Any]:
     """The student's package. A grader that runs these tests puts its sandboxed one in place of the imported one."""
-    grader = request.config.pluginmanager.get_plugin("grader")
-    expect.sandboxed = grader is not None
+    made = request.config.hook.pytest_make_student(item=request.node)
+    expect.sandboxed = made is not None
     try:
-        yield grader.student_for(request.node) if grader else Student(request.config.getoption("--package"))
+        yield Student(request.config.getoption("--package")) if made is None else made
     finally:
         expect.sandboxed = False
 
@@ -44,8 +57,7 @@ def student(request: pytest.FixtureRequest) -> Iterator[Any]:
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> torch.Generator:
     """A generator of this test's own: the same test and the same seed give the same inputs, whatever ran before."""
-    grader = request.config.pluginmanager.get_plugin("grader")
-    seed = grader.seed if grader else 0
+    seed = request.config.getoption("--seed")
     digest = hashlib.sha256(f"{seed}:{request.node.name}".encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
 
@@ -74,7 +86,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     error = call.excinfo.value if call.excinfo else None
     problem = problem_of(item)
     if problem and report.failed and isinstance(error, expect.Mismatch):
-        report.longrepr = expect.render(error, problem=problem["id"], section=problem["section"], private=False)
+        report.longrepr = expect.render(error, problem=problem["id"], section=problem["section"])
     elif report.failed and type(error) is NotImplementedError:
         report.longrepr = f"not attempted yet: {error}"
     return report

@@ -4,7 +4,7 @@ Each function compares what came back with what must hold, in a fixed order (not
 values), and raises `Mismatch` for the first thing that is wrong, alone. A `Mismatch` is the student's mistake and nothing
 else: any other exception in a hidden test is the test's own fault.
 
-`render` writes a mismatch for a reader. Public tests show all of it; hidden tests leave out the private values.
+`render` writes a mismatch for a reader, as public tests do. A grader takes its parts, and leaves out the private values.
 """
 
 import math
@@ -51,20 +51,16 @@ class Mismatch(AssertionError):
         self.hint = hint
 
 
-def render(mismatch: Mismatch, *, problem: str, section: str, private: bool) -> str:
-    """A mismatch as lines of text, headed by the problem and the function.
+def render(mismatch: Mismatch, *, problem: str, section: str) -> str:
+    """A mismatch as lines of text with its values, for a public test: headed by the problem and the function.
 
     Args:
         mismatch: What was raised.
         problem: The id of the problem.
         section: Where the handout treats it.
-        private: Leave `values` and the hint line out (a report carries the hint in a field of its own).
     """
-    lines = [] if private else list(mismatch.values)
-    lines += mismatch.facts
-    if not private:
-        hint = f"{mismatch.hint}    " if mismatch.hint else ""
-        lines.append(("hint" if hint else "see", f"{hint}handout §{section}"))
+    hint = f"{mismatch.hint}    " if mismatch.hint else ""
+    lines = [*mismatch.values, *mismatch.facts, ("hint" if hint else "see", f"{hint}handout §{section}")]
     head = f"{problem} · {mismatch.of}: {mismatch.reason}"
     return "\n".join([head, *(f"  {label:<9} {text}" for label, text in lines)])
 

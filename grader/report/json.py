@@ -1,4 +1,7 @@
-"""The result as JSON, schema 1: the records of grader/results.py, field by field, with two spaces of indentation."""
+"""The result as JSON, schema 2: the records of grader/results.py, field by field, with two spaces of indentation.
+
+Schema 1, of graders before 0.6, is read as well: a test's `message` was text, which is cut into parts here and nowhere else.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +13,7 @@ from grader.results import SCHEMA, SubmissionResult
 from grader.text import printable
 
 MAX_TEXT = 20_000  # characters of one text in a file that is read: more than the grader writes
-SEVERAL_LINES = ("message", "hint")  # the texts that may have them
+SEVERAL_LINES = ("message", "hint")  # "message" is of schema 1  # the texts that may have them
 
 
 def render(result: SubmissionResult) -> str:
@@ -41,12 +44,12 @@ def read(path: Path) -> SubmissionResult:
         raise UsageError(f"{path} is not JSON") from None
     if not isinstance(tree, dict) or not isinstance(tree.get("schema"), int) or "problems" not in tree:
         raise UsageError(f"{path} is not a result of the grader")
-    if tree["schema"] != SCHEMA:
-        raise UsageError(f"{path} is a result of schema {tree['schema']}, and this grader reads schema {SCHEMA}")
+    if tree["schema"] not in (1, SCHEMA):
+        raise UsageError(f"{path} is a result of schema {tree['schema']}, and this grader reads schemas 1 and {SCHEMA}")
     if "pending" not in tree:
         raise UsageError(f"{path} was written by an older grader, which knew no device of a test: grade again")
     try:
-        return msgspec.convert(tree, SubmissionResult)
+        return msgspec.convert(_from_schema_1(tree) if tree["schema"] == 1 else tree, SubmissionResult)
     except msgspec.ValidationError as e:
         raise UsageError(f"{path} is not a result of the grader: {printable(str(e), 300)}") from None
 
@@ -61,3 +64,26 @@ def _safe(value: Any, *, lines: bool = False) -> Any:
     if isinstance(value, dict):
         return {_safe(key): _safe(item, lines=key in SEVERAL_LINES) for key, item in value.items()}
     return value
+
+
+def _from_schema_1(tree: dict[str, Any]) -> dict[str, Any]:
+    """A result of schema 1 as one of schema 2; what is of another form than the records is left for `convert` to refuse."""
+    problems = tree["problems"] if isinstance(tree["problems"], list) else []
+    for problem in problems:
+        tests = problem.get("tests") if isinstance(problem, dict) else None
+        for test in tests if isinstance(tests, list) else []:
+            if isinstance(test, dict) and isinstance(message := test.pop("message", ""), str):
+                test.update(_parts(message, str(problem.get("id"))))
+    return {**tree, "schema": SCHEMA}
+
+
+def _parts(message: str, problem: str) -> dict[str, Any]:
+    """A message of schema 1: `problem · function: what`, and below it a fact a line, its label 11 characters wide."""
+    head, *lines = message.split("\n")
+    about, what = "", head.removeprefix(f"{problem}: ")
+    if head.startswith(f"{problem} · ") and ": " in head:
+        about, what = head.removeprefix(f"{problem} · ").split(": ", 1)
+    facts = [{"label": line[2:12].strip(), "text": line[12:].strip()} for line in lines]
+    rules = [fact["text"] for fact in facts if fact["label"] == "rule"]
+    parts = {"about": about, "what": what, "facts": [fact for fact in facts if fact["label"] != "rule"]}
+    return parts | ({"rule": rules[0]} if rules else {})

@@ -89,7 +89,7 @@ def reasons_in(result: SubmissionResult) -> list[Reason]:
         tests: dict[str, list[TestResult]] = {}
         for test in problem.tests:
             if test.status not in (Status.PASSED, Status.NOT_ATTEMPTED, Status.DEFERRED):
-                tests.setdefault(test.mistake or test.message.split("\n")[0], []).append(test)
+                tests.setdefault(test.mistake or test.said, []).append(test)
         found += [Reason(problem, of_reason) for of_reason in tests.values()]
     return sorted(found, key=lambda r: (not r.is_ours, -r.points, WORST_FIRST.index(r.tests[0].status)))
 
@@ -175,7 +175,7 @@ def _not_attempted(result: SubmissionResult) -> list[RenderableType]:
     for problem in result.problems:
         missing = [test for test in problem.tests if test.status is Status.NOT_ATTEMPTED and test.max_score]
         whole = len(missing) == len(_counted(problem))
-        functions = dict.fromkeys(name for test in missing if (name := _place(test).rpartition(" in ")[2].split(".")[0]))
+        functions = dict.fromkeys(name for test in missing if (name := test.about.split(".")[0]))
         if missing:
             points += sum(test.max_score for test in missing)
             parts.append(problem.id if whole or not functions else f"{problem.id} ({', '.join(functions)})")
@@ -184,17 +184,11 @@ def _not_attempted(result: SubmissionResult) -> list[RenderableType]:
     return [Text(f"not attempted, {points:.2f} points: {', '.join(parts)}", style=STYLES[Status.NOT_ATTEMPTED]), Text()]
 
 
-def _place(test: TestResult) -> str:
-    """The line `at` of a test's message."""
-    return next((line for line in test.message.split("\n") if line.startswith("  at")), "")
-
-
 def _reason(reason: Reason, section: str, verbose: bool) -> RenderableType:
     """What went wrong, what it looks like, the rules that it broke, and what it cost."""
     first, tests = reason.tests[0], reason.tests
-    head, *facts = first.message.split("\n")
-    parts: list[RenderableType] = [Text(head, style=STYLES[first.status])]
-    parts += [_labelled(line[2:12].strip(), line[12:]) for line in facts]
+    parts: list[RenderableType] = [Text(_head_of(reason), style=STYLES[first.status])]
+    parts += [_labelled(fact.label, fact.text) for fact in first.facts]
     if first.mistake:
         parts.append(_labelled("looks like", first.mistake))
     rules = list(dict.fromkeys(test.rule for test in tests if test.rule))
@@ -207,6 +201,12 @@ def _reason(reason: Reason, section: str, verbose: bool) -> RenderableType:
         parts.append(_labelled("hint" if hint else "see", f"{hint}handout §{section}"))
     parts.append(_labelled("lost", _lost(reason, verbose)))
     return Group(*parts, Text())
+
+
+def _head_of(reason: Reason) -> str:
+    """The problem, what of it, and what happened."""
+    first = reason.tests[0]
+    return f"{reason.problem.id} · {first.said}" if first.about else f"{reason.problem.id}: {first.said}"
 
 
 def _lost(reason: Reason, verbose: bool) -> str:

@@ -220,7 +220,7 @@ def _folders() -> list[str]:
         RUNTIME,
         f"{RUNTIME}/grader",
     ]
-    return _folder_arguments([*below, COURSE, f"{COURSE}/tests"])
+    return _folder_arguments([*below, COURSE, f"{COURSE}/tests", f"{COURSE}/tests/probes"])
 
 
 def _folder_arguments(folders: Iterable[str]) -> list[str]:
@@ -315,7 +315,9 @@ def _worker() -> list[str]:
 
 
 def _probes(tests: Path) -> list[str]:
-    return ["--ro-bind", str(tests / "probes"), f"{COURSE}/tests/probes"]
+    """Each file of probes, one by one: some may be links to those of another course."""
+    files = sorted((tests / "probes").glob("*.py"))
+    return [word for file in files for word in ("--ro-bind", str(file), f"{COURSE}/tests/probes/{file.name}")]
 
 
 def _kernel_files() -> list[str]:

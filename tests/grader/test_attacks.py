@@ -33,14 +33,15 @@ import pytest
 
 from grader import course as courses
 from grader import submission as submissions
-from grader.check import grade
 from grader.errors import Status, SubmissionRefused
+from grader.grading.grade import grade
 from grader.report import json as json_report
 from grader.report import terminal
 from grader.sandbox.box import Sandbox
 from grader.sandbox.client import Session
 from grader.submission import Submission
 from grader.text import UNSAFE
+from tests.grader.told import told
 
 ATTACKS = Path(__file__).parent / "attacks"
 GROUPS = {
@@ -194,7 +195,8 @@ def assert_harmless(result, problem: courses.Problem, secrets: list[str]) -> Non
     """What holds for the result of every attack."""
     assert json_report.parse(json_report.render(result)) == result
     assert result.problems[0].id == problem.id
-    texts = [text for p in result.problems for test in p.tests for text in (test.message, test.hint or "")]
+    tests = [test for p in result.problems for test in p.tests]
+    texts = [text for t in tests for text in (t.about, t.what, t.hint or "", *(fact.text for fact in t.facts))]
     texts += [text for i in result.submission.ignored for text in (i.path, i.reason)] + [result.submission.name]
     texts.append(terminal.render(result, sections={p.id: p.section for p in COURSE.problems}))
     everything = "\n".join(texts)
@@ -212,9 +214,9 @@ def run(attack: Attack, submission: Submission, sandbox: Sandbox, secrets: list[
     explain = "policy" not in attack.statuses  # what stops at the tripwire has no answers to compare with known mistakes
     result = grade(submission, course, sandbox, problems=[target, control], explain=explain)
     attacked, honest = result.problems
-    print(*dict.fromkeys(t.message for t in attacked.tests), sep="\n\n")
+    print(*dict.fromkeys(told(target.id, t) for t in attacked.tests), sep="\n\n")
     assert_harmless(result, target, secrets)
-    assert honest.score == honest.max_score, [t.message for t in honest.tests if t.message]
+    assert honest.score == honest.max_score, [t.said for t in honest.tests if t.what]
     session = Session(sandbox, {}, COURSE.limits, seed=0, forbidden=[])
     assert session.inspect({}) == {}
     assert len(processes("PPid", sandbox.host_pid)) == 1, "more than the process of this session"

@@ -15,13 +15,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from grader import check
+from grader import course as courses
 from grader.report import json as json_report
 from grader.results import SubmissionResult
+from tests.grader.told import told
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("check")]  # the results are made once for this file
 
-ROOT = Path(check.__file__).parent.parent
+ROOT = courses.PACKAGE.parent
 
 LIMITS = """\
 [limits]
@@ -336,7 +337,7 @@ import os, sys
 from pathlib import Path
 import msgspec
 from grader import course as courses, submission
-from grader.check import grade
+from grader.grading.grade import grade
 from grader.report import json as report
 from grader.sandbox.box import Sandbox
 
@@ -424,7 +425,7 @@ def problem(result, problem_id):
 
 def ended(result, problem_id):
     """A problem's tests as (id, status, score, message, hint)."""
-    return [(t.id, t.status.value, t.score, t.message, t.hint) for t in problem(result, problem_id).tests]
+    return [(t.id, t.status.value, t.score, told(problem_id, t), t.hint) for t in problem(result, problem_id).tests]
 
 
 # --- how tests end ------------------------------------------------------------------------------------------------------
@@ -568,7 +569,7 @@ def test_a_cuda_problem_waits_on_a_cpu(first):
     assert [("test_logic", "passed", 0.0), ("cuda/test_it_doubles", "deferred", 3.0)] == [
         (t.id, t.status, t.max_score) for t in got.tests[:2]
     ]
-    assert "bad_logic · wrong: wrong value" == problem(first, "bad_logic").tests[0].message
+    assert "bad_logic · wrong: wrong value" == told("bad_logic", problem(first, "bad_logic").tests[0])
     assert ("failed", 5.0) == (problem(first, "bad_logic").status, problem(first, "bad_logic").pending)
 
 
@@ -620,7 +621,7 @@ def test_the_totals_leave_out_what_is_pending(first, there):
 def test_a_problem_without_a_test_for_its_own_device_is_our_fault(first, there):
     """Nothing could earn its points."""
     for result in (first, there):
-        message = "no hidden test was found for its device, cuda"
+        message = "not_there: no hidden test was found for its device, cuda"
         assert [("suite", "grader_error", 0.0, message, None)] == ended(result, "not_there")
         assert "cuda" == problem(result, "not_there").tests[0].device
 
@@ -628,7 +629,7 @@ def test_a_problem_without_a_test_for_its_own_device_is_our_fault(first, there):
 def test_a_mistake_on_a_cuda_device_is_not_rehearsed(first, there):
     """The same answers name the mistake on a CPU; a rehearsal runs in the grader's own process, which touches no device."""
     here, away = (next(p for p in result.problems if p.id == "lr_schedule").tests for result in (first, there))
-    assert here[0].message == away[1].message
+    assert told("", here[0]) == told("", away[1])
     assert ("The cosine falls to 0 and min_learning_rate is added to it.", "") == (here[0].mistake, away[1].mistake)
 
 
@@ -669,7 +670,7 @@ def test_an_exception_in_a_hidden_test_is_our_fault(first):
 
 def test_a_problem_without_tests_is_our_fault(first):
     """It would be full marks for nothing, or nothing for everything."""
-    message = "no hidden test was found for its device, cpu"
+    message = "untested: no hidden test was found for its device, cpu"
     assert [("suite", "grader_error", 0.0, message, None)] == ended(first, "untested")
 
 
@@ -684,7 +685,7 @@ def test_a_test_file_that_cannot_be_read_is_our_fault_for_its_problem_alone(resu
     for name, text in {"syntax": "SyntaxError", "imports": missing, "there": missing}.items():
         ((test, _, _, message, _),) = ended(got, name)
         assert test == "suite"
-        assert message.startswith("its hidden tests cannot be read: ")
+        assert message.startswith(f"{name}: its hidden tests cannot be read: ")
         assert text in message
 
 

@@ -51,7 +51,7 @@ def test_the_sample_is_graded_with_exit_code_0(sample):
 
 @GRADED_ONCE
 def test_the_json_has_the_documented_shape(sample):
-    """Schema 1, field by field."""
+    """Schema 2, field by field."""
     result = json.loads(sample[1])
     assert list(result) == ["schema", "submission", "grader", "runs", "score", "max_score", "pending", "seconds", "problems"]
     assert list(result["submission"]) == ["name", "sha256", "files", "ignored"]
@@ -59,10 +59,10 @@ def test_the_json_has_the_documented_shape(sample):
     assert list(result["grader"]["environment"]) == ["python", "torch"]
     problem = result["problems"][0]
     assert list(problem) == ["id", "module", "device", "score", "max_score", "pending", "status", "tests"]
-    said = ["message", "rule", "mistake", "hint"]
-    test = ["id", "device", "status", "weight", "score", "max_score", *said, "seconds"]
+    said = ["about", "what", "facts", "rule", "mistake", "hint"]
+    test = ["id", "device", "status", "weight", *said, "seconds", "score", "max_score"]
     assert list(problem["tests"][0]) == test
-    assert result["schema"] == 1
+    assert result["schema"] == 2
     assert result["score"] == pytest.approx(sum(p["score"] for p in result["problems"]))
 
 
@@ -160,13 +160,13 @@ def test_the_stubs_have_none(grader, root, tmp_path):
     assert {problem["status"] for problem in result["problems"]} == {"not_attempted"}
 
 
-def run_on(device, file, *, status=Status.PASSED, seed=0, message=""):
+def run_on(device, file, *, status=Status.PASSED, seed=0, what=""):
     """Write the result of a run of `linear`, with a test for each device, and of `tensor_memory`, with one for a CPU."""
 
     def ended(test, on):
         if on != device:
-            return Outcome(id=test, device=on, weight=1, status=Status.DEFERRED, message="waits")
-        return Outcome(id=test, device=on, weight=1, status=status, message=message)
+            return Outcome(id=test, device=on, weight=1, status=Status.DEFERRED, what="waits")
+        return Outcome(id=test, device=on, weight=1, status=status, what=what)
 
     info = GraderInfo(version="1", suite_sha256="cd" * 32, device=device, isolation="bubblewrap", seed=seed)
     problems = [
@@ -194,7 +194,7 @@ def test_two_runs_are_merged_to_one_report_and_one_json(grader, tmp_path):
 
 def test_a_fault_of_the_grader_in_one_run_is_one_of_the_merged_result(grader, tmp_path):
     """Exit 3, loud, and the JSON is there."""
-    cuda = run_on("cuda", tmp_path / "cuda.json", status=Status.GRADER_ERROR, message="the device was lost")
+    cuda = run_on("cuda", tmp_path / "cuda.json", status=Status.GRADER_ERROR, what="the device was lost")
     done = grader("merge", run_on("cpu", tmp_path / "cpu.json"), cuda, "--json", tmp_path / "one.json")
     assert done.returncode == 3
     assert "The grader failed: this score is not final" in done.stdout
@@ -213,7 +213,7 @@ def test_runs_that_do_not_go_together_are_refused_in_a_sentence(grader, tmp_path
 
 def test_a_strangers_json_cannot_command_the_terminal(grader, tmp_path):
     """An escape sequence in a message is shown as what it is."""
-    cuda = run_on("cuda", tmp_path / "cuda.json", status=Status.FAILED, message="wrong\x1b]0;owned\x07")
+    cuda = run_on("cuda", tmp_path / "cuda.json", status=Status.FAILED, what="wrong\x1b]0;owned\x07")
     done = grader("merge", run_on("cpu", tmp_path / "cpu.json"), cuda)
     assert r"wrong\x1b]0;owned\x07" in done.stdout
     assert not set(done.stdout) & set("\x1b\x07")

@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from grader.errors import Crashed, GraderFault, NotAttempted, PolicyBroken, TimedOut, raised
+from grader.errors import Crashed, GraderFault, NotAttempted, PolicyBroken, Status, TimedOut, raised
+from grader.grading.verdict import verdict_on
 from grader.protocol import Other
+from grader.results import Outcome
 from tests import expect
 from tests.expect import Mismatch
+from tests.grader.told import told
 
 F16, F32, F64 = torch.float16, torch.float32, torch.float64
 NAN, INF = math.nan, math.inf
@@ -25,7 +28,12 @@ def mismatch(check, *args, **kwargs):
 
 def shown(error, *, private=False):
     """A mismatch as a reader of problem `p` sees it."""
-    return expect.render(error, problem="p", section="2.3", private=private)
+    if private:
+        verdict = verdict_on(error, test="t", rule="", asked="")
+        return told(
+            "p", Outcome(id="t", weight=1, status=Status.FAILED, about=verdict.about, what=verdict.what, facts=verdict.facts)
+        )
+    return expect.render(error, problem="p", section="2.3")
 
 
 # --- rendering ----------------------------------------------------------------------------------------------------------

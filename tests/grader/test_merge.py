@@ -9,7 +9,7 @@ from grader.errors import Status, UsageError
 from grader.merge import merged
 from grader.report import json as json_report
 from grader.report import terminal
-from grader.results import GraderInfo, Ignored, Outcome, SubmissionInfo, problem_result, submission_result
+from grader.results import Fact, GraderInfo, Ignored, Outcome, SubmissionInfo, problem_result, submission_result
 
 PASSED, FAILED, DEFERRED, ERROR = Status.PASSED, Status.FAILED, Status.DEFERRED, Status.GRADER_ERROR
 ORDER = ["linear", "einops", "gpu_memory"]
@@ -25,7 +25,7 @@ COURSE = {
 def outcome(name, device, ran_on, status, **more):
     """A test that ended like this where it could run, and was deferred where not."""
     if device != ran_on:
-        return Outcome(id=name, device=device, weight=1, status=DEFERRED, message=f"waits for {device}")
+        return Outcome(id=name, device=device, weight=1, status=DEFERRED, what=f"waits for {device}")
     return Outcome(id=name, device=device, weight=1, status=status, seconds=0.5, **more)
 
 
@@ -33,7 +33,7 @@ def problem(name, ran_on, ended):
     """One problem of the course in a run; tests pass unless `ended` says otherwise."""
     points, device, cpu, cuda = COURSE[name]
     tests = [(test, "cpu") for test in cpu] + [(test, "cuda") for test in cuda]
-    outcomes = [outcome(test, on, ran_on, ended.get(test, PASSED), message=f"on {ran_on}") for test, on in tests]
+    outcomes = [outcome(test, on, ran_on, ended.get(test, PASSED), what=f"on {ran_on}") for test, on in tests]
     return problem_result(name, "m", points, outcomes, device)
 
 
@@ -79,7 +79,7 @@ def test_each_test_comes_from_the_run_on_its_device():
         ("test_a", "passed", 2.0, 2.0, "on cpu", 0.5),
         ("test_b", "failed", 0.0, 2.0, "on cpu", 0.5),
         ("cuda/test_there", "failed", 0.0, 2.0, "on cuda", 0.5),
-    ] == [(t.id, t.status, t.score, t.max_score, t.message, t.seconds) for t in got.problems[0].tests]
+    ] == [(t.id, t.status, t.score, t.max_score, t.what, t.seconds) for t in got.problems[0].tests]
     assert DEFERRED not in {t.status for p in got.problems for t in p.tests}
 
 
@@ -131,7 +131,7 @@ def test_what_the_grader_could_not_judge_in_one_run_stays_its_fault():
     """A single test, or all tests of a problem that could not be run, although the other run could."""
     got = both(run("cpu", ended={"test_a": ERROR}), run("cuda"))
     assert ("linear", "grader_error", 4.0) == statuses(got)[0]
-    fault = problem_result("linear", "m", 6, [Outcome(id="suite", weight=1, status=ERROR, message="it ended")])
+    fault = problem_result("linear", "m", 6, [Outcome(id="suite", weight=1, status=ERROR, what="it ended")])
     for device, other in (("cpu", "cuda"), ("cuda", "cpu")):
         got = both(run(device, problems=[fault]), run(other))
         assert fault == got.problems[0]
@@ -239,7 +239,7 @@ def older(tree):
         (b"[1]", "is not a result of the grader"),
         (b"{}", "is not a result of the grader"),
         (b'{"schema": {"a": 1}, "problems": []}', "is not a result of the grader"),
-        (lambda tree: tree | {"schema": 2}, "is a result of schema 2, and this grader reads schema 1"),
+        (lambda tree: tree | {"schema": 3}, "is a result of schema 3, and this grader reads schemas 1 and 2"),
         (older, "was written by an older grader, which knew no device of a test: grade again"),
         (lambda tree: tree | {"score": "\x1b[2J"}, "is not a result of the grader: Expected `float`, got `str` - at `$.score`"),
     ],
@@ -256,8 +256,30 @@ def test_what_is_no_result_is_refused_in_a_sentence(tmp_path, content, sentence)
     assert f"{file} {sentence}" == str(caught.value)
 
 
+def test_a_result_of_schema_1_is_read(tmp_path):
+    """As graders before 0.6 wrote it: a test's message was lines of text."""
+    tree = json.loads(json_report.render(run("cpu", ended={"test_b": FAILED})))
+    for problem in tree["problems"]:
+        for test in problem["tests"]:
+            del test["about"], test["what"], test["facts"]
+            test["message"] = ""
+    lines = [
+        "linear · Linear.forward: wrong shape: expected (2, 3), got (3, 2)",
+        "  at        assignment/linear.py:3 in forward",
+    ]
+    tree["problems"][0]["tests"][1]["message"] = "\n".join([*lines, "  rule      y = x Wᵀ."])
+    tree["problems"][0]["tests"][0]["message"] = "linear: assignment/linear.py is not in the submission"
+    (tmp_path / "r.json").write_text(json.dumps({**tree, "schema": 1}))
+    got = json_report.read(tmp_path / "r.json")
+    first, second = got.problems[0].tests[:2]
+    assert ("", "assignment/linear.py is not in the submission", []) == (first.about, first.what, first.facts)
+    assert ("Linear.forward", "wrong shape: expected (2, 3), got (3, 2)") == (second.about, second.what)
+    assert ([Fact("at", "assignment/linear.py:3 in forward")], "y = x Wᵀ.") == (second.facts, second.rule)
+    assert (2, 7.0) == (got.schema, got.score)
+
+
 def test_a_strangers_text_is_safe_once_it_is_read(tmp_path):
-    """Wherever in the file it stands: no character that a terminal obeys, and line ends only in messages and hints."""
+    """Wherever in the file it stands: no character that a terminal obeys, and line ends only in hints."""
     evil = "\x1b]0;owned\x07\u202e\n2"
     tree = json.loads(json_report.render(run("cpu")))
     spoiled = json.loads(json.dumps(tree), object_hook=lambda d: {k: spoil(k, v, evil) for k, v in d.items()})
@@ -268,7 +290,7 @@ def test_a_strangers_text_is_safe_once_it_is_read(tmp_path):
     assert "\\u001b" not in got
     assert not set(got) & set("\x1b\x07\u202e")
     several_lines = [line.split(":")[0].strip() for line in got.split("\n") if r"\n2" in line.replace(r"\\n2", "")]
-    assert {'"message"', '"hint"'} == set(several_lines)
+    assert {'"hint"'} == set(several_lines)
 
 
 def spoil(key, value, evil):

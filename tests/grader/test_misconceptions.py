@@ -7,9 +7,11 @@ import pytest
 import torch
 
 from grader import course as courses
-from grader import fragments, misconceptions
+from grader import fragments
 from grader.errors import raised
-from grader.misconceptions import HERE, Call, Case, explained, same
+from grader.grading import rehearsal
+from grader.grading.answers import same
+from grader.grading.rehearsal import Call, Case, explained
 from grader.report import json as json_report
 
 COURSE = courses.load()
@@ -58,7 +60,7 @@ def graded(grader, root, tmp_path_factory):
 @pytest.mark.slow
 def test_a_known_mistake_is_named_by_its_numbers(graded):
     """With its hint, in every test that it fails, although the code shares no line with ours."""
-    fragment = next(f for f in fragments.load(HERE / "wrong", "adamw") if f.name == "no_bias_correction")
+    fragment = next(f for f in fragments.load(COURSE.wrong, "adamw") if f.name == "no_bias_correction")
     failed = [test for test in graded["adamw"].tests if test.status == "failed"]
     assert len(failed) >= 2
     for test in failed:
@@ -77,8 +79,8 @@ def test_a_mistake_that_nobody_knows_is_not_named(graded):
 @pytest.mark.parametrize("problem", [problem.id for problem in COURSE.problems])
 def test_every_wrong_solution_can_be_rehearsed(problem):
     """It is a module that loads: a report that finds a mistake must not fail over it."""
-    loaded = misconceptions._wrong_solutions(problem, COURSE.problem(problem).module)
-    on_a_cpu = [f for f in fragments.load(HERE / "wrong", problem) if f.is_tried_on("cpu", ("cpu",))]
+    loaded = rehearsal.wrong_solutions(COURSE, COURSE.problem(problem))
+    on_a_cpu = [f for f in fragments.load(COURSE.wrong, problem) if f.is_tried_on("cpu", ("cpu",))]
     assert len(loaded) == len(on_a_cpu)
 
 
@@ -130,16 +132,16 @@ def failed(value, repeat=ask, **more):
 
 def named(*cases):
     """The names of the wrong solutions that explain these cases, by test."""
-    found = explained("linear", "linear", ["Linear", "MLP", "count_parameters"], list(cases))
+    found = explained(COURSE.problem("linear"), COURSE, list(cases))
     return {test: fragment.name for test, fragment in found.items()}
 
 
 @pytest.fixture
 def twice(monkeypatch):
     """Two of the wrong solutions of `linear`: one counts a tied parameter twice, the other is about another function."""
-    found = {f.name: (f, p) for f, p in misconceptions._wrong_solutions("linear", "linear")}
+    found = {f.name: (f, p) for f, p in rehearsal.wrong_solutions(COURSE, COURSE.problem("linear"))}
     pair = [found["count_ties_twice"], found["weight_transposed"]]
-    monkeypatch.setattr(misconceptions, "_wrong_solutions", lambda *_: pair)
+    monkeypatch.setattr(rehearsal, "wrong_solutions", lambda *_: pair)
     return pair
 
 
@@ -181,7 +183,7 @@ def test_a_mistake_that_fails_what_passed_is_not_named(twice):
 
 def test_a_mistake_that_needs_a_device_is_not_rehearsed(monkeypatch):
     """Only tests on a CUDA device can notice it, and this process touches none."""
-    assert {f.devices for f, _ in misconceptions._wrong_solutions("training_loop", "training")} <= {
+    assert {f.devices for f, _ in rehearsal.wrong_solutions(COURSE, COURSE.problem("training_loop"))} <= {
         (),
         ("cpu",),
         ("cpu", "cuda"),

@@ -99,7 +99,7 @@ def test_every_solution_has_mutants_that_are_python(problem):
     assert found
     for mutant in found:
         compile(mutant.source, mutant.name, "exec")
-    listed = mutants.listed().get(problem.id, {})
+    listed = mutants.listed(COURSE.mutants).get(problem.id, {})
     assert set(listed) <= {mutant.name for mutant in found}
     assert all(len(reason) > 10 for reason in listed.values())
 

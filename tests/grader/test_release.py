@@ -113,7 +113,7 @@ def test_a_look_into_a_bundle_finds_nothing(bundle, root, tmp_path):
     ("path", "content", "complaint"),
     [
         ("tests/hidden/test_linear.py", "", "tests/hidden/test_linear.py is the staff's"),
-        ("grader/check.py", "", "grader/check.py is the staff's"),
+        ("grader/course.py", "", "grader/course.py is the staff's"),
         (
             "assignment/linear.py",
             "# BEGIN SOLUTION(linear)\n",

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from grader.errors import Status
 from grader.report import json as json_report
 from grader.results import (
+    Fact,
     GraderInfo,
     Ignored,
     Outcome,
@@ -54,7 +55,16 @@ WITH_EVERYTHING = result(
         3,
         [
             Outcome(id="test_a", weight=1, status=PASSED, seconds=0.5),
-            Outcome(id="test_b", weight=2, status=FAILED, message="linear · f: wrong\n  “é\x1b”", hint="is it?", seconds=0.25),
+            Outcome(
+                id="test_b",
+                weight=2,
+                status=FAILED,
+                about="f",
+                what="wrong",
+                facts=[Fact("at", "“é\x1b”")],
+                hint="is it?",
+                seconds=0.25,
+            ),
         ],
     )
 )
@@ -230,15 +240,15 @@ def test_the_json_has_exactly_the_promised_keys():
     assert ["version", "suite_sha256", "device", "isolation", "seed", "environment"] == list(got["grader"])
     (problem,) = got["problems"]
     assert ["id", "module", "device", "score", "max_score", "pending", "status", "tests"] == list(problem)
-    said = ["message", "rule", "mistake", "hint"]
+    said = ["about", "what", "facts", "rule", "mistake", "hint"]
     for test in problem["tests"]:
-        assert ["id", "device", "status", "weight", "score", "max_score", *said, "seconds"] == list(test)
+        assert ["id", "device", "status", "weight", *said, "seconds", "score", "max_score"] == list(test)
 
 
 def test_the_json_has_the_values():
     """Statuses as words, a missing hint as null, the schema's number first."""
     got = json.loads(json_report.render(WITH_EVERYTHING))
-    assert (1, 1.0, 3.0, 1.25) == (got["schema"], got["score"], got["max_score"], got["seconds"])
+    assert (2, 1.0, 3.0, 1.25) == (got["schema"], got["score"], got["max_score"], got["seconds"])
     assert ([], 0.0, {"python": "3.11.7"}) == (got["runs"], got["pending"], got["grader"]["environment"])
     assert {"path": "README.md", "reason": "outside assignment/"} == got["submission"]["ignored"][0]
     expected = {
@@ -248,7 +258,9 @@ def test_the_json_has_the_values():
         "weight": 2,
         "score": 0.0,
         "max_score": 2.0,
-        "message": "linear · f: wrong\n  “é\x1b”",
+        "about": "f",
+        "what": "wrong",
+        "facts": [{"label": "at", "text": "“é\x1b”"}],
         "rule": "",
         "mistake": "",
         "hint": "is it?",

@@ -20,9 +20,7 @@ import numpy as np
 import pytest
 import torch
 
-from grader import check
 from grader import course as courses
-from grader.check import grade
 from grader.errors import (
     Crashed,
     GraderFault,
@@ -34,6 +32,8 @@ from grader.errors import (
     Status,
     TimedOut,
 )
+from grader.grading.budget import Budgets
+from grader.grading.grade import grade
 from grader.protocol import Other
 from grader.report import json as json_report
 from grader.sandbox import bubblewrap, seccomp
@@ -209,7 +209,7 @@ def test_a_weight_that_was_never_set_fails_the_same_tests_in_every_run(sandbox):
     told = {}
     for seed in (0, 1, 2) * 2:
         result = grade(submission, COURSE, sandbox, problems=[COURSE.problem("linear")], seed=seed)
-        texts = {(t.id, t.status, t.message) for t in result.problems[0].tests}
+        texts = {(t.id, t.status, told("", t)) for t in result.problems[0].tests}
         assert texts == told.setdefault(seed, texts), "two runs with one seed"
     failed = {seed: {name for name, status, _ in texts if status is Status.FAILED} for seed, texts in told.items()}
     words = [{(name, re.sub(r"\d+", "#", message)) for name, _, message in texts} for texts in told.values()]
@@ -286,12 +286,11 @@ def test_eight_graders_at_once_cost_nobody_a_point(right, tmp_path):
 
 
 def test_the_time_of_a_problem_does_not_depend_on_what_else_is_graded():
-    """As a share of the course's points, whichever problems were asked for."""
-    problem = COURSE.problem("lr_schedule")
-    for chosen in ([problem], COURSE.problems):
-        run = check._Run(Submission("any", {}, []), COURSE, None, chosen, "cpu", 0, None)
-        budget = run._budget_of(problem)
-        assert (720 * 2 / 120, 4 * 720 * 2 / 120) == (budget.cpu_seconds, budget.wall_seconds)
+    """It is a share by the course's points; what is graded is not asked. It is the same budget whenever it is asked for."""
+    problem, budgets = COURSE.problem("lr_schedule"), Budgets(COURSE, "cpu")
+    budget = budgets.of(problem)
+    assert (720 * 2 / 120, 4 * 720 * 2 / 120) == (budget.cpu_seconds, budget.wall_seconds)
+    assert budget is budgets.of(problem) is not budgets.of(COURSE.problem("linear"))
 
 
 def test_tests_share_what_their_problem_has_of_the_processor(sandbox):

@@ -12,9 +12,8 @@ import pytest
 
 from grader import course as courses
 from grader import fragments
-from grader.check import grade
+from grader.grading.grade import grade
 from grader.local import LocalBox, LocalSession
-from grader.misconceptions import HERE
 from grader.submission import Submission
 from grader.validate import sources_in
 
@@ -32,7 +31,7 @@ def truly(fragment):
 
 def names_given(problem, fragment, box):
     """The summaries of the known mistakes that a report names, and the tests that failed."""
-    sources = sources_in(HERE / "reference")
+    sources = sources_in(COURSE.reference)
     sources[problem.path] = fragment.applied_to(sources[problem.path].decode()).encode()
     submission = Submission(fragment.name, sources, [])
     (result,) = grade(submission, COURSE, box, problems=[problem], session=LocalSession).problems
@@ -52,7 +51,7 @@ def test_there_are_enough():
     """Of every problem on a CPU some, and what they say they are is known."""
     assert sum(len(fragments.load(STRANGERS, problem.id)) for problem in PROBLEMS) >= LEAST
     for problem in PROBLEMS:
-        known = {fragment.name for fragment in fragments.load(HERE / "wrong", problem.id)}
+        known = {fragment.name for fragment in fragments.load(COURSE.wrong, problem.id)}
         assert [] == [(f.name, name) for f in fragments.load(STRANGERS, problem.id) for name in truly(f) if name not in known]
 
 
@@ -60,7 +59,7 @@ def test_there_are_enough():
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.id)
 def test_no_name_is_false(problem, box, record_property):
     """Every one of them fails a test, and where a mistake is named it is the one."""
-    summaries = {fragment.name: fragment.summary for fragment in fragments.load(HERE / "wrong", problem.id)}
+    summaries = {fragment.name: fragment.summary for fragment in fragments.load(COURSE.wrong, problem.id)}
     false, passed, named = [], [], 0
     strangers = fragments.load(STRANGERS, problem.id)
     for fragment in strangers:

@@ -15,7 +15,7 @@ def problem(name, points, device, *, cpu=(), cuda=()):
     """A problem whose tests ended like this on a CPU and on a CUDA device."""
     ended = [("cpu", status) for status in cpu] + [("cuda", status) for status in cuda]
     tests = [
-        Outcome(id=f"test_{i}", device=on, weight=1, status=status, message=f"{name}: said", rule=f"Rule {i}.")
+        Outcome(id=f"test_{i}", device=on, weight=1, status=status, what="said", rule=f"Rule {i}.")
         for i, (on, status) in enumerate(ended)
     ]
     return problem_result(name, "m", points, tests, device)
@@ -102,7 +102,8 @@ def failed(name, points, count, **said):
                 "id": f"test_{i}",
                 "weight": 1,
                 "status": FAILED,
-                "message": f"{name} · f: reason {i}",
+                "about": "f",
+                "what": f"reason {i}",
                 "rule": f"Rule {i}.",
                 **said,
             }
@@ -144,9 +145,7 @@ def test_a_bad_submission_fits_into_sixty_lines():
 
 def test_what_was_not_attempted_is_one_paragraph():
     """Whole problems by their name; of others the functions."""
-    missing = Outcome(
-        id="t", weight=1, status=Status.NOT_ATTEMPTED, message="p: not attempted\n  at        assignment/m.py:3 in G.step"
-    )
+    missing = Outcome(id="t", weight=1, status=Status.NOT_ATTEMPTED, about="G.step", what="not attempted")
     some = problem_result("some", "m", 4, [missing, Outcome(id="u", weight=1, status=PASSED)])
     lines = report(some, problem_result("none", "m", 3, [missing]))
     assert "not attempted, 5.00 points: some (G), none" in lines
@@ -155,7 +154,7 @@ def test_what_was_not_attempted_is_one_paragraph():
 
 def test_a_fault_of_ours_comes_first_and_costs_nothing():
     """However little it is about."""
-    lines = report(failed("p", 9, 3), failed("q", 1, 1, status=Status.GRADER_ERROR, message="q · test_0: TypeError", rule=""))
+    lines = report(failed("p", 9, 3), failed("q", 1, 1, status=Status.GRADER_ERROR, about="test_0", what="TypeError", rule=""))
     assert lines.index("q · test_0: TypeError") < lines.index("p · f: reason 0")
     assert "  lost       nothing: a fault of ours costs no point (test_0)" in lines
 

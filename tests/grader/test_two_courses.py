@@ -10,7 +10,7 @@ PROGRAM = """
 import json, sys
 from pathlib import Path
 from grader import course as courses, submission
-from grader.check import grade
+from grader.grading.grade import grade
 from grader.sandbox.box import Sandbox
 
 def graded(root):
@@ -20,7 +20,7 @@ def graded(root):
         result = grade(submission.read(Path(sys.argv[1])), course, sandbox, problems=problems, explain=False)
     (problem,) = result.problems
     lost = next(test for test in problem.tests if test.status == "failed")
-    return [problem.score, lost.message, sys.modules["tests"].__file__]
+    return [problem.score, lost.what, sys.modules["tests"].__file__]
 
 print(json.dumps([graded(root) for root in sys.argv[2:]]))
 """

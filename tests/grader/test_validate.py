@@ -12,7 +12,7 @@ import pytest
 from grader import course as courses
 from grader import fragments
 from grader.errors import UsageError
-from grader.validate import HERE, validate
+from grader.validate import validate
 
 COURSE = courses.load()
 
@@ -29,8 +29,8 @@ def test_the_suite_is_proved(grader, part):
 @pytest.mark.parametrize("problem", [problem.id for problem in COURSE.problems])
 def test_there_is_enough_to_prove_it_with(problem):
     """At least eight wrong solutions and three variants a problem, each with its words."""
-    wrong = fragments.load(HERE / "wrong", problem)
-    variants = fragments.load(HERE / "variants", problem)
+    wrong = fragments.load(COURSE.wrong, problem)
+    variants = fragments.load(COURSE.variants, problem)
     assert len(wrong) >= 8
     assert len(variants) >= 3
     assert [f.name for f in wrong if not f.hint] == []

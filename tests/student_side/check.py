@@ -160,7 +160,7 @@ class _Run:
         place = self._place(error.__traceback__)
         if isinstance(error, expect.Mismatch):
             place = self._definition(problem["module"], error.of)
-            text = expect.render(error, problem=problem["id"], section=problem["section"], private=False)
+            text = expect.render(error, problem=problem["id"], section=problem["section"])
         else:
             text = f"{problem['id']}: raised {type(error).__name__}: {str(error)[:400] or 'without a word'}"
             if isinstance(error, SyntaxError) and (error.filename or "").startswith(self._package):

@@ -7,9 +7,10 @@ import tomllib
 import torch
 from torch import nn
 
-from grader import archives, check, matrix
+from grader import archives, matrix
 from grader import submission as sub
 from grader.errors import Status
+from grader.grading import budget
 from grader.reference import optimizers as op
 from grader.report import terminal
 from grader.results import GraderInfo, Outcome, SubmissionInfo, SubmissionResult, problem_result, worst
@@ -96,7 +97,7 @@ class Chapter(Claims):
             f"with {n(points)} points of {n(total)}, that is {n(share, '.0f')} s"
         )
         self.says(
-            f"Each of its tests may take {n(check.STARTING_SECONDS['cuda'])} s longer, because CUDA starts anew in its process."
+            f"Each of its tests may take {n(budget.STARTING_SECONDS['cuda'])} s longer, because CUDA starts anew in its process."
         )
         by_cpu, by_gpu = (sum(p.points for p in COURSE.problems if p.device == device) for device in ("cpu", "cuda"))
         assert {p.module for p in COURSE.problems if p.device == "cuda"} == {"gpu"}

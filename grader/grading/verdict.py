@@ -6,42 +6,45 @@ because then the test itself is wrong.
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grader.course import Problem
 from grader.errors import Raised, Status, StudentFault
+from grader.results import Fact
 from grader.text import printable
 
-MAX_MESSAGE = 1500
+MAX_WHAT = 1500  # characters of what happened
 MAX_TEXT = 300  # of an exception of the student's code
+MAX_FACT = 500
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """How one run of a test ended.
+    """How one run of a test ended. `results.Outcome` says what the words are.
 
     Attributes:
         status: In one word.
-        message: What happened, headed by the problem and the function; further lines are facts. Empty for a pass.
-        rule: What the test asks for; empty where it was not the rule that broke.
-        hint: A question that helps, where the test has one.
-        function: The student's function that it is about, where that is known.
     """
 
     status: Status
-    message: str = ""
+    what: str = ""
+    about: str = ""
+    facts: tuple[Fact, ...] = ()
     rule: str = ""
     hint: str | None = None
-    function: str = ""
+
+    @property
+    def function(self) -> str:
+        """The function or class that it is about."""
+        return self.about.split(".")[0]
 
 
-def verdict_on(error: BaseException | None, problem: Problem, *, test: str, rule: str, asked: str) -> Verdict:
+def verdict_on(error: BaseException | None, *, test: str, rule: str, asked: str) -> Verdict:
     """The verdict on one run of a test.
 
     Args:
         error: What it raised, if anything.
-        problem: The problem that it belongs to.
         test: Its name.
         rule: The first line of its docstring.
         asked: The function that it called last by its name, or "".
@@ -51,36 +54,47 @@ def verdict_on(error: BaseException | None, problem: Problem, *, test: str, rule
     if error is None:
         return Verdict(Status.PASSED)
     if isinstance(error, expect.Mismatch):
-        text = expect.render(error, problem=problem.id, section=problem.section, private=True)
-        return _with_rule(error, Status.FAILED, text, rule, error.hint, error.of)
+        facts = [Fact(label, _line(text, MAX_FACT)) for label, text in error.facts]
+        return _with_rule(error, Status.FAILED, error.reason, error.of, facts, rule, error.hint)
     if isinstance(error, StudentFault):
-        function = _function_of(error, asked)
-        return _with_rule(error, error.status, _told(problem, error, function), rule, None, function)
-    message = f"{problem.id} · {test}: {_origin(error)}"
-    return Verdict(Status.GRADER_ERROR, printable(message, MAX_MESSAGE))
+        return _with_rule(error, error.status, _happened(error), _about(error, asked), _place(error), rule, None)
+    return our_fault(test, _origin(error))
 
 
-def _with_rule(error: Exception, status: Status, text: str, rule: str, hint: str | None, function: str) -> Verdict:
+def our_fault(test: str, text: str) -> Verdict:
+    """A verdict that costs nobody a point."""
+    return Verdict(Status.GRADER_ERROR, _line(text, MAX_WHAT), test)
+
+
+def _with_rule(
+    error: Exception, status: Status, what: str, about: str, facts: Sequence[Fact], rule: str, hint: str | None
+) -> Verdict:
     """The rule belongs to what the test is about. Where a right call failed that came before, that call is told instead."""
     if call := getattr(error, "right_call", ""):
-        text, rule = f"{text}\n  call      a right one: {call}", ""
-    return Verdict(status, printable(text, MAX_MESSAGE), rule, hint, function.split(".")[0])
+        facts, rule = [*facts, Fact("call", _line(f"a right one: {call}", MAX_FACT))], ""
+    return Verdict(status, _line(what, MAX_WHAT), _line(about, MAX_FACT), tuple(facts), rule, hint)
 
 
-def _function_of(fault: StudentFault, asked: str) -> str:
+def _line(text: str, limit: int) -> str:
+    """A text as one line that is safe to print."""
+    return printable(text, limit).replace("\n", "\\n")
+
+
+def _about(fault: StudentFault, asked: str) -> str:
     """The function of the student's that a fault happened in."""
     return fault.where.rpartition(" in ")[2] if fault.where and " in " in fault.where else asked
 
 
-def _told(problem: Problem, fault: StudentFault, function: str) -> str:
-    """A fault in the student's code as lines of text."""
-    what = printable(plain(fault.text), MAX_TEXT)
-    if isinstance(fault, Raised):
-        what = f"raised {fault.type_name}: {what}"
+def _place(fault: StudentFault) -> list[Fact]:
+    return [Fact("at", _line(fault.where, MAX_FACT))] if fault.where else []
+
+
+def _happened(fault: StudentFault) -> str:
+    """A fault in the student's code, in a line."""
     if fault.status is Status.NOT_ATTEMPTED:
-        what = "not attempted"
-    head = f"{problem.id} · {function}: {what}" if function else f"{problem.id}: {what}"
-    return head + (f"\n  at        {fault.where}" if fault.where else "")
+        return "not attempted"
+    what = printable(plain(fault.text), MAX_TEXT)
+    return f"raised {fault.type_name}: {what}" if isinstance(fault, Raised) else what
 
 
 def plain(text: str) -> str:

@@ -11,7 +11,7 @@ import random
 import sys
 import tempfile
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,16 +20,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from grader import fragments, local
+from grader.course import Course, Problem
 from grader.errors import Raised, StudentFault
 from grader.fragments import Fragment
+from grader.grading.answers import elements, has_numbers, same
 
-HERE = Path(__file__).parent
 MAX_ELEMENTS = 5_000_000  # of one test's calls: larger answers are not compared
-RTOL = {torch.float64: 1e-8}  # the same formula in another order; two mistakes lie further apart
-RTOL_NARROW, ATOL = 1e-5, 1e-12
 
 Probe = Callable[..., Any]
 Package = types.SimpleNamespace  # what a probe takes for the student's package
@@ -73,12 +71,12 @@ class Case:
     @property
     def can_be_rehearsed(self) -> bool:
         """Whether its answers can be compared as well: not where they are too large to be looked at again and again."""
-        return self.can_be_repeated and _elements([[call.inputs, call.value] for call in self.calls]) <= MAX_ELEMENTS
+        return self.can_be_repeated and elements([[call.inputs, call.value] for call in self.calls]) <= MAX_ELEMENTS
 
     @property
     def tells(self) -> bool:
         """Whether its last answer is informative. An exception, None or a bool only shows that something is missing."""
-        return self.can_be_rehearsed and self.calls[-1].raised is None and _has_numbers(self.calls[-1].value)
+        return self.can_be_rehearsed and self.calls[-1].raised is None and has_numbers(self.calls[-1].value)
 
 
 class _Other(BaseException):
@@ -138,26 +136,25 @@ def name_of(fault: Exception) -> str:
     return str(getattr(fault, "type_name", type(fault).__name__))
 
 
-def explained(problem_id: str, module: str, functions: Iterable[str], cases: list[Case]) -> dict[Any, Fragment]:
+def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, Fragment]:
     """For each failed test the one known mistake that explains it and all else that was seen of the function.
 
     Args:
-        problem_id: The problem.
-        module: The module of the assignment that it is in.
-        functions: The problem's functions and classes.
+        problem: The problem.
+        course: Whose known mistakes.
         cases: Every run of its tests, those that passed among them.
     """
     failed = [case for case in cases if case.failure is not None]
     if not any(case.tells for case in failed):
         return {}
     found: dict[Any, Fragment] = {}
-    reference = _reference(module)
+    reference = course.reference_of(problem)
     with _undisturbed():
-        for function in {case.function: None for case in failed if case.function in functions}:
+        for function in {case.function: None for case in failed if case.function in problem.functions}:
             # What failed for an unknown reason may be this function's as well.
             of_function = [case for case in failed if case.function in (function, "")]
             agreeing = []
-            for fragment, package in _wrong_solutions(problem_id, module):
+            for fragment, package in wrong_solutions(course, problem):
                 if _reaches(fragment, function, reference) and _explains(package, of_function, cases):
                     agreeing.append(fragment)
             if len(agreeing) == 1:
@@ -201,67 +198,25 @@ def _passes(package: Package, case: Case) -> bool:
     return True
 
 
-def same(a: Any, b: Any) -> bool:
-    """Whether two values of plain data agree, numbers within what another order of the same operations gives."""
-    if isinstance(a, Tensor) and isinstance(b, Tensor):
-        return a.shape == b.shape and a.dtype == b.dtype and a.device == b.device and _close(a, b)
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return a.shape == b.shape and a.dtype == b.dtype and bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"))
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
-    if type(a) is float and type(b) is float:
-        return _close(torch.tensor(a, dtype=torch.float64), torch.tensor(b, dtype=torch.float64))
-    return type(a) is type(b) and bool(a == b)
-
-
-def _close(a: Tensor, b: Tensor) -> bool:
-    if a.device.type == "meta":
-        return True
-    if not (a.is_floating_point() or a.is_complex()):
-        return torch.equal(a, b)
-    rtol = RTOL.get(a.dtype, RTOL_NARROW)
-    wide = torch.complex128 if a.is_complex() else torch.float64
-    a, b = a.detach().to(wide), b.detach().to(wide)
-    largest = float(b[b.isfinite()].abs().max()) if bool(b.isfinite().any()) else 0.0
-    return bool(torch.isclose(a, b, rtol=0.0, atol=(ATOL + rtol) * largest, equal_nan=True).all())
-
-
-def _has_numbers(value: Any) -> bool:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-    return type(value) in (int, float, Tensor, np.ndarray) or any(map(_has_numbers, inner))
-
-
-def _elements(value: Any) -> int:
-    if isinstance(value, Tensor):
-        return value.numel()
-    if isinstance(value, np.ndarray):
-        return value.size
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-    return sum(map(_elements, inner))
-
-
 @cache
 def _reaches(fragment: Fragment, function: str, reference: str) -> bool:
     return fragment.reaches([function], reference)
 
 
-@cache
-def _reference(module: str) -> str:
-    return (HERE / "reference" / f"{module}.py").read_text(encoding="utf-8")
-
-
-@cache
-def _wrong_solutions(problem_id: str, module: str) -> list[tuple[Fragment, Package]]:
+def wrong_solutions(course: Course, problem: Problem) -> list[tuple[Fragment, Package]]:
     """Each wrong solution of a problem that a CPU can show, as what a probe takes for the student's package."""
+    return _loaded(course.wrong, problem.id, problem.module, course.reference_of(problem))
+
+
+@cache
+def _loaded(folder: Path, problem_id: str, module: str, reference: str) -> list[tuple[Fragment, Package]]:
     found = []
-    for fragment in fragments.load(HERE / "wrong", problem_id):
+    for fragment in fragments.load(folder, problem_id):
         if not fragment.is_tried_on("cpu", ("cpu",)):
             continue
         loaded = types.ModuleType(f"grader_wrong_{problem_id}_{fragment.name}")
         sys.modules[loaded.__name__] = loaded  # dataclasses look their module up
-        source = fragment.applied_to(_reference(module))
+        source = fragment.applied_to(reference)
         exec(compile(source, f"<{problem_id}/{fragment.name}>", "exec"), loaded.__dict__)
         found.append((fragment, Package(**{module: loaded})))
     return found

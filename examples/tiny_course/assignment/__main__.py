@@ -1,0 +1,1 @@
+../../../assignment/__main__.py

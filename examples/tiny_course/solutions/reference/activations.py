@@ -1,0 +1,32 @@
+"""Chapter 1: two functions that nearly every network has."""
+
+from torch import Tensor
+
+
+def relu(x: Tensor) -> Tensor:
+    """The larger of x and 0, entry by entry.
+
+    Example:
+        relu of (-1, 0, 2) is (0, 0, 2).
+
+    Handout §1.1 · relu · `pytest -k relu`
+    """
+    # BEGIN SOLUTION(relu)
+    return x.clamp(min=0)
+    # END SOLUTION
+
+
+def softmax(x: Tensor) -> Tensor:
+    """Positive numbers that add up to 1 along the last dimension, in proportion to exp(x).
+
+    Scores may be large: exp(1000) is more than any float holds, and the answer is still right.
+
+    Example:
+        softmax of (0, 0) is (1/2, 1/2).
+
+    Handout §1.2 · softmax · `pytest -k softmax`
+    """
+    # BEGIN SOLUTION(softmax)
+    shifted = (x - x.amax(dim=-1, keepdim=True)).exp()
+    return shifted / shifted.sum(dim=-1, keepdim=True)
+    # END SOLUTION

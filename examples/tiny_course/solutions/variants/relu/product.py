@@ -1,0 +1,5 @@
+"""A product with a mask."""
+
+
+def relu(x):
+    return x * (x > 0)

@@ -1,0 +1,13 @@
+"""relu: compared with torch's own."""
+
+import pytest
+import torch
+
+from tests import expect
+
+
+@pytest.mark.core
+def test_relu_of_numbers_of_either_sign(student, rng):
+    """What is below 0 becomes 0; the rest stays as it is."""
+    x = torch.randn(3, 5, generator=rng)
+    expect.tensor(student.activations.relu(x), torch.relu(x), of="relu", hint="max(0, x)")

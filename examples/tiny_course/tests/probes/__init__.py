@@ -1,0 +1,1 @@
+../../../../tests/probes/__init__.py

@@ -1,0 +1,109 @@
+"""The book of one grade: how each test ended, over all its cases, and what kept tests from running."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from grader.course import Problem, device_of, id_of_test
+from grader.errors import Status
+from grader.fragments import Fragment
+from grader.grading.verdict import Verdict
+from grader.results import SUITE, Outcome, worst
+
+
+@dataclass(eq=False)
+class Entry:
+    """What is known of one test function."""
+
+    problem: Problem
+    name: str
+    device: str
+    weight: int
+    statuses: list[Status] = field(default_factory=list)
+    verdict: Verdict | None = None
+    mistake: Fragment | None = None
+    seconds: float = 0.0
+
+    def add(self, verdict: Verdict) -> None:
+        """Count one case; the first that did not pass has the word."""
+        if verdict.status is not Status.PASSED and not self.verdict:
+            self.verdict = verdict
+        self.statuses.append(verdict.status)
+
+    def settle(self, verdict: Verdict) -> None:
+        """Count it once, however many cases it has."""
+        self.statuses = []
+        self.add(verdict)
+
+    def outcome(self) -> Outcome:
+        """How the function ended; a test that was collected and never ran is our fault, not a pass."""
+        never_ran = Verdict(Status.GRADER_ERROR, "the test was collected but did not run")
+        told = (self.verdict or Verdict(Status.PASSED)) if self.statuses else never_ran
+        return Outcome(
+            id=self.name,
+            device=self.device,
+            weight=self.weight,
+            status=worst(self.statuses or [told.status]),
+            about=told.about,
+            what=told.what,
+            facts=list(told.facts),
+            rule=told.rule,
+            mistake=self.mistake.summary if self.mistake else "",
+            hint=self.mistake.hint if self.mistake else told.hint,
+            seconds=self.seconds,
+        )
+
+
+class Book:
+    """An entry for each test function of the problems that are graded.
+
+    Attributes:
+        faults: By problem, what kept its tests from running: a fault of ours.
+    """
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self._problems = {problem.id: problem for problem in problems}
+        self._entries: dict[tuple[str, str], Entry] = {}
+        self.faults: dict[str, str] = {}
+
+    def problem_of(self, item: pytest.Item) -> Problem:
+        """The problem that a test belongs to: its file is named after it."""
+        return self._problems[item.path.stem.removeprefix("test_")]
+
+    def entry_of(self, item: pytest.Item) -> Entry:
+        """The entry of a test function, made when it is first asked for."""
+        problem, device = self.problem_of(item), device_of(item.path)
+        name = id_of_test(device, getattr(item, "originalname", None) or item.name)
+        if (problem.id, name) not in self._entries:
+            self._entries[problem.id, name] = Entry(problem, name, device, self._weight_of(item, problem))
+        return self._entries[problem.id, name]
+
+    def _weight_of(self, item: pytest.Item, problem: Problem) -> int:
+        mark = item.get_closest_marker("points")
+        weight = mark.args[0] if mark else 1
+        if type(weight) is int and weight >= 1:
+            return weight
+        self.faults[problem.id] = f"{item.name} is marked points({weight}): expected a whole number above 0"
+        return 1
+
+    def cannot_be_read(self, file: str, reason: str) -> None:
+        """A file of tests that cannot be read is our fault, for its problem alone."""
+        name = file.rsplit("/", 1)[-1].removeprefix("test_").removesuffix(".py")
+        for problem_id in [name] if name in self._problems else self._problems:
+            self.faults[problem_id] = f"its hidden tests cannot be read: {reason}"
+
+    def outcomes(self, problem: Problem, *, only_run: bool = False) -> list[Outcome]:
+        """How a problem's tests ended; one fault of ours in the place of all where they could not be run.
+
+        Args:
+            problem: Which problem.
+            only_run: Leave out tests that were not reached.
+        """
+        entries = [entry for (owner, _), entry in self._entries.items() if owner == problem.id]
+        found = [entry.outcome() for entry in entries if entry.statuses or not only_run]
+        fault = self.faults.get(problem.id, "")
+        if not fault and not any(outcome.device == problem.device for outcome in found):
+            fault = f"no hidden test was found for its device, {problem.device}"
+        if fault:
+            found = [Outcome(id=SUITE, device=problem.device, weight=1, status=Status.GRADER_ERROR, what=fault)]
+        return found

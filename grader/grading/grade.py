@@ -1,0 +1,136 @@
+"""Grade one submission: run the hidden tests in this process, with `student` bound to the sandbox, and add up what they say.
+
+No student's code, and no bytes of theirs that are not plain data, ever get into this process. A test passes when its own code
+says so; it fails when `expect` raises a Mismatch or a call ends in a StudentFault; anything else that it raises is our fault.
+
+A grade owns its process while it runs: its environment, its working folder and what `tests` means in sys.modules.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import msgspec
+import torch._dynamo  # torch.optim, as an oracle, would import it during a test, for seconds  # noqa: F401
+
+from grader import __version__
+from grader.course import Course, Limits, Problem
+from grader.errors import GraderFault
+from grader.grading.book import Book
+from grader.grading.health import GpuHealth
+from grader.grading.job import Job, Progress
+from grader.grading.plugin import run_tests
+from grader.grading.reading import settled_without_running
+from grader.results import GraderInfo, SubmissionResult, problem_result, submission_result
+from grader.sandbox.box import Sandbox
+from grader.sandbox.client import Session
+from grader.sandbox.preflight import check_cpu
+from grader.submission import Submission
+from grader.text import printable
+
+
+def grade(
+    submission: Submission,
+    course: Course,
+    sandbox: Sandbox,
+    *,
+    problems: Iterable[Problem] | None = None,
+    device: str = "cpu",
+    seed: int = 0,
+    progress: Progress | None = None,
+    explain: bool = True,
+    until_one_fails: bool = False,
+    session: Callable[..., Any] = Session,
+) -> SubmissionResult:
+    """Grade a submission.
+
+    Args:
+        submission: What was handed in.
+        course: What it is graded by.
+        sandbox: Where its code runs; nothing of it is left there afterwards.
+        problems: Which problems; all by default.
+        device: "cpu" or "cuda". Tests that need the other one are deferred, whatever else is true of their module.
+        seed: The tests' inputs follow from it: the same seed gives the same result.
+        progress: Called after each test.
+        explain: Compare wrong answers with those of known mistakes.
+        until_one_fails: Stop there; the tests after it are left out of the result, whose scores then mean nothing.
+        session: What makes one test's way to the submission's code: through the sandbox, or for code of ours `LocalSession`.
+
+    Returns:
+        The result; faults of the grader are in it as `grader_error`.
+
+    Raises:
+        GraderFault: No test can run here, whatever the submission.
+    """
+    started = time.monotonic()
+    chosen = list(course.problems if problems is None else problems)
+    if session is Session and chosen:
+        check_cpu(sandbox, _largest(course, chosen))
+    environment = _environment(sandbox, device)
+    sources = dict(submission.sources)
+    job = Job(sources, course, sandbox, chosen, device, seed, progress, explain, until_one_fails, session)
+    book = _tested(job)
+    info = GraderInfo(
+        version=__version__,
+        suite_sha256=course.suite_sha256(),
+        device=device,
+        isolation=sandbox.isolation,
+        seed=seed,
+        environment=environment,
+    )
+    results = [problem_result(p.id, p.module, p.points, book.outcomes(p, only_run=until_one_fails), p.device) for p in chosen]
+    return submission_result(submission.info, info, results, seconds=time.monotonic() - started)
+
+
+def _tested(job: Job) -> Book:
+    """Look at the device, read the submission, run the tests; what came of it."""
+    book, health = Book(job.problems), GpuHealth(job)
+    with _tests_of(job.course):
+        try:
+            health.look()
+            run_tests(job, book, settled_without_running(job), health)
+        except GraderFault as e:
+            book.faults = {problem.id: str(e) for problem in job.problems}
+    return book
+
+
+def _largest(course: Course, problems: list[Problem]) -> Limits:
+    """The largest of each limit that a test of these problems has."""
+    each = [msgspec.structs.asdict(course.limits_of(problem)) for problem in problems]
+    return Limits(**{name: max(limits[name] for limits in each) for name in each[0]})
+
+
+def _environment(sandbox: Sandbox, device: str) -> dict[str, str]:
+    """What the tests run in, as the worker said before it saw a submission; nothing where there is no worker."""
+    try:
+        facts = sandbox.facts
+    except GraderFault:
+        return {}
+    versions = {name: facts[name] for name in ("python", "torch")}
+    of_device = facts.get("environment", {}) if device == "cuda" else {}
+    return {name: printable(str(value), 200) for name, value in {**versions, **of_device}.items()}
+
+
+@contextmanager
+def _tests_of(course: Course) -> Iterator[None]:
+    """Have `tests` mean this course's package, also where this process has imported another course's of that name."""
+    loaded = getattr(sys.modules.get("tests"), "__file__", None)
+    if loaded is None or Path(loaded).parent.resolve() == course.tests.resolve():
+        yield
+        return
+    others = _modules_of_tests()
+    try:
+        yield
+    finally:
+        _modules_of_tests()
+        sys.modules.update(others)
+
+
+def _modules_of_tests() -> dict[str, ModuleType]:
+    """The modules of whichever `tests` is imported, taken out of Python's list."""
+    names = [name for name in sys.modules if name == "tests" or name.startswith("tests.")]
+    return {name: sys.modules.pop(name) for name in names}

@@ -1,0 +1,36 @@
+"""What is graded, by what, where and how: everything that the steps of one grade share and none of them changes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from grader.course import Course, Problem
+from grader.sandbox.box import Sandbox
+
+Progress = Callable[[str, int, int], None]  # the problem, tests done, tests in all
+
+
+@dataclass(frozen=True)
+class Job:
+    """One grade. `grade` says what each of these is."""
+
+    sources: dict[str, bytes]
+    course: Course
+    sandbox: Sandbox
+    problems: list[Problem]
+    device: str
+    seed: int
+    progress: Progress | None
+    explain: bool
+    until_one_fails: bool
+    open_session: Callable[..., Any]
+
+    @property
+    def here(self) -> list[Problem]:
+        """The problems that have tests for the device."""
+        return [problem for problem in self.problems if self.device in self.course.hidden_tests(problem)]
+
+    @property
+    def files(self) -> list[str]:
+        """The files of hidden tests."""
+        return [str(path) for problem in self.problems for path in self.course.hidden_tests(problem).values()]

@@ -1,0 +1,104 @@
+"""What `student` is in a hidden test: a way into the sandbox with the two calls of the imported package."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from grader.course import Problem
+from grader.grading.budget import STARTING_SECONDS, Budgets
+from grader.grading.job import Job
+from grader.grading.rehearsal import Call, name_of
+from grader.sandbox.client import Probe
+
+
+class RemoteStudent:
+    """A student whose calls run elsewhere. Each call is noted, with how it ended.
+
+    Args:
+        session: The way to the code.
+        seed: What the student's global generators are set to before each call.
+
+    Attributes:
+        asked_for: The last function called by its name, for the head of a message.
+        calls: What was asked.
+    """
+
+    def __init__(self, session: Any, seed: int = 0) -> None:
+        self._session = session
+        self.seed = seed
+        self.asked_for = ""
+        self.calls: list[Call] = []
+
+    def run(self, probe: Probe, **inputs: Any) -> Any:
+        """What `probe` returns for these inputs, run beside the student's code."""
+        return self.ask("", probe, inputs)
+
+    def ask(self, function: str, probe: Probe, inputs: dict[str, Any]) -> Any:
+        """The same, for the function of that name."""
+        self.asked_for = function
+        try:
+            value = self._session.run(probe, inputs)
+        except Exception as e:
+            self.calls.append(Call(probe, inputs, raised=name_of(e)))
+            raise
+        self.calls.append(Call(probe, inputs, value))
+        return value
+
+    def close(self) -> None:
+        """Have its process ended."""
+        self._session.close()
+
+    def __getattr__(self, module: str) -> "RemoteModule":
+        if module.startswith("_"):
+            raise AttributeError(module)
+        return RemoteModule(self, module)
+
+
+@dataclass(frozen=True)
+class RemoteModule:
+    """One module of the student's: an attribute is a function that takes and returns plain data."""
+
+    _student: RemoteStudent
+    _module: str
+
+    def __getattr__(self, function: str) -> Callable[..., Any]:
+        from tests.probes import call  # the course's, on sys.path only while it is graded
+
+        if function.startswith("_"):
+            raise AttributeError(function)
+
+        def remote(*args: Any, **kwargs: Any) -> Any:
+            inputs = {"module": self._module, "function": function, "args": args, "kwargs": kwargs}
+            return self._student.ask(function, call, inputs)
+
+        return remote
+
+
+class Students:
+    """Makes a student for each test of a grade: with the limits of its problem, what is left of its time, and a seed."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._budgets = Budgets(job.course, job.device)
+
+    def for_test(self, problem: Problem, name: str) -> RemoteStudent:
+        """A student of this test's own; its child process starts when it is first used."""
+        job, starting = self._job, STARTING_SECONDS[self._job.device]
+        usual = job.course.limits_of(problem)
+        limits = msgspec.structs.replace(
+            usual, wall_seconds=usual.wall_seconds + starting, cpu_seconds=usual.cpu_seconds + starting
+        )
+        seed = int.from_bytes(hashlib.sha256(f"{job.seed}:{name}:student".encode()).digest()[:7], "big")
+        session = job.open_session(
+            job.sandbox,
+            job.sources,
+            limits,
+            seed=seed,
+            forbidden=problem.forbidden,
+            by_hand=problem.by_hand,
+            budget=self._budgets.of(problem),
+        )
+        return RemoteStudent(session, seed)

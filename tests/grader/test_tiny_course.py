@@ -1,0 +1,87 @@
+"""Another course than ours: the same commands grade, prove and hand out the smallest one that there can be."""
+
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def course(root):
+    """The example."""
+    return root / "examples" / "tiny_course"
+
+
+@pytest.fixture
+def solved(course, tmp_path):
+    """Its reference, as a submission."""
+    return shutil.copytree(course / "solutions" / "reference", tmp_path / "solved" / "assignment").parent
+
+
+def test_it_is_small(course):
+    """An hour's work: what is shared with our course is a link to it."""
+    own = [path for path in course.rglob("*") if path.is_file() and not path.is_symlink() and "__pycache__" not in path.parts]
+    own = [path for path in own if path.resolve().is_relative_to(course)]
+    assert sum(len(path.read_text().splitlines()) for path in own) < 300
+
+
+def test_it_is_graded(grader, course, solved, tmp_path):
+    """With its own points; a mistake that it knows is named."""
+    done = grader("grade", "--course", course, solved, "--json", tmp_path / "r.json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert [("relu", 1.0), ("softmax", 2.0)] == [(p["id"], p["score"]) for p in result["problems"]]
+    source = solved / "assignment" / "activations.py"
+    source.write_text(
+        source.read_text()
+        .replace("(x - x.amax(dim=-1, keepdim=True)).exp()", "torch.exp(x)")
+        .replace("from torch import Tensor", "import torch\nfrom torch import Tensor")
+    )
+    report = grader("grade", "--course", course, solved).stdout
+    assert "looks like The scores are not shifted, so that large ones overflow." in report
+    assert "score 2.00 of 3" in report
+
+
+def test_it_is_proved(grader, course, tmp_path):
+    """By its own mistakes; a test of it that nobody needs is named."""
+    done = grader("validate", "--course", course, "--jobs", 1)
+    assert (0, "") == (done.returncode, done.stderr)
+    assert "3 wrong solutions, 3 of 3 trials as they must be" in done.stdout
+    other = shutil.copytree(course, tmp_path / "course")
+    hidden = other / "tests/hidden/test_softmax.py"
+    hidden.write_text(hidden.read_text().replace("# Stays: it is", "# It is"))
+    done = grader("validate", "--course", other, "--draft", "--only", "softmax", "--jobs", 1)
+    assert 1 == done.returncode
+    assert "softmax · test_softmax_over_the_last_dimension: others catch all that it catches" in done.stderr
+
+
+def test_it_is_handed_out(grader, course, tmp_path):
+    """Stubs, public tests and text; a student can work with the bundle."""
+    done = grader("release", "student", "--course", course, tmp_path / "student.zip")
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(tmp_path / "student.zip") as archive:
+        names = set(archive.namelist())
+        archive.extractall(tmp_path / "student")
+    assert {"assignment/activations.py", "tests/public/test_relu.py", "handout/index.md", "README.md"} <= names
+    assert not [name for name in names if "hidden" in name or "solutions" in name]
+    command = [sys.executable, "-m", "assignment"]
+    done = subprocess.run(command, cwd=tmp_path / "student", capture_output=True, text=True, timeout=120)
+    assert (1, "") == (done.returncode, done.stderr)
+    assert "0 of 2 problems done" in done.stdout
+
+
+def test_its_stubs_are_those_of_its_reference(grader, course):
+    """`grader stubs` writes them."""
+    assert grader("stubs", "--check", "--course", course).returncode == 0
+
+
+def test_a_folder_that_is_no_course_is_refused(grader, tmp_path, solved):
+    """In a sentence, with the folder."""
+    done = grader("grade", "--course", tmp_path, solved)
+    assert done.returncode == 3
+    assert f"no course in {tmp_path}: " in done.stderr
