@@ -1,4 +1,4 @@
-"""More segments than layers are accepted, and empty ones run.
+"""More segments than layers are accepted.
 
 hint: an empty segment saves nothing
 """
