@@ -111,8 +111,8 @@ class Course(msgspec.Struct, frozen=True):
         files += [self.root / "assignment" / "problems.toml", self.tests / "probes" / "stand_in.py"]
         files += (self.root / "assignment").glob("*.py")  # checked against the text, and the reference imports some
         named = {path.relative_to(self.root).as_posix(): path for path in files}
-        # The grader's own, wherever the course is: the version, which pages name, and the reference.
-        ours = [PACKAGE / "__init__.py", *REFERENCE.glob("*.py")]
+        # The grader's own, wherever the course is: the version, which pages name, the marks of figures, and the reference.
+        ours = [PACKAGE / "__init__.py", PACKAGE / "figures.py", *REFERENCE.glob("*.py")]
         named |= {f"grader/{path.relative_to(PACKAGE).as_posix()}": path for path in ours}
         return dict(sorted(named.items()))
 
