@@ -177,7 +177,9 @@ class Figures:
             where = f"{self.page}:{_line(markdown, mark.start())}: {name}"
             values = self.values.get(name) or EVERYWHERE.get(name, [])
             same = len(set(values)) == 1
-            if not same and seen[name] >= len(values):
+            if not values:
+                found.append(f"{where}: expected a value with this id in tests/handout/chapters, got none for {got!r}")
+            elif not same and seen[name] >= len(values):
                 found.append(f"{where}: expected no more than {len(values)} figures with this id, got {got!r}")
             elif got != (expected := values[0 if same else seen[name]]):
                 found.append(f"{where}: expected {expected!r}, got {got!r}")

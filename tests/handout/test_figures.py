@@ -102,7 +102,10 @@ def test_a_digit_that_nothing_computes_is_refused():
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("[6]{#size} and\n[6]{#sizes}", "page.md:2: sizes: expected no more than 0 figures with this id, got '6'"),
+        (
+            "[6]{#size} and\n[6]{#sizes}",
+            "page.md:2: sizes: expected a value with this id in tests/handout/chapters, got none for '6'",
+        ),
         ("nothing", "page.md: size: expected figures that say ['6'], got 0 figures"),
         ("[6]{#size} 6]{#size}", "page.md:1: nothing computes '6' in: …[6]{#size} 6]{#size}…"),
         ("[6]{#size} six]{#size}", "page.md:1: a figure begins nowhere in: …[6]{#size} six]{#size}…"),
