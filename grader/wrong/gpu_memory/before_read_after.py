@@ -1,6 +1,7 @@
 """What was there before is read when the call is over.
 
 hint: in which order are the three numbers read?
+price: every number is the difference to a wrong moment
 """
 
 

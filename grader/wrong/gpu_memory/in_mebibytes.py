@@ -1,6 +1,7 @@
 """Bytes are given as MiB, in floats.
 
 hint: bytes, as int
+price: every number is in another unit
 """
 
 

@@ -1,6 +1,7 @@
 """The peak is taken above what is alive afterwards.
 
 hint: above which of the two, before or after?
+price: every peak is the difference to a wrong moment
 """
 
 

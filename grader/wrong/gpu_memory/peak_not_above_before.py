@@ -1,6 +1,7 @@
 """The peak is given in all, and not above what was there before.
 
 hint: peak_above_before is a difference
+price: every peak is another quantity
 """
 
 

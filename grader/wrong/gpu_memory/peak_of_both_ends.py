@@ -1,6 +1,7 @@
 """The peak is the larger of before and after: what was alive in between is missed.
 
 hint: max_memory_allocated remembers what was alive in between
+price: what is alive in between is what a peak means
 """
 
 

@@ -1,6 +1,7 @@
 """What the allocator has reserved is taken for what tensors take.
 
 hint: memory_allocated counts tensors, memory_reserved the allocator's cache
+price: every number is another quantity
 """
 
 

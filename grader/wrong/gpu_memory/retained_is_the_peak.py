@@ -1,6 +1,7 @@
 """Peak and rest are exchanged.
 
 hint: which is the most at one moment, and which what is left?
+price: both numbers are wrong wherever they differ
 """
 
 

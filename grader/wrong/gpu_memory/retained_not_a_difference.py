@@ -1,6 +1,7 @@
 """What is alive afterwards is given in all, and not above what was there before.
 
 hint: retained is a difference
+price: every number of what stays is another quantity
 """
 
 

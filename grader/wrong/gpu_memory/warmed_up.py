@@ -1,6 +1,7 @@
 """fn is called once more beforehand.
 
 hint: fn is called once
+price: every number is of the wrong run
 """
 
 

@@ -1,6 +1,7 @@
 """Gradients are clipped to a norm of 1, whatever is asked for.
 
 hint: max_norm
+price: every step with gradients longer than 1 is wrong
 """
 
 

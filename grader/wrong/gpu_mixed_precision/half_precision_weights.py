@@ -1,6 +1,7 @@
 """The model itself is turned into bfloat16: small steps are lost.
 
 hint: autocast leaves the weights in float32
+price: every step is taken in the wrong precision
 """
 
 

@@ -1,6 +1,7 @@
 """The loss after the step is returned.
 
 hint: the loss of the batch before the step
+price: a step's loss is looked at with each step
 """
 
 

@@ -1,6 +1,7 @@
 """The optimizer does not step.
 
 hint: optimizer.step()
+price: nothing is ever learned
 """
 
 

@@ -1,6 +1,7 @@
 """The optimizer steps twice.
 
 hint: one step
+price: no step is right
 """
 
 

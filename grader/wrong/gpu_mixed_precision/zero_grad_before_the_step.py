@@ -1,6 +1,7 @@
 """The gradients are removed between the backward pass and the step.
 
 hint: zero_grad comes before the backward pass
+price: no step has a gradient
 """
 
 

@@ -1,6 +1,7 @@
 """Each batch is copied into the same memory of the device.
 
 hint: batches have memory of their own
+price: batches are written over, and every test reads them
 """
 
 

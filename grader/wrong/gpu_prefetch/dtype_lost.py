@@ -1,6 +1,7 @@
 """Every tensor becomes float32.
 
 hint: dtypes stay
+price: the numbers themselves are lost: int64 does not fit into float32
 """
 
 

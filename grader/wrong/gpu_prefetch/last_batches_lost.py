@@ -1,6 +1,7 @@
 """Batches that are still under way when the iterator ends are lost.
 
 hint: what was drawn comes out first
+price: every run of batches ends too early
 """
 
 

@@ -1,6 +1,7 @@
 """The batch that was drawn last comes out first.
 
 hint: first in, first out
+price: no run of batches is in its order
 """
 
 

@@ -1,6 +1,7 @@
 """Nobody waits for the copy: a kernel may read the batch before it is there.
 
 hint: current_stream().wait_stream(…) or wait_event
+price: no kernel waits for any copy
 """
 
 

@@ -1,6 +1,7 @@
 """The stream of the copies waits for the current one, instead of the other way round.
 
 hint: who has to wait for whom?
+price: no kernel waits for any copy
 """
 
 

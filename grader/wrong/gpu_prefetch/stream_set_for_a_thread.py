@@ -1,6 +1,7 @@
 """A thread makes its stream the current one, which it is for that thread alone: the consumer waits for nothing.
 
 hint: each thread has a current stream of its own: who waits for the copy?
+price: no kernel waits for any copy
 """
 
 import threading

@@ -1,6 +1,7 @@
 """The targets stay on the CPU.
 
 hint: both tensors of the pair
+price: half of every batch is not on the device, and every test reads batches
 """
 
 

@@ -1,6 +1,7 @@
 """The weight is memory that nothing was written to.
 
 hint: torch.empty takes memory as it is; nn.init.trunc_normal_ draws into it
+price: no weight is drawn, and every test of a start sees it
 """
 
 
