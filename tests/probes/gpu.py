@@ -359,6 +359,8 @@ def _ends(iterator: Iterator[Any]) -> bool:
         next(iterator)
     except (StopIteration, ZeroDivisionError):
         return True
+    except Exception:
+        return False
     return False
 
 
