@@ -28,7 +28,8 @@ Seed = Annotated[int, typer.Option("--seed", help="The tests' inputs follow from
 Device = Annotated[str, typer.Option("--device", help="cpu or cuda: the tests that need the other one wait for a run there.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Every reason and every rule, not only what costs most.")]
 Folder = Annotated[
-    Path | None, typer.Option("--course", metavar="FOLDER", help="Another course; by default the one that comes with the grader.")
+    Path | None,
+    typer.Option("--course", metavar="FOLDER", help="Another course; by default the one that comes with the grader."),
 ]
 Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON.")]
 

@@ -152,7 +152,8 @@ class Course(msgspec.Struct, frozen=True):
         files += self.assignment.glob("*.py")  # checked against the text, and the reference imports some
         named = {path.relative_to(self.root).as_posix(): path for path in files}
         named |= {f"solutions/reference/{path.name}": path for path in self.reference.glob("*.py")}
-        named["grader/__init__.py"] = PACKAGE / "__init__.py"  # the version, which pages name
+        # The grader's own, wherever the course is: the version, which pages name, and the marks of figures.
+        named |= {f"grader/{name}": PACKAGE / name for name in ("__init__.py", "figures.py")}
         return dict(sorted(named.items()))
 
     def handout_sha256(self) -> str:

@@ -61,7 +61,7 @@ CONSTANTS: dict[str, Callable[[], object]] = {
     "keys that do not sort": lambda: {1: 1, "a": 2, None: 3},
     "a set": lambda: {1, "a"},
     "a generator": lambda: (n for n in range(3)),
-    "a function": lambda: print,
+    "a function": lambda: len,
     "a dtype": lambda: torch.float32,
     "an object": object,
     "a class": lambda: dict,

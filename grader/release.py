@@ -16,6 +16,7 @@ from pathlib import Path
 from grader import mistakes, stubs
 from grader.course import Course, Problem
 from grader.errors import ReleaseRefused
+from grader.figures import without_marks
 
 TIME = (2020, 1, 1, 0, 0, 0)
 SHORTEST = 16  # characters; shorter lines (`return loss`, `else:`) are in every program
@@ -50,7 +51,7 @@ def student(course: Course, built: Path) -> dict[str, bytes]:
     if drifted := stubs.drifted(course):
         raise ReleaseRefused(f"{drifted[0].relative_to(course.root)} differs from its reference: run `grader stubs` first")
     is_built = (course.handout / "conf.py").is_file()  # otherwise its Markdown is all that there is
-    files = {path: (course.root / path).read_bytes() for path in _of_students(course)}
+    files = {path: _given(course.root / path) for path in _of_students(course)}
     files |= _below(course.bundle / "student")
     files |= _handout(built) if is_built else {}
     if found := leaks(files, secrets(course)):
@@ -62,6 +63,12 @@ def student(course: Course, built: Path) -> dict[str, bytes]:
     if is_built and (built / "made_from").read_text(encoding="utf-8") != course.handout_sha256():
         raise ReleaseRefused(f"{built} was built from another state of the handout: run `make handout` again")
     return dict(sorted(files.items()))
+
+
+def _given(path: Path) -> bytes:
+    """A file as students get it: a page of the handout without the marks of its figures."""
+    content = path.read_bytes()
+    return without_marks(content.decode("utf-8")).encode("utf-8") if path.suffix == ".md" else content
 
 
 def _below(folder: Path) -> dict[str, bytes]:

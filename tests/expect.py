@@ -127,7 +127,8 @@ def number(
     except OverflowError:
         got = math.inf
     if not math.isfinite(got):
-        _fail(of, f"the number{which} is {got}, not finite", inputs=inputs, hint=hint)
+        facts = UNWRITTEN if math.isnan(got) else ()
+        _fail(of, f"the number{which} is {got}, not finite", facts=facts, inputs=inputs, hint=hint)
     if not abs(got - expected) <= tolerance:
         expected_text, got_text = _apart(expected, got)
         _fail(

@@ -52,7 +52,7 @@ class Cases:
 
         failure = error if isinstance(error, Exception) else None
         function = verdict.function if verdict.function in entry.problem.functions else ""
-        self._cases.append(Case(entry, student.seed, repeat, student.calls, failure, function))
+        self._cases.append(Case(entry, student.seed, repeat, student.calls, failure, function, entry.seconds))
 
     def explained(self, problem: Problem) -> dict[Entry, Mistake]:
         """The known mistakes that the failures of a problem look like; its runs are forgotten."""

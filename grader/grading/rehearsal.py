@@ -54,6 +54,7 @@ class Case:
         calls: What it asked, and how that ended.
         failure: How it failed; None where it passed.
         function: The function that failed, where that is known.
+        seconds: How long it took: quick ones are rehearsed first.
     """
 
     test: Any
@@ -62,6 +63,7 @@ class Case:
     calls: list[Call] = field(default_factory=list)
     failure: Exception | None = None
     function: str = ""
+    seconds: float = 0.0
 
     @property
     def can_be_repeated(self) -> bool:
@@ -144,6 +146,7 @@ def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, 
         course: Whose known mistakes.
         cases: Every run of its tests, those that passed among them.
     """
+    cases = sorted(cases, key=lambda case: case.seconds)
     failed = [case for case in cases if case.failure is not None]
     if not any(case.tells for case in failed):
         return {}

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from grader.course import Course, Problem
+from grader.figures import without_marks
 
 HANDOUT = Path(__file__).parents[1]
 HEADING = re.compile(r"^(#+) (\d+)(?:\.(\d+))? (.+)$", re.MULTILINE)
@@ -13,8 +14,8 @@ CITED = re.compile(r"(?:Handout|see handout) §([\d.]+)(?: · (\w+) · `pytest -
 
 
 def pages() -> dict[str, str]:
-    """The handout's Markdown by file name."""
-    return {path.name: path.read_text(encoding="utf-8") for path in sorted(HANDOUT.glob("*.md"))}
+    """The handout's Markdown by file name, without the marks of its figures."""
+    return {path.name: without_marks(path.read_text(encoding="utf-8")) for path in sorted(HANDOUT.glob("*.md"))}
 
 
 def stubs(course: Course) -> dict[str, str]:

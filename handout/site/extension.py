@@ -8,6 +8,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from grader.figures import without_marks
 from handout.site import calculators, formulas, mathml, pictures
 
 FONT = Path(__file__).parent / "dejavu-math.woff2"
@@ -55,10 +56,16 @@ def write_data(app: Sphinx) -> None:
     app.config.html_static_path.append(str(made))
 
 
+def hide_marks(_app: Sphinx, _name: str, content: list[str]) -> None:
+    """The page without the marks of its figures, before anything else reads it: so they may stand in formulas and code too."""
+    content[0] = without_marks(content[0])
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     mathml.setup(app)
     app.add_directive("picture", Picture)
     app.add_directive("calculator", Calculator)
     app.connect("builder-inited", write_data)
+    app.connect("source-read", hide_marks)
     return {"parallel_read_safe": True}

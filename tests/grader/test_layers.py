@@ -15,7 +15,7 @@ COURSE_CODE = ("reference", "variants")  # solutions: part of the course, not of
 # says here where it stands.
 LAYERS = [
     ["grader"],
-    ["grader.errors", "grader.text", "grader.protocol", "grader.fragments", "grader.disguise"],
+    ["grader.errors", "grader.text", "grader.figures", "grader.protocol", "grader.fragments", "grader.disguise"],
     ["grader.interrupts", "grader.problems", "grader.mistakes"],
     ["grader.files"],
     ["grader.results", "grader.course", "grader.matrix", "grader.local"],
@@ -115,7 +115,7 @@ def test_the_trusted_side_never_imports_the_worker_or_a_solution(path):
 @pytest.mark.parametrize("path", REPORTS, ids=ids(REPORTS))
 def test_reports_know_results_alone(path):
     """And what draws them: no sandbox, no tests, no torch."""
-    allowed = {"grader.results", "grader.errors", "grader.text", "grader.report"}
+    allowed = {"grader.results", "grader.errors", "grader.text", "grader.figures", "grader.report"}
     inner = {name for name in imports(path) if name.split(".")[0] == "grader" and not name.startswith("grader.report.")}
     assert inner <= allowed
     assert tops(imports(path)) - sys.stdlib_module_names <= {"grader", "rich", "msgspec", "jinja2", "markupsafe"}
@@ -207,13 +207,13 @@ HANDOUT_RANK = {name: rank for rank, names in enumerate(HANDOUT_LAYERS) for name
 
 @pytest.mark.parametrize("path", HANDOUT, ids=ids(HANDOUT))
 def test_dependencies_of_the_handout_point_one_way(path):
-    """It knows the list of problems and the reference, and nothing else of the grader."""
+    """It knows the list of problems, the reference and the marks of figures, and nothing else of the grader."""
     name = name_of(path)
     assert name in HANDOUT_RANK, f"say in HANDOUT_LAYERS where {name} stands"
     inner = {other for other in imports(path) if tops([other]) == {"handout"}}
     assert set() == {other for other in inner if HANDOUT_RANK[other] >= HANDOUT_RANK[name]}
     known = {other for other in imports(path) if tops([other]) == {"grader"} and not other.startswith("grader.reference")}
-    assert known <= {"grader", "grader.course"}
+    assert known <= {"grader", "grader.course", "grader.figures"}
 
 
 def test_the_grader_does_not_import_the_handout():

@@ -80,6 +80,13 @@ def test_the_bundle_has_the_built_handout(bundle):
     assert pages | {"handout/site/_static/calculators.js", "handout/index.md"} <= set(bundle)
 
 
+def test_the_markdown_leaves_without_the_marks_of_its_figures(bundle):
+    """Students read plain text."""
+    pages = {path: content for path, content in bundle.items() if path.endswith(".md") and path.startswith("handout/")}
+    assert b"with AdamW in float32 it is 8 of 16 bytes" in pages["handout/08_optimizers.md"]
+    assert [path for path, content in pages.items() if b"]{#" in content] == []
+
+
 def test_a_wheel_carries_all_that_only_the_bundle_has(root, tmp_path):
     """The hidden folder with the workflow too: an installed grader makes the same bundle."""
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]

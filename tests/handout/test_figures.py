@@ -1,18 +1,22 @@
 """Every figure of the handout is computed, every block of its code runs, and a changed digit is noticed."""
 
+import re
+from functools import cache
 from importlib import import_module
 
 import pytest
 
+from grader.figures import MARK, without_marks
 from handout.site import agreement
 from tests.handout import chapters
-from tests.handout.claims import CODE, COURSE, DIGITS, HANDOUT, Claims, n, run_code
+from tests.handout.figures import CODE, COURSE, DIGITS, HANDOUT, Figures, run_code
 
 PAGES = sorted(path.name for path in HANDOUT.glob("*.md"))
 
 
-def claims_of(page):
-    """The claims of a page."""
+@cache
+def figures_of(page):
+    """The values of a page's figures."""
     name = page.removesuffix(".md")
     return import_module(f"{chapters.__name__}.c{name}" if name[0].isdigit() else f"{chapters.__name__}.{name}").Chapter()
 
@@ -24,8 +28,8 @@ def text_of(page):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_figure_is_computed(page):
-    """Each digit lies in a claim; each claim is in the text."""
-    assert claims_of(page).complaints(text_of(page)) == []
+    """Each digit is in a figure, and each figure is its value."""
+    assert figures_of(page).complaints(text_of(page)) == []
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -37,11 +41,11 @@ def test_every_block_of_code_runs(page):
 @pytest.mark.parametrize("page", PAGES)
 def test_a_changed_digit_is_noticed(page):
     """Each digit of the text in turn, one higher."""
-    claims, text = claims_of(page), text_of(page)
+    figures, text = figures_of(page), text_of(page)
     code = {i for block in CODE.finditer(text) for i in range(*block.span())}
     unnoticed = []
     for i, c in enumerate(text):
-        if c in DIGITS and i not in code and not claims.complaints(changed(text, i)) and not agreement_notices(page, text, i):
+        if c in DIGITS and i not in code and not figures.complaints(changed(text, i)) and not agreement_notices(page, text, i):
             unnoticed.append(text[max(0, i - 40) : i + 20])
     assert unnoticed == []
 
@@ -63,7 +67,7 @@ def agreement_notices(page, text, i):
     """Whether the change makes the page disagree with problems.toml or the stubs."""
     texts, stubs = agreement.pages(), agreement.stubs(COURSE)
     before = agreement.complaints(COURSE, texts, stubs)
-    return set(agreement.complaints(COURSE, texts | {page: changed(text, i)}, stubs)) - set(before)
+    return set(agreement.complaints(COURSE, texts | {page: without_marks(changed(text, i))}, stubs)) - set(before)
 
 
 def changed(text, i):
@@ -71,27 +75,91 @@ def changed(text, i):
     return text[:i] + DIGITS[(DIGITS.index(text[i]) + 1) % len(DIGITS)] + text[i + 1 :]
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_words_can_be_changed_without_touching_python(page):
+    """Every letter of the text becomes an x but for figures, code, headings, boxes, tables, links and names with digits."""
+    code, lines = r"^```.*?^```|`[^`]*`", r"^(?:#|:::|\|)[^\n]*"
+    kept = rf"{MARK.pattern}|{code}|{lines}|\[[^\]]*\]\([^)]*\)|\w*[{DIGITS}][\w.-]*"
+    kept_or_letter = re.compile(rf"(?P<kept>{kept})|[a-z]", re.DOTALL | re.MULTILINE)
+    other = kept_or_letter.sub(lambda m: m["kept"] or "x", text_of(page))
+    assert other.count("x") > 200
+    assert figures_of(page).complaints(other) == []
+
+
 def test_a_digit_that_nothing_computes_is_refused():
-    """In the text and in a claim."""
-    claims = Claims("page.md")
-    claims.says(f"it takes {n(2 * 3)} bytes")
-    assert claims.complaints("So it takes\n6 bytes.") == []
-    assert claims.complaints("So it takes 7 bytes.") == [
-        "page.md does not say: it takes 6 bytes",
-        "page.md: nothing computes '7' in: …So it takes 7 bytes.…",
+    """In the text and in a value."""
+    figures = Figures("page.md")
+    figures.gives(size=2 * 3)
+    assert figures.complaints("So it takes\n[6]{#size} bytes.") == []
+    assert figures.complaints("So\nit takes [7]{#size} bytes.") == ["page.md:2: size: expected '6', got '7'"]
+    assert figures.complaints("So it takes [6]{#size} bytes, not 8.") == [
+        "page.md:1: nothing computes '8.' in: …So it takes [6]{#size} bytes, not 8.…"
     ]
-    assert claims.complaints("So it takes 16 bytes.") != []
-    with pytest.raises(AssertionError, match="not computed"):
-        claims.says("it takes 6 bytes")
+    with pytest.raises(AssertionError, match="a digit of size is not computed: 6 bytes"):
+        figures.gives(size="6 bytes")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (
+            "[6]{#size} and\n[6]{#sizes}",
+            "page.md:2: sizes: expected a value with this id in tests/handout/chapters, got none for '6'",
+        ),
+        ("nothing", "page.md: size: expected figures that say ['6'], got 0 figures"),
+        ("[6]{#size} 6]{#size}", "page.md:1: nothing computes '6' in: …[6]{#size} 6]{#size}…"),
+        ("[6]{#size} six]{#size}", "page.md:1: a figure begins nowhere in: …[6]{#size} six]{#size}…"),
+        ("[6]{#size} [chapter 6](05_resource_accounting.md)", "nothing computes '6' in"),
+        ("[6]{#size} [chapter 5](05_resource_accountin.md)", "nothing computes '05_resource_accountin.md' in"),
+        ("[6]{#size} [§[5.2]{#section_napkin_math}](04_flop_counting.md)", "a section of chapter 5 is linked to chapter 4"),
+        ("[6]{#size} [5 Resources](05_resource_accounting.md)", "nothing computes '5' in"),
+    ],
+)
+def test_text_and_values_have_the_same_figures(text, complaint):
+    """A figure without a value, a value without a figure, half a mark, and links to another chapter."""
+    figures = Figures("page.md")
+    figures.gives(size=6)
+    assert complaint in "".join(figures.complaints(text))
+
+
+def test_several_values_are_in_the_order_of_the_page():
+    """Those of a table's rows; a value that is the same each time may be said as often as the text likes."""
+    figures = Figures("page.md")
+    for size in (1, 2):
+        figures.gives(size=size, always=3)
+    assert figures.complaints("[1]{#size} [2]{#size} [3]{#always} [3]{#always} [3]{#always}") == []
+    assert "size: expected '1', got '2'" in figures.complaints("[2]{#size} [1]{#size} [3]{#always}")[0]
+    assert figures.complaints("[1]{#size} [3]{#always}") == [
+        "page.md: size: expected figures that say ['1', '2'], got 1 figures"
+    ]
+    assert (
+        "expected no more than 2 figures with this id, got '2'"
+        in figures.complaints("[1]{#size} [2]{#size} [2]{#size} [3]{#always}")[0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("marked", "read"),
+    [
+        ("[16]{#bytes} bytes", "16 bytes"),
+        ("[[[3, 0],\n[2, 7]]]{#matrix}", "[[3, 0],\n[2, 7]]"),
+        ("[§[5.2]{#section}](page.md)", "[§5.2](page.md)"),
+        ("`x[1:]` and [`x[1:, ::2]` | [1]]{#row}", "`x[1:]` and `x[1:, ::2]` | [1]"),
+        (r"$[\frac{1}{2}]{#half}$", r"$\frac{1}{2}$"),
+    ],
+)
+def test_no_reader_sees_a_mark(marked, read):
+    """In text, links, code and formulas, around brackets too."""
+    assert without_marks(marked) == read
 
 
 @pytest.mark.parametrize("nothing", [[], 12, [0.5]])
 def test_a_formula_that_nothing_checks_is_refused(nothing):
     """Only comparisons count, and at least one."""
     with pytest.raises(AssertionError, match="nothing checks"):
-        Claims("page.md").formula("2 + 2", nothing)
+        Figures("page.md").formula("sum", "2 + 2", nothing)
     with pytest.raises(AssertionError, match="does not hold"):
-        Claims("page.md").formula("2 + 2", [True, False])
+        Figures("page.md").formula("sum", "2 + 2", [True, False])
 
 
 def test_code_that_prints_something_else_is_noticed():

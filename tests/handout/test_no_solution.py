@@ -9,7 +9,7 @@ import pytest
 from grader import course as courses
 from grader import release
 from handout.site import agreement, formulas
-from tests.handout.claims import CODE
+from tests.handout.figures import CODE
 
 COURSE = courses.load()
 LONG = 24  # characters without blanks: `for _ in range(2):` and `np.save(file, tokens)` are in every program

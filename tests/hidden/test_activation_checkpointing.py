@@ -296,11 +296,14 @@ def test_draws_the_same_random_numbers_again(student, rng):
 
 @pytest.mark.points(2)
 def test_leaves_the_random_state_as_it_was(student, rng):
-    """After the backward pass torch's generator stands where it stood before, so that the run goes on as a plain one."""
+    """After either pass torch's generator stands where a plain run would have it, so that the run goes on as a plain one."""
     x = random(rng, 6, 5)
     got = student.run(probes.dropped, x=x, upstream=x)
     check_called_again(got["calls"])
     expect.that(got["gradient"] is not None, "no gradient reaches the input", of="checkpoint")
+    hint = "the first call draws as fn alone would: is a seed set before it?"
+    reason = "the forward pass moves torch's generator elsewhere than fn alone does"
+    expect.that(got["forward_draws_as_plain"], reason, of="checkpoint", hint=hint)
     hint = "what was the state before fn was called again?"
     expect.that(got["random_state_is_as_before"], "the backward pass moves torch's generator", of="checkpoint", hint=hint)
 

@@ -89,7 +89,7 @@ def test_matmul_intensity(student, rng):
 @pytest.mark.points(2)
 def test_elementwise_intensity(student, rng):
     """An elementwise operation moves every tensor that it reads and every one that it writes."""
-    for read, written in [(1, 1), (2, 1), (integer(rng, 3, 9), 1), (1, 2), (integer(rng, 2, 5), integer(rng, 6, 9))]:
+    for read, written in [(integer(rng, 2, 5), integer(rng, 6, 9)), (1, 1), (2, 1), (integer(rng, 3, 9), 1), (1, 2)]:
         for flops in (uniform(rng, 0.5, 20), uniform(rng, 1e-3, 1e-2), uniform(rng, 1e4, 1e6)):
             got = student.resource_accounting.elementwise_intensity(flops, read, written, torch.bfloat16)
             expected = Fraction(flops) / (2 * (read + written))

@@ -682,6 +682,7 @@ def check_killed(student, run, kill_at):
         same_parameters(parameters, whole["parameters"], name, hint=hint)
 
 
+# Stays: it is going on alone: who loses AdamW's state or the schedule keeps these points.
 @pytest.mark.core
 @pytest.mark.points(15)
 def test_a_killed_run_goes_on_from_its_checkpoint(student, rng):

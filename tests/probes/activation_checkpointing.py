@@ -49,6 +49,7 @@ class Dropped(TypedDict):
 
     output: Any
     gradient: Tensor | None
+    forward_draws_as_plain: bool
     random_state_is_as_before: bool
     calls: int
 
@@ -270,13 +271,19 @@ def dropped(student: Any, *, x: Tensor, upstream: Tensor) -> Dropped:
         return F.dropout(z.tanh(), 0.5)
 
     torch.rand(7)
+    start = torch.get_rng_state()
+    F.dropout(x.tanh(), 0.5)
+    plain = torch.get_rng_state()
+    torch.set_rng_state(start)
     output = student.activation_checkpointing.checkpoint(fn, leaf)
+    forward_draws_as_plain = torch.equal(plain, torch.get_rng_state())
     torch.rand(3)
     before = torch.get_rng_state()
     _backward(output, upstream)
     return {
         "output": _result(output),
         "gradient": _copy(leaf.grad),
+        "forward_draws_as_plain": forward_draws_as_plain,
         "random_state_is_as_before": torch.equal(before, torch.get_rng_state()),
         "calls": calls,
     }

@@ -7,7 +7,7 @@ import torch
 
 from grader.reference import precision as p
 from grader.reference import resource_accounting as ra
-from tests.handout.claims import Claims, n, plain, power, scientific, section, short
+from tests.handout.figures import Figures, n, plain, power, scientific, short
 
 F64, F32, F16, BF16 = torch.float64, torch.float32, torch.float16, torch.bfloat16
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
@@ -53,14 +53,14 @@ def vector(values):
     return n(f"({', '.join(f'{value:g}' for value in values)})".replace("-", "−"))
 
 
-class Chapter(Claims):
+class Chapter(Figures):
     """Every figure of the page."""
 
     def __init__(self) -> None:
         super().__init__("02_precision.md")
         self.ratio = ra.H100_SXM.peak_flops[BF16] / ra.H100_SXM.peak_flops[F32]
         assert F32.itemsize == 2 * BF16.itemsize
-        self.says(f"at peak an H100 multiplies bfloat16 matrices about {n(round(self.ratio))} times as fast")
+        self.gives(bf16_speedup=round(self.ratio))
         self.bits()
         self.table()
         self.how_close()
@@ -71,6 +71,7 @@ class Chapter(Claims):
     def bits(self) -> None:
         """Fields of a number."""
         self.formula(
+            "decoding",
             r"E > 0: \quad & 2^{E - \text{bias}} \cdot \left(1 + \frac{M}{2^m}\right) \\ "
             r"E = 0: \quad & 2^{1 - \text{bias}} \cdot \frac{M}{2^m} "
             r"\end{aligned} \qquad \text{where} \quad \text{bias} = 2^{e-1} - 1",
@@ -79,7 +80,7 @@ class Chapter(Claims):
         half = torch.tensor([0, 1, 2**10 - 1, 2**10], dtype=torch.int16).view(F16).double().tolist()
         assert half[0] == 0
         assert half[3] - half[2] == half[1] - half[0]
-        self.says(f"number, whose leading {n(1)} is not stored", f"without a leading {n(1)}, or {n(half[0], '.0f')}. Both")
+        self.gives(smallest=n(half[0], ".0f"))
 
         spec = p.float_spec(E4M3)
         last = 2**spec.exponent_bits - 1
@@ -87,19 +88,21 @@ class Chapter(Claims):
         nan = [m for m in range(8) if torch.tensor(last << 3 | m, dtype=torch.uint8).view(E4M3).isnan()]
         by_rule = 2.0 ** (last - 1 - bias) * (2 - spec.eps)
         assert decoded(E4M3, torch.tensor(last << 3 | 6)) == spec.max
-        self.says(
-            f"only M = {n(nan[0], 'b')} in binary is NaN, so its largest number is {power(2, last - bias)} · {plain(spec.max / 2 ** (last - bias))} = {plain(spec.max)}, "
-            f"not the {plain(by_rule)} that",
-            f"- {plain(by_rule)} for the largest float8_e4m3fn.",
+        self.gives(
+            nan_mantissa=n(nan[0], "b"),
+            largest_e4m3=f"{power(2, last - bias)} · {plain(spec.max / 2 ** (last - bias))} = {plain(spec.max)}",
+            by_rule=plain(by_rule),
         )
         assert len(nan) == 1
         x = -6.5
         sign, field, mantissa = p.float32_fields(x)
         k = 2
         fraction = -x / 2**k
-        self.says(
-            f"The number is {plain(x)} = −{power(2, k)} · {plain(fraction)}, so the sign bit is {n(sign)}, E is {n(k)} + {n(field - k)} = {n(field)}, and M is "
-            f"{plain(fraction - 1)} · {power(2, 23)} = {n(mantissa, ',')}."
+        self.gives(
+            number=f"{plain(x)} = −{power(2, k)} · {plain(fraction)}",
+            sign=sign,
+            exponent_field=f"{n(k)} + {n(field - k)} = {n(field)}",
+            mantissa_field=f"{plain(fraction - 1)} · {power(2, 23)} = {n(mantissa, ',')}",
         )
         assert field - k == 2 ** (8 - 1) - 1
         assert mantissa == (fraction - 1) * 2**23
@@ -119,11 +122,10 @@ class Chapter(Claims):
                 assert p.underflows_to_zero(2.0**limit, dtype)
                 assert not p.underflows_to_zero(math.nextafter(2.0**limit, 1), dtype)
             value = f" = {scientific(2.0**limit, 2)}" if dtype == F16 else ""
-            self.says(
-                f"| {str(dtype).removeprefix('torch.')} | {n(spec.exponent_bits)}, {n(spec.mantissa_bits)} | {largest} | {two_to(spec.smallest_normal)} = {normal} | "
-                f"{two_to(spec.smallest_subnormal)} = {subnormal} | {two_to(spec.eps)} | {power(2, limit)}{value} |"
-            )
-        self.says(f"| becomes {n(0)} up to |")
+            cells = [f"{n(spec.exponent_bits)}, {n(spec.mantissa_bits)}", largest]
+            cells += [f"{two_to(spec.smallest_normal)} = {normal}", f"{two_to(spec.smallest_subnormal)} = {subnormal}"]
+            cells += [two_to(spec.eps), f"{power(2, limit)}{value}"]
+            self.gives(format_row=" | ".join(cells))
 
     def how_close(self) -> None:
         """eps, bfloat16, lost updates."""
@@ -136,20 +138,17 @@ class Chapter(Claims):
         x = torch.linspace(1, 2, 10001, dtype=F64)[:-1] * 8
         worst = ((x.to(BF16).double() - x).abs() / x).max().item()
         assert 0.9 * spec.eps / 2 < worst <= spec.eps / 2
-        self.says(
-            f"eps is the distance from {n(1)} to the next number.",
-            f"a relative error of at most eps / {n(2)}.",
-            f"has {n(spec.mantissa_bits + 1)} significant bits, between",
-            f"after {n(1)} comes {n(after, '.4f')}, and",
-        )
+        self.gives(eps_divisor=2, significant_bits=spec.mantissa_bits + 1, after_one=n(after, ".4f"))
         update, steps = 0.003, 1000
         weight = one
         for _ in range(steps):
             weight = weight + update
         assert update < spec.eps / 2
-        self.says(
-            f"A weight that gets {n(update)} in each of {n(steps, ',')} steps is still {plain(weight.item())} in bfloat16, not {plain(round(1 + steps * update, 9))}.",
-            f"([§{section('napkin_math')}]({n('05')}_resource_accounting.md) counts",
+        self.gives(
+            update=update,
+            updates=n(steps, ","),
+            stuck_weight=plain(weight.item()),
+            true_weight=plain(round(1 + steps * update, 9)),
         )
 
     def underflow(self) -> None:
@@ -160,28 +159,30 @@ class Chapter(Claims):
         stored = torch.tensor(small, dtype=F16).item()
         units = round(stored / step)
         assert stored == units * step
-        self.says(
-            f"**Where small numbers become {n(0)}.**",
-            f"{n(f'{small:.0e}'.replace('e-0', 'e-'))} is below {two_to(half.smallest_normal)}, and float16 stores it as {n(units)} · {two_to(step)}, with {n(units.bit_length())} significant bits "
-            f"instead of {n(half.mantissa_bits + 1)}.",
-            f"and what is below goes to {n(0)}. Exactly",
-            f"to the even mantissa: {n(0)}. In float16 the limit is {two_to(step / 2)} ≈ {scientific(step / 2, 2)}, and not the {scientific(half.smallest_normal, 1)} that",
+        self.gives(
+            small=n(f"{small:.0e}".replace("e-0", "e-")),
+            smallest_normal=two_to(half.smallest_normal),
+            small_stored=f"{n(units)} · {two_to(step)}",
+            small_bits=units.bit_length(),
+            normal_bits=half.mantissa_bits + 1,
+            underflow_limit=f"{two_to(step / 2)} ≈ {scientific(step / 2, 2)}",
+            often_named_limit=scientific(half.smallest_normal, 1),
         )
         assert stored < half.smallest_normal
         scale = inspect.signature(torch.amp.GradScaler).parameters["init_scale"].default
-        self.says(
-            f"by {two_to(scale)} = {n(scale, ',.0f')} at first in `torch.amp.GradScaler`: then a gradient of {n(f'{tiny:.0e}'.replace('e-0', 'e-'))} is {scientific(tiny * scale, 1)},"
+        self.gives(
+            loss_scale=f"{two_to(scale)} = {n(scale, ',.0f')}",
+            tiny_gradient=n(f"{tiny:.0e}".replace("e-0", "e-")),
+            scaled_gradient=scientific(tiny * scale, 1),
         )
         first = next(i for i in range(65504, 65600) if torch.tensor(float(i)).to(F16).isinf())
-        self.says(f"At the other end, {n(first, ',')} and everything above")
+        self.gives(overflow=n(first, ","))
         twice = 2**-25 * (1 + 2**-26)
         assert torch.tensor(twice, dtype=F64).float().item() == 2**-25
         assert torch.tensor(twice, dtype=F64).float().half().item() == 0
         assert not p.underflows_to_zero(twice, F16)
         assert p.underflows_to_zero(2**-25, F16)
-        self.says(
-            f"{power(2, -25)} · ({n(1)} + {power(2, -26)}) lies over the limit, but is {power(2, -25)} in float32, and from there goes to {n(0)}."
-        )
+        self.gives(rounded_twice=f"{power(2, -25)} · ({n(1)} + {power(2, -26)})", rounded_once=power(2, -25))
 
     def blocks(self) -> None:
         """Quantizing."""
@@ -191,10 +192,18 @@ class Chapter(Claims):
         largest = [block.abs().max().item() for block in x.split(size)]
         units = [(block / scale).tolist() for block, scale in zip(x.split(size), scales, strict=True)]
         ties = [u for u in [*units[0], *units[1]] if u % 1 == 0.5]
-        self.says(
-            f"x = {vector(x)}, blocks of {n(size)}, levels {vector(levels)}. The scales are {plain(largest[0])} / {plain(top)} = {plain(scales[0].item())} and, for the short "
-            f"last block, {plain(largest[1])} / {plain(top)} = {plain(scales[1].item())}. In units of the scale x is {vector(units[0])} and {vector(units[1])}, so the codes are "
-            f"{vector(codes)}; {plain(ties[0])} and {plain(ties[1])} are ties, and the lower index wins. Back come {vector(p.dequantize_blocks(codes, scales, size, levels))}."
+        self.gives(
+            x=vector(x),
+            block_size=size,
+            levels=vector(levels),
+            first_scale=f"{plain(largest[0])} / {plain(top)} = {plain(scales[0].item())}",
+            last_scale=f"{plain(largest[1])} / {plain(top)} = {plain(scales[1].item())}",
+            first_units=vector(units[0]),
+            last_units=vector(units[1]),
+            codes=vector(codes),
+            low_tie=plain(ties[0]),
+            high_tie=plain(ties[1]),
+            back=vector(p.dequantize_blocks(codes, scales, size, levels)),
         )
         assert len(ties) == 2
         assert all(levels[c] == math.floor(u) for c, u in zip(codes.tolist(), units[0], strict=False) if u in ties)
@@ -213,44 +222,61 @@ class Chapter(Claims):
         neighbours = max(zeros[block])
         assert zeros[block].index(neighbours) == 1000 // block
         assert sorted(zeros[block])[-2] < block / 2
-        self.says(
-            f"Put a {n(outlier)} among {n(count, ',')} draws from a standard normal distribution, with levels {n(levels[0].item(), '.0f')} … {n(levels[-1].item(), '.0f')}. One scale for all is "
-            f"{n(outlier)} / {n(levels[-1].item(), '.0f')} = {n(outlier / levels.max().item(), '.1f')}, and all the others become {n(0)}: they are off by {n(off[count], '.1f')} on average. "
-            f"In blocks of {n(block)} only its {n(neighbours)} neighbours have that scale, and the average is {n(off[block], '.1f')}."
+        self.gives(
+            outlier=outlier,
+            draws=n(count, ","),
+            lowest_level=n(levels[0].item(), ".0f"),
+            highest_level=n(levels[-1].item(), ".0f"),
+            outlier_scale=f"{n(outlier)} / {n(levels[-1].item(), '.0f')} = {n(outlier / levels.max().item(), '.1f')}",
+            error_one_scale=n(off[count], ".1f"),
+            outlier_block=block,
+            neighbours=neighbours,
+            error_in_blocks=n(off[block], ".1f"),
         )
         count, size = 16, 64
         bits = count.bit_length() - 1
         a_number = bits + 8 * F32.itemsize / size
-        self.says(
-            f"The price of {n(count)} levels in blocks of {n(size)} is {n(bits)} bits a number and a float32 for each block: {n(bits)} + {n(8 * F32.itemsize)} / {n(size)} = {plain(a_number)} bits. "
-            f"So the weights of a model of {short(70e9)} parameters take {n(70 * a_number / 8, '.1f')} GB instead of {n(70 * BF16.itemsize)} GB in bfloat16, and fit on one device of "
-            f"{n(ra.H100_SXM.memory_bytes // 10**9)} GB."
+        self.gives(
+            level_count=count,
+            price_block=size,
+            level_bits=bits,
+            bits_a_number=f"{n(bits)} + {n(8 * F32.itemsize)} / {n(size)} = {plain(a_number)}",
+            large_model=short(70e9),
+            quantized_gb=n(70 * a_number / 8, ".1f"),
+            bf16_gb=70 * BF16.itemsize,
+            device_gb=ra.H100_SXM.memory_bytes // 10**9,
         )
         scalar = torch.tensor(3.0)
         assert (torch.ones(2, dtype=BF16) / scalar).dtype == BF16
         assert scalar.dtype == F32
-        self.says(f"because a tensor of {n(scalar.dim())} dimensions widens nothing")
-        self.says(f"- The limit to {n(0)} at the smallest subnormal", f"- {n(0)} / {n(0)} for a block of zeros")
+        self.gives(scalar_dimensions=scalar.dim(), zero_block=f"{n(0)} / {n(0)}")
 
     def seen_elsewhere(self) -> None:
         """What notes say is quoted (it is what they say); what holds is computed."""
         half = p.float_spec(F16)
         limit = half.smallest_subnormal / 2
-        self.says(
-            f"| float16 turns values under {n('6e-5')} into {n(0)} | {two_to(half.smallest_normal)} = {scientific(half.smallest_normal, 1)} is the smallest normal number; zero is only what "
-            f"is at most {two_to(limit)} = {scientific(limit, 2)} |"
+        self.gives(
+            seen_limit=n("6e-5"),
+            normal_limit=f"{two_to(half.smallest_normal)} = {scientific(half.smallest_normal, 1)}",
+            zero_limit=f"{two_to(limit)} = {scientific(limit, 2)}",
         )
         stored = torch.tensor(1e-8).to(BF16)
         mantissa, exponent = math.frexp(stored.item())
         units = round(mantissa * 2**8)
         assert units * 2.0 ** (exponent - 8) == stored.item()
         printed = str(torch.stack([stored])).removeprefix("tensor([").split("]")[0]
-        self.says(
-            f"| {n('1e-8')} in bfloat16 prints as {n('1.0000e-08')} | it prints as {n(printed)}: the nearest number is {n(units)} · {power(2, exponent - 8)} |"
+        self.gives(
+            seen_value=n("1e-8"),
+            seen_print=n("1.0000e-08"),
+            print=n(printed),
+            print_exact=f"{n(units)} · {power(2, exponent - 8)}",
         )
         dense = ra.H100_SXM.peak_flops[BF16]
         a100, sparse = plain(ra.A100_80GB.peak_flops[BF16] / 1e12), n(2 * dense / 1e12, ",.0f")
-        self.says(
-            f"| an H100 computes {a100}, or {sparse}, TFLOP/s in bfloat16 | {plain(dense / 1e12)} for dense matrices, {n(self.ratio, '.1f')} times its "
-            f"{plain(ra.H100_SXM.peak_flops[F32] / 1e12)} in float32; {a100} is the A100's, and {sparse} is with sparsity |"
+        self.gives(
+            a100_tflops=a100,
+            sparse_tflops=sparse,
+            dense_tflops=plain(dense / 1e12),
+            speedup=n(self.ratio, ".1f"),
+            fp32_tflops=plain(ra.H100_SXM.peak_flops[F32] / 1e12),
         )

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from grader.reference import flop_counting as fc
 from grader.reference import resource_accounting as ra
-from tests.handout.claims import Claims, n, power, section, short
+from tests.handout.figures import Figures, n, power, short
 
 GPT2 = fc.TransformerConfig(
     vocab_size=50257, context_length=1024, num_layers=12, d_model=768, num_heads=12, d_ff=4 * 768, tied_embeddings=True
@@ -38,15 +38,11 @@ def attention(q, k, v, fused=True):
     return forward, counter.total - forward
 
 
-class Chapter(Claims):
+class Chapter(Figures):
     """Every figure of the page."""
 
     def __init__(self) -> None:
         super().__init__("04_flop_counting.md")
-        self.says(f"([§{section('roofline')}]({n('05')}_resource_accounting.md))")
-        self.says(f"[chapter {section('Resource accounting')}]({n('05')}_resource_accounting.md)")
-        self.says(f"[chapter {section('Activation checkpointing')}]({n('12')}_activation_checkpointing.md)")
-        self.says(f"as in [chapter {section('Activation checkpointing')}]({n('12')}_activation_checkpointing.md)")
         self.layers()
         self.two_layers()
         self.transformer()
@@ -59,26 +55,25 @@ class Chapter(Claims):
         """A product, and a linear layer."""
         cases = [(3, 5, 7), (1, 1, 1), (64, 32, 16), (1, 9, 4)]
         self.formula(
-            r"\text{FLOPs of a matrix product} = 2 \cdot m \cdot k \cdot n",
+            "product_formula",
+            r"2 \cdot m \cdot k \cdot n",
             [fc.matmul_flops((m, k), (k, columns)) == 2 * m * k * columns for m, k, columns in cases],
         )
         an_element = fc.matmul_flops((6, 3, 7), (6, 7, 5)) // (6 * 3 * 5 * 7)
-        self.says(f"as the sum starts at {n(0)}.", f"That is {n(an_element)}k for each element of the result")
-        for what, left, right in (
-            ("y = x Wᵀ", "B × D", "D × K"),
-            ("dW = dyᵀ x", "K × B", "B × D"),
-            ("dx = dy W", "B × K", "K × D"),
-        ):
+        self.gives(an_element=an_element)
+        for left, right in (("B × D", "D × K"), ("K × B", "B × D"), ("B × K", "K × D")):  # y, dW, dx
             dims = {"B": 3, "D": 5, "K": 7}
             shapes = [[dims[name] for name in side.split(" × ")] for side in (left, right)]
             assert fc.matmul_flops(*shapes) == 2 * 3 * 5 * 7 == fc.linear_flops(3, 5, 7)
-            self.says(f"| {what} | {left} times {right} | {n(fc.matmul_flops(*shapes) // (3 * 5 * 7))}BDK |")
+            self.gives(each_product=f"{left} times {right} | {n(fc.matmul_flops(*shapes) // (3 * 5 * 7))}BDK")
         forward = fc.linear_flops(1, 1, 1)
         both = fc.linear_flops(1, 1, 1, backward=True)
         assert both == fc.training_flops(1, 1)
-        self.says(
-            f"the forward pass is {n(forward)}NB FLOPs and the backward pass {n(both - forward)}NB: **{n(both)} FLOPs for each parameter and token**",
-            f"It is {n(fc.training_flops(1, 1, recompute_forward=True))} where the forward pass runs",
+        self.gives(
+            forward_nb=forward,
+            backward_nb=both - forward,
+            both_nb=both,
+            recomputed=fc.training_flops(1, 1, recompute_forward=True),
         )
 
     def two_layers(self) -> None:
@@ -90,6 +85,7 @@ class Chapter(Claims):
             return forward == 2 * b * d**2 + 2 * b * d * k and both - forward == 2 * b * d**2 + 4 * b * d * k
 
         self.formula(
+            "two_layer_formula",
             r"\text{forward} &= 2BD^2 + 2BDK \\ \text{backward} &= 2BD^2 + 4BDK",
             [holds(b, d, k) for b, d, k in [(64, 32, 16), (1, 1, 1), (3, 5, 7)]],
         )
@@ -101,18 +97,25 @@ class Chapter(Claims):
             fc.linear_flops(b, *size, backward=True, input_grad=False) - f for size, f in zip(sizes, forward, strict=True)
         ]
         given = fc.linear_flops(b, d, k, backward=True) - forward[1] - weight[1]
-        self.says(
-            f"{n(b)} rows through ({n(d)}, {n(d)}, {n(k)}), that is B, D, K = {n(b)}, {n(d)}, {n(k)}:",
-            f"| | layer {n(1)}, {n(d)} × {n(d)} | layer {n(2)}, {n(d)} × {n(k)} | together |",
+        self.gives(
+            rows=b,
+            sizes=f"{n(d)}, {n(d)}, {n(k)}",
+            d=d,
+            k=k,
+            first_layer=f"{n(d)} × {n(d)}",
+            layer_two=2,
+            second_layer=f"{n(d)} × {n(k)}",
         )
-        for part, (one, two) in (("forward", forward), ("weight's gradient", weight)):
-            self.says(f"| {part} | {n(one, ',')} | {n(two, ',')} | {n(one + two, ',')} |")
-        self.says(f"| input's gradient | not needed | {n(given, ',')} | {n(given, ',')} |")
+        for one, two in (forward, weight):
+            self.gives(part_row=f"{n(one, ',')} | {n(two, ',')} | {n(one + two, ',')}")
+        self.gives(input_row=f"{n(given, ',')} | {n(given, ',')}")
         assert sum(forward) == fc.mlp_flops(b, (d, d, k))
         assert total == sum(forward) + sum(weight) + given
         rule = fc.training_flops(d * d + d * k, b)
-        self.says(
-            f"These are {n(total, ',')} FLOPs, {n(total / rule, '.3f')} of {n(fc.training_flops(1, 1))}NB = {n(rule, ',')}."
+        self.gives(
+            two_layer_flops=n(total, ","),
+            share_of_rule=n(total / rule, ".3f"),
+            two_layer_rule=f"{n(fc.training_flops(1, 1))}NB = {n(rule, ',')}",
         )
         assert rule == 6 * (d * d + d * k) * b
 
@@ -122,9 +125,13 @@ class Chapter(Claims):
         shapes = f"({', '.join(map(n, a))}) @ ({', '.join(map(n, m))})"
         flops = fc.matmul_flops(a, m)
         assert flops == 2 * a[-1] * results.numel()
-        self.says(
-            f"{shapes} has {sizes} = {n(results.numel(), ',')} results, each a sum of {n(a[-1])} products: {n(2)} · {n(a[-1])} · {n(results.numel(), ',')} = {n(flops, ',')} FLOPs.",
-            f"| {shapes} costs {n('131,072')} FLOPs | {n(2)} · {n(a[-1])} · ({sizes}) = {n(flops, ',')} |",
+        self.gives(
+            batched_shapes=shapes,
+            batched_results=f"{sizes} = {n(results.numel(), ',')}",
+            summed_products=a[-1],
+            batched_flops=f"{n(2)} · {n(a[-1])} · {n(results.numel(), ',')} = {n(flops, ',')}",
+            seen_batched_flops=n("131,072"),
+            batched_flops_spelled=f"{n(2)} · {n(a[-1])} · ({sizes}) = {n(flops, ',')}",
         )
 
     def transformer(self) -> None:
@@ -138,41 +145,21 @@ class Chapter(Claims):
             (fc.TransformerConfig(90, 30, 5, 12, 3, 20), 2, 7),
         ]
         rows = [
-            ("qkv", "qkv", "L · 2 · BT · d · 3d", lambda c, b, t: c.num_layers * 2 * b * t * c.d_model * 3 * c.d_model),
-            (
-                "attention_scores",
-                "attention scores, and values",
-                "L · 2 · B · T² · d",
-                lambda c, b, t: c.num_layers * 2 * b * t**2 * c.d_model,
-            ),
-            (
-                "attention_output",
-                "attention output",
-                "L · 2 · BT · d²",
-                lambda c, b, t: c.num_layers * 2 * b * t * c.d_model**2,
-            ),
-            (
-                "ffn",
-                f"FFN ({n(3)} for {n(2)} matrices where it is gated)",
-                "L · 2 · 2 · BT · d · d_ff",
-                lambda c, b, t: c.num_layers * 2 * 2 * b * t * c.d_model * c.d_ff,
-            ),
-            (
-                "lm_head",
-                "LM head, which makes logits",
-                "2 · BT · d · V",
-                lambda c, b, t: 2 * b * t * c.d_model * c.vocab_size,
-            ),
+            ("qkv", "L · 2 · BT · d · 3d", lambda c, b, t: c.num_layers * 2 * b * t * c.d_model * 3 * c.d_model),
+            ("attention_scores", "L · 2 · B · T² · d", lambda c, b, t: c.num_layers * 2 * b * t**2 * c.d_model),
+            ("attention_output", "L · 2 · BT · d²", lambda c, b, t: c.num_layers * 2 * b * t * c.d_model**2),
+            ("ffn", "L · 2 · 2 · BT · d · d_ff", lambda c, b, t: c.num_layers * 2 * 2 * b * t * c.d_model * c.d_ff),
+            ("lm_head", "2 · BT · d · V", lambda c, b, t: 2 * b * t * c.d_model * c.vocab_size),
         ]
         assert parts["attention_scores"] == parts["attention_values"]
-        for key, name, formula, value in rows:
+        for key, formula, value in rows:
             each = " each" if key == "attention_scores" else ""
             assert all(fc.transformer_forward_flops(c, b, t)[key] == value(c, b, t) for c, b, t in configs), key
-            cost = f"{short(parts[key], 1)}{each}, {n(parts[key] / total * 100, '.1f')} %{each}"
-            self.says(f"| {name} | {n(formula)}{each} | {cost} |")
+            share = n(parts[key] / total * 100, ".1f")
+            self.gives(part=f"{n(formula)}{each} | {short(parts[key], 1)}{each}, {share} %{each}")
         gated = fc.transformer_forward_flops(replace(GPT2, gated_ffn=True), 1, tokens)
         assert gated["ffn"] * 2 == parts["ffn"] * 3
-        self.says(f"GPT-2 small, one sequence of {n(tokens, ',')} tokens")
+        self.gives(gated_matrices=f"{n(3)} for {n(2)}", gpt2_tokens=n(tokens, ","))
         long = 16384
         longer = fc.transformer_forward_flops(replace(GPT2, context_length=long), 1, long)
         share = (longer["attention_scores"] + longer["attention_values"]) / sum(longer.values())
@@ -181,17 +168,15 @@ class Chapter(Claims):
         assert longer["ffn"] == long // tokens * parts["ffn"]
         head = GPT2.d_model // GPT2.num_heads
         assert GPT2.num_heads * fc.matmul_flops((tokens, head), (head, tokens)) * GPT2.num_layers == parts["attention_scores"]
-        self.says(
-            f"The scores and values alone grow with T{growth}: at {n(long, ',')} tokens the two are {n(share * 100, '.0f')} % of the same model",
-            f"([§{section('einops')}]({n('03')}_einops_reshaping.md))",
-        )
+        self.gives(scores_growth=f"T{growth}", long_tokens=n(long, ","), long_share=n(share * 100, ".0f"))
         size = ra.transformer_parameters(GPT2)
         by_rule = fc.training_flops(size, tokens) // 3
-        self.says(
-            f"The parts add up to {short(total, 1)}. The rule of {n(fc.linear_flops(1, 1, 1))} FLOPs a parameter and token gives "
-            f"{n(2)} · {short(size, 1, 6)} · {n(tokens, ',')} = {short(by_rule, 1)}.",
-            f"whose T{growth} belongs to no parameter. So {n(fc.training_flops(1, 1))}ND, now with D",
-            f"is low, here by {n((1 - by_rule / total) * 100, '.0f')} %, and the lower",
+        self.gives(
+            gpt2_forward=short(total, 1),
+            forward_rule=fc.linear_flops(1, 1, 1),
+            forward_by_rule=f"{n(2)} · {short(size, 1, 6)} · {n(tokens, ',')} = {short(by_rule, 1)}",
+            training_rule=fc.training_flops(1, 1),
+            rule_is_low_by=n((1 - by_rule / total) * 100, ".0f"),
         )
         assert by_rule == 2 * size * tokens
         assert total - by_rule == parts["attention_scores"] + parts["attention_values"]
@@ -204,18 +189,24 @@ class Chapter(Claims):
         flops = passes * sum(fc.transformer_forward_flops(GPT2, batch, tokens).values())
         seconds = flops / (mfu * H100)
         assert abs(ra.mfu(flops, seconds, ra.H100_SXM, torch.bfloat16) - mfu) < 1e-12
-        self.says(
-            f"A training step of GPT-2 small on {n(batch)} sequences of {n(tokens, ',')} tokens takes {n(passes)} · {n(batch)} · {short(one, 1)} = {short(flops, 2, 14)} FLOPs. "
-            f"An H100 that reaches {n(mfu)} of its {short(H100, unit=12)} FLOP/s is done in {n(seconds, '.2f')} s."
+        self.gives(
+            batch=batch,
+            batch_tokens=n(tokens, ","),
+            step_flops=f"{n(passes)} · {n(batch)} · {short(one, 1)} = {short(flops, 2, 14)}",
+            step_mfu=mfu,
+            h100_peak=short(H100, unit=12),
+            step_seconds=n(seconds, ".2f"),
         )
         size, tokens = 70 * 10**9, 15 * 10**12
         run = fc.training_flops(size, tokens)
-        self.says(
-            f"{short(size)} parameters and {short(tokens, unit=12)} tokens take {n(fc.training_flops(1, 1))} · {short(size)} · {short(tokens, unit=12)} = {short(run, 1, 24)} FLOPs, "
-            f"and {short(fc.training_flops(size, tokens, recompute_forward=True), 1, 24)} with recomputation."
+        self.gives(
+            run_parameters=short(size),
+            run_tokens=short(tokens, unit=12),
+            run_flops=f"{n(fc.training_flops(1, 1))} · {short(size)} · {short(tokens, unit=12)} = {short(run, 1, 24)}",
+            run_recomputed=short(fc.training_flops(size, tokens, recompute_forward=True), 1, 24),
         )
         assert float(2**53 + 1) == 2**53
-        self.says(f"only up to {power(2, 53)} = {short(2**53, 1, 15)}, so")
+        self.gives(exact_floats=f"{power(2, 53)} = {short(2**53, 1, 15)}")
 
     def seen_elsewhere(self) -> None:
         """The first layer's backward pass."""
@@ -225,20 +216,17 @@ class Chapter(Claims):
         usual = second // (b * d * k)
         first = (both - forward - second) // (b * d * d)
         less = (usual * (d * d + d * k) * b - (both - forward)) // (b * d**2)
-        self.says(
-            f"| the backward pass takes {n(usual)} FLOPs for each weight and row, in the first layer too | {n(first)} there: {n(less)}BD{n('²')} less in all, as the data needs no gradient |"
-        )
+        self.gives(usual_backward=usual, first_backward=first, first_saves=f"{n(less)}BD{n('²')}")
 
     def as_they_run(self) -> None:
         """The table of what runs."""
         x, flat, weight, bias = torch.ones(2, 3, 4), torch.ones(3, 4), torch.ones(5, 4), torch.ones(5)
         assert products(ran(lambda: x @ weight.T)) == ["aten.mm.default"]
-        self.says(f"`x @ W.T`, x of {n(x.dim())} dimensions")
+        self.gives(x_dimensions=x.dim())
         for rows in (x, flat):
             assert products(ran(lambda rows=rows: F.linear(rows, weight, bias))) == ["aten.addmm.default"]
         q, k = torch.ones(2, 3, 4), torch.ones(2, 5, 4)
         assert products(ran(lambda: torch.einsum("bqd,bkd->bqk", q, k))) == ["aten.bmm.default"]
-        self.says(f"An `__enter__` that starts from {n(0)}.")
 
     def attention(self) -> None:
         """Kernels of attention."""
@@ -259,16 +247,22 @@ class Chapter(Claims):
         product = fc.matmul_flops((b, h, q, d), (b, h, d, k))
         fused = [flops // product for flops in attention(query, key, key)]
         plain = [flops // product for flops in attention(query, key, key, fused=False)]
-        self.says(
-            f"So it is {n(fused[1])} products to the forward pass's {n(fused[0])}, where unfused attention has {n(plain[1])} to {n(plain[0])}."
-        )
+        self.gives(fused_backward=fused[1], fused_forward=fused[0], plain_backward=plain[1], plain_forward=plain[0])
         forward, backward = attention(query, key, key)
         assert (forward, backward) == (2 * product, 5 * product)
-        self.says(
-            f"Attention with {n(b)} batches, {n(h)} heads, {n(q)} queries, {n(k)} keys and {n(d)} features. One product takes {n(2)} · {n(b)} · {n(h)} · {n(q)} · {n(k)} · {n(d)} = "
-            f"{n(product, ',')} FLOPs. Fused, the forward pass makes two of them, {n(forward, ',')} FLOPs, and the backward pass five, {n(backward, ',')}."
+        self.gives(
+            batches=b,
+            attention_heads=h,
+            queries=q,
+            keys=k,
+            head_features=d,
+            attention_product=f"{n(2)} · {n(b)} · {n(h)} · {n(q)} · {n(k)} · {n(d)} = {n(product, ',')}",
+            attention_forward=n(forward, ","),
+            attention_backward=n(backward, ","),
         )
         terms = b * h * q * k * d
-        self.says(
-            f"that is {n(forward // terms)} and {n(backward // terms)} times {n(b)} · {n(h)} · {n(q)} · {n(k)} · {n(d)} = {n(terms)}."
+        self.gives(
+            forward_times=forward // terms,
+            backward_times=backward // terms,
+            attention_terms=f"{n(b)} · {n(h)} · {n(q)} · {n(k)} · {n(d)} = {n(terms)}",
         )

@@ -7,8 +7,7 @@ from torch import nn
 
 from grader.reference import autograd as ag
 from grader.reference import flop_counting as fc
-from tests.handout.chapters.index import chapter, file
-from tests.handout.claims import Claims, n, plain, power, scientific, section
+from tests.handout.figures import Figures, n, plain, power, scientific
 
 F64, F32 = torch.float64, torch.float32
 STEPS = [1e-1, 1e-3, 1e-6, 1e-10]
@@ -29,7 +28,7 @@ def measured(f, x, eps, dtype=F64):
     return ag.numerical_gradient(f, [torch.tensor(x, dtype=dtype)], eps)[0].item()
 
 
-class Chapter(Claims):
+class Chapter(Figures):
     """Every figure of the page."""
 
     def __init__(self) -> None:
@@ -49,31 +48,20 @@ class Chapter(Claims):
         assert both / (forward + both) == 2 / 3, "two thirds of all FLOPs"
         assert weight == both - (forward + both) / 3, "a third of the layer's FLOPs saved"
         each = n(weight // (t * i * o))
-        self.says(
-            f"| (T × o)(o × i) | {each} · T · o · i | the weight |",
-            f"| (o × T)(T × i) | {each} · T · o · i | the layer's input |",
-        )
-        self.says(f'hence "backward is twice forward" ([§{section("flop_formulas")}]({file("flop_counting")}.md))')
-        self.says(f"until the backward pass comes by ({chapter('activation_checkpointing')})")
+        self.gives(product_factor=each)
         x = torch.tensor([-1e-300, 0.0, 1e-300], dtype=F64, requires_grad=True)
         (gradient,) = torch.autograd.grad(x.relu().sum(), x)
         assert gradient.tolist() == [0, 0, 1]
-        self.says(
-            f"where its input was above {plain(x[1].item())} and nothing elsewhere. At exactly {plain(x[1].item())} there is no "
-            f"derivative, and torch takes {plain(gradient[1].item())}."
-        )
+        self.gives(relu_edge=plain(x[1].item()), relu_edge_gradient=plain(gradient[1].item()))
         a = torch.ones(1, 3, 2, requires_grad=True)
         ag.MatMul.apply(a, torch.ones(4, 2, 5)).sum().backward()
-        self.says(f"those where it has size {n(len(a.grad))}, which stay", f"where the operand has size {n(len(a.grad))}.")
+        self.gives(stretched=len(a.grad))
 
         batch, width = 64, 32
         per_weight = both // (t * i * o)
         first = (fc.mlp_flops(batch, (width, width), backward=True) - fc.mlp_flops(batch, (width, width))) // (batch * width**2)
         assert per_weight * batch * width**2 - first * batch * width**2 == 2 * batch * width**2
-        self.says(
-            f"| the backward pass takes {n(per_weight)} FLOPs for each weight and vector | {n(first)} in the first layer: with B vectors and "
-            f"D × D weights {n(per_weight - first)}BD{n('²')} less, as data needs no gradient ([§{section('flop_formulas')}]({file('flop_counting')}.md)) |"
-        )
+        self.gives(backward_flops=per_weight, first_layer_flops=first, first_layer_saves=f"{n(per_weight - first)}BD{n('²')}")
 
     def by_hand(self) -> None:
         """The worked backward pass."""
@@ -84,18 +72,12 @@ class Chapter(Claims):
         back, masked = g @ w2, (g @ w2) * (hidden > 0)
         assert hidden.min() == 0, "after the ReLU the same"
         terms = (g * hidden.relu()).T
-        self.says(
-            f"x = {rows(x)}, W₁ = {rows(w1)}, W₂ = {rows(w2)}. Before the ReLU the hidden layer is {rows(hidden)}, and after it the same; "
-            f"y = {rows(y)}. Let G be {rows(g)}."
-        )
+        self.gives(x=rows(x), w1=f"W₁ = {rows(w1)}", w2=f"W₂ = {rows(w2)}", hidden=rows(hidden), y=rows(y), g=rows(g))
         sums = ", ".join(" + ".join(map(plain, row)) for row in terms.tolist())
-        self.says(f"W₂ gets Gᵀ h = [[{sums}]] = {rows(grad_w2)}.")
+        self.gives(first_weight="W₁", second_weight="W₂", w2_sums=f"[[{sums}]] = {rows(grad_w2)}")
         assert torch.equal(masked.T @ x, grad_w1)
         assert hidden[0, 1] == 0, "the second unit, for the first vector"
-        self.says(
-            f"Towards W₁, G W₂ = {rows(back)} becomes {rows(masked)}, as the second unit was at {n(0)} for the first vector. "
-            f"Transposed and multiplied by x that is {rows(grad_w1)}, which W₁ gets."
-        )
+        self.gives(towards_w1=f"G W₂ = {rows(back)}", masked=rows(masked), grad_w1=rows(grad_w1))
 
     def checking(self) -> None:
         """Central differences and their errors."""
@@ -106,32 +88,34 @@ class Chapter(Claims):
             holds += [abs(sine) < eps**4, abs(measured(cube, x, eps) - 3 * x**2 - eps**2 / 6 * 6) < 1e-12]
             holds.append(abs((math.sin(x + eps) - math.sin(x - eps)) / (2 * eps) - measured(torch.sin, x, eps)) < 1e-12)
         self.formula(
+            "central_difference",
             r"\frac{f(x + \varepsilon) - f(x - \varepsilon)}{2 \varepsilon} = f′(x) + \frac{\varepsilon^2}{6} f‴(x) + \ldots",
             holds,
         )
         one_sided = [((math.sin(x + 1e-6) - math.sin(x)) / 1e-6 - math.cos(x)) / (-math.sin(x) * 1e-6 / 2) for x in (0.5, 1.0)]
-        self.formula("are off by ε f″/2.", [abs(ratio - 1) < 1e-3 for ratio in one_sided])
+        self.formula("one_sided_error", "ε f″/2", [abs(ratio - 1) < 1e-3 for ratio in one_sided])
         digits = round(math.log10(torch.finfo(F64).eps))
         assert (
             abs(measured(cube, 2.0, 1e-10) - 12) < 10**digits * cube(2.0) / 1e-10 < 100 * abs(measured(cube, 2.0, 1e-10) - 12)
         )
-        self.says(f"to about {power(10, digits)} |f| / ε in float64")
+        self.gives(magnified_rounding=power(10, digits))
         at = 2.0
         first, second, third = (math.perm(3, k) * at ** (3 - k) for k in (1, 2, 3))
-        self.says(
-            f"For x{n('³')} at {plain(at)}, where the derivative is {plain(first)}, f″ = {plain(second)} and f‴ = {plain(third)}, the"
+        self.gives(
+            cube=f"x{n('³')}",
+            at=plain(at),
+            first_derivative=plain(first),
+            second_derivative=plain(second),
+            third_derivative=plain(third),
         )
         for eps in STEPS:
             forward = (cube(at + eps) - cube(at)) / eps
             errors = [abs(got - first) for got in (forward, measured(cube, at, eps), measured(cube, at, eps, F32))]
-            self.says(f"| {scientific(eps, 0)} | {' | '.join(map(scientific, errors))} |")
+            self.gives(error_row=f"{scientific(eps, 0)} | {' | '.join(map(scientific, errors))}")
         assert measured(cube, at, STEPS[-1], F32) == 0
         assert torch.tensor(at + STEPS[-1], dtype=F32) == at
         best = [scientific(torch.finfo(dtype).eps ** (1 / 3), 0) for dtype in (F64, F32)]
-        self.says(
-            f"near the cube root of the format's eps ([§{section('precision')}]({file('precision')}.md)): {best[0]} in float64, {best[1]} in float32"
-        )
-        self.says(f"cannot tell {plain(at)} + ε from {plain(at)}, so the measured gradient is {n(0)}.")
+        self.gives(best_fp64=best[0], best_fp32=best[1])
 
     def accumulation(self) -> None:
         """Three rows in chunks of two."""
@@ -145,9 +129,13 @@ class Chapter(Claims):
         means = [chunk.mean().item() for chunk in chunks]
         shares = [f"{plain(m)} · {n(len(chunk))}/{n(len(losses))}" for m, chunk in zip(means, chunks, strict=True)]
         first, second, third = losses.flatten().tolist()
-        self.says(
-            f"Three rows with losses {plain(first)}, {plain(second)} and {plain(third)}, in chunks of two. The chunks' means are {plain(means[0])} and "
-            f"{plain(means[1])}, and the mean of all is {' + '.join(shares)} = {plain(mean)}. Dividing by the number of chunks gives "
-            f"{plain(sum(means) / len(means))}: the row in the short chunk counts double."
+        self.gives(
+            first_loss=plain(first),
+            second_loss=plain(second),
+            third_loss=plain(third),
+            first_mean=plain(means[0]),
+            second_mean=plain(means[1]),
+            mean=f"{' + '.join(shares)} = {plain(mean)}",
+            wrong_mean=plain(sum(means) / len(means)),
         )
         assert (1 / len(chunks)) / len(chunks[1]) == 2 * (1 / len(chunks)) / len(chunks[0])

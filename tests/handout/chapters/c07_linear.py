@@ -10,8 +10,7 @@ from grader.reference import linear as li
 from grader.reference import resource_accounting as ra
 from tests.handout.chapters.c05_resource_accounting import GPT3
 from tests.handout.chapters.c06_autograd import rows
-from tests.handout.chapters.index import chapter, file
-from tests.handout.claims import Claims, n, plain, scientific, section, short
+from tests.handout.figures import Figures, n, plain, scientific, short
 
 BOUND = 3  # standard deviations
 BEYOND = math.erfc(BOUND / math.sqrt(2))  # the share of a normal distribution outside
@@ -30,7 +29,7 @@ def growth(width: int, sigma: float) -> float:
     return sigma * math.sqrt(width)
 
 
-class Chapter(Claims):
+class Chapter(Figures):
     """Every figure of the page."""
 
     def __init__(self) -> None:
@@ -44,14 +43,11 @@ class Chapter(Claims):
         """Parameters and FLOPs."""
         size = ra.transformer_parameters(GPT3)
         inside = size - GPT3.vocab_size * GPT3.d_model
-        self.says(
-            f"Of the {short(size, 1)} parameters that {chapter('resource_accounting')} counts for GPT-3, {n(100 * inside / size, '.1f')} % stand"
-        )
-        self.says(f"The transpose is a view ([§{section('storage_views')}]({file('tensor_memory')}.md))")
+        self.gives(gpt3_size=short(size, 1), inside_layers=n(100 * inside / size, ".1f"))
         t, i, o = 5, 3, 7
-        self.says(f"{n(fc.linear_flops(t, i, o) // (t * i * o))} · T · in · out FLOPs")
+        self.gives(product_flops=fc.linear_flops(t, i, o) // (t * i * o))
         ffn = li.count_parameters(li.MLP(FFN, device="meta"))
-        self.says(f"matrices of one layer of GPT-3, {n(ffn * torch.float32.itemsize / 1e9, '.1f')} GB in float32")
+        self.gives(ffn_gb=n(ffn * torch.float32.itemsize / 1e9, ".1f"))
 
     def first_values(self) -> None:
         """Why 1/√in."""
@@ -63,46 +59,42 @@ class Chapter(Claims):
             x = torch.randn(2000, i, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
             holds.append(abs((layer(x).var() / (i * weight.var())).item() - 1) < 0.05)
             assert abs(weight.std() * math.sqrt(i) - truncated_std()) < 0.005
-        self.formula(r"\text{variance of an output} = \text{in} \cdot \sigma^2", holds)
-        self.says(
-            f"with mean {n(0)} and variance {n(1)}, and weights have mean {n(0)} and variance σ{n('²')}, each product has variance σ{n('²')},"
-        )
-        self.says(f"**Why {n(1)}/√in.**")
+        self.formula("output_variance", r"\text{in} \cdot \sigma^2", holds)
+        self.gives(variance=f"σ{n('²')}")
         (unit,) = {round(i * (1 / math.sqrt(i)) ** 2, 9) for i, _ in layers}
-        self.says(f"With σ = {n(1)}/√in it is {plain(unit)} again, however wide the layer is")
+        self.gives(kept_variance=plain(unit))
         signal = torch.linspace(-1, 1, 1001, dtype=torch.float64)
         kept = (signal.relu().square().mean() / signal.square().mean()).item()
-        self.says(f"for which some texts take √{plain(1 / kept)}/√in; here it is {n(1)}/√in for every layer.")
+        self.gives(relu_variance=plain(1 / kept))
         depth, width = 20, 1024
         small, large = growth(width, 0.02), growth(width, 0.05)
-        self.says(
-            f"twenty layers of width {n(width, ',')} with σ = {n(0.02)} shrink a signal by {plain(small)} each, together to {scientific(small**depth)} "
-            f"of what it was. With σ = {n(0.05)} the factor is {plain(large)} each, together {n(large**depth, ',.0f')}."
+        self.gives(
+            width=n(width, ","),
+            small_sigma=0.02,
+            shrink=plain(small),
+            shrunk=scientific(small**depth),
+            large_sigma=0.05,
+            grow=plain(large),
+            grown=n(large**depth, ",.0f"),
         )
 
     def truncation(self) -> None:
         """Why and where it is cut."""
         share = n(100 * BEYOND, ".2f")
         weights = GPT3.d_model * GPT3.d_ff
-        self.says(
-            f"Beyond three standard deviations lie {share} % of them: of the {n(weights, ',')} weights of a feed-forward matrix of GPT-3 "
-            f"that would be {n(weights * BEYOND / 1e6, '.1f')} million. So draws beyond ±{n(BOUND)}σ are drawn again."
+        self.gives(
+            beyond_share=share, ffn_weights=n(weights, ","), beyond_millions=n(weights * BEYOND / 1e6, ".1f"), bound=BOUND
         )
         inputs = 4
         sigma = 1 / math.sqrt(inputs)
         weight = seeded(lambda: li.Linear(inputs, 20_000)).weight
         assert 0.99 < weight.abs().max() / (BOUND * sigma) <= 1
-        self.says(
-            f"With in = {n(inputs)}, and so σ = {plain(sigma)}, no weight is beyond {plain(BOUND * sigma)}. They are not moved to the bound, where {share} % of"
-        )
-        self.says(f"makes the standard deviation {n(100 * (1 - truncated_std()), '.1f')} % smaller than σ")
+        self.gives(inputs=inputs, sigma=plain(sigma), largest_weight=plain(BOUND * sigma))
+        self.gives(smaller_std=n(100 * (1 - truncated_std()), ".1f"))
         std = 0.02
         bound = _short(BOUND * std)
-        self.says(f"Three standard deviations of {plain(std)} are `a=-{n(bound)}, b={n(bound)}`.")
-        self.says(
-            f"| `trunc_normal_(w, std={plain(std)}, a=-{n(BOUND)}, b={n(BOUND)})` cuts at three standard deviations | ±{n(BOUND)} is "
-            f"{plain(BOUND / std)} of them out and cuts nothing; three are ±{n(bound)} |"
-        )
+        self.gives(std=plain(std), cut=n(bound))
+        self.gives(cuts_nothing=plain(BOUND / std))
 
     def worked(self) -> None:
         """A weight of two numbers, an MLP of 18."""
@@ -111,9 +103,7 @@ class Chapter(Claims):
         x = torch.tensor([1.0, 10.0])
         pairs = " + ".join(f"{plain(w)} · {plain(v)}" for w, v in zip(layer.weight[0].tolist(), x.tolist(), strict=True))
         numbers = ", ".join(map(plain, x.tolist()))
-        self.says(
-            f"W = {rows(layer.weight)} has one output for two inputs. It takes x = ({numbers}) to {pairs} = {plain(layer(x).item())}."
-        )
+        self.gives(w=rows(layer.weight), x=numbers, w_times_x=f"{pairs} = {plain(layer(x).item())}")
         dims, batch = (4, 3, 2), 8
         model = li.MLP(dims)
         shapes = [tuple(p.shape) for p in model.parameters()]
@@ -123,12 +113,15 @@ class Chapter(Claims):
         bytes_taken = sum(p.numel() * p.element_size() for p in model.parameters())
         flops = fc.mlp_flops(batch, dims)
         assert flops == 2 * batch * total
-        self.says(
-            f"An MLP of sizes ({', '.join(map(n, dims))}) has two layers, with weights of shape {shown}. They have {products} = {n(total)} parameters, "
-            f"{n(bytes_taken)} bytes in float32. Eight vectors through it take {n(2)} · {n(batch)} · {n(total)} = {n(flops)} FLOPs."
+        self.gives(
+            mlp_sizes=", ".join(map(n, dims)),
+            mlp_shapes=shown,
+            mlp_parameters=f"{products} = {n(total)}",
+            mlp_bytes=bytes_taken,
+            mlp_flops=f"{n(2)} · {n(batch)} · {n(total)} = {n(flops)}",
         )
         next(model.parameters()).requires_grad_(False)
-        self.says(f"{n(li.count_parameters(model, trainable_only=True))} of the {n(total)} are trainable.")
+        self.gives(trainable=li.count_parameters(model, trainable_only=True), all_parameters=total)
 
 
 def truncated_std() -> float:

@@ -8,8 +8,7 @@ import torch
 
 from grader.reference import optimizers as op
 from grader.reference import resource_accounting as ra
-from tests.handout.chapters.index import chapter, file
-from tests.handout.claims import Claims, n, plain, power, scientific, section, short
+from tests.handout.figures import Figures, n, plain, power, scientific, short
 
 F64, F32 = torch.float64, torch.float32
 ADAMW_FP32 = ra.TrainingRecipe(F32, F32, (F32, F32))
@@ -70,16 +69,13 @@ def decimal(value: float, digits: int = 12) -> str:
     return plain(round(value, digits))
 
 
-class Chapter(Claims):
+class Chapter(Figures):
     """Every figure of the page."""
 
     def __init__(self) -> None:
         super().__init__("08_optimizers.md")
         total = ra.bytes_per_parameter(ADAMW_FP32)
-        self.says(
-            f"with AdamW in float32 it is {n(sum(d.itemsize for d in ADAMW_FP32.optimizer_state))} of {n(total)} bytes a parameter"
-        )
-        self.says(f"{chapter('training', 'Chapter')} puts them into a loop", f"the right one ({chapter('training')}).")
+        self.gives(state_bytes=sum(d.itemsize for d in ADAMW_FP32.optimizer_state), adamw_bytes=total)
         self.three()
         self.state()
         self.worked_three()
@@ -97,7 +93,8 @@ class Chapter(Claims):
         adagrad = steps(lambda p: op.AdaGrad(p, lr, eps), GRADIENTS)
         rmsprop = steps(lambda p: op.RMSProp(p, lr, alpha, eps), GRADIENTS)
         self.formula(
-            r"\text{AdaGrad} & s \leftarrow s + g^2 & p \leftarrow p - \text{lr} \cdot g / (\sqrt{s} + \varepsilon) \\",
+            "adagrad_formula",
+            r"s \leftarrow s + g^2 & p \leftarrow p - \text{lr} \cdot g / (\sqrt{s} + \varepsilon)",
             same(adagrad, simple(lambda s, g: (s + g**2, lr * g / (math.sqrt(s + g**2) + eps)))),
         )
 
@@ -105,7 +102,7 @@ class Chapter(Claims):
             v = alpha * v + (1 - alpha) * g**2
             return v, lr * g / (math.sqrt(v) + eps)
 
-        self.formula(r"v \leftarrow \alpha v + (1 - \alpha) g^2 & p", same(rmsprop, simple(mean_square)))
+        self.formula("rmsprop_formula", r"v \leftarrow \alpha v + (1 - \alpha) g^2", same(rmsprop, simple(mean_square)))
         swapped = steps(lambda p: op.RMSProp(p, lr, 1 - alpha, eps), GRADIENTS)
 
         def exchanged(v: float, g: float) -> tuple[float, float]:
@@ -113,34 +110,33 @@ class Chapter(Claims):
             return v, lr * g / (math.sqrt(v) + eps)
 
         assert not any(same(rmsprop, swapped))
-        self.formula("α and 1 − α exchanged", same(swapped, simple(exchanged)))
+        self.formula("other_alpha", "1 − α", same(swapped, simple(exchanged)))
         assert all(same(sgd, simple(lambda b, g: (mu * b + g, lr * (mu * b + g)))))
-        self.says(f"Each of b, s and v starts at {n(0)}, squares", f"As v starts at {n(0)}, it is too small")
 
         sums = [sum(mu**k for k in range(5000)) for mu in (0.5, 0.9, 0.99)]
-        self.formula("g · (1 + μ + μ² + …) = g / (1 − μ).", same(sums, [1 / (1 - mu) for mu in (0.5, 0.9, 0.99)]))
+        self.formula(
+            "momentum_sum", "g · (1 + μ + μ² + …) = g / (1 − μ)", same(sums, [1 / (1 - mu) for mu in (0.5, 0.9, 0.99)])
+        )
         *_, before, last = [0.0, *steps(lambda p: op.SGD(p, 1.0, 0.9), [1.0] * 500)]
         assert round(before - last, 9) == 10, "ten times as long"
-        self.says(f"With μ = {n(0.9)} the steps grow ten times as long")
+        self.gives(mu=0.9)
         rate = 0.1
         plain_mean = steps(lambda p: op.SGD(p, rate, mu), GRADIENTS)
         other = simple(lambda b, g: (mu * b + (1 - mu) * g, rate * (mu * b + (1 - mu) * g)))
         shorter = same([1 - x for x in other], [(1 - mu) * (1 - x) for x in plain_mean])  # (1 − μ) times as far
-        self.formula("with (1 − μ) g in place of g", shorter)
-        self.formula("- (1 − μ) g in the momentum.", shorter)
+        self.formula("other_momentum", "(1 − μ) g", shorter)
+        self.formula("other_momentum", "(1 − μ) g", shorter)
 
         ones = [1.0, *steps(lambda p: op.AdaGrad(p, 1.0, 0.0), [0.3] * 50)]
         moved = [a - b for a, b in pairwise(ones)]
-        self.formula("the steps have shrunk like 1/√t.", same(moved, [1 / math.sqrt(t) for t in range(1, 51)]))
+        self.formula("shrinking", "1/√t", same(moved, [1 / math.sqrt(t) for t in range(1, 51)]))
         a = 0.99
         memory = sum(a**k for k in range(5000))
-        self.formula("for about 1 / (1 − α) steps", math.isclose(memory, 1 / (1 - a)))
-        self.says(f"steps, which is {n(memory, '.0f')} for α = {n(a)}.")
+        self.formula("steps_remembered", "1 / (1 − α)", math.isclose(memory, 1 / (1 - a)))
+        self.gives(remembered=n(memory, ".0f"), alpha=a)
         ((first),) = steps(lambda p: op.RMSProp(p, 1.0, a, 0.0), [0.3])
-        self.formula("√v = √(1 − α) |g|", math.isclose(1 - first, 0.3 / (math.sqrt(1 - a) * 0.3)))
-        self.says(
-            f"so with α = {n(a)} that step is {n(1 - first, '.0f')} times lr long. Adam corrects for this ([§{section('adamw')}]({file('optimizers')}.md))"
-        )
+        self.formula("first_root", "√v = √(1 − α) |g|", math.isclose(1 - first, 0.3 / (math.sqrt(1 - a) * 0.3)))
+        self.gives(first_step=n(1 - first, ".0f"))
 
     def state(self) -> None:
         """What is kept, in bytes."""
@@ -150,51 +146,61 @@ class Chapter(Claims):
             "SGD with momentum, AdaGrad, RMSProp": [lambda p: op.SGD(p, momentum=0.9), op.AdaGrad, op.RMSProp],
             "Adam, AdamW": [torch.optim.Adam, op.AdamW],
         }
-        self.says(f"For {short(parameters)} parameters in float32:")
-        for name, makes in kinds.items():
+        self.gives(parameters=short(parameters))
+        for makes in kinds.values():
             (kept,) = {kept_bytes(make) for make in makes}
             numbers = kept // (elements * F32.itemsize)
-            self.says(f"| {name} | {n(numbers)} | {n(parameters * kept // elements // 10**9)} GB |")
+            self.gives(state_row=f"{n(numbers)} | {n(parameters * kept // elements // 10**9)}")
         shown = [kept_bytes(kind) for kind in (torch.optim.SGD, torch.optim.RMSprop, torch.optim.AdamW)]
-        self.says(f"leaves it out: {n(shown[0])}, {n(shown[1])} and {n(shown[2])} bytes.")
+        self.gives(sgd_bytes=shown[0], rmsprop_bytes=shown[1], adamw_kept=shown[2])
 
     def worked_three(self) -> None:
         """One or two steps of each."""
         p, lr = 1.0, 0.1
-        self.says(f"Each starts with p = {plain(p)} and lr = {n(lr)}.")
+        self.gives(p=plain(p), lr=lr)
         mu, g = 0.5, 2.0
         first, second = steps(lambda x: op.SGD(x, lr, mu), [g, g], p)
         b1, b2 = (p - first) / lr, (first - second) / lr
-        self.says(
-            f"- SGD with μ = {n(mu)} and g = {plain(g)} twice: b is {decimal(b1)}, then {n(mu)} · {decimal(b1)} + {plain(g)} = {decimal(b2)}, so p is "
-            f"{decimal(first)}, then {decimal(second)}."
+        self.gives(
+            sgd_mu=mu,
+            g=plain(g),
+            sgd_b=decimal(b1),
+            sgd_b_next=f"{n(mu)} · {decimal(b1)} + {plain(g)} = {decimal(b2)}",
+            sgd_p=decimal(first),
+            sgd_p_next=decimal(second),
         )
         eps, g1, g2 = 1.0, 3.0, 4.0
         first, second = steps(lambda x: op.AdaGrad(x, lr, eps), [g1, g2], p)
         assert math.isclose(first, p - lr * g1 / (math.sqrt(g1**2) + eps))
         assert math.isclose(second, first - lr * g2 / (math.sqrt(g1**2 + g2**2) + eps))
-        self.says(
-            f"- AdaGrad with ε = {plain(eps)} and g = {plain(g1)}, then {plain(g2)}: s is {plain(g1**2)}, then {plain(g1**2 + g2**2)}, so "
-            f"p = {plain(p)} − {decimal(lr * g1)} / {plain(math.sqrt(g1**2) + eps)} = {decimal(first)}, then "
-            f"{decimal(first)} − {decimal(lr * g2)} / {plain(math.sqrt(g1**2 + g2**2) + eps)} = {decimal(second, 4)}."
+        self.gives(
+            eps_one=plain(eps),
+            g_first=plain(g1),
+            g_second=plain(g2),
+            s_first=plain(g1**2),
+            s_second=plain(g1**2 + g2**2),
+            adagrad_p=f"{plain(p)} − {decimal(lr * g1)} / {plain(math.sqrt(g1**2) + eps)} = {decimal(first)}",
+            adagrad_p_next=f"{decimal(first)} − {decimal(lr * g2)} / {plain(math.hypot(g1, g2) + eps)} = {decimal(second, 4)}",
         )
         alpha, g = 0.75, 2.0
         (first,) = steps(lambda x: op.RMSProp(x, lr, alpha, eps), [g], p)
         v = (1 - alpha) * g**2
-        self.says(
-            f"- RMSProp with α = {n(alpha)}, ε = {plain(eps)} and g = {plain(g)}: v = {plain(1 - alpha)} · {plain(g**2)} = {plain(v)}, so p = {plain(p)} − "
-            f"{decimal(lr * g)} / {plain(math.sqrt(v) + eps)} = {decimal(first)}."
+        self.gives(
+            rms_alpha=alpha,
+            rms_v=f"{plain(1 - alpha)} · {plain(g**2)} = {plain(v)}",
+            rms_p=f"{plain(p)} − {decimal(lr * g)} / {plain(math.sqrt(v) + eps)} = {decimal(first)}",
         )
         mu = op.SGD([torch.zeros(1)]).defaults["momentum"]
         assert kept_bytes(lambda parameters: op.SGD(parameters, momentum=mu)) == 0
-        self.says(f"or one that is kept although μ is {plain(mu)}.")
-        self.says(f"{n(F32.itemsize)} bytes for every dtype")
+        self.gives(no_momentum=plain(mu))
+        self.gives(every_itemsize=F32.itemsize)
 
     def adamw(self) -> None:
         """Formula, correction, decay of 8.2."""
         options = {"lr": 0.1, "betas": (0.8, 0.95), "eps": 0.02, "weight_decay": 0.3}
         got = steps(lambda p: op.AdamW(p, **options), GRADIENTS)
         self.formula(
+            "adamw_formula",
             r"\begin{aligned} "
             r"t &\leftarrow t + 1 \\ "
             r"p &\leftarrow p - \text{lr} \cdot \lambda \cdot p \\ "
@@ -207,43 +213,50 @@ class Chapter(Claims):
             same(got, adamw(GRADIENTS, 0.1, 0.8, 0.95, 0.02, 0.3)),
         )
         g, m, v = 0.3, 0.0, 0.0
-        holds = []
+        means, squares = [], []
         for t in range(1, 20):
             m, v = BETA1 * m + (1 - BETA1) * g, BETA2 * v + (1 - BETA2) * g**2
-            holds += same([m, v], [(1 - BETA1**t) * g, (1 - BETA2**t) * g**2])
-        self.formula("m is (1 − β₁ᵗ) g after t steps, and v is (1 − β₂ᵗ) g²:", holds)
+            means += same([m], [(1 - BETA1**t) * g])
+            squares += same([v], [(1 - BETA2**t) * g**2])
+        self.formula("constant_m", "(1 − β₁ᵗ) g", means)
+        self.formula("constant_v", "(1 − β₂ᵗ) g²", squares)
         one, two = decimal(1 - BETA1), decimal(1 - BETA2)
         uncorrected = (1 - BETA1) / math.sqrt(1 - BETA2)
         assert op.AdamW([torch.zeros(1)]).defaults["betas"] == (BETA1, BETA2)
-        self.says(f"Both means start at {n(0)}, so early")
-        self.says(
-            f"with β₁ = {n(BETA1)} and β₂ = {n(BETA2)} they are {one} and {two} in the first step, which without a correction would be "
-            f"{one} / √{two} = {n(uncorrected, '.2f')} times lr long."
+        self.gives(
+            beta1=f"β₁ = {n(BETA1)}",
+            beta2=f"β₂ = {n(BETA2)}",
+            m_factor=one,
+            v_factor=two,
+            uncorrected=f"{one} / √{two} = {n(uncorrected, '.2f')}",
         )
-        self.says(f"pulls each weight towards {n(0)}.")
         p, g, lr, decay = 1.0, 10.0, 0.1, 0.5
         with_l2, without = (steps(lambda x, d=d: torch.optim.Adam(x, lr, weight_decay=d), [g], p)[0] for d in (decay, 0.0))
         assert math.isclose(with_l2, without), "does not notice"
-        self.says(f"Here a weight of {plain(p)} has a gradient of {plain(g)}. L2 adds {plain(decay * p)} to the gradient")
+        self.gives(p=plain(p), large_gradient=plain(g), l2_adds=plain(decay * p))
         (after,) = steps(lambda x: op.AdamW(x, lr, eps=0.0, weight_decay=decay), [1e-3], p)
-        self.formula("AdamW multiplies p by 1 − lr · λ |", math.isclose(after + lr, p * (1 - lr * decay)))
+        self.formula("decay_factor", "1 − lr · λ", math.isclose(after + lr, p * (1 - lr * decay)))
         fresh = torch.zeros(1, requires_grad=True)
         optimizer = op.AdamW([fresh])
         optimizer.step()
         assert not optimizer.state, "one whose gradient was None has not stepped"
         fresh.grad = torch.ones(1)
         optimizer.step()
-        self.says(f"when it gets its first gradient, its t is {n(int(optimizer.state[fresh]['step']))}.")
-        self.says(f"a resumed run starts them at {n(0)}.")
+        self.gives(first_t=int(optimizer.state[fresh]["step"]))
 
         g, eps = 0.01, 0.01
         first, second = steps(lambda x: op.AdamW(x, lr, eps=eps, weight_decay=decay), [g, g], p)
         decayed = p - lr * decay * p
         moved = lr * g / (g + eps)
-        self.says(
-            f"p = {plain(p)}, g = {n(g)} at every step, lr = {n(lr)}, ε = {n(eps)}, λ = {n(decay)}. The decay gives {plain(p)} − {n(lr)} · {n(decay)} · {plain(p)} = {decimal(decayed)}. "
-            f"As g is constant, m̂ = {n(g)} and √v̂ = {n(g)} at every step, which moves p by {n(lr)} · {n(g)} / {n(g + eps)} = {decimal(moved)}. "
-            f"So p is {decimal(first)} after one step, and {decimal(first)} · {decimal(1 - lr * decay)} − {decimal(moved)} = {decimal(second)} after two."
+        self.gives(
+            worked_g=g,
+            lr=lr,
+            worked_eps=eps,
+            decay=decay,
+            decayed=f"{plain(p)} − {n(lr)} · {n(decay)} · {plain(p)} = {decimal(decayed)}",
+            moved=f"{n(lr)} · {n(g)} / {n(g + eps)} = {decimal(moved)}",
+            after_one=decimal(first),
+            after_two=f"{decimal(first)} · {decimal(1 - lr * decay)} − {decimal(moved)} = {decimal(second)}",
         )
 
     def eps(self) -> None:
@@ -261,19 +274,22 @@ class Chapter(Claims):
             here += [1 - step for step in steps(lambda p, eps=eps: op.AdamW(p, lr, eps=eps, weight_decay=0.0), [g])]
             inside.append(lr * g / math.sqrt(g**2 + eps))
             before.append(lr * math.sqrt(1 - BETA2) / (1 - BETA1) * m / (math.sqrt(v) + eps))
-        self.says(
-            f"The first step with lr = {n(lr)}: | | g = {plain(cases[0][0])}, ε = {scientific(cases[0][1], 0)} | g = {n(cases[1][0])}, ε = {n(cases[1][1])} |"
+        self.gives(
+            lr=lr, usual_g=plain(cases[0][0]), usual_eps=scientific(cases[0][1], 0), small_g=cases[1][0], large_eps=cases[1][1]
         )
-        for name, moved in rows.items():
-            self.says(f"| {name} | {' | '.join(n(x, '.4f') for x in moved)} |")
-        self.says(f"gradients near {plain(cases[0][0])} every form passes")
+        for moved in rows.values():
+            self.gives(eps_row=" | ".join(n(x, ".4f") for x in moved))
         norm, parameters, eps = 1, 10**9, 1e-8
         entry = norm / math.sqrt(parameters)
         inside = entry / math.sqrt(entry**2 + eps)
         (after,) = steps(lambda p: op.AdamW(p, 1.0, eps=eps, weight_decay=0.0), [entry])
-        self.says(
-            f"a gradient of norm {n(norm)} over {short(parameters)} parameters has entries of about {scientific(entry)}. Even with ε = {scientific(eps, 0)}, inside "
-            f"the root it lets such a weight move by {n(inside, '.2f')} lr in the first step, where it should be {n(1 - after, '.2f')} lr."
+        self.gives(
+            norm=norm,
+            norm_parameters=short(parameters),
+            entry=scientific(entry),
+            usual_eps=scientific(eps, 0),
+            inside_moves=n(inside, ".2f"),
+            here_moves=n(1 - after, ".2f"),
         )
 
     def adamw_costs(self) -> None:
@@ -285,15 +301,15 @@ class Chapter(Claims):
         moved = (4 + 3) * F32.itemsize
         flops = 15  # a count of the formula's operations, fused multiply-adds taken as two
         assert not ra.is_compute_bound(flops, moved, ra.H100_SXM, F32)
-        self.says(
-            f"take {' + '.join(n(d.itemsize) for d in parts)} = {n(total)} bytes a parameter in float32. {n(memory // 10**9)} GB hold at most {short(most)} parameters, "
-            f"before a single activation, and {short(7e9)} take {n(7 * total)} GB."
+        self.gives(
+            adamw_parts=f"{' + '.join(n(d.itemsize) for d in parts)} = {n(total)}",
+            device_gb=memory // 10**9,
+            most_parameters=short(most),
+            parameters=short(7e9),
+            adamw_gb=7 * total,
         )
         milliseconds = 1000 * ra.roofline_seconds(flops * most, moved * most, ra.H100_SXM, F32)
-        self.says(
-            f"{n(moved)} bytes a parameter for some fifteen FLOPs, so it is memory-bound ([§{section('roofline')}]({file('resource_accounting')}.md)): {short(most)} parameters "
-            f"take {n(milliseconds, '.0f')} ms on an H100"
-        )
+        self.gives(adamw_moved=moved, adamw_ms=n(milliseconds, ".0f"))
 
     def elsewhere(self) -> None:
         """The other form of the step, and what ε is in it."""
@@ -304,9 +320,9 @@ class Chapter(Claims):
             other = math.sqrt(1 - BETA2**t) / (1 - BETA1**t) * m / (math.sqrt(v) + eps)
             ours = m / (1 - BETA1**t) / (math.sqrt(v / (1 - BETA2**t)) + eps / math.sqrt(1 - BETA2**t))
             holds += same([other], [ours])
-        self.formula("| lr · √(1 − β₂ᵗ) / (1 − β₁ᵗ) · m / (√v + ε) |", holds)
-        self.formula("in effect ε / √(1 − β₂ᵗ), in the", holds)
-        self.says(f"the same only for ε = {n(0)}:", f"in the first step {n(1 / math.sqrt(1 - BETA2), '.1f')} times as large |")
+        self.formula("other_form", "lr · √(1 − β₂ᵗ) / (1 − β₁ᵗ) · m / (√v + ε)", holds)
+        self.formula("effective_eps", "ε / √(1 − β₂ᵗ)", holds)
+        self.gives(eps_grows=n(1 / math.sqrt(1 - BETA2), ".1f"))
 
     def clipping(self) -> None:
         """Section 8.3."""
@@ -325,24 +341,31 @@ class Chapter(Claims):
         whole = [torch.tensor(value, dtype=F64) for value in values]
         lengths = [g.norm().item() for g in whole]
         gradients, norm = clipped(1.0, 5.0)
-        self.formula("‖g‖² = ‖g₁‖² + ‖g₂‖² + …", math.isclose(norm**2, sum(length**2 for length in lengths)))
+        self.formula("norm_of_norms", "‖g‖² = ‖g₁‖² + ‖g₂‖² + …", math.isclose(norm**2, sum(length**2 for length in lengths)))
         squares = " + ".join(plain(length**2) for length in lengths)
-        self.says(
-            f"Gradients {shown(whole)} have the norms {plain(lengths[0])} and {plain(lengths[1])}, together √({squares}) = {plain(norm)}. "
-            f"- With max = {n(1)} and ε = {n(5)} the factor is {n(1)} / ({plain(norm)} + {n(5)}), which leaves {shown(gradients)}."
+        self.gives(
+            gradients=shown(whole),
+            first_norm=plain(lengths[0]),
+            second_norm=plain(lengths[1]),
+            joint_norm=f"√({squares}) = {plain(norm)}",
+            clip_eps=5,
+            clip_factor=f"{n(1)} / ({plain(norm)} + {n(5)})",
+            clipped=shown(gradients),
         )
         eps = 1e-6
         gradients, _ = clipped(1.0)
         off = 1 - gradients[0].item() / (whole[0][0].item() / norm)
         length = torch.cat(gradients).norm().item()
-        self.says(
-            f"- With max = {n(1)} and the usual ε = {scientific(eps, 0)} they become {shown(gradients, 6)} up to {n(off * 1e7, '.0f')} parts in {power(10, 7)}, with the norm {decimal(length, 6)}."
+        self.gives(
+            clip_usual_eps=scientific(eps, 0),
+            clipped_usual=shown(gradients, 6),
+            clip_off=n(off * 1e7, ".0f"),
+            clip_parts=power(10, 7),
+            clipped_norm=decimal(length, 6),
         )
         gradients, norm = clipped(5.0)
         assert all(torch.equal(a, b) for a, b in zip(gradients, whole, strict=True))
-        self.says(f"- With max = {plain(norm)} nothing changes")
-        self.says(f"gradients have been added ([§{section('autograd')}]({file('autograd')}.md))")
-        self.says(f"which gradients of {n(1)} do not show")
+        self.gives(whole_norm=plain(norm))
 
     def schedule(self) -> None:
         """Section 8.4."""
@@ -352,7 +375,8 @@ class Chapter(Claims):
             return op.lr_cosine_schedule(it, most, least, w, c)
 
         self.formula(
-            "min + (max − min) · (1 + cos(π x)) / 2, where x",
+            "cosine_formula",
+            "min + (max − min) · (1 + cos(π x)) / 2",
             same(
                 [rate(it) for it in range(w, c)],
                 [least + (most - least) * (1 + math.cos(math.pi * (it - w) / (c - w))) / 2 for it in range(w, c)],
@@ -360,22 +384,17 @@ class Chapter(Claims):
         )
         assert all(same([rate(it) for it in range(w)], [most * it / w for it in range(w)]))
         top, bottom = 1 + math.cos(0), 1 + math.cos(math.pi)
-        self.says(f"so the rate begins at {plain(rate(0))} and rises")
-        self.says(f"{n(1)} + cos falls from {plain(top)} to {plain(bottom)} as its angle goes from {n(0)} to π")
+        self.gives(first_rate=plain(rate(0)))
+        self.gives(cosine_top=plain(top), cosine_bottom=plain(bottom))
         assert op.lr_cosine_schedule(0, most, least, 0, 5) == most
-        self.says(
-            f"With w = {n(0)} there is no warm-up", f"In iteration {n(0)} of a warm-up the rate is {plain(rate(0))}: that"
-        )
         its = [0, 5, 10, 15, 20, 25, 30, 1000]
-        self.says(f"With max = {plain(most)}, min = {n(least)}, w = {n(w)}, c = {n(c)}:")
-        self.says(f"| it | {' | '.join(map(n, its))} |", f"| rate | {' | '.join(decimal(rate(it), 3) for it in its)} |")
+        self.gives(max=plain(most), min=least, w=w, c=c)
+        self.gives(its=" | ".join(map(n, its)), rates=" | ".join(decimal(rate(it), 3) for it in its))
         it = 15
         x = (it - w) / (c - w)
-        self.says(
-            f"At {n(it)} x is {n(it - w)} / {n(c - w)} = {plain(x)}, so the rate is {n(least)} + {plain(most - least)} · ({n(1)} + {n(math.cos(math.pi * x), '.4f')}) / {n(2)} = {decimal(rate(it), 3)}."
-        )
-        self.says(
-            f"x counted from iteration {n(0)}, or divided by c.",
-            f"falls to {plain(bottom)} instead of min",
-            f"A division by {n(0)} for w = {n(0)}.",
+        cosine = n(math.cos(math.pi * x), ".4f")
+        self.gives(
+            it=it,
+            x=f"{n(it - w)} / {n(c - w)} = {plain(x)}",
+            rate_at_it=f"{n(least)} + {plain(most - least)} · ({n(1)} + {cosine}) / {n(2)} = {decimal(rate(it), 3)}",
         )

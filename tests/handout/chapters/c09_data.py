@@ -10,7 +10,7 @@ import torch
 from grader.reference import data
 from grader.reference import flop_counting as fc
 from grader.reference import resource_accounting as ra
-from tests.handout.claims import Claims, n, section, short
+from tests.handout.figures import Figures, n, short
 
 UINT16, INT32, INT64 = (np.dtype(name) for name in ("uint16", "int32", "int64"))
 CORPUS = 300 * 10**9
@@ -37,7 +37,7 @@ def listed(numbers):
     return "(" + ", ".join(n(int(number)) for number in numbers) + ")"
 
 
-class Chapter(Claims):
+class Chapter(Figures):
     """Every figure of the page."""
 
     def __init__(self) -> None:
@@ -48,33 +48,31 @@ class Chapter(Claims):
 
     def files(self) -> None:
         """What a token takes, and what np.save writes."""
-        self.says(f"{short(CORPUS)} tokens are hundreds of gigabytes", f"| {short(CORPUS)} tokens |")
-        for dtype, name in [(UINT16, "uint16"), (INT32, "int32"), (INT64, "int64, which embedding and loss want")]:
+        self.gives(corpus=short(CORPUS))
+        for dtype in (UINT16, INT32, INT64):
             largest = np.iinfo(dtype).max
             ids = n(largest, ",") if largest < 10**12 else short(largest, 1, 18)
-            self.says(f"| {name} | {ids} | {n(dtype.itemsize)} | {n(CORPUS * dtype.itemsize // 10**9, ',')} GB |")
+            self.gives(dtype_row=f"{ids} | {n(dtype.itemsize)} | {n(CORPUS * dtype.itemsize // 10**9, ',')}")
         gpt2 = 50257
         assert gpt2 - 1 <= np.iinfo(UINT16).max
-        self.says(
-            f"A vocabulary of at most {n(np.iinfo(UINT16).max + 1, ',')}, GPT-2's {n(gpt2, ',')} for instance, fits in a uint16",
-            f"{n(PAGE, ',')} bytes each on most machines",
-        )
+        self.gives(uint16_ids=n(np.iinfo(UINT16).max + 1, ","), gpt2_vocabulary=n(gpt2, ","), page=n(PAGE, ","))
         header = len(saved(EXAMPLE)) - EXAMPLE.nbytes
-        self.says(f"a header first, {n(header)} bytes for a short one", f"that header is {n(header // UINT16.itemsize)} tokens")
+        self.gives(header=header, header_tokens=header // UINT16.itemsize)
         magic = saved(EXAMPLE)[:6]
         assert magic[1:] == b"NUMPY"
-        self.says(f"The first six bytes, `\\x{n(f'{magic[0]:x}')}NUMPY`, tell")
+        self.gives(magic=n(magic[0], "x"))
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "tokens")
             path.write_bytes(saved(EXAMPLE))
             wrong = np.memmap(path, dtype=UINT16, mode="r")
             extra = len(wrong) - len(data.open_tokens(path))
-        self.says(f"it reads the {n(extra * UINT16.itemsize)} bytes of the header as {n(extra)} tokens")
+        self.gives(header_read=extra * UINT16.itemsize, header_misread=extra)
 
     def batches(self) -> None:
         """Where windows start."""
         cases = [(np.random.default_rng(0).permutation(tokens), length) for tokens in (2, 5, 9) for length in range(1, tokens)]
         self.formula(
+            "start_range",
             r"s + t \le n - 1 \quad \text{so} \quad 0 \le s \le n - t - 1",
             [starts(tokens, t) == [s for s in range(len(tokens)) if s + t <= len(tokens) - 1] for tokens, t in cases]
             + [starts(tokens, t) == list(range(len(tokens) - t - 1 + 1)) for tokens, t in cases],
@@ -86,20 +84,29 @@ class Chapter(Claims):
         found = starts(EXAMPLE, length)
         last = found[-1]
         x, y = data.get_batch(EXAMPLE[last:], 1, length, "cpu")
-        self.says(
-            f"Tokens {listed(EXAMPLE)} with context length {n(length)}: n − t = {n(len(EXAMPLE))} − {n(length)} = {n(len(found))}, "
-            f"so the starts are {' and '.join(map(n, found))}. Start {n(last)} gives x = {listed(x[0])} and y = {listed(y[0])}."
+        self.gives(
+            tokens=listed(EXAMPLE),
+            length=length,
+            start_count=f"{n(len(EXAMPLE))} − {n(length)} = {n(len(found))}",
+            starts=" and ".join(map(n, found)),
+            last_start=last,
+            x=listed(x[0]),
+            y=listed(y[0]),
         )
         windows, context, parameters = 512, 1024, 1.27e9
         tokens = windows * context
         flops = fc.training_flops(int(parameters), tokens)
         seconds = flops / (8 * 0.5 * ra.H100_SXM.peak_flops[torch.bfloat16])
         read, moved = tokens * UINT16.itemsize, 2 * tokens * INT64.itemsize
-        self.says(
-            f"A batch of {n(windows)} windows of {n(context, ',')} tokens has {n(tokens, ',')} tokens, {n(read / 1e6, '.2f')} MB in the file. "
-            f"A step on them with {short(parameters)} parameters takes {n(flops // (int(parameters) * tokens))}ND = {short(flops, 2, 15)} FLOPs, on {n(8)} H100 at an "
-            f"MFU of {n(0.5)} ([§{section('napkin_math')}]({n('05')}_resource_accounting.md)) {n(seconds, '.2f')} s. "
-            f"Any disk gives {n(read / 1e6, '.2f')} MB a second. But they lie in {n(windows)} places: no matter for a solid-state disk, which finds thousands of places a second, "
-            f"and too many for a disk that turns, which finds about a hundred. On the GPU x and y take {n(moved / 1e6, '.2f')} MB"
+        self.gives(
+            windows=windows,
+            context=n(context, ","),
+            batch_tokens=n(tokens, ","),
+            read_mb=n(read / 1e6, ".2f"),
+            parameters=short(parameters),
+            step_flops=f"{n(flops // (int(parameters) * tokens))}ND = {short(flops, 2, 15)}",
+            devices=8,
+            mfu=0.5,
+            step_seconds=n(seconds, ".2f"),
+            moved_mb=n(moved / 1e6, ".2f"),
         )
-        self.says(f"`y = x + {n(1)}`, which is right for")

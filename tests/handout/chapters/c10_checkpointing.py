@@ -10,7 +10,7 @@ from torch import nn
 from grader.reference import checkpointing as ck
 from grader.reference import optimizers as op
 from grader.reference import resource_accounting as ra
-from tests.handout.claims import Claims, n, plain, section, short
+from tests.handout.figures import Figures, n, plain, short
 
 BF16, FP32 = torch.bfloat16, torch.float32
 LLAMA_GPUS, LLAMA_STOPS, LLAMA_DAYS = 16_384, 419, 54  # The Llama 3 Herd of Models, section 3.3.4
@@ -48,7 +48,7 @@ def best(write, between):
     return (2 * write * between) ** 0.5
 
 
-class Chapter(Claims):
+class Chapter(Figures):
     """Every figure of the page."""
 
     def __init__(self) -> None:
@@ -62,26 +62,31 @@ class Chapter(Claims):
     def stops(self) -> None:
         """How often a run stops."""
         days = ra.training_days(70 * 10**9, 15 * 10**12, ra.H100_SXM, BF16, DEVICES, 0.5)
-        self.says(
-            f"trained on {n(LLAMA_GPUS, ',')} H100, {n(LLAMA_STOPS)} unexpected stops in {n(LLAMA_DAYS)} days were counted (Llama Team {n(2024)}): "
-            f"one every {n(LLAMA_DAYS * 24 / LLAMA_STOPS, '.1f')} hours. At that rate {n(DEVICES, ',')} H100 stop once in {n(self.between / 86400, '.1f')} days, "
-            f"and the run of {n(days, '.2f')} days in [§{section('napkin_math')}]({n('05')}_resource_accounting.md) about {n(days * 86400 / self.between, '.0f')} times."
+        self.gives(
+            llama_gpus=n(LLAMA_GPUS, ","),
+            llama_stops=LLAMA_STOPS,
+            llama_days=LLAMA_DAYS,
+            llama_team=2024,
+            llama_hours=n(LLAMA_DAYS * 24 / LLAMA_STOPS, ".1f"),
+            devices=n(DEVICES, ","),
+            stop_days=n(self.between / 86400, ".1f"),
+            run_days=n(days, ".2f"),
+            run_stops=n(days * 86400 / self.between, ".0f"),
         )
-        self.says(f"While Llama {n(3)} was trained")
+        self.gives(llama=3)
 
     def interval(self) -> None:
         """The rule for how often."""
-        self.says(f"each loses T / {n(2)} on average, the share T / ({n(2)}M).")
+        self.gives(lost_divisor=2)
         cases = [(420.0, 178_000.0), (3.0, 178_000.0), (60.0, 1e4)]
         around = (0.5, 0.9, 0.999, 1.001, 1.1, 2.0)
         self.formula(
+            "young_rule",
             r"\frac{w}{T} + \frac{T}{2M} \quad \text{is least at} \quad T = \sqrt{2wM}",
             [cost(w, best(w, m), m) < cost(w, best(w, m) * factor, m) for w, m in cases for factor in around]
             + [abs(w / best(w, m) - best(w, m) / (2 * m)) < 1e-12 for w, m in cases],
         )
-        self.says(
-            f"as Young found in {n(1974)}."
-        )  # "A first order approximation to the optimum checkpoint interval", CACM 17 (9)
+        self.gives(young=1974)  # "A first order approximation to the optimum checkpoint interval", CACM 17 (9)
 
     def contents(self) -> None:
         """Sizes of the parts."""
@@ -89,14 +94,12 @@ class Chapter(Claims):
         weights = sum(p.numel() for p in layer.parameters())
         moments = op.optimizer_state_bytes(optimizer) // weights
         self.weight = FP32.itemsize + moments
-        self.says(
-            f"that is {n(self.weight)} bytes a parameter: {n(FP32.itemsize)} for the weight, {n(moments)} for the moments."
-        )
+        self.gives(checkpoint_bytes=self.weight, weight_bytes=FP32.itemsize, moment_bytes=moments)
         first_moment = next(iter(optimizer.state.values()))["m"]  # 0.9 · what it was + 0.1 · a gradient of 1
         start = round(((first_moment - 0.1) / 0.9).abs().max().item(), 6)
-        self.says(f"the moments start at {plain(start)} again", f"- `seek({n(0)})` in a file")
+        self.gives(moments_start=plain(start))
         self.words = len(np.random.get_state()[1])
-        self.says(f"So the {n(self.words)} words of numpy's state have to go in")
+        self.gives(numpy_words=self.words)
 
     def worked(self) -> None:
         """The layer, and two large models."""
@@ -108,21 +111,39 @@ class Chapter(Claims):
         counts = len([t for t in states if not isinstance(t, torch.Tensor) or not t.dim()])
         assert len(weights) == counts == 2
         assert len(file["optimizer"]["param_groups"]) == 1
-        self.says(
-            f"Iteration {n(file['iteration'])}, a layer of {n(layer.in_features)} inputs and {n(layer.out_features)} outputs, AdamW, one step taken. "
-            f"The file holds {n(sum(weights))} weights ({n(weights[0])} in the matrix, {n(weights[1])} in the bias), {n(moments)} moments and {n(counts)} step counts, "
-            f"one for each of the two tensors, the options of one group, the {n(file['iteration'])}, and three random states of {n(torch.get_rng_state().numel(), ',')} bytes (torch), "
-            f"{n(self.words)} words (numpy) and {n(len(random.getstate()[1]))} words (random)."
+        self.gives(
+            iteration=file["iteration"],
+            inputs=layer.in_features,
+            outputs=layer.out_features,
+            weights=sum(weights),
+            matrix_weights=weights[0],
+            bias_weights=weights[1],
+            moments=moments,
+            step_counts=counts,
+            torch_state=n(torch.get_rng_state().numel(), ","),
+            numpy_words=self.words,
+            random_words=len(random.getstate()[1]),
         )
         size = 1.27e9 * self.weight
-        self.says(
-            f"A model of {plain(1.27)} billion parameters has a checkpoint of {n(size / 1e9, '.1f')} GB. At {n(SPEED / 1e9, '.0f')} GB/s it takes {n(size / SPEED, '.1f')} s to write."
+        self.gives(
+            small_billions=plain(1.27),
+            small_gb=n(size / 1e9, ".1f"),
+            speed=n(SPEED / 1e9, ".0f"),
+            small_seconds=n(size / SPEED, ".1f"),
         )
         size = 70e9 * self.weight
         alone, together = size / SPEED, size / SPEED / (DEVICES / A_NODE)
-        self.says(
-            f"{short(70e9)} parameters make {n(size / 1e9, '.0f')} GB. On {n(DEVICES, ',')} H100, with a stop every {n(self.between / 3600, '.1f')} hours, a single machine that writes "
-            f"{n(SPEED / 1e9, '.0f')} GB/s takes w = {n(alone, '.0f')} s: a checkpoint every {n(best(alone, self.between) / 60, '.0f')} minutes is best, and checkpoints and work "
-            f"done twice together cost {n(cost(alone, best(alone, self.between), self.between) * 100, '.1f')} % of the time. Where {n(DEVICES // A_NODE)} machines of {n(A_NODE)} write their shares side "
-            f"by side w is {n(together, '.1f')} s: every {n(best(together, self.between) / 60, '.0f')} minutes, and {n(cost(together, best(together, self.between), self.between) * 100, '.1f')} %."
+        self.gives(
+            large_parameters=short(70e9),
+            large_gb=n(size / 1e9, ".0f"),
+            devices=n(DEVICES, ","),
+            stop_hours=n(self.between / 3600, ".1f"),
+            alone_seconds=n(alone, ".0f"),
+            alone_minutes=n(best(alone, self.between) / 60, ".0f"),
+            alone_cost=n(cost(alone, best(alone, self.between), self.between) * 100, ".1f"),
+            machines=DEVICES // A_NODE,
+            machine_devices=A_NODE,
+            together_seconds=n(together, ".1f"),
+            together_minutes=n(best(together, self.between) / 60, ".0f"),
+            together_cost=n(cost(together, best(together, self.between), self.between) * 100, ".1f"),
         )

@@ -16,7 +16,7 @@ from grader.reference import autograd as ag
 from grader.reference import optimizers as op
 from grader.reference import resource_accounting as ra
 from grader.reference import training as tr
-from tests.handout.claims import Claims, n, plain, section
+from tests.handout.figures import Figures, n, plain
 from tests.public.test_training_loop import Table
 
 FP32, BF16 = torch.float32, torch.bfloat16
@@ -45,7 +45,7 @@ def entropy(chain):
     return float(how_often(chain) @ torch.distributions.Categorical(chain).entropy())
 
 
-class Chapter(Claims):
+class Chapter(Figures):
     """Every figure of the page."""
 
     def __init__(self) -> None:
@@ -59,20 +59,29 @@ class Chapter(Claims):
     def loss(self) -> None:
         """A guess, and the floor."""
         guess = F.cross_entropy(torch.zeros(1, GPT2_IDS), torch.tensor([0])).item()
-        self.says(f"has log V: {n(guess, '.2f')} for {n(GPT2_IDS, ',')}.")
+        self.gives(guess=n(guess, ".2f"), ids=n(GPT2_IDS, ","))
         stay = 0.9
         chain = torch.tensor([[stay, 1 - stay], [1 - stay, stay]], dtype=torch.float64)
         by_hand = -stay * math.log(stay) - (1 - stay) * math.log(1 - stay)
         assert abs(entropy(chain) - by_hand) < 1e-12
+        chains = torch.rand(4, 3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).softmax(-1)
         self.formula(
+            "entropy_formula",
             r"H = \sum_i \pi_i \sum_j P_{ij} \left(-\log P_{ij}\right)",
-            [abs(entropy(p) - sum(p.matrix_power(200)[0, i] * -p[i, j] * p[i, j].log() for i in range(3) for j in range(3))) < 1e-9 for p in torch.rand(4, 3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).softmax(-1)],
-        )  # fmt: skip
+            [
+                abs(entropy(p) - sum(p.matrix_power(200)[0, i] * -p[i, j] * p[i, j].log() for i in range(3) for j in range(3)))
+                < 1e-9
+                for p in chains
+            ],
+        )
         leave = plain(1 - stay)
         pi = ", ".join(n({0.5: "½"}[round(share, 12)]) for share in how_often(chain).tolist())
-        self.says(
-            f"stay with probability {n(stay)} have π = ({pi}) and H = −{n(stay)} log {n(stay)} − {leave} log {leave} = "
-            f"{n(entropy(chain), '.3f')} nats, against log {n(len(chain))} = {n(math.log(len(chain)), '.3f')} for a guess."
+        terms = f"−{n(stay)} log {n(stay)} − {leave} log {leave}"
+        self.gives(
+            stay=stay,
+            pi=pi,
+            entropy=f"{terms} = {n(entropy(chain), '.3f')}",
+            guess_entropy=f"log {n(len(chain))} = {n(math.log(len(chain)), '.3f')}",
         )
 
     def micro_batches(self) -> None:
@@ -80,47 +89,58 @@ class Chapter(Claims):
         windows, context, small = 512, 1024, 8
         row = context * GPT2_IDS * FP32.itemsize
         assert windows * row > ra.H100_SXM.memory_bytes
-        self.says(
-            f"The logits alone of {n(windows)} windows of {n(context, ',')} tokens over {n(GPT2_IDS, ',')} ids are {n(windows * row / 1e9, '.1f')} GB in float32",
-            f"{n(small)} at a time have logits of {n(small * row / 1e9, '.2f')} GB.",
+        self.gives(
+            windows=windows,
+            context=n(context, ","),
+            ids=n(GPT2_IDS, ","),
+            logits_gb=n(windows * row / 1e9, ".1f"),
+            micro_batch=small,
+            micro_batch_gb=n(small * row / 1e9, ".2f"),
         )
-        self.mentions("H100", 1)
         x, y = torch.rand(7, 3, dtype=torch.float64), torch.rand(7, 2, dtype=torch.float64)
         model = nn.Linear(3, 2).double()
         whole = F.mse_loss(model(x), y).item()
+
+        def in_parts(rows):
+            parts = zip(x.split(rows), y.split(rows), strict=True)
+            return sum(len(p) / len(x) * F.mse_loss(model(p), q).item() for p, q in parts)
+
         self.formula(
+            "micro_batch_formula",
             r"\ell = \sum_i \frac{b_i}{B} \ell_i",
             [
-                abs(ag.accumulate_gradients(model, F.mse_loss, x, y, m) - whole) < 1e-12
-                and abs(sum(len(p) / len(x) * F.mse_loss(model(p), q).item() for p, q in zip(x.split(m), y.split(m), strict=True)) - whole) < 1e-12
+                abs(ag.accumulate_gradients(model, F.mse_loss, x, y, m) - whole) < 1e-12 and abs(in_parts(m) - whole) < 1e-12
                 for m in (1, 2, 3, 7)
             ],
-        )  # fmt: skip
+        )
         losses, sizes = [2.0, 4.0], [3, 1]
         target = torch.tensor([[loss] for loss, size in zip(losses, sizes, strict=True) for _ in range(size)])
         mean = ag.accumulate_gradients(nn.Linear(1, 1), lambda out, want: want.mean() + 0 * out.sum(), target, target, 3)
         first, second = (f"{n(size)} · {n(loss)}" for loss, size in zip(losses, sizes, strict=True))
-        self.says(
-            f"Losses {n(losses[0])} for {n(sizes[0])} windows and {n(losses[1])} for {n(sizes[1])} make ({first} + {second}) / {n(sum(sizes))} = "
-            f"{n(mean)}, not {n(sum(losses) / len(losses))}."
+        self.gives(
+            first_loss=losses[0],
+            first_windows=sizes[0],
+            second_loss=losses[1],
+            second_windows=sizes[1],
+            mean_loss=f"({first} + {second}) / {n(sum(sizes))} = {n(mean)}",
+            wrong_mean=sum(losses) / len(losses),
         )
-        self.says(f"([§{section('autograd')}]({n('06')}_autograd.md))")
 
     def learning_rate(self) -> None:
         """The schedule of six steps."""
         result, _ = run()
         rates = [op.lr_cosine_schedule(step, 1.0, 0.1, 2, 6) for step in range(7)]
         assert result.learning_rates == rates[:6]
-        self.says(f"The schedule of [§{section('lr_schedule')}]({n('08')}_optimizers.md)")
-        self.says(
-            f"With max {n(SCHEDULE['max_learning_rate'])}, min {n(SCHEDULE['min_learning_rate'])}, {n(SCHEDULE['warmup_steps'])} steps of warm-up and {n(SCHEDULE['steps'])} steps:"
+        self.gives(
+            max=SCHEDULE["max_learning_rate"],
+            min=SCHEDULE["min_learning_rate"],
+            warmup=SCHEDULE["warmup_steps"],
+            steps=SCHEDULE["steps"],
         )
-        self.says(f"| step | {' | '.join(n(step) for step in range(6))} |")
-        self.says(f"| learning rate | {' | '.join(plain(round(lr, 4)) for lr in rates[:6])} |")
+        self.gives(step_row=" | ".join(n(step) for step in range(6)))
+        self.gives(rate_row=" | ".join(plain(round(lr, 4)) for lr in rates[:6]))
         still = rates.index(0.0)
-        self.says(
-            f"Step {n(still)} changes no weight, and min would be reached at step {n(rates.index(0.1))}, which is not taken."
-        )
+        self.gives(still_step=still, min_step=rates.index(0.1))
 
     def autocast(self) -> None:
         """What stays in float32."""
@@ -131,12 +151,8 @@ class Chapter(Claims):
             layer(x).float().sum().backward()
         assert layer.weight.dtype == layer.weight.grad.dtype == FP32
         copies = (kept - x.numel() * BF16.itemsize) / layer.weight.numel()
-        self.says(f"so with AdamW they stay at {n(ra.bytes_per_parameter(adamw))} bytes a parameter:")
-        self.says(
-            f"stay float32: {n(ra.bytes_per_parameter(adamw))} bytes a parameter with AdamW.",
-            f"there is a bfloat16 copy of nearly each weight, {plain(copies)} bytes a parameter more",
-        )
-        self.says(f"([chapter {section('Checkpointing')}]({n('10')}_checkpointing.md))")
+        self.gives(adamw_bytes=ra.bytes_per_parameter(adamw))
+        self.gives(copy_bytes=plain(copies))
 
     def killed(self) -> None:
         """A run that is stopped in step 5, and goes on."""
@@ -163,16 +179,15 @@ class Chapter(Claims):
         assert torch.equal(resumed_model.table.weight, model.table.weight)
         assert resumed.losses == whole.losses[every:]
         assert len(resumed.losses) == 2  # "two entries"
-        self.says(f"step {n(resumed.first_step)} of a run that went on there has {plain(round(resumed.learning_rates[0], 4))}.")
+        self.gives(resumed_step=resumed.first_step, resumed_rate=plain(round(resumed.learning_rates[0], 4)))
         after = [step for step in range(steps) if (step + 1) % every == 0 or step + 1 == steps]
-        self.says(
-            f"Checkpoints every {n(every)} steps of {n(steps)} are written after steps {' and '.join(map(n, after))}, counted from {n(0)}, that is with "
-            f"{' and '.join(n(step + 1) for step in after)} steps done. Killed in step {n(stop)}, the run goes on from step {n(resumed.first_step)}: "
-            f"`first_step` is {n(resumed.first_step)}, `losses` has two entries, and the log's line of step {n(logged[-1])} is cut off and written again."
+        self.gives(
+            every=every,
+            steps=steps,
+            checkpoint_steps=" and ".join(map(n, after)),
+            steps_done=" and ".join(n(step + 1) for step in after),
+            stop=stop,
+            cut_step=logged[-1],
         )
-        for name, made, row, file in [
-            (f"killed in step {n(stop)}", len(logged), logged, saved),
-            ("started again", len(cut), cut, still),
-            ("at the end", len(ended), ended, last),
-        ]:
-            self.says(f"| {name} | {n(made)} | {' '.join(map(n, row))} | {n(file)} steps done |")
+        for row, file in [(logged, saved), (cut, still), (ended, last)]:  # killed, started again, at the end
+            self.gives(log_row=f"{n(len(row))} | {' '.join(map(n, row))} | {n(file)}")

@@ -7,18 +7,13 @@ from torch import nn
 from grader.reference import activation_checkpointing as ac
 from grader.reference import flop_counting as fc
 from grader.reference import resource_accounting as ra
-from tests.handout.claims import Claims, n, section
+from tests.handout.figures import Figures, n
 
 FP32, BF16 = torch.float32, torch.bfloat16
 LAYERS, WIDTH, BATCH = 16, 64, 8
 SEGMENTS = (1, 2, 4, 8, 16)
 GPT3 = {"s": 2048, "b": 1, "h": 12288, "a": 96}
 GPT3_LAYERS = 96
-
-
-def napkin():
-    """The link to the section on what fits and how long it takes."""
-    return f"[§{section('napkin_math')}]({n('05')}_resource_accounting.md)"
 
 
 def units(activation, segments=None, layers=LAYERS):
@@ -89,7 +84,7 @@ def measured(s, b, h, a, dropout=True):
     return ac.saved_activation_bytes(layer, [*square, up, down, gain]) - norms
 
 
-class Chapter(Claims):
+class Chapter(Figures):
     """Every figure of the page."""
 
     def __init__(self) -> None:
@@ -106,49 +101,41 @@ class Chapter(Claims):
     def layers(self) -> None:
         """What sixteen layers keep."""
         adamw = ra.TrainingRecipe(FP32, FP32, (FP32, FP32))
-        self.says(
-            f"take {n(ra.bytes_per_parameter(adamw))} bytes a parameter ({napkin()}), however",
-            f"([§{section('tensor_memory')}]({n('01')}_tensor_memory.md))",
-            f"one activation (batch · width · {n(FP32.itemsize)} bytes)",
-        )
+        self.gives(adamw_bytes=ra.bytes_per_parameter(adamw), fp32_bytes=FP32.itemsize)
         gelu, relu = self.plain[nn.GELU], self.plain[nn.ReLU]
         assert gelu == self.plain[nn.SiLU] == 2 * LAYERS
         assert relu == LAYERS + 1
-        self.says(
-            f"each layer its input and the GELU's input: {n(2)} · {n(LAYERS)} = {n(gelu)} | each ReLU keeps its result, which the next layer keeps as its input: "
-            f"{n(LAYERS)} + {n(1)} = {n(relu)} |"
-        )
-        for name, k in [("a checkpoint at each layer", LAYERS), (f"{n(4)} segments of {n(LAYERS // 4)} layers", 4)]:
+        self.gives(gelu_units=f"{n(2)} · {n(LAYERS)} = {n(gelu)}", relu_units=f"{n(LAYERS)} + {n(1)} = {n(relu)}")
+        segments = 4
+        self.gives(segments=segments, segment_layers=LAYERS // segments)
+        for k in (LAYERS, segments):
             assert units(nn.SiLU, k) == self.kept[k]
-            self.says(f"| {name} | {n(self.kept[k])} | {n(units(nn.ReLU, k))} |")
+            self.gives(checkpointed_row=f"{n(self.kept[k])} | {n(units(nn.ReLU, k))}")
         self.each = f"{n(gelu)} → {n(self.kept[LAYERS])}"
         self.each_relu = f"{n(relu)} → {n(units(nn.ReLU, LAYERS))}"
         assert gelu == 2 * self.kept[LAYERS]
-        self.says(f"is true of GELU, {self.each}, and with ReLU there is nothing to win layer by layer, {self.each_relu}.")
+        self.gives(gelu_halves=self.each, relu_stays=self.each_relu)
 
     def segments(self) -> None:
         """How many are alive at once."""
         alive = {k: self.kept[k] + self.own[k] for k in SEGMENTS}
-        self.formula(r"k + \frac{2L}{k}", [alive[k] == k + 2 * LAYERS / k for k in SEGMENTS])
+        self.formula("alive_formula", r"k + \frac{2L}{k}", [alive[k] == k + 2 * LAYERS / k for k in SEGMENTS])
         assert all(alive_at_once(k) == alive[k] - 1 for k in SEGMENTS), "exactly one fewer"
         valley = range(1, 200)
         for layers in (8, 32, 128, 512):
             assert min(valley, key=lambda k: k + 2 * layers / k) == round((2 * layers) ** 0.5)
-        self.says(f"least for k near √({n(2)}L)")
+        self.gives(root_factor=2)
         root = round(LAYERS**0.5)
-        self.says(
-            f"the rule of thumb k = √L makes it {n(self.kept[root])} + {n(self.own[root])} = {n(alive[root])} instead of {n(self.plain[nn.GELU])}."
-        )
-        self.says(f"| segments of {n(LAYERS)} layers | {' | '.join(map(n, SEGMENTS))} |")
-        self.says(f"| kept + of one segment | {' | '.join(f'{n(self.kept[k])} + {n(self.own[k])}' for k in SEGMENTS)} |")
-        self.says(f"| together, the segment's input twice | {' | '.join(n(alive[k]) for k in SEGMENTS)} |")
-        self.says(f"alive at once for {n(LAYERS)} GELU layers, against")
+        self.gives(root_alive=f"{n(self.kept[root])} + {n(self.own[root])} = {n(alive[root])}", plain_units=self.plain[nn.GELU])
+        self.gives(layers=LAYERS, segment_counts=" | ".join(map(n, SEGMENTS)))
+        self.gives(kept_and_own=" | ".join(f"{n(self.kept[k])} + {n(self.own[k])}" for k in SEGMENTS))
+        self.gives(alive=" | ".join(n(alive[k]) for k in SEGMENTS))
         count, parts = 7, 3
         lengths = segment_lengths(count, parts)
         short, long = min(lengths), max(lengths)
         assert lengths.count(short) == 2
         assert lengths.count(long) == 1
-        self.says(f"With {n(count)} layers in {n(len(lengths))} segments two have {n(short)} layers and one has {n(long)}.")
+        self.gives(uneven_layers=count, uneven_segments=len(lengths), short_segment=short, long_segment=long)
 
     def cost(self) -> None:
         """FLOPs, MFU and days."""
@@ -158,27 +145,26 @@ class Chapter(Claims):
         assert again == plainly + forward
         assert 3 * again == 4 * plainly
         more = f"× {n(4)}/{n(3)}"
-        self.says(
-            f"Forward is {n(forward)} FLOPs a parameter and token, backward {n(plainly - forward)}, so {n(plainly)} become {n(again)}: {more}, "
-            f"{n(again)}ND instead of {n(plainly)}ND, for any number"
+        self.gives(
+            forward_rule=forward,
+            backward_rule=plainly - forward,
+            plain_rule=plainly,
+            recomputed_rule=again,
+            recompute_factor=more,
         )
         plain_run, checkpointed = self.counted()
         layers = 16
         assert plain_run * (4 * layers - 1) == checkpointed * (3 * layers - 1)
-        self.says(
-            f"(Counted as they run, the {n(layers)} layers above take {n(4 * layers - 1)} / {n(3 * layers - 1)} = {n(checkpointed / plain_run, '.2f')} times as many: a plain run does not "
-            f"compute the first layer's gradient of the data, so it has {n(3 * layers - 1)} products and not {n(3 * layers)}.)"
-        )
-        self.says(
-            f"those of a plain run {more}, by the rule of {n(forward)} and {n(plainly - forward)}.",
-            f"FLOPs {more} by the {n(plainly)}ND rule",
+        self.gives(
+            layers=layers,
+            counted_factor=f"{n(4 * layers - 1)} / {n(3 * layers - 1)} = {n(checkpointed / plain_run, '.2f')}",
+            plain_products=3 * layers - 1,
+            all_products=3 * layers,
         )
         full = 0.5
         useful = full * plainly / again
         days = [ra.training_days(70 * 10**9, 15 * 10**12, ra.H100_SXM, BF16, 1024, share) for share in (full, useful)]
-        self.says(
-            f"falls from an MFU of {n(full)} to {n(useful)}, and the {n(days[0], '.2f')} days of {napkin()} become {n(days[1], '.2f')}."
-        )
+        self.gives(mfu=full, useful_mfu=useful, days=n(days[0], ".2f"), recomputed_days=n(days[1], ".2f"))
 
     @staticmethod
     def counted() -> tuple[int, int]:
@@ -196,44 +182,40 @@ class Chapter(Claims):
         small = [{"s": 64, "b": 2, "h": 128, "a": 4}, {"s": 128, "b": 1, "h": 64, "a": 8}, {"s": 32, "b": 3, "h": 64, "a": 2}]
         # Of each score two bytes of softmax's result, one of the mask and two of dropout's result.
         half = torch.float16.itemsize
-        self.says(f"({n(half)} + {n(torch.bool.itemsize)} + {n(half)} bytes each; without dropout the first {n(half)} alone)")
+        self.gives(score_bytes=f"{n(half)} + {n(torch.bool.itemsize)} + {n(half)}", result_bytes=half)
         assert half + torch.bool.itemsize + half == 5
         self.formula(
-            r"sbh \left(34 + \frac{5as}{h}\right) \quad \text{bytes}",
+            "layer_formula",
+            r"sbh \left(34 + \frac{5as}{h}\right)",
             [measured(**sizes) == by_formula(**sizes) for sizes in small],
         )
         s, b, h, a = GPT3.values()
         per_token = BF16.itemsize
-        self.says(
-            f"(Korthikanti et al. {n(2022)})",
-            f"it grows with s{n('²')}, and",
-            f"keeps {n(per_token)}sbh bytes, a seventeenth of the first term",
-        )
+        self.gives(korthikanti=2022, scores_growth=f"s{n('²')}", token_bytes=per_token)
         assert 34 / per_token == 17
         first, second = 32, 2
         for sizes in small:
             found = measured(**sizes, dropout=False) / (sizes["s"] * sizes["b"] * sizes["h"])
             assert found == first + second * sizes["a"] * sizes["s"] / sizes["h"]
-        self.says(f"Without dropout the two numbers are {n(first)} and {n(second)}, as in")
+        self.gives(first_term=first, second_factor=second)
         layer = by_formula(**GPT3)
         everything, fused, inputs = (GPT3_LAYERS * size for size in (layer, by_formula(s, b, h, 0), per_token * s * b * h))
         memory = ra.H100_SXM.memory_bytes
         assert 3 * memory < everything
         assert memory < fused
-        self.mentions("H100", 2)
-        self.says(
-            f"with dropout, a dense transformer of GPT-3's size keeps {n(everything / 1e9, '.0f')} GB of them in its layers for a single sequence of {n(s, ',')} tokens, more than three"
-        )
-        self.says(
-            f"GPT-3 has h = {n(h, ',')}, a = {n(a)} and {n(GPT3_LAYERS)} layers; one sequence is s = {n(s, ',')}, b = {n(b)}. With dropout the second term is {n(5 * a * s / h, '.0f')}, "
-            f"so a layer keeps {n(layer / 1e9, '.2f')} GB and all of them {n(everything / 1e9, '.0f')} GB. With a fused attention kernel it is {n(fused / 1e9, '.1f')} GB, "
-            f"still more than an",
-            f"With a checkpoint at each layer it is {n(inputs / 1e9, '.2f')} GB, and {n(layer / 1e9, '.2f')} GB of the layer that is computed again.",
+        self.gives(everything_gb=n(everything / 1e9, ".0f"), tokens=n(s, ","))
+        self.gives(
+            width=n(h, ","),
+            heads=a,
+            gpt3_layers=GPT3_LAYERS,
+            batch=b,
+            second_term=n(5 * a * s / h, ".0f"),
+            layer_gb=n(layer / 1e9, ".2f"),
+            fused_gb=n(fused / 1e9, ".1f"),
+            inputs_gb=n(inputs / 1e9, ".2f"),
         )
 
     def seen_elsewhere(self) -> None:
         """The factor that notes give, and what it depends on."""
         root = round(LAYERS**0.5)
-        self.says(
-            f"layer by layer {self.each} units with GELU or SiLU at {n(LAYERS)} layers, and {self.each_relu} with ReLU; √L segments keep {n(self.kept[root])}."
-        )
+        self.gives(gelu_halves=self.each, layers=LAYERS, relu_stays=self.each_relu, root_kept=self.kept[root])

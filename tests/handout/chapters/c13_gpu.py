@@ -18,7 +18,7 @@ from grader.reference import gpu
 from grader.reference import precision as pr
 from grader.reference import resource_accounting as ra
 from handout.site import pictures
-from tests.handout.claims import COURSE, Claims, n, plain, power, scientific, section, short
+from tests.handout.figures import COURSE, Figures, n, plain, power, scientific, short
 from tests.probes import stand_in
 
 BF16, FP16, FP32, UINT8 = torch.bfloat16, torch.float16, torch.float32, torch.uint8
@@ -32,13 +32,8 @@ PCIE = 55e9
 MFU = 0.5
 
 
-def link(chapter, file, word="§"):
-    """`[§5.2](05_resource_accounting.md)`."""
-    return f"[{word}{section(chapter)}]({n(file[:2])}{file[2:]}.md)"
-
-
 def constant(name):
-    """A constant of torch's allocators, from its headers where it has it there (2.9 and later), else from what it was before."""
+    """A constant of torch's allocators, from its headers where they have it (2.9 and later), else from what it was before."""
     header = HEADERS / "c10" / "core" / "AllocatorConfig.h"
     before = {"kMinBlockSize": 512, "kSmallBuffer": 2 * 2**20, "kSmallSize": 2**20}[name]  # CUDACachingAllocator.cpp, 2.6
     found = re.search(rf"{name} = (\d+);", header.read_text(encoding="utf-8")) if header.is_file() else None
@@ -130,7 +125,7 @@ def model_bytes(convert):
     return weight.element_size(), weight.grad.element_size(), moments
 
 
-class Chapter(Claims):
+class Chapter(Figures):
     """Every figure of the page."""
 
     def __init__(self) -> None:
@@ -149,30 +144,27 @@ class Chapter(Claims):
         self.steps()
         self.kept()
         self.seen_elsewhere()
-        self.mentions("H100", 3)
 
     def beginning(self) -> None:
         """The stand-in, and the points."""
         size, speed = 100, 1e9  # of the product below, which is a block of code
         flops = fc.matmul_flops((size, size), (size, size))
         assert flops == 2 * 10**6
-        self.says(
-            f"to ask for work takes Python {microseconds(stand_in.ASKING)} µs, to wake up after a wait {microseconds(stand_in.WAKING)} µs.",
-            f"A product of {n(2)} · {power(10, 6)} FLOPs, at {power(10, round(math.log10(speed)))} a second,",
+        self.gives(
+            asking_us=microseconds(stand_in.ASKING),
+            waking_us=microseconds(stand_in.WAKING),
+            product_flops=f"{n(2)} · {power(10, 6)}",
+            product_speed=power(10, round(math.log10(speed))),
         )
         points = {device: sum(p.points for p in COURSE.problems if p.device == device) for device in ("cpu", "cuda")}
         assert len([p for p in COURSE.problems if p.module == "gpu"]) == 4  # "The four problems"
         assert {p.device for p in COURSE.problems if p.module == "gpu"} == {"cuda"}
-        self.says(f"are worth {n(points['cuda'])} points beside the {n(points['cpu'])} of the other chapters.")
+        self.gives(gpu_points=points["cuda"], cpu_points=points["cpu"])
 
     def memory(self) -> None:
         """Three numbers, and blocks."""
         block, segment, small = (constant(name) for name in ("kMinBlockSize", "kSmallBuffer", "kSmallSize"))
-        self.says(
-            f"([§{section('napkin_math')}]({n('05')}_resource_accounting.md)). What a step needs",
-            f"rounded up to a multiple of {n(block)} |",
-            f"of {n(segment >> 20)} MiB for tensors of up to {n(small >> 20)} MiB,",
-        )
+        self.gives(block=block, segment_mib=segment >> 20, small_mib=small >> 20)
         assert block == stand_in.BLOCK
         with stand_in.gpu():
             x = torch.zeros(1, device="cuda")
@@ -186,14 +178,8 @@ class Chapter(Claims):
             del y
             torch.cuda.empty_cache()
             assert torch.cuda.memory_reserved() == 0
-        self.says(
-            f"A first tensor of {n(size)} bytes allocates {n(allocated)} bytes and reserves {n(segment >> 20)} MiB. When it is gone, {n(after)} bytes are "
-            f"allocated and {n(segment >> 20)} MiB are reserved still."
-        )
+        self.gives(first_bytes=size, first_allocated=allocated, after=after)
         # should_split in CUDACachingAllocator.cpp: of a large block the rest is cut off if it is larger than kSmallSize.
-        self.says(
-            f"What is left of a block above {n(small >> 20)} MiB is cut off only where it is more than {n(small >> 20)} MiB;"
-        )
 
     def worst_moment(self) -> None:
         """A chain, and what spoils a difference."""
@@ -205,14 +191,15 @@ class Chapter(Claims):
         assert set(found.values()) == {gpu.PeakMemory(each, 2 * each, each)}  # "two tensors … however long …, in the end one"
         blocks = math.ceil(raw / stand_in.BLOCK)
         assert blocks * stand_in.BLOCK == each
-        self.says(
-            f"A chain of four operations on a tensor of {n(raw, ',')} bytes",
-            f"⌈{n(raw, ',')} / {n(stand_in.BLOCK)}⌉ = {n(blocks, ',')} blocks of {n(stand_in.BLOCK)} bytes, {n(each, ',')} bytes:",
-            f"({link('activation_checkpointing', '12_activation_checkpointing')}), and the peak grows",
+        self.gives(
+            chain_bytes=n(raw, ","),
+            chain_blocks=f"⌈{n(raw, ',')} / {n(stand_in.BLOCK)}⌉ = {n(blocks, ',')}",
+            block=stand_in.BLOCK,
+            chain_each=n(each, ","),
         )
         # Workspaces of cuBLAS: CublasHandlePool.cpp, 2 · 4 MiB + 8 · 16 KiB, and 32 MiB for compute capability 9.0.
         before, hopper = 2 * 4096 * 1024 + 8 * 16 * 1024, 8 * 4096 * 1024
-        self.says(f"leaves cuBLAS a workspace, {n(before / 2**20, '.0f')} or {n(hopper >> 20)} MiB depending on the GPU,")
+        self.gives(cublas_mib=n(before / 2**20, ".0f"), cublas_hopper_mib=hopper >> 20)
         with stand_in.gpu():
             gc.collect()
             gc.disable()
@@ -223,7 +210,6 @@ class Chapter(Claims):
             gc.enable()
             gc.collect()
             assert torch.cuda.memory_allocated() == 0 < kept, "a circle stays until it is collected"
-        self.says(f"A negative `retained` cut off at {n(0)}.")
 
     @staticmethod
     def chain(x, length):
@@ -243,17 +229,19 @@ class Chapter(Claims):
         assert f"{events:.7f}" == f"{kernel:.7f}"
         assert f"{waiting:.7f}" == f"{stand_in.ASKING + kernel + stand_in.WAKING:.7f}"
         assert f"{together:.7f}" == f"{(stand_in.ASKING + calls * kernel + stand_in.WAKING) / calls:.7f}"
-        self.says(
-            f"Ten calls of a kernel that takes {took} µs, measured in four ways",
-            f"| a clock around each call | {microseconds(alone)} µs | the asking alone |",
-            f"| a clock around each call and a wait | {microseconds(waiting)} µs | {asking} + {took} + {waking}: asking and waking up as well |",
-            f"| a clock around all ten and one wait | {microseconds(together, '.1f')} µs | ({asking} + {n(calls)} · {took} + {waking}) / {n(calls)}: they share them |",
-            f"| two events around each call, one wait at the end | {microseconds(events)} µs | the kernel |",
+        self.gives(
+            kernel_us=took,
+            alone_us=microseconds(alone),
+            waiting_us=microseconds(waiting),
+            waiting_sum=f"{asking} + {took} + {waking}",
+            together_us=microseconds(together, ".1f"),
+            together_sum=f"({asking} + {n(calls)} · {took} + {waking}) / {n(calls)}",
+            events_us=microseconds(events),
         )
         brief = 1e-6
         with stand_in.gpu(kernel_seconds=[brief] * 13) as device:
             shown = gpu.time_kernel(device.kernel)
-        self.says(f"Of a kernel that takes {microseconds(brief)} µs the events show {microseconds(shown)} there: the GPU")
+        self.gives(brief_us=microseconds(brief), brief_shown_us=microseconds(shown))
 
     def calls(self) -> None:
         """The median."""
@@ -261,10 +249,13 @@ class Chapter(Claims):
         with stand_in.gpu(kernel_seconds=[1.0, 1.0, 1.0, *times]) as device:
             median = gpu.time_kernel(device.kernel)
         usual, late = (n(round(seconds * 1000)) for seconds in (times[0], times[-1]))
-        self.says(
-            f"Nine calls of {usual} ms and one of {late} ms have a mean of {n(statistics.mean(times) * 1000, '.0f')} ms and a median of {n(median * 1000, '.0f')} ms.",
-            f"(He {n(2024)})",  # "Strangely, matrix multiplications on GPUs run faster when given predictable data"
-            f"L2 cache, {n(50)} MB on an H100.",  # NVIDIA's H100 architecture paper
+        self.gives(
+            usual_ms=usual,
+            late_ms=late,
+            mean_ms=n(statistics.mean(times) * 1000, ".0f"),
+            median_ms=n(median * 1000, ".0f"),
+            he=2024,
+            l2_mb=50,
         )
 
     def mfu(self) -> None:
@@ -276,39 +267,49 @@ class Chapter(Claims):
             found = gpu.measured_mfu(*small, FP32, SimpleNamespace(name="a GPU", peak_flops={FP32: 4 * speed}))
             assert gpu.measured_mfu(*small, FP32, SimpleNamespace(name="a GPU", peak_flops={FP32: speed / 2})) > 1.9
         by_hand = 2 * math.prod(small) / (fc.matmul_flops(small[:2], small[1:]) / speed * (4 * speed))
-        self.formula(r"\text{MFU} = \frac{2mkn}{\text{seconds} \cdot \text{peak FLOP/s}}", [abs(found / by_hand - 1) < 1e-3])
+        self.formula(
+            "mfu_formula",
+            r"\text{MFU} = \frac{2mkn}{\text{seconds} \cdot \text{peak FLOP/s}}",
+            [abs(found / by_hand - 1) < 1e-3],
+        )
         right = ra.mfu(flops, seconds, H100, BF16)
-        peak = short(PEAK, unit=12)
         with pytest.raises(ValueError, match="peak"):
             gpu.measured_mfu(1, 1, 1, FP16, SimpleNamespace(name="a GPU", peak_flops={BF16: 1.0}))
-        self.says(
-            f"({link('roofline', '05_resource_accounting')}). A small product",
-            f"An MFU above {n(1)} is nobody's merit.",
-            f"Two bfloat16 matrices of n = {n(size, ',')} on an H100. Their product takes {n(2)} · {n(size, ',')}³ = {short(flops, 4, 12)} FLOPs, at the peak of {peak} a second "
-            f"{n(flops / PEAK * 1000, '.2f')} ms. Say that {n(seconds * 1000)} ms are measured: an MFU of {n(right, '.2f')}.".replace(
-                "³", n("³")
-            ),
-            f"| {n(ra.mfu(flops, stand_in.ASKING, H100, BF16), '.0f')} | a clock that was read when Python had asked for the product, after {microseconds(stand_in.ASKING)} µs |",
-            f"| {n(ra.mfu(flops, seconds, H100, FP32), '.1f')} | the peak of float32, {short(H100.peak_flops[FP32], unit=12)}, for a product in bfloat16 |",
-            f"| {n(right / 2, '.2f')} | the peak of the headline, {n(2 * PEAK / 1e12, ',.0f')}e{n(12)}, which is with sparsity |",
-            f"| {n(ra.mfu(flops, seconds * 1000, H100, BF16), '.5f')} | milliseconds taken for seconds |",
+        self.gives(
+            size=n(size, ","),
+            size_flops=f"{n(2)} · {n(size, ',')}{n('³')} = {short(flops, 4, 12)}",
+            peak=short(PEAK, unit=12),
+            peak_ms=n(flops / PEAK * 1000, ".2f"),
+            measured_ms=seconds * 1000,
+            measured_mfu=n(right, ".2f"),
+            sparse_peak=f"{n(2 * PEAK / 1e12, ',.0f')}e{n(12)}",
+            clock_mfu=n(ra.mfu(flops, stand_in.ASKING, H100, BF16), ".0f"),
+            asking_us=microseconds(stand_in.ASKING),
+            fp32_mfu=n(ra.mfu(flops, seconds, H100, FP32), ".1f"),
+            fp32_peak=short(H100.peak_flops[FP32], unit=12),
+            sparse_mfu=n(right / 2, ".2f"),
+            ms_mfu=n(ra.mfu(flops, seconds * 1000, H100, BF16), ".5f"),
         )
         # TF32: 494.7e12 dense on an H100, by NVIDIA's data sheet, which is half of bfloat16's.
         assert torch.get_float32_matmul_precision() == "highest"  # "By default it is off."
-        self.says(f"an MFU of up to {n(PEAK / 2 / H100.peak_flops[FP32], '.1f')} by the peak without it.")
-        self.says(f"- An MFU cut off at {n(1)}.")
+        self.gives(tf32_mfu=n(PEAK / 2 / H100.peak_flops[FP32], ".1f"))
 
     def bottleneck(self) -> None:
         """Text and images."""
-        self.says(
-            f"Generation {n(5)} with {n(16)} lanes carries {n(PCIE_5 / 1e9, '.0f')} GB/s; as a rule of thumb {n(PCIE / 1e9, '.0f')} GB/s of it arrive",
-            f"delivers {n(H100.memory_bandwidth / 1e12, '.2f')} TB/s, {n(H100.memory_bandwidth / PCIE, '.0f')} times as much.",
-            f"beside a step of {n(fc.training_flops(1, 1))}ND FLOPs at an MFU of {n(MFU)}:",
+        self.gives(
+            pcie_generation=5,
+            pcie_lanes=16,
+            pcie_gbs=n(PCIE_5 / 1e9, ".0f"),
+            pcie_real_gbs=n(PCIE / 1e9, ".0f"),
+            memory_tbs=n(H100.memory_bandwidth / 1e12, ".2f"),
+            memory_faster=n(H100.memory_bandwidth / PCIE, ".0f"),
+            step_rule=fc.training_flops(1, 1),
+            mfu=MFU,
         )
         windows, context, parameters = 64, 1024, 1.27e9
         text = 2 * windows * context * torch.int64.itemsize
+        self.gives(windows=windows, context=n(context, ","), text_parameters=short(parameters, 2))
         self.row(
-            f"{n(windows)} windows of {n(context, ',')} tokens, x and y in int64; {short(parameters, 2)} parameters",
             n(text / 1e6, ".2f"), text, fc.training_flops(round(parameters), windows * context), (".2f", ",.0f", ".5f"),
         )  # fmt: skip
         # ViT-S/16 (Touvron et al. 2021): width 384, 12 layers, patches of 16 × 16 pixels.
@@ -320,18 +321,23 @@ class Chapter(Claims):
         flops = fc.training_flops(parameters, images * tokens)
         numbers = images * 3 * side**2
         self.image_bytes = 4 * numbers
+        self.gives(
+            images=images,
+            image=f"{n(3)} · {n(side)} · {n(side)}",
+            image_parameters=short(parameters, 1, 6),
+            image_tokens=tokens,
+        )
         longer = self.row(
-            f"{n(images)} images of {n(3)} · {n(side)} · {n(side)} in float32; {short(parameters, 1, 6)} parameters, {n(tokens)} tokens an image",
             n(self.image_bytes / 1e6, ".0f"), self.image_bytes, flops, (".1f", ".1f", ".2f"),
         )  # fmt: skip
-        self.row("the same images in uint8", n(numbers / 1e6, ".1f"), numbers, flops, (".1f", ".1f", ".2f"))
-        self.says(f"Of images they make a step {n(longer * 100, '.0f')} % longer, unless")
+        self.row(n(numbers / 1e6, ".1f"), numbers, flops, (".1f", ".1f", ".2f"))
+        self.gives(copy_percent=n(longer * 100, ".0f"))
 
-    def row(self, batch, size, count, flops, specs):
+    def row(self, size, count, flops, specs):
         """A row of the table of batches; how long the copy takes, as a share of the step."""
         copy, step = count / PCIE, flops / (MFU * PEAK)
         figures = n(copy * 1000, specs[0]), n(step * 1000, specs[1]), n(copy / step, specs[2])
-        self.says(f"| {batch} | {size} | {' | '.join(figures)} |")
+        self.gives(copy_row=f"{size} | {' | '.join(figures)}")
         return copy / step
 
     def copies(self) -> None:
@@ -342,7 +348,9 @@ class Chapter(Claims):
         assert copied(True, True, True) == (True, True)
         assert copied(True, False, True)[1], "beside the kernels that were asked for before"
         spans = {kind: pictures.timeline(prefetch=kind) for kind in (False, True)}
-        copy, kernels = ({f"{1000 * (s.stop - s.start):.7f}" for s in spans[True] if s.what == what} for what in ("copies", "kernels"))  # fmt: skip
+        copy, kernels = (
+            {f"{1000 * (s.stop - s.start):.7f}" for s in spans[True] if s.what == what} for what in ("copies", "kernels")
+        )
         assert len(copy) == len(kernels) == 1
         copy, kernels = float(copy.pop()), float(kernels.pop())
         assert len([s for s in spans[True] if s.what == "kernels"]) == 4  # "Four batches"
@@ -350,12 +358,9 @@ class Chapter(Claims):
         each = {kind: 1000 * (found[-1] - found[-2]) for kind, found in starts.items()}
         assert abs(each[True] - max(copy, kernels)) < 1e-6
         assert 0 < each[False] - (copy + kernels) < 0.06  # asking and waking up
-        self.formula(r"\max(C, T) \quad \text{instead of} \quad C + T", [each[True] < each[False]])
+        self.formula("overlap_formula", r"\max(C, T) \quad \text{instead of} \quad C + T", [each[True] < each[False]])
         assert not any(s.what == "waits" for s in spans[True])
-        self.says(
-            f"where a copy takes {plain(copy)} ms and the kernels of a batch {plain(kernels)} ms.",
-            f"with a Prefetcher of depth {n(2)} the GPU",
-        )
+        self.gives(copy_ms=plain(copy), kernels_ms=plain(kernels), depth=2)
 
     def races(self) -> None:
         """Each of them lost, and all of them won."""
@@ -365,15 +370,12 @@ class Chapter(Claims):
         assert raced("copies", waits=False) != right
         assert raced("kernels", records=False) != right
         assert raced("copies", keeps=False) != right
-        self.says(f"New memory holds {n(stand_in.POISON)} in each byte,")
+        self.gives(poison=stand_in.POISON)
 
     def depth(self) -> None:
         """How many batches there are."""
         depth = 2
-        self.says(
-            f"a depth of {n(depth)} holds {n(depth + 1)} batches of images on the GPU, {n((depth + 1) * self.image_bytes / 1e6, '.0f')} MB.",
-            f"Depth {n(depth)} and the batches a, b, c, d.",
-        )
+        self.gives(depth=depth, batches_held=depth + 1, held_mb=n((depth + 1) * self.image_bytes / 1e6, ".0f"))
         count = 4
         least, most = ([min(number + ahead, count) for number in range(1, count + 1)] for ahead in (1, depth))
         got = drawn(depth, count)
@@ -382,11 +384,11 @@ class Chapter(Claims):
             names = ["abcd"[:k] for k in (low, high)]
             waiting = [f"perhaps {c}" if c in names[1][low:] else c for c in names[1][number + 1 :]]
             cells = [" ".join("abcd"[number]), *(" ".join(name) for name in names), ", ".join(waiting)]
-            self.says(f"| {' | '.join(cells)} |".replace("|  |", "| |"))
+            self.gives(handed_out=" | ".join(cells).rstrip())
 
     def autocast(self) -> None:
         """Which operation runs in which dtype."""
-        self.says(f"multiplies bfloat16 matrices {n(PEAK / H100.peak_flops[FP32], '.1f')} times as fast")
+        self.gives(bf16_speedup=n(PEAK / H100.peak_flops[FP32], ".1f"))
         assert {"matmul", "linear", "conv2d", "scaled_dot_product_attention"} <= listed("AT_FORALL_LOWER_PRECISION_FP")
         assert {"exp", "log", "pow", "layer_norm", "mse_loss", "nll_loss"} <= listed("AT_FORALL_FP32")
         assert {"softmax", "log_softmax", "sum"} <= listed("AT_FORALL_FP32_SET_OPT_DTYPE")
@@ -405,14 +407,12 @@ class Chapter(Claims):
         one = torch.tensor(1.0, dtype=BF16)
         below = math.log2(1 - torch.nextafter(one, torch.zeros_like(one)).item())
         assert below == int(below)
-        self.says(
-            f"bfloat16 has {n(bf16.mantissa_bits + 1)} significant bits. From {n(1)} the next number down is {n(1)} − {power(2, int(below))},"
-        )
+        self.gives(significant_bits=bf16.mantissa_bits + 1, below_one=f"{n(1)} − {power(2, int(below))}")
         step, least = 3e-4, 0.125
         weights = torch.arange(0x3D80, 0x4080).to(torch.int16).view(BF16)  # all from 0.0625 to 4
         still = (weights + step == weights) & (weights - step == weights)
         assert torch.equal(still, weights > least)
-        self.says(f"A step of {scientific(step, 0)} leaves every weight above {n(least)} where it is, and")
+        self.gives(adamw_step=scientific(step, 0), still_above=least)
         tiny = int(math.log2(fp16.smallest_subnormal)) - 1
         assert pr.underflows_to_zero(2.0**tiny, FP16)
         assert not pr.underflows_to_zero(2.0**tiny * 1.0001, FP16)
@@ -421,12 +421,10 @@ class Chapter(Claims):
         assert bf16.smallest_normal == pr.float_spec(FP32).smallest_normal
         scaler = torch.amp.GradScaler("cpu")
         assert scaler.get_backoff_factor() == 0.5  # "and halves"
-        self.says(
-            f"In float16 what is at most {power(2, tiny)} = {scientific(2.0**tiny, 2)} becomes {n(0)}, so",
-            f"({link('precision', '02_precision')}). `torch.amp.GradScaler`",
-            f"it begins with {n(scaler.get_scale(), ',.0f')}, skips",
-            f"what becomes {n(0)} there is at most {power(2, low)}.",
-            f"as in {link('training_loop', '11_training')}, by",
+        self.gives(
+            fp16_limit=f"{power(2, tiny)} = {scientific(2.0**tiny, 2)}",
+            first_scale=n(scaler.get_scale(), ",.0f"),
+            bf16_limit=power(2, low),
         )
         self.example()
 
@@ -436,10 +434,17 @@ class Chapter(Claims):
         output = weight * x
         loss, gradient = (output - y) ** 2, 2 * (output - y) * x
         after = weight - rate * Fraction(max_norm) * gradient / gradient
-        self.says(
-            f"One weight of {n(weight)}, x = {n(x)} and y = {n(y)}. The output is {n(output)}, the loss ({n(output)} − {n(y)}){n('²')} = {n(loss)}, and the gradient of the weight "
-            f"{n(2)} · ({n(output)} − {n(y)}) · {n(x)} = {n(gradient)}. With `max_norm` {n(max_norm)} it is scaled to {n(min(max_norm, gradient))}, and a learning rate "
-            f"of {n(rate)} makes the weight {plain(float(after))}:"
+        self.gives(
+            weight=weight,
+            x=x,
+            y=y,
+            output=output,
+            loss=f"({n(output)} − {n(y)}){n('²')} = {n(loss)}",
+            gradient=f"{n(2)} · ({n(output)} − {n(y)}) · {n(x)} = {n(gradient)}",
+            max_norm=max_norm,
+            scaled_to=min(max_norm, gradient),
+            rate=rate,
+            new_weight=plain(float(after)),
         )
 
     def kept(self) -> None:
@@ -448,19 +453,12 @@ class Chapter(Claims):
         weight, gradient, moments = model_bytes(convert=False)
         assert weight + gradient + sum(moments) == plainly
         row = f"{n(weight)} | {n(gradient)} | {' + '.join(map(n, moments))} | {n(plainly)}"
-        self.says(
-            f"| float32 | {row} |",
-            f"| autocast | {row} |",
-            f"autocast even needs {n(BF16.itemsize)} more, for a bfloat16 copy",
-        )
+        self.gives(fp32_row=row, bf16_copy=BF16.itemsize)
         weight, gradient, moments = model_bytes(convert=True)
         total = weight + gradient + sum(moments)
-        self.says(f"| `model.bfloat16()` | {n(weight)} | {n(gradient)} | {' + '.join(map(n, moments))} | {n(total)} |")
+        self.gives(bf16_row=f"{n(weight)} | {n(gradient)} | {' + '.join(map(n, moments))} | {n(total)}")
         self.total = plainly
 
     def seen_elsewhere(self) -> None:
         """What notes say is quoted; what holds is computed."""
-        self.says(
-            f"| an H100's bfloat16 peak is {n(2 * PEAK / 1e12, ',.0f')} TFLOP/s | with sparsity; {plain(PEAK / 1e12)} for dense matrices.",
-            f"states stay float32: {n(self.total)} bytes a parameter with AdamW |",
-        )
+        self.gives(sparse_tflops=n(2 * PEAK / 1e12, ",.0f"), dense_tflops=plain(PEAK / 1e12), adamw_bytes=self.total)

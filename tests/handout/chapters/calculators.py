@@ -1,11 +1,11 @@
 """The page of all calculators: its units."""
 
-from tests.handout.claims import Claims, power
+from tests.handout.figures import Figures, power
 
 
-class Chapter(Claims):
+class Chapter(Figures):
     """Every figure of the page."""
 
     def __init__(self) -> None:
         super().__init__("calculators.md")
-        self.says(f"in units of {power(10, 3)} (kB, MB, GB) and of {power(2, 10)} (KiB, MiB, GiB)")
+        self.gives(decimal_units=power(10, 3), binary_units=power(2, 10))

@@ -11,13 +11,14 @@ from grader import archives, matrix
 from grader import submission as sub
 from grader.errors import Status
 from grader.grading import budget
+from grader.grading.verdict import verdict_on
 from grader.reference import optimizers as op
 from grader.report import terminal
 from grader.results import GraderInfo, Outcome, SubmissionInfo, SubmissionResult, problem_result, worst
 from grader.sandbox import bubblewrap
 from grader.worker import zygote
 from tests import expect
-from tests.handout.claims import COURSE, HANDOUT, Claims, n, section
+from tests.handout.figures import COURSE, HANDOUT, Figures, n
 from tests.probes import delegation
 from tests.student_side import submit
 
@@ -41,7 +42,7 @@ def one_step(inside):
     return torch.tensor([1 - 0.1 * 0.1 / math.sqrt(0.1**2 + 0.01)]) if inside else p.detach()
 
 
-class Chapter(Claims):
+class Chapter(Figures):
     """Every figure of the page."""
 
     def __init__(self) -> None:
@@ -57,18 +58,19 @@ class Chapter(Claims):
 
     def zip(self) -> None:
         """What a submission may be."""
-        self.says(
-            f"more than {n(archives.MAX_SOURCE_BYTES >> 20)} MiB or {n(sub.MAX_SOURCES)} files of Python, more than {n(archives.MAX_ENTRIES, ',')} entries, "
-            f"more than {n(archives.MAX_ARCHIVE_BYTES >> 20)} MiB."
+        self.gives(
+            max_mib=archives.MAX_SOURCE_BYTES >> 20,
+            max_files=sub.MAX_SOURCES,
+            max_entries=n(archives.MAX_ENTRIES, ","),
+            max_archive_mib=archives.MAX_ARCHIVE_BYTES >> 20,
         )
         assert submit.MAX_BYTES < archives.MAX_SOURCE_BYTES
         assert submit.sha256(SOURCES) == sub.Submission("you", SOURCES, []).sha256
         shown = re.search(r"sources (\w+) ·", terminal.render(result([]), sections={}))[1]
         assert submit.sha256(SOURCES).startswith(shown)
-        self.says(f"`submit` shows its first {n(len(shown))} characters, and so does the report, in its line `sources`.")
-        ours = "Of `assignment/__init__.py`, `__main__.py` and `problems.toml` the course's own are used, and no `conftest.py` is taken."
-        assert [f"assignment/{name.removeprefix('assignment/')}" for name in re.findall(r"`(.+?)`", ours)[:3]] == list(sub.OURS)
-        self.says(ours)
+        self.gives(shown_hash=len(shown))
+        first, second, third = (name.removeprefix("assignment/") for name in sub.OURS)
+        self.gives(ours=f"`assignment/{first}`, `{second}` and `{third}`")
 
     def limits(self) -> None:
         """What a test may use."""
@@ -79,38 +81,30 @@ class Chapter(Claims):
             assert limits.wall_seconds == 4 * limits.cpu_seconds
             assert limits == (longer if problem.id == "training_loop" or problem.module == "gpu" else usual)
             assert limits.memory_bytes == usual.memory_bytes
-        self.says(
-            f"| processor time | {n(usual.cpu_seconds, '.0f')} s; {n(longer.cpu_seconds, '.0f')} s in `training_loop` and "
-            f"in the problems of chapter {section('GPUs')} |",
-            f"| time by the clock | {n(f'{usual.wall_seconds / usual.cpu_seconds:g}')} times as much |",
-            f"| memory | {n(usual.memory_bytes >> 30)} GiB more than an idle process |",
-            f"| memory of the GPU, in a run on one | {n(usual.device_memory_bytes >> 30)} GiB beside what CUDA takes for itself |",
-            f"| processes and threads | {n(usual.processes)} |",
-            f"| files | {n(usual.file_bytes >> 20)} MiB together, {n(zygote.MAX_FILES, ',')} of them |",
+        self.gives(
+            cpu_seconds=n(usual.cpu_seconds, ".0f"),
+            long_cpu_seconds=n(longer.cpu_seconds, ".0f"),
+            clock_factor=n(usual.wall_seconds / usual.cpu_seconds, "g"),
+            memory_gib=usual.memory_bytes >> 30,
+            gpu_gib=usual.device_memory_bytes >> 30,
+            processes=usual.processes,
+            files_mib=usual.file_bytes >> 20,
+            files=n(zygote.MAX_FILES, ","),
         )
         total = sum(problem.points for problem in COURSE.problems)
         points = 5
         share = usual.submission_seconds * points / total
         assert share / usual.cpu_seconds == 3  # "three endless loops"
-        self.says(
-            f"All tests of a run together have {n(usual.submission_seconds, '.0f')} s of processor time, each problem the share of its points: "
-            f"with {n(points)} points of {n(total)}, that is {n(share, '.0f')} s"
+        self.gives(
+            all_seconds=n(usual.submission_seconds, ".0f"),
+            example_points=points,
+            all_points=total,
+            example_seconds=n(share, ".0f"),
         )
-        self.says(
-            f"Each of its tests may take {n(budget.STARTING_SECONDS['cuda'])} s longer, because CUDA starts anew in its process."
-        )
+        self.gives(cuda_start_seconds=budget.STARTING_SECONDS["cuda"])
         by_cpu, by_gpu = (sum(p.points for p in COURSE.problems if p.device == device) for device in ("cpu", "cuda"))
         assert {p.module for p in COURSE.problems if p.device == "cuda"} == {"gpu"}
-        chapter = section("GPUs")
-        self.says(
-            f"All problems together are worth {n(total)} points: {n(by_cpu)} by tests that run on a CPU, and {n(by_gpu)}, those of "
-            f"[chapter {chapter}]({chapter}_gpu.md), by tests that run on a GPU.",
-            f"- **The problems of chapter {chapter}** have",
-            f"a problem of chapter {chapter} is `deferred` where",
-            f"in chapter {chapter} nothing yet, as long as there",
-            f"can give all of {n(by_cpu)} points.",
-            f"is what deferred tests are worth: {n(by_gpu)} points where",
-        )
+        self.gives(cpu_points=by_cpu, gpu_points=by_gpu)
 
     def points(self) -> None:
         """Partial credit."""
@@ -121,17 +115,16 @@ class Chapter(Claims):
         problem = problem_result("linear", "linear", 5, tests)
         heavy, light, *_ = (test.max_score for test in problem.tests)
         weights = sum(test.weight for test in tests)
-        self.says(
-            f"A problem of {n(problem.max_score, '.0f')} points has {n(len(tests))} tests, one of weight {n(tests[0].weight)}. Its share is "
-            f"{n(tests[0].weight)} · {n(problem.max_score, '.0f')} / {n(weights)} = {n(heavy, '.0f')} points, that of the others {n(light, '.0f')}. "
-            f"If one of the others fails, you have {n(problem.score, '.0f')} of {n(problem.max_score, '.0f')}."
+        self.gives(
+            problem_points=n(problem.max_score, ".0f"),
+            problem_tests=len(tests),
+            heavy_weight=tests[0].weight,
+            heavy_share=f"{n(tests[0].weight)} · {n(problem.max_score, '.0f')} / {n(weights)} = {n(heavy, '.0f')}",
+            light_share=n(light, ".0f"),
+            problem_score=n(problem.score, ".0f"),
         )
         stub = problem_result("linear", "linear", 5, [Outcome(id="test", weight=1, status=Status.NOT_ATTEMPTED)])
-        self.says(
-            f"A stub earns {n(stub.score, '.0f')}.",
-            "sizes with " + n(0) + " and " + n(1) + " among them",
-            f"sizes of {n(1)}, a transposed view",
-        )
+        self.gives(stub_score=n(stub.score, ".0f"))
 
     def two_runs(self) -> None:
         """A problem with tests on both devices, and one of chapter 13."""
@@ -150,10 +143,15 @@ class Chapter(Claims):
         here, there = len(failed_one), len(both)
         assert before.pending == after.pending == 0
         early, late = before.tests[0].max_score, after.tests[-1].max_score
-        self.says(
-            f"A problem of {n(points)} points has {n(here)} tests on a CPU and {n(there)} on a GPU, all of the same weight. One of the {n(here)} fails, all others pass. "
-            f"After the run on a CPU each of its {n(here)} tests is worth {n(points)} / {n(here)} = {n(early)} points, and you have {n(before.score)} of {n(points)}. "
-            f"With the run on a GPU each of {n(here + there)} tests is worth {n(late, '.0f')}, and you have {n(after.score, '.0f')} of {n(points)}."
+        self.gives(
+            two_run_points=points,
+            cpu_tests=here,
+            gpu_tests=there,
+            early_share=f"{n(points)} / {n(here)} = {n(early)}",
+            early_score=before.score,
+            both_tests=here + there,
+            late_share=n(late, ".0f"),
+            late_score=n(after.score, ".0f"),
         )
         gpu = problem_result("gpu_memory", "gpu", 5, tests([Status.PASSED], both), "cuda")
         assert [test.max_score for test in gpu.tests] == [0, 2.5, 2.5]
@@ -180,11 +178,13 @@ class Chapter(Claims):
         try:
             expect.tensor(one_step(inside=True), one_step(inside=False), of="AdamW", atol=1e-6, name="a parameter after step 1")
         except expect.Mismatch as e:
-            section = COURSE.problem("adamw").section
-            message = expect.render(e, problem="adamw", section=section, private=True)
+            verdict = verdict_on(e, test="test_of_this_page", rule="", asked="")
+        section = COURSE.problem("adamw").section
         said = {
-            "status": Status.FAILED,
-            "message": message,
+            "status": verdict.status,
+            "about": verdict.about,
+            "what": verdict.what,
+            "facts": list(verdict.facts),
             "mistake": "ε stands inside the square root.",
             "hint": "where does ε stand?",
         }
@@ -194,9 +194,11 @@ class Chapter(Claims):
         points = problem_result("adamw", "optimizers", 20, [*failed, *rest])
         text = terminal.render(result([points]), sections={"adamw": section})
         start = text.index("adamw · AdamW")
-        self.says(n(text[start : text.index("\n\n", start)]))
-        self.says(f"keeps to about {n(terminal.MAX_LINES)} lines")
-        self.says(f"together are worth at most {n(f'{matrix.MOST_FOR_CHECKS:g}')} points of the course")
+        self.gives(
+            report=n(text[start : text.index("\n\n", start)]),
+            report_lines=terminal.MAX_LINES,
+            checks_points=n(matrix.MOST_FOR_CHECKS, "g"),
+        )
 
     def rules(self) -> None:
         """What is forbidden where."""
@@ -209,4 +211,4 @@ class Chapter(Claims):
         needs = tomllib.loads((HANDOUT.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         python = needs["requires-python"].removeprefix(">=")
         oldest = next(line.removeprefix("torch>=") for line in needs["dependencies"] if line.startswith("torch>="))
-        self.says(f"Python {n(python)} or later and torch {n(oldest)} or later grade you")
+        self.gives(python=n(python), torch=n(oldest))

@@ -1,0 +1,286 @@
+"""Checks every figure of the handout against what computes it.
+
+In the Markdown each figure has a mark with an id, as in `it takes [143.93]{#days} days`, which no reader sees (see
+grader/figures.py). A page's figures (tests/handout/chapters/) give the value of each id, computed from the reference where it
+has a function for it. So a sentence is written once, and a figure twice: in the text and as what computes it. A digit has to
+be part of a figure, of a block of code that runs, of a name, or of a number that the order of things settles (headings, steps
+of a list, links to chapters, a problem's points). Anything else is a complaint, with its line.
+
+    class Chapter(Figures):
+        def __init__(self) -> None:
+            super().__init__("05_resource_accounting.md")
+            days = ra.training_days(70e9, 15e12, ra.H100_SXM, torch.bfloat16, 1024, 0.5)
+            self.gives(devices=n(1024, ","), days=n(days, ".2f"))
+            self.gives(run=f"{n(6)} · 70e9")       # refused: 70e9 is not computed
+"""
+
+import doctest
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from importlib import import_module
+from pathlib import Path
+
+import torch
+
+from grader import course as courses
+from grader.figures import MARK, without_marks
+
+HANDOUT = Path(__file__).parents[2] / "handout"
+COURSE = courses.load()
+HEADINGS = {path.stem: path.read_text(encoding="utf-8").partition("\n")[0][2:] for path in HANDOUT.glob("[0-9]*.md")}
+DIGITS = "0123456789⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉½¼¾⅓⅔"
+DIGITS_SET = frozenset(DIGITS)
+OPEN, CLOSE = "\ue000", "\ue001"  # around what is computed, inside a value
+SUPERSCRIPT = str.maketrans("0123456789-+", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺")
+# Names that hold digits. No two of them differ in one digit, so a changed one is unknown. (GPT-2 and H200 are figures.)
+NAMES = [
+    "float64",
+    "float32",
+    "float16",
+    "bfloat16",
+    "float8",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "e4m3",
+    "e5m2",
+    "e4m3fn",
+    "fp64",
+    "fp32",
+    "fp16",
+    "bf16",
+    "fp8",
+    "int64",
+    "int32",
+    "int16",
+    "int8",
+    "uint16",
+    "uint8",
+    "complex64",
+    "TF32",
+    "A100",
+    "H100",
+    "UTF-8",
+    "SHA-256",
+    "CS336",
+    "GPT-3",
+    "L2",
+]
+# Numbers whose place in the text says what they are: headings (held by handout.site.agreement) and the steps of a list.
+BY_ORDER = re.compile(r"^(#+ \d+(\.\d+)?|\d+\.)(?= )", re.MULTILINE)
+PROBLEM = re.compile(r"^:::\{admonition\} Problem .*?^:::$", re.MULTILINE | re.DOTALL)  # held by handout.site.agreement
+CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def n(value: object, spec: str = "") -> str:
+    """A computed figure: formatted by `spec` as format() does, with − for a minus; text is taken as it is."""
+    if isinstance(value, Fraction):
+        value = float(value)
+    text = value if isinstance(value, str) else format(value, spec).replace("-", "−" if "e" not in spec else "-")
+    return f"{OPEN}{text}{CLOSE}"
+
+
+def power(base: int, exponent: int) -> str:
+    """`2⁻¹⁴`, as a figure."""
+    return n(f"{base}{str(exponent).translate(SUPERSCRIPT)}")
+
+
+def short(value: float, digits: int | None = None, unit: int = 9) -> str:
+    """`40.0e9`: a number as a multiple of a power of ten, with that many decimals or as many as it has, as a figure."""
+    scaled = value / 10**unit
+    return n(f"{_shortest(scaled) if digits is None else format(scaled, f'.{digits}f')}e{unit}")
+
+
+def plain(value: float) -> str:
+    """The shortest decimal form of a number, without an exponent or a needless `.0`, as a figure."""
+    return n(_shortest(value))
+
+
+def scientific(value: float, digits: int = 1) -> str:
+    """`6.1e-5`: a number with its exponent in as few digits as it has, as a figure."""
+    mantissa, exponent = f"{value:.{digits}e}".split("e")
+    return n(f"{mantissa}e{int(exponent)}")
+
+
+def _shortest(value: float) -> str:
+    return f"{value:.10f}".rstrip("0").rstrip(".").replace("-", "−")
+
+
+def flat(text: str) -> str:
+    """Text in which it does not matter where a line was broken."""
+    return re.sub(r"\s+", " ", text)
+
+
+def _everywhere() -> dict[str, list[str]]:
+    """The values that every page may use: sections of problems, chapters of modules, and what is the same everywhere."""
+    values = {"zero": "0", "one": "1", "gpt2": "GPT-2"}
+    values |= {f"section_{problem.id}": problem.section for problem in COURSE.problems}
+    values |= {f"chapter_{module}": str(number) for number, module in enumerate(COURSE.modules, 1)}
+    return {name: [value] for name, value in values.items()}
+
+
+EVERYWHERE = _everywhere()
+
+
+class Figures:
+    """The value of each figure of one page, by the figure's id."""
+
+    def __init__(self, page: str) -> None:
+        self.page = page
+        self.values: dict[str, list[str]] = {}
+
+    def gives(self, **values: object) -> None:
+        """What the figures with these ids say: numbers, or texts whose digits are figures (see `n`) or parts of names.
+
+        An id that is given several values has them in the order of the page, such as the rows of a table.
+        """
+        for name, value in values.items():
+            text = value if isinstance(value, str) else n(value)
+            literal = re.sub(f"{OPEN}.*?{CLOSE}", "", text, flags=re.DOTALL)
+            literal = _without_indices(_without_names(literal))
+            assert not any(c in DIGITS for c in literal), f"{self.page}: a digit of {name} is not computed: {_shown(text)}"
+            self._add(name, text.replace(OPEN, "").replace(CLOSE, ""))
+
+    def formula(self, name: str, text: str, holds: object) -> None:
+        """The figure is this formula, whose digits `holds` has checked: True, or a tensor or list of True."""
+        results = torch.as_tensor(holds)
+        assert results.dtype == torch.bool, f"{self.page}: nothing checks: {text}"
+        assert results.numel() > 0, f"{self.page}: nothing checks: {text}"
+        assert bool(results.all()), f"{self.page}: does not hold: {text}"
+        self._add(name, text)
+
+    def _add(self, name: str, text: str) -> None:
+        assert name not in EVERYWHERE, f"{self.page}: every page has {name}"
+        self.values.setdefault(name, []).append(flat(text))
+
+    def complaints(self, markdown: str) -> list[str]:
+        """What of this page is not as computed; nothing where all is well. Code is not run (see `run_code`)."""
+        for part in (PROBLEM, CODE):
+            markdown = part.sub(lambda m: _blank(m[0]), markdown)
+        found = _steps_out_of_order(self.page, markdown) + self._wrong_figures(markdown)
+        text = MARK.sub(lambda m: _blank(m[0]), BY_ORDER.sub(lambda m: _blank(m[0]), markdown))
+        wrong, text = _links(self.page, text, without_marks(markdown))
+        for match in re.finditer(rf"[\w.,]*[{DIGITS}][\w.,]*|\]\{{#\w*", _without_names(_without_problems(text))):
+            around = flat(markdown[max(0, match.start() - 50) : match.end() + 30])
+            what = "a figure begins nowhere" if match[0].startswith("]") else f"nothing computes {match[0]!r}"
+            found.append(f"{self.page}:{_line(markdown, match.start())}: {what} in: …{around}…")
+        return found + wrong
+
+    def _wrong_figures(self, markdown: str) -> list[str]:
+        """Figures that are not their value, figures without a value and values without a figure."""
+        found, seen = [], Counter[str]()
+        for mark in MARK.finditer(markdown):
+            name, got = mark[2], flat(mark[1])
+            where = f"{self.page}:{_line(markdown, mark.start())}: {name}"
+            values = self.values.get(name) or EVERYWHERE.get(name, [])
+            same = len(set(values)) == 1
+            if not values:
+                found.append(f"{where}: expected a value with this id in tests/handout/chapters, got none for {got!r}")
+            elif not same and seen[name] >= len(values):
+                found.append(f"{where}: expected no more than {len(values)} figures with this id, got {got!r}")
+            elif got != (expected := values[0 if same else seen[name]]):
+                found.append(f"{where}: expected {expected!r}, got {got!r}")
+            seen[name] += 1
+        for name, values in self.values.items():
+            needed = 1 if len(set(values)) == 1 else len(values)
+            if seen[name] < needed:
+                found.append(f"{self.page}: {name}: expected figures that say {values}, got {seen[name]} figures")
+        return found
+
+
+def _line(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1
+
+
+def _links(page: str, text: str, read: str) -> tuple[list[str], str]:
+    """Links whose numbers are not those of the page they lead to, and the text without the numbers of links.
+
+    `read` is the same text as a reader sees it, in which the numbers of sections stand.
+    """
+    found = []
+    for chapter, linked in re.findall(r"\[§(\d+)\.\d+\]\((\d+)_", read):
+        if chapter != str(int(linked)):
+            found.append(f"{page}: a section of chapter {chapter} is linked to chapter {int(linked)}")
+
+    def known(link: re.Match[str]) -> str:
+        words, name = link[1], link[2]
+        right = name in HEADINGS and words in (HEADINGS[name], f"chapter {int(name[:2])}", f"Chapter {int(name[:2])}")
+        return _blank(link[0]) if right else link[0]
+
+    text = re.sub(r"\[((?:[Cc]hapter )?\d[^\]]*)\]\((\w+)\.md\)", known, text)
+    return found, re.sub(r"\b\d\d_\w+", lambda m: _blank(m[0]) if m[0] in HEADINGS else m[0], text)
+
+
+def _without_problems(text: str) -> str:
+    """The text without the problems' sections and points as the start page lists them (held by handout.site.agreement)."""
+    for problem in COURSE.problems:
+        row = f"`{problem.id}` §{problem.section}, {problem.points} points"
+        text = text.replace(row, _blank(row))
+    return text
+
+
+def _steps_out_of_order(page: str, markdown: str) -> list[str]:
+    steps = [(int(m[1]), m.start()) for m in re.finditer(r"^(\d+)\. ", markdown, re.MULTILINE)]
+    before = 0
+    for number, start in steps:
+        if number not in (1, before + 1):
+            return [f"{page}: step {number} comes after {before}: {markdown[start : start + 40]!r}"]
+        before = number
+    return []
+
+
+def _without_names(text: str) -> str:
+    known = "|".join(map(re.escape, sorted(NAMES, key=len, reverse=True)))
+    return re.sub(rf"(?<![\w-])({known})(?!\w)", lambda m: _blank(m[0]), text)
+
+
+def _without_indices(text: str) -> str:
+    """A letter with an index (W₁) is a name inside a value: where it is wrong, the formula around it is."""
+    return re.sub(r"(?<=[A-Za-zα-ωΑ-Ω̂])[₀-₉]+", "", text)
+
+
+def _blank(text: str) -> str:
+    return re.sub(r"\S", " ", text)
+
+
+def _shown(claim: str) -> str:
+    return claim.replace(OPEN, "⟨").replace(CLOSE, "⟩")
+
+
+# --- code ---------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def reference_as_assignment() -> Iterator[None]:
+    """`import assignment.linear` gives the reference: the code of the handout runs as it will for a student who is done."""
+    modules = {"assignment": import_module("grader.reference")}
+    modules |= {f"assignment.{name}": import_module(f"grader.reference.{name}") for name in COURSE.modules}
+    before = {name: sys.modules.get(name) for name in modules}
+    sys.modules.update(modules)
+    try:
+        yield
+    finally:
+        for name, module in before.items():
+            if module is None:
+                del sys.modules[name]
+            else:
+                sys.modules[name] = module
+
+
+def run_code(page: str, markdown: str) -> list[str]:
+    """Run the Python blocks of a page in order, as one session, and complain where a block does not print what stands there."""
+    said: list[str] = []
+    names: dict[str, object] = {}
+    with reference_as_assignment(), torch.random.fork_rng():
+        torch.manual_seed(0)
+        for block in CODE.finditer(markdown):
+            line = markdown.count("\n", 0, block.start()) + 1
+            test = doctest.DocTestParser().get_doctest(block[1], names, page, page, line)
+            if not any(example.want for example in test.examples):
+                said.append(f"{page}:{line}: a block of code that prints nothing shows nothing: end it with what it returns")
+            doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=said.append, clear_globs=False)
+            names = test.globs
+    return said
