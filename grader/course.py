@@ -60,7 +60,7 @@ class Course(msgspec.Struct, frozen=True):
 
     Attributes:
         root: The folder that holds assignment/, tests/ and handout/.
-        solutions: The folder that holds reference/, wrong/, variants/ and mutants.toml; nothing of it is ever handed out.
+        solutions: The folder that holds reference/, mistakes/, variants/ and mutants.toml; nothing of it is ever handed out.
         limits: What a test may use where its problem does not say otherwise.
         problems: In the order of the handout.
     """
@@ -91,9 +91,9 @@ class Course(msgspec.Struct, frozen=True):
         return self.solutions / "reference"
 
     @property
-    def wrong(self) -> Path:
-        """The folder of wrong solutions."""
-        return self.solutions / "wrong"
+    def mistakes(self) -> Path:
+        """The folder of known mistakes, a file per problem."""
+        return self.solutions / "mistakes"
 
     @property
     def variants(self) -> Path:

@@ -1,13 +1,7 @@
-"""Wrong solutions and correct variants: fragments that replace definitions of a reference module.
+"""Programs that differ from a reference module: what wrong solutions and variants share, and variants as files.
 
-A fragment is a Python file in grader/wrong/<problem>/ or grader/variants/<problem>/. Its docstring says in one line what the
-mistake, or the other style, is. Further lines of it may say more:
-
-- `hint: …`: what a student who made the mistake should be told.
-- `device: cpu`, `cuda` or both: on which devices tests have to notice it; by default on a CPU, and for a CUDA problem on both.
-  A variant is right everywhere, or only on the device that it names.
-- `price: …`: why the mistake costs more than 40 % of its problem.
-- `most: 2.5`: how many points such a program may have.
+A fragment is a Python file in grader/variants/<problem>/. Its docstring says in one line what its style is. A line of it may
+say more: `device: cpu` or `cuda`, where the variant is right on that device only, and `hint: …`.
 
 Each top-level function or class in it takes the place of the reference's definition of that name; whatever else it holds
 (imports, helpers) goes before the first of them. So a fragment shows its one difference and nothing else.
@@ -16,81 +10,101 @@ Each top-level function or class in it takes the place of the reference's defini
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 Definition = ast.FunctionDef | ast.ClassDef
+Harmless = (ast.Import, ast.ImportFrom, ast.Assign, ast.FunctionDef, ast.ClassDef)
+DEVICES = ("cpu", "cuda")
 
 
-@dataclass(frozen=True)
-class Fragment:
-    """One file of grader/wrong or grader/variants."""
+@dataclass(frozen=True, kw_only=True)
+class Solution:
+    """A program of ours that differs from the reference of its problem.
+
+    Attributes:
+        problem: The id of the problem.
+        name: Its name among those of its kind.
+        hint: What a student who wrote this should be told, if anything.
+        devices: Where it is tried; empty for the usual devices of its kind.
+    """
 
     problem: str
     name: str
-    summary: str
-    hint: str | None
-    source: str
+    hint: str | None = None
     devices: tuple[str, ...] = ()
-    price: str | None = None
-    most: float | None = None
 
     def applied_to(self, reference: str) -> str:
-        """The source of the whole module with this fragment's definitions in it.
-
-        Args:
-            reference: Source of the reference module.
-
-        Raises:
-            ValueError: The fragment replaces nothing.
-        """
-        theirs = {node.name: node for node in ast.parse(self.source).body if isinstance(node, Definition)}
-        ours = [node for node in ast.parse(reference).body if isinstance(node, Definition) and node.name in theirs]
-        if not ours:
-            raise ValueError(f"{self.problem}/{self.name}.py replaces no definition of the reference")
-        lines = reference.splitlines()
-        replaced = {node.name for node in ours}
-        for node in reversed(ours):
-            lines[_start(node) - 1 : node.end_lineno] = _text(self.source, theirs[node.name]).splitlines()
-        lines[_start(ours[0]) - 1 : _start(ours[0]) - 1] = self._rest(replaced)
-        return "\n".join(lines) + "\n"
+        """The source of the whole module with this difference in it."""
+        raise NotImplementedError
 
     def is_tried_on(self, device: str, usual: Sequence[str]) -> bool:
         """Whether it is tried on a device: on those that it names, or else on the usual ones."""
         return device in (self.devices or usual)
 
     def reaches(self, names: list[str], reference: str) -> bool:
-        """Whether definitions of these names could run otherwise with this fragment in the module.
+        """Whether definitions of these names could run otherwise in this program.
 
         Args:
             names: Definitions of the module.
             reference: Source of the reference module.
         """
-        module = ast.parse(reference).body
-        given = {ast.unparse(node) for node in module}
-        new = [node for node in ast.parse(self.source).body[1:] if ast.unparse(node) not in given]
-        if not all(isinstance(node, (ast.Import, ast.ImportFrom, ast.Assign, *Definition.__args__)) for node in new):
+        known, uses = _statements(reference), _uses(reference)
+        source = self.applied_to(reference)
+        new = [node for node in ast.parse(source).body if _text(source, node) not in known]
+        if not all(isinstance(node, Harmless) for node in new):
             return True  # a statement that could do anything
         changed = {name for node in new for name in _bound(node)}
-        definitions = {name: node for node in module for name in _bound(node)}
         waiting, seen = list(names), set(names)
         while waiting:
-            node = definitions.get(waiting.pop())
-            used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} if node else set()
+            used = uses.get(waiting.pop(), frozenset())
             waiting += used - seen
             seen |= used
         return bool(seen & changed)
 
-    def _rest(self, replaced: set[str]) -> list[str]:
-        """Everything but the docstring and the definitions that take another's place."""
-        kept: list[str] = []
-        for node in ast.parse(self.source).body[1:]:
-            if not (isinstance(node, Definition) and node.name in replaced):
-                kept += [*_text(self.source, node).splitlines(), "", ""]
-        return kept
+
+@dataclass(frozen=True, kw_only=True)
+class Fragment(Solution):
+    """One file of definitions that take the place of the reference's."""
+
+    summary: str
+    source: str
+
+    def applied_to(self, reference: str) -> str:
+        """The source of the whole module with this fragment's definitions in it.
+
+        Raises:
+            ValueError: The fragment replaces nothing.
+        """
+        try:
+            return replaced(reference, self.source)
+        except ValueError as e:
+            raise ValueError(f"{self.problem}/{self.name}.py {e}") from None
+
+
+def replaced(reference: str, source: str) -> str:
+    """The reference with the definitions of a source in the place of its own.
+
+    Raises:
+        ValueError: The source replaces no definition.
+    """
+    given = ast.parse(source).body
+    theirs = {node.name: node for node in given if isinstance(node, Definition)}
+    ours = [node for node in ast.parse(reference).body if isinstance(node, Definition) and node.name in theirs]
+    if not ours:
+        raise ValueError("replaces no definition of the reference")
+    lines = reference.splitlines()
+    taken = [theirs[node.name] for node in ours]
+    for node in reversed(ours):
+        lines[_start(node) - 1 : node.end_lineno] = _text(source, theirs[node.name]).splitlines()
+    rest = [node for node in given if node not in taken and not _is_docstring(node)]
+    before = _start(ours[0]) - 1
+    lines[before:before] = [line for node in rest for line in (*_text(source, node).splitlines(), "", "")]
+    return "\n".join(lines) + "\n"
 
 
 def load(folder: Path, problem: str = "*") -> list[Fragment]:
-    """Every fragment below grader/wrong or grader/variants, or those of one problem, sorted by problem and name.
+    """Every fragment below a folder, or those of one problem, sorted by problem and name.
 
     Raises:
         ValueError: A file has no docstring, or one that names another device.
@@ -104,9 +118,8 @@ def _read(path: Path) -> Fragment:
     if not docstring:
         raise ValueError(f"{path} has no docstring to say what it shows")
     devices = tuple(name.strip() for name in (_said(docstring, "device") or "").split(",") if name.strip())
-    if not set(devices) <= {"cpu", "cuda"}:
-        raise ValueError(f"{path} says device: {', '.join(devices)}; there are cpu and cuda")
-    most = _said(docstring, "most")
+    if not set(devices) <= set(DEVICES):
+        raise ValueError(f"{path} says device: {', '.join(devices)}; there are {' and '.join(DEVICES)}")
     return Fragment(
         problem=path.parent.name,
         name=path.stem,
@@ -114,8 +127,6 @@ def _read(path: Path) -> Fragment:
         hint=_said(docstring, "hint"),
         source=source,
         devices=devices,
-        price=_said(docstring, "price"),
-        most=float(most) if most else None,
     )
 
 
@@ -125,6 +136,19 @@ def _said(docstring: str, word: str) -> str | None:
     return lines[0] if lines else None
 
 
+@cache
+def _statements(module: str) -> frozenset[str]:
+    """The text of each top-level statement."""
+    return frozenset(_text(module, node) for node in ast.parse(module).body)
+
+
+@cache
+def _uses(module: str) -> dict[str, frozenset[str]]:
+    """For each name that a top-level statement binds, the names that the statement reads or sets."""
+    used = [(node, frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name))) for node in ast.parse(module).body]
+    return {name: names for node, names in used for name in _bound(node)}
+
+
 def _bound(node: ast.stmt) -> set[str]:
     """The names that a top-level statement binds."""
     if isinstance(node, Definition):
@@ -132,6 +156,10 @@ def _bound(node: ast.stmt) -> set[str]:
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return {(alias.asname or alias.name).split(".")[0] for alias in node.names}
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def _start(node: Definition) -> int:

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader import stubs
-from grader.course import Course
+from grader import mistakes, stubs
+from grader.course import Course, Problem
 from grader.errors import ReleaseRefused
 from grader.figures import without_marks
 
@@ -118,13 +118,24 @@ def secrets(course: Course) -> dict[str, str]:
     for path in sorted(course.reference.glob("*.py")):
         solution = stubs.lines_of(path.read_text(encoding="utf-8")).values()
         found |= dict.fromkeys(_telling("\n".join(solution)), f"the solution of {path.stem}")
-    folders = [(course.tests / "hidden", "hidden test"), (course.wrong, "wrong solution"), (course.variants, "variant")]
-    for folder, kind in folders:
+    for folder, kind in [(course.tests / "hidden", "hidden test"), (course.variants, "variant")]:
         for path in sorted(folder.rglob("*.py")):
             where = f"the {kind} {path.relative_to(folder).with_suffix('').as_posix()}"
             for line in _telling(path.read_text(encoding="utf-8")):
                 found.setdefault(line, where)
+    for problem in course.problems:
+        for line, name in _of_mistakes(course, problem):
+            found.setdefault(line, f"the wrong solution {problem.id}/{name}")
     return {line: where for line, where in found.items() if line not in shared}
+
+
+def _of_mistakes(course: Course, problem: Problem) -> Iterator[tuple[str, str]]:
+    """The lines of a problem's wrong solutions that the reference lacks, and what is said about them; each with a name."""
+    reference = course.reference_of(problem)
+    given = set(_telling(reference))
+    for mistake in mistakes.load(course.mistakes, problem.id):
+        lines = _telling("\n".join([mistake.says, mistake.hint or "", mistake.applied_to(reference)]))
+        yield from ((line, mistake.name) for line in lines if line not in given)
 
 
 def leaks(files: dict[str, bytes], secret: dict[str, str]) -> list[Leak]:

@@ -22,13 +22,14 @@ from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import cast
 
-from grader import fragments, interrupts, mutants, trials
+from grader import fragments, interrupts, mistakes, mutants, trials
 from grader.course import Course, Problem, id_of_test
 from grader.errors import Status, UsageError
-from grader.fragments import Fragment
+from grader.fragments import Solution
 from grader.grading.grade import grade
 from grader.local import LocalBox, LocalSession
 from grader.matrix import HiddenTest, Matrix, Row, tests_in
+from grader.mistakes import Mistake
 from grader.results import ProblemResult, SubmissionResult, TestResult, worst
 from grader.sandbox.box import Sandbox
 from grader.sandbox.client import Session
@@ -117,7 +118,7 @@ def validate(
         trials = [replace(trial, in_process=True) for trial in trials if trial.kind != "unwritten"]
     matrix = Matrix(tests={} if quick else {problem.id: _tests(files[problem.id][device], device) for problem in chosen})
     if device == "cpu":
-        matrix.owed = sum(f.devices == ("cuda",) for problem in problems for f in fragments.load(course.wrong, problem.id))
+        matrix.owed = sum(m.devices == ("cuda",) for problem in problems for m in mistakes.load(course.mistakes, problem.id))
     jobs = 1 if device == "cuda" else min(jobs, len(trials))
     context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang in its first matmul
     with ProcessPoolExecutor(jobs, context, _start, (course, gpu)) as pool:
@@ -175,15 +176,14 @@ def trials_of(course: Course, problem: Problem, seeds: int, with_mutants: bool, 
         yield Trial(problem, "reference", "reference", reference, device, seed)
     yield Trial(problem, "stub", "stub", sources_in(course.assignment), device)
     neighbours = tuple(p for p in course.problems if p.module == problem.module and p != problem)
-    variants = [f for f in fragments.load(course.variants, problem.id) if f.is_tried_on(device, ("cpu", "cuda"))]
-    wrong = _to_catch(course, problem, device)
-    for kind, found, count in (("wrong", wrong, 1), ("variant", variants, seeds)):
-        for fragment in found:
-            sources = reference | {problem.path: fragment.applied_to(module).encode()}
-            touched = tuple(p for p in neighbours if fragment.reaches(p.functions, module))
-            for seed in range(count):
-                price, most = fragment.price or "", fragment.most
-                yield Trial(problem, kind, fragment.name, sources, device, seed, touched, excused=price, most=most)
+    for solution in [*_to_catch(course, problem, device), *_variants(course, problem, device)]:
+        sources = reference | {problem.path: solution.applied_to(module).encode()}
+        touched = tuple(p for p in neighbours if solution.reaches(p.functions, module))
+        trial = Trial(problem, "variant", solution.name, sources, device, neighbours=touched)
+        if isinstance(solution, Mistake):
+            yield replace(trial, kind="wrong", excused=solution.price or "", most=solution.most)
+        else:
+            yield from (replace(trial, seed=seed) for seed in range(seeds))
     for kind, name, changed in trials.of(problem, module):
         for seed in range(2 if kind == "unwritten" else 1):
             yield Trial(problem, kind, name, reference | changed, device, seed, in_process=kind != "unwritten")
@@ -195,10 +195,16 @@ def trials_of(course: Course, problem: Problem, seeds: int, with_mutants: bool, 
             yield Trial(problem, "mutant", mutant.name, sources, device, excused=reason, until_one_fails=True)
 
 
-def _to_catch(course: Course, problem: Problem, device: str) -> list[Fragment]:
+def _to_catch(course: Course, problem: Problem, device: str) -> list[Mistake]:
     """The wrong solutions of a problem that its tests for a device have to catch."""
     usual = ("cpu", "cuda") if problem.device == "cuda" else ("cpu",)
-    return [f for f in fragments.load(course.wrong, problem.id) if f.is_tried_on(device, usual)]
+    return [m for m in mistakes.load(course.mistakes, problem.id) if m.is_tried_on(device, usual)]
+
+
+def _variants(course: Course, problem: Problem, device: str) -> list[Solution]:
+    """The right solutions of a problem in other styles, and those that mistakes are made in."""
+    found = [*fragments.load(course.variants, problem.id), *mistakes.bases(course.mistakes, problem.id)]
+    return [f for f in found if f.is_tried_on(device, fragments.DEVICES)]
 
 
 def sources_in(folder: Path) -> dict[str, bytes]:

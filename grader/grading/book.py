@@ -6,8 +6,8 @@ import pytest
 
 from grader.course import Problem, device_of, id_of_test
 from grader.errors import Status
-from grader.fragments import Fragment
 from grader.grading.verdict import Verdict
+from grader.mistakes import Mistake
 from grader.results import SUITE, Outcome, worst
 
 
@@ -21,7 +21,7 @@ class Entry:
     weight: int
     statuses: list[Status] = field(default_factory=list)
     verdict: Verdict | None = None
-    mistake: Fragment | None = None
+    mistake: Mistake | None = None
     seconds: float = 0.0
 
     def add(self, verdict: Verdict) -> None:
@@ -48,7 +48,7 @@ class Entry:
             what=told.what,
             facts=list(told.facts),
             rule=told.rule,
-            mistake=self.mistake.summary if self.mistake else "",
+            mistake=self.mistake.says if self.mistake else "",
             hint=self.mistake.hint if self.mistake else told.hint,
             seconds=self.seconds,
         )

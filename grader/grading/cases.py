@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from grader.course import Course, Problem
-from grader.fragments import Fragment
 from grader.grading.book import Entry
 from grader.grading.rehearsal import Case, explained
 from grader.grading.student import RemoteStudent
 from grader.grading.verdict import Verdict
+from grader.mistakes import Mistake
 
 
 class Cases:
@@ -54,7 +54,7 @@ class Cases:
         function = verdict.function if verdict.function in entry.problem.functions else ""
         self._cases.append(Case(entry, student.seed, repeat, student.calls, failure, function, entry.seconds))
 
-    def explained(self, problem: Problem) -> dict[Entry, Fragment]:
+    def explained(self, problem: Problem) -> dict[Entry, Mistake]:
         """The known mistakes that the failures of a problem look like; its runs are forgotten."""
         cases, self._cases = self._cases, []
         try:

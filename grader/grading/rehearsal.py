@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from grader import fragments, local
+from grader import local, mistakes
 from grader.course import Course, Problem
 from grader.errors import Raised, StudentFault
-from grader.fragments import Fragment
 from grader.grading.answers import elements, has_numbers, same
+from grader.mistakes import Mistake
 
 MAX_ELEMENTS = 5_000_000  # of one test's calls: larger answers are not compared
 
@@ -138,7 +138,7 @@ def name_of(fault: Exception) -> str:
     return str(getattr(fault, "type_name", type(fault).__name__))
 
 
-def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, Fragment]:
+def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, Mistake]:
     """For each failed test the one known mistake that explains it and all else that was seen of the function.
 
     Args:
@@ -150,16 +150,16 @@ def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, 
     failed = [case for case in cases if case.failure is not None]
     if not any(case.tells for case in failed):
         return {}
-    found: dict[Any, Fragment] = {}
+    found: dict[Any, Mistake] = {}
     reference = course.reference_of(problem)
     with _undisturbed():
         for function in {case.function: None for case in failed if case.function in problem.functions}:
             # What failed for an unknown reason may be this function's as well.
             of_function = [case for case in failed if case.function in (function, "")]
             agreeing = []
-            for fragment, package in wrong_solutions(course, problem):
-                if _reaches(fragment, function, reference) and _explains(package, of_function, cases):
-                    agreeing.append(fragment)
+            for mistake, package in wrong_solutions(course, problem):
+                if _reaches(mistake, function, reference) and _explains(package, of_function, cases):
+                    agreeing.append(mistake)
             if len(agreeing) == 1:
                 found |= {case.test: agreeing[0] for case in of_function}
     return found
@@ -202,26 +202,26 @@ def _passes(package: Package, case: Case) -> bool:
 
 
 @cache
-def _reaches(fragment: Fragment, function: str, reference: str) -> bool:
-    return fragment.reaches([function], reference)
+def _reaches(mistake: Mistake, function: str, reference: str) -> bool:
+    return mistake.reaches([function], reference)
 
 
-def wrong_solutions(course: Course, problem: Problem) -> list[tuple[Fragment, Package]]:
+def wrong_solutions(course: Course, problem: Problem) -> list[tuple[Mistake, Package]]:
     """Each wrong solution of a problem that a CPU can show, as what a probe takes for the student's package."""
-    return _loaded(course.wrong, problem.id, problem.module, course.reference_of(problem))
+    return _loaded(course.mistakes, problem.id, problem.module, course.reference_of(problem))
 
 
 @cache
-def _loaded(folder: Path, problem_id: str, module: str, reference: str) -> list[tuple[Fragment, Package]]:
+def _loaded(folder: Path, problem_id: str, module: str, reference: str) -> list[tuple[Mistake, Package]]:
     found = []
-    for fragment in fragments.load(folder, problem_id):
-        if not fragment.is_tried_on("cpu", ("cpu",)):
+    for mistake in mistakes.load(folder, problem_id):
+        if not mistake.is_tried_on("cpu", ("cpu",)):
             continue
-        loaded = types.ModuleType(f"grader_wrong_{problem_id}_{fragment.name}")
+        loaded = types.ModuleType(f"grader_wrong_{problem_id}_{mistake.name}")
         sys.modules[loaded.__name__] = loaded  # dataclasses look their module up
-        source = fragment.applied_to(reference)
-        exec(compile(source, f"<{problem_id}/{fragment.name}>", "exec"), loaded.__dict__)
-        found.append((fragment, Package(**{module: loaded})))
+        source = mistake.applied_to(reference)
+        exec(compile(source, f"<{problem_id}/{mistake.name}>", "exec"), loaded.__dict__)
+        found.append((mistake, Package(**{module: loaded})))
     return found
 
 

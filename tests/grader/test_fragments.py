@@ -1,4 +1,4 @@
-"""Wrong solutions and variants: a fragment replaces what it defines in the reference, and nothing else."""
+"""Variants: a fragment replaces what it defines in the reference, and nothing else."""
 
 import ast
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from grader import course as courses
-from grader import fragments, stubs
+from grader import fragments, mistakes, stubs
 from grader.fragments import Fragment
 
 GRADER = Path(fragments.__file__).parent
@@ -40,7 +40,7 @@ def third():
 
 def fragment(source):
     """A fragment with this source after its docstring."""
-    return Fragment("p", "name", "Summary.", None, f'"""Summary."""\n{source}')
+    return Fragment(problem="p", name="name", summary="Summary.", source=f'"""Summary."""\n{source}')
 
 
 def test_one_definition_is_replaced_with_its_decorators():
@@ -118,11 +118,26 @@ def test_a_fragment_for_a_device_that_there_is_not_is_a_mistake(tmp_path):
         fragments.load(tmp_path)
 
 
-ALL = [(kind, f) for kind in ("wrong", "variants") for f in fragments.load(GRADER / kind)]
+def test_what_a_program_reaches():
+    """Definitions that it changes, those that use them, and everything where it runs a statement."""
+    used = REFERENCE + "\n\ndef fourth():\n    return third()\n"
+    found = fragment("def third():\n    return 4\n")
+    assert [True, True, False] == [found.reaches([name], used) for name in ("third", "fourth", "first")]
+    helper = fragment("LIMIT = 4\n\n\ndef third():\n    return 4\n")
+    assert [True, False] == [helper.reaches([name], used) for name in ("LIMIT", "Second")]
+    statement = fragment("math.pi = 3\n\n\ndef third():\n    return 4\n")
+    assert statement.reaches(["Second"], "import math\n" + used)
 
 
-@pytest.mark.parametrize(("kind", "found"), ALL, ids=[f"{kind}-{f.problem}-{f.name}" for kind, f in ALL])
-def test_every_fragment_makes_a_module_that_is_not_the_reference(kind, found):
+ALL = [
+    *fragments.load(GRADER / "variants"),
+    *(base for problem in COURSE.problems for base in mistakes.bases(COURSE.mistakes, problem.id)),
+    *(mistake for problem in COURSE.problems for mistake in mistakes.load(COURSE.mistakes, problem.id)),
+]
+
+
+@pytest.mark.parametrize("found", ALL, ids=lambda found: f"{found.problem}-{found.name}")
+def test_every_program_is_a_module_that_is_not_the_reference(found):
     """It belongs to a problem, changes only that problem's definitions or adds helpers, and can be parsed."""
     problem = COURSE.problem(found.problem)
     reference = (GRADER / "reference" / f"{problem.module}.py").read_text()
@@ -132,12 +147,12 @@ def test_every_fragment_makes_a_module_that_is_not_the_reference(kind, found):
     assert set(before) <= set(after)
     helpers = {line.split("(")[0].split()[1].rstrip(":") for line in marked(reference, found.problem)}
     assert {n for n in before if before[n] != after[n]} <= set(problem.functions) | helpers
-    assert "SOLUTION" not in found.source
+    assert got.count("SOLUTION") <= reference.count("SOLUTION")
 
 
 def test_a_mistake_that_only_a_cuda_device_shows_has_tests_there():
     """Without them nothing would be tried on it."""
-    waiting = {f.problem for kind, f in ALL if "cuda" in f.devices}
+    waiting = {found.problem for found in ALL if "cuda" in found.devices}
     assert [name for name in waiting if "cuda" not in COURSE.hidden_tests(COURSE.problem(name))] == []
 
 

@@ -9,14 +9,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 GRADER = ROOT / "grader"
-COURSE_CODE = ("reference", "wrong", "variants")  # solutions: part of the course, not of the program
+COURSE_CODE = ("reference", "variants")  # solutions: part of the course, not of the program
 
 # A module may import those of the lines above its own, and of its own line where that says so. Whoever adds a module
 # says here where it stands.
 LAYERS = [
     ["grader"],
     ["grader.errors", "grader.text", "grader.figures", "grader.protocol", "grader.fragments", "grader.disguise"],
-    ["grader.interrupts", "grader.problems"],
+    ["grader.interrupts", "grader.problems", "grader.mistakes"],
     ["grader.files"],
     ["grader.results", "grader.course", "grader.matrix", "grader.local"],
     ["grader.misconceptions", "grader.trials", "grader.verdict"],

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from grader import course as courses
-from grader import fragments
+from grader import mistakes
 from grader.errors import raised
 from grader.grading import rehearsal
 from grader.grading.answers import same
@@ -16,7 +16,7 @@ from grader.report import json as json_report
 
 COURSE = courses.load()
 
-# The mistake of grader/wrong/adamw/no_bias_correction.py, written by someone else in other words.
+# The mistake no_bias_correction of adamw, written by someone else in other words.
 WITHOUT_CORRECTION = """
 import torch
 
@@ -60,12 +60,12 @@ def graded(grader, root, tmp_path_factory):
 @pytest.mark.slow
 def test_a_known_mistake_is_named_by_its_numbers(graded):
     """With its hint, in every test that it fails, although the code shares no line with ours."""
-    fragment = next(f for f in fragments.load(COURSE.wrong, "adamw") if f.name == "no_bias_correction")
+    mistake = next(m for m in mistakes.load(COURSE.mistakes, "adamw") if m.name == "no_bias_correction")
     failed = [test for test in graded["adamw"].tests if test.status == "failed"]
     assert len(failed) >= 2
     for test in failed:
-        assert test.mistake == fragment.summary
-        assert test.hint == fragment.hint
+        assert test.mistake == mistake.says
+        assert test.hint == mistake.hint
 
 
 @pytest.mark.slow
@@ -80,7 +80,7 @@ def test_a_mistake_that_nobody_knows_is_not_named(graded):
 def test_every_wrong_solution_can_be_rehearsed(problem):
     """It is a module that loads: a report that finds a mistake must not fail over it."""
     loaded = rehearsal.wrong_solutions(COURSE, COURSE.problem(problem))
-    on_a_cpu = [f for f in fragments.load(COURSE.wrong, problem) if f.is_tried_on("cpu", ("cpu",))]
+    on_a_cpu = [m for m in mistakes.load(COURSE.mistakes, problem) if m.is_tried_on("cpu", ("cpu",))]
     assert len(loaded) == len(on_a_cpu)
 
 
@@ -133,13 +133,13 @@ def failed(value, repeat=ask, **more):
 def named(*cases):
     """The names of the wrong solutions that explain these cases, by test."""
     found = explained(COURSE.problem("linear"), COURSE, list(cases))
-    return {test: fragment.name for test, fragment in found.items()}
+    return {test: mistake.name for test, mistake in found.items()}
 
 
 @pytest.fixture
 def twice(monkeypatch):
     """Two of the wrong solutions of `linear`: one counts a tied parameter twice, the other is about another function."""
-    found = {f.name: (f, p) for f, p in rehearsal.wrong_solutions(COURSE, COURSE.problem("linear"))}
+    found = {m.name: (m, p) for m, p in rehearsal.wrong_solutions(COURSE, COURSE.problem("linear"))}
     pair = [found["count_ties_twice"], found["weight_transposed"]]
     monkeypatch.setattr(rehearsal, "wrong_solutions", lambda *_: pair)
     return pair
@@ -183,7 +183,7 @@ def test_a_mistake_that_fails_what_passed_is_not_named(twice):
 
 def test_a_mistake_that_needs_a_device_is_not_rehearsed(monkeypatch):
     """Only tests on a CUDA device can notice it, and this process touches none."""
-    assert {f.devices for f, _ in rehearsal.wrong_solutions(COURSE, COURSE.problem("training_loop"))} <= {
+    assert {m.devices for m, _ in rehearsal.wrong_solutions(COURSE, COURSE.problem("training_loop"))} <= {
         (),
         ("cpu",),
         ("cpu", "cuda"),

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from grader import course as courses
-from grader import release, stubs
+from grader import mistakes, release, stubs
 from tests.grader.test_layers import imports
 
 COURSE = courses.load()
@@ -239,8 +239,10 @@ def secret_line(course_root, kind):
     if kind == "hidden test":
         source = (course_root / "tests/hidden/test_linear.py").read_text()
         return next(line for line in source.splitlines() if "expect." in line and len(line) > 60)
-    source = (course_root / "grader/wrong/linear/absolute_bounds.py").read_text()
-    return next(line for line in source.splitlines() if "trunc_normal_" in line)
+    mistake = next(m for m in mistakes.load(course_root / "grader/mistakes", "linear") if m.name == "absolute_bounds")
+    reference = (course_root / "grader/reference/linear.py").read_text()
+    given = set(reference.splitlines())
+    return next(line for line in mistake.applied_to(reference).splitlines() if "trunc_normal_" in line and line not in given)
 
 
 @pytest.mark.parametrize("kind", ["solution", "hidden test", "wrong solution"])

@@ -1,6 +1,6 @@
-"""Solutions with one mistake each, written by others than the authors of grader/wrong: no false name is given.
+"""Solutions with one mistake each, written by others than the authors of grader/mistakes: no false name is given.
 
-A file of strangers/<problem>/ is a fragment like those of grader/wrong, whose docstring says what is wrong with it. A line
+A file of strangers/<problem>/ is a fragment like those of grader/variants, whose docstring says what is wrong with it. A line
 `is: NAME` names the wrong solution of ours that is the same mistake in other words. Any other name would be false.
 """
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from grader import course as courses
-from grader import fragments
+from grader import fragments, mistakes
 from grader.grading.grade import grade
 from grader.local import LocalBox, LocalSession
 from grader.submission import Submission
@@ -51,7 +51,7 @@ def test_there_are_enough():
     """Of every problem on a CPU some, and what they say they are is known."""
     assert sum(len(fragments.load(STRANGERS, problem.id)) for problem in PROBLEMS) >= LEAST
     for problem in PROBLEMS:
-        known = {fragment.name for fragment in fragments.load(COURSE.wrong, problem.id)}
+        known = {mistake.name for mistake in mistakes.load(COURSE.mistakes, problem.id)}
         assert [] == [(f.name, name) for f in fragments.load(STRANGERS, problem.id) for name in truly(f) if name not in known]
 
 
@@ -59,12 +59,12 @@ def test_there_are_enough():
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.id)
 def test_no_name_is_false(problem, box, record_property):
     """Every one of them fails a test, and where a mistake is named it is the one."""
-    summaries = {fragment.name: fragment.summary for fragment in fragments.load(COURSE.wrong, problem.id)}
+    said = {mistake.name: mistake.says for mistake in mistakes.load(COURSE.mistakes, problem.id)}
     false, passed, named = [], [], 0
     strangers = fragments.load(STRANGERS, problem.id)
     for fragment in strangers:
         given, failed = names_given(problem, fragment, box)
-        true = {summaries[name] for name in truly(fragment)}
+        true = {said[name] for name in truly(fragment)}
         false += [f"{fragment.name}: {name}" for name in given - true]
         passed += [] if failed else [fragment.name]
         named += bool(given)

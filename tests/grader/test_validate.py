@@ -10,7 +10,7 @@ import time
 import pytest
 
 from grader import course as courses
-from grader import fragments
+from grader import fragments, mistakes
 from grader.errors import UsageError
 from grader.validate import validate
 
@@ -29,11 +29,11 @@ def test_the_suite_is_proved(grader, part):
 @pytest.mark.parametrize("problem", [problem.id for problem in COURSE.problems])
 def test_there_is_enough_to_prove_it_with(problem):
     """At least eight wrong solutions and three variants a problem, each with its words."""
-    wrong = fragments.load(COURSE.wrong, problem)
+    wrong = mistakes.load(COURSE.mistakes, problem)
     variants = fragments.load(COURSE.variants, problem)
     assert len(wrong) >= 8
     assert len(variants) >= 3
-    assert [f.name for f in wrong if not f.hint] == []
+    assert [m.name for m in wrong if not m.hint] == []
 
 
 @pytest.mark.slow
@@ -64,11 +64,27 @@ def keep_one(folder):
     return kept
 
 
+def mistakes_of(course, bytes_of_an_element, devices=None):
+    """Give tensor_memory these mistakes in a copy of the course: a name, and what an element takes."""
+    entries = [
+        f"""
+[[mistake]]
+name = "{name}"
+says = "Every element has {size} bytes."
+devices = {(devices or {}).get(name, [])}
+price = "it is all that is asked"
+source = "def tensor_bytes(x): return {size} * x.numel()"
+"""
+        for name, size in bytes_of_an_element.items()
+    ]
+    (course / "grader/mistakes/tensor_memory.toml").write_text("".join(entries))
+
+
 @pytest.fixture
 def small_course(copy_of_the_course):
     """A copy with one problem's wrong solutions and variants thinned out, so that it is proved in seconds."""
-    for kind in ("wrong", "variants"):
-        keep_one(copy_of_the_course / "grader" / kind / "tensor_memory")
+    keep_one(copy_of_the_course / "grader/variants/tensor_memory")
+    mistakes_of(copy_of_the_course, {"four": 4})
     return copy_of_the_course
 
 
@@ -141,11 +157,10 @@ def test_a_test_that_is_not_total_is_found_and_named(grader, small_course, what)
 @pytest.mark.slow
 def test_a_wrong_solution_that_passes_is_found_and_named(grader, small_course):
     """A mistake that no hidden test catches: exit 1, and the mistake is named."""
-    (path,) = (small_course / "grader" / "wrong" / "tensor_memory").glob("*.py")
-    path.write_text('"""Not wrong at all."""\n\n\ndef tensor_bytes(x):\n    return x.numel() * x.element_size()\n')
+    mistakes_of(small_course, {"right": "x.element_size()"})
     done = grader("validate", "--only", "tensor_memory", cwd=small_course)
     assert done.returncode == 1
-    assert f"tensor_memory · wrong {path.stem} (seed 0): it passes every test" in done.stderr
+    assert "tensor_memory · wrong right (seed 0): it passes every test" in done.stderr
 
 
 @pytest.mark.slow
@@ -178,14 +193,6 @@ def test_three_{dtype}s(student):
     x = torch.zeros(3, dtype=torch.{dtype})
     expect.value(student.tensor_memory.tensor_bytes(x), {bytes}, of="tensor_bytes")
 """
-NINE = '''"""Every element has 9 bytes.
-
-price: it is all that is asked
-"""
-def tensor_bytes(x):
-    return 9 * x.numel()
-'''
-WRONG = {"nine": NINE, "four": NINE.replace("9", "4").replace("price", "device: cuda\nprice")}
 
 
 @pytest.fixture
@@ -198,11 +205,7 @@ def course_of_two_devices(copy_of_the_course):
     (hidden / "cuda/test_tensor_memory.py").write_text(TESTS.format(dtype="double", bytes=24))
     variant = keep_one(copy_of_the_course / "grader/variants/tensor_memory")
     variant.rename(variant.with_name("variant.py"))
-    wrong = copy_of_the_course / "grader/wrong/tensor_memory"
-    shutil.rmtree(wrong)
-    wrong.mkdir()
-    for name, source in WRONG.items():
-        (wrong / f"{name}.py").write_text(source)
+    mistakes_of(copy_of_the_course, {"four": 4, "nine": 9}, devices={"four": ["cuda"]})
     return copy_of_the_course
 
 
@@ -263,9 +266,7 @@ def test_a_cuda_problem_is_proved_on_both(course_of_two_devices):
 def test_what_is_not_as_it_must_be_is_told_by_device(course_of_two_devices):
     """Tests that are worth nothing can complain: a stub that does something, a mistake that passes, a test that is idle."""
     on_a_cuda_device(course_of_two_devices)
-    wrong = course_of_two_devices / "grader/wrong/tensor_memory"
-    (wrong / "eight.py").write_text(WRONG["nine"].replace("9", "8"))
-    (wrong / "four.py").write_text(WRONG["four"].replace("device: cuda\n", ""))
+    mistakes_of(course_of_two_devices, {"eight": 8, "four": 4, "nine": 9})
     cuda = course_of_two_devices / "tests/hidden/cuda/test_tensor_memory.py"
     cuda.write_text(cuda.read_text() + "\ndef test_idle(student):\n    student.tensor_memory.unique_bytes([])\n")
     stub = course_of_two_devices / "assignment/tensor_memory.py"

@@ -1,0 +1,235 @@
+"""Known mistakes as data: a mistake is the one difference that it names, and a file that is not as it has to be is told."""
+
+import pytest
+
+from grader import course as courses
+from grader import mistakes
+from grader.errors import CourseFault
+from grader.mistakes import Change, Mistake, changed
+
+COURSE = courses.load()
+
+REFERENCE = '''\
+"""A module."""
+
+import math
+
+
+def first(x):
+    """One."""
+    if x:
+        y = math.sqrt(x)
+
+        return y
+    return x
+
+
+def second(x):
+    return x
+'''
+FILE = '''\
+[base.plain]
+source = """
+def first(x):
+    return x
+"""
+
+[[mistake]]
+name = "negative"
+says = "The sign is lost."
+hint = "is x below 0?"
+devices = ["cuda", "cpu"]
+price = "it is all that is asked"
+most = 2.5
+old = "return y"
+new = "return -y"
+
+[[mistake]]
+name = "plainly_negative"
+says = "The sign is lost."
+base = "plain"
+old = "return x"
+new = "return -x"
+
+[[mistake]]
+name = "both"
+says = "Nothing is right."
+[[mistake.change]]
+old = "math.sqrt(x)"
+new = "x"
+[[mistake.change]]
+old = "def second(x):\\n    return x"
+new = "def second(x):\\n    return -x"
+
+[[mistake]]
+name = "another"
+says = "Another program."
+source = """
+def second(x):
+    return 2
+"""
+'''
+
+
+def read(tmp_path, text):
+    """The mistakes of a file with this text."""
+    (tmp_path / "p.toml").write_text(text)
+    return mistakes.load(tmp_path, "p")
+
+
+def programs(tmp_path):
+    """What the mistakes of the file above make of the module, by name."""
+    return {mistake.name: mistake.applied_to(REFERENCE) for mistake in read(tmp_path, FILE)}
+
+
+# --- a change -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_change_is_made_where_its_text_is():
+    """And every other character of the program stays as it was."""
+    got = changed(REFERENCE, (Change("math.sqrt(x)", "math.exp(x)"),))
+    assert REFERENCE.replace("sqrt", "exp") == got
+
+
+def test_lines_of_a_change_are_indented_as_the_line_that_it_begins_in():
+    """It is written at the left margin, wherever the program has it; an empty line has no indentation."""
+    change = Change("y = math.sqrt(x)\n\nreturn y", "y = x\n\nif y:\n    return y")
+    expected = REFERENCE.replace(
+        "        y = math.sqrt(x)\n\n        return y\n",
+        "        y = x\n\n        if y:\n            return y\n",
+    )
+    assert expected == changed(REFERENCE, (change,))
+    assert expected != REFERENCE
+
+
+def test_changes_are_made_in_the_program_as_it_was():
+    """The second one does not see what the first one wrote, whatever their order."""
+    two = (Change("return y", "return math.sqrt(x)"), Change("y = math.sqrt(x)", "y = 0"))
+    expected = REFERENCE.replace("y = math.sqrt(x)", "y = 0").replace("return y", "return math.sqrt(x)")
+    assert expected == changed(REFERENCE, two) == changed(REFERENCE, two[::-1])
+
+
+@pytest.mark.parametrize(
+    ("old", "times"), [("return z", 0), ("return x", 2), ("return y\n    return x", 0), ("return y\nreturn x", 0)]
+)
+def test_a_text_that_is_not_there_once_is_told(old, times):
+    """It could be anywhere, or nowhere; indentation counts."""
+    with pytest.raises(ValueError, match=rf"^expected `old` exactly once, got `.*` {times} times$"):
+        changed(REFERENCE, (Change(old, ""),))
+
+
+def test_changes_that_overlap_are_told():
+    """Which of them is meant nobody could say."""
+    with pytest.raises(ValueError, match=r"^two changes overlap, at `math\.sqrt`$"):
+        changed(REFERENCE, (Change("y = math.sqrt", ""), Change("math.sqrt(x)", "")))
+
+
+# --- a mistake ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_mistake_is_made_in_the_reference(tmp_path):
+    """Where it names neither a base nor a source: one change or several."""
+    got = programs(tmp_path)
+    assert REFERENCE.replace("return y", "return -y") == got["negative"]
+    first, second = REFERENCE.replace("math.sqrt(x)", "x").split("def second")
+    assert first + "def second" + second.replace("return x", "return -x") == got["both"]
+
+
+def test_a_mistake_is_made_in_its_base(tmp_path):
+    """Whose definitions take the place of the reference's; and another program has definitions of its own."""
+    got = programs(tmp_path)
+    head, tail = REFERENCE.split("def first")[0], REFERENCE[REFERENCE.index("\n\ndef second") :]
+    assert f"{head}def first(x):\n    return -x\n{tail}" == got["plainly_negative"]
+    assert REFERENCE[: REFERENCE.index("def second")] + "def second(x):\n    return 2\n" == got["another"]
+
+
+def test_a_mistake_says_what_it_is(tmp_path):
+    """In the order of the file, with all that it may say."""
+    first, *others = read(tmp_path, FILE)
+    expected = Mistake(
+        problem="p",
+        name="negative",
+        says="The sign is lost.",
+        hint="is x below 0?",
+        devices=("cuda", "cpu"),
+        price="it is all that is asked",
+        most=2.5,
+        changes=(Change("return y", "return -y"),),
+    )
+    assert expected == first
+    assert [(m.name, m.hint, m.devices, m.price, m.most) for m in others] == [
+        (name, None, (), None, None) for name in ("plainly_negative", "both", "another")
+    ]
+
+
+def test_bases_are_programs_of_their_own(tmp_path):
+    """So that they can be proved right."""
+    read(tmp_path, FILE)
+    (base,) = mistakes.bases(tmp_path, "p")
+    assert "base plain" == base.name
+    assert "def first(x):\n    return x\n\n" in base.applied_to(REFERENCE)
+
+
+def test_a_problem_without_a_file_has_no_mistakes(tmp_path):
+    """It may be about to get some."""
+    assert ([], []) == (mistakes.load(tmp_path, "p"), mistakes.bases(tmp_path, "p"))
+
+
+@pytest.mark.parametrize(("name", "where"), [("negative", "the reference"), ("plainly_negative", "base plain")])
+def test_a_change_that_does_not_fit_is_told_with_the_mistake(tmp_path, name, where):
+    """Its file, its name, and in which program the text was looked for."""
+    text = FILE.replace('old = "return y"', 'old = "return w"').replace('old = "return x"', 'old = "return w"')
+    mistake = next(mistake for mistake in read(tmp_path, text) if mistake.name == name)
+    words = rf"^p\.toml: mistake {name}, in {where}: expected `old` exactly once, got `return w` 0 times$"
+    with pytest.raises(CourseFault, match=words):
+        mistake.applied_to(REFERENCE)
+
+
+def test_a_program_that_replaces_nothing_is_told(tmp_path):
+    """It would be graded as the reference and prove nothing."""
+    (mistake,) = read(tmp_path, '[[mistake]]\nname = "none"\nsays = "None."\nsource = "def third(): pass"\n')
+    with pytest.raises(CourseFault, match=r"^p\.toml: mistake none: replaces no definition of the reference$"):
+        mistake.applied_to(REFERENCE)
+
+
+# --- a file that is not as it has to be ---------------------------------------------------------------------------------
+
+BASE = '[base.b]\nsource = "d"\n'
+HEAD = '[[mistake]]\nname = "m"\nsays = "Wrong."\n'
+EDIT = 'old = "a"\nnew = "b"\n'
+CHANGE = "[[mistake.change]]\n" + EDIT
+WAYS = r"expected one of `old` and `new`, \[\[mistake\.change\]\], `source`; got"
+FAULTS = {
+    "not TOML": (HEAD + "old = \n", r"Invalid value \(at line 4, column 7\)"),
+    "an unknown key": (HEAD + EDIT + 'colour = "red"\n', r"mistake m: Object contains unknown field `colour`"),
+    "an unknown table": (HEAD + EDIT + "[colour]\n", r"Object contains unknown field `colour`"),
+    "no name": ('[[mistake]]\nsays = "Wrong."\n' + EDIT, r"mistake number 1: Object missing required field `name`"),
+    "no says": ('[[mistake]]\nname = "m"\n' + EDIT, r"mistake m: Object missing required field `says`"),
+    "an empty says": (HEAD.replace("Wrong.", " ") + EDIT, r"mistake m: expected `says` to say what .*, got an empty text"),
+    "a type": (HEAD + EDIT + 'most = "2"\n', r"mistake m: Expected `float \| null`, got `str` - at `\$\.most`"),
+    "a device": (HEAD + EDIT + 'devices = ["gpu"]\n', r"mistake m: Invalid enum value 'gpu' - at `\$\.devices\[0\]`"),
+    "the same name": (2 * (HEAD + EDIT), r"mistake m: expected a name of its own, got it twice"),
+    "old without new": (HEAD + 'old = "a"\n', r"mistake m: expected both `old` and `new`, got one of them"),
+    "no difference": (HEAD, rf"mistake m: {WAYS} none"),
+    "two differences": (HEAD + EDIT + 'source = "c"\n', rf"mistake m: {WAYS} `old` and `new`, `source`"),
+    "changes of two kinds": (HEAD + EDIT + CHANGE, rf"mistake m: {WAYS} `old` and `new`, \[\[mistake\.change\]\]"),
+    "a change without old": (HEAD + CHANGE.replace(EDIT, 'new = "b"'), r"mistake m: Object missing required field `old` - .*"),
+    "an unknown base": (HEAD + EDIT + 'base = "b"\n', r"mistake m: expected a base of this file, which has none; got b"),
+    "another base": (HEAD + EDIT + 'base = "c"\n' + BASE, r"mistake m: expected a base of this file, b; got c"),
+    "base and source": (HEAD + 'base = "b"\nsource = "c"\n' + BASE, r"mistake m: expected `base` or `source`, got both"),
+    "a base without source": (HEAD + EDIT + "[base.b]\n", r"base b: Object missing required field `source`"),
+    "an unused base": (HEAD + EDIT + BASE, r"base b: expected a mistake that is made in it, got none"),
+}
+
+
+@pytest.mark.parametrize("what", FAULTS)
+def test_a_file_that_is_not_as_it_has_to_be_is_told(tmp_path, what):
+    """With its path, the mistake, what was expected and what came."""
+    text, words = FAULTS[what]
+    with pytest.raises(CourseFault, match=rf"p\.toml: {words}$"):
+        read(tmp_path, text)
+
+
+def test_every_file_is_of_a_problem():
+    """Another one would be read by nobody."""
+    assert {problem.id for problem in COURSE.problems} == {path.stem for path in COURSE.mistakes.iterdir()}
