@@ -7,7 +7,7 @@ SUBMISSION ?= examples/sample.zip
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-WORKFLOWS := $(wildcard .github/workflows/*.yml grader/bundle/student/.github/workflows/*.yml)
+WORKFLOWS := $(wildcard .github/workflows/*.yml grader/publish/bundle/student/.github/workflows/*.yml)
 
 .PHONY: help install grade test quick check workflows validate stubs handout bundle reference bench
 
@@ -38,7 +38,7 @@ workflows: $(INSTALLED) ## Hold the workflows against GitHub's schema, and look 
 validate: install ## Prove the suite, mutants included (a quarter of an hour); writes matrix.md
 	$(BIN)/grader validate --mutants --matrix matrix.md
 
-stubs: $(INSTALLED)   ## Write assignment/ from grader/reference
+stubs: $(INSTALLED)   ## Write assignment/ from grader/solutions/reference
 	$(BIN)/grader stubs
 
 handout: $(INSTALLED) browser ## Build the handout: handout/build/site/index.html and handout/build/handout.pdf

@@ -3,7 +3,7 @@
     python benchmarks/gpu.py [--rounds N] [--json FILE]
 
 Cold is `grader grade --device cuda` as a whole command; warm is the same in a sandbox that has graded before. The MFU is that
-of grader/reference/gpu.py against the published dense peak of the GPU, by name; a GPU without one in the list below has none.
+of the reference's gpu.py against the published dense peak of the GPU, by name; a GPU without one in the list below has none.
 """
 
 import argparse
@@ -71,7 +71,7 @@ def main() -> None:
 def cold(rounds: int) -> dict[str, Any]:
     """Wall seconds of the whole command on the reference."""
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(ROOT / "grader" / "reference", Path(folder, "assignment"))
+        shutil.copytree(ROOT / "grader" / "solutions" / "reference", Path(folder, "assignment"))
         command = [sys.executable, "-m", "grader", "grade", folder, "--device", "cuda"]
         walls = [single.timed(command)[0] for _ in range(rounds)]
     return {"cold, wall s (median)": round(statistics.median(walls), 2), "cold, wall s (each)": [round(w, 2) for w in walls]}
@@ -83,7 +83,7 @@ def graded(gpu: gpus.Gpu, rounds: int) -> dict[str, Any]:
 
     course = courses.load()
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(ROOT / "grader" / "reference", Path(folder, "assignment"))
+        shutil.copytree(ROOT / "grader" / "solutions" / "reference", Path(folder, "assignment"))
         submission = submissions.read(Path(folder))
     with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes, gpu=gpu) as sandbox:
         results, walls = [], []
@@ -108,7 +108,7 @@ def mfu() -> dict[str, dict[str, float]]:
     """The reference's MFU of square products by dtype and size."""
     import torch
 
-    from grader.reference import gpu, resource_accounting
+    from grader.solutions.reference import gpu, resource_accounting
 
     name = HARDWARE.get(torch.cuda.get_device_name())
     if name is None:

@@ -29,7 +29,7 @@ import torch
 from grader import __version__
 from grader import course as courses
 from grader.sandbox.box import Sandbox
-from grader.sandbox.client import Session
+from grader.sandbox.session import Session
 from tests.probes import benchmark as probes
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -71,11 +71,11 @@ def environment() -> dict[str, Any]:
 def whole_commands(rounds: int) -> dict[str, Any]:
     """Wall and CPU seconds of `grader grade` and of pytest on the reference, in turn, after one warm-up of each."""
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(ROOT / "grader" / "reference", Path(folder, "assignment"))
+        shutil.copytree(ROOT / "grader" / "solutions" / "reference", Path(folder, "assignment"))
         grade = [sys.executable, "-m", "grader", "grade", folder]
         hidden = [str(path) for path in sorted((ROOT / "tests" / "hidden").glob("test_*.py"))]
         plain = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *hidden]
-        plain += ["--package", "grader.reference"]
+        plain += ["--package", "grader.solutions.reference"]
         for command in (plain, grade):
             timed(command)
         pairs = [(timed(plain), timed(grade)) for _ in range(rounds)]
@@ -132,7 +132,7 @@ def output_of(command: list[str]) -> str:
 def inside() -> dict[str, Any]:
     """Round trips and memory, through one warm sandbox."""
     course = courses.load()
-    reference = ROOT / "grader" / "reference"
+    reference = ROOT / "grader" / "solutions" / "reference"
     sources = {p.path: (reference / f"{p.module}.py").read_bytes() for p in course.problems}
     with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes) as sandbox:
         sandbox.wait_until_ready()

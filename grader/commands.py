@@ -86,8 +86,8 @@ def merge(
 ) -> None:
     """Make one result of a CPU run's and a CUDA run's of one submission, and print its report. Exits as grade does."""
     from grader import course as courses
-    from grader.merge import merged
     from grader.report import json as json_report
+    from grader.results.merge import merged
 
     course = courses.load(folder)
     if json:
@@ -103,7 +103,7 @@ def stubs(
 ) -> None:
     """Write assignment/ from the reference solutions."""
     from grader import course as courses
-    from grader import stubs as maker
+    from grader.publish import stubs as maker
 
     course = courses.load(folder)
     if not check:
@@ -142,8 +142,8 @@ def validate(
     that a CPU cannot show.
     """
     from grader import course as courses
-    from grader import matrix as matrices
-    from grader import validate as validation
+    from grader.proof import matrix as matrices
+    from grader.proof import validate as validation
 
     course = courses.load(folder)
     problems = _chosen(course, only)
@@ -192,7 +192,7 @@ def release(
 ) -> None:
     """Write a bundle to hand out, the same bytes whenever it is made. Exits 1, writing nothing, where a secret would leave."""
     from grader import course as courses
-    from grader import release as bundles
+    from grader.publish import student as bundles
 
     _one_of("release", kind, "student")
     files.check_writable(out)

@@ -109,7 +109,7 @@ class Course(msgspec.Struct, frozen=True):
     def bundle(self) -> Path:
         """What only the student's bundle has, in student/, and shared_lines.txt: see `release`."""
         own = self.root / "bundle"
-        return own if own.is_dir() else PACKAGE / "bundle"
+        return own if own.is_dir() else PACKAGE / "publish" / "bundle"
 
     def reference_of(self, problem: Problem) -> str:
         """The source of the reference's module that a problem is in."""
@@ -151,7 +151,7 @@ class Course(msgspec.Struct, frozen=True):
         files += [self.assignment / "problems.toml", self.tests / "probes" / "stand_in.py"]
         files += self.assignment.glob("*.py")  # checked against the text, and the reference imports some
         named = {path.relative_to(self.root).as_posix(): path for path in files}
-        named |= {f"solutions/reference/{path.name}": path for path in self.reference.glob("*.py")}
+        named |= {f"grader/solutions/reference/{path.name}": path for path in self.reference.glob("*.py")}
         # The grader's own, wherever the course is: the version, which pages name, and the marks of figures.
         named |= {f"grader/{name}": PACKAGE / name for name in ("__init__.py", "figures.py")}
         return dict(sorted(named.items()))
@@ -209,8 +209,8 @@ def load(root: Path | None = None) -> Course:
 def _solutions(root: Path) -> Path:
     """A course's own folder of solutions; those of the course that comes with the grader are beside its code."""
     own = root / "solutions"
-    beside = root / "grader"
-    return own if own.is_dir() else beside if (beside / "reference").is_dir() else PACKAGE
+    beside = root / "grader" / "solutions"
+    return own if own.is_dir() else beside if beside.is_dir() else PACKAGE / "solutions"
 
 
 def _own_root() -> Path:

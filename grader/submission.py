@@ -14,7 +14,7 @@ from pathlib import Path
 
 from grader.archives import DAMAGED, MAX_SOURCE_BYTES, Entry, entries
 from grader.errors import SubmissionRefused
-from grader.results import Ignored, SubmissionInfo
+from grader.results.records import Ignored, SubmissionInfo
 from grader.text import printable
 
 MAX_SOURCES = 200

@@ -7,7 +7,8 @@ import zipfile
 from pathlib import Path
 
 from grader import course as courses
-from grader import release, stubs
+from grader.publish import stubs
+from grader.publish import student as release
 
 OURS = re.compile(r"(^|/)(grader|hidden|reference|wrong|variants|course_files|__pycache__)(/|\.|$)")
 

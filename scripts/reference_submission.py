@@ -3,7 +3,8 @@
 import argparse
 from pathlib import Path
 
-from grader import release, validate
+from grader.proof import validate
+from grader.publish import student as release
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -14,7 +15,7 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="the zip to write; its folder is made")
     out = parser.parse_args().out
     out.parent.mkdir(parents=True, exist_ok=True)
-    sources = validate.sources_in(ROOT / "grader" / "reference")
+    sources = validate.sources_in(ROOT / "grader" / "solutions" / "reference")
     out.write_bytes(release.zipped(sources))
     print(f"{out}: {len(sources)} modules")
 

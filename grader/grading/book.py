@@ -7,8 +7,8 @@ import pytest
 from grader.course import Problem, device_of, id_of_test
 from grader.errors import Status
 from grader.grading.verdict import Verdict
-from grader.mistakes import Mistake
-from grader.results import SUITE, Outcome, worst
+from grader.results.records import SUITE, Outcome, worst
+from grader.solutions.mistakes import Mistake
 
 
 @dataclass(eq=False)

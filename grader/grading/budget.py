@@ -1,7 +1,7 @@
 """How much time a problem's tests may use together: endless loops in one problem cost the others nothing."""
 
 from grader.course import Course, Problem
-from grader.sandbox.client import Budget
+from grader.sandbox.session import Budget
 
 STARTING_SECONDS = {"cpu": 0, "cuda": 20}  # of each test, that starting CUDA may take: no student's time
 

@@ -10,7 +10,7 @@ from grader.grading.book import Entry
 from grader.grading.rehearsal import Case, explained
 from grader.grading.student import RemoteStudent
 from grader.grading.verdict import Verdict
-from grader.mistakes import Mistake
+from grader.solutions.mistakes import Mistake
 
 
 class Cases:

@@ -25,10 +25,10 @@ from grader.grading.health import GpuHealth
 from grader.grading.job import Job, Progress
 from grader.grading.plugin import run_tests
 from grader.grading.reading import settled_without_running
-from grader.results import GraderInfo, SubmissionResult, problem_result, submission_result
+from grader.results.records import GraderInfo, SubmissionResult, problem_result, submission_result
 from grader.sandbox.box import Sandbox
-from grader.sandbox.client import Session
 from grader.sandbox.preflight import check_cpu
+from grader.sandbox.session import Session
 from grader.submission import Submission
 from grader.text import printable
 

@@ -9,7 +9,7 @@ from grader.course import Problem
 from grader.errors import Status, StudentFault
 from grader.grading.job import Job
 from grader.grading.verdict import Verdict
-from grader.results import Fact
+from grader.results.records import Fact
 from grader.text import printable
 
 Found = StudentFault | dict[str, Any]  # what a parser says of a module

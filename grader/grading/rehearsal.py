@@ -21,11 +21,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from grader import local, mistakes
 from grader.course import Course, Problem
 from grader.errors import Raised, StudentFault
+from grader.grading import local
 from grader.grading.answers import elements, has_numbers, same
-from grader.mistakes import Mistake
+from grader.solutions import mistakes
+from grader.solutions.mistakes import Mistake
 
 MAX_ELEMENTS = 5_000_000  # of one test's calls: larger answers are not compared
 

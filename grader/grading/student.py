@@ -11,7 +11,7 @@ from grader.course import Problem
 from grader.grading.budget import STARTING_SECONDS, Budgets
 from grader.grading.job import Job
 from grader.grading.rehearsal import Call, name_of
-from grader.sandbox.client import Probe
+from grader.sandbox.session import Probe
 
 
 class RemoteStudent:

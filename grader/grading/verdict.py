@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grader.errors import Raised, Status, StudentFault
-from grader.results import Fact
+from grader.results.records import Fact
 from grader.text import printable
 
 MAX_WHAT = 1500  # characters of what happened

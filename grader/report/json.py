@@ -1,4 +1,4 @@
-"""The result as JSON, schema 2: the records of grader/results.py, field by field, with two spaces of indentation.
+"""The result as JSON, schema 2: the records of grader/results/records.py, field by field, with two spaces of indentation.
 
 Schema 1, of graders before 0.6, is read as well: a test's `message` was text, which is cut into parts here and nowhere else.
 """
@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from grader.errors import UsageError
-from grader.results import SCHEMA, SubmissionResult
+from grader.results.records import SCHEMA, SubmissionResult
 from grader.text import printable
 
 MAX_TEXT = 20_000  # characters of one text in a file that is read: more than the grader writes

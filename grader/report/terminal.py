@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.errors import Status
-from grader.results import WORST_FIRST, Ignored, ProblemResult, SubmissionResult, TestResult
+from grader.results.records import WORST_FIRST, Ignored, ProblemResult, SubmissionResult, TestResult
 
 WIDTH = 80
 BAR = 16

@@ -12,7 +12,7 @@ import msgspec
 from grader.course import Limits
 from grader.errors import GraderFault, StudentFault
 from grader.sandbox.box import Sandbox
-from grader.sandbox.client import Session
+from grader.sandbox.session import Session
 
 SECONDS = 60
 CANNOT_USE_GPU = "the GPU cannot be used in the sandbox"

@@ -18,8 +18,8 @@ from typing import Any, Literal
 import msgspec
 import torch
 
-from grader.reference import precision
-from grader.reference import resource_accounting as accounting
+from grader.solutions.reference import precision
+from grader.solutions.reference import resource_accounting as accounting
 
 SOURCE = Path(__file__).parents[1] / "calculators.toml"
 Values = dict[str, Any]

@@ -8,10 +8,10 @@ from unittest import mock
 
 import torch
 
-from grader.reference import activation_checkpointing, gpu, optimizers, precision
-from grader.reference import flop_counting as flops
-from grader.reference import resource_accounting as accounting
-from grader.reference import tensor_memory as memory
+from grader.solutions.reference import activation_checkpointing, gpu, optimizers, precision
+from grader.solutions.reference import flop_counting as flops
+from grader.solutions.reference import resource_accounting as accounting
+from grader.solutions.reference import tensor_memory as memory
 from handout.site.formulas import FORMATS, name_of
 from handout.site.svg import Drawing, bottom_axis, left_axis, linear, logarithmic
 from tests.probes import stand_in

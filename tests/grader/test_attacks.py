@@ -38,7 +38,7 @@ from grader.grading.grade import grade
 from grader.report import json as json_report
 from grader.report import terminal
 from grader.sandbox.box import Sandbox
-from grader.sandbox.client import Session
+from grader.sandbox.session import Session
 from grader.submission import Submission
 from grader.text import UNSAFE
 from tests.grader.told import told
@@ -113,7 +113,7 @@ def cases(attacks: list[Attack]):
 
 
 def reference(path: str) -> bytes:
-    return (COURSE.root / "grader" / "reference" / Path(path).name).read_bytes()
+    return (COURSE.root / "grader" / "solutions" / "reference" / Path(path).name).read_bytes()
 
 
 def honest_sources() -> dict[str, bytes]:

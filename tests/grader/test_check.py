@@ -17,7 +17,7 @@ import torch
 
 from grader import course as courses
 from grader.report import json as json_report
-from grader.results import SubmissionResult
+from grader.results.records import SubmissionResult
 from tests.grader.told import told
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("check")]  # the results are made once for this file

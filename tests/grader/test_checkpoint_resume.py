@@ -12,7 +12,7 @@ RUN = """
 import random, sys
 import numpy as np, torch
 from torch import nn
-from grader.reference.checkpointing import load_checkpoint, save_checkpoint
+from grader.solutions.reference.checkpointing import load_checkpoint, save_checkpoint
 
 path, start, end, result = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 torch.set_num_threads(1)
@@ -34,7 +34,7 @@ torch.save(model.state_dict(), result)
 SAVE_FOREVER = """
 import sys, torch
 from torch import nn
-from grader.reference.checkpointing import save_checkpoint
+from grader.solutions.reference.checkpointing import save_checkpoint
 
 model = nn.Linear(1000, 1000)  # 12 MB with its moments
 optimizer = torch.optim.AdamW(model.parameters())
@@ -66,7 +66,7 @@ def test_a_fresh_process_goes_on_bit_by_bit(tmp_path, root):
 @pytest.mark.slow
 def test_a_process_killed_while_it_saves_leaves_a_whole_file(tmp_path, root):
     """Killed in the middle of one of many saves: the file is the last one that was finished, or the next, and whole."""
-    from grader.reference.checkpointing import load_checkpoint, save_checkpoint
+    from grader.solutions.reference.checkpointing import load_checkpoint, save_checkpoint
 
     path, temporary = tmp_path / "checkpoint", tmp_path / "checkpoint.tmp"
     with subprocess.Popen(

@@ -17,7 +17,7 @@ from grader import commands
 from grader import course as courses
 from grader.errors import Status
 from grader.report import json as json_report
-from grader.results import GraderInfo, Outcome, SubmissionInfo, problem_result, submission_result
+from grader.results.records import GraderInfo, Outcome, SubmissionInfo, problem_result, submission_result
 from grader.sandbox import gpu as gpus
 
 
@@ -117,7 +117,7 @@ def test_two_runs_with_one_seed_give_the_same_json(sample, grader, root, tmp_pat
 @pytest.mark.slow
 def test_the_reference_has_every_point(grader, root, tmp_path):
     """Full marks, exactly: those of a CPU; the points of a CUDA device are pending, and make it all with a run there."""
-    shutil.copytree(root / "grader" / "reference", tmp_path / "assignment")
+    shutil.copytree(root / "grader" / "solutions" / "reference", tmp_path / "assignment")
     done = grader("grade", tmp_path, "--json", tmp_path / "r.json")
     result = json.loads((tmp_path / "r.json").read_text())
     assert done.returncode == 0, done.stderr
@@ -246,7 +246,7 @@ def test_a_cuda_device_is_looked_for_and_locked_only_for_a_cuda_run(monkeypatch,
 
 def test_a_single_problem_can_be_graded(grader, root, tmp_path):
     """--only leaves the others out of the score and of the maximum."""
-    shutil.copytree(root / "grader" / "reference", tmp_path / "assignment")
+    shutil.copytree(root / "grader" / "solutions" / "reference", tmp_path / "assignment")
     done = grader("grade", tmp_path, "--only", "tensor_memory", "--json", tmp_path / "r.json")
     result = json.loads((tmp_path / "r.json").read_text())
     assert [p["id"] for p in result["problems"]] == ["tensor_memory"]
@@ -311,7 +311,7 @@ def test_a_broken_hidden_test_is_our_fault_and_exit_code_3(grader, copy_of_the_c
     """grader_error, loud, and the other problems keep their points."""
     broken = copy_of_the_course / "tests" / "hidden" / "test_tensor_memory.py"
     broken.write_text(broken.read_text().replace("x.numel() * x.element_size()", "x.no_such_thing()"))
-    shutil.copytree(root / "grader" / "reference", copy_of_the_course / "handed_in" / "assignment")
+    shutil.copytree(root / "grader" / "solutions" / "reference", copy_of_the_course / "handed_in" / "assignment")
     arguments = ["handed_in", "--only", "tensor_memory", "--only", "storage_views", "--json", "r.json"]
     done = grader("grade", *arguments, cwd=copy_of_the_course)
     result = json.loads((copy_of_the_course / "r.json").read_text())
@@ -324,7 +324,7 @@ def test_a_broken_hidden_test_is_our_fault_and_exit_code_3(grader, copy_of_the_c
 
 def test_no_isolation_has_to_be_asked_for_and_is_printed(grader, root, tmp_path):
     """--isolation none grades, and the report says so."""
-    shutil.copytree(root / "grader" / "reference", tmp_path / "assignment")
+    shutil.copytree(root / "grader" / "solutions" / "reference", tmp_path / "assignment")
     done = grader("grade", tmp_path, "--only", "tensor_memory", "--isolation", "none")
     assert done.returncode == 0, done.stderr
     assert "isolation none  (NOT ISOLATED: for debugging only)" in done.stdout
@@ -332,7 +332,7 @@ def test_no_isolation_has_to_be_asked_for_and_is_printed(grader, root, tmp_path)
 
 def test_a_syntax_error_costs_its_module_only(grader, root, tmp_path):
     """File and line are named, and the other modules keep their points."""
-    shutil.copytree(root / "grader" / "reference", tmp_path / "assignment")
+    shutil.copytree(root / "grader" / "solutions" / "reference", tmp_path / "assignment")
     (tmp_path / "assignment" / "linear.py").write_text("import torch\n\ndef Linear(:\n    pass\n")
     with zipfile.ZipFile(tmp_path / "s.zip", "w") as archive:
         for path in (tmp_path / "assignment").glob("*.py"):

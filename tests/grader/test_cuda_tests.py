@@ -41,7 +41,12 @@ CASES = [(f.stem, *case) for f in OF_CPU_PROBLEMS for case in functions_of(f"cud
 @pytest.mark.parametrize("seed", range(3))
 def test_reference_passes_on_a_cpu(file, name, function, chosen, seed):
     """What a test for a GPU asks holds on a CPU as well; a mistake in the test itself shows here."""
-    given = {"student": Student("grader.reference"), "rng": torch.Generator().manual_seed(seed), "device": "cpu", **chosen}
+    given = {
+        "student": Student("grader.solutions.reference"),
+        "rng": torch.Generator().manual_seed(seed),
+        "device": "cpu",
+        **chosen,
+    }
     wanted = inspect.signature(function).parameters
     try:
         function(**{key: value for key, value in given.items() if key in wanted})

@@ -10,7 +10,7 @@ import torch
 from grader.errors import Crashed, GraderFault, NotAttempted, PolicyBroken, Status, TimedOut, raised
 from grader.grading.verdict import verdict_on
 from grader.protocol import Other
-from grader.results import Outcome
+from grader.results.records import Outcome
 from tests import expect
 from tests.expect import Mismatch
 from tests.grader.told import told

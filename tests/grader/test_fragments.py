@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from grader import course as courses
-from grader import fragments, mistakes, stubs
-from grader.fragments import Fragment
+from grader.solutions import fragments, mistakes
+from grader.solutions.fragments import Fragment
+from grader.solutions.regions import lines_of
 
-GRADER = Path(fragments.__file__).parent
+SOLUTIONS = Path(fragments.__file__).parent
 COURSE = courses.load()
 
 REFERENCE = '''\
@@ -130,7 +131,7 @@ def test_what_a_program_reaches():
 
 
 ALL = [
-    *fragments.load(GRADER / "variants"),
+    *fragments.load(SOLUTIONS / "variants"),
     *(base for problem in COURSE.problems for base in mistakes.bases(COURSE.mistakes, problem.id)),
     *(mistake for problem in COURSE.problems for mistake in mistakes.load(COURSE.mistakes, problem.id)),
 ]
@@ -140,7 +141,7 @@ ALL = [
 def test_every_program_is_a_module_that_is_not_the_reference(found):
     """It belongs to a problem, changes only that problem's definitions or adds helpers, and can be parsed."""
     problem = COURSE.problem(found.problem)
-    reference = (GRADER / "reference" / f"{problem.module}.py").read_text()
+    reference = (SOLUTIONS / "reference" / f"{problem.module}.py").read_text()
     got = found.applied_to(reference)
     assert ast.dump(ast.parse(reference)) != ast.dump(ast.parse(got))
     before, after = definitions(reference), definitions(got)
@@ -158,7 +159,7 @@ def test_a_mistake_that_only_a_cuda_device_shows_has_tests_there():
 
 def marked(reference, problem):
     """The first lines of the helpers that belong to a problem's solution."""
-    lines = stubs.lines_of(reference, problem).values()
+    lines = lines_of(reference, problem).values()
     return [line for line in lines if line.startswith(("def ", "class "))]
 
 

@@ -23,10 +23,11 @@ import torch
 
 from grader import course as courses
 from grader.errors import GraderFault, OutOfMemory, Raised, SandboxUnavailable, TimedOut, UsageError
-from grader.sandbox import bubblewrap, client, driver, gpu, preflight, seccomp, usage
+from grader.sandbox import bubblewrap, driver, gpu, preflight, seccomp, usage
+from grader.sandbox import session as client
 from grader.sandbox.box import Sandbox
-from grader.sandbox.client import Session
 from grader.sandbox.gpu import Gpu
+from grader.sandbox.session import Session
 from tests.probes import call
 
 pytestmark = pytest.mark.xdist_group("gpu")  # one warm sandbox serves this file
@@ -792,7 +793,7 @@ from grader.errors import GraderFault
 from grader.report import json as report
 from grader.sandbox.box import Sandbox
 from grader.submission import Submission
-from grader.validate import sources_in
+from grader.proof.validate import sources_in
 from test_gpu_lane import stand_in
 
 looks = json.loads(sys.argv[1])
@@ -806,7 +807,7 @@ if looks != "real":
 course = courses.load()
 gpu = stand_in(Path({folder!r}))
 with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes, gpu=gpu) as sandbox:
-    submission = Submission("s", sources_in(Path({root!r}) / "grader" / "reference"), [])
+    submission = Submission("s", sources_in(Path({root!r}) / "grader" / "solutions" / "reference"), [])
     problems = [course.problem("checkpoint"), course.problem("tensor_memory")]
     result = grade(submission, course, sandbox, problems=problems, device="cuda")
 print("\\n" + json.dumps([len(seen), [[p.id, t.id, t.status, t.said] for p in result.problems for t in p.tests]]))

@@ -14,8 +14,9 @@ import importlib, os
 
 def imports():
     found = []
-    for name in ("grader", "grader.grading.grade", "grader.reference.linear", "grader.protocol", "tests.hidden.test_linear",
-                 "tests.expect", "tests.public.test_linear", "tests.grader", "pytest", "msgspec", "rich", "_pytest"):
+    for name in ("grader", "grader.grading.grade", "grader.solutions.reference.linear", "grader.protocol",
+                 "tests.hidden.test_linear", "tests.expect", "tests.public.test_linear", "tests.grader",
+                 "pytest", "msgspec", "rich", "_pytest"):
         try:
             importlib.import_module(name)
             found.append(name)
@@ -61,7 +62,7 @@ from grader import course as courses
 from grader.sandbox.box import Sandbox
 course = courses.load()
 with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandbox:
-    from grader.sandbox.client import Session
+    from grader.sandbox.session import Session
     sys.path.insert(0, str(course.root))
     from tests.probes import call
     session = Session(sandbox, {"assignment/spy.py": Path(sys.argv[1]).read_bytes()}, course.limits, seed=0, forbidden=[])
@@ -69,7 +70,7 @@ with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandb
         return session.run(call, {"module": "spy", "function": function, "args": args, "kwargs": {}})
     package = Path(grader.__file__).parent
     hidden = course.hidden_tests(course.problems[0])["cpu"]
-    secrets = [str(p) for p in (package / "check.py", package / "reference" / "linear.py", hidden)]
+    secrets = [str(p) for p in (package / "course.py", package / "solutions" / "reference" / "linear.py", hidden)]
     assert all(Path(p).is_file() for p in secrets), secrets
     print(json.dumps({
         "package": str(package), "imports": ask("imports"), "readable": ask("readable", secrets),

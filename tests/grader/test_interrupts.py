@@ -97,7 +97,7 @@ def test_a_grade_that_is_interrupted_writes_nothing(moment, seconds, whom, numbe
 
     The reference takes longer to grade than the longest wait.
     """
-    shutil.copytree(root / "grader/reference", tmp_path / "ada/assignment")
+    shutil.copytree(root / "grader/solutions/reference", tmp_path / "ada/assignment")
     result = tmp_path / "r.json"
     result.write_bytes(OLD)
     got = interrupted("grade", tmp_path / "ada", "--json", result, moment=moment, seconds=seconds, whom=whom, number=number)

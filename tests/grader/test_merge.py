@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from grader.errors import Status, UsageError
-from grader.merge import merged
 from grader.report import json as json_report
 from grader.report import terminal
-from grader.results import Fact, GraderInfo, Ignored, Outcome, SubmissionInfo, problem_result, submission_result
+from grader.results.merge import merged
+from grader.results.records import Fact, GraderInfo, Ignored, Outcome, SubmissionInfo, problem_result, submission_result
 
 PASSED, FAILED, DEFERRED, ERROR = Status.PASSED, Status.FAILED, Status.DEFERRED, Status.GRADER_ERROR
 ORDER = ["linear", "einops", "gpu_memory"]

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from grader import course as courses
-from grader import mistakes
 from grader.errors import raised
 from grader.grading import rehearsal
 from grader.grading.answers import same
 from grader.grading.rehearsal import Call, Case, explained
 from grader.report import json as json_report
+from grader.solutions import mistakes
 
 COURSE = courses.load()
 
@@ -49,7 +49,7 @@ def graded(grader, root, tmp_path_factory):
     folder = tmp_path_factory.mktemp("submission")
     (folder / "assignment").mkdir()
     (folder / "assignment/optimizers.py").write_text(WITHOUT_CORRECTION)
-    linear = (root / "grader/reference/linear.py").read_text()
+    linear = (root / "grader/solutions/reference/linear.py").read_text()
     (folder / "assignment/linear.py").write_text(linear.replace("return x @ self.weight.T", UNHEARD_OF))
     out = folder / "result.json"
     done = grader("grade", folder, "--only", "adamw", "--only", "linear", "--json", out)

@@ -3,9 +3,9 @@
 import pytest
 
 from grader import course as courses
-from grader import mistakes
 from grader.errors import CourseFault
-from grader.mistakes import Change, Mistake, changed
+from grader.solutions import mistakes
+from grader.solutions.mistakes import Change, Mistake, changed
 
 COURSE = courses.load()
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from grader import course as courses
-from grader import matrix as matrices
-from grader import mutants
-from grader.matrix import HiddenTest, Matrix, Row
+from grader.proof import matrix as matrices
+from grader.proof import mutants
+from grader.proof.matrix import HiddenTest, Matrix, Row
 
 COURSE = courses.load()
-REFERENCE = Path(mutants.__file__).parent / "reference"
+REFERENCE = COURSE.reference
 
 SOURCE = '''\
 """A module."""

@@ -119,7 +119,7 @@ def test_a_method_called_backward_need_not_be_a_tensors():
 @pytest.mark.parametrize("module", COURSE.modules)
 def test_reading_finds_nothing_in_the_reference(module, root):
     """Nor in a stub."""
-    for folder in ("grader/reference", "assignment"):
+    for folder in ("grader/solutions/reference", "assignment"):
         source = (root / folder / f"{module}.py").read_text()
         assert [] == [use for p in COURSE.problems if p.module == module for use in found(p.id, source)]
 

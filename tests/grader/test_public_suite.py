@@ -26,7 +26,7 @@ def run_pytest(folder: Path, *arguments: str) -> str:
 
 def test_every_public_test_passes_on_the_reference(bundle, root):
     """Also when warnings are errors."""
-    for path in (root / "grader" / "reference").glob("*.py"):
+    for path in (root / "grader" / "solutions" / "reference").glob("*.py"):
         shutil.copy(path, bundle / "assignment")
     assert re.search(r"^\d+ passed in", run_pytest(bundle), re.MULTILINE)
 
@@ -51,7 +51,7 @@ def test_one_problem_is_run_by_its_name(bundle):
 
 def test_a_wrong_answer_is_told_in_a_few_lines(bundle, root):
     """Expected, got, inputs, and where to read."""
-    shutil.copy(root / "grader" / "reference" / "tensor_memory.py", bundle / "assignment")
+    shutil.copy(root / "grader" / "solutions" / "reference" / "tensor_memory.py", bundle / "assignment")
     module = bundle / "assignment" / "tensor_memory.py"
     module.write_text(module.read_text().replace("return x.numel() * x.element_size()", "return x.numel() * 4"))
     output = run_pytest(bundle, "-k", "test_tensor_memory and tensor_bytes")

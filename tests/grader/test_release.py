@@ -12,7 +12,9 @@ import pytest
 import yaml
 
 from grader import course as courses
-from grader import mistakes, release, stubs
+from grader.publish import student as release
+from grader.solutions import mistakes
+from grader.solutions.regions import lines_of
 from tests.grader.test_layers import imports
 
 COURSE = courses.load()
@@ -92,7 +94,7 @@ def test_a_wheel_carries_all_that_only_the_bundle_has(root, tmp_path):
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
     subprocess.run(build, cwd=root, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
-    place = "grader/bundle/student/"
+    place = "grader/publish/bundle/student/"
     with zipfile.ZipFile(wheel) as archive:
         carried = {name.removeprefix(place): archive.read(name) for name in archive.namelist() if name.startswith(place)}
     of_the_bundle = root / place
@@ -160,7 +162,7 @@ def test_a_handout_that_was_built_from_another_text_is_not_handed_out(grader, co
     assert not (tmp_path / "two.zip").exists()
 
 
-@pytest.mark.parametrize("changed", ["tests/probes/stand_in.py", "grader/reference/linear.py", "handout/site/svg.py"])
+@pytest.mark.parametrize("changed", ["tests/probes/stand_in.py", "grader/solutions/reference/linear.py", "handout/site/svg.py"])
 def test_a_handout_whose_pictures_were_drawn_by_other_code_is_not_handed_out(changed, copy_of_the_course, root):
     """The timeline of chapter 13 is drawn with the stand-in, most others with the reference."""
     copytree_handout(root, copy_of_the_course)
@@ -192,9 +194,14 @@ def test_every_module_that_the_handout_is_built_with_is_in_its_hash(root):
             file = root.joinpath(*module.split("."))
             candidates = [file.with_suffix(".py"), file / "__init__.py"]
             todo += [candidate for candidate in candidates if candidate.is_file() and "build" not in candidate.parts]
-    of_packages = {"handout/__init__.py", "handout/site/__init__.py", "grader/__init__.py", "grader/reference/__init__.py"}
+    of_packages = {
+        "handout/__init__.py",
+        "handout/site/__init__.py",
+        "grader/__init__.py",
+        "grader/solutions/reference/__init__.py",
+    }
     hashed = set(COURSE.handout_sources())
-    assert {"tests/probes/stand_in.py", "grader/reference/gpu.py", *of_packages} <= hashed
+    assert {"tests/probes/stand_in.py", "grader/solutions/reference/gpu.py", *of_packages} <= hashed
     assert found - hashed == set()
 
 
@@ -234,13 +241,13 @@ def test_the_bundle_is_the_same_bytes_each_time(grader, tmp_path, built):
 def secret_line(course_root, kind):
     """A line that must not leave, and where it is from."""
     if kind == "solution":
-        reference = (course_root / "grader/reference/linear.py").read_text()
-        return next(line for line in stubs.lines_of(reference).values() if "trunc_normal_" in line)
+        reference = (course_root / "grader/solutions/reference/linear.py").read_text()
+        return next(line for line in lines_of(reference).values() if "trunc_normal_" in line)
     if kind == "hidden test":
         source = (course_root / "tests/hidden/test_linear.py").read_text()
         return next(line for line in source.splitlines() if "expect." in line and len(line) > 60)
-    mistake = next(m for m in mistakes.load(course_root / "grader/mistakes", "linear") if m.name == "absolute_bounds")
-    reference = (course_root / "grader/reference/linear.py").read_text()
+    mistake = next(m for m in mistakes.load(course_root / "grader/solutions/mistakes", "linear") if m.name == "absolute_bounds")
+    reference = (course_root / "grader/solutions/reference/linear.py").read_text()
     given = set(reference.splitlines())
     return next(line for line in mistake.applied_to(reference).splitlines() if "trunc_normal_" in line and line not in given)
 
@@ -264,7 +271,7 @@ def test_a_bundle_with_a_secret_line_is_not_written(grader, copy_of_the_course, 
 def test_a_solved_stub_is_not_handed_out(grader, copy_of_the_course, root, tmp_path, built):
     """A reference that was copied over its stub differs from what the stub has to be."""
     copytree_handout(root, copy_of_the_course)
-    shutil.copy(copy_of_the_course / "grader/reference/linear.py", copy_of_the_course / "assignment/linear.py")
+    shutil.copy(copy_of_the_course / "grader/solutions/reference/linear.py", copy_of_the_course / "assignment/linear.py")
     done = grader("release", "student", tmp_path / "out.zip", "--handout", built, cwd=copy_of_the_course)
     assert done.returncode == 1
     assert "assignment/linear.py differs from its reference: run `grader stubs` first" in done.stderr
@@ -273,7 +280,7 @@ def test_a_solved_stub_is_not_handed_out(grader, copy_of_the_course, root, tmp_p
 
 def test_every_shared_line_is_still_shared(bundle):
     """The list of coincidences holds no line that would not leave anyway, and none twice."""
-    shared = (release.BUNDLE / "shared_lines.txt").read_text().splitlines()
+    shared = (COURSE.bundle / "shared_lines.txt").read_text().splitlines()
     leaving = {line.strip() for content in bundle.values() for line in content.decode(errors="replace").splitlines()}
     assert sorted(set(shared)) == shared
     assert [line for line in shared if line not in leaving] == []
@@ -292,7 +299,7 @@ def test_pytest_in_the_bundle_shows_what_is_not_attempted(unpacked):
 @pytest.mark.slow
 def test_pytest_in_the_bundle_is_green_with_the_reference(unpacked, root):
     """The modules alone make the difference."""
-    for path in (root / "grader/reference").glob("[!_]*.py"):
+    for path in (root / "grader/solutions/reference").glob("[!_]*.py"):
         shutil.copy(path, unpacked / "assignment")
     done = run(unpacked, "pytest", "-q")
     assert re.search(r"^\d+ passed in", done.stdout, re.MULTILINE), done.stdout
@@ -306,7 +313,7 @@ def test_pytest_in_the_bundle_is_green_with_the_reference(unpacked, root):
 def test_the_workflow_of_the_bundle_runs_in_the_bundle(unpacked, root, tmp_path, solved):
     """Its own lines, as they stand: green although tests fail, and the summary says how far the student is."""
     for module in solved:
-        shutil.copy(root / f"grader/reference/{module}.py", unpacked / "assignment")
+        shutil.copy(root / f"grader/solutions/reference/{module}.py", unpacked / "assignment")
     workflow = yaml.safe_load((unpacked / ".github/workflows/check.yml").read_text(encoding="utf-8"))
     lines = {step["name"]: step["run"] for step in workflow["jobs"]["check"]["steps"] if "run" in step}
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}

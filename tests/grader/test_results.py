@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from grader.errors import Status
 from grader.report import json as json_report
-from grader.results import (
+from grader.results.records import (
     Fact,
     GraderInfo,
     Ignored,

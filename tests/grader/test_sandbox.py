@@ -38,8 +38,8 @@ from grader.protocol import Other
 from grader.report import json as json_report
 from grader.sandbox import bubblewrap, seccomp
 from grader.sandbox.box import Sandbox
-from grader.sandbox.client import Budget, Session
 from grader.sandbox.preflight import check_cpu
+from grader.sandbox.session import Budget, Session
 from grader.submission import Submission
 from tests.probes import call, call_and_keep_inputs
 
@@ -202,7 +202,7 @@ def test_filling_memory_refuses_no_operation_and_warns_of_none(sandbox):
 @pytest.mark.slow
 def test_a_weight_that_was_never_set_fails_the_same_tests_in_every_run(sandbox):
     """By three seeds, twice each: the same tests, with the same text."""
-    honest = (COURSE.root / "grader" / "reference" / "linear.py").read_text()
+    honest = (COURSE.root / "grader" / "solutions" / "reference" / "linear.py").read_text()
     forgetful = honest.replace("nn.init.trunc_normal_(weight, std=std, a=-3 * std, b=3 * std)", "weight")
     assert forgetful != honest
     submission = Submission("forgetful", {"assignment/linear.py": forgetful.encode()}, [])
@@ -268,7 +268,7 @@ def test_a_slow_start_of_every_test_costs_no_point(sandbox, monkeypatch):
     monkeypatch.setattr(Sandbox, "wait_until_ready", lambda self: (time.sleep(0.5), ready(self)))
     problem = COURSE.problem("lr_schedule")
     limits = msgspec.structs.replace(COURSE.limits, submission_seconds=120.0)  # of 120 points, of which this problem has 2
-    source = (COURSE.root / "grader" / "reference" / f"{problem.module}.py").read_bytes()
+    source = (COURSE.root / "grader" / "solutions" / "reference" / f"{problem.module}.py").read_bytes()
     course = msgspec.structs.replace(COURSE, limits=limits)
     result = grade(Submission("right", {problem.path: source}, []), course, sandbox, problems=[problem])
     assert result.score == result.max_score == 2, [t.message for t in result.problems[0].tests if t.message]
@@ -703,7 +703,7 @@ def right(tmp_path_factory):
     folder = tmp_path_factory.mktemp("right") / "assignment"
     folder.mkdir()
     for module in COURSE.modules:
-        shutil.copy(COURSE.root / "grader" / "reference" / f"{module}.py", folder)
+        shutil.copy(COURSE.root / "grader" / "solutions" / "reference" / f"{module}.py", folder)
     return folder.parent
 
 
@@ -825,7 +825,7 @@ import sys
 from pathlib import Path
 from grader import course
 from grader.sandbox.box import Sandbox
-from grader.sandbox.client import Session
+from grader.sandbox.session import Session
 from tests.probes import call
 limit, used = map(Path, sys.argv[1:])
 c = course.load()
@@ -1089,8 +1089,8 @@ def test_of_the_packages_only_those_that_are_allowed_can_be_seen(sandbox):
 
 @pytest.mark.parametrize(
     "module",
-    ["grader", "grader.protocol", "grader.reference.linear", "tests.hidden", "tests.hidden.test_linear", "tests.expect",
-     "tests.conftest", "pytest", "_pytest", "msgspec", "rich", "typer", "hypothesis", "pip", "packaging"],
+    ["grader", "grader.protocol", "grader.solutions.reference.linear", "tests.hidden", "tests.hidden.test_linear",
+     "tests.expect", "tests.conftest", "pytest", "_pytest", "msgspec", "rich", "typer", "hypothesis", "pip", "packaging"],
 )  # fmt: skip
 def test_a_submission_cannot_import(module, sandbox):
     """Neither by name nor out of what is loaded already."""
@@ -1115,7 +1115,7 @@ SCRIPT = """
 import sys
 from grader import course
 from grader.sandbox.box import Sandbox
-from grader.sandbox.client import Session
+from grader.sandbox.session import Session
 from tests.probes import call
 c = course.load()
 with Sandbox(c.tests, isolation=sys.argv[1], scratch_bytes=2**20) as sandbox:

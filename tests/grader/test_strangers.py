@@ -1,7 +1,7 @@
-"""Solutions with one mistake each, written by others than the authors of grader/mistakes: no false name is given.
+"""Solutions with one mistake each, written by others than the authors of grader/solutions/mistakes: no false name is given.
 
-A file of strangers/<problem>/ is a fragment like those of grader/variants, whose docstring says what is wrong with it. A line
-`is: NAME` names the wrong solution of ours that is the same mistake in other words. Any other name would be false.
+A file of strangers/<problem>/ is a fragment like a variant, whose docstring says what is wrong with it. A line `is: NAME`
+names the known mistake that is the same one in other words. Any other name would be false.
 """
 
 import ast
@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from grader import course as courses
-from grader import fragments, mistakes
 from grader.grading.grade import grade
-from grader.local import LocalBox, LocalSession
+from grader.grading.local import LocalBox, LocalSession
+from grader.proof.validate import sources_in
+from grader.solutions import fragments, mistakes
 from grader.submission import Submission
-from grader.validate import sources_in
 
 STRANGERS = Path(__file__).parent / "strangers"
 COURSE = courses.load()

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from grader import course as courses
-from grader import stubs
 from grader.errors import GraderFault
+from grader.publish import stubs
 
-ROOT = Path(stubs.__file__).parent.parent
+ROOT = courses.PACKAGE.parent
 COURSE = courses.load(ROOT)
-REFERENCE = ROOT / "grader" / "reference"
+REFERENCE = COURSE.reference
 
 SOLUTION = '''\
 """A module."""

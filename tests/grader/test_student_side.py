@@ -29,7 +29,7 @@ def work(tmp_path, root):
     skipped = shutil.ignore_patterns("hidden", "grader", "__pycache__")
     for name in ("assignment", "tests"):
         shutil.copytree(root / name, folder / name, ignore=skipped)
-    shutil.copy(root / "grader/bundle/student/pyproject.toml", folder)
+    shutil.copy(root / "grader/publish/bundle/student/pyproject.toml", folder)
     return folder
 
 
@@ -42,7 +42,7 @@ def assignment(folder, *arguments):
 def solve(folder, root, *modules):
     """Put the reference of some modules in, and give back their paths."""
     for module in modules:
-        shutil.copy(root / f"grader/reference/{module}.py", folder / "assignment")
+        shutil.copy(root / f"grader/solutions/reference/{module}.py", folder / "assignment")
     return [folder / f"assignment/{module}.py" for module in modules]
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from grader import archives, submission
 from grader.errors import SubmissionRefused
-from grader.results import Ignored
+from grader.results.records import Ignored
 
 SOURCES = {"assignment/linear.py": b"x = 1\n", "assignment/parts/more.py": b"y = 2\n"}
 ROOT = Path(submission.__file__).parent.parent

@@ -15,7 +15,7 @@ import json, os, signal, sys
 import numpy as np
 import torch
 from torch import nn
-from grader.reference.training import TrainConfig, train
+from grader.solutions.reference.training import TrainConfig, train
 
 folder = sys.argv[1]
 steps, checkpoint_every, kill_at, weights = map(int, sys.argv[2:])

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from grader import course as courses
-from grader import disguise, trials
+from grader.proof import disguise, trials
 
 COURSE = courses.load()
-REFERENCES = courses.REFERENCE
+REFERENCES = courses.load().reference
 
 SOURCE = """
 from __future__ import annotations

@@ -10,9 +10,9 @@ import time
 import pytest
 
 from grader import course as courses
-from grader import fragments, mistakes
 from grader.errors import UsageError
-from grader.validate import validate
+from grader.proof.validate import validate
+from grader.solutions import fragments, mistakes
 
 COURSE = courses.load()
 
@@ -77,13 +77,13 @@ source = "def tensor_bytes(x): return {size} * x.numel()"
 """
         for name, size in bytes_of_an_element.items()
     ]
-    (course / "grader/mistakes/tensor_memory.toml").write_text("".join(entries))
+    (course / "grader/solutions/mistakes/tensor_memory.toml").write_text("".join(entries))
 
 
 @pytest.fixture
 def small_course(copy_of_the_course):
     """A copy with one problem's wrong solutions and variants thinned out, so that it is proved in seconds."""
-    keep_one(copy_of_the_course / "grader/variants/tensor_memory")
+    keep_one(copy_of_the_course / "grader/solutions/variants/tensor_memory")
     mistakes_of(copy_of_the_course, {"four": 4})
     return copy_of_the_course
 
@@ -166,7 +166,7 @@ def test_a_wrong_solution_that_passes_is_found_and_named(grader, small_course):
 @pytest.mark.slow
 def test_a_wrong_variant_is_found_and_named(grader, small_course):
     """A correct solution that the suite does not accept: exit 1, and it is named."""
-    (path,) = (small_course / "grader" / "variants" / "tensor_memory").glob("*.py")
+    (path,) = (small_course / "grader" / "solutions" / "variants" / "tensor_memory").glob("*.py")
     path.write_text('"""Not a variant."""\n\n\ndef tensor_bytes(x):\n    return 4 * x.numel()\n')
     done = grader("validate", "--only", "tensor_memory", cwd=small_course)
     assert done.returncode == 1
@@ -178,7 +178,9 @@ def test_a_wrong_variant_is_found_and_named(grader, small_course):
 # Both validations of a course, one after the other. The tests for a CUDA device need none, so that they run here.
 DRIVER = """
 import json
-from grader import course as courses, matrix, validate
+from grader import course as courses
+from grader.proof import matrix
+from grader.proof import validate
 course = courses.load()
 found = {d: validate.validate(course, [course.problem("tensor_memory")], device=d, jobs=2) for d in ("cpu", "cuda")}
 print(json.dumps({d: {"summary": matrix.summary(m), **json.loads(matrix.as_json(m))} for d, m in found.items()}))
@@ -203,7 +205,7 @@ def course_of_two_devices(copy_of_the_course):
     (hidden / "cuda").mkdir()
     (hidden / "test_tensor_memory.py").write_text(TESTS.format(dtype="float", bytes=12))
     (hidden / "cuda/test_tensor_memory.py").write_text(TESTS.format(dtype="double", bytes=24))
-    variant = keep_one(copy_of_the_course / "grader/variants/tensor_memory")
+    variant = keep_one(copy_of_the_course / "grader/solutions/variants/tensor_memory")
     variant.rename(variant.with_name("variant.py"))
     mistakes_of(copy_of_the_course, {"four": 4, "nine": 9}, devices={"four": ["cuda"]})
     return copy_of_the_course

@@ -16,12 +16,13 @@ import yaml
 from packaging.specifiers import SpecifierSet
 
 from grader import course as courses
-from grader import submission, validate
+from grader import submission
+from grader.proof import validate
 from grader.sandbox import box
 
 COURSE = courses.load()
 ROOT = Path(__file__).resolve().parents[2]
-PLACES = [".github/workflows", "grader/bundle/student/.github/workflows"]
+PLACES = [".github/workflows", "grader/publish/bundle/student/.github/workflows"]
 WORKFLOWS = [path for place in PLACES for path in sorted((ROOT / place).glob("*.y*ml"))]
 CI, GPU, STUDENTS = (ROOT / place for place in (f"{PLACES[0]}/ci.yml", f"{PLACES[0]}/gpu.yml", f"{PLACES[1]}/check.yml"))
 NAMES = [path.relative_to(ROOT).as_posix() for path in WORKFLOWS]
@@ -355,7 +356,7 @@ def test_the_reference_is_packed_as_a_submission(tmp_path):
     """Every module of the course, as the grader takes it, in a folder that is made."""
     assert run_script("reference_submission", tmp_path / "new/reference.zip").returncode == 0
     read = submission.read(tmp_path / "new/reference.zip")
-    assert read.sources == validate.sources_in(ROOT / "grader/reference")
+    assert read.sources == validate.sources_in(ROOT / "grader/solutions/reference")
     assert {f"assignment/{module}.py" for module in COURSE.modules} <= set(read.sources)
     assert read.ignored == []
 

@@ -256,8 +256,8 @@ def _shown(claim: str) -> str:
 @contextmanager
 def reference_as_assignment() -> Iterator[None]:
     """`import assignment.linear` gives the reference: the code of the handout runs as it will for a student who is done."""
-    modules = {"assignment": import_module("grader.reference")}
-    modules |= {f"assignment.{name}": import_module(f"grader.reference.{name}") for name in COURSE.modules}
+    modules = {"assignment": import_module("grader.solutions.reference")}
+    modules |= {f"assignment.{name}": import_module(f"grader.solutions.reference.{name}") for name in COURSE.modules}
     before = {name: sys.modules.get(name) for name in modules}
     sys.modules.update(modules)
     try:

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from grader.reference import activation_checkpointing, flop_counting, precision, tensor_memory
-from grader.reference import resource_accounting as accounting
+from grader.solutions.reference import activation_checkpointing, flop_counting, precision, tensor_memory
+from grader.solutions.reference import resource_accounting as accounting
 from handout.site import calculators, formulas, numbers
 
 FORMS = formulas.load()

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urldefrag
 import pytest
 
 from grader import course as courses
-from grader import release
+from grader.publish import student as release
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 

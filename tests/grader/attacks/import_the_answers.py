@@ -10,7 +10,7 @@ import importlib
 
 for name in (
     "tests.hidden.test_tensor_memory", "tests.hidden", "tests.expect", "tests.conftest", "grader", "grader.grading.grade",
-    "grader.reference.tensor_memory", "grader.protocol", "grader.worker.child", "pytest", "_pytest", "msgspec",
+    "grader.solutions.reference.tensor_memory", "grader.protocol", "grader.worker.child", "pytest", "_pytest", "msgspec",
 ):
     try:
         module = importlib.import_module(name)

@@ -16,5 +16,5 @@ def build(folder: Path) -> Path:
     with zipfile.ZipFile(path, "w") as archive:
         link = zipfile.ZipInfo("assignment/linear.py")
         link.external_attr = (stat.S_IFLNK | 0o777) << 16
-        archive.writestr(link, "../../../../grader/reference/linear.py")
+        archive.writestr(link, "../../../../grader/solutions/reference/linear.py")
     return path

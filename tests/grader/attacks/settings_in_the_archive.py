@@ -17,7 +17,7 @@ def build(folder: Path) -> Path:
     path = folder / "submission.zip"
     with zipfile.ZipFile(path, "w") as archive:
         for name in ("linear", "tensor_memory"):
-            archive.write(Path(__file__).parents[3] / "grader" / "reference" / f"{name}.py", f"assignment/{name}.py")
+            archive.write(Path(__file__).parents[3] / "grader" / "solutions" / "reference" / f"{name}.py", f"assignment/{name}.py")
         for place in ("", "assignment/", "tests/", "tests/hidden/"):
             for name in ("conftest.py", "sitecustomize.py", "usercustomize.py", "setup.py", "__init__.py", "__main__.py"):
                 archive.writestr(place + name, TRACE)

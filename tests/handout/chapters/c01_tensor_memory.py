@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from grader.reference import tensor_memory as tm
+from grader.solutions.reference import tensor_memory as tm
 from tests.handout.chapters.c05_resource_accounting import GPT3
 from tests.handout.figures import Figures, n, power
 

@@ -5,8 +5,8 @@ import math
 
 import torch
 
-from grader.reference import precision as p
-from grader.reference import resource_accounting as ra
+from grader.solutions.reference import precision as p
+from grader.solutions.reference import resource_accounting as ra
 from tests.handout.figures import Figures, n, plain, power, scientific, short
 
 F64, F32, F16, BF16 = torch.float64, torch.float32, torch.float16, torch.bfloat16

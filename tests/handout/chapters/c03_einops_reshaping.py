@@ -6,8 +6,8 @@ import pytest
 import torch
 from einops import EinopsError, rearrange
 
-from grader.reference import einops_reshaping as er
-from grader.reference import tensor_memory as tm
+from grader.solutions.reference import einops_reshaping as er
+from grader.solutions.reference import tensor_memory as tm
 from tests.handout.figures import Figures, n, plain, short
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import torch
 import torch.nn.functional as F
 
-from grader.reference import flop_counting as fc
-from grader.reference import resource_accounting as ra
+from grader.solutions.reference import flop_counting as fc
+from grader.solutions.reference import resource_accounting as ra
 from tests.handout.figures import Figures, n, power, short
 
 GPT2 = fc.TransformerConfig(

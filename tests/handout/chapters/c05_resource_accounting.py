@@ -5,8 +5,8 @@ from itertools import count
 import pytest
 import torch
 
-from grader.reference import flop_counting as fc
-from grader.reference import resource_accounting as ra
+from grader.solutions.reference import flop_counting as fc
+from grader.solutions.reference import resource_accounting as ra
 from tests.handout.chapters.c04_flop_counting import GPT2
 from tests.handout.figures import Figures, n, plain, power, short
 

@@ -5,8 +5,8 @@ import math
 import torch
 from torch import nn
 
-from grader.reference import autograd as ag
-from grader.reference import flop_counting as fc
+from grader.solutions.reference import autograd as ag
+from grader.solutions.reference import flop_counting as fc
 from tests.handout.figures import Figures, n, plain, power, scientific
 
 F64, F32 = torch.float64, torch.float32

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import torch
 
-from grader.reference import flop_counting as fc
-from grader.reference import linear as li
-from grader.reference import resource_accounting as ra
+from grader.solutions.reference import flop_counting as fc
+from grader.solutions.reference import linear as li
+from grader.solutions.reference import resource_accounting as ra
 from tests.handout.chapters.c05_resource_accounting import GPT3
 from tests.handout.chapters.c06_autograd import rows
 from tests.handout.figures import Figures, n, plain, scientific, short

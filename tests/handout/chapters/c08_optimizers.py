@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import torch
 
-from grader.reference import optimizers as op
-from grader.reference import resource_accounting as ra
+from grader.solutions.reference import optimizers as op
+from grader.solutions.reference import resource_accounting as ra
 from tests.handout.figures import Figures, n, plain, power, scientific, short
 
 F64, F32 = torch.float64, torch.float32

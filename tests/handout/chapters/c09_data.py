@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from grader.reference import data
-from grader.reference import flop_counting as fc
-from grader.reference import resource_accounting as ra
+from grader.solutions.reference import data
+from grader.solutions.reference import flop_counting as fc
+from grader.solutions.reference import resource_accounting as ra
 from tests.handout.figures import Figures, n, short
 
 UINT16, INT32, INT64 = (np.dtype(name) for name in ("uint16", "int32", "int64"))

@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from grader.reference import checkpointing as ck
-from grader.reference import optimizers as op
-from grader.reference import resource_accounting as ra
+from grader.solutions.reference import checkpointing as ck
+from grader.solutions.reference import optimizers as op
+from grader.solutions.reference import resource_accounting as ra
 from tests.handout.figures import Figures, n, plain, short
 
 BF16, FP32 = torch.bfloat16, torch.float32

@@ -11,11 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from grader.reference import activation_checkpointing as ac
-from grader.reference import autograd as ag
-from grader.reference import optimizers as op
-from grader.reference import resource_accounting as ra
-from grader.reference import training as tr
+from grader.solutions.reference import activation_checkpointing as ac
+from grader.solutions.reference import autograd as ag
+from grader.solutions.reference import optimizers as op
+from grader.solutions.reference import resource_accounting as ra
+from grader.solutions.reference import training as tr
 from tests.handout.figures import Figures, n, plain
 from tests.public.test_training_loop import Table
 

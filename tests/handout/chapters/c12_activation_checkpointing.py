@@ -4,9 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from grader.reference import activation_checkpointing as ac
-from grader.reference import flop_counting as fc
-from grader.reference import resource_accounting as ra
+from grader.solutions.reference import activation_checkpointing as ac
+from grader.solutions.reference import flop_counting as fc
+from grader.solutions.reference import resource_accounting as ra
 from tests.handout.figures import Figures, n
 
 FP32, BF16 = torch.float32, torch.bfloat16

@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch import nn
 
-from grader.reference import flop_counting as fc
-from grader.reference import gpu
-from grader.reference import precision as pr
-from grader.reference import resource_accounting as ra
+from grader.solutions.reference import flop_counting as fc
+from grader.solutions.reference import gpu
+from grader.solutions.reference import precision as pr
+from grader.solutions.reference import resource_accounting as ra
 from handout.site import pictures
 from tests.handout.figures import COURSE, Figures, n, plain, power, scientific, short
 from tests.probes import stand_in

@@ -7,15 +7,16 @@ import tomllib
 import torch
 from torch import nn
 
-from grader import archives, matrix
+from grader import archives
 from grader import submission as sub
 from grader.errors import Status
 from grader.grading import budget
 from grader.grading.verdict import verdict_on
-from grader.reference import optimizers as op
+from grader.proof import matrix
 from grader.report import terminal
-from grader.results import GraderInfo, Outcome, SubmissionInfo, SubmissionResult, problem_result, worst
+from grader.results.records import GraderInfo, Outcome, SubmissionInfo, SubmissionResult, problem_result, worst
 from grader.sandbox import bubblewrap
+from grader.solutions.reference import optimizers as op
 from grader.worker import zygote
 from tests import expect
 from tests.handout.figures import COURSE, HANDOUT, Figures, n

@@ -2,7 +2,7 @@
 
 import re
 
-from grader.reference import flop_counting
+from grader.solutions.reference import flop_counting
 from tests.handout.figures import COURSE, HANDOUT, Figures, n, power, short
 
 

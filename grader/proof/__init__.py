@@ -1,0 +1,1 @@
+"""`grader validate`: the suite's own proof."""

@@ -1,0 +1,165 @@
+"""Automatic mutants of the reference: small changes of its solutions, each of which a hidden test should notice.
+
+One change a mutant: a constant, a comparison, an operator, a condition, a keyword argument or a whole statement. What nobody
+can observe is left alone: docstrings, annotations, and the words of an error. A mutant that no test notices, and that none
+could, is listed in mutants.toml with the reason.
+"""
+
+import ast
+import copy
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.solutions.regions import lines_of
+
+COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
+}  # fmt: skip
+OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Div, ast.Mod: ast.Mult,
+    ast.Pow: ast.Mult, ast.MatMult: ast.Mult, ast.BitOr: ast.BitAnd, ast.BitAnd: ast.BitOr,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A reference module with one change.
+
+    Attributes:
+        problem: The problem whose solution was changed.
+        name: Which change, as in `Linear.forward: x @ self.weight.T -> x * self.weight.T`.
+        source: The whole module.
+    """
+
+    problem: str
+    name: str
+    source: str
+
+
+def of(reference: str, problem: str) -> list[Mutant]:
+    """Every mutant of a problem's solution.
+
+    Args:
+        reference: Source of the reference module.
+        problem: Its id, as its regions are marked with.
+    """
+    tree = ast.parse(reference)
+    lines = lines_of(reference, problem)
+    found: list[Mutant] = []
+    seen: Counter[str] = Counter()
+    for owner, statement in _statements(tree, ""):
+        if statement.lineno not in lines:
+            continue
+        for before, after, source in _changes(tree, statement):
+            name = f"{owner}: {before} -> {after}"
+            seen[name] += 1
+            found.append(Mutant(problem, name if seen[name] == 1 else f"{name} ({seen[name]})", source))
+    return found
+
+
+def listed(path: Path) -> dict[str, dict[str, str]]:
+    """The mutants that nothing can tell from the reference: problem to name to the reason."""
+    found: dict[str, dict[str, str]] = tomllib.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def _statements(node: ast.AST, owner: str) -> Iterator[tuple[str, ast.stmt]]:
+    """Every statement with the function or class that it is in, outermost first."""
+    for child in ast.iter_child_nodes(node):
+        inner = owner
+        if isinstance(child, (ast.FunctionDef, ast.ClassDef)):
+            inner = f"{owner}.{child.name}" if owner else child.name
+        if isinstance(child, ast.stmt):
+            yield owner or inner, child
+        yield from _statements(child, inner)
+
+
+def _changes(tree: ast.Module, statement: ast.stmt) -> Iterator[tuple[str, str, str]]:
+    """Each change of one statement itself, its inner statements left alone: (before, after, source of the module)."""
+    if _is_text(statement):
+        return
+    if isinstance(statement, (ast.Expr, ast.Assign, ast.AugAssign, ast.Return, ast.Delete, ast.Raise)):
+        replacement: ast.stmt = ast.Return(None) if isinstance(statement, ast.Return) else ast.Pass()
+        yield _head(statement), ast.unparse(replacement), _with(tree, statement, replacement)
+    for node in [] if isinstance(statement, ast.Raise) else _expressions(statement):
+        for changed in _changed(node):
+            before, after = ast.unparse(node), ast.unparse(changed)
+            if before != after:
+                yield f"{_head(statement)} | {before}", after, _with(tree, node, changed)
+
+
+def _expressions(statement: ast.stmt) -> Iterator[ast.expr]:
+    """The expressions of a statement, without those of statements inside it, of annotations and of texts of errors."""
+    waiting: list[ast.AST] = [statement]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.expr):
+            yield node
+        for field, value in ast.iter_fields(node):
+            children = value if isinstance(value, list) else [value]
+            if field not in ("annotation", "returns", "decorator_list"):
+                waiting += [c for c in children if isinstance(c, ast.AST) and not isinstance(c, (ast.stmt, ast.JoinedStr))]
+
+
+def _changed(node: ast.expr) -> Iterator[ast.expr]:
+    """One expression with each change that it allows."""
+    new = copy.deepcopy(node)
+    match new:
+        case ast.Constant(value=bool(value)):
+            yield ast.Constant(not value)
+        case ast.Constant(value=int(value)):
+            yield ast.Constant(value + 1)
+        case ast.Constant(value=float(value)):
+            yield ast.Constant(value * 2 if value else 1.0)
+        case ast.Compare(ops=[op]) if type(op) in COMPARISONS:
+            new.ops = [COMPARISONS[type(op)]()]
+            yield new
+        case ast.BinOp(op=op) if type(op) in OPERATORS:
+            new.op = OPERATORS[type(op)]()
+            yield new
+        case ast.BoolOp(op=op):
+            new.op = ast.Or() if isinstance(op, ast.And) else ast.And()
+            yield new
+        case ast.UnaryOp(op=ast.Not() | ast.USub(), operand=operand):
+            yield operand
+        case ast.IfExp(body=body, orelse=orelse):
+            yield body
+            yield orelse
+        case ast.Call(keywords=keywords):
+            for i in range(len(keywords)):
+                yield ast.Call(new.func, new.args, keywords[:i] + keywords[i + 1 :])
+
+
+def _with(tree: ast.Module, old: ast.AST, new: ast.AST) -> str:
+    """The source of the module with one node in the place of another."""
+
+    class Swap(ast.NodeTransformer):
+        def visit(self, node: ast.AST) -> ast.AST:
+            if node is old:
+                return new
+            return self.generic_visit(_shallow(node))
+
+    return ast.unparse(ast.fix_missing_locations(Swap().visit(tree))) + "\n"
+
+
+def _shallow(node: ast.AST) -> ast.AST:
+    """A copy of a node whose lists are its own, so that a transformer does not change the tree it walks."""
+    new = copy.copy(node)
+    for field, value in ast.iter_fields(node):
+        if isinstance(value, list):
+            setattr(new, field, list(value))
+    return new
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _head(statement: ast.stmt) -> str:
+    """The start of a statement: enough to find it by."""
+    line = ast.unparse(statement).splitlines()[0]
+    return line if len(line) <= 60 else line[:59] + "…"

@@ -1,0 +1,85 @@
+"""assignment/ from the reference solutions: what students edit is the solution with its marked regions taken out.
+
+A region is what lies between `# BEGIN SOLUTION(<problem id>)` and `# END SOLUTION`. Inside a function it becomes a TODO with
+the number of lines that the solution took, and a raise; at the left margin (a helper of the solution's) it becomes nothing, and
+the TODOs of its problem say how many lines there were beside them.
+"""
+
+import re
+from pathlib import Path
+
+from grader.course import Course
+from grader.errors import GraderFault
+from grader.solutions.regions import BEGIN, END, MARK
+
+
+def write(course: Course) -> list[Path]:
+    """Write every stub that differs from what its reference gives; the files that were written."""
+    changed = drifted(course)
+    for path in changed:
+        path.write_text(stub(_reference(course, path), course), encoding="utf-8")
+    return changed
+
+
+def drifted(course: Course) -> list[Path]:
+    """The stubs that are not what their reference gives, missing ones among them."""
+    paths = [course.assignment / f"{module}.py" for module in course.modules]
+    return [p for p in paths if not p.exists() or p.read_text(encoding="utf-8") != stub(_reference(course, p), course)]
+
+
+def stub(reference: str, course: Course) -> str:
+    """The stub that a reference module gives.
+
+    Raises:
+        GraderFault: A region is not closed, or names no problem, or a line looks like a mark and is none.
+    """
+    lines: list[str] = []
+    region: list[str] | None = None
+    beside = _lines_of_helpers(reference)
+    for line in reference.splitlines():
+        if region is None and (begin := BEGIN.fullmatch(line)):
+            indent, problem_id, region = begin[1], begin[2], []
+        elif region is not None and END.fullmatch(line):
+            lines += _replacement(indent, problem_id, region, course, beside.get(problem_id, 0))
+            region = None
+        elif MARK.search(line):  # a solution would stay in the stub, or what follows would be lost from it
+            raise GraderFault(f"out of place, or not written as a mark is: {line.strip()}")
+        elif region is not None:
+            region.append(line)
+        else:
+            lines.append(line)
+    if region is not None:
+        raise GraderFault(f"the region of {problem_id} has no END SOLUTION")
+    return re.sub(r"\n{4,}", "\n\n\n", "\n".join(lines)).rstrip() + "\n"
+
+
+def _lines_of_helpers(reference: str) -> dict[str, int]:
+    """How many lines of each problem's solution stand outside its functions."""
+    found: dict[str, int] = {}
+    for region in re.findall(r"^# BEGIN SOLUTION\((\w+)\)\n(.*?)^# END SOLUTION", reference, re.MULTILINE | re.DOTALL):
+        found[region[0]] = found.get(region[0], 0) + _count(region[1].splitlines())
+    return found
+
+
+def _count(region: list[str]) -> int:
+    """Lines of code."""
+    return sum(bool(line.strip()) and not line.strip().startswith("#") for line in region)
+
+
+def _replacement(indent: str, problem_id: str, region: list[str], course: Course, beside: int) -> list[str]:
+    if not indent:
+        return []
+    try:
+        section = course.problem(problem_id).section
+    except KeyError:
+        raise GraderFault(f"a solution is marked as {problem_id}, which is no problem") from None
+    count = _count(region)
+    helpers = f", beside about {beside} in helpers for the whole problem" if beside >= 10 else ""
+    return [
+        f"{indent}# TODO({problem_id}): about {count} line{'s' if count > 1 else ''}{helpers}.",
+        f'{indent}raise NotImplementedError("{problem_id}: see handout §{section}")',
+    ]
+
+
+def _reference(course: Course, stub_path: Path) -> str:
+    return (course.reference / stub_path.name).read_text(encoding="utf-8")

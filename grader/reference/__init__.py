@@ -1,1 +1,0 @@
-"""Solutions. The stubs in assignment/ are made from these files: see grader/stubs.py."""

@@ -1,0 +1,101 @@
+"""One result of two: of a CPU run and a CUDA run of the same submission, with the same tests and the same seed.
+
+Each test is taken from the run on its own device; the other run deferred it. Points are added up again over all of them.
+"""
+
+from collections.abc import Sequence
+
+from grader.errors import UsageError
+from grader.results.records import (
+    SUITE,
+    GraderInfo,
+    ProblemResult,
+    SubmissionResult,
+    TestResult,
+    problem_result,
+    submission_result,
+)
+
+DEVICES = ["cpu", "cuda"]
+
+
+def merged(one: SubmissionResult, other: SubmissionResult, *, order: Sequence[str]) -> SubmissionResult:
+    """The result of both runs; which of them comes first makes no difference.
+
+    Args:
+        one: A run's result.
+        other: The other run's.
+        order: The ids of the course's problems, in its order.
+
+    Raises:
+        UsageError: They are not two runs that go together.
+    """
+    cpu, cuda = _by_device(one, other)
+    _refuse_strangers(cpu, cuda)
+    runs = {device: {p.id: p for p in run.problems} for device, run in (("cpu", cpu), ("cuda", cuda))}
+    places = {problem_id: place for place, problem_id in enumerate(order)}
+    ids = sorted(runs["cpu"] | runs["cuda"], key=lambda problem_id: places.get(problem_id, len(places)))
+    problems = [_problem({device: runs[device][i] for device in DEVICES if i in runs[device]}) for i in ids]
+    return submission_result(
+        cpu.submission,
+        _info(cpu.grader, cuda.grader),
+        problems,
+        seconds=cpu.seconds + cuda.seconds,
+        runs=[cpu.grader, cuda.grader],
+    )
+
+
+def _by_device(one: SubmissionResult, other: SubmissionResult) -> list[SubmissionResult]:
+    """The CPU run and the CUDA run."""
+    devices = [result.grader.device for result in (one, other)]
+    if one.runs or other.runs or not set(devices) <= set(DEVICES):
+        raise UsageError("one of the two results is itself merged: give the results of single runs")
+    if devices[0] == devices[1]:
+        raise UsageError(f"both results are of a run with --device {devices[0]}: one of each device is needed")
+    return sorted((one, other), key=lambda result: DEVICES.index(result.grader.device))
+
+
+def _refuse_strangers(cpu: SubmissionResult, cuda: SubmissionResult) -> None:
+    """Refuse runs that did not grade the same in the same way."""
+    compared = {
+        "submissions": (cpu.submission.sha256, cuda.submission.sha256),
+        "suites": (cpu.grader.suite_sha256, cuda.grader.suite_sha256),
+        "versions of the grader": (cpu.grader.version, cuda.grader.version),
+        "seeds": (str(cpu.grader.seed), str(cuda.grader.seed)),
+    }
+    for what, (ours, theirs) in compared.items():
+        if ours != theirs:
+            raise UsageError(f"the two results are of different {what}: {ours:.12} on the CPU, {theirs:.12} on the CUDA device")
+
+
+def _info(cpu: GraderInfo, cuda: GraderInfo) -> GraderInfo:
+    """What graded it: as isolated as the run that was isolated less."""
+    return GraderInfo(
+        version=cpu.version,
+        suite_sha256=cpu.suite_sha256,
+        device="cpu+cuda",
+        isolation="none" if "none" in (cpu.isolation, cuda.isolation) else cpu.isolation,
+        seed=cpu.seed,
+    )
+
+
+def _problem(runs: dict[str, ProblemResult]) -> ProblemResult:
+    """One problem of the runs that have it, by their device."""
+    first = next(iter(runs.values()))
+    tests = _tests(first.id, {device: problem.tests for device, problem in runs.items()})
+    if not any(test.device == first.device for test in tests):
+        raise UsageError(f"{first.id} has no test for the device that its points come from: that is no result of the grader")
+    return problem_result(first.id, first.module, first.max_score, tests, first.device)
+
+
+def _tests(problem_id: str, runs: dict[str, list[TestResult]]) -> list[TestResult]:
+    """Each test from the run on its device, or from the one run that there is; of a run whose tests could not be run, that."""
+    for tests in runs.values():
+        if [test.id for test in tests] == [SUITE]:
+            return tests
+    by_id = {device: {test.id: test for test in tests} for device, tests in runs.items()}
+    first, *others = by_id.values()
+    for other in others:
+        if alone := sorted(first.keys() ^ other.keys()):
+            raise UsageError(f"{problem_id}: {alone[0]} is in one of the two results only, so they are of different suites")
+    return [by_id.get(test.device, first)[test.id] for test in first.values()]

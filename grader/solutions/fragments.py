@@ -1,0 +1,171 @@
+"""Programs that differ from a reference module: what wrong solutions and variants share, and variants as files.
+
+A fragment is a Python file in variants/<problem>/. Its docstring says in one line what its style is. A line of it may say
+more: `device: cpu` or `cuda`, where the variant is right on that device only, and `hint: …`.
+
+Each top-level function or class in it takes the place of the reference's definition of that name; whatever else it holds
+(imports, helpers) goes before the first of them. So a fragment shows its one difference and nothing else.
+"""
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+Definition = ast.FunctionDef | ast.ClassDef
+Harmless = (ast.Import, ast.ImportFrom, ast.Assign, ast.FunctionDef, ast.ClassDef)
+DEVICES = ("cpu", "cuda")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solution:
+    """A program of ours that differs from the reference of its problem.
+
+    Attributes:
+        problem: The id of the problem.
+        name: Its name among those of its kind.
+        hint: What a student who wrote this should be told, if anything.
+        devices: Where it is tried; empty for the usual devices of its kind.
+    """
+
+    problem: str
+    name: str
+    hint: str | None = None
+    devices: tuple[str, ...] = ()
+
+    def applied_to(self, reference: str) -> str:
+        """The source of the whole module with this difference in it."""
+        raise NotImplementedError
+
+    def is_tried_on(self, device: str, usual: Sequence[str]) -> bool:
+        """Whether it is tried on a device: on those that it names, or else on the usual ones."""
+        return device in (self.devices or usual)
+
+    def reaches(self, names: list[str], reference: str) -> bool:
+        """Whether definitions of these names could run otherwise in this program.
+
+        Args:
+            names: Definitions of the module.
+            reference: Source of the reference module.
+        """
+        known, uses = _statements(reference), _uses(reference)
+        source = self.applied_to(reference)
+        new = [node for node in ast.parse(source).body if _text(source, node) not in known]
+        if not all(isinstance(node, Harmless) for node in new):
+            return True  # a statement that could do anything
+        changed = {name for node in new for name in _bound(node)}
+        waiting, seen = list(names), set(names)
+        while waiting:
+            used = uses.get(waiting.pop(), frozenset())
+            waiting += used - seen
+            seen |= used
+        return bool(seen & changed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fragment(Solution):
+    """One file of definitions that take the place of the reference's."""
+
+    summary: str
+    source: str
+
+    def applied_to(self, reference: str) -> str:
+        """The source of the whole module with this fragment's definitions in it.
+
+        Raises:
+            ValueError: The fragment replaces nothing.
+        """
+        try:
+            return replaced(reference, self.source)
+        except ValueError as e:
+            raise ValueError(f"{self.problem}/{self.name}.py {e}") from None
+
+
+def replaced(reference: str, source: str) -> str:
+    """The reference with the definitions of a source in the place of its own.
+
+    Raises:
+        ValueError: The source replaces no definition.
+    """
+    given = ast.parse(source).body
+    theirs = {node.name: node for node in given if isinstance(node, Definition)}
+    ours = [node for node in ast.parse(reference).body if isinstance(node, Definition) and node.name in theirs]
+    if not ours:
+        raise ValueError("replaces no definition of the reference")
+    lines = reference.splitlines()
+    taken = [theirs[node.name] for node in ours]
+    for node in reversed(ours):
+        lines[_start(node) - 1 : node.end_lineno] = _text(source, theirs[node.name]).splitlines()
+    rest = [node for node in given if node not in taken and not _is_docstring(node)]
+    before = _start(ours[0]) - 1
+    lines[before:before] = [line for node in rest for line in (*_text(source, node).splitlines(), "", "")]
+    return "\n".join(lines) + "\n"
+
+
+def load(folder: Path, problem: str = "*") -> list[Fragment]:
+    """Every fragment below a folder, or those of one problem, sorted by problem and name.
+
+    Raises:
+        ValueError: A file has no docstring, or one that names another device.
+    """
+    return [_read(path) for path in sorted(folder.glob(f"{problem}/*.py"))]
+
+
+def _read(path: Path) -> Fragment:
+    source = path.read_text(encoding="utf-8")
+    docstring = ast.get_docstring(ast.parse(source))
+    if not docstring:
+        raise ValueError(f"{path} has no docstring to say what it shows")
+    devices = tuple(name.strip() for name in (_said(docstring, "device") or "").split(",") if name.strip())
+    if not set(devices) <= set(DEVICES):
+        raise ValueError(f"{path} says device: {', '.join(devices)}; there are {' and '.join(DEVICES)}")
+    return Fragment(
+        problem=path.parent.name,
+        name=path.stem,
+        summary=docstring.splitlines()[0],
+        hint=_said(docstring, "hint"),
+        source=source,
+        devices=devices,
+    )
+
+
+def _said(docstring: str, word: str) -> str | None:
+    """What the first line `word: …` of a docstring says."""
+    lines = [line.removeprefix(f"{word}:").strip() for line in docstring.splitlines() if line.startswith(f"{word}:")]
+    return lines[0] if lines else None
+
+
+@cache
+def _statements(module: str) -> frozenset[str]:
+    """The text of each top-level statement."""
+    return frozenset(_text(module, node) for node in ast.parse(module).body)
+
+
+@cache
+def _uses(module: str) -> dict[str, frozenset[str]]:
+    """For each name that a top-level statement binds, the names that the statement reads or sets."""
+    used = [(node, frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name))) for node in ast.parse(module).body]
+    return {name: names for node, names in used for name in _bound(node)}
+
+
+def _bound(node: ast.stmt) -> set[str]:
+    """The names that a top-level statement binds."""
+    if isinstance(node, Definition):
+        return {node.name}
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _start(node: Definition) -> int:
+    return min([node.lineno, *(d.lineno for d in node.decorator_list)])
+
+
+def _text(source: str, node: ast.stmt) -> str:
+    start = _start(node) if isinstance(node, Definition) else node.lineno
+    return "\n".join(source.splitlines()[start - 1 : node.end_lineno])
