@@ -54,7 +54,7 @@ def check_device(sandbox: Sandbox, limits: Limits) -> Device:
     Raises:
         GraderFault: It cannot be used, with the reason.
     """
-    roomy = msgspec.structs.replace(limits, wall_seconds=float(SECONDS), cpu_seconds=SECONDS)
+    roomy = msgspec.structs.replace(limits, wall_seconds=float(SECONDS), cpu_seconds=max(SECONDS, limits.cpu_seconds))
     return judged(_look(sandbox, roomy, "cuda", CANNOT_USE_GPU), limits.device_memory_bytes)
 
 

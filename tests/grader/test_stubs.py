@@ -4,7 +4,6 @@ import ast
 import importlib
 import inspect
 import re
-from pathlib import Path
 
 import pytest
 
@@ -126,7 +125,7 @@ def test_drift_is_seen_and_mended(tmp_path):
     """A changed stub and a missing one; what is as it must be is left alone."""
     folder = tmp_path / "assignment"
     folder.mkdir()
-    course = courses.Course(root=tmp_path, limits=COURSE.limits, problems=COURSE.problems)
+    course = courses.Course(root=tmp_path, solutions=COURSE.solutions, limits=COURSE.limits, problems=COURSE.problems)
     assert [f"{m}.py" for m in course.modules] == [p.name for p in stubs.write(course)]
     (folder / "linear.py").write_text("x = 1\n")
     (folder / "data.py").unlink()
