@@ -1,13 +1,16 @@
-"""However the grader is installed, a submission can neither read nor import it, the reference or the hidden tests."""
+"""However the grader is installed, a submission can neither read nor import it, and it grades another course, too."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
+
+IN_ONE_ENVIRONMENT = pytest.mark.xdist_group("installed")  # which takes a while to make
 
 SPY = '''
 import importlib, os
@@ -107,28 +110,47 @@ def test_nothing_is_seen_of_an_editable_grader(tmp_path, root):
     nothing_is_seen(seen)
 
 
-@pytest.mark.slow
-def test_nothing_is_seen_of_a_grader_installed_from_a_wheel(tmp_path, root):
-    """A real wheel, in an environment of its own, beside the same torch."""
-    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path / "wheel")]
+@pytest.fixture(scope="module")
+def installed(root, tmp_path_factory):
+    """The interpreter of an environment that has the grader from a real wheel, beside the same torch, and where it is there."""
+    folder = tmp_path_factory.mktemp("installed")
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder / "wheel")]
     subprocess.run(build, cwd=root, check=True, capture_output=True)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True)
-    packages = Path(sysconfig.get_path("purelib", vars={"base": str(tmp_path / "venv")}))
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
+    packages = Path(sysconfig.get_path("purelib", vars={"base": str(folder / "venv")}))
     (packages / "torch-and-others.pth").write_text(sysconfig.get_path("purelib") + "\n")  # its own .pth files are not read
-    (wheel,) = (tmp_path / "wheel").glob("*.whl")
-    install = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--no-index",
-        "--target",
-        str(packages),
-        str(wheel),
-    ]
-    subprocess.run(install, check=True, capture_output=True)
-    seen = spy(tmp_path / "venv" / "bin" / "python", tmp_path)
-    assert seen["package"] == str(packages / "grader")
+    (wheel,) = (folder / "wheel").glob("*.whl")
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(packages)]
+    subprocess.run([*install, str(wheel)], check=True, capture_output=True)
+    return folder / "venv" / "bin" / "python", packages / "grader"
+
+
+@pytest.mark.slow
+@IN_ONE_ENVIRONMENT
+def test_nothing_is_seen_of_a_grader_installed_from_a_wheel(installed, tmp_path):
+    """In an environment of its own."""
+    python, package = installed
+    seen = spy(python, tmp_path)
+    assert seen["package"] == str(package)
     nothing_is_seen(seen)
+
+
+@pytest.mark.slow
+@IN_ONE_ENVIRONMENT
+def test_an_installed_grader_grades_proves_and_hands_out_another_course(installed, root, tmp_path):
+    """The smallest one, from a folder elsewhere in which no link is left."""
+    python, _ = installed
+    course = shutil.copytree(
+        root / "examples" / "tiny_course", tmp_path / "course", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    shutil.copytree(course / "solutions" / "reference", tmp_path / "solved" / "assignment")
+    for command, shown in [
+        (["grade", "solved"], "score 3.00 of 3"),
+        (["validate", "--draft", "--jobs", "1"], "3 wrong solutions, 3 of 3 trials as they must be"),
+        (["release", "student", "student.zip"], "student.zip: "),
+    ]:
+        words = [str(python), "-P", "-m", "grader", *command, "--course", str(course)]
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+        assert (0, "") == (done.returncode, done.stderr)
+        assert shown in done.stdout

@@ -30,6 +30,11 @@ def test_it_is_small(course):
     assert sum(len(path.read_text().splitlines()) for path in own) < 300
 
 
+def test_its_links_lead_somewhere(course):
+    """To files of ours, which may have moved."""
+    assert [path for path in course.rglob("*") if path.is_symlink() and not path.exists()] == []
+
+
 def test_it_is_graded(grader, course, solved, tmp_path):
     """With its own points; a mistake that it knows is named."""
     done = grader("grade", "--course", course, solved, "--json", tmp_path / "r.json")
