@@ -119,15 +119,16 @@ def _environment(sandbox: Sandbox, device: str) -> dict[str, str]:
 def _tests_of(course: Course) -> Iterator[None]:
     """Have `tests` mean this course's package, also where this process has imported another course's of that name."""
     loaded = getattr(sys.modules.get("tests"), "__file__", None)
-    if loaded is None or Path(loaded).parent.resolve() == course.tests.resolve():
-        yield
-        return
-    others = _modules_of_tests()
+    is_another = loaded is not None and Path(loaded).parent.resolve() != course.tests.resolve()
+    others = _modules_of_tests() if is_another else {}
+    sys.path.insert(0, str(course.root))
     try:
         yield
     finally:
-        _modules_of_tests()
-        sys.modules.update(others)
+        sys.path.remove(str(course.root))
+        if is_another:
+            _modules_of_tests()
+            sys.modules.update(others)
 
 
 def _modules_of_tests() -> dict[str, ModuleType]:
