@@ -287,7 +287,7 @@ def _complaint(trial: Trial, result: ProblemResult, graded: SubmissionResult) ->
     """What is not as it must be, or an empty string."""
     faults = [t for p in graded.problems for t in p.tests if t.status is Status.GRADER_ERROR]
     if faults:
-        return f"a fault of the tests: {faults[0].id}: {faults[0].said}"
+        return f"a fault of the tests: {faults[0].said}"
     others = [p.id for p in graded.problems if p.id != trial.problem.id and _lost(p, trial.device)]
     lost = _lost(result, trial.device)
     if trial.kind in RIGHT and lost:

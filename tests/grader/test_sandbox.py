@@ -206,13 +206,13 @@ def test_a_weight_that_was_never_set_fails_the_same_tests_in_every_run(sandbox):
     forgetful = honest.replace("nn.init.trunc_normal_(weight, std=std, a=-3 * std, b=3 * std)", "weight")
     assert forgetful != honest
     submission = Submission("forgetful", {"assignment/linear.py": forgetful.encode()}, [])
-    told = {}
+    before = {}
     for seed in (0, 1, 2) * 2:
         result = grade(submission, COURSE, sandbox, problems=[COURSE.problem("linear")], seed=seed)
         texts = {(t.id, t.status, told("", t)) for t in result.problems[0].tests}
-        assert texts == told.setdefault(seed, texts), "two runs with one seed"
-    failed = {seed: {name for name, status, _ in texts if status is Status.FAILED} for seed, texts in told.items()}
-    words = [{(name, re.sub(r"\d+", "#", message)) for name, _, message in texts} for texts in told.values()]
+        assert texts == before.setdefault(seed, texts), "two runs with one seed"
+    failed = {seed: {name for name, status, _ in texts if status is Status.FAILED} for seed, texts in before.items()}
+    words = [{(name, re.sub(r"\d+", "#", message)) for name, _, message in texts} for texts in before.values()]
     assert failed[0]
     assert failed[0] == failed[1] == failed[2]
     assert words[0] == words[1] == words[2], "but for the sizes that a seed draws"

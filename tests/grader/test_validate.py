@@ -113,7 +113,7 @@ def test_of_an_empty_list(student):
 def test_of_two(student):
     expect.that(student.tensor_memory.unique_bytes([torch.ones(2)]) > 7, "too few", of="unique_bytes")
 """,
-        "a fault of the tests: test_of_two: tensor_memory · test_of_two: TypeError",
+        "a fault of the tests: test_of_two: TypeError",
     ),
     "a test that reads the words of an error": (
         """
