@@ -41,6 +41,7 @@ from grader.sandbox.box import Sandbox
 from grader.sandbox.preflight import check_cpu
 from grader.sandbox.session import Budget, Session
 from grader.submission import Submission
+from tests.grader.told import told
 from tests.probes import call, call_and_keep_inputs
 
 pytestmark = pytest.mark.xdist_group("sandbox")  # one warm sandbox serves this file
