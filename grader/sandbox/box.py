@@ -83,11 +83,8 @@ class Sandbox:
     def _end_box(self) -> bool:
         """The same; False where not everything has ended in time."""
         self._control.close()  # its end of the socket tells it to kill all that is left and go
-        try:
-            self._process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._kill()
-            self._process.wait()
+        if self._process.returncode is None:
+            self._wait_for_bubblewrap()
         ended = True
         if self._pidfd is not None:
             ended = _readable(self._pidfd, END_SECONDS)  # until its last memory is given back
@@ -95,6 +92,16 @@ class Sandbox:
             self._pidfd = None
         self._forget_files()
         return ended
+
+    def _wait_for_bubblewrap(self) -> None:
+        """Until it has ended, with the child that it may have left before that child watched it."""
+        process = os.pidfd_open(self._process.pid)
+        if not _readable(process, END_SECONDS):
+            self._kill()
+        os.close(process)
+        with suppress(ProcessLookupError):  # not reaped yet, so its number still belongs to its group alone
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
 
     def spawn(self, limits: Limits, descriptors: list[int]) -> None:
         """Have the zygote fork a child that holds these descriptors.
@@ -279,6 +286,7 @@ class Sandbox:
             stderr=self._errors,
             pass_fds=inherit,
             cwd="/",
+            process_group=0,  # a terminal's signals are for the grader, which ends the box itself
         )
 
     def wait_until_ready(self) -> None:
