@@ -19,9 +19,15 @@ def bundle(tmp_path, root):
 
 
 def run_pytest(folder: Path, *arguments: str) -> str:
-    """What pytest prints there, warnings being errors."""
-    command = [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", "-W", "error", "-q", *arguments, "tests/public"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300).stdout
+    """What pytest prints there, warnings being errors.
+
+    Its temporary folder is its own: two pytests that tidy the shared one at the same time warn of each other.
+    """
+    options = ["-p", "no:cacheprovider", "-W", "error", "-q", f"--basetemp={folder.with_name('own')}"]
+    command = [sys.executable, "-P", "-m", "pytest", *options, *arguments, "tests/public"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    assert done.returncode in (0, 1), (done.returncode, done.stdout, done.stderr)  # it ran to its end
+    return done.stdout
 
 
 def test_every_public_test_passes_on_the_reference(bundle, root):
