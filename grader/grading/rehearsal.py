@@ -44,7 +44,7 @@ class Call:
     raised: str | None = None
 
 
-@dataclass
+@dataclass(eq=False)
 class Case:
     """One run of one test.
 
@@ -148,31 +148,29 @@ def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, 
         cases: Every run of its tests, those that passed among them.
     """
     cases = sorted(cases, key=lambda case: case.seconds)
-    failed = [case for case in cases if case.failure is not None]
-    if not any(case.tells for case in failed):
+    telling = [case for case in cases if case.failure is not None and case.tells]
+    if not telling:
         return {}
+    failed = [*telling, *(case for case in cases if case.failure is not None and case not in telling)]
+    passed = [case for case in cases if case.failure is None and case.can_be_rehearsed]
+    reference, solutions = course.reference_of(problem), wrong_solutions(course, problem)
     found: dict[Any, Mistake] = {}
-    reference = course.reference_of(problem)
     with _undisturbed():
-        for function in {case.function: None for case in failed if case.function in problem.functions}:
+        for function in {case.function: None for case in cases if case in failed and case.function in problem.functions}:
             # What failed for an unknown reason may be this function's as well.
             of_function = [case for case in failed if case.function in (function, "")]
-            agreeing = []
-            for mistake, package in wrong_solutions(course, problem):
-                if _reaches(mistake, function, reference) and _explains(package, of_function, cases):
-                    agreeing.append(mistake)
+            if of_function[0] not in telling:
+                continue
+            reaching = [(mistake, package) for mistake, package in solutions if _reaches(mistake, function, reference)]
+            agreeing = [mistake for mistake, package in reaching if _explains(package, of_function, passed)]
             if len(agreeing) == 1:
                 found |= {case.test: agreeing[0] for case in of_function}
     return found
 
 
-def _explains(package: Package, failed: list[Case], cases: list[Case]) -> bool:
-    """Whether a wrong solution fails as was seen, in a way that is informative once at least, and passes what passed."""
-    telling = [case for case in failed if case.tells]
-    others = [case for case in failed if not case.tells]
-    if not telling or not all(_fails_alike(package, case) for case in [*telling, *others]):
-        return False
-    return all(_passes(package, case) for case in cases if case.failure is None and case.can_be_rehearsed)
+def _explains(package: Package, failed: list[Case], passed: list[Case]) -> bool:
+    """Whether a wrong solution fails as was seen, and passes what passed."""
+    return all(_fails_alike(package, case) for case in failed) and all(_passes(package, case) for case in passed)
 
 
 def _fails_alike(package: Package, case: Case) -> bool:
@@ -193,6 +191,8 @@ def _fails_alike(package: Package, case: Case) -> bool:
 
 def _passes(package: Package, case: Case) -> bool:
     """Whether it passes a test, by whatever answers; a test that needs a process shows nothing."""
+    if not case.can_be_repeated:
+        return True
     try:
         case.repeat(Rehearsal(package, None, case.seed))
     except _NeedsAProcess:
