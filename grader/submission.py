@@ -15,7 +15,7 @@ from pathlib import Path
 from grader.archives import DAMAGED, MAX_SOURCE_BYTES, Entry, entries
 from grader.errors import SubmissionRefused
 from grader.results.records import Ignored, SubmissionInfo
-from grader.text import printable
+from grader.text import one_line, printable
 
 MAX_SOURCES = 200
 MAX_LISTED = 50
@@ -69,7 +69,7 @@ def read(path: Path) -> Submission:
 
 def _name(path: Path) -> str:
     name = path.resolve().name
-    return printable(re.sub(r"\.(zip|tar\.gz|tgz)$", "", name), 200).replace("\n", "\\n")
+    return one_line(re.sub(r"\.(zip|tar\.gz|tgz)$", "", name), 200)
 
 
 # --- what of it is graded -----------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ def _select(found: list[Entry]) -> tuple[dict[str, bytes], list[Ignored]]:
         budget -= len(sources[path])
         if len(sources) > MAX_SOURCES:
             raise SubmissionRefused(f"there are more than {MAX_SOURCES} Python files under assignment/")
-    listed = [Ignored(printable(path, 200).replace("\n", "\\n"), reason) for path, reason in sorted(ignored.items())]
+    listed = [Ignored(one_line(path, 200), reason) for path, reason in sorted(ignored.items())]
     if len(listed) > MAX_LISTED:
         listed = [*listed[:MAX_LISTED], Ignored(f"and {len(listed) - MAX_LISTED} more", "not listed")]
     return sources, listed

@@ -12,5 +12,10 @@ def printable(text: str, limit: int) -> str:
     return "".join(c if c == "\n" or unicodedata.category(c) not in UNSAFE else _escape(c) for c in cut)
 
 
+def one_line(text: str, limit: int) -> str:
+    """The same with line ends shown as escapes, too."""
+    return printable(text, limit).replace("\n", "\\n")
+
+
 def _escape(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode("ascii")

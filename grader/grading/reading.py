@@ -10,7 +10,7 @@ from grader.errors import Status, StudentFault
 from grader.grading.job import Job
 from grader.grading.verdict import Verdict
 from grader.results.records import Fact
-from grader.text import printable
+from grader.text import one_line
 
 Found = StudentFault | dict[str, Any]  # what a parser says of a module
 
@@ -50,16 +50,16 @@ def _read(job: Job, sources: dict[str, bytes], owners: dict[str, list[Problem]])
 def _unfit(path: str, found: Found, owners: list[Problem]) -> dict[str, Verdict]:
     """The problems of one module that are settled by reading it."""
     if isinstance(found, StudentFault):
-        return {p.id: Verdict(found.status, printable(f"{path} cannot be read: {found.text}", 600)) for p in owners}
+        return {p.id: Verdict(found.status, one_line(f"{path} cannot be read: {found.text}", 600)) for p in owners}
     if found["syntax"]:
         line, text = found["syntax"]
-        what = f"{path}:{line}: SyntaxError: {printable(text, 300)}"
-        return {p.id: Verdict(Status.FAILED, what.replace("\n", "\\n")) for p in owners}
+        what = f"{path}:{line}: SyntaxError: {one_line(text, 300)}"
+        return {p.id: Verdict(Status.FAILED, what) for p in owners}
     certain = [use for use in found["uses"] if use["certain"] and not use["definition"]]  # others cost what they run in
     first = {use["problem"]: use for use in reversed(certain)}
     return {p.id: _forbidden(first[p.id], path) for p in owners if p.id in first}
 
 
 def _forbidden(use: dict[str, Any], path: str) -> Verdict:
-    what = f"uses {printable(use['name'], 200)}, which this problem has to do without"
+    what = f"uses {one_line(use['name'], 200)}, which this problem has to do without"
     return Verdict(Status.POLICY, what, facts=(Fact("at", f"{path}:{use['line']}"),))

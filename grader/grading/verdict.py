@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from grader.errors import Raised, Status, StudentFault
 from grader.results.records import Fact
-from grader.text import printable
+from grader.text import one_line, printable
 
 MAX_WHAT = 1500  # characters of what happened
 MAX_TEXT = 300  # of an exception of the student's code
@@ -54,7 +54,7 @@ def verdict_on(error: BaseException | None, *, test: str, rule: str, asked: str)
     if error is None:
         return Verdict(Status.PASSED)
     if isinstance(error, expect.Mismatch):
-        facts = [Fact(label, _line(text, MAX_FACT)) for label, text in error.facts]
+        facts = [Fact(label, one_line(text, MAX_FACT)) for label, text in error.facts]
         return _with_rule(error, Status.FAILED, error.reason, error.of, facts, rule, error.hint)
     if isinstance(error, StudentFault):
         return _with_rule(error, error.status, _happened(error), _about(error, asked), _place(error), rule, None)
@@ -63,7 +63,7 @@ def verdict_on(error: BaseException | None, *, test: str, rule: str, asked: str)
 
 def our_fault(test: str, text: str) -> Verdict:
     """A verdict that costs nobody a point."""
-    return Verdict(Status.GRADER_ERROR, _line(text, MAX_WHAT), test)
+    return Verdict(Status.GRADER_ERROR, one_line(text, MAX_WHAT), test)
 
 
 def _with_rule(
@@ -71,13 +71,8 @@ def _with_rule(
 ) -> Verdict:
     """The rule belongs to what the test is about. Where a right call failed that came before, that call is told instead."""
     if call := getattr(error, "right_call", ""):
-        facts, rule = [*facts, Fact("call", _line(f"a right one: {call}", MAX_FACT))], ""
-    return Verdict(status, _line(what, MAX_WHAT), _line(about, MAX_FACT), tuple(facts), rule, hint)
-
-
-def _line(text: str, limit: int) -> str:
-    """A text as one line that is safe to print."""
-    return printable(text, limit).replace("\n", "\\n")
+        facts, rule = [*facts, Fact("call", one_line(f"a right one: {call}", MAX_FACT))], ""
+    return Verdict(status, one_line(what, MAX_WHAT), one_line(about, MAX_FACT), tuple(facts), rule, hint)
 
 
 def _about(fault: StudentFault, asked: str) -> str:
@@ -86,7 +81,7 @@ def _about(fault: StudentFault, asked: str) -> str:
 
 
 def _place(fault: StudentFault) -> list[Fact]:
-    return [Fact("at", _line(fault.where, MAX_FACT))] if fault.where else []
+    return [Fact("at", one_line(fault.where, MAX_FACT))] if fault.where else []
 
 
 def _happened(fault: StudentFault) -> str:

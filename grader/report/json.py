@@ -10,7 +10,7 @@ import msgspec
 
 from grader.errors import UsageError
 from grader.results.records import SCHEMA, SubmissionResult
-from grader.text import printable
+from grader.text import one_line, printable
 
 MAX_TEXT = 20_000  # characters of one text in a file that is read: more than the grader writes
 SEVERAL_LINES = ("message", "hint")  # "message" is of schema 1  # the texts that may have them
@@ -57,8 +57,7 @@ def read(path: Path) -> SubmissionResult:
 def _safe(value: Any, *, lines: bool = False) -> Any:
     """A value of JSON with every text in it made printable; line ends stay where there may be several lines."""
     if isinstance(value, str):
-        text = printable(value, MAX_TEXT)
-        return text if lines else text.replace("\n", "\\n")
+        return printable(value, MAX_TEXT) if lines else one_line(value, MAX_TEXT)
     if isinstance(value, list):
         return [_safe(item) for item in value]
     if isinstance(value, dict):
