@@ -71,7 +71,7 @@ def main() -> None:
 def cold(rounds: int) -> dict[str, Any]:
     """Wall seconds of the whole command on the reference."""
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(ROOT / "grader" / "solutions" / "reference", Path(folder, "assignment"))
+        shutil.copytree(courses.load().reference, Path(folder, "assignment"))
         command = [sys.executable, "-m", "grader", "grade", folder, "--device", "cuda"]
         walls = [single.timed(command)[0] for _ in range(rounds)]
     return {"cold, wall s (median)": round(statistics.median(walls), 2), "cold, wall s (each)": [round(w, 2) for w in walls]}
@@ -83,7 +83,7 @@ def graded(gpu: gpus.Gpu, rounds: int) -> dict[str, Any]:
 
     course = courses.load()
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(ROOT / "grader" / "solutions" / "reference", Path(folder, "assignment"))
+        shutil.copytree(courses.load().reference, Path(folder, "assignment"))
         submission = submissions.read(Path(folder))
     with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes, gpu=gpu) as sandbox:
         results, walls = [], []

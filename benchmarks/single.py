@@ -71,7 +71,7 @@ def environment() -> dict[str, Any]:
 def whole_commands(rounds: int) -> dict[str, Any]:
     """Wall and CPU seconds of `grader grade` and of pytest on the reference, in turn, after one warm-up of each."""
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(ROOT / "grader" / "solutions" / "reference", Path(folder, "assignment"))
+        shutil.copytree(courses.load().reference, Path(folder, "assignment"))
         grade = [sys.executable, "-m", "grader", "grade", folder]
         hidden = [str(path) for path in sorted((ROOT / "tests" / "hidden").glob("test_*.py"))]
         plain = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *hidden]
@@ -132,8 +132,7 @@ def output_of(command: list[str]) -> str:
 def inside() -> dict[str, Any]:
     """Round trips and memory, through one warm sandbox."""
     course = courses.load()
-    reference = ROOT / "grader" / "solutions" / "reference"
-    sources = {p.path: (reference / f"{p.module}.py").read_bytes() for p in course.problems}
+    sources = {p.path: course.reference_of(p).encode() for p in course.problems}
     with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes) as sandbox:
         sandbox.wait_until_ready()
         trips = [empty_trip(sandbox, Session(sandbox, sources, course.limits, seed=0, forbidden=[])) for _ in range(50)]

@@ -226,12 +226,8 @@ def _report(result: Any, course: Any, json: Path | None, verbose: bool) -> None:
 
     if json:
         files.write(json, json_report.render(result).encode())
-    console = Console(highlight=False)
     sections = {p.id: p.section for p in course.problems}
-    if console.is_terminal:
-        with console.capture() as captured:
-            terminal.show(result, console, sections=sections, verbose=verbose)
-    text = captured.get() if console.is_terminal else terminal.render(result, sections=sections, verbose=verbose)
+    text = terminal.render(result, sections=sections, verbose=verbose, console=Console(highlight=False))
     files.say(text, needed=json is None)
     if result.has_grader_error:
         raise typer.Exit(3)

@@ -166,6 +166,11 @@ def device_of(hidden_test: Path) -> str:
     return "cuda" if hidden_test.parent.name == "cuda" else "cpu"
 
 
+def problem_of_file(hidden_test: str) -> str:
+    """The id of the problem that a file in tests/hidden belongs to, by its path or by the id of a test in it."""
+    return Path(hidden_test.split("::")[0]).stem.removeprefix("test_")
+
+
 def id_of_test(device: str, function: str) -> str:
     """The id of a hidden test in results."""
     return f"cuda/{function}" if device == "cuda" else function

@@ -3,10 +3,9 @@
 import argparse
 from pathlib import Path
 
+from grader import course as courses
 from grader.proof import validate
 from grader.publish import student as release
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> None:
@@ -15,7 +14,7 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="the zip to write; its folder is made")
     out = parser.parse_args().out
     out.parent.mkdir(parents=True, exist_ok=True)
-    sources = validate.sources_in(ROOT / "grader" / "solutions" / "reference")
+    sources = validate.sources_in(courses.load().reference)
     out.write_bytes(release.zipped(sources))
     print(f"{out}: {len(sources)} modules")
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from grader.course import Problem, device_of, id_of_test
+from grader.course import Problem, device_of, id_of_test, problem_of_file
 from grader.errors import Status
 from grader.grading.verdict import Verdict
 from grader.results.records import SUITE, Outcome, worst
@@ -68,7 +68,7 @@ class Book:
 
     def problem_of(self, item: pytest.Item) -> Problem:
         """The problem that a test belongs to: its file is named after it."""
-        return self._problems[item.path.stem.removeprefix("test_")]
+        return self._problems[problem_of_file(str(item.path))]
 
     def entry_of(self, item: pytest.Item) -> Entry:
         """The entry of a test function, made when it is first asked for."""
@@ -88,7 +88,7 @@ class Book:
 
     def cannot_be_read(self, file: str, reason: str) -> None:
         """A file of tests that cannot be read is our fault, for its problem alone."""
-        name = file.rsplit("/", 1)[-1].removeprefix("test_").removesuffix(".py")
+        name = problem_of_file(file)
         for problem_id in [name] if name in self._problems else self._problems:
             self.faults[problem_id] = f"its hidden tests cannot be read: {reason}"
 

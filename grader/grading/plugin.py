@@ -5,6 +5,7 @@ import os
 import pytest
 import torch
 
+from grader.course import problem_of_file
 from grader.errors import GraderFault, Status
 from grader.grading.book import Book, Entry
 from grader.grading.cases import Cases
@@ -29,7 +30,7 @@ def run_tests(job: Job, book: Book, settled: Settled, health: GpuHealth) -> None
     for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):  # of whoever runs the grader: no business of a grade
         os.environ.pop(name, None)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    options = ["-c", os.devnull, "--rootdir", str(job.course.root), "-o", f"pythonpath={job.course.root}"]
+    options = ["-c", os.devnull, "--rootdir", str(job.course.root)]
     options += ["--import-mode=importlib", "--continue-on-collection-errors", "--assert=plain", "-s"]
     options += [word for plugin in OF_NO_USE for word in ("-p", f"no:{plugin}")]
     options += ["--seed", str(job.seed), *(["-x"] if job.until_one_fails else [])]
@@ -146,5 +147,4 @@ class Plugin:
         if report.when == "teardown":
             self._done += 1
             if self._job.progress:
-                problem_id = report.nodeid.rsplit("/", 1)[-1].split(".py", 1)[0].removeprefix("test_")
-                self._job.progress(problem_id, self._done, self._to_run)
+                self._job.progress(problem_of_file(report.nodeid), self._done, self._to_run)

@@ -122,9 +122,15 @@ def validate(
     if device == "cpu":
         matrix.owed = sum(m.devices == ("cuda",) for problem in problems for m in mistakes.load(course.mistakes, problem.id))
     jobs = 1 if device == "cuda" else min(jobs, len(trials))
+    matrix.rows = _rows(trials, course, gpu, jobs, progress)
+    return matrix
+
+
+def _rows(trials: list[Trial], course: Course, gpu: Gpu | None, jobs: int, progress: Progress | None) -> list[Row]:
+    """What comes out of each trial, in their order."""
+    rows: dict[int, Row] = {}
     context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang in its first matmul
     with ProcessPoolExecutor(jobs, context, _start, (course, gpu)) as pool:
-        rows: dict[int, Row] = {}
         try:
             with _deaf_children():
                 waiting: dict[Future[Row], int] = {pool.submit(_run, trial): i for i, trial in enumerate(trials)}
@@ -139,8 +145,7 @@ def validate(
                 process.terminate()
             pool.shutdown(cancel_futures=True)
             raise
-    matrix.rows = [rows[i] for i in sorted(rows)]
-    return matrix
+    return [rows[i] for i in sorted(rows)]
 
 
 @contextmanager

@@ -41,26 +41,21 @@ STYLES = {
 }
 
 
-def show(result: SubmissionResult, console: Console, *, sections: dict[str, str], verbose: bool = False) -> None:
-    """Print the report: as wide as the terminal and in its colours, or 80 columns of plain text where there is none.
+def render(result: SubmissionResult, *, sections: dict[str, str], verbose: bool = False, console: Console | None = None) -> str:
+    """The report as text: as wide as the terminal and in its colours, or 80 columns of plain text where there is none.
 
     Args:
         result: What to report.
-        console: Where to.
         sections: The handout's section of each problem, by id.
         verbose: Every reason with all that is known of it. Otherwise those that cost most, in about 60 lines.
+        console: Where it will be printed; a file where nothing is said.
     """
-    if console.is_terminal:
-        console.print(_report(result, sections, console, verbose))
-    else:
-        console.file.write(render(result, sections=sections, verbose=verbose))
-
-
-def render(result: SubmissionResult, *, sections: dict[str, str], verbose: bool = False) -> str:
-    """The report as plain text, 80 columns wide."""
-    console = Console(file=io.StringIO(), width=WIDTH, color_system=None, force_terminal=False, legacy_windows=False)
+    if console is None or not console.is_terminal:
+        console = Console(file=io.StringIO(), width=WIDTH, color_system=None, force_terminal=False, legacy_windows=False)
     with console.capture() as capture:
         console.print(_report(result, sections, console, verbose))
+    if console.is_terminal:
+        return capture.get()
     return "".join(line.rstrip() + "\n" for line in capture.get().splitlines())
 
 
@@ -187,7 +182,7 @@ def _not_attempted(result: SubmissionResult) -> list[RenderableType]:
 def _reason(reason: Reason, section: str, verbose: bool) -> RenderableType:
     """What went wrong, what it looks like, the rules that it broke, and what it cost."""
     first, tests = reason.tests[0], reason.tests
-    parts: list[RenderableType] = [Text(_head_of(reason), style=STYLES[first.status])]
+    parts: list[RenderableType] = [Text(first.head(reason.problem.id), style=STYLES[first.status])]
     parts += [_labelled(fact.label, fact.text) for fact in first.facts]
     if first.mistake:
         parts.append(_labelled("looks like", first.mistake))
@@ -201,12 +196,6 @@ def _reason(reason: Reason, section: str, verbose: bool) -> RenderableType:
         parts.append(_labelled("hint" if hint else "see", f"{hint}handout §{section}"))
     parts.append(_labelled("lost", _lost(reason, verbose)))
     return Group(*parts, Text())
-
-
-def _head_of(reason: Reason) -> str:
-    """The problem, what of it, and what happened."""
-    first = reason.tests[0]
-    return f"{reason.problem.id} · {first.said}" if first.about else f"{reason.problem.id}: {first.said}"
 
 
 def _lost(reason: Reason, verbose: bool) -> str:

@@ -79,6 +79,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         """What happened to what, in a line."""
         return f"{self.about}: {self.what}" if self.about else self.what
 
+    def head(self, problem_id: str) -> str:
+        """The same, headed by the problem."""
+        return f"{problem_id} · {self.said}" if self.about else f"{problem_id}: {self.said}"
+
 
 class TestResult(Outcome, frozen=True, kw_only=True):
     """One hidden test, with what it is worth; see `problem_result`.

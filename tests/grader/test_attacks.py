@@ -113,7 +113,7 @@ def cases(attacks: list[Attack]):
 
 
 def reference(path: str) -> bytes:
-    return (COURSE.root / "grader" / "solutions" / "reference" / Path(path).name).read_bytes()
+    return (COURSE.reference / Path(path).name).read_bytes()
 
 
 def honest_sources() -> dict[str, bytes]:

@@ -1,7 +1,6 @@
 """Variants: a fragment replaces what it defines in the reference, and nothing else."""
 
 import ast
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +9,6 @@ from grader.solutions import fragments, mistakes
 from grader.solutions.fragments import Fragment
 from grader.solutions.regions import lines_of
 
-SOLUTIONS = Path(fragments.__file__).parent
 COURSE = courses.load()
 
 REFERENCE = '''\
@@ -131,7 +129,7 @@ def test_what_a_program_reaches():
 
 
 ALL = [
-    *fragments.load(SOLUTIONS / "variants"),
+    *fragments.load(COURSE.variants),
     *(base for problem in COURSE.problems for base in mistakes.bases(COURSE.mistakes, problem.id)),
     *(mistake for problem in COURSE.problems for mistake in mistakes.load(COURSE.mistakes, problem.id)),
 ]
@@ -141,7 +139,7 @@ ALL = [
 def test_every_program_is_a_module_that_is_not_the_reference(found):
     """It belongs to a problem, changes only that problem's definitions or adds helpers, and can be parsed."""
     problem = COURSE.problem(found.problem)
-    reference = (SOLUTIONS / "reference" / f"{problem.module}.py").read_text()
+    reference = COURSE.reference_of(problem)
     got = found.applied_to(reference)
     assert ast.dump(ast.parse(reference)) != ast.dump(ast.parse(got))
     before, after = definitions(reference), definitions(got)

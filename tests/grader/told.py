@@ -3,5 +3,5 @@
 
 def told(problem_id, test):
     """The problem, what of it and what happened; below that the facts."""
-    head = test.said if not problem_id else f"{problem_id} · {test.said}" if test.about else f"{problem_id}: {test.said}"
+    head = test.head(problem_id) if problem_id else test.said
     return "\n".join([head, *(f"  {fact.label:<9} {fact.text}" for fact in test.facts)]) if test.what else ""

@@ -76,7 +76,7 @@ def test_no_formula_of_a_calculator_is_an_expression_of_the_reference():
     """They say the same in other words: none can be pasted in for a solution."""
     expressions = {
         ast.unparse(node.value)
-        for path in (COURSE.root / "grader" / "solutions" / "reference").glob("*.py")
+        for path in COURSE.reference.glob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, (ast.Return, ast.Assign)) and node.value is not None
     }

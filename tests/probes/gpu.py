@@ -357,10 +357,8 @@ def _consumed(student: Any, gpu: Any, source: _Source, hold: bool, to: str, opti
 def _ends(iterator: Iterator[Any]) -> bool:
     try:
         next(iterator)
-    except (StopIteration, ZeroDivisionError):
-        return True
-    except Exception:
-        return False
+    except Exception as e:
+        return isinstance(e, (StopIteration, ZeroDivisionError))
     return False
 
 
