@@ -25,13 +25,17 @@ class Scale(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Float[Tensor, "... features"], gain: Float[Tensor, "features"]) -> Float[Tensor, "... features"]:
+    def forward(
+        ctx: Any, x: Float[Tensor, "... features"], gain: Float[Tensor, "features"]
+    ) -> Float[Tensor, "... features"]:
         """The product; `Scale.apply(x, gain)` calls it."""
         ctx.save_for_backward(x, gain)
         return x * gain
 
     @staticmethod
-    def backward(ctx: Any, grad_output: Float[Tensor, "... features"]) -> tuple[Tensor | None, Tensor | None]:
+    def backward(
+        ctx: Any, grad_output: Float[Tensor, "... features"]
+    ) -> tuple[Tensor | None, Tensor | None]:
         """The gradients of x and gain, each only where it is asked for."""
         x, gain = ctx.saved_tensors
         x_needs_it, gain_needs_it = ctx.needs_input_grad
@@ -69,7 +73,7 @@ def linear_backward(
 
     Handout §6.1 · autograd · `pytest -k autograd`
     """
-    # TODO(autograd): about 5 lines.
+    # TODO(autograd): about 7 lines.
     raise NotImplementedError("autograd: see handout §6.1")
 
 
@@ -119,7 +123,9 @@ class MatMul(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, a: Float[Tensor, "... m k"], b: Float[Tensor, "... k n"]) -> Float[Tensor, "... m n"]:
+    def forward(
+        ctx: Any, a: Float[Tensor, "... m k"], b: Float[Tensor, "... k n"]
+    ) -> Float[Tensor, "... m n"]:
         """The product of a and b; keeps for the backward pass what that needs.
 
         Args:
@@ -132,7 +138,9 @@ class MatMul(torch.autograd.Function):
         raise NotImplementedError("autograd: see handout §6.1")
 
     @staticmethod
-    def backward(ctx: Any, grad_output: Float[Tensor, "... m n"]) -> tuple[Tensor | None, Tensor | None]:
+    def backward(
+        ctx: Any, grad_output: Float[Tensor, "... m n"]
+    ) -> tuple[Tensor | None, Tensor | None]:
         """The gradients of a and b. One that nobody asks for is None, and is not computed either.
 
         If a gradient still has the dimensions that its operand was broadcast to, autograd sums over them itself.
@@ -145,7 +153,9 @@ class MatMul(torch.autograd.Function):
         raise NotImplementedError("autograd: see handout §6.1")
 
 
-def numerical_gradient(f: Callable[..., Tensor], inputs: Sequence[Tensor], eps: float = 1e-6) -> tuple[Tensor, ...]:
+def numerical_gradient(
+    f: Callable[..., Tensor], inputs: Sequence[Tensor], eps: float = 1e-6
+) -> tuple[Tensor, ...]:
     """The gradient of a scalar function by central differences, without autograd.
 
     For each element of each input, with all others as they are: (f(… + eps …) - f(… - eps …)) / (2 · eps).

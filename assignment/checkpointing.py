@@ -31,7 +31,10 @@ def copy_of_state(module: nn.Module) -> dict[str, Tensor]:
 
 
 def save_checkpoint(
-    model: nn.Module, optimizer: torch.optim.Optimizer, iteration: int, out: str | os.PathLike[str] | BinaryIO
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    iteration: int,
+    out: str | os.PathLike[str] | BinaryIO,
 ) -> None:
     """Save all that a run needs to go on, in a new process, bit by bit as if it had never stopped.
 
@@ -61,7 +64,9 @@ def save_checkpoint(
     raise NotImplementedError("checkpoint: see handout §10.1")
 
 
-def load_checkpoint(src: str | os.PathLike[str] | BinaryIO, model: nn.Module, optimizer: torch.optim.Optimizer) -> int:
+def load_checkpoint(
+    src: str | os.PathLike[str] | BinaryIO, model: nn.Module, optimizer: torch.optim.Optimizer
+) -> int:
     """Load a checkpoint into model, optimizer and random generators, and return its iteration.
 
     Values are copied into the parameters and buffers that the model has, so tied weights stay tied and the optimizer still

@@ -14,7 +14,9 @@ from numpy.typing import DTypeLike
 from torch import Tensor
 
 
-def write_tokens(path: str | os.PathLike[str], tokens: Sequence[int], dtype: DTypeLike = np.uint16) -> None:
+def write_tokens(
+    path: str | os.PathLike[str], tokens: Sequence[int], dtype: DTypeLike = np.uint16
+) -> None:
     """Write tokens to a raw file, one after the other. A solved example for the functions below.
 
     The file has no header: bytes = number of tokens · bytes of one dtype element.
@@ -32,7 +34,9 @@ def write_tokens(path: str | os.PathLike[str], tokens: Sequence[int], dtype: DTy
     """
     limits = np.iinfo(np.dtype(dtype))
     if not all(limits.min <= token <= limits.max for token in tokens):
-        raise ValueError(f"tokens must lie between {limits.min} and {limits.max} to fit dtype {limits.dtype}")
+        raise ValueError(
+            f"tokens must lie between {limits.min} and {limits.max} to fit dtype {limits.dtype}"
+        )
     np.array(tokens, dtype=dtype).tofile(path)
 
 
@@ -85,5 +89,5 @@ def get_batch(
 
     Handout §9.1 · get_batch · `pytest -k get_batch`
     """
-    # TODO(get_batch): about 9 lines.
+    # TODO(get_batch): about 13 lines.
     raise NotImplementedError("get_batch: see handout §9.1")

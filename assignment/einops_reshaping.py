@@ -37,7 +37,9 @@ def downsample(images: Float[Tensor, "... (h a) (w b)"], factor: int) -> Float[T
     return reduce(images, "... (h a) (w b) -> ... h w", "mean", a=factor, b=factor)
 
 
-def split_heads(x: Float[Tensor, "... seq (heads d)"], heads: int) -> Float[Tensor, "... heads seq d"]:
+def split_heads(
+    x: Float[Tensor, "... seq (heads d)"], heads: int
+) -> Float[Tensor, "... heads seq d"]:
     """Each head's own slice of the features, with the heads as a dimension before the sequence.
 
     result[..., h, s, i] = x[..., s, h·d + i]
@@ -75,7 +77,9 @@ def merge_heads(x: Float[Tensor, "... heads seq d"]) -> Float[Tensor, "... seq (
     raise NotImplementedError("einops: see handout §3.1")
 
 
-def attention_scores(q: Float[Tensor, "... q d"], k: Float[Tensor, "... k d"]) -> Float[Tensor, "... q k"]:
+def attention_scores(
+    q: Float[Tensor, "... q d"], k: Float[Tensor, "... k d"]
+) -> Float[Tensor, "... q k"]:
     """How well each key matches each query.
 
     scores[..., i, j] = Σ_c q[..., i, c] · k[..., j, c] / √d
@@ -92,7 +96,7 @@ def attention_scores(q: Float[Tensor, "... q d"], k: Float[Tensor, "... k d"]) -
 
     Handout §3.1 · einops · `pytest -k einops`
     """
-    # TODO(einops): about 4 lines.
+    # TODO(einops): about 6 lines.
     raise NotImplementedError("einops: see handout §3.1")
 
 
@@ -116,11 +120,13 @@ def per_head_linear(
 
     Handout §3.1 · einops · `pytest -k einops`
     """
-    # TODO(einops): about 5 lines.
+    # TODO(einops): about 9 lines.
     raise NotImplementedError("einops: see handout §3.1")
 
 
-def masked_mean(x: Float[Tensor, "... seq d"], mask: Bool[Tensor, "... seq"]) -> Float[Tensor, "... d"]:
+def masked_mean(
+    x: Float[Tensor, "... seq d"], mask: Bool[Tensor, "... seq"]
+) -> Float[Tensor, "... d"]:
     """The mean of those positions of a sequence that the mask keeps.
 
     result = Σ_s mask[..., s] · x[..., s, :] / Σ_s mask[..., s]
@@ -140,11 +146,13 @@ def masked_mean(x: Float[Tensor, "... seq d"], mask: Bool[Tensor, "... seq"]) ->
 
     Handout §3.1 · einops · `pytest -k einops`
     """
-    # TODO(einops): about 5 lines.
+    # TODO(einops): about 7 lines.
     raise NotImplementedError("einops: see handout §3.1")
 
 
-def patchify(images: Float[Tensor, "b c (h p) (w p)"], patch: int) -> Float[Tensor, "b (h w) (p p c)"]:
+def patchify(
+    images: Float[Tensor, "b c (h p) (w p)"], patch: int
+) -> Float[Tensor, "b (h w) (p p c)"]:
     """Cut images into square patches and flatten each of them: the tokens of a vision transformer.
 
     result[b, i·w + j, (r·p + s)·c + k] = images[b, k, i·p + r, j·p + s]

@@ -74,7 +74,7 @@ def matmul_flops(a: Sequence[int], b: Sequence[int]) -> int:
 
     Handout §4.1 · flop_formulas · `pytest -k flop_formulas`
     """
-    # TODO(flop_formulas): about 8 lines.
+    # TODO(flop_formulas): about 10 lines.
     raise NotImplementedError("flop_formulas: see handout §4.1")
 
 
@@ -181,7 +181,7 @@ def transformer_forward_flops(config: TransformerConfig, batch: int, seq: int) -
 
     Handout §4.1 · flop_formulas · `pytest -k flop_formulas`
     """
-    # TODO(flop_formulas): about 10 lines.
+    # TODO(flop_formulas): about 12 lines.
     raise NotImplementedError("flop_formulas: see handout §4.1")
 
 
@@ -250,7 +250,7 @@ class FlopCounter(TorchDispatchMode):
     by_op: dict[str, int]
 
     def __init__(self) -> None:
-        # TODO(flop_counter): about 3 lines, beside about 14 in helpers for the whole problem.
+        # TODO(flop_counter): about 3 lines, beside about 21 in helpers for the whole problem.
         raise NotImplementedError("flop_counter: see handout §4.2")
 
     def __torch_dispatch__(
@@ -268,5 +268,5 @@ class FlopCounter(TorchDispatchMode):
             args: Its arguments, tensors and others, in the order of the operator's signature.
             kwargs: Those that it takes by name only, such as out= and alpha=.
         """
-        # TODO(flop_counter): about 10 lines, beside about 14 in helpers for the whole problem.
+        # TODO(flop_counter): about 10 lines, beside about 21 in helpers for the whole problem.
         raise NotImplementedError("flop_counter: see handout §4.2")

@@ -159,7 +159,9 @@ class Prefetcher:
     Handout §13.3 · gpu_prefetch · `pytest -k gpu_prefetch`
     """
 
-    def __init__(self, batches: Iterator[tuple[Tensor, Tensor]], device: torch.device | str, depth: int = 2) -> None:
+    def __init__(
+        self, batches: Iterator[tuple[Tensor, Tensor]], device: torch.device | str, depth: int = 2
+    ) -> None:
         # TODO(gpu_prefetch): about 6 lines.
         raise NotImplementedError("gpu_prefetch: see handout §13.3")
 

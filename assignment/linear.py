@@ -29,7 +29,12 @@ class Scale(nn.Module):
 
     gain: Float[nn.Parameter, "features"]
 
-    def __init__(self, features: int, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> None:
+    def __init__(
+        self,
+        features: int,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__()
         self.gain = nn.Parameter(torch.ones(features, device=device, dtype=dtype))
 
@@ -99,8 +104,13 @@ class MLP(nn.Module):
     Handout §7.1 · linear · `pytest -k linear`
     """
 
-    def __init__(self, dims: Sequence[int], device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> None:
-        # TODO(linear): about 2 lines.
+    def __init__(
+        self,
+        dims: Sequence[int],
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        # TODO(linear): about 4 lines.
         raise NotImplementedError("linear: see handout §7.1")
 
     def forward(self, x: Float[Tensor, "... first"]) -> Float[Tensor, "... last"]:

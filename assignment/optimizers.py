@@ -30,7 +30,12 @@ class SignSGD(torch.optim.Optimizer):
         p = 1, lr = 0.1, β = 0.9, g = 3: m = 0.1 · 3 = 0.3, so p = 0.9. Any other positive gradient gives the same p.
     """
 
-    def __init__(self, params: Iterable[Tensor] | Iterable[dict[str, Any]], lr: float = 1e-3, beta: float = 0.9) -> None:
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[dict[str, Any]],
+        lr: float = 1e-3,
+        beta: float = 0.9,
+    ) -> None:
         # A group without its own lr or beta gets these.
         super().__init__(params, {"lr": lr, "beta": beta})
 
@@ -86,7 +91,12 @@ class SGD(torch.optim.Optimizer):
     Handout §8.1 · optimizers · `pytest -k optimizers`
     """
 
-    def __init__(self, params: Iterable[Tensor] | Iterable[dict[str, Any]], lr: float = 1e-3, momentum: float = 0.0) -> None:
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[dict[str, Any]],
+        lr: float = 1e-3,
+        momentum: float = 0.0,
+    ) -> None:
         # TODO(optimizers): about 1 line.
         raise NotImplementedError("optimizers: see handout §8.1")
 
@@ -127,7 +137,12 @@ class AdaGrad(torch.optim.Optimizer):
     Handout §8.1 · optimizers · `pytest -k optimizers`
     """
 
-    def __init__(self, params: Iterable[Tensor] | Iterable[dict[str, Any]], lr: float = 1e-2, eps: float = 1e-10) -> None:
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[dict[str, Any]],
+        lr: float = 1e-2,
+        eps: float = 1e-10,
+    ) -> None:
         # TODO(optimizers): about 1 line.
         raise NotImplementedError("optimizers: see handout §8.1")
 
@@ -190,7 +205,7 @@ class RMSProp(torch.optim.Optimizer):
         Returns:
             What the closure returned, or None without a closure.
         """
-        # TODO(optimizers): about 14 lines.
+        # TODO(optimizers): about 16 lines.
         raise NotImplementedError("optimizers: see handout §8.1")
 
 
@@ -208,7 +223,7 @@ def optimizer_state_bytes(optimizer: torch.optim.Optimizer) -> int:
 
     Handout §8.1 · optimizers · `pytest -k optimizers`
     """
-    # TODO(optimizers): about 2 lines.
+    # TODO(optimizers): about 4 lines.
     raise NotImplementedError("optimizers: see handout §8.1")
 
 
@@ -253,7 +268,7 @@ class AdamW(torch.optim.Optimizer):
         eps: float = 1e-8,
         weight_decay: float = 0.01,
     ) -> None:
-        # TODO(adamw): about 1 line.
+        # TODO(adamw): about 3 lines.
         raise NotImplementedError("adamw: see handout §8.2")
 
     @torch.no_grad()
@@ -270,7 +285,9 @@ class AdamW(torch.optim.Optimizer):
         raise NotImplementedError("adamw: see handout §8.2")
 
 
-def clip_gradient_norm(parameters: Iterable[nn.Parameter], max_l2_norm: float, eps: float = 1e-6) -> Float[Tensor, ""]:
+def clip_gradient_norm(
+    parameters: Iterable[nn.Parameter], max_l2_norm: float, eps: float = 1e-6
+) -> Float[Tensor, ""]:
     """If the gradient is longer than max_l2_norm, shorten it to that length and keep its direction.
 
     All gradients together are one vector g with one norm:
@@ -299,7 +316,11 @@ def clip_gradient_norm(parameters: Iterable[nn.Parameter], max_l2_norm: float, e
 
 
 def lr_cosine_schedule(
-    it: int, max_learning_rate: float, min_learning_rate: float, warmup_iters: int, cosine_cycle_iters: int
+    it: int,
+    max_learning_rate: float,
+    min_learning_rate: float,
+    warmup_iters: int,
+    cosine_cycle_iters: int,
 ) -> float:
     """The learning rate of iteration `it`: it rises in a straight line, falls along half a cosine, and then stays constant.
 
@@ -321,5 +342,5 @@ def lr_cosine_schedule(
 
     Handout §8.4 · lr_schedule · `pytest -k lr_schedule`
     """
-    # TODO(lr_schedule): about 6 lines.
+    # TODO(lr_schedule): about 9 lines.
     raise NotImplementedError("lr_schedule: see handout §8.4")

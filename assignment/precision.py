@@ -124,12 +124,15 @@ def quantize_blocks(
 
     Handout §2.1 · precision · `pytest -k precision`
     """
-    # TODO(precision): about 7 lines.
+    # TODO(precision): about 11 lines.
     raise NotImplementedError("precision: see handout §2.1")
 
 
 def dequantize_blocks(
-    codes: UInt8[Tensor, "n"], scales: Float32[Tensor, "blocks"], block_size: int, levels: Float[Tensor, "k"]
+    codes: UInt8[Tensor, "n"],
+    scales: Float32[Tensor, "blocks"],
+    block_size: int,
+    levels: Float[Tensor, "k"],
 ) -> Float32[Tensor, "n"]:
     """Turn codes and scales back into numbers.
 
@@ -149,5 +152,5 @@ def dequantize_blocks(
 
     Handout §2.1 · precision · `pytest -k precision`
     """
-    # TODO(precision): about 3 lines.
+    # TODO(precision): about 5 lines.
     raise NotImplementedError("precision: see handout §2.1")

@@ -132,7 +132,9 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     raise NotImplementedError("storage_views: see handout §1.2")
 
 
-def view_strides(shape: Sequence[int], stride: Sequence[int], new_shape: Sequence[int]) -> tuple[int, ...] | None:
+def view_strides(
+    shape: Sequence[int], stride: Sequence[int], new_shape: Sequence[int]
+) -> tuple[int, ...] | None:
     """The strides that show the same elements, in the same order, as `new_shape` without a copy; None where none do.
 
     Tensor.view answers the same question. Two neighbouring dimensions can be merged where the outer one steps exactly over the
@@ -152,7 +154,7 @@ def view_strides(shape: Sequence[int], stride: Sequence[int], new_shape: Sequenc
 
     Handout §1.2 · storage_views · `pytest -k storage_views`
     """
-    # TODO(storage_views): about 18 lines.
+    # TODO(storage_views): about 22 lines.
     raise NotImplementedError("storage_views: see handout §1.2")
 
 

@@ -41,7 +41,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="cold and warm runs (default: 3)")
     parser.add_argument("--json", type=Path, help="write the figures here as well")
     parser.add_argument(
-        "--mfu", action="store_true", help="print the reference's MFU as JSON and end; run in a process of its own"
+        "--mfu",
+        action="store_true",
+        help="print the reference's MFU as JSON and end; run in a process of its own",
     )
     options = parser.parse_args()
     if options.mfu:
@@ -52,7 +54,13 @@ def main() -> None:
     except UsageError as e:
         sys.exit(f"benchmarks/gpu.py: {e}")
     mfus = json.loads(
-        subprocess.run([sys.executable, __file__, "--mfu"], check=True, cwd=ROOT, capture_output=True, text=True).stdout
+        subprocess.run(
+            [sys.executable, __file__, "--mfu"],
+            check=True,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        ).stdout
     )
     with gpu.lock(print):
         warm = graded(gpu, options.rounds)
@@ -74,7 +82,10 @@ def cold(rounds: int) -> dict[str, Any]:
         shutil.copytree(courses.load().reference, Path(folder, "assignment"))
         command = [sys.executable, "-m", "grader", "grade", folder, "--device", "cuda"]
         walls = [single.timed(command)[0] for _ in range(rounds)]
-    return {"cold, wall s (median)": round(statistics.median(walls), 2), "cold, wall s (each)": [round(w, 2) for w in walls]}
+    return {
+        "cold, wall s (median)": round(statistics.median(walls), 2),
+        "cold, wall s (each)": [round(w, 2) for w in walls],
+    }
 
 
 def graded(gpu: gpus.Gpu, rounds: int) -> dict[str, Any]:
@@ -85,7 +96,9 @@ def graded(gpu: gpus.Gpu, rounds: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(courses.load().reference, Path(folder, "assignment"))
         submission = submissions.read(Path(folder))
-    with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes, gpu=gpu) as sandbox:
+    with Sandbox(
+        course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes, gpu=gpu
+    ) as sandbox:
         results, walls = [], []
         for _ in range(rounds + 1):
             started = time.perf_counter()
@@ -97,7 +110,10 @@ def graded(gpu: gpus.Gpu, rounds: int) -> dict[str, Any]:
         "reference, points of gpu.py": f"{sum(p.score for p in of_gpu):g} of {sum(p.max_score for p in of_gpu):g}",
         "reference, tests passed": f"{sum(t.status == 'passed' for t in tests)} of {len(tests)}",
         "not passed": [
-            f"{p.id} {t.id} {t.status}" for p in results[-1].problems for t in p.tests if t.status not in ("passed", "deferred")
+            f"{p.id} {t.id} {t.status}"
+            for p in results[-1].problems
+            for t in p.tests
+            if t.status not in ("passed", "deferred")
         ],
         "warm, wall s (median)": round(statistics.median(walls[1:]), 2),
         "a test, s (median)": round(statistics.median(t.seconds for t in tests), 3),
@@ -114,8 +130,15 @@ def mfu() -> dict[str, dict[str, float]]:
     if name is None:
         return {}
     hardware = getattr(resource_accounting, name)
-    dtypes = [dtype for dtype in (torch.bfloat16, torch.float16, torch.float32) if dtype in hardware.peak_flops]
-    return {str(d): {str(n): round(gpu.measured_mfu(n, n, n, d, hardware), 4) for n in SIZES} for d in dtypes}
+    dtypes = [
+        dtype
+        for dtype in (torch.bfloat16, torch.float16, torch.float32)
+        if dtype in hardware.peak_flops
+    ]
+    return {
+        str(d): {str(n): round(gpu.measured_mfu(n, n, n, d, hardware), 4) for n in SIZES}
+        for d in dtypes
+    }
 
 
 if __name__ == "__main__":

@@ -40,10 +40,18 @@ ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 def main() -> None:
     """Measure, print, and write what was measured."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds of the whole commands (default: 5)")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=5,
+        help="interleaved rounds of the whole commands (default: 5)",
+    )
     parser.add_argument("--json", type=Path, help="write the figures here as well")
     parser.add_argument(
-        "--cpu-of", type=Path, metavar="SUBMISSION", help="grade it once and print the CPU seconds of both sides"
+        "--cpu-of",
+        type=Path,
+        metavar="SUBMISSION",
+        help="grade it once and print the CPU seconds of both sides",
     )
     options = parser.parse_args()
     if options.cpu_of:
@@ -64,7 +72,9 @@ def environment() -> dict[str, Any]:
         "torch": torch.__version__,
         "cores": len(os.sched_getaffinity(0)),
         "system": f"{platform.system()} {platform.release().split('-')[0]} {platform.machine()}",
-        "bubblewrap": subprocess.run(["bwrap", "--version"], capture_output=True, text=True).stdout.strip(),
+        "bubblewrap": subprocess.run(
+            ["bwrap", "--version"], capture_output=True, text=True
+        ).stdout.strip(),
     }
 
 
@@ -74,7 +84,17 @@ def whole_commands(rounds: int) -> dict[str, Any]:
         shutil.copytree(courses.load().reference, Path(folder, "assignment"))
         grade = [sys.executable, "-m", "grader", "grade", folder]
         hidden = [str(path) for path in sorted((ROOT / "tests" / "hidden").glob("test_*.py"))]
-        plain = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *hidden]
+        plain = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:xdist",
+            *hidden,
+        ]
         plain += ["--package", "grader.solutions.reference"]
         for command in (plain, grade):
             timed(command)
@@ -104,12 +124,16 @@ def cpu_of(submission: Path) -> None:
     from grader.submission import read
 
     course = courses.load()
-    with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes) as sandbox:
+    with Sandbox(
+        course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes
+    ) as sandbox:
         result = grade(read(submission), course, sandbox)
         fields = Path(f"/proc/{sandbox.host_pid}/stat").read_text().rpartition(")")[2].split()
     if result.score != result.max_score:
         sys.exit(f"the reference has {result.score} of {result.max_score}")
-    ticks = sum(int(field) for field in fields[11:15])  # user and system time, its own and its children's
+    ticks = sum(
+        int(field) for field in fields[11:15]
+    )  # user and system time, its own and its children's
     print(time.process_time() + ticks / os.sysconf("SC_CLK_TCK"))
 
 
@@ -125,7 +149,9 @@ def output_of(command: list[str]) -> str:
     """What a command prints on one thread; the end of it all where it fails, and nothing is measured."""
     done = subprocess.run(command, cwd=ROOT, env=ONE_THREAD, capture_output=True, text=True)
     if done.returncode:
-        sys.exit(f"{' '.join(command[1:5])} … ended with {done.returncode}:\n{(done.stdout + done.stderr)[-3000:]}")
+        sys.exit(
+            f"{' '.join(command[1:5])} … ended with {done.returncode}:\n{(done.stdout + done.stderr)[-3000:]}"
+        )
     return done.stdout
 
 
@@ -133,10 +159,17 @@ def inside() -> dict[str, Any]:
     """Round trips and memory, through one warm sandbox."""
     course = courses.load()
     sources = {p.path: course.reference_of(p).encode() for p in course.problems}
-    with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes) as sandbox:
+    with Sandbox(
+        course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes
+    ) as sandbox:
         sandbox.wait_until_ready()
-        trips = [empty_trip(sandbox, Session(sandbox, sources, course.limits, seed=0, forbidden=[])) for _ in range(50)]
-        there, back, fresh, warm = transfers(Session(sandbox, sources, course.limits, seed=0, forbidden=[]))
+        trips = [
+            empty_trip(sandbox, Session(sandbox, sources, course.limits, seed=0, forbidden=[]))
+            for _ in range(50)
+        ]
+        there, back, fresh, warm = transfers(
+            Session(sandbox, sources, course.limits, seed=0, forbidden=[])
+        )
         zygote = peak_memory(sandbox.host_pid)
     return {
         "empty probe, first of a test, ms": milliseconds(t[0] for t in trips),
@@ -144,8 +177,12 @@ def inside() -> dict[str, Any]:
         "end of a test, ms": milliseconds(t[2] for t in trips),
         f"{MEGABYTES} MB copied, fresh memory, ms": milliseconds(fresh),
         f"{MEGABYTES} MB copied, warm memory, ms": milliseconds(warm),
-        f"{MEGABYTES} MB in / fresh copy": round(statistics.median(there) / statistics.median(fresh), 2),
-        f"{MEGABYTES} MB out / fresh copy": round(statistics.median(back) / statistics.median(fresh), 2),
+        f"{MEGABYTES} MB in / fresh copy": round(
+            statistics.median(there) / statistics.median(fresh), 2
+        ),
+        f"{MEGABYTES} MB out / fresh copy": round(
+            statistics.median(back) / statistics.median(fresh), 2
+        ),
         "peak memory, zygote, MiB": zygote,
         "peak memory, trusted side, MiB": peak_memory(os.getpid()),
     }
@@ -163,7 +200,9 @@ def empty_trip(sandbox: Sandbox, session: Session) -> tuple[float, float, float]
     return marks[1] - marks[0], marks[2] - marks[1], marks[3] - marks[2]
 
 
-def transfers(session: Session, rounds: int = 9) -> tuple[list[float], list[float], list[float], list[float]]:
+def transfers(
+    session: Session, rounds: int = 9
+) -> tuple[list[float], list[float], list[float], list[float]]:
     """Seconds that tensors take into the sandbox, out of it, and to be copied into fresh and into warm memory, in turn."""
     x = torch.ones(MEGABYTES * 10**6, dtype=torch.uint8)
     warm = torch.zeros_like(x)

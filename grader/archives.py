@@ -106,11 +106,19 @@ class _TooMany(Exception):
 def in_folder(root: Path) -> Iterator[Entry]:
     """The assignment folder whole; of what lies beside it only the names."""
     inside: list[Path] = []
-    if not os.path.isdir(root / "assignment"):  # which, unlike Path's, is False for what may not be looked into
-        inside = [top for top in sorted(root.iterdir()) if not top.is_symlink() and os.path.isdir(top / "assignment")]
+    if not os.path.isdir(
+        root / "assignment"
+    ):  # which, unlike Path's, is False for what may not be looked into
+        inside = [
+            top
+            for top in sorted(root.iterdir())
+            if not top.is_symlink() and os.path.isdir(top / "assignment")
+        ]
     base = inside[0] if len(inside) == 1 else root
     if len(inside) > 1:
-        yield from (_on_disk(top / "assignment", root) for top in inside)  # so that there are seen to be several
+        yield from (
+            _on_disk(top / "assignment", root) for top in inside
+        )  # so that there are seen to be several
     for top in sorted(base.iterdir()):
         yield _on_disk(top, base)
         if top.name == "assignment" and not top.is_symlink() and top.is_dir():
@@ -161,7 +169,12 @@ def in_zip(file: IO[bytes]) -> Iterator[Entry]:
     for info in archive.infolist():
         mode = info.external_attr >> 16
         kind = "folder" if info.is_dir() else _kind(mode) if stat.S_IFMT(mode) else "file"
-        yield Entry(info.filename.replace("\\", "/"), kind, info.file_size, partial(_unzipped, archive, info))
+        yield Entry(
+            info.filename.replace("\\", "/"),
+            kind,
+            info.file_size,
+            partial(_unzipped, archive, info),
+        )
 
 
 def _unzipped(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> IO[bytes]:
@@ -182,7 +195,12 @@ class _CheckedZip:
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self.is_open = False  # zipfile has read the table
-        self.seek, self.tell, self.seekable, self.close = file.seek, file.tell, file.seekable, file.close
+        self.seek, self.tell, self.seekable, self.close = (
+            file.seek,
+            file.tell,
+            file.seekable,
+            file.close,
+        )
 
     def read(self, size: int = -1) -> bytes:
         if self.is_open:
@@ -221,8 +239,16 @@ def _too_long(path: bytes) -> SubmissionRefused:
 
 # --- a tar.gz -----------------------------------------------------------------------------------------------------------
 
-LIKELY = re.compile(r"(\./)?([^/]+/)?assignment/.*\.py", re.DOTALL)  # what may turn out to be a source
-EXTENDED = (b"x", b"X", b"g", b"L", b"K")  # headers about entries that follow: of them x, X and L are needed
+LIKELY = re.compile(
+    r"(\./)?([^/]+/)?assignment/.*\.py", re.DOTALL
+)  # what may turn out to be a source
+EXTENDED = (
+    b"x",
+    b"X",
+    b"g",
+    b"L",
+    b"K",
+)  # headers about entries that follow: of them x, X and L are needed
 FILES = (b"0", b"\0", b"7")
 KINDS = {b"1": "link", b"2": "link", b"5": "folder"}
 WITHOUT_CONTENT = (b"1", b"2", b"3", b"4", b"5", b"6")
@@ -242,7 +268,9 @@ def _gunzipped(file: IO[bytes]) -> Iterator[bytes]:
             started = time.thread_time()
             piece = inflate.decompress(packed, PIECE)
             if (seconds := seconds + time.thread_time() - started) > UNPACK_SECONDS:
-                raise SubmissionRefused("the archive takes too long to unpack: no program packs so; hand in a .zip")
+                raise SubmissionRefused(
+                    "the archive takes too long to unpack: no program packs so; hand in a .zip"
+                )
             yield piece
             packed = inflate.unconsumed_tail
         packed = inflate.unused_data.lstrip(b"\0")
@@ -302,7 +330,9 @@ class _Stream:
     def _take(self, size: int) -> None:
         self.left -= size
         if self.left < 0:
-            raise SubmissionRefused(f"the archive unpacks to more than {MAX_UNPACKED_BYTES >> 20} MiB")
+            raise SubmissionRefused(
+                f"the archive unpacks to more than {MAX_UNPACKED_BYTES >> 20} MiB"
+            )
 
 
 @dataclass(frozen=True)
@@ -323,7 +353,9 @@ def in_tar(stream: _Stream) -> Iterator[Entry]:
             raise _too_long(header.path)
         path = header.path.decode("utf-8", "surrogateescape")
         old_folder = header.type == b"\0" and path.endswith("/")  # as programs before 1988 wrote it
-        kind = "file" if header.type in FILES and not old_folder else KINDS.get(header.type, "special")
+        kind = (
+            "file" if header.type in FILES and not old_folder else KINDS.get(header.type, "special")
+        )
         size = 0 if header.type in WITHOUT_CONTENT else header.size
         content: bytes | None = None
         if kind == "file" and size <= room and LIKELY.fullmatch(path):
@@ -340,7 +372,9 @@ def in_tar(stream: _Stream) -> Iterator[Entry]:
 
 def _kept(content: bytes | None) -> IO[bytes]:
     if content is None:
-        raise SubmissionRefused(f"the Python files in the archive are more than {2 * MAX_SOURCE_BYTES >> 20} MiB")
+        raise SubmissionRefused(
+            f"the Python files in the archive are more than {2 * MAX_SOURCE_BYTES >> 20} MiB"
+        )
     return io.BytesIO(content)
 
 
@@ -358,7 +392,11 @@ class _Headers:
         while not self._stream.at_end() and (block := self._stream.read(BLOCK)) != bytes(BLOCK):
             header = _header(block)
             if header.type not in EXTENDED:
-                return _Header(header.path if path is None else path, header.type, header.size if size is None else size)
+                return _Header(
+                    header.path if path is None else path,
+                    header.type,
+                    header.size if size is None else size,
+                )
             content = self._content(header.size)
             if header.type == b"L":
                 path = content.split(b"\0")[0]

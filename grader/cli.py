@@ -32,7 +32,9 @@ def main() -> None:
         print(text, file=sys.stderr, end="\n" if text else "", flush=True)
     if number:
         atexit._run_exitfuncs()
-        os._exit(code)  # Python would kill itself by SIGINT where one came in the middle of an `exec`
+        os._exit(
+            code
+        )  # Python would kill itself by SIGINT where one came in the middle of an `exec`
     sys.exit(code)
 
 
@@ -53,7 +55,10 @@ def _run() -> tuple[int, str]:
     except GraderFault as e:
         return 3, f"grader: this is a fault of the grader or of this machine: {e}"
     except Exception:
-        return 3, f"{traceback.format_exc()}grader: this is a fault of the grader; please report it with the lines above"
+        return (
+            3,
+            f"{traceback.format_exc()}grader: this is a fault of the grader; please report it with the lines above",
+        )
     return 0, ""
 
 

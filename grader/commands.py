@@ -23,19 +23,37 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Only = Annotated[list[str] | None, typer.Option("--only", metavar="PROBLEM", help="Only this problem; may be repeated.")]
+Only = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="PROBLEM", help="Only this problem; may be repeated."),
+]
 Seed = Annotated[int, typer.Option("--seed", help="The tests' inputs follow from it.")]
-Device = Annotated[str, typer.Option("--device", help="cpu or cuda: the tests that need the other one wait for a run there.")]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Every reason and every rule, not only what costs most.")]
+Device = Annotated[
+    str,
+    typer.Option(
+        "--device", help="cpu or cuda: the tests that need the other one wait for a run there."
+    ),
+]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", help="Every reason and every rule, not only what costs most.")
+]
 Folder = Annotated[
     Path | None,
-    typer.Option("--course", metavar="FOLDER", help="Another course; by default the one that comes with the grader."),
+    typer.Option(
+        "--course",
+        metavar="FOLDER",
+        help="Another course; by default the one that comes with the grader.",
+    ),
 ]
-Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON.")]
+Json = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON.")
+]
 
 
 @app.callback(invoke_without_command=True)
-def _version(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+def _version(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
     if version:
         files.say(f"{__version__}\n")
         raise typer.Exit
@@ -43,13 +61,19 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
 
 @app.command()
 def grade(
-    submission: Annotated[Path, typer.Argument(help="A folder, .zip or .tar.gz that holds assignment/.")],
+    submission: Annotated[
+        Path, typer.Argument(help="A folder, .zip or .tar.gz that holds assignment/.")
+    ],
     only: Only = None,
     device: Device = "cpu",
     seed: Seed = 0,
     json: Json = None,
     isolation: Annotated[
-        str, typer.Option("--isolation", help="bubblewrap, or none: to debug on a machine without it, never to grade.")
+        str,
+        typer.Option(
+            "--isolation",
+            help="bubblewrap, or none: to debug on a machine without it, never to grade.",
+        ),
     ] = "bubblewrap",
     verbose: Verbose = False,
     folder: Folder = None,
@@ -67,19 +91,36 @@ def grade(
     level = _isolation(isolation)
     read = submissions.read(submission)
     scratch_bytes = course.limits.file_bytes
-    with _device(device) as gpu, Sandbox(course.tests, isolation=level, scratch_bytes=scratch_bytes, gpu=gpu) as sandbox:
-        from grader.grading.grade import grade as run  # imports torch and pytest, while the sandbox does the same
+    with (
+        _device(device) as gpu,
+        Sandbox(course.tests, isolation=level, scratch_bytes=scratch_bytes, gpu=gpu) as sandbox,
+    ):
+        from grader.grading.grade import (
+            grade as run,
+        )  # imports torch and pytest, while the sandbox does the same
 
         sandbox.wait_until_ready()
         with _progress("grading") as progress:
-            result = run(read, course, sandbox, problems=problems, device=device, seed=seed, progress=progress)
+            result = run(
+                read,
+                course,
+                sandbox,
+                problems=problems,
+                device=device,
+                seed=seed,
+                progress=progress,
+            )
     _report(result, course, json, verbose)
 
 
 @app.command()
 def merge(
-    one: Annotated[Path, typer.Argument(metavar="CPU.json", help="The result of `grade --device cpu --json`.")],
-    other: Annotated[Path, typer.Argument(metavar="GPU.json", help="The result of `grade --device cuda --json`.")],
+    one: Annotated[
+        Path, typer.Argument(metavar="CPU.json", help="The result of `grade --device cpu --json`.")
+    ],
+    other: Annotated[
+        Path, typer.Argument(metavar="GPU.json", help="The result of `grade --device cuda --json`.")
+    ],
     json: Json = None,
     verbose: Verbose = False,
     folder: Folder = None,
@@ -92,13 +133,17 @@ def merge(
     course = courses.load(folder)
     if json:
         files.check_writable(json)
-    result = merged(json_report.read(one), json_report.read(other), order=[p.id for p in course.problems])
+    result = merged(
+        json_report.read(one), json_report.read(other), order=[p.id for p in course.problems]
+    )
     _report(result, course, json, verbose)
 
 
 @app.command()
 def stubs(
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 where assignment/ has drifted.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit 1 where assignment/ has drifted.")
+    ] = False,
     folder: Folder = None,
 ) -> None:
     """Write assignment/ from the reference solutions."""
@@ -112,7 +157,10 @@ def stubs(
         return
     drifted = maker.drifted(course)
     for path in drifted:
-        print(f"{path.relative_to(course.root)} differs from its reference: run `grader stubs`", file=sys.stderr)
+        print(
+            f"{path.relative_to(course.root)} differs from its reference: run `grader stubs`",
+            file=sys.stderr,
+        )
     if drifted:
         raise typer.Exit(1)
 
@@ -121,19 +169,37 @@ def stubs(
 def validate(
     only: Only = None,
     device: Device = "cpu",
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds the reference and the variants must pass.")] = 1,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            "--seeds", min=1, help="How many seeds the reference and the variants must pass."
+        ),
+    ] = 1,
     with_mutants: Annotated[
-        bool, typer.Option("--mutants", help="Try automatic mutants of the reference as well (minutes).")
+        bool,
+        typer.Option("--mutants", help="Try automatic mutants of the reference as well (minutes)."),
     ] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A sample, without a matrix: every twelfth wrong solution, every fourth variant.")
+        bool,
+        typer.Option(
+            "--quick",
+            help="A sample, without a matrix: every twelfth wrong solution, every fourth variant.",
+        ),
     ] = False,
     draft: Annotated[
         bool,
-        typer.Option("--draft", help="Without the sandbox, in a tenth of the time: to write tests with, not to prove them."),
+        typer.Option(
+            "--draft",
+            help="Without the sandbox, in a tenth of the time: to write tests with, not to prove them.",
+        ),
     ] = False,
-    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Processes; by default one a processor.")] = None,
-    matrix: Annotated[Path | None, typer.Option("--matrix", metavar="FILE", help="Write the matrix: .json or .md.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", min=1, help="Processes; by default one a processor.")
+    ] = None,
+    matrix: Annotated[
+        Path | None,
+        typer.Option("--matrix", metavar="FILE", help="Write the matrix: .json or .md."),
+    ] = None,
     folder: Folder = None,
 ) -> None:
     """Prove the suite: reference full, stubs 0, wrong solutions caught, variants full, no idle test; else exit 1.
@@ -186,7 +252,8 @@ def release(
     kind: Annotated[str, typer.Argument(help="student: stubs, public tests, probes, handout.")],
     out: Annotated[Path, typer.Argument(help="The zip to write.")],
     handout: Annotated[
-        Path | None, typer.Option(help="The built handout; by default handout/build, by `make handout`.")
+        Path | None,
+        typer.Option(help="The built handout; by default handout/build, by `make handout`."),
     ] = None,
     folder: Folder = None,
 ) -> None:
@@ -227,7 +294,9 @@ def _report(result: Any, course: Any, json: Path | None, verbose: bool) -> None:
     if json:
         files.write(json, json_report.render(result).encode())
     sections = {p.id: p.section for p in course.problems}
-    text = terminal.render(result, sections=sections, verbose=verbose, console=Console(highlight=False))
+    text = terminal.render(
+        result, sections=sections, verbose=verbose, console=Console(highlight=False)
+    )
     files.say(text, needed=json is None)
     if result.has_grader_error:
         raise typer.Exit(3)
@@ -257,7 +326,9 @@ def _device(name: str) -> Iterator[Any]:
     from grader.sandbox import gpu as gpus
 
     found = gpus.find()
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # for this process, which holds the expected values: none ever gets onto the device
+    os.environ["CUDA_VISIBLE_DEVICES"] = (
+        ""  # for this process, which holds the expected values: none ever gets onto the device
+    )
     with found.lock(say=lambda text: print(text, file=sys.stderr)):
         yield found
 

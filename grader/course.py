@@ -141,17 +141,27 @@ class Course(msgspec.Struct, frozen=True):
     def suite_sha256(self) -> str:
         """A hash over everything that decides a score besides the grader itself: tests, probes, problems."""
         files = [self.assignment / "problems.toml", *sorted(self.tests.glob("*.py"))]
-        files += sorted((self.tests / "probes").rglob("*.py")) + sorted((self.tests / "hidden").rglob("*.py"))
+        files += sorted((self.tests / "probes").rglob("*.py")) + sorted(
+            (self.tests / "hidden").rglob("*.py")
+        )
         return _sha256({path.relative_to(self.root).as_posix(): path for path in files})
 
     def handout_sources(self) -> dict[str, Path]:
         """What the built handout is made from: its folder, problems.toml, and what pictures and figures are computed with."""
         made = {self.handout / "build", *self.handout.rglob("__pycache__")}
-        files = [path for path in self.handout.rglob("*") if path.is_file() and not made & set(path.parents)]
+        files = [
+            path
+            for path in self.handout.rglob("*")
+            if path.is_file() and not made & set(path.parents)
+        ]
         files += [self.assignment / "problems.toml", self.tests / "probes" / "stand_in.py"]
-        files += self.assignment.glob("*.py")  # checked against the text, and the reference imports some
+        files += self.assignment.glob(
+            "*.py"
+        )  # checked against the text, and the reference imports some
         named = {path.relative_to(self.root).as_posix(): path for path in files}
-        named |= {f"grader/solutions/reference/{path.name}": path for path in self.reference.glob("*.py")}
+        named |= {
+            f"grader/solutions/reference/{path.name}": path for path in self.reference.glob("*.py")
+        }
         # The grader's own, wherever the course is: the version, which pages name, and the marks of figures.
         named |= {f"grader/{name}": PACKAGE / name for name in ("__init__.py", "figures.py")}
         return dict(sorted(named.items()))
@@ -197,7 +207,9 @@ def load(root: Path | None = None) -> Course:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as e:
         raise CourseFault(f"no course in {root}: {e}") from None
-    listed = problems.load(text, {name: kind for name, kind in Limits.__annotations__.items() if kind in (int, float)})
+    listed = problems.load(
+        text, {name: kind for name, kind in Limits.__annotations__.items() if kind in (int, float)}
+    )
     if isinstance(listed, problems.Wrong):
         raise CourseFault(f"{path}:{listed.line}: {listed.text}")
     try:

@@ -26,7 +26,9 @@ def check_writable(path: Path) -> None:
     if not path.absolute().parent.is_dir():
         raise UsageError(f"{path} cannot be written: there is no folder {path.parent}")
     if _is_stdout(path):
-        raise UsageError(f"{path} cannot be written: stdout goes there, and the report is printed on it; name another file")
+        raise UsageError(
+            f"{path} cannot be written: stdout goes there, and the report is printed on it; name another file"
+        )
     if (path.is_file() or not path.exists()) and not os.access(folder, os.W_OK):
         raise UsageError(f"{path} cannot be written: {folder} is read-only")
 

@@ -66,21 +66,43 @@ class _Lines:
         found = lines.start
         for key in filter(None, keys):
             pattern = re.compile(rf"(^|[\s{{,.\[\"'])({re.escape(key)})[\"']?\s*(=|\]|\.)")
-            found = next((i for i in range(found, lines.stop) if pattern.search(self._lines[i].split("#")[0])), found)
+            found = next(
+                (
+                    i
+                    for i in range(found, lines.stop)
+                    if pattern.search(self._lines[i].split("#")[0])
+                ),
+                found,
+            )
         return found + 1
 
 
 def _wrong(listed: dict[str, Any], lines: _Lines, limits: Mapping[str, type]) -> Iterator[Wrong]:
     """Everything that is wrong, from the top."""
-    yield from _names(listed, ["limits", "problem"], ["limits", "problem"], "the file", lambda key: lines.of(None, key))
+    yield from _names(
+        listed,
+        ["limits", "problem"],
+        ["limits", "problem"],
+        "the file",
+        lambda key: lines.of(None, key),
+    )
     common, problems = listed["limits"], listed["problem"]
     if not isinstance(common, dict):
-        yield Wrong(lines.of(None, "limits"), f"limits: expected a table, [limits]; got {_shown(common)}")
+        yield Wrong(
+            lines.of(None, "limits"), f"limits: expected a table, [limits]; got {_shown(common)}"
+        )
         return
     yield from _names(common, limits, limits, "[limits]", lambda key: lines.of("limits", key))
     yield from _limits(common, limits, "[limits]", lambda key: lines.of("limits", key))
-    if not isinstance(problems, list) or not problems or not all(isinstance(problem, dict) for problem in problems):
-        yield Wrong(lines.of(None, "problem"), f"problem: expected entries, [[problem]]; got {_shown(problems)}")
+    if (
+        not isinstance(problems, list)
+        or not problems
+        or not all(isinstance(problem, dict) for problem in problems)
+    ):
+        yield Wrong(
+            lines.of(None, "problem"),
+            f"problem: expected entries, [[problem]]; got {_shown(problems)}",
+        )
         return
     for number, problem in enumerate(problems):
         yield from _problem(problem, number, lines, limits)
@@ -89,31 +111,50 @@ def _wrong(listed: dict[str, Any], lines: _Lines, limits: Mapping[str, type]) ->
             yield Wrong(lines.of(number, "id"), text)
 
 
-def _problem(problem: dict[str, Any], number: int, lines: _Lines, limits: Mapping[str, type]) -> Iterator[Wrong]:
-    name = f"problem {problem['id']}" if isinstance(problem.get("id"), str) else f"problem number {number + 1}"
+def _problem(
+    problem: dict[str, Any], number: int, lines: _Lines, limits: Mapping[str, type]
+) -> Iterator[Wrong]:
+    name = (
+        f"problem {problem['id']}"
+        if isinstance(problem.get("id"), str)
+        else f"problem number {number + 1}"
+    )
     yield from _names(problem, REQUIRED, KEYS, name, lambda key: lines.of(number, key))
     for key, value in problem.items():
         expected, holds = KEYS[key]
         if not holds(value):
-            yield Wrong(lines.of(number, key), f"{name}: {key}: expected {expected}; got {_shown(value)}")
+            yield Wrong(
+                lines.of(number, key), f"{name}: {key}: expected {expected}; got {_shown(value)}"
+            )
     yield from _by_definition(problem, name, lambda key: lines.of(number, "forbidden_in", key))
     own = problem.get("limits", {})
-    yield from _names(own, [], limits, f"{name}: limits", lambda key: lines.of(number, "limits", key))
+    yield from _names(
+        own, [], limits, f"{name}: limits", lambda key: lines.of(number, "limits", key)
+    )
     yield from _limits(own, limits, f"{name}: limits", lambda key: lines.of(number, "limits", key))
 
 
-def _by_definition(problem: dict[str, Any], name: str, line_of: Callable[[str], int]) -> Iterator[Wrong]:
+def _by_definition(
+    problem: dict[str, Any], name: str, line_of: Callable[[str], int]
+) -> Iterator[Wrong]:
     for definition, names in problem.get("forbidden_in", {}).items():
         if definition not in problem["functions"]:
             text = f"{name}: forbidden_in: expected one of its functions; got {_shown(definition)}"
             yield Wrong(line_of(definition), text + _meant(definition, problem["functions"]))
         expected, holds = KEYS["forbidden"]
         if not holds(names):
-            yield Wrong(line_of(definition), f"{name}: forbidden_in: {definition}: expected {expected}; got {_shown(names)}")
+            yield Wrong(
+                line_of(definition),
+                f"{name}: forbidden_in: {definition}: expected {expected}; got {_shown(names)}",
+            )
 
 
 def _names(
-    table: Mapping[str, Any], required: Iterable[str], known: Iterable[str], where: str, line_of: Callable[[str], int]
+    table: Mapping[str, Any],
+    required: Iterable[str],
+    known: Iterable[str],
+    where: str,
+    line_of: Callable[[str], int],
 ) -> Iterator[Wrong]:
     """Keys that nobody knows, and then keys that are missing: of a misspelt one the first says what was meant."""
     known = list(known)
@@ -126,10 +167,16 @@ def _names(
             yield Wrong(line_of(""), f"{where}: {key} is missing")
 
 
-def _limits(table: Mapping[str, Any], limits: Mapping[str, type], where: str, line_of: Callable[[str], int]) -> Iterator[Wrong]:
+def _limits(
+    table: Mapping[str, Any], limits: Mapping[str, type], where: str, line_of: Callable[[str], int]
+) -> Iterator[Wrong]:
     for key, value in table.items():
         whole = limits[key] is int
-        if type(value) not in ((int,) if whole else (int, float)) or not value > 0 or math.isinf(value):
+        if (
+            type(value) not in ((int,) if whole else (int, float))
+            or not value > 0
+            or math.isinf(value)
+        ):
             expected = f"a {'whole ' if whole else ''}number above 0"
             yield Wrong(line_of(key), f"{where}: {key}: expected {expected}; got {_shown(value)}")
 

@@ -37,7 +37,9 @@ MAX_HEAD_BYTES = 4 * 2**20
 MAX_BODY_BYTES = 512 * 2**20
 MAX_DEPTH = 24
 MAX_NODES = 100_000
-MAX_KEYS = 1024  # of all dicts together: keys made to collide take time that grows with their square
+MAX_KEYS = (
+    1024  # of all dicts together: keys made to collide take time that grows with their square
+)
 MAX_INT_BITS = 8192
 ATOMS = (type(None), bool, int, float, str)
 
@@ -81,7 +83,9 @@ def encode(value: object, *, views: bool = False, strict: bool = False) -> list[
     """
     encoder = _Encoder(views, strict)
     tree = encoder.tree(value, 0)
-    head = json.dumps({"value": tree, "blobs": encoder.places}, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    head = json.dumps({"value": tree, "blobs": encoder.places}, ensure_ascii=False).encode(
+        "utf-8", "surrogatepass"
+    )
     body = sum(len(blob) for blob in encoder.blobs)
     if len(head) > MAX_HEAD_BYTES or body > MAX_BODY_BYTES:
         raise ProtocolError(f"a value of {len(head) + body} bytes is larger than a frame may be")
@@ -165,7 +169,9 @@ class _Encoder:
         self._storages: dict[int, int] = {}
         self._nodes = 0
         self._keys = 0
-        self._kept: list[object] = []  # a storage's address is its name here, so it has to stay alive
+        self._kept: list[
+            object
+        ] = []  # a storage's address is its name here, so it has to stay alive
         self.blobs: list[Buffer] = []
         self.places: list[list[int]] = []
 
@@ -180,7 +186,9 @@ class _Encoder:
         if type(plain) in ATOMS:
             return plain
         write = self._WRITERS.get(type(plain))
-        if write is None or (self._in_key and type(plain).__hash__ is None):  # its subclass may have a hash
+        if write is None or (
+            self._in_key and type(plain).__hash__ is None
+        ):  # its subclass may have a hash
             return self._other(_qualified_name(type(value)))
         return write(self, plain, depth + 1)
 
@@ -230,13 +238,29 @@ class _Encoder:
         if x.layout != torch.strided or x.dtype not in DTYPE_NAMES or x.is_quantized:
             return self._other(f"a {x.layout} tensor of {x.dtype}")
         if x.device.type == "meta":
-            return {"tensor": [DTYPE_NAMES[x.dtype], list(x.shape), list(x.stride()), x.storage_offset(), None]}
+            return {
+                "tensor": [
+                    DTYPE_NAMES[x.dtype],
+                    list(x.shape),
+                    list(x.stride()),
+                    x.storage_offset(),
+                    None,
+                ]
+            }
         x = x.resolve_conj().resolve_neg().cpu()
         if not self._views:
             x = x.contiguous()
             if x.untyped_storage().nbytes() != x.numel() * x.element_size():
                 x = x.clone()
-        return {"tensor": [DTYPE_NAMES[x.dtype], list(x.shape), list(x.stride()), x.storage_offset(), self._storage(x)]}
+        return {
+            "tensor": [
+                DTYPE_NAMES[x.dtype],
+                list(x.shape),
+                list(x.stride()),
+                x.storage_offset(),
+                self._storage(x),
+            ]
+        }
 
     def _storage(self, x: Tensor) -> int:
         storage = x.untyped_storage()
@@ -323,7 +347,9 @@ class _Decoder:
         dtype, shape, blob = content
         if not ARRAY_DTYPE.fullmatch(dtype):
             raise ValueError("not a plain numpy dtype")
-        return np.frombuffer(self._blobs[_index(blob)], dtype=np.dtype(dtype)).reshape(_sizes(shape))
+        return np.frombuffer(self._blobs[_index(blob)], dtype=np.dtype(dtype)).reshape(
+            _sizes(shape)
+        )
 
     def _read_tensor(self, content: Tree, depth: int) -> Tensor:
         name, shape, stride, offset, blob = content
@@ -344,7 +370,11 @@ class _Decoder:
         """The bytes of a blob as a storage, made once, so that views of one storage share it here as well."""
         if blob not in self._storages:
             data = self._blobs[blob]
-            raw = torch.frombuffer(data, dtype=torch.uint8) if len(data) else torch.empty(0, dtype=torch.uint8)
+            raw = (
+                torch.frombuffer(data, dtype=torch.uint8)
+                if len(data)
+                else torch.empty(0, dtype=torch.uint8)
+            )
             self._storages[blob] = raw.untyped_storage()
         return self._storages[blob]
 

@@ -43,7 +43,9 @@ class Submission:
     @property
     def info(self) -> SubmissionInfo:
         """What a result says of it."""
-        return SubmissionInfo(name=self.name, sha256=self.sha256, files=sorted(self.sources), ignored=self.ignored)
+        return SubmissionInfo(
+            name=self.name, sha256=self.sha256, files=sorted(self.sources), ignored=self.ignored
+        )
 
 
 def read(path: Path) -> Submission:
@@ -57,11 +59,15 @@ def read(path: Path) -> Submission:
             sources, ignored = _select(entries(path, stack))
     except OSError as e:
         which = e.filename if isinstance(e.filename, str) else path
-        raise SubmissionRefused(f"{printable(str(which), 300)} cannot be read: {e.strerror or e}") from None
+        raise SubmissionRefused(
+            f"{printable(str(which), 300)} cannot be read: {e.strerror or e}"
+        ) from None
     except (NotImplementedError, RuntimeError) as e:  # an encrypted zip, an unknown compression
         raise SubmissionRefused(f"{path} cannot be unpacked: {printable(str(e), 200)}") from None
     except DAMAGED as e:
-        raise SubmissionRefused(f"{path} is damaged: {printable(str(e) or type(e).__name__, 200)}") from None
+        raise SubmissionRefused(
+            f"{path} is damaged: {printable(str(e) or type(e).__name__, 200)}"
+        ) from None
     if not sources:
         raise SubmissionRefused(f"{path} has an assignment/ folder, but no Python file in it")
     return Submission(_name(path), sources, ignored)
@@ -77,8 +83,14 @@ def _name(path: Path) -> str:
 
 def _select(found: list[Entry]) -> tuple[dict[str, bytes], list[Ignored]]:
     for entry in found:
-        if entry.path.startswith("/") or ".." in entry.path.split("/") or re.match("[A-Za-z]:", entry.path):
-            raise SubmissionRefused(f"the path {printable(entry.path, 100)!r} leads out of the submission")
+        if (
+            entry.path.startswith("/")
+            or ".." in entry.path.split("/")
+            or re.match("[A-Za-z]:", entry.path)
+        ):
+            raise SubmissionRefused(
+                f"the path {printable(entry.path, 100)!r} leads out of the submission"
+            )
     prefix = _prefix([entry.path for entry in found])
     sources: dict[str, bytes] = {}
     ignored: dict[str, str] = {}
@@ -90,7 +102,9 @@ def _select(found: list[Entry]) -> tuple[dict[str, bytes], list[Ignored]]:
                 _note(ignored, path if entry.path.startswith(prefix) else entry.path, reason)
             continue
         if entry.kind != "file":
-            raise SubmissionRefused(f"{printable(path, 100)} is not a plain file, and only those are graded")
+            raise SubmissionRefused(
+                f"{printable(path, 100)} is not a plain file, and only those are graded"
+            )
         if path == "assignment":
             raise SubmissionRefused("assignment is a file; it has to be a folder")
         if path in sources:
@@ -98,10 +112,15 @@ def _select(found: list[Entry]) -> tuple[dict[str, bytes], list[Ignored]]:
         sources[path] = _content(entry, path, budget)
         budget -= len(sources[path])
         if len(sources) > MAX_SOURCES:
-            raise SubmissionRefused(f"there are more than {MAX_SOURCES} Python files under assignment/")
+            raise SubmissionRefused(
+                f"there are more than {MAX_SOURCES} Python files under assignment/"
+            )
     listed = [Ignored(one_line(path, 200), reason) for path, reason in sorted(ignored.items())]
     if len(listed) > MAX_LISTED:
-        listed = [*listed[:MAX_LISTED], Ignored(f"and {len(listed) - MAX_LISTED} more", "not listed")]
+        listed = [
+            *listed[:MAX_LISTED],
+            Ignored(f"and {len(listed) - MAX_LISTED} more", "not listed"),
+        ]
     return sources, listed
 
 
@@ -112,21 +131,33 @@ def _prefix(paths: list[str]) -> str:
     if "" in found or "./" in found:
         nested = any(re.match(r"(\./)?assignment/assignment/[^/]+\.py$", path) for path in paths)
         direct = any(re.match(r"(\./)?assignment/[^/]+\.py$", path) for path in paths)
-        return "assignment/" if nested and not direct else ""  # the folder above may have that name too
+        return (
+            "assignment/" if nested and not direct else ""
+        )  # the folder above may have that name too
     if len(found) == 1:
         return found.pop()
     if found:
         raise SubmissionRefused(f"there are {len(found)} assignment/ folders; hand in one")
-    raise SubmissionRefused("there is no assignment/ folder in it; zip the folder itself, not the files inside it")
+    raise SubmissionRefused(
+        "there is no assignment/ folder in it; zip the folder itself, not the files inside it"
+    )
 
 
 def _reason_to_ignore(entry: Entry, path: str, prefix: str) -> str | None:
     """Why an entry is not graded; "" for what is not worth a word, None for a source."""
     name = path.rsplit("/", 1)[-1]
-    if path.startswith("__MACOSX/") or name in (".DS_Store", "") or "__pycache__" in path.split("/"):
+    if (
+        path.startswith("__MACOSX/")
+        or name in (".DS_Store", "")
+        or "__pycache__" in path.split("/")
+    ):
         return ""
     if entry.kind == "folder":
-        return "" if prefix.startswith(path) or path.startswith("assignment") else "outside assignment/"
+        return (
+            ""
+            if prefix.startswith(path) or path.startswith("assignment")
+            else "outside assignment/"
+        )
     if path in ("assignment", "assignment/"):
         return None  # a link or a file where the folder should be: refused
     if not path.startswith("assignment/"):
@@ -156,5 +187,7 @@ def _content(entry: Entry, path: str, budget: int) -> bytes:
         with entry.open() as f:
             content = f.read(budget + 1)
     if entry.size > budget or len(content) > budget:
-        raise SubmissionRefused(f"the sources are more than {MAX_SOURCE_BYTES >> 20} MiB (at {path})")
+        raise SubmissionRefused(
+            f"the sources are more than {MAX_SOURCE_BYTES >> 20} MiB (at {path})"
+        )
     return content

@@ -9,7 +9,9 @@ UNSAFE = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 def printable(text: str, limit: int) -> str:
     """`text` with every character that is not plain shown as an escape, cut to `limit` characters. Line ends stay."""
     cut = text[:limit] + ("…" if len(text) > limit else "")
-    return "".join(c if c == "\n" or unicodedata.category(c) not in UNSAFE else _escape(c) for c in cut)
+    return "".join(
+        c if c == "\n" or unicodedata.category(c) not in UNSAFE else _escape(c) for c in cut
+    )
 
 
 def one_line(text: str, limit: int) -> str:

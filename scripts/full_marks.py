@@ -11,13 +11,17 @@ from grader import course as courses
 def main() -> int:
     """Print the total, and a row for each problem that falls short of its points."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("result", type=Path, help="what `grader grade --json` or `grader merge --json` wrote")
+    parser.add_argument(
+        "result", type=Path, help="what `grader grade --json` or `grader merge --json` wrote"
+    )
     result = json.loads(parser.parse_args().result.read_text(encoding="utf-8"))
     problems = courses.load().problems
     graded = {problem["id"]: problem for problem in result["problems"]}
     short = []
     for problem in problems:
-        score, status = (graded[problem.id][key] if problem.id in graded else None for key in ("score", "status"))
+        score, status = (
+            graded[problem.id][key] if problem.id in graded else None for key in ("score", "status")
+        )
         if score != problem.points:
             short.append(f"| {problem.id} | {score} of {problem.points} | {status} |")
     points = sum(problem.points for problem in problems)

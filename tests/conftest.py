@@ -20,8 +20,12 @@ PROBLEMS = Path(__file__).absolute().parent.parent / "assignment" / "problems.to
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--package", default="assignment", help="the package to test (default: assignment)")
-    parser.addoption("--seed", type=int, default=0, help="the tests' inputs follow from it (default: 0)")
+    parser.addoption(
+        "--package", default="assignment", help="the package to test (default: assignment)"
+    )
+    parser.addoption(
+        "--seed", type=int, default=0, help="the tests' inputs follow from it (default: 0)"
+    )
 
 
 class Hooks:
@@ -39,7 +43,8 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "points(weight): this test's share of its problem's points")
     config.addinivalue_line(
-        "markers", "core: this test is about the core of its problem, which at least half of the points are on"
+        "markers",
+        "core: this test is about the core of its problem, which at least half of the points are on",
     )
 
 

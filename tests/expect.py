@@ -20,7 +20,12 @@ sandboxed = False  # whether `student` runs in another process; set by whoever r
 
 
 # A student's process fills new memory with NaN, so that reading what was never written gives the same answer in each run.
-UNWRITTEN = (("NaN", "is memory of torch.empty read before it is written? It holds NaN here. Or is 0 divided by 0?"),)
+UNWRITTEN = (
+    (
+        "NaN",
+        "is memory of torch.empty read before it is written? It holds NaN here. Or is 0 divided by 0?",
+    ),
+)
 
 
 class Mismatch(AssertionError):
@@ -60,12 +65,23 @@ def render(mismatch: Mismatch, *, problem: str, section: str) -> str:
         section: Where the handout treats it.
     """
     hint = f"{mismatch.hint}    " if mismatch.hint else ""
-    lines = [*mismatch.values, *mismatch.facts, ("hint" if hint else "see", f"{hint}handout §{section}")]
+    lines = [
+        *mismatch.values,
+        *mismatch.facts,
+        ("hint" if hint else "see", f"{hint}handout §{section}"),
+    ]
     head = f"{problem} · {mismatch.of}: {mismatch.reason}"
     return "\n".join([head, *(f"  {label:<9} {text}" for label, text in lines)])
 
 
-def kind(got: object, wanted: type | tuple[type, ...], *, of: str, name: str = "", hint: str | None = None) -> None:
+def kind(
+    got: object,
+    wanted: type | tuple[type, ...],
+    *,
+    of: str,
+    name: str = "",
+    hint: str | None = None,
+) -> None:
     """`got` is of this type, so that a test can go on with it: call it before len(), sorted(), indexing or a `for`.
 
     A subclass is as good, any mapping where a dict is wanted, and a number of numpy's where Python's is. A bool is no int.
@@ -86,7 +102,15 @@ def kind(got: object, wanted: type | tuple[type, ...], *, of: str, name: str = "
     raise Mismatch(of, f"wrong type{which}: expected {names}, got {type_name(got)}", hint=hint)
 
 
-def value(got: object, expected: object, *, of: str, name: str = "", inputs: str = "", hint: str | None = None) -> None:
+def value(
+    got: object,
+    expected: object,
+    *,
+    of: str,
+    name: str = "",
+    inputs: str = "",
+    hint: str | None = None,
+) -> None:
     """`got` equals `expected` and is of its type, all the way down; `kind` says what counts as the same type.
 
     For integers, strings, None, dtypes, and tuples, lists and dicts of them. Floats are compared by `number`, tensors by
@@ -103,11 +127,25 @@ def value(got: object, expected: object, *, of: str, name: str = "", inputs: str
     if (problem := _first_difference(got, expected)) is None:
         return
     reason, where = problem
-    _fail(of, reason + which + where, expected=_short(expected), got=_short(got), inputs=inputs, hint=hint)
+    _fail(
+        of,
+        reason + which + where,
+        expected=_short(expected),
+        got=_short(got),
+        inputs=inputs,
+        hint=hint,
+    )
 
 
 def number(
-    got: object, expected: float, *, of: str, tolerance: float, name: str = "", inputs: str = "", hint: str | None = None
+    got: object,
+    expected: float,
+    *,
+    of: str,
+    tolerance: float,
+    name: str = "",
+    inputs: str = "",
+    hint: str | None = None,
 ) -> None:
     """`got` is a finite number within `tolerance` of `expected`: a float, a whole number as an int, or numpy's of either.
 
@@ -175,9 +213,15 @@ def tensor(
         dtypes = f"expected {dtype_name(expected.dtype)}, got {dtype_name(got.dtype)}"
         _fail(of, f"wrong dtype{which}: {dtypes}", inputs=inputs, hint=hint)
     if got.device.type != expected.device.type:
-        _fail(of, f"wrong device{which}: expected {expected.device.type}, got {got.device.type}", hint=hint)
+        _fail(
+            of,
+            f"wrong device{which}: expected {expected.device.type}, got {got.device.type}",
+            hint=hint,
+        )
     if got.device.type != "meta":
-        _same_values(got, expected, of=of, atol=atol, rtol=rtol, inputs=inputs, hint=hint, which=which)
+        _same_values(
+            got, expected, of=of, atol=atol, rtol=rtol, inputs=inputs, hint=hint, which=which
+        )
 
 
 def that(
@@ -256,7 +300,9 @@ def is_students(error: BaseException) -> bool:
     In the student's own process any exception of a call did. Where the student's code runs in a sandbox, its exceptions say so
     by an attribute `from_student`, and every other one is a fault of the grader or of a test, never an answer.
     """
-    return bool(getattr(error, "from_student", not sandboxed and not getattr(error, "from_grader", False)))
+    return bool(
+        getattr(error, "from_student", not sandboxed and not getattr(error, "from_grader", False))
+    )
 
 
 def describe(x: object) -> str:
@@ -304,7 +350,11 @@ def _fail(
     facts: Sequence[tuple[str, str]] = (),
     hint: str | None,
 ) -> NoReturn:
-    values = [(label, text) for label, text in (("expected", expected), ("got", got), ("inputs", inputs)) if text]
+    values = [
+        (label, text)
+        for label, text in (("expected", expected), ("got", got), ("inputs", inputs))
+        if text
+    ]
     raise Mismatch(of, reason, facts=facts, values=values, hint=hint)
 
 
@@ -330,7 +380,15 @@ def _first_difference(got: object, expected: object) -> tuple[str, str] | None:
 
 
 def _same_values(
-    got: Tensor, expected: Tensor, *, of: str, atol: float, rtol: float, inputs: str, hint: str | None, which: str
+    got: Tensor,
+    expected: Tensor,
+    *,
+    of: str,
+    atol: float,
+    rtol: float,
+    inputs: str,
+    hint: str | None,
+    which: str,
 ) -> None:
     exact = not expected.dtype.is_floating_point and not expected.dtype.is_complex
     wide = torch.complex128 if expected.dtype.is_complex else torch.float64
@@ -341,7 +399,11 @@ def _same_values(
         if bool((bad & torch.isfinite(e) | g.isnan()).any()):
             facts = UNWRITTEN if bool(g.isnan().any()) else ()
             _fail(
-                of, f"{int(bad.sum())} of {g.numel()} entries{which} are NaN or infinite", facts=facts, inputs=inputs, hint=hint
+                of,
+                f"{int(bad.sum())} of {g.numel()} entries{which} are NaN or infinite",
+                facts=facts,
+                inputs=inputs,
+                hint=hint,
             )
     wrong = g != e if exact else ~((g == e) | ((g - e).abs() <= atol + rtol * e.abs()))
     if not bool(wrong.any()):
@@ -356,7 +418,12 @@ def _same_values(
         f"wrong values{which} (shape and dtype are right)",
         expected=f"{expected_text} at {list(first)}",
         got=got_text,
-        facts=[("differ", f"{int(wrong.sum())} of {wrong.numel()} entries, by up to {difference:.3g}; {tolerance}")],
+        facts=[
+            (
+                "differ",
+                f"{int(wrong.sum())} of {wrong.numel()} entries, by up to {difference:.3g}; {tolerance}",
+            )
+        ],
         inputs=inputs,
         hint=hint,
     )

@@ -15,7 +15,11 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return a.shape == b.shape and a.dtype == b.dtype and a.device == b.device and _close(a, b)
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return a.shape == b.shape and a.dtype == b.dtype and bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"))
+        return (
+            a.shape == b.shape
+            and a.dtype == b.dtype
+            and bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"))
+        )
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
@@ -38,7 +42,13 @@ def _close(a: Tensor, b: Tensor) -> bool:
 
 
 def has_numbers(value: Any) -> bool:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    inner = (
+        value.values()
+        if isinstance(value, dict)
+        else value
+        if isinstance(value, (list, tuple))
+        else ()
+    )
     return type(value) in (int, float, Tensor, np.ndarray) or any(map(has_numbers, inner))
 
 
@@ -47,5 +57,11 @@ def elements(value: Any) -> int:
         return value.numel()
     if isinstance(value, np.ndarray):
         return value.size
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    inner = (
+        value.values()
+        if isinstance(value, dict)
+        else value
+        if isinstance(value, (list, tuple))
+        else ()
+    )
     return sum(map(elements, inner))

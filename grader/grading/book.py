@@ -75,7 +75,9 @@ class Book:
         problem, device = self.problem_of(item), device_of(item.path)
         name = id_of_test(device, getattr(item, "originalname", None) or item.name)
         if (problem.id, name) not in self._entries:
-            self._entries[problem.id, name] = Entry(problem, name, device, self._weight_of(item, problem))
+            self._entries[problem.id, name] = Entry(
+                problem, name, device, self._weight_of(item, problem)
+            )
         return self._entries[problem.id, name]
 
     def _weight_of(self, item: pytest.Item, problem: Problem) -> int:
@@ -83,7 +85,9 @@ class Book:
         weight = mark.args[0] if mark else 1
         if type(weight) is int and weight >= 1:
             return weight
-        self.faults[problem.id] = f"{item.name} is marked points({weight}): expected a whole number above 0"
+        self.faults[problem.id] = (
+            f"{item.name} is marked points({weight}): expected a whole number above 0"
+        )
         return 1
 
     def cannot_be_read(self, file: str, reason: str) -> None:
@@ -105,5 +109,13 @@ class Book:
         if not fault and not any(outcome.device == problem.device for outcome in found):
             fault = f"no hidden test was found for its device, {problem.device}"
         if fault:
-            found = [Outcome(id=SUITE, device=problem.device, weight=1, status=Status.GRADER_ERROR, what=fault)]
+            found = [
+                Outcome(
+                    id=SUITE,
+                    device=problem.device,
+                    weight=1,
+                    status=Status.GRADER_ERROR,
+                    what=fault,
+                )
+            ]
         return found

@@ -3,7 +3,10 @@
 from grader.course import Course, Problem
 from grader.sandbox.session import Budget
 
-STARTING_SECONDS = {"cpu": 0, "cuda": 20}  # of each test, that starting CUDA may take: no student's time
+STARTING_SECONDS = {
+    "cpu": 0,
+    "cuda": 20,
+}  # of each test, that starting CUDA may take: no student's time
 
 
 class Budgets:
@@ -23,5 +26,7 @@ class Budgets:
             limits = self._course.limits
             seconds = limits.submission_seconds * problem.points / self._points
             wall_seconds = seconds * limits.wall_seconds / limits.cpu_seconds
-            self._budgets[problem.id] = Budget(seconds, wall_seconds, free_seconds=STARTING_SECONDS[self._device])
+            self._budgets[problem.id] = Budget(
+                seconds, wall_seconds, free_seconds=STARTING_SECONDS[self._device]
+            )
         return self._budgets[problem.id]

@@ -48,11 +48,15 @@ class Cases:
             again: dict[str, Any] = {"student": RemoteStudent(rehearsal)}
             if rng_state is not None:
                 again["rng"] = torch.Generator().set_state(rng_state)
-            item.function(**{**arguments, **{name: again[name] for name in again if name in arguments}})
+            item.function(
+                **{**arguments, **{name: again[name] for name in again if name in arguments}}
+            )
 
         failure = error if isinstance(error, Exception) else None
         function = verdict.function if verdict.function in entry.problem.functions else ""
-        self._cases.append(Case(entry, student.seed, repeat, student.calls, failure, function, entry.seconds))
+        self._cases.append(
+            Case(entry, student.seed, repeat, student.calls, failure, function, entry.seconds)
+        )
 
     def explained(self, problem: Problem) -> dict[Entry, Mistake]:
         """The known mistakes that the failures of a problem look like; its runs are forgotten."""

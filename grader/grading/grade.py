@@ -72,7 +72,9 @@ def grade(
         check_cpu(sandbox, _largest(course, chosen))
     environment = _environment(sandbox, device)
     sources = dict(submission.sources)
-    job = Job(sources, course, sandbox, chosen, device, seed, progress, explain, until_one_fails, session)
+    job = Job(
+        sources, course, sandbox, chosen, device, seed, progress, explain, until_one_fails, session
+    )
     book = _tested(job)
     info = GraderInfo(
         version=__version__,
@@ -82,7 +84,12 @@ def grade(
         seed=seed,
         environment=environment,
     )
-    results = [problem_result(p.id, p.module, p.points, book.outcomes(p, only_run=until_one_fails), p.device) for p in chosen]
+    results = [
+        problem_result(
+            p.id, p.module, p.points, book.outcomes(p, only_run=until_one_fails), p.device
+        )
+        for p in chosen
+    ]
     return submission_result(submission.info, info, results, seconds=time.monotonic() - started)
 
 

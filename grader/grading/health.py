@@ -5,7 +5,12 @@ from grader.grading.job import Job
 from grader.grading.verdict import Verdict
 from grader.sandbox.preflight import check_device
 
-INNOCENT = {Status.PASSED, Status.NOT_ATTEMPTED, Status.POLICY, Status.GRADER_ERROR}  # of which a broken GPU is no reason
+INNOCENT = {
+    Status.PASSED,
+    Status.NOT_ATTEMPTED,
+    Status.POLICY,
+    Status.GRADER_ERROR,
+}  # of which a broken GPU is no reason
 
 
 class GpuHealth:

@@ -28,9 +28,15 @@ class Job:
     @property
     def here(self) -> list[Problem]:
         """The problems that have tests for the device."""
-        return [problem for problem in self.problems if self.device in self.course.hidden_tests(problem)]
+        return [
+            problem for problem in self.problems if self.device in self.course.hidden_tests(problem)
+        ]
 
     @property
     def files(self) -> list[str]:
         """The files of hidden tests."""
-        return [str(path) for problem in self.problems for path in self.course.hidden_tests(problem).values()]
+        return [
+            str(path)
+            for problem in self.problems
+            for path in self.course.hidden_tests(problem).values()
+        ]

@@ -72,7 +72,9 @@ class LocalBox:
 class LocalSession:
     """One test's calls of the solution that a `LocalBox` holds; in the place of a `Session`."""
 
-    def __init__(self, box: LocalBox, sources: dict[str, bytes], *_: Any, seed: int, **__: Any) -> None:
+    def __init__(
+        self, box: LocalBox, sources: dict[str, bytes], *_: Any, seed: int, **__: Any
+    ) -> None:
         self._box, self._sources, self._seed = box, sources, seed
         self._started = False
 
@@ -88,7 +90,12 @@ class LocalSession:
         home, settings = os.getcwd(), (torch.get_default_dtype(), torch.is_grad_enabled())
         os.chdir(self._box.scratch)
         try:
-            return answer(importlib.import_module("tests.probes").Student("assignment"), probe, inputs, self._seed)
+            return answer(
+                importlib.import_module("tests.probes").Student("assignment"),
+                probe,
+                inputs,
+                self._seed,
+            )
         finally:
             with suppress(OSError):
                 os.chdir(home)
@@ -135,7 +142,11 @@ def _is_torchs(error: BaseException) -> bool:
     traceback = error.__traceback__
     while traceback and traceback.tb_next:
         traceback = traceback.tb_next
-    line = linecache.getline(traceback.tb_frame.f_code.co_filename, traceback.tb_lineno) if traceback else ""
+    line = (
+        linecache.getline(traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
+        if traceback
+        else ""
+    )
     return "raise" not in line
 
 

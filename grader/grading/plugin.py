@@ -14,8 +14,17 @@ from grader.grading.job import Job
 from grader.grading.student import RemoteStudent, Students
 from grader.grading.verdict import Verdict, our_fault, verdict_on
 
-NEEDS = {"cpu": "runs on a CPU", "cuda": "needs a CUDA device"}  # what is said of a test that was deferred
-OF_NO_USE = ("terminal", "cacheprovider", "logging", "unraisableexception", "threadexception")  # plugins, and slow ones
+NEEDS = {
+    "cpu": "runs on a CPU",
+    "cuda": "needs a CUDA device",
+}  # what is said of a test that was deferred
+OF_NO_USE = (
+    "terminal",
+    "cacheprovider",
+    "logging",
+    "unraisableexception",
+    "threadexception",
+)  # plugins, and slow ones
 Settled = dict[str, Verdict]  # by problem
 
 
@@ -27,11 +36,19 @@ def run_tests(job: Job, book: Book, settled: Settled, health: GpuHealth) -> None
     """
     if not job.files:
         return  # pytest would look for tests elsewhere
-    for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):  # of whoever runs the grader: no business of a grade
+    for name in (
+        "PYTEST_ADDOPTS",
+        "PYTEST_PLUGINS",
+    ):  # of whoever runs the grader: no business of a grade
         os.environ.pop(name, None)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     options = ["-c", os.devnull, "--rootdir", str(job.course.root)]
-    options += ["--import-mode=importlib", "--continue-on-collection-errors", "--assert=plain", "-s"]
+    options += [
+        "--import-mode=importlib",
+        "--continue-on-collection-errors",
+        "--assert=plain",
+        "-s",
+    ]
     options += [word for plugin in OF_NO_USE for word in ("-p", f"no:{plugin}")]
     options += ["--seed", str(job.seed), *(["-x"] if job.until_one_fails else [])]
     plugin = Plugin(job, book, settled, health)
@@ -39,7 +56,9 @@ def run_tests(job: Job, book: Book, settled: Settled, health: GpuHealth) -> None
     if plugin.interrupted:
         raise KeyboardInterrupt  # pytest makes an exit code of it
     done = [pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED]
-    done += [pytest.ExitCode.NO_TESTS_COLLECTED]  # none is left to run; whether there were any, the book knows
+    done += [
+        pytest.ExitCode.NO_TESTS_COLLECTED
+    ]  # none is left to run; whether there were any, the book knows
     done += [pytest.ExitCode.INTERRUPTED] if job.until_one_fails else []
     if code not in done and not book.faults:
         raise GraderFault(f"pytest ended with {code!r} before the tests were done")
@@ -75,7 +94,9 @@ class Plugin:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note a file of tests that cannot be read."""
         if report.failed:
-            self._book.cannot_be_read(report.nodeid, (report.longreprtext.strip().splitlines() or [""])[-1])
+            self._book.cannot_be_read(
+                report.nodeid, (report.longreprtext.strip().splitlines() or [""])[-1]
+            )
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Note what is expected to run; leave out what is settled already."""

@@ -22,7 +22,9 @@ def settled_without_running(job: Job) -> dict[str, Verdict]:
     """
     problems = job.here
     missing = [p for p in problems if p.path not in job.sources]
-    settled = {p.id: Verdict(Status.NOT_ATTEMPTED, f"{p.path} is not in the submission") for p in missing}
+    settled = {
+        p.id: Verdict(Status.NOT_ATTEMPTED, f"{p.path} is not in the submission") for p in missing
+    }
     owners: dict[str, list[Problem]] = {}
     for problem in problems:
         if problem.path in job.sources:
@@ -32,7 +34,9 @@ def settled_without_running(job: Job) -> dict[str, Verdict]:
     return settled
 
 
-def _read(job: Job, sources: dict[str, bytes], owners: dict[str, list[Problem]]) -> dict[str, Found]:
+def _read(
+    job: Job, sources: dict[str, bytes], owners: dict[str, list[Problem]]
+) -> dict[str, Found]:
     """What a parser says of each module: of all in one process, or of each in its own where that one did not survive."""
     session = job.open_session(job.sandbox, sources, job.course.limits, seed=0, forbidden=[])
     try:
@@ -50,12 +54,17 @@ def _read(job: Job, sources: dict[str, bytes], owners: dict[str, list[Problem]])
 def _unfit(path: str, found: Found, owners: list[Problem]) -> dict[str, Verdict]:
     """The problems of one module that are settled by reading it."""
     if isinstance(found, StudentFault):
-        return {p.id: Verdict(found.status, one_line(f"{path} cannot be read: {found.text}", 600)) for p in owners}
+        return {
+            p.id: Verdict(found.status, one_line(f"{path} cannot be read: {found.text}", 600))
+            for p in owners
+        }
     if found["syntax"]:
         line, text = found["syntax"]
         what = f"{path}:{line}: SyntaxError: {one_line(text, 300)}"
         return {p.id: Verdict(Status.FAILED, what) for p in owners}
-    certain = [use for use in found["uses"] if use["certain"] and not use["definition"]]  # others cost what they run in
+    certain = [
+        use for use in found["uses"] if use["certain"] and not use["definition"]
+    ]  # others cost what they run in
     first = {use["problem"]: use for use in reversed(certain)}
     return {p.id: _forbidden(first[p.id], path) for p in owners if p.id in first}
 

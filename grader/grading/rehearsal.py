@@ -74,12 +74,19 @@ class Case:
     @property
     def can_be_rehearsed(self) -> bool:
         """Whether its answers can be compared as well: not where they are too large to be looked at again and again."""
-        return self.can_be_repeated and elements([[call.inputs, call.value] for call in self.calls]) <= MAX_ELEMENTS
+        return (
+            self.can_be_repeated
+            and elements([[call.inputs, call.value] for call in self.calls]) <= MAX_ELEMENTS
+        )
 
     @property
     def tells(self) -> bool:
         """Whether its last answer is informative. An exception, None or a bool only shows that something is missing."""
-        return self.can_be_rehearsed and self.calls[-1].raised is None and has_numbers(self.calls[-1].value)
+        return (
+            self.can_be_rehearsed
+            and self.calls[-1].raised is None
+            and has_numbers(self.calls[-1].value)
+        )
 
 
 class _Other(BaseException):
@@ -151,18 +158,31 @@ def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, 
     telling = [case for case in cases if case.failure is not None and case.tells]
     if not telling:
         return {}
-    failed = [*telling, *(case for case in cases if case.failure is not None and case not in telling)]
+    failed = [
+        *telling,
+        *(case for case in cases if case.failure is not None and case not in telling),
+    ]
     passed = [case for case in cases if case.failure is None and case.can_be_rehearsed]
     reference, solutions = course.reference_of(problem), wrong_solutions(course, problem)
     found: dict[Any, Mistake] = {}
     with _undisturbed():
-        for function in {case.function: None for case in cases if case in failed and case.function in problem.functions}:
+        for function in {
+            case.function: None
+            for case in cases
+            if case in failed and case.function in problem.functions
+        }:
             # What failed for an unknown reason may be this function's as well.
             of_function = [case for case in failed if case.function in (function, "")]
             if of_function[0] not in telling:
                 continue
-            reaching = [(mistake, package) for mistake, package in solutions if _reaches(mistake, function, reference)]
-            agreeing = [mistake for mistake, package in reaching if _explains(package, of_function, passed)]
+            reaching = [
+                (mistake, package)
+                for mistake, package in solutions
+                if _reaches(mistake, function, reference)
+            ]
+            agreeing = [
+                mistake for mistake, package in reaching if _explains(package, of_function, passed)
+            ]
             if len(agreeing) == 1:
                 found |= {case.test: agreeing[0] for case in of_function}
     return found
@@ -170,7 +190,9 @@ def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, 
 
 def _explains(package: Package, failed: list[Case], passed: list[Case]) -> bool:
     """Whether a wrong solution fails as was seen, and passes what passed."""
-    return all(_fails_alike(package, case) for case in failed) and all(_passes(package, case) for case in passed)
+    return all(_fails_alike(package, case) for case in failed) and all(
+        _passes(package, case) for case in passed
+    )
 
 
 def _fails_alike(package: Package, case: Case) -> bool:
@@ -213,7 +235,9 @@ def wrong_solutions(course: Course, problem: Problem) -> list[tuple[Mistake, Pac
 
 
 @cache
-def _loaded(folder: Path, problem_id: str, module: str, reference: str) -> list[tuple[Mistake, Package]]:
+def _loaded(
+    folder: Path, problem_id: str, module: str, reference: str
+) -> list[tuple[Mistake, Package]]:
     found = []
     for mistake in mistakes.load(folder, problem_id):
         if not mistake.is_tried_on("cpu", ("cpu",)):
@@ -233,7 +257,12 @@ def _undisturbed() -> Iterator[None]:
     def no_process(*arguments: Any) -> Any:
         raise _NeedsAProcess
 
-    states = random.getstate(), np.random.get_state(), torch.get_rng_state(), torch.get_default_dtype()
+    states = (
+        random.getstate(),
+        np.random.get_state(),
+        torch.get_rng_state(),
+        torch.get_default_dtype(),
+    )
     folder, grad = os.getcwd(), torch.is_grad_enabled()
     of_processes = {name: getattr(os, name) for name in ("fork", "kill", "_exit")}
     for name in of_processes:

@@ -89,9 +89,13 @@ class Students:
         job, starting = self._job, STARTING_SECONDS[self._job.device]
         usual = job.course.limits_of(problem)
         limits = msgspec.structs.replace(
-            usual, wall_seconds=usual.wall_seconds + starting, cpu_seconds=usual.cpu_seconds + starting
+            usual,
+            wall_seconds=usual.wall_seconds + starting,
+            cpu_seconds=usual.cpu_seconds + starting,
         )
-        seed = int.from_bytes(hashlib.sha256(f"{job.seed}:{name}:student".encode()).digest()[:7], "big")
+        seed = int.from_bytes(
+            hashlib.sha256(f"{job.seed}:{name}:student".encode()).digest()[:7], "big"
+        )
         session = job.open_session(
             job.sandbox,
             job.sources,

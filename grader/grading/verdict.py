@@ -57,7 +57,9 @@ def verdict_on(error: BaseException | None, *, test: str, rule: str, asked: str)
         facts = [Fact(label, one_line(text, MAX_FACT)) for label, text in error.facts]
         return _with_rule(error, Status.FAILED, error.reason, error.of, facts, rule, error.hint)
     if isinstance(error, StudentFault):
-        return _with_rule(error, error.status, _happened(error), _about(error, asked), _place(error), rule, None)
+        return _with_rule(
+            error, error.status, _happened(error), _about(error, asked), _place(error), rule, None
+        )
     return our_fault(test, _origin(error))
 
 
@@ -67,12 +69,20 @@ def our_fault(test: str, text: str) -> Verdict:
 
 
 def _with_rule(
-    error: Exception, status: Status, what: str, about: str, facts: Sequence[Fact], rule: str, hint: str | None
+    error: Exception,
+    status: Status,
+    what: str,
+    about: str,
+    facts: Sequence[Fact],
+    rule: str,
+    hint: str | None,
 ) -> Verdict:
     """The rule belongs to what the test is about. Where a right call failed that came before, that call is told instead."""
     if call := getattr(error, "right_call", ""):
         facts, rule = [*facts, Fact("call", one_line(f"a right one: {call}", MAX_FACT))], ""
-    return Verdict(status, one_line(what, MAX_WHAT), one_line(about, MAX_FACT), tuple(facts), rule, hint)
+    return Verdict(
+        status, one_line(what, MAX_WHAT), one_line(about, MAX_FACT), tuple(facts), rule, hint
+    )
 
 
 def _about(fault: StudentFault, asked: str) -> str:
@@ -110,5 +120,9 @@ def _origin(error: BaseException) -> str:
     traceback = error.__traceback__
     while traceback and traceback.tb_next:
         traceback = traceback.tb_next
-    where = f" at {os.path.basename(traceback.tb_frame.f_code.co_filename)}:{traceback.tb_lineno}" if traceback else ""
+    where = (
+        f" at {os.path.basename(traceback.tb_frame.f_code.co_filename)}:{traceback.tb_lineno}"
+        if traceback
+        else ""
+    )
     return f"{type(error).__name__}: {error}{where}"

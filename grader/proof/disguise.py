@@ -104,7 +104,9 @@ def junk(module: Namespace, names: Iterable[str], which: str, *, hollow: bool = 
 
     for name in names:
         original = module[name]
-        module[name] = _hollow(original, answer) if isinstance(original, type) and hollow else answer
+        module[name] = (
+            _hollow(original, answer) if isinstance(original, type) and hollow else answer
+        )
 
 
 def _hollow(original: type, answer: Callable[..., object]) -> type:
@@ -124,7 +126,9 @@ def _hollow(original: type, answer: Callable[..., object]) -> type:
         if isinstance(value, staticmethod):
             body[name] = staticmethod(answer)
         elif isinstance(value, types.FunctionType):
-            body[name] = init if name == "__init__" else functools.partialmethod(_without_self, answer)
+            body[name] = (
+                init if name == "__init__" else functools.partialmethod(_without_self, answer)
+            )
         elif isinstance(value, property):
             body[name] = property(answer)
     made: type = type(original.__name__, original.__bases__, body)
@@ -197,7 +201,9 @@ def _map_answers(module: Namespace, names: Iterable[str], change: Callable[[Any]
             module[name] = _changed(module[name], change, module)
 
 
-def _changed(function: Callable[..., Any], change: Callable[[Any], Any], module: Namespace) -> Callable[..., Any]:
+def _changed(
+    function: Callable[..., Any], change: Callable[[Any], Any], module: Namespace
+) -> Callable[..., Any]:
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         answer = function(*args, **kwargs)
@@ -208,7 +214,10 @@ def _changed(function: Callable[..., Any], change: Callable[[Any], Any], module:
 
 def _deep(change: Callable[[Any], Any], value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.replace(value, **{f.name: _deep(change, getattr(value, f.name)) for f in dataclasses.fields(value)})
+        return dataclasses.replace(
+            value,
+            **{f.name: _deep(change, getattr(value, f.name)) for f in dataclasses.fields(value)},
+        )
     if type(value) is dict:
         return change({key: _deep(change, inner) for key, inner in value.items()})
     if type(value) in (list, tuple):

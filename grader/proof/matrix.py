@@ -114,14 +114,22 @@ class Matrix:
     def _small_cores(self) -> list[str]:
         found = []
         for problem, tests in self.tests.items():
-            core, whole = (sum(t.weight for t in tests.values() if t.core or every) for every in (False, True))
+            core, whole = (
+                sum(t.weight for t in tests.values() if t.core or every) for every in (False, True)
+            )
             if core < HALF * whole:
-                found.append(f"{problem}: {core} of {whole} parts are on its core (pytest.mark.core), less than half")
+                found.append(
+                    f"{problem}: {core} of {whole} parts are on its core (pytest.mark.core), less than half"
+                )
         return found
 
     def _dear_checks(self) -> list[str]:
         lost = sum(row.share * row.max_score for row in self.rows if row.kind == "unchecked")
-        return [f"checks of arguments cost {lost:.2f} points, more than {MOST_FOR_CHECKS:g}"] if lost > MOST_FOR_CHECKS else []
+        return (
+            [f"checks of arguments cost {lost:.2f} points, more than {MOST_FOR_CHECKS:g}"]
+            if lost > MOST_FOR_CHECKS
+            else []
+        )
 
     def _chance(self) -> list[str]:
         failed: dict[tuple[str, str], set[tuple[str, ...]]] = {}
@@ -129,23 +137,35 @@ class Matrix:
             if row.kind == "unwritten":
                 failed.setdefault((row.problem, row.name), set()).add(tuple(row.failed))
         return [
-            f"{problem} · {name}: it fails other tests with another seed" for (problem, name), s in failed.items() if len(s) > 1
+            f"{problem} · {name}: it fails other tests with another seed"
+            for (problem, name), s in failed.items()
+            if len(s) > 1
         ]
 
     def alone(self, problem: str) -> dict[str, list[str]]:
         """For each test of a problem the wrong solutions that it alone fails."""
         wrong = [row for row in self.rows if row.problem == problem and row.kind == "wrong"]
-        return {test: [row.name for row in wrong if row.failed == [test]] for test in self.tests[problem]}
+        return {
+            test: [row.name for row in wrong if row.failed == [test]]
+            for test in self.tests[problem]
+        }
 
     def _idle_tests(self) -> list[str]:
         found = []
         for problem, tests in self.tests.items():
-            caught = Counter(test for row in self.rows if row.problem == problem and row.kind == "wrong" for test in row.failed)
+            caught = Counter(
+                test
+                for row in self.rows
+                if row.problem == problem and row.kind == "wrong"
+                for test in row.failed
+            )
             for test, sole in self.alone(problem).items():
                 if not caught[test]:
                     found.append(f"{problem} · {test}: no wrong solution fails it")
                 elif not sole and not tests[test].stays:
-                    found.append(f"{problem} · {test}: others catch all that it catches; say why it stays ({STAYS} …)")
+                    found.append(
+                        f"{problem} · {test}: others catch all that it catches; say why it stays ({STAYS} …)"
+                    )
         return found
 
 
@@ -161,7 +181,9 @@ def tests_in(path: Path) -> dict[str, HiddenTest]:
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("tests.hidden."):
             hidden = path.parent if path.parent.name == "hidden" else path.parent.parent
             theirs = tests_in(hidden.joinpath(*str(node.module).split(".")[2:]).with_suffix(".py"))
-            found |= {alias.name: theirs[alias.name] for alias in node.names if alias.name in theirs}
+            found |= {
+                alias.name: theirs[alias.name] for alias in node.names if alias.name in theirs
+            }
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             start = min([node.lineno, *(d.lineno for d in node.decorator_list)]) - 1
             comment: list[str] = []
@@ -179,8 +201,14 @@ def _has_mark(node: ast.FunctionDef, mark: str) -> bool:
 
 
 def _weight(node: ast.FunctionDef) -> int:
-    marks = [d for d in node.decorator_list if isinstance(d, ast.Call) and ast.unparse(d.func) == "pytest.mark.points"]
-    return int(ast.literal_eval(marks[0].args[0])) if marks else 1  # what else it may be, a grade refuses
+    marks = [
+        d
+        for d in node.decorator_list
+        if isinstance(d, ast.Call) and ast.unparse(d.func) == "pytest.mark.points"
+    ]
+    return (
+        int(ast.literal_eval(marks[0].args[0])) if marks else 1
+    )  # what else it may be, a grade refuses
 
 
 def table(matrix: Matrix) -> Table:
@@ -212,7 +240,9 @@ def summary(matrix: Matrix) -> str:
         good = sum(1 for row in rows if not row.complaint)
         if kind == "reference":
             best = {row.problem: row.max_score for row in rows}
-            score = {row.problem: min(r.score for r in rows if r.problem == row.problem) for row in rows}
+            score = {
+                row.problem: min(r.score for r in rows if r.problem == row.problem) for row in rows
+            }
             points = f"{sum(score.values()):g} of {sum(best.values()):g} in {len(best)} problems"
             lines.append(
                 f"reference {points if any(best.values()) else f'in {len(best)} problems, which have no points on this device'}"
@@ -221,18 +251,28 @@ def summary(matrix: Matrix) -> str:
             lines.append(f"stubs {sum(row.score for row in rows):g}")
         elif kind == "mutant":
             killed = sum(bool(row.failed) for row in rows)
-            lines.append(f"{count}, {killed} noticed ({100 * killed / len(rows):.1f} %), {good - killed} listed as equivalent")
+            lines.append(
+                f"{count}, {killed} noticed ({100 * killed / len(rows):.1f} %), {good - killed} listed as equivalent"
+            )
         else:
             names = len({(row.problem, row.name) for row in rows})
             plural = "s" if names != 1 and not word.startswith("reference") else ""
-            lost = f", {sum(row.share * row.max_score for row in rows):.2f} points lost" if kind == "unchecked" else ""
-            lines.append(f"{names} {word}{plural}, {good} of {len(rows)} trials as they must be{lost}")
+            lost = (
+                f", {sum(row.share * row.max_score for row in rows):.2f} points lost"
+                if kind == "unchecked"
+                else ""
+            )
+            lines.append(
+                f"{names} {word}{plural}, {good} of {len(rows)} trials as they must be{lost}"
+            )
     lines += [
         f"{row.problem} · wrong {row.name} costs {100 * row.share:.0f} %: {row.reason or 'no reason given'}"
         for row in matrix.dear()
     ]
     if matrix.owed:
-        lines.append(f"owed: {matrix.owed} wrong solution{'s need' if matrix.owed > 1 else ' needs'} a CUDA device")
+        lines.append(
+            f"owed: {matrix.owed} wrong solution{'s need' if matrix.owed > 1 else ' needs'} a CUDA device"
+        )
     if not matrix.tests:
         return "\n".join(lines)
     tests = sum(map(len, matrix.tests.values()))
@@ -247,7 +287,9 @@ def as_json(matrix: Matrix) -> str:
     tree = {
         "schema": 2,
         "rows": rows,
-        "tests": {p: {t: h.__dict__ for t, h in tests.items()} for p, tests in matrix.tests.items()},
+        "tests": {
+            p: {t: h.__dict__ for t, h in tests.items()} for p, tests in matrix.tests.items()
+        },
         "owed": matrix.owed,
         "complaints": matrix.complaints(),
     }
@@ -268,11 +310,20 @@ def as_markdown(matrix: Matrix) -> str:
                 for test in tests
             )
         )
-        survivors = [row for row in matrix.rows if row.problem == problem and row.kind == "mutant" and not row.failed]
+        survivors = [
+            row
+            for row in matrix.rows
+            if row.problem == problem and row.kind == "mutant" and not row.failed
+        ]
         if survivors:
-            parts.append("Mutants that no test notices:\n\n" + "\n".join(f"- `{row.name}`" for row in survivors))
+            parts.append(
+                "Mutants that no test notices:\n\n"
+                + "\n".join(f"- `{row.name}`" for row in survivors)
+            )
     if complaints := matrix.complaints():
-        parts.append("## Not as it must be\n\n" + "\n".join(f"- {complaint}" for complaint in complaints))
+        parts.append(
+            "## Not as it must be\n\n" + "\n".join(f"- {complaint}" for complaint in complaints)
+        )
     return "\n\n".join(parts) + "\n"
 
 

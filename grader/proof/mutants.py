@@ -57,7 +57,9 @@ def of(reference: str, problem: str) -> list[Mutant]:
         for before, after, source in _changes(tree, statement):
             name = f"{owner}: {before} -> {after}"
             seen[name] += 1
-            found.append(Mutant(problem, name if seen[name] == 1 else f"{name} ({seen[name]})", source))
+            found.append(
+                Mutant(problem, name if seen[name] == 1 else f"{name} ({seen[name]})", source)
+            )
     return found
 
 
@@ -82,8 +84,12 @@ def _changes(tree: ast.Module, statement: ast.stmt) -> Iterator[tuple[str, str, 
     """Each change of one statement itself, its inner statements left alone: (before, after, source of the module)."""
     if _is_text(statement):
         return
-    if isinstance(statement, (ast.Expr, ast.Assign, ast.AugAssign, ast.Return, ast.Delete, ast.Raise)):
-        replacement: ast.stmt = ast.Return(None) if isinstance(statement, ast.Return) else ast.Pass()
+    if isinstance(
+        statement, (ast.Expr, ast.Assign, ast.AugAssign, ast.Return, ast.Delete, ast.Raise)
+    ):
+        replacement: ast.stmt = (
+            ast.Return(None) if isinstance(statement, ast.Return) else ast.Pass()
+        )
         yield _head(statement), ast.unparse(replacement), _with(tree, statement, replacement)
     for node in [] if isinstance(statement, ast.Raise) else _expressions(statement):
         for changed in _changed(node):
@@ -102,7 +108,11 @@ def _expressions(statement: ast.stmt) -> Iterator[ast.expr]:
         for field, value in ast.iter_fields(node):
             children = value if isinstance(value, list) else [value]
             if field not in ("annotation", "returns", "decorator_list"):
-                waiting += [c for c in children if isinstance(c, ast.AST) and not isinstance(c, (ast.stmt, ast.JoinedStr))]
+                waiting += [
+                    c
+                    for c in children
+                    if isinstance(c, ast.AST) and not isinstance(c, (ast.stmt, ast.JoinedStr))
+                ]
 
 
 def _changed(node: ast.expr) -> Iterator[ast.expr]:

@@ -12,8 +12,21 @@ from grader.course import Problem
 from grader.proof import disguise
 
 DISGUISE = "assignment/disguise.py"
-REFUSALS = ("ValueError", "IndexError", "TypeError", "KeyError")  # what a check of an argument raises
-NO_FORMULA = ("Tensor", "Module", "Callable", "Optimizer", "Iterable", "Sequence", "Path")  # arguments of other functions
+REFUSALS = (
+    "ValueError",
+    "IndexError",
+    "TypeError",
+    "KeyError",
+)  # what a check of an argument raises
+NO_FORMULA = (
+    "Tensor",
+    "Module",
+    "Callable",
+    "Optimizer",
+    "Iterable",
+    "Sequence",
+    "Path",
+)  # arguments of other functions
 
 
 def of(problem: Problem, reference: str) -> Iterator[tuple[str, str, dict[str, bytes]]]:
@@ -24,7 +37,9 @@ def of(problem: Problem, reference: str) -> Iterator[tuple[str, str, dict[str, b
         reference: Source of the reference module.
     """
     names = problem.functions
-    classes = {node.name for node in ast.parse(reference).body if isinstance(node, ast.ClassDef)} & set(names)
+    classes = {
+        node.name for node in ast.parse(reference).body if isinstance(node, ast.ClassDef)
+    } & set(names)
     for which in disguise.JUNK:
         yield "junk", which, _disguised(problem, reference, f"junk(globals(), {names}, {which!r})")
         if classes:
@@ -33,10 +48,18 @@ def of(problem: Problem, reference: str) -> Iterator[tuple[str, str, dict[str, b
     yield "words", "other words", {problem.path: _rewritten(reference, _OtherWords())}
     yield "unchecked", "no checks", {problem.path: _rewritten(reference, _NoChecks())}
     for which in disguise.TYPES:
-        yield "types", which, _disguised(problem, reference, f"answers_of_type(globals(), {names}, {which!r})")
+        yield (
+            "types",
+            which,
+            _disguised(problem, reference, f"answers_of_type(globals(), {names}, {which!r})"),
+        )
     yield from _other_arithmetic(problem, reference)
     if _returns_tensors(reference, names):
-        yield "unwritten", "torch.empty", _disguised(problem, reference, f"unwritten(globals(), {names})")
+        yield (
+            "unwritten",
+            "torch.empty",
+            _disguised(problem, reference, f"unwritten(globals(), {names})"),
+        )
 
 
 def _disguised(problem: Problem, module: str, call: str) -> dict[str, bytes]:
@@ -45,18 +68,30 @@ def _disguised(problem: Problem, module: str, call: str) -> dict[str, bytes]:
     return {problem.path: source.encode(), DISGUISE: Path(disguise.__file__).read_bytes()}
 
 
-def _other_arithmetic(problem: Problem, reference: str) -> Iterator[tuple[str, str, dict[str, bytes]]]:
+def _other_arithmetic(
+    problem: Problem, reference: str
+) -> Iterator[tuple[str, str, dict[str, bytes]]]:
     """The formulas of floats by logarithms and by fractions; the sums over tensors from the end to the start."""
     if formulas := _formulas(reference, problem.functions):
         for how in ("logarithms", "fractions"):
             module = _rewritten(reference, _Arithmetic(formulas, how)).decode()
-            yield "arithmetic", how, _disguised(problem, module, f"as_floats(globals(), {sorted(formulas)})")
+            yield (
+                "arithmetic",
+                how,
+                _disguised(problem, module, f"as_floats(globals(), {sorted(formulas)})"),
+            )
     if _returns_tensors(reference, problem.functions) and "FlopCounter" not in problem.functions:
-        yield "arithmetic", "sums backwards", _disguised(problem, reference, f"sums_backwards(globals(), {problem.functions})")
+        yield (
+            "arithmetic",
+            "sums backwards",
+            _disguised(problem, reference, f"sums_backwards(globals(), {problem.functions})"),
+        )
 
 
 def _rewritten(source: str, transformer: ast.NodeTransformer) -> bytes:
-    return (ast.unparse(ast.fix_missing_locations(transformer.visit(ast.parse(source)))) + "\n").encode()
+    return (
+        ast.unparse(ast.fix_missing_locations(transformer.visit(ast.parse(source)))) + "\n"
+    ).encode()
 
 
 class _OtherWords(ast.NodeTransformer):
@@ -74,7 +109,11 @@ class _NoChecks(ast.NodeTransformer):
 
     def visit_If(self, node: ast.If) -> ast.AST | None:
         self.generic_visit(node)
-        refuses = len(node.body) == 1 and isinstance(node.body[0], ast.Raise) and _name_of(node.body[0]) in REFUSALS
+        refuses = (
+            len(node.body) == 1
+            and isinstance(node.body[0], ast.Raise)
+            and _name_of(node.body[0]) in REFUSALS
+        )
         if not refuses:
             return node
         return ast.If(ast.Constant(True), node.orelse, []) if node.orelse else ast.Pass()
@@ -92,8 +131,18 @@ class _Arithmetic(ast.NodeTransformer):
         self._functions, self._how = functions, how
 
     def visit_Module(self, node: ast.Module) -> ast.Module:
-        body = [_Products(self._how).visit(n) if getattr(n, "name", "") in self._functions else n for n in node.body]
-        start = max((i for i, n in enumerate(body) if isinstance(n, ast.ImportFrom) and n.module == "__future__"), default=0)
+        body = [
+            _Products(self._how).visit(n) if getattr(n, "name", "") in self._functions else n
+            for n in node.body
+        ]
+        start = max(
+            (
+                i
+                for i, n in enumerate(body)
+                if isinstance(n, ast.ImportFrom) and n.module == "__future__"
+            ),
+            default=0,
+        )
         body.insert(start + 1, ast.parse("from assignment import disguise").body[0])
         node.body = body
         return node
@@ -108,29 +157,46 @@ class _Products(ast.NodeTransformer):
         if not isinstance(node.op, (ast.Mult, ast.Div)):
             return node
         word = "times" if isinstance(node.op, ast.Mult) else "over"
-        function = ast.Attribute(ast.Name("disguise", ast.Load()), f"{word}_by_{self._how}", ast.Load())
+        function = ast.Attribute(
+            ast.Name("disguise", ast.Load()), f"{word}_by_{self._how}", ast.Load()
+        )
         return ast.Call(function, [node.left, node.right], [])
 
 
 def _functions_in(reference: str, names: list[str]) -> list[ast.FunctionDef]:
-    return [node for node in ast.parse(reference).body if isinstance(node, ast.FunctionDef) and node.name in names]
+    return [
+        node
+        for node in ast.parse(reference).body
+        if isinstance(node, ast.FunctionDef) and node.name in names
+    ]
 
 
 def _formulas(reference: str, names: list[str]) -> set[str]:
     """The functions that make floats of numbers."""
     found = set()
     for node in _functions_in(reference, names):
-        given = [ast.unparse(a.annotation) if a.annotation else "" for a in [*node.args.args, *node.args.kwonlyargs]]
+        given = [
+            ast.unparse(a.annotation) if a.annotation else ""
+            for a in [*node.args.args, *node.args.kwonlyargs]
+        ]
         returns = ast.unparse(node.returns) if node.returns else ""
-        if returns in ("float", "tuple[float, float]") and not any(word in text for text in given for word in NO_FORMULA):
+        if returns in ("float", "tuple[float, float]") and not any(
+            word in text for text in given for word in NO_FORMULA
+        ):
             found.add(node.name)
     return found
 
 
 def _returns_tensors(reference: str, names: list[str]) -> bool:
     """Whether a function returns a tensor, or a class is a layer."""
-    functions = [ast.unparse(node.returns) for node in _functions_in(reference, names) if node.returns]
-    classes = [node for node in ast.parse(reference).body if isinstance(node, ast.ClassDef) and node.name in names]
+    functions = [
+        ast.unparse(node.returns) for node in _functions_in(reference, names) if node.returns
+    ]
+    classes = [
+        node
+        for node in ast.parse(reference).body
+        if isinstance(node, ast.ClassDef) and node.name in names
+    ]
     return any("Tensor[" in text or "Tensor" in text for text in functions) or any(
         ast.unparse(base).endswith("Module") for node in classes for base in node.bases
     )

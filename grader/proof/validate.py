@@ -113,27 +113,45 @@ def validate(
     chosen = [problem for problem in problems if device in files[problem.id]]
     if not chosen:
         raise UsageError(f"--device {device}: none of these problems has tests for it")
-    trials = [trial for problem in chosen for trial in trials_of(course, problem, seeds, with_mutants, device)]
+    trials = [
+        trial
+        for problem in chosen
+        for trial in trials_of(course, problem, seeds, with_mutants, device)
+    ]
     if quick:
         trials = _sample(trials)
     if draft:
         trials = [replace(trial, in_process=True) for trial in trials if trial.kind != "unwritten"]
-    matrix = Matrix(tests={} if quick else {problem.id: _tests(files[problem.id][device], device) for problem in chosen})
+    matrix = Matrix(
+        tests={}
+        if quick
+        else {problem.id: _tests(files[problem.id][device], device) for problem in chosen}
+    )
     if device == "cpu":
-        matrix.owed = sum(m.devices == ("cuda",) for problem in problems for m in mistakes.load(course.mistakes, problem.id))
+        matrix.owed = sum(
+            m.devices == ("cuda",)
+            for problem in problems
+            for m in mistakes.load(course.mistakes, problem.id)
+        )
     jobs = 1 if device == "cuda" else min(jobs, len(trials))
     matrix.rows = _rows(trials, course, gpu, jobs, progress)
     return matrix
 
 
-def _rows(trials: list[Trial], course: Course, gpu: Gpu | None, jobs: int, progress: Progress | None) -> list[Row]:
+def _rows(
+    trials: list[Trial], course: Course, gpu: Gpu | None, jobs: int, progress: Progress | None
+) -> list[Row]:
     """What comes out of each trial, in their order."""
     rows: dict[int, Row] = {}
-    context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang in its first matmul
+    context = multiprocessing.get_context(
+        "spawn"
+    )  # a fork of a process with threads may hang in its first matmul
     with ProcessPoolExecutor(jobs, context, _start, (course, gpu)) as pool:
         try:
             with _deaf_children():
-                waiting: dict[Future[Row], int] = {pool.submit(_run, trial): i for i, trial in enumerate(trials)}
+                waiting: dict[Future[Row], int] = {
+                    pool.submit(_run, trial): i for i, trial in enumerate(trials)
+                }
             while waiting:
                 for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                     i = waiting.pop(future)
@@ -169,13 +187,33 @@ def _tests(file: Path, device: str) -> dict[str, HiddenTest]:
 
 def _sample(trials: list[Trial]) -> list[Trial]:
     """The trials of a quick run: of each kind every so many."""
-    every = {"wrong": 12, "variant": 4, "junk": 40, "words": 5, "unchecked": 5, "types": 20, "arithmetic": 10, "unwritten": 5}
+    every = {
+        "wrong": 12,
+        "variant": 4,
+        "junk": 40,
+        "words": 5,
+        "unchecked": 5,
+        "types": 20,
+        "arithmetic": 10,
+        "unwritten": 5,
+    }
     kinds = dict.fromkeys(trial.kind for trial in trials)
-    kept = [trial for kind in kinds for trial in [t for t in trials if t.kind == kind][:: every.get(kind, 1)]]
-    return [replace(t, until_one_fails=True, neighbours=(), most=None, excused="-") if t.kind == "wrong" else t for t in kept]
+    kept = [
+        trial
+        for kind in kinds
+        for trial in [t for t in trials if t.kind == kind][:: every.get(kind, 1)]
+    ]
+    return [
+        replace(t, until_one_fails=True, neighbours=(), most=None, excused="-")
+        if t.kind == "wrong"
+        else t
+        for t in kept
+    ]
 
 
-def trials_of(course: Course, problem: Problem, seeds: int, with_mutants: bool, device: str) -> Iterator[Trial]:
+def trials_of(
+    course: Course, problem: Problem, seeds: int, with_mutants: bool, device: str
+) -> Iterator[Trial]:
     """Everything that a problem's tests for a device are tried on."""
     reference = sources_in(course.reference)
     module = reference[problem.path].decode()
@@ -193,13 +231,29 @@ def trials_of(course: Course, problem: Problem, seeds: int, with_mutants: bool, 
             yield from (replace(trial, seed=seed) for seed in range(seeds))
     for kind, name, changed in trials.of(problem, module):
         for seed in range(2 if kind == "unwritten" else 1):
-            yield Trial(problem, kind, name, reference | changed, device, seed, in_process=kind != "unwritten")
+            yield Trial(
+                problem,
+                kind,
+                name,
+                reference | changed,
+                device,
+                seed,
+                in_process=kind != "unwritten",
+            )
     if with_mutants:
         excused = mutants.listed(course.mutants).get(problem.id, {})
         for mutant in mutants.of(module, problem.id):
             sources = reference | {problem.path: mutant.source.encode()}
             reason = excused.get(mutant.name, "")
-            yield Trial(problem, "mutant", mutant.name, sources, device, excused=reason, until_one_fails=True)
+            yield Trial(
+                problem,
+                "mutant",
+                mutant.name,
+                sources,
+                device,
+                excused=reason,
+                until_one_fails=True,
+            )
 
 
 def _to_catch(course: Course, problem: Problem, device: str) -> list[Mistake]:
@@ -210,13 +264,18 @@ def _to_catch(course: Course, problem: Problem, device: str) -> list[Mistake]:
 
 def _variants(course: Course, problem: Problem, device: str) -> list[Solution]:
     """The right solutions of a problem in other styles, and those that mistakes are made in."""
-    found = [*fragments.load(course.variants, problem.id), *mistakes.bases(course.mistakes, problem.id)]
+    found = [
+        *fragments.load(course.variants, problem.id),
+        *mistakes.bases(course.mistakes, problem.id),
+    ]
     return [f for f in found if f.is_tried_on(device, fragments.DEVICES)]
 
 
 def sources_in(folder: Path) -> dict[str, bytes]:
     """The modules in a folder as a submission would hold them."""
-    return {f"assignment/{path.name}": path.read_bytes() for path in sorted(folder.glob("[!_]*.py"))}
+    return {
+        f"assignment/{path.name}": path.read_bytes() for path in sorted(folder.glob("[!_]*.py"))
+    }
 
 
 # --- in a process of its own --------------------------------------------------------------------------------------------
@@ -233,7 +292,9 @@ def _start(course: Course, gpu: Gpu | None) -> None:
     import torch
 
     torch.set_num_threads(1)
-    sandbox = Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes, gpu=gpu)
+    sandbox = Sandbox(
+        course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes, gpu=gpu
+    )
     boxes = sandbox, LocalBox()
     Finalize(None, sandbox.close, exitpriority=1)
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=_leave, args=boxes).start())
@@ -297,7 +358,9 @@ def _complaint(trial: Trial, result: ProblemResult, graded: SubmissionResult) ->
     lost = _lost(result, trial.device)
     if trial.kind in RIGHT and lost:
         return f"{len(lost)} tests fail, the first is {lost[0].id}: {lost[0].said}"
-    attempted = [t for t in result.tests if t.device == trial.device and t.status is not Status.NOT_ATTEMPTED]
+    attempted = [
+        t for t in result.tests if t.device == trial.device and t.status is not Status.NOT_ATTEMPTED
+    ]
     if trial.kind == "stub" and attempted:
         return f"{attempted[0].id} is {attempted[0].status}; a stub earns 0 as not_attempted"
     if trial.kind == "wrong" and not lost:
@@ -306,11 +369,17 @@ def _complaint(trial: Trial, result: ProblemResult, graded: SubmissionResult) ->
         return f"its status is {status}: {lost[0].said}"
     if trial.most is not None and result.score > trial.most + 0.005:
         return f"it earns {result.score:.2f} points, and deserves at most {trial.most:g}"
-    if trial.kind == "junk" and (passed := [t for t in _of_device(result, trial.device) if t.status is Status.PASSED]):
-        return f"{', '.join(t.id for t in passed)} {'passes' if len(passed) == 1 else 'pass'} for it"
+    if trial.kind == "junk" and (
+        passed := [t for t in _of_device(result, trial.device) if t.status is Status.PASSED]
+    ):
+        return (
+            f"{', '.join(t.id for t in passed)} {'passes' if len(passed) == 1 else 'pass'} for it"
+        )
     if trial.kind == "unchecked" and (share := _share(result, trial.device)) > MOST_OF_CHECKS:
         return f"it loses {100 * share:.1f} %, more than {100 * MOST_OF_CHECKS:g}: {', '.join(t.id for t in lost)}"
-    if trial.kind == "unwritten" and not any(TOLD_OF_EMPTY in fact.text for t in lost for fact in t.facts):
+    if trial.kind == "unwritten" and not any(
+        TOLD_OF_EMPTY in fact.text for t in lost for fact in t.facts
+    ):
         return "no test tells that memory was read which nobody wrote"
     if trial.kind == "mutant" and not lost and not trial.excused:
         return "no test notices it; write one, or list it in grader/solutions/mutants.toml with the reason why none can"

@@ -24,7 +24,11 @@ def write(course: Course) -> list[Path]:
 def drifted(course: Course) -> list[Path]:
     """The stubs that are not what their reference gives, missing ones among them."""
     paths = [course.assignment / f"{module}.py" for module in course.modules]
-    return [p for p in paths if not p.exists() or p.read_text(encoding="utf-8") != stub(_reference(course, p), course)]
+    return [
+        p
+        for p in paths
+        if not p.exists() or p.read_text(encoding="utf-8") != stub(_reference(course, p), course)
+    ]
 
 
 def stub(reference: str, course: Course) -> str:
@@ -42,7 +46,9 @@ def stub(reference: str, course: Course) -> str:
         elif region is not None and END.fullmatch(line):
             lines += _replacement(indent, problem_id, region, course, beside.get(problem_id, 0))
             region = None
-        elif MARK.search(line):  # a solution would stay in the stub, or what follows would be lost from it
+        elif MARK.search(
+            line
+        ):  # a solution would stay in the stub, or what follows would be lost from it
             raise GraderFault(f"out of place, or not written as a mark is: {line.strip()}")
         elif region is not None:
             region.append(line)
@@ -56,7 +62,9 @@ def stub(reference: str, course: Course) -> str:
 def _lines_of_helpers(reference: str) -> dict[str, int]:
     """How many lines of each problem's solution stand outside its functions."""
     found: dict[str, int] = {}
-    for region in re.findall(r"^# BEGIN SOLUTION\((\w+)\)\n(.*?)^# END SOLUTION", reference, re.MULTILINE | re.DOTALL):
+    for region in re.findall(
+        r"^# BEGIN SOLUTION\((\w+)\)\n(.*?)^# END SOLUTION", reference, re.MULTILINE | re.DOTALL
+    ):
         found[region[0]] = found.get(region[0], 0) + _count(region[1].splitlines())
     return found
 
@@ -66,7 +74,9 @@ def _count(region: list[str]) -> int:
     return sum(bool(line.strip()) and not line.strip().startswith("#") for line in region)
 
 
-def _replacement(indent: str, problem_id: str, region: list[str], course: Course, beside: int) -> list[str]:
+def _replacement(
+    indent: str, problem_id: str, region: list[str], course: Course, beside: int
+) -> list[str]:
     if not indent:
         return []
     try:

@@ -51,7 +51,9 @@ def student(course: Course, built: Path) -> dict[str, bytes]:
             another text.
     """
     if drifted := stubs.drifted(course):
-        raise ReleaseRefused(f"{drifted[0].relative_to(course.root)} differs from its reference: run `grader stubs` first")
+        raise ReleaseRefused(
+            f"{drifted[0].relative_to(course.root)} differs from its reference: run `grader stubs` first"
+        )
     is_built = (course.handout / "conf.py").is_file()  # otherwise its Markdown is all that there is
     files = {path: _given(course.root / path) for path in _of_students(course)}
     files |= _below(course.bundle / "student")
@@ -63,26 +65,36 @@ def student(course: Course, built: Path) -> dict[str, bytes]:
             + "\nchange the line; a coincidence goes into bundle/shared_lines.txt"
         )
     if is_built and (built / "made_from").read_text(encoding="utf-8") != course.handout_sha256():
-        raise ReleaseRefused(f"{built} was built from another state of the handout: run `make handout` again")
+        raise ReleaseRefused(
+            f"{built} was built from another state of the handout: run `make handout` again"
+        )
     return dict(sorted(files.items()))
 
 
 def _given(path: Path) -> bytes:
     """A file as students get it: a page of the handout without the marks of its figures."""
     content = path.read_bytes()
-    return without_marks(content.decode("utf-8")).encode("utf-8") if path.suffix == ".md" else content
+    return (
+        without_marks(content.decode("utf-8")).encode("utf-8") if path.suffix == ".md" else content
+    )
 
 
 def _below(folder: Path) -> dict[str, bytes]:
     """Every file of a folder and of those in it, hidden ones too: a workflow lies in .github/."""
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def _handout(built: Path) -> dict[str, bytes]:
     """The site, and the PDF where there is one."""
     if not (built / "made_from").is_file():
         raise ReleaseRefused(f"the handout is not built in {built}: run `make handout` first")
-    files = [path for path in [built / "handout.pdf", *(built / "site").rglob("*")] if path.is_file()]
+    files = [
+        path for path in [built / "handout.pdf", *(built / "site").rglob("*")] if path.is_file()
+    ]
     return {f"handout/{path.relative_to(built).as_posix()}": path.read_bytes() for path in files}
 
 
@@ -92,8 +104,15 @@ def _of_students(course: Course) -> list[str]:
     given += [f"assignment/{module}.py" for module in course.modules]
     given += ["tests/__init__.py", "tests/conftest.py", "tests/expect.py"]
     given += [f"tests/public/test_{problem.id}.py" for problem in course.problems]
-    for folder, pattern in [("tests/student_side", "*.py"), ("tests/probes", "*.py"), ("handout", "*.md")]:
-        given += [path.relative_to(course.root).as_posix() for path in (course.root / folder).glob(pattern)]
+    for folder, pattern in [
+        ("tests/student_side", "*.py"),
+        ("tests/probes", "*.py"),
+        ("handout", "*.md"),
+    ]:
+        given += [
+            path.relative_to(course.root).as_posix()
+            for path in (course.root / folder).glob(pattern)
+        ]
     return sorted(set(given) - ON_THE_GRADERS_SIDE)
 
 
@@ -136,7 +155,9 @@ def _of_mistakes(course: Course, problem: Problem) -> Iterator[tuple[str, str]]:
     reference = course.reference_of(problem)
     given = set(_telling(reference))
     for mistake in mistakes.load(course.mistakes, problem.id):
-        lines = _telling("\n".join([mistake.says, mistake.hint or "", mistake.applied_to(reference)]))
+        lines = _telling(
+            "\n".join([mistake.says, mistake.hint or "", mistake.applied_to(reference)])
+        )
         yield from ((line, mistake.name) for line in lines if line not in given)
 
 

@@ -42,16 +42,28 @@ def read(path: Path) -> SubmissionResult:
         raise UsageError(f"{path} cannot be read: {e.strerror}") from None
     except (ValueError, RecursionError):
         raise UsageError(f"{path} is not JSON") from None
-    if not isinstance(tree, dict) or not isinstance(tree.get("schema"), int) or "problems" not in tree:
+    if (
+        not isinstance(tree, dict)
+        or not isinstance(tree.get("schema"), int)
+        or "problems" not in tree
+    ):
         raise UsageError(f"{path} is not a result of the grader")
     if tree["schema"] not in (1, SCHEMA):
-        raise UsageError(f"{path} is a result of schema {tree['schema']}, and this grader reads schemas 1 and {SCHEMA}")
+        raise UsageError(
+            f"{path} is a result of schema {tree['schema']}, and this grader reads schemas 1 and {SCHEMA}"
+        )
     if "pending" not in tree:
-        raise UsageError(f"{path} was written by an older grader, which knew no device of a test: grade again")
+        raise UsageError(
+            f"{path} was written by an older grader, which knew no device of a test: grade again"
+        )
     try:
-        return msgspec.convert(_from_schema_1(tree) if tree["schema"] == 1 else tree, SubmissionResult)
+        return msgspec.convert(
+            _from_schema_1(tree) if tree["schema"] == 1 else tree, SubmissionResult
+        )
     except msgspec.ValidationError as e:
-        raise UsageError(f"{path} is not a result of the grader: {printable(str(e), 300)}") from None
+        raise UsageError(
+            f"{path} is not a result of the grader: {printable(str(e), 300)}"
+        ) from None
 
 
 def _safe(value: Any, *, lines: bool = False) -> Any:
@@ -84,5 +96,9 @@ def _parts(message: str, problem: str) -> dict[str, Any]:
         about, what = head.removeprefix(f"{problem} · ").split(": ", 1)
     facts = [{"label": line[2:12].strip(), "text": line[12:].strip()} for line in lines]
     rules = [fact["text"] for fact in facts if fact["label"] == "rule"]
-    parts = {"about": about, "what": what, "facts": [fact for fact in facts if fact["label"] != "rule"]}
+    parts = {
+        "about": about,
+        "what": what,
+        "facts": [fact for fact in facts if fact["label"] != "rule"],
+    }
     return parts | ({"rule": rules[0]} if rules else {})

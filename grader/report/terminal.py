@@ -25,7 +25,10 @@ MAX_RULES = 3  # of a reason
 MAX_UNTOUCHED = 3  # problems that nobody has begun have a row each
 # By the device of tests that wait for it: what is said of their points, and what they are called.
 PENDING = {
-    "cuda": ("they need a CUDA device (grade with --device cuda, then `grader merge`)", "for a CUDA device"),
+    "cuda": (
+        "they need a CUDA device (grade with --device cuda, then `grader merge`)",
+        "for a CUDA device",
+    ),
     "cpu": ("their tests run on a CPU (grade with --device cpu, then `grader merge`)", "for a CPU"),
 }
 STYLES = {
@@ -41,7 +44,13 @@ STYLES = {
 }
 
 
-def render(result: SubmissionResult, *, sections: dict[str, str], verbose: bool = False, console: Console | None = None) -> str:
+def render(
+    result: SubmissionResult,
+    *,
+    sections: dict[str, str],
+    verbose: bool = False,
+    console: Console | None = None,
+) -> str:
     """The report as text: as wide as the terminal and in its colours, or 80 columns of plain text where there is none.
 
     Args:
@@ -51,7 +60,13 @@ def render(result: SubmissionResult, *, sections: dict[str, str], verbose: bool 
         console: Where it will be printed; a file where nothing is said.
     """
     if console is None or not console.is_terminal:
-        console = Console(file=io.StringIO(), width=WIDTH, color_system=None, force_terminal=False, legacy_windows=False)
+        console = Console(
+            file=io.StringIO(),
+            width=WIDTH,
+            color_system=None,
+            force_terminal=False,
+            legacy_windows=False,
+        )
     with console.capture() as capture:
         console.print(_report(result, sections, console, verbose))
     if console.is_terminal:
@@ -86,15 +101,30 @@ def reasons_in(result: SubmissionResult) -> list[Reason]:
             if test.status not in (Status.PASSED, Status.NOT_ATTEMPTED, Status.DEFERRED):
                 tests.setdefault(test.mistake or test.said, []).append(test)
         found += [Reason(problem, of_reason) for of_reason in tests.values()]
-    return sorted(found, key=lambda r: (not r.is_ours, -r.points, WORST_FIRST.index(r.tests[0].status)))
+    return sorted(
+        found, key=lambda r: (not r.is_ours, -r.points, WORST_FIRST.index(r.tests[0].status))
+    )
 
 
-def _report(result: SubmissionResult, sections: dict[str, str], console: Console, verbose: bool) -> RenderableType:
-    around = [_head(result), _table(result, verbose), Text(), *_not_attempted(result), _foot(result)]
-    blocks = [_reason(reason, sections.get(reason.problem.id, ""), verbose) for reason in reasons_in(result)]
+def _report(
+    result: SubmissionResult, sections: dict[str, str], console: Console, verbose: bool
+) -> RenderableType:
+    around = [
+        _head(result),
+        _table(result, verbose),
+        Text(),
+        *_not_attempted(result),
+        _foot(result),
+    ]
+    blocks = [
+        _reason(reason, sections.get(reason.problem.id, ""), verbose)
+        for reason in reasons_in(result)
+    ]
     left = MAX_LINES - sum(_lines(part, console) for part in around) - LINES_FOR_MORE
     shown = 0
-    while shown < len(blocks) and (verbose or shown < LEAST_REASONS or left >= _lines(blocks[shown], console)):
+    while shown < len(blocks) and (
+        verbose or shown < LEAST_REASONS or left >= _lines(blocks[shown], console)
+    ):
         left -= _lines(blocks[shown], console)
         shown += 1
     return Group(*around[:3], *blocks[:shown], *_more(reasons_in(result)[shown:]), *around[3:])
@@ -126,7 +156,9 @@ def _table(result: SubmissionResult, verbose: bool) -> Table:
     table.add_column("", no_wrap=True, width=BAR)
     table.add_column("tests", justify="right", no_wrap=True)
     table.add_column("status", no_wrap=True)
-    untouched = [p for p in result.problems if p.status is Status.NOT_ATTEMPTED and not _passed([p])]
+    untouched = [
+        p for p in result.problems if p.status is Status.NOT_ATTEMPTED and not _passed([p])
+    ]
     if verbose or len(untouched) <= MAX_UNTOUCHED:
         untouched = []
     for problem in result.problems:
@@ -146,7 +178,13 @@ def _add_row(table: Table, name: str, problems: list[ProblemResult]) -> None:
     filled = int(BAR * score / of) if of else 0
     bar = Text("█" * filled, style=STYLES[status]) + Text("·" * (BAR - filled), style="dim")
     tests = f"{_passed(problems)}/{sum(len(_counted(p)) for p in problems)}"
-    table.add_row(Text(name), f"{score:.2f} / {_points(of)}", bar, tests, Text(status.value, style=STYLES[status]))
+    table.add_row(
+        Text(name),
+        f"{score:.2f} / {_points(of)}",
+        bar,
+        tests,
+        Text(status.value, style=STYLES[status]),
+    )
 
 
 def _passed(problems: list[ProblemResult]) -> int:
@@ -168,15 +206,25 @@ def _not_attempted(result: SubmissionResult) -> list[RenderableType]:
     parts: list[str] = []
     points = 0.0
     for problem in result.problems:
-        missing = [test for test in problem.tests if test.status is Status.NOT_ATTEMPTED and test.max_score]
+        missing = [
+            test for test in problem.tests if test.status is Status.NOT_ATTEMPTED and test.max_score
+        ]
         whole = len(missing) == len(_counted(problem))
         functions = dict.fromkeys(name for test in missing if (name := test.about.split(".")[0]))
         if missing:
             points += sum(test.max_score for test in missing)
-            parts.append(problem.id if whole or not functions else f"{problem.id} ({', '.join(functions)})")
+            parts.append(
+                problem.id if whole or not functions else f"{problem.id} ({', '.join(functions)})"
+            )
     if not parts:
         return []
-    return [Text(f"not attempted, {points:.2f} points: {', '.join(parts)}", style=STYLES[Status.NOT_ATTEMPTED]), Text()]
+    return [
+        Text(
+            f"not attempted, {points:.2f} points: {', '.join(parts)}",
+            style=STYLES[Status.NOT_ATTEMPTED],
+        ),
+        Text(),
+    ]
 
 
 def _reason(reason: Reason, section: str, verbose: bool) -> RenderableType:
@@ -205,7 +253,11 @@ def _lost(reason: Reason, verbose: bool) -> str:
     names = ", ".join(test.id for test in tests) if verbose or len(tests) == 1 else names
     if reason.is_ours:
         return f"nothing: a fault of ours costs no point ({names})"
-    return f"{reason.points:.2f} points in {names}" if reason.points else f"nothing yet: a run on a GPU decides ({names})"
+    return (
+        f"{reason.points:.2f} points in {names}"
+        if reason.points
+        else f"nothing yet: a run on a GPU decides ({names})"
+    )
 
 
 def _labelled(label: str, text: str) -> RenderableType:
@@ -228,11 +280,26 @@ def _foot(result: SubmissionResult) -> RenderableType:
     lines = [Rule(characters="─", style="dim")]
     rows: list[RenderableType] = [*lines]
     if result.has_grader_error:
-        rows.append(Text("The grader failed: this score is not final. The fault is ours, see above.", style="bold red"))
+        rows.append(
+            Text(
+                "The grader failed: this score is not final. The fault is ours, see above.",
+                style="bold red",
+            )
+        )
     rows += [Text(line, style=STYLES[Status.DEFERRED]) for line in _pending(result)]
-    rows.append(Text(f"score {result.score:.2f} of {_points(result.max_score)}   in {result.seconds:.1f} s", style="bold"))
+    rows.append(
+        Text(
+            f"score {result.score:.2f} of {_points(result.max_score)}   in {result.seconds:.1f} s",
+            style="bold",
+        )
+    )
     warning = "  (NOT ISOLATED: for debugging only)" if grader.isolation == "none" else ""
-    rows.append(Text(f"isolation {grader.isolation}{warning} · device {grader.device} · seed {grader.seed}", style="dim"))
+    rows.append(
+        Text(
+            f"isolation {grader.isolation}{warning} · device {grader.device} · seed {grader.seed}",
+            style="dim",
+        )
+    )
     rows.append(
         Text(
             f"sources {result.submission.sha256[:12]} · suite {grader.suite_sha256[:12]} · grader {grader.version}",
@@ -243,7 +310,10 @@ def _foot(result: SubmissionResult) -> RenderableType:
     if result.submission.ignored:
         rows.append(Text("not graded:"))
         reasons = _by_reason(result.submission.ignored)
-        rows += [Padding(Text(f"{reason}: {', '.join(names)}"), (0, 0, 0, 2)) for reason, names in reasons.items()]
+        rows += [
+            Padding(Text(f"{reason}: {', '.join(names)}"), (0, 0, 0, 2))
+            for reason, names in reasons.items()
+        ]
     return Group(*rows)
 
 
@@ -251,7 +321,12 @@ def _pending(result: SubmissionResult) -> list[str]:
     """What waits for another device: points, and tests that are worth none before they have run."""
     lines = []
     for device, (they_need, called) in PENDING.items():
-        tests = [t for p in result.problems for t in p.tests if t.status is Status.DEFERRED and t.device == device]
+        tests = [
+            t
+            for p in result.problems
+            for t in p.tests
+            if t.status is Status.DEFERRED and t.device == device
+        ]
         points = sum(test.max_score for test in tests)
         others = sum(not test.counts for test in tests)
         if points:

@@ -19,7 +19,9 @@ from grader.results.records import (
 DEVICES = ["cpu", "cuda"]
 
 
-def merged(one: SubmissionResult, other: SubmissionResult, *, order: Sequence[str]) -> SubmissionResult:
+def merged(
+    one: SubmissionResult, other: SubmissionResult, *, order: Sequence[str]
+) -> SubmissionResult:
     """The result of both runs; which of them comes first makes no difference.
 
     Args:
@@ -32,10 +34,16 @@ def merged(one: SubmissionResult, other: SubmissionResult, *, order: Sequence[st
     """
     cpu, cuda = _by_device(one, other)
     _refuse_strangers(cpu, cuda)
-    runs = {device: {p.id: p for p in run.problems} for device, run in (("cpu", cpu), ("cuda", cuda))}
+    runs = {
+        device: {p.id: p for p in run.problems} for device, run in (("cpu", cpu), ("cuda", cuda))
+    }
     places = {problem_id: place for place, problem_id in enumerate(order)}
-    ids = sorted(runs["cpu"] | runs["cuda"], key=lambda problem_id: places.get(problem_id, len(places)))
-    problems = [_problem({device: runs[device][i] for device in DEVICES if i in runs[device]}) for i in ids]
+    ids = sorted(
+        runs["cpu"] | runs["cuda"], key=lambda problem_id: places.get(problem_id, len(places))
+    )
+    problems = [
+        _problem({device: runs[device][i] for device in DEVICES if i in runs[device]}) for i in ids
+    ]
     return submission_result(
         cpu.submission,
         _info(cpu.grader, cuda.grader),
@@ -51,7 +59,9 @@ def _by_device(one: SubmissionResult, other: SubmissionResult) -> list[Submissio
     if one.runs or other.runs or not set(devices) <= set(DEVICES):
         raise UsageError("one of the two results is itself merged: give the results of single runs")
     if devices[0] == devices[1]:
-        raise UsageError(f"both results are of a run with --device {devices[0]}: one of each device is needed")
+        raise UsageError(
+            f"both results are of a run with --device {devices[0]}: one of each device is needed"
+        )
     return sorted((one, other), key=lambda result: DEVICES.index(result.grader.device))
 
 
@@ -65,7 +75,9 @@ def _refuse_strangers(cpu: SubmissionResult, cuda: SubmissionResult) -> None:
     }
     for what, (ours, theirs) in compared.items():
         if ours != theirs:
-            raise UsageError(f"the two results are of different {what}: {ours:.12} on the CPU, {theirs:.12} on the CUDA device")
+            raise UsageError(
+                f"the two results are of different {what}: {ours:.12} on the CPU, {theirs:.12} on the CUDA device"
+            )
 
 
 def _info(cpu: GraderInfo, cuda: GraderInfo) -> GraderInfo:
@@ -84,7 +96,9 @@ def _problem(runs: dict[str, ProblemResult]) -> ProblemResult:
     first = next(iter(runs.values()))
     tests = _tests(first.id, {device: problem.tests for device, problem in runs.items()})
     if not any(test.device == first.device for test in tests):
-        raise UsageError(f"{first.id} has no test for the device that its points come from: that is no result of the grader")
+        raise UsageError(
+            f"{first.id} has no test for the device that its points come from: that is no result of the grader"
+        )
     return problem_result(first.id, first.module, first.max_score, tests, first.device)
 
 
@@ -97,5 +111,7 @@ def _tests(problem_id: str, runs: dict[str, list[TestResult]]) -> list[TestResul
     first, *others = by_id.values()
     for other in others:
         if alone := sorted(first.keys() ^ other.keys()):
-            raise UsageError(f"{problem_id}: {alone[0]} is in one of the two results only, so they are of different suites")
+            raise UsageError(
+                f"{problem_id}: {alone[0]} is in one of the two results only, so they are of different suites"
+            )
     return [by_id.get(test.device, first)[test.id] for test in first.values()]

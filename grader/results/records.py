@@ -192,7 +192,11 @@ class SubmissionResult(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_grader_error(self) -> bool:
         """Whether something of ours failed, so that the score is not to be recorded; also in a test that is worth nothing."""
-        return any(test.status is Status.GRADER_ERROR for problem in self.problems for test in problem.tests)
+        return any(
+            test.status is Status.GRADER_ERROR
+            for problem in self.problems
+            for test in problem.tests
+        )
 
 
 def problem_result(
@@ -229,7 +233,10 @@ def problem_result(
 
 
 def _worth(outcome: Outcome, share: Fraction) -> dict[str, float]:
-    return {"score": float(share if outcome.status is Status.PASSED else 0), "max_score": float(share)}
+    return {
+        "score": float(share if outcome.status is Status.PASSED else 0),
+        "max_score": float(share),
+    }
 
 
 def _status(tests: list[TestResult]) -> Status:
@@ -279,4 +286,7 @@ def _has_share(test: Outcome, device: str) -> bool:
 
 def _sum(status: Status, tests: Sequence[Outcome], shares: list[Fraction]) -> Fraction:
     """The shares of the tests that ended so."""
-    return sum((share for test, share in zip(tests, shares, strict=True) if test.status is status), Fraction(0))
+    return sum(
+        (share for test, share in zip(tests, shares, strict=True) if test.status is status),
+        Fraction(0),
+    )

@@ -34,7 +34,11 @@ END_SECONDS = 15.0
 GIVE_BACK_SECONDS = 5.0
 # What keeps an ordinary user from a user namespace: a setting, the value that forbids it, and the line that mends it.
 FORBIDDING = [
-    ("kernel/apparmor_restrict_unprivileged_userns", "1", "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"),
+    (
+        "kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
     ("kernel/unprivileged_userns_clone", "0", "sudo sysctl kernel.unprivileged_userns_clone=1"),
     ("user/max_user_namespaces", "0", "sudo sysctl user.max_user_namespaces=10000"),
 ]
@@ -61,7 +65,9 @@ class Sandbox:
     _pidfd: int | None
     _tell: Callable[["Ending"], None] | None
 
-    def __init__(self, tests: Path, *, isolation: Isolation, scratch_bytes: int, gpu: Gpu | None = None) -> None:
+    def __init__(
+        self, tests: Path, *, isolation: Isolation, scratch_bytes: int, gpu: Gpu | None = None
+    ) -> None:
         self._tests = tests
         self.isolation = isolation
         self._scratch_bytes = scratch_bytes
@@ -73,7 +79,12 @@ class Sandbox:
     def __enter__(self) -> "Sandbox":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -99,7 +110,9 @@ class Sandbox:
         if not _readable(process, END_SECONDS):
             self._kill()
         os.close(process)
-        with suppress(ProcessLookupError):  # not reaped yet, so its number still belongs to its group alone
+        with suppress(
+            ProcessLookupError
+        ):  # not reaped yet, so its number still belongs to its group alone
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
@@ -190,7 +203,11 @@ class Sandbox:
     def facts(self) -> dict[str, Any]:
         """What the zygote says of itself (pid, uid, versions), and `environment`: what there is to know of the GPU, if any."""
         self.wait_until_ready()
-        of_gpu = {"gpu": self.gpu.name, "driver": self.gpu.driver, "cuda": str(self._facts["cuda"])} if self.gpu else {}
+        of_gpu = (
+            {"gpu": self.gpu.name, "driver": self.gpu.driver, "cuda": str(self._facts["cuda"])}
+            if self.gpu
+            else {}
+        )
         return {**self._facts, "environment": of_gpu}
 
     @property
@@ -209,7 +226,9 @@ class Sandbox:
         ended = self._end_box()
         self._start()
         if self.gpu and not ended:
-            raise GraderFault(f"the GPU ({self.gpu.name}) does not let go of a killed process: it may have to be reset")
+            raise GraderFault(
+                f"the GPU ({self.gpu.name}) does not let go of a killed process: it may have to be reset"
+            )
 
     def _kill(self) -> None:
         """End the box without asking it. bubblewrap's death alone does not, once the zygote is another user."""
@@ -252,7 +271,9 @@ class Sandbox:
         environment = {"TMPDIR": self._folder.name, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
         if self.gpu:
             environment |= self.gpu.environment(alone=False)
-            environment |= {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}  # where the driver may be
+            environment |= {
+                "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")
+            }  # where the driver may be
         return self._popen(command, environment, [theirs.fileno()])
 
     def _boxed(self, theirs: socket.socket) -> "subprocess.Popen[bytes]":
@@ -277,7 +298,9 @@ class Sandbox:
         finally:
             os.close(info)
 
-    def _popen(self, command: list[str], environment: dict[str, str], inherit: list[int]) -> "subprocess.Popen[bytes]":
+    def _popen(
+        self, command: list[str], environment: dict[str, str], inherit: list[int]
+    ) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
             command,
             env=environment,
@@ -297,7 +320,9 @@ class Sandbox:
             GraderFault: It takes too long, or the GPU does not let go of the test before.
         """
         if self._unanswered:
-            with suppress(GraderFault):  # it answered all that it was asked; another one is on its way
+            with suppress(
+                GraderFault
+            ):  # it answered all that it was asked; another one is on its way
                 self._ending()
             self._free_the_gpu()
         if self._facts:
@@ -310,8 +335,12 @@ class Sandbox:
         if not hello:
             self._process.wait(END_SECONDS)
             self._errors.seek(0)
-            said = printable(self._errors.read().decode(errors="replace").strip() or "nothing", 2000)
-            advice = f"\n{_advice()}" if said.startswith("bwrap:") else ""  # otherwise there was a box, and Python failed in it
+            said = printable(
+                self._errors.read().decode(errors="replace").strip() or "nothing", 2000
+            )
+            advice = (
+                f"\n{_advice()}" if said.startswith("bwrap:") else ""
+            )  # otherwise there was a box, and Python failed in it
             raise SandboxUnavailable(f"the sandbox cannot be started: {said}{advice}")
         facts = json.loads(hello)
         if self.isolation == "bubblewrap":
@@ -335,7 +364,9 @@ class Sandbox:
             "it can make no user namespace of its own": not facts["nests"],
         }
         if broken := [what for what, holds in must_hold.items() if not holds]:
-            raise SandboxUnavailable(f"the sandbox started, but this does not hold: {'; '.join(broken)}")
+            raise SandboxUnavailable(
+                f"the sandbox started, but this does not hold: {'; '.join(broken)}"
+            )
 
 
 @dataclass(frozen=True)

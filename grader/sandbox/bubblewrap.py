@@ -38,8 +38,20 @@ from grader.errors import GraderFault, SandboxUnavailable
 from grader.sandbox.gpu import Gpu
 from grader.text import printable
 
-PACKAGES = ("torch", "numpy", "einops", "jaxtyping")  # what a submission may import, with what these need
-PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER = "/python", "/site", "/runtime", "/course", "/tmp", "/driver"
+PACKAGES = (
+    "torch",
+    "numpy",
+    "einops",
+    "jaxtyping",
+)  # what a submission may import, with what these need
+PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER = (
+    "/python",
+    "/site",
+    "/runtime",
+    "/course",
+    "/tmp",
+    "/driver",
+)
 FIRST_USER, USERS = 1_000_000_000, 1_000_000_000
 
 # What CUDA reads of /sys: which memory is near which processor and near the GPU (without it CUDA may give up, or crash), and
@@ -75,7 +87,17 @@ NEEDED_OPTIONS = {
         "--symlink",
         "--chdir",
     ),
-    *("--ro-bind", "--ro-bind-try", "--dev-bind", "--proc", "--dev", "--tmpfs", "--remount-ro", "--seccomp", "--info-fd"),
+    *(
+        "--ro-bind",
+        "--ro-bind-try",
+        "--dev-bind",
+        "--proc",
+        "--dev",
+        "--tmpfs",
+        "--remount-ro",
+        "--seccomp",
+        "--info-fd",
+    ),
 }
 
 INSTALL = {
@@ -88,7 +110,14 @@ INSTALL = {
 
 
 def command(
-    *, control_fd: int, seccomp_fd: int, info_fd: int, user: int, tests: Path, scratch_bytes: int, gpu: Gpu | None
+    *,
+    control_fd: int,
+    seccomp_fd: int,
+    info_fd: int,
+    user: int,
+    tests: Path,
+    scratch_bytes: int,
+    gpu: Gpu | None,
 ) -> list[str]:
     """The command line that starts the worker in its box.
 
@@ -145,13 +174,20 @@ def find_bubblewrap() -> Bubblewrap:
     """
     path = shutil.which("bwrap")
     if path is None:
-        line = next((line for tool, line in INSTALL.items() if shutil.which(tool)), "install the package bubblewrap")
-        raise SandboxUnavailable(f"bubblewrap is not installed, and submissions are never run without it: {line}")
+        line = next(
+            (line for tool, line in INSTALL.items() if shutil.which(tool)),
+            "install the package bubblewrap",
+        )
+        raise SandboxUnavailable(
+            f"bubblewrap is not installed, and submissions are never run without it: {line}"
+        )
     options = frozenset(re.findall(r"--[a-z0-9-]+", _said(path, "--help")))
     if not options:
         raise SandboxUnavailable(f"bubblewrap ({path}) does not run: `{path} --help` may say why")
     if missing := sorted(NEEDED_OPTIONS - options):
-        version = _said(path, "--version").strip().removeprefix("bubblewrap ") or "of an unknown version"
+        version = (
+            _said(path, "--version").strip().removeprefix("bubblewrap ") or "of an unknown version"
+        )
         raise SandboxUnavailable(
             f"bubblewrap {printable(version, 100)} ({path}) is too old: it lacks {', '.join(missing)}. The sandbox needs "
             f"{OLDEST} or later, first in PATH"
@@ -162,7 +198,9 @@ def find_bubblewrap() -> Bubblewrap:
 def _said(path: str, option: str) -> str:
     """What bubblewrap prints for an option; nothing where it does not run at all."""
     try:
-        return subprocess.run([path, option], env={}, capture_output=True, text=True, errors="replace", timeout=60).stdout
+        return subprocess.run(
+            [path, option], env={}, capture_output=True, text=True, errors="replace", timeout=60
+        ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ""
 
@@ -176,9 +214,18 @@ def unused_user() -> int:
 
 
 def _namespaces(user: int, found: Bubblewrap) -> list[str]:
-    kinds = ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--unshare-cgroup-try"]
+    kinds = [
+        "--unshare-pid",
+        "--unshare-ipc",
+        "--unshare-uts",
+        "--unshare-net",
+        "--unshare-cgroup-try",
+    ]
     if not user:
-        kinds += ["--unshare-user", *(["--disable-userns"] if "--disable-userns" in found.options else [])]
+        kinds += [
+            "--unshare-user",
+            *(["--disable-userns"] if "--disable-userns" in found.options else []),
+        ]
     return [*kinds, "--hostname", "box", "--as-pid-1", "--die-with-parent", "--new-session"]
 
 
@@ -202,7 +249,9 @@ def _environment(gpu: Gpu | None) -> list[str]:
         "PYTHONWARNINGS": "ignore",
         **(gpu.environment(alone=True) if gpu else {}),
     }
-    return [word for name, value in values.items() for word in ("--setenv", name, value)]  # and bubblewrap itself has none
+    return [
+        word for name, value in values.items() for word in ("--setenv", name, value)
+    ]  # and bubblewrap itself has none
 
 
 def _folders() -> list[str]:
@@ -247,10 +296,19 @@ def _system_libraries() -> list[str]:
 def _python() -> list[str]:
     """The interpreter and its standard library under /python, without whatever is installed beside them."""
     executable = Path(sys.executable).resolve()
-    library = Path(sysconfig.get_paths(vars={"base": sys.base_prefix, "installed_base": sys.base_prefix})["stdlib"])
+    library = Path(
+        sysconfig.get_paths(vars={"base": sys.base_prefix, "installed_base": sys.base_prefix})[
+            "stdlib"
+        ]
+    )
     shown_library = f"{PYTHON}/{sys.platlibdir}/{library.name}"
     arguments = ["--ro-bind", str(executable), f"{PYTHON}/bin/{executable.name}"]
-    arguments += ["--ro-bind", str(library), shown_library, *_without_packages(library, shown_library)]
+    arguments += [
+        "--ro-bind",
+        str(library),
+        shown_library,
+        *_without_packages(library, shown_library),
+    ]
     for shared in _loaded("libpython"):
         arguments += ["--ro-bind", str(shared), f"{PYTHON}/lib/{shared.name}"]
     return arguments
@@ -265,14 +323,20 @@ def _loaded(name: str) -> list[Path]:
 
 def _without_packages(folder: Path, shown: str) -> list[str]:
     """Cover what is installed inside a folder of the system: the grader may be among it."""
-    installed = {folder / "site-packages", folder / "dist-packages", *map(Path, site.getsitepackages())}
+    installed = {
+        folder / "site-packages",
+        folder / "dist-packages",
+        *map(Path, site.getsitepackages()),
+    }
     inside = sorted(f for f in installed if f.is_dir() and f.is_relative_to(folder))
     return [word for f in inside for word in ("--tmpfs", str(Path(shown, f.relative_to(folder))))]
 
 
 def _packages() -> list[str]:
     """Each file or folder of an allowed package, one by one, under /site."""
-    return [word for path in package_paths() for word in ("--ro-bind", str(path), f"{SITE}/{path.name}")]
+    return [
+        word for path in package_paths() for word in ("--ro-bind", str(path), f"{SITE}/{path.name}")
+    ]
 
 
 @cache
@@ -291,15 +355,23 @@ def package_paths() -> tuple[Path, ...]:
         try:
             distribution = importlib.metadata.distribution(name)
         except importlib.metadata.PackageNotFoundError:
-            raise GraderFault(f"{name} is not installed beside the grader: run `make install`") from None
+            raise GraderFault(
+                f"{name} is not installed beside the grader: run `make install`"
+            ) from None
         record = distribution.read_text("RECORD")
         if record is None:
-            raise GraderFault(f"{name} was installed without a list of its files: install it with pip")
+            raise GraderFault(
+                f"{name} was installed without a list of its files: install it with pip"
+            )
         names = {line.split("/", 1)[0].split(",", 1)[0].strip('"') for line in record.splitlines()}
-        found = (Path(str(distribution.locate_file(top))) for top in names - {"..", "__pycache__", ""})
+        found = (
+            Path(str(distribution.locate_file(top))) for top in names - {"..", "__pycache__", ""}
+        )
         paths |= {path for path in found if path.exists()}
         requirements = [Requirement(text) for text in distribution.requires or []]
-        needed = [r for r in requirements if r.marker is None or r.marker.evaluate({"extra": extra})]
+        needed = [
+            r for r in requirements if r.marker is None or r.marker.evaluate({"extra": extra})
+        ]
         waiting += [(r.name, extra) for r in needed for extra in ("", *r.extras)]
     return tuple(sorted(paths))
 
@@ -317,12 +389,24 @@ def _worker() -> list[str]:
 def _probes(tests: Path) -> list[str]:
     """Each file of probes, one by one: some may be links to those of another course."""
     files = sorted((tests / "probes").glob("*.py"))
-    return [word for file in files for word in ("--ro-bind", str(file), f"{COURSE}/tests/probes/{file.name}")]
+    return [
+        word
+        for file in files
+        for word in ("--ro-bind", str(file), f"{COURSE}/tests/probes/{file.name}")
+    ]
 
 
 def _kernel_files() -> list[str]:
-    huge_pages = (f"/sys/kernel/mm/transparent_hugepage/{name}" for name in ("enabled", "hpage_pmd_size"))  # glibc asks here
-    return ["--proc", "/proc", "--dev", "/dev", *(word for file in huge_pages for word in ("--ro-bind-try", file, file))]
+    huge_pages = (
+        f"/sys/kernel/mm/transparent_hugepage/{name}" for name in ("enabled", "hpage_pmd_size")
+    )  # glibc asks here
+    return [
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+        *(word for file in huge_pages for word in ("--ro-bind-try", file, file)),
+    ]
 
 
 def _gpu(gpu: Gpu | None, user: int) -> list[str]:
@@ -335,12 +419,20 @@ def _gpu(gpu: Gpu | None, user: int) -> list[str]:
         return []
     if closed := " ".join(map(str, gpu.closed_nodes(to_others=user != 0))):
         mended = f"chmod a+rw {closed}, and load the driver with NVreg_DeviceFileMode=0666 so that it stays so"
-        raise SandboxUnavailable(f"the user that submissions run as may not open {closed}: {mended}")
+        raise SandboxUnavailable(
+            f"the user that submissions run as may not open {closed}: {mended}"
+        )
     folder = gpu.nodes[0].parent
     binds = [("--ro-bind", str(file), f"{DRIVER}/{name}") for name, file in gpu.libraries]
-    binds += [("--ro-bind-try", file, file) for file in (*READ_BY_CUDA, NUMA_NODE.format(bus=gpu.bus))]
+    binds += [
+        ("--ro-bind-try", file, file) for file in (*READ_BY_CUDA, NUMA_NODE.format(bus=gpu.bus))
+    ]
     binds += [("--dev-bind", str(node), f"/dev/{node.relative_to(folder)}") for node in gpu.nodes]
-    above = {str(parent) for _, _, shown in binds for parent in Path(shown).parents} - {"/", "/dev", "/sys"}
+    above = {str(parent) for _, _, shown in binds for parent in Path(shown).parents} - {
+        "/",
+        "/dev",
+        "/sys",
+    }
     return _folder_arguments(sorted(above)) + [word for bind in binds for word in bind]
 
 
@@ -356,7 +448,13 @@ def _seal(gpu: Gpu | None) -> list[str]:
     With a GPU, /proc as a whole is not: CUDA names its threads by files in /proc/self/task, and gives up (error 304) where it
     cannot. All else that could be written there belongs to root, and bubblewrap makes the kernel's switches read-only anyway.
     """
-    return ["--remount-ro", "/dev", *([] if gpu else ["--remount-ro", "/proc"]), "--remount-ro", "/"]
+    return [
+        "--remount-ro",
+        "/dev",
+        *([] if gpu else ["--remount-ro", "/proc"]),
+        "--remount-ro",
+        "/",
+    ]
 
 
 def _start(control_fd: int, user: int) -> list[str]:

@@ -13,7 +13,12 @@ import os
 from contextlib import suppress
 
 CUDA = "libcuda.so.1"
-LOADED_LATER = ("libnvidia-ml.so.1", "libnvidia-ptxjitcompiler.so.1", "libnvidia-nvvm.so.4", "libnvidia-nvvm70.so.4")
+LOADED_LATER = (
+    "libnvidia-ml.so.1",
+    "libnvidia-ptxjitcompiler.so.1",
+    "libnvidia-nvvm.so.4",
+    "libnvidia-nvvm70.so.4",
+)
 OF_THE_DRIVER = ("libcuda", "libnvidia")
 
 

@@ -121,7 +121,9 @@ def find() -> Gpu:
         nvml.nvmlInit()
         devices = _devices(nvml)
         uuids = [nvml.nvmlDeviceGetUUID(device) for _, _, device in devices]
-        number = chosen(os.environ.get("CUDA_VISIBLE_DEVICES"), [index for index, _, _ in devices], uuids)
+        number = chosen(
+            os.environ.get("CUDA_VISIBLE_DEVICES"), [index for index, _, _ in devices], uuids
+        )
         return _described(nvml, *devices[number])
 
 
@@ -134,7 +136,9 @@ def require_node(folder: Path) -> None:
     own = [path for path in folder.glob("nvidia*") if path.name.removeprefix("nvidia").isdigit()]
     if not own or not (folder / "nvidiactl").exists():
         hint = "grade with --device cpu, or, if it has one, run nvidia-smi as root first, which makes its device files"
-        raise UsageError(f"--device cuda: this machine has no NVIDIA GPU, as far as {folder} tells: {hint}")
+        raise UsageError(
+            f"--device cuda: this machine has no NVIDIA GPU, as far as {folder} tells: {hint}"
+        )
 
 
 def require_cuda(version_file: Path | None) -> None:
@@ -151,7 +155,9 @@ def require_cuda(version_file: Path | None) -> None:
         raise UsageError(f"--device cuda: torch is not installed beside the grader: {hint}")
     values = _constants(version_file)
     if not values.get("cuda"):
-        raise UsageError(f"--device cuda: torch {values.get('__version__')} is a build without CUDA: {hint}")
+        raise UsageError(
+            f"--device cuda: torch {values.get('__version__')} is a build without CUDA: {hint}"
+        )
 
 
 def chosen(visible: str | None, indices: Sequence[int], uuids: Sequence[str]) -> int:
@@ -174,10 +180,14 @@ def chosen(visible: str | None, indices: Sequence[int], uuids: Sequence[str]) ->
     for number, (index, uuid) in enumerate(zip(indices, uuids, strict=True)):
         if first == str(index) or (first.startswith(("GPU-", "MIG-")) and uuid.startswith(first)):
             return number
-    raise UsageError(f"--device cuda: CUDA_VISIBLE_DEVICES is {visible!r}, which names none of: {', '.join(uuids)}")
+    raise UsageError(
+        f"--device cuda: CUDA_VISIBLE_DEVICES is {visible!r}, which names none of: {', '.join(uuids)}"
+    )
 
 
-def nodes_of(minor: int, capabilities: Sequence[int] = (), folder: Path = DEVICES) -> tuple[Path, ...]:
+def nodes_of(
+    minor: int, capabilities: Sequence[int] = (), folder: Path = DEVICES
+) -> tuple[Path, ...]:
     """The device files that CUDA opens for one GPU, its own last: of no other GPU, and none of the display's.
 
     The driver makes sure of both nodes of its memory manager, `nvidia-uvm` and `nvidia-uvm-tools`, before it uses the first.
@@ -193,7 +203,9 @@ def nodes_of(minor: int, capabilities: Sequence[int] = (), folder: Path = DEVICE
     nodes = [folder / "nvidiactl", folder / "nvidia-uvm", folder / f"nvidia{minor}"]
     nodes += [folder / "nvidia-caps" / f"nvidia-cap{number}" for number in capabilities]
     if missing := [str(node) for node in nodes if not node.is_char_device()]:
-        raise GraderFault(f"the driver runs, but there is no {' and no '.join(missing)}: run `nvidia-modprobe -u -c 0` as root")
+        raise GraderFault(
+            f"the driver runs, but there is no {' and no '.join(missing)}: run `nvidia-modprobe -u -c 0` as root"
+        )
     tools = folder / "nvidia-uvm-tools"
     return (*([tools] if tools.is_char_device() else []), *nodes)
 
@@ -209,7 +221,9 @@ def capability(access: Path) -> int:
             field, _, value = line.partition(":")
             if field == "DeviceFileMinor":
                 return int(value)
-    raise GraderFault(f"the GPU is split, and {access} does not name the device file of its instance")
+    raise GraderFault(
+        f"the GPU is split, and {access} does not name the device file of its instance"
+    )
 
 
 def _described(nvml: Any, index: int, gpu: Any, device: Any) -> Gpu:
@@ -231,8 +245,13 @@ def _described(nvml: Any, index: int, gpu: Any, device: Any) -> Gpu:
 
 def _devices(nvml: Any) -> list[tuple[int, Any, Any]]:
     """Every device that CUDA could use: the number of its GPU, that GPU's handle, and its own. A split GPU has several."""
-    gpus = [(index, nvml.nvmlDeviceGetHandleByIndex(index)) for index in range(nvml.nvmlDeviceGetCount())]
-    return [(index, gpu, device) for index, gpu in gpus for device in _instances(nvml, gpu) or [gpu]]
+    gpus = [
+        (index, nvml.nvmlDeviceGetHandleByIndex(index))
+        for index in range(nvml.nvmlDeviceGetCount())
+    ]
+    return [
+        (index, gpu, device) for index, gpu in gpus for device in _instances(nvml, gpu) or [gpu]
+    ]
 
 
 def _instances(nvml: Any, gpu: Any) -> list[Any]:
@@ -249,7 +268,10 @@ def _instances(nvml: Any, gpu: Any) -> list[Any]:
 def _capabilities(nvml: Any, minor: int, device: Any) -> list[int]:
     """The numbers of the nodes that allow the use of an instance of a split GPU."""
     part = CAPABILITIES / f"gpu{minor}" / "mig" / f"gi{nvml.nvmlDeviceGetGpuInstanceId(device)}"
-    return [capability(part / "access"), capability(part / f"ci{nvml.nvmlDeviceGetComputeInstanceId(device)}" / "access")]
+    return [
+        capability(part / "access"),
+        capability(part / f"ci{nvml.nvmlDeviceGetComputeInstanceId(device)}" / "access"),
+    ]
 
 
 def _start_driver(uuid: str) -> dict[str, Path]:
@@ -261,19 +283,27 @@ def _start_driver(uuid: str) -> dict[str, Path]:
     command = [sys.executable, "-I", str(Path(__file__).parent / "driver.py")]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": uuid}
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=START_SECONDS)
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=START_SECONDS
+        )
     except subprocess.TimeoutExpired:
         raise GraderFault(f"the GPU's driver was not ready after {START_SECONDS:.0f} s") from None
     if done.returncode:
-        raise GraderFault(f"a process that started the GPU's driver ended with code {done.returncode}: {done.stderr[-500:]}")
+        raise GraderFault(
+            f"a process that started the GPU's driver ended with code {done.returncode}: {done.stderr[-500:]}"
+        )
     said = json.loads(done.stdout)
     if said["error"]:
-        raise GraderFault(f"CUDA does not start on this machine, in a sandbox or out of it: {said['error']}")
+        raise GraderFault(
+            f"CUDA does not start on this machine, in a sandbox or out of it: {said['error']}"
+        )
     return {name: Path(file) for name, file in said["libraries"].items()}
 
 
 def _opens(node: Path, to_others: bool) -> bool:
-    wanted = os.R_OK if node.parent.name == "nvidia-caps" else os.R_OK | os.W_OK  # a capability is only held
+    wanted = (
+        os.R_OK if node.parent.name == "nvidia-caps" else os.R_OK | os.W_OK
+    )  # a capability is only held
     return node.stat().st_mode & wanted == wanted if to_others else os.access(node, wanted)
 
 
@@ -288,7 +318,9 @@ def _constants(file: Path) -> dict[str, Any]:
     for node in ast.parse(file.read_text()).body:
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.Constant):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            found |= {target.id: node.value.value for target in targets if isinstance(target, ast.Name)}
+            found |= {
+                target.id: node.value.value for target in targets if isinstance(target, ast.Name)
+            }
     return found
 
 
@@ -309,7 +341,9 @@ def _nvml() -> Any:
     try:
         import pynvml  # type: ignore[import-untyped]
     except ImportError:
-        raise UsageError("--device cuda: the library nvidia-ml-py is not installed: pip install nvidia-ml-py") from None
+        raise UsageError(
+            "--device cuda: the library nvidia-ml-py is not installed: pip install nvidia-ml-py"
+        ) from None
     return pynvml
 
 
@@ -324,5 +358,9 @@ def _faults_of(nvml: Any) -> Iterator[None]:
         yield
     except nvml.NVMLError as e:
         mismatch = getattr(e, "value", None) == nvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH
-        hint = ": the driver was updated while it was loaded, and the machine has to be restarted" if mismatch else ""
+        hint = (
+            ": the driver was updated while it was loaded, and the machine has to be restarted"
+            if mismatch
+            else ""
+        )
         raise GraderFault(f"the GPU's driver does not answer (NVML): {e}{hint}") from None

@@ -37,7 +37,9 @@ def needs(scratch_bytes: int) -> list[Need]:
     return [
         Need(resource.RLIMIT_NOFILE, "-n", "open files", 256, 1, ""),
         Need(resource.RLIMIT_NPROC, "-u", "processes", 64, 1, ""),
-        Need(resource.RLIMIT_CPU, "-t", "processor time", 120, 1, " s"),  # of one process: the grader's own takes the most
+        Need(
+            resource.RLIMIT_CPU, "-t", "processor time", 120, 1, " s"
+        ),  # of one process: the grader's own takes the most
         Need(resource.RLIMIT_FSIZE, "-f", "the size of files", scratch_bytes, KIB, " KiB"),
         Need(resource.RLIMIT_AS, "-v", "address space", 4 * GIB, KIB, " KiB"),
         Need(resource.RLIMIT_DATA, "-d", "data in memory", 4 * GIB, KIB, " KiB"),

@@ -54,7 +54,9 @@ def check_device(sandbox: Sandbox, limits: Limits) -> Device:
     Raises:
         GraderFault: It cannot be used, with the reason.
     """
-    roomy = msgspec.structs.replace(limits, wall_seconds=float(SECONDS), cpu_seconds=max(SECONDS, limits.cpu_seconds))
+    roomy = msgspec.structs.replace(
+        limits, wall_seconds=float(SECONDS), cpu_seconds=max(SECONDS, limits.cpu_seconds)
+    )
     return judged(_look(sandbox, roomy, "cuda", CANNOT_USE_GPU), limits.device_memory_bytes)
 
 
@@ -82,5 +84,7 @@ def judged(answer: Device | str, needed_bytes: int) -> Device:
         sizes = (answer["free_bytes"], answer["total_bytes"], needed_bytes)
         free, whole, needed = (f"{size / 2**30:.1f} GiB" for size in sizes)
         hint = "end what else uses it, or lower device_memory_bytes in problems.toml"
-        raise GraderFault(f"the GPU ({answer['name']}) has {free} of {whole} free, and a test may take {needed}: {hint}")
+        raise GraderFault(
+            f"the GPU ({answer['name']}) has {free} of {whole} free, and a test may take {needed}: {hint}"
+        )
     return answer

@@ -60,11 +60,15 @@ MACHINES = {
 }  # fmt: skip
 
 # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET; NEWTIME shares its bit with the exit signal.
-NEW_NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
+NEW_NAMESPACES = (
+    0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
+)
 AF_UNIX = 1
 OWN_PROCESS = 0
 X32_BIT = 0x40000000
-NEEDED_BY_CUDA = {"memfd_create"}  # of its driver, from 570 on: it gives up (error 304) where that fails
+NEEDED_BY_CUDA = {
+    "memfd_create"
+}  # of its driver, from 570 on: it gives up (error 304) where that fails
 
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 NUMBER, ARCHITECTURE, FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data
@@ -83,10 +87,14 @@ def program(machine: str | None = None, *, cuda: bool = False) -> bytes:
     """
     name = machine or platform.machine()
     if name not in MACHINES:
-        raise SandboxUnavailable(f"no list of system calls for a {name} processor: add one to {__name__}")
+        raise SandboxUnavailable(
+            f"no list of system calls for a {name} processor: add one to {__name__}"
+        )
     this = MACHINES[name]
     deny = _return(ERRNO | errno.EPERM)
-    denied = [number for name, number in this.denied.items() if not (cuda and name in NEEDED_BY_CUDA)]
+    denied = [
+        number for name, number in this.denied.items() if not (cuda and name in NEEDED_BY_CUDA)
+    ]
     return b"".join(
         [
             _load(ARCHITECTURE), _unless(EQUAL, this.audit, _return(KILL)),

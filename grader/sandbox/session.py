@@ -106,7 +106,12 @@ class Session:
         budget: Budget | None = None,
     ) -> None:
         self._sandbox = sandbox
-        self._setup = {"sources": sources, "seed": seed, "forbidden": forbidden, "by_hand": list(by_hand)}
+        self._setup = {
+            "sources": sources,
+            "seed": seed,
+            "forbidden": forbidden,
+            "by_hand": list(by_hand),
+        }
         self._limits = limits
         self._budget = budget
         self._wall_left = limits.wall_seconds
@@ -126,11 +131,15 @@ class Session:
             StudentFault: How the call ended without a value.
             GraderFault: The sandbox failed.
         """
-        reply = self._request({"op": "run", "module": probe.__module__, "probe": probe.__name__, "inputs": inputs})
+        reply = self._request(
+            {"op": "run", "module": probe.__module__, "probe": probe.__name__, "inputs": inputs}
+        )
         promised = typing.get_type_hints(probe).get("return", Any)
         if not _fits(reply, promised):
             if foreign := _foreign(reply):
-                raise StudentFault(f"a value of type {printable(foreign, 100)} came back where plain data is expected")
+                raise StudentFault(
+                    f"a value of type {printable(foreign, 100)} came back where plain data is expected"
+                )
             raise Crashed("it answered with something that the probe never gives")
         return reply
 
@@ -169,7 +178,9 @@ class Session:
             raise Crashed(f"it answered with something that is no answer: {e}") from None
         except (StudentFault, GraderFault):
             raise
-        except Exception as e:  # by its own type, a test that expects an error could take it for the student's
+        except (
+            Exception
+        ) as e:  # by its own type, a test that expects an error could take it for the student's
             raise GraderFault(f"asking the sandbox failed: {type(e).__name__}: {e}") from e
         return self._value(reply)
 
@@ -180,7 +191,9 @@ class Session:
         if opened:
             self._keep_to_the_budget()
         seconds = min(self._wall_left, self._cpu_limit)
-        frames = self._frames({**request, "id": self._requests, "seconds": seconds}, with_setup=opened)
+        frames = self._frames(
+            {**request, "id": self._requests, "seconds": seconds}, with_setup=opened
+        )
         if opened:
             self._open()
             self._begin(frames)
@@ -207,7 +220,9 @@ class Session:
         if budget is None:
             return
         if budget.cpu_left <= 0:
-            raise TimedOut(f"its tests had used their {budget.cpu_seconds:.0f} s of processor time before this one")
+            raise TimedOut(
+                f"its tests had used their {budget.cpu_seconds:.0f} s of processor time before this one"
+            )
         if budget.wall_left <= 0:
             raise TimedOut(f"its tests had used their {budget.wall_seconds:.0f} s before this one")
         self._cpu_limit = min(self._cpu_limit, math.ceil(budget.cpu_left + budget.free_seconds))
@@ -227,7 +242,10 @@ class Session:
         """Have the child forked."""
         self._channel, theirs = socket.socketpair()
         half = self._limits.output_bytes // 2
-        self._output, self._dump = Pipe(head_bytes=half, tail_bytes=half), Pipe(head_bytes=0, tail_bytes=MAX_DUMP)
+        self._output, self._dump = (
+            Pipe(head_bytes=half, tail_bytes=half),
+            Pipe(head_bytes=0, tail_bytes=MAX_DUMP),
+        )
         ends = [self._output.writing_end, self._dump.writing_end]
         try:
             limits = msgspec.structs.replace(self._limits, cpu_seconds=self._cpu_limit)
@@ -251,7 +269,9 @@ class Session:
             said = self._exchange(frames, time.monotonic() + BEGIN_SECONDS)
         except _Late:
             self._end()
-            raise GraderFault(f"a test's process was not ready after {BEGIN_SECONDS:.0f} s") from None
+            raise GraderFault(
+                f"a test's process was not ready after {BEGIN_SECONDS:.0f} s"
+            ) from None
         except (_Gone, protocol.ProtocolError):
             ending = self._end()
             how = f"signal {ending.signal}" if ending.signal else f"exit code {ending.exit}"
@@ -275,14 +295,18 @@ class Session:
         with selectors.DefaultSelector() as selector:
             for pipe in self._open_pipes:
                 selector.register(pipe, selectors.EVENT_READ)
-            selector.register(self._channel, selectors.EVENT_READ | (selectors.EVENT_WRITE if waiting else 0))
+            selector.register(
+                self._channel, selectors.EVENT_READ | (selectors.EVENT_WRITE if waiting else 0)
+            )
             while True:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise _Late
                 if usage and usage.exceeds(self._limits.device_memory_bytes):
                     raise self._took_too_much()
-                for key, events in selector.select(min(left, LOOK_EVERY_SECONDS) if usage else left):
+                for key, events in selector.select(
+                    min(left, LOOK_EVERY_SECONDS) if usage else left
+                ):
                     if isinstance(key.fileobj, Pipe):
                         if not key.fileobj.read():
                             selector.unregister(key.fileobj)
@@ -344,7 +368,9 @@ class Session:
     def _took_too_much(self) -> StudentFault:
         """Its memory on the GPU was past the limit, also by the driver's count, which a test cannot change."""
         self._end()
-        return OutOfMemory(f"it took more than {self._device_memory()}, the limit of a test", self._where_it_was())
+        return OutOfMemory(
+            f"it took more than {self._device_memory()}, the limit of a test", self._where_it_was()
+        )
 
     def _timed_out(self) -> StudentFault:
         busy = self._sandbox.gpu.busy() if self._sandbox.gpu else False
@@ -369,18 +395,26 @@ class Session:
         ending = self._end()
         where = self._where_it_was()
         if ending.breach == "memory":
-            return OutOfMemory(f"its processes together took more than {_size(self._limits.memory_bytes)}", where)
+            return OutOfMemory(
+                f"its processes together took more than {_size(self._limits.memory_bytes)}", where
+            )
         if ending.breach == "files":
             return Crashed("it made more than 4096 files, the limit of a test", where)
         if ending.breach == "scratch":
-            return Crashed(f"it wrote more than {_size(self._limits.file_bytes)} of files, the limit of a test", where)
+            return Crashed(
+                f"it wrote more than {_size(self._limits.file_bytes)} of files, the limit of a test",
+                where,
+            )
         if ending.signal == signal.SIGXCPU or ending.cpu_seconds >= self._cpu_limit:
             return self._used_the_processor()
         if ending.signal == signal.SIGKILL and self._sandbox.memory_ran_out():
             return self._killed_from_outside(ending)
         if ending.signal is not None:
             name = signal.strsignal(ending.signal) or "an unknown signal"
-            return Crashed(f"its process was ended by signal {ending.signal} ({name.lower()})", self._where_it_crashed())
+            return Crashed(
+                f"its process was ended by signal {ending.signal} ({name.lower()})",
+                self._where_it_crashed(),
+            )
         if ending.exit is None:
             return GraderFault("the sandbox has lost a test's process")
         return Crashed(f"its process exited with code {ending.exit} before it answered")
@@ -392,7 +426,9 @@ class Session:
         """
         limit = self._limits.memory_bytes
         if ending.memory_bytes > limit:
-            return OutOfMemory(f"its processes together took more than {_size(limit)}", self._where_it_was())
+            return OutOfMemory(
+                f"its processes together took more than {_size(limit)}", self._where_it_was()
+            )
         return GraderFault(
             f"a test's process was killed from outside, while it took {_size(ending.memory_bytes)} of its {_size(limit)}: this "
             "machine, or the container that the grader runs in, has too little memory for what runs on it"
@@ -405,7 +441,9 @@ class Session:
     def _places(self, what: str) -> list[tuple[str, str, str]]:
         """File, line and function of the student's frames, innermost first, in the last traceback that Python printed."""
         _, found, dump = self._tracebacks.rpartition(what)
-        frames = re.findall(r'File "[^"\n]*?/submission/(assignment/[^"\n]+\.py)", line (\d+) in (\S+)', dump)
+        frames = re.findall(
+            r'File "[^"\n]*?/submission/(assignment/[^"\n]+\.py)", line (\d+) in (\S+)', dump
+        )
         return frames if found else []
 
     def _where_it_crashed(self) -> str | None:
@@ -420,7 +458,11 @@ class Session:
 
     def _value(self, reply: Any) -> Any:
         """The value of a reply; whatever is not one raises."""
-        if type(reply) is not dict or type(reply.get("id")) is not int or reply["id"] != self._requests:
+        if (
+            type(reply) is not dict
+            or type(reply.get("id")) is not int
+            or reply["id"] != self._requests
+        ):
             raise Crashed("it answered with something that is no answer to what it was asked")
         if "value" in reply:
             return reply["value"]
@@ -428,26 +470,46 @@ class Session:
             raise Crashed(f"what it returned cannot be sent: {reply['unsendable']}")
         try:
             if "policy" in reply:
-                raise PolicyBroken(f"calls {reply['policy']['name']}", _place(reply["policy"]["where"]))
+                raise PolicyBroken(
+                    f"calls {reply['policy']['name']}", _place(reply["policy"]["where"])
+                )
             raise self._raised(reply["raised"])
         except StudentFault:
             raise
-        except Exception:  # whatever reading it ran into: nothing in it need be what the worker would send
-            raise Crashed("it answered with something that is no answer to what it was asked") from None
+        except (
+            Exception
+        ):  # whatever reading it ran into: nothing in it need be what the worker would send
+            raise Crashed(
+                "it answered with something that is no answer to what it was asked"
+            ) from None
 
     def _raised(self, error: dict[str, Any]) -> StudentFault:
         kinds, text, where = list(error["kinds"]), str(error["text"]), error["where"]
         line = str(where[3]).strip() if where else ""
         if "NotImplementedError" in kinds and re.search(r"\braise\b", line):  # not torch's own
             return NotAttempted(text, _place(where))
-        if self._sandbox.gpu and re.search(r"CUDA out of memory|CUDA error: out of memory|STATUS_ALLOC_FAILED", text):
-            return OutOfMemory(f"it asked for more than {self._device_memory()}, the limit of a test", _place(where))
+        if self._sandbox.gpu and re.search(
+            r"CUDA out of memory|CUDA error: out of memory|STATUS_ALLOC_FAILED", text
+        ):
+            return OutOfMemory(
+                f"it asked for more than {self._device_memory()}, the limit of a test",
+                _place(where),
+            )
         if "MemoryError" in kinds or re.search(r"can't allocate memory|not enough memory", text):
-            return OutOfMemory(f"it asked for more than {_size(self._limits.memory_bytes)}, the limit of a test", _place(where))
+            return OutOfMemory(
+                f"it asked for more than {_size(self._limits.memory_bytes)}, the limit of a test",
+                _place(where),
+            )
         if error["errno"] in ("EFBIG", "ENOSPC"):
-            return Crashed(f"it wrote more than {_size(self._limits.file_bytes)} of files, the limit of a test", _place(where))
+            return Crashed(
+                f"it wrote more than {_size(self._limits.file_bytes)} of files, the limit of a test",
+                _place(where),
+            )
         if error["errno"] == "EAGAIN" or "can't start new thread" in text:
-            return Crashed(f"it started more than {self._limits.processes} processes, the limit of a test", _place(where))
+            return Crashed(
+                f"it started more than {self._limits.processes} processes, the limit of a test",
+                _place(where),
+            )
         return raised(kinds, str(error["type"]), text, _place(where))
 
     def _device_memory(self) -> str:
@@ -459,7 +521,10 @@ class Session:
 def waited_for_the_gpu(tracebacks: str) -> bool:
     """Whether a thread of the last traceback that Python printed was inside torch.cuda."""
     _, found, dump = tracebacks.rpartition("Timeout (")
-    return bool(found) and re.search(r'most recent call first\):\n +File "[^"\n]*/torch/cuda/', dump) is not None
+    return (
+        bool(found)
+        and re.search(r'most recent call first\):\n +File "[^"\n]*/torch/cuda/', dump) is not None
+    )
 
 
 def _fits(value: Any, kind: Any) -> bool:
@@ -469,13 +534,23 @@ def _fits(value: Any, kind: Any) -> bool:
         return True
     if typing.is_typeddict(kind):
         fields = typing.get_type_hints(kind)
-        return type(value) is dict and value.keys() == fields.keys() and all(_fits(value[k], fields[k]) for k in fields)
+        return (
+            type(value) is dict
+            and value.keys() == fields.keys()
+            and all(_fits(value[k], fields[k]) for k in fields)
+        )
     if origin is list:
         return type(value) is list and all(_fits(v, arguments[0]) for v in value)
     if origin is tuple:
-        return type(value) is tuple and len(value) == len(arguments) and all(map(_fits, value, arguments))
+        return (
+            type(value) is tuple
+            and len(value) == len(arguments)
+            and all(map(_fits, value, arguments))
+        )
     if origin is dict:
-        return type(value) is dict and all(_fits(k, arguments[0]) and _fits(v, arguments[1]) for k, v in value.items())
+        return type(value) is dict and all(
+            _fits(k, arguments[0]) and _fits(v, arguments[1]) for k, v in value.items()
+        )
     if origin in (typing.Union, types.UnionType):
         return any(_fits(value, argument) for argument in arguments)
     return type(value) is kind
@@ -485,7 +560,13 @@ def _foreign(value: Any) -> str | None:
     """The type of the first value in a reply that is no plain data, by its name."""
     if isinstance(value, protocol.Other):
         return value.type_name
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    inner = (
+        value.values()
+        if isinstance(value, dict)
+        else value
+        if isinstance(value, (list, tuple))
+        else ()
+    )
     return next((name for name in map(_foreign, inner) if name), None)
 
 
@@ -493,7 +574,9 @@ def _place(where: list[Any] | None) -> str | None:
     if not where:
         return None
     file, line, function, _ = where
-    return printable(f"{file}:{line}" + (f" in {function}" if function and function != "<module>" else ""), 200)
+    return printable(
+        f"{file}:{line}" + (f" in {function}" if function and function != "<module>" else ""), 200
+    )
 
 
 def _size(count: int) -> str:

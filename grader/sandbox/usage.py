@@ -8,8 +8,12 @@ import time
 from typing import Protocol
 
 LOOK_EVERY_SECONDS = 0.05
-CONTEXT_BYTES = 2**30  # above a test's limit: what CUDA takes for itself in each process, the code of its libraries included
-SLACK_BYTES = 256 * 2**20  # what the driver may keep after a process, and less than what CUDA takes for a living one
+CONTEXT_BYTES = (
+    2**30
+)  # above a test's limit: what CUDA takes for itself in each process, the code of its libraries included
+SLACK_BYTES = (
+    256 * 2**20
+)  # what the driver may keep after a process, and less than what CUDA takes for a living one
 
 
 class Device(Protocol):

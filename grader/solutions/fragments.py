@@ -90,7 +90,11 @@ def replaced(reference: str, source: str) -> str:
     """
     given = ast.parse(source).body
     theirs = {node.name: node for node in given if isinstance(node, Definition)}
-    ours = [node for node in ast.parse(reference).body if isinstance(node, Definition) and node.name in theirs]
+    ours = [
+        node
+        for node in ast.parse(reference).body
+        if isinstance(node, Definition) and node.name in theirs
+    ]
     if not ours:
         raise ValueError("replaces no definition of the reference")
     lines = reference.splitlines()
@@ -99,7 +103,9 @@ def replaced(reference: str, source: str) -> str:
         lines[_start(node) - 1 : node.end_lineno] = _text(source, theirs[node.name]).splitlines()
     rest = [node for node in given if node not in taken and not _is_docstring(node)]
     before = _start(ours[0]) - 1
-    lines[before:before] = [line for node in rest for line in (*_text(source, node).splitlines(), "", "")]
+    lines[before:before] = [
+        line for node in rest for line in (*_text(source, node).splitlines(), "", "")
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -117,9 +123,13 @@ def _read(path: Path) -> Fragment:
     docstring = ast.get_docstring(ast.parse(source))
     if not docstring:
         raise ValueError(f"{path} has no docstring to say what it shows")
-    devices = tuple(name.strip() for name in (_said(docstring, "device") or "").split(",") if name.strip())
+    devices = tuple(
+        name.strip() for name in (_said(docstring, "device") or "").split(",") if name.strip()
+    )
     if not set(devices) <= set(DEVICES):
-        raise ValueError(f"{path} says device: {', '.join(devices)}; there are {' and '.join(DEVICES)}")
+        raise ValueError(
+            f"{path} says device: {', '.join(devices)}; there are {' and '.join(DEVICES)}"
+        )
     return Fragment(
         problem=path.parent.name,
         name=path.stem,
@@ -132,7 +142,11 @@ def _read(path: Path) -> Fragment:
 
 def _said(docstring: str, word: str) -> str | None:
     """What the first line `word: …` of a docstring says."""
-    lines = [line.removeprefix(f"{word}:").strip() for line in docstring.splitlines() if line.startswith(f"{word}:")]
+    lines = [
+        line.removeprefix(f"{word}:").strip()
+        for line in docstring.splitlines()
+        if line.startswith(f"{word}:")
+    ]
     return lines[0] if lines else None
 
 
@@ -145,7 +159,10 @@ def _statements(module: str) -> frozenset[str]:
 @cache
 def _uses(module: str) -> dict[str, frozenset[str]]:
     """For each name that a top-level statement binds, the names that the statement reads or sets."""
-    used = [(node, frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name))) for node in ast.parse(module).body]
+    used = [
+        (node, frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name)))
+        for node in ast.parse(module).body
+    ]
     return {name: names for node, names in used for name in _bound(node)}
 
 
@@ -155,7 +172,9 @@ def _bound(node: ast.stmt) -> set[str]:
         return {node.name}
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return {(alias.asname or alias.name).split(".")[0] for alias in node.names}
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return {
+        n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    }
 
 
 def _is_docstring(node: ast.stmt) -> bool:

@@ -78,7 +78,13 @@ class Mistake(Solution):
                 return changed(reference, self.changes)
             return replaced(reference, changed(self.source, self.changes))
         except ValueError as e:
-            where = f", in base {self.base}" if self.base else "" if self.source else ", in the reference"
+            where = (
+                f", in base {self.base}"
+                if self.base
+                else ""
+                if self.source
+                else ", in the reference"
+            )
             raise CourseFault(f"{self.problem}.toml: mistake {self.name}{where}: {e}") from None
 
 
@@ -191,14 +197,25 @@ def _read(folder: Path, problem: str) -> tuple[list[Mistake], list[Fragment]]:
         return [], []
     try:
         file = _converted(tomllib.loads(path.read_text(encoding="utf-8")), _File, "")
-        sources = {name: _converted(table, _Base, f"base {name}: ").source for name, table in file.base.items()}
-        entries = [_converted(table, _Entry, _title(table, i)) for i, table in enumerate(file.mistake, 1)]
+        sources = {
+            name: _converted(table, _Base, f"base {name}: ").source
+            for name, table in file.base.items()
+        }
+        entries = [
+            _converted(table, _Entry, _title(table, i)) for i, table in enumerate(file.mistake, 1)
+        ]
         mistakes = [_mistake(problem, entry, sources) for entry in entries]
         _check_names(mistakes, sources)
-    except (ValueError, UnicodeDecodeError) as e:  # what tomllib raises is a ValueError that names the line
+    except (
+        ValueError,
+        UnicodeDecodeError,
+    ) as e:  # what tomllib raises is a ValueError that names the line
         raise CourseFault(f"{path}: {e}") from None
     summary = "A right solution that mistakes are made in."
-    return mistakes, [Fragment(problem=problem, name=f"base {n}", summary=summary, source=s) for n, s in sources.items()]
+    return mistakes, [
+        Fragment(problem=problem, name=f"base {n}", summary=summary, source=s)
+        for n, s in sources.items()
+    ]
 
 
 def _converted(table: object, kind: type[T], where: str) -> T:
@@ -221,8 +238,14 @@ def _mistake(problem: str, entry: _Entry, sources: dict[str, str]) -> Mistake:
     where = f"mistake {entry.name}: "
     if (entry.old is None) != (entry.new is None):
         raise ValueError(f"{where}expected both `old` and `new`, got one of them")
-    single = [Change(entry.old, entry.new)] if entry.old is not None and entry.new is not None else []
-    ways = {"`old` and `new`": bool(single), "[[mistake.change]]": bool(entry.change), "`source`": entry.source is not None}
+    single = (
+        [Change(entry.old, entry.new)] if entry.old is not None and entry.new is not None else []
+    )
+    ways = {
+        "`old` and `new`": bool(single),
+        "[[mistake.change]]": bool(entry.change),
+        "`source`": entry.source is not None,
+    }
     if sum(ways.values()) != 1:
         got = ", ".join(way for way, is_used in ways.items() if is_used) or "none"
         raise ValueError(f"{where}expected one of {', '.join(ways)}; got {got}")
@@ -249,7 +272,9 @@ def _mistake(problem: str, entry: _Entry, sources: dict[str, str]) -> Mistake:
 
 def _check_names(mistakes: list[Mistake], sources: dict[str, str]) -> None:
     """Raise a ValueError if two mistakes share a name, or a base is nobody's."""
-    twice = [name for name, times in Counter(mistake.name for mistake in mistakes).items() if times > 1]
+    twice = [
+        name for name, times in Counter(mistake.name for mistake in mistakes).items() if times > 1
+    ]
     if twice:
         raise ValueError(f"mistake {twice[0]}: expected a name of its own, got it twice")
     unused = sources.keys() - {mistake.base for mistake in mistakes}

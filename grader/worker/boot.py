@@ -20,7 +20,9 @@ def main() -> None:
         os.chmod(os.environ["TMPDIR"], 0o1777)  # it is root's
         become(uid)
     libc = ctypes.CDLL(None)
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # changing the user cleared what bubblewrap had set
+    libc.prctl(
+        PR_SET_PDEATHSIG, signal.SIGKILL
+    )  # changing the user cleared what bubblewrap had set
     libc.prctl(PR_SET_DUMPABLE, 0)  # no process of the sandbox may look into another one's memory
     sys.path[:] = [runtime, *sys.path, *paths]
     from grader.worker import zygote

@@ -27,7 +27,10 @@ from grader import protocol
 from grader.worker import device, policy
 
 MAX_TEXT = 2000
-CHANNEL, TRACEBACKS = 3, 4  # descriptors; what a student's code prints cannot push a traceback out of its own pipe
+CHANNEL, TRACEBACKS = (
+    3,
+    4,
+)  # descriptors; what a student's code prints cannot push a traceback out of its own pipe
 
 
 def main(handover: socket.socket) -> NoReturn:
@@ -69,9 +72,17 @@ def _redirect(*given: int) -> socket.socket:
     Args:
         given: The channel, the pipe for what is printed, the pipe for tracebacks.
     """
-    channel, output, tracebacks = (fcntl.fcntl(descriptor, fcntl.F_DUPFD, TRACEBACKS + 1) for descriptor in given)
+    channel, output, tracebacks = (
+        fcntl.fcntl(descriptor, fcntl.F_DUPFD, TRACEBACKS + 1) for descriptor in given
+    )
     null = os.open(os.devnull, os.O_RDONLY)
-    for source, target in [(null, 0), (output, 1), (output, 2), (channel, CHANNEL), (tracebacks, TRACEBACKS)]:
+    for source, target in [
+        (null, 0),
+        (output, 1),
+        (output, 2),
+        (channel, CHANNEL),
+        (tracebacks, TRACEBACKS),
+    ]:
         os.dup2(source, target)
     os.closerange(TRACEBACKS + 1, 4096)
     sys.stdout = open(1, "w", buffering=1, errors="backslashreplace", closefd=False)
@@ -97,18 +108,28 @@ def _limit(limits: dict[str, Any]) -> None:
     cpu = limits["cpu_seconds"]
     if limits["device_memory_bytes"]:
         device.limit_memory(limits["device_memory_bytes"])
-    without_gpu = [(resource.RLIMIT_AS, "ulimit -v", address_space, address_space), (resource.RLIMIT_MEMLOCK, "", 0, 0)]
+    without_gpu = [
+        (resource.RLIMIT_AS, "ulimit -v", address_space, address_space),
+        (resource.RLIMIT_MEMLOCK, "", 0, 0),
+    ]
     for which, name, soft, hard in [
         *([] if limits["device_memory_bytes"] else without_gpu),
         (resource.RLIMIT_CPU, "ulimit -t", cpu, cpu + 1),
-        (resource.RLIMIT_NPROC, "ulimit -u", limits["processes"] + 1, limits["processes"] + 1),  # and the zygote
+        (
+            resource.RLIMIT_NPROC,
+            "ulimit -u",
+            limits["processes"] + 1,
+            limits["processes"] + 1,
+        ),  # and the zygote
         (resource.RLIMIT_FSIZE, "ulimit -f", limits["file_bytes"], limits["file_bytes"]),
         (resource.RLIMIT_NOFILE, "ulimit -n", 256, 256),
         (resource.RLIMIT_CORE, "", 0, 0),
     ]:
         inherited = resource.getrlimit(which)[1]
         if inherited != resource.RLIM_INFINITY and inherited < hard:
-            raise LimitTooLow(f"`{name}` of whoever started the grader is too low: {inherited}, and a test needs {hard}")
+            raise LimitTooLow(
+                f"`{name}` of whoever started the grader is too low: {inherited}, and a test needs {hard}"
+            )
         resource.setrlimit(which, (soft, hard))
 
 
@@ -118,7 +139,9 @@ def _fill_uninitialized_memory() -> None:
     Code that forgets to initialise then fails the same tests in every run. Only warnings are asked for: no operation may be
     refused. Not with a GPU, where this would choose slower kernels.
     """
-    torch.use_deterministic_algorithms(True, warn_only=True)  # torch.utils.deterministic.fill_uninitialized_memory is on
+    torch.use_deterministic_algorithms(
+        True, warn_only=True
+    )  # torch.utils.deterministic.fill_uninitialized_memory is on
 
 
 def _serve(channel: socket.socket) -> NoReturn:
@@ -137,12 +160,19 @@ def _serve(channel: socket.socket) -> NoReturn:
         if request["op"] == "run" and test is None:
             test = _Test(setup, end_with)
         if not has_begun:
-            protocol.send(channel, {"begins": True})  # what goes wrong from here on is the student's
+            protocol.send(
+                channel, {"begins": True}
+            )  # what goes wrong from here on is the student's
             has_begun = True
         answer: dict[str, Any]
         if request["op"] == "inspect":
             read = importlib.import_module("tests.probes.delegation").read
-            answer = {"value": {path: read(setup["sources"][path], rules) for path, rules in request["rules"].items()}}
+            answer = {
+                "value": {
+                    path: read(setup["sources"][path], rules)
+                    for path, rules in request["rules"].items()
+                }
+            }
         elif request["op"] == "look":
             answer = {"value": device.look(request["device"])}
         else:
@@ -155,7 +185,11 @@ def _send(channel: socket.socket, reply: dict[str, Any]) -> None:
     try:
         frame = protocol.encode(reply)
     except BaseException as e:  # a student's value can raise anything when it is looked at
-        why = _text(e) if isinstance(e, protocol.ProtocolError) else f"{type(e).__name__[:100]}: {_text(e)}"
+        why = (
+            _text(e)
+            if isinstance(e, protocol.ProtocolError)
+            else f"{type(e).__name__[:100]}: {_text(e)}"
+        )
         frame = protocol.encode({"id": reply["id"], "unsendable": why})
     for buffer in frame:
         channel.sendall(buffer)
@@ -164,7 +198,9 @@ def _send(channel: socket.socket, reply: dict[str, Any]) -> None:
 class _Test:
     """The student's files on disk and importable, the tripwire set, and the probes."""
 
-    def __init__(self, setup: dict[str, Any], on_violation: Callable[[policy.Violation], NoReturn]) -> None:
+    def __init__(
+        self, setup: dict[str, Any], on_violation: Callable[[policy.Violation], NoReturn]
+    ) -> None:
         scratch = Path(os.environ["TMPDIR"])
         self._folder = str(scratch / "submission")
         self._seed = setup["seed"]
@@ -181,7 +217,9 @@ class _Test:
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Run one probe: its value, or what was raised."""
         with suppress(RuntimeError):  # it needs a thread
-            faulthandler.dump_traceback_later(request["seconds"] / 2, file=TRACEBACKS)  # if it never ends: where it was
+            faulthandler.dump_traceback_later(
+                request["seconds"] / 2, file=TRACEBACKS
+            )  # if it never ends: where it was
         random.seed(self._seed)
         np.random.seed(self._seed % 2**32)
         torch.manual_seed(self._seed)

@@ -33,10 +33,24 @@ from torch.utils._python_dispatch import TorchDispatchMode
 Place = list[Any]  # [file, line, function, text of the line]; plain data, because it is sent
 Violation = dict[str, Any]  # {"name": str, "where": Place | None}
 STARTS_A_PROGRAM = ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.system")
-FORKS = ("os.fork", "os.forkpty")  # a backward pass in another process or thread would not be noticed
-STARTS_A_THREAD = ("threading.Thread.start", "threading._start_new_thread", "_thread.start_new_thread")
+FORKS = (
+    "os.fork",
+    "os.forkpty",
+)  # a backward pass in another process or thread would not be noticed
+STARTS_A_THREAD = (
+    "threading.Thread.start",
+    "threading._start_new_thread",
+    "_thread.start_new_thread",
+)
 # Where a kernel replaces all others of its operator: those for any device, and the first that torch.func asks.
-DISPATCH_KEYS = ("CompositeImplicitAutograd", "AutogradCPU", "AutogradCUDA", "CPU", "CUDA", "FuncTorchDynamicLayerFrontMode")
+DISPATCH_KEYS = (
+    "CompositeImplicitAutograd",
+    "AutogradCPU",
+    "AutogradCUDA",
+    "CPU",
+    "CUDA",
+    "FuncTorchDynamicLayerFrontMode",
+)
 
 
 class Tripwire:
@@ -50,7 +64,11 @@ class Tripwire:
     """
 
     def __init__(
-        self, forbidden: list[str], by_hand: list[str], folder: str, on_violation: Callable[[Violation], NoReturn]
+        self,
+        forbidden: list[str],
+        by_hand: list[str],
+        folder: str,
+        on_violation: Callable[[Violation], NoReturn],
     ) -> None:
         self.folder = folder
         self._on_violation = on_violation
@@ -62,7 +80,9 @@ class Tripwire:
             self._guard(name)
         if forbidden or by_hand:
             trap = _Trap(self, "subprocess.Popen")
-            vars(importlib.import_module("_posixsubprocess"))["fork_exec"] = trap  # multiprocessing calls it
+            vars(importlib.import_module("_posixsubprocess"))["fork_exec"] = (
+                trap  # multiprocessing calls it
+            )
             sys.addaudithook(self._audit)
 
     def trip(self, name: str) -> NoReturn:
@@ -72,14 +92,23 @@ class Tripwire:
     def _guard(self, name: str) -> None:
         """Guard what a name stands for; where it stands for a function and for a module, as gradcheck's does, both."""
         parent, attribute = _resolve(name)
-        found = {id(thing): thing for thing in (getattr(parent, attribute, None), sys.modules.get(name))}
+        found = {
+            id(thing): thing for thing in (getattr(parent, attribute, None), sys.modules.get(name))
+        }
         trap = functools.partial(self.trip, name)
         for thing in found.values():
             if thing is None:
                 continue  # another version of torch has no such thing
-            home = thing if isinstance(thing, ModuleType) else sys.modules.get(getattr(thing, "__module__", None) or "")
+            home = (
+                thing
+                if isinstance(thing, ModuleType)
+                else sys.modules.get(getattr(thing, "__module__", None) or "")
+            )
             if source := getattr(home, "__file__", None):
-                self._sources |= {os.path.realpath(path) for path in (source, importlib.util.cache_from_source(source))}
+                self._sources |= {
+                    os.path.realpath(path)
+                    for path in (source, importlib.util.cache_from_source(source))
+                }
             for function in _functions_of(thing, home):
                 _set_trap(function, trap)
             if isinstance(thing, type):
@@ -151,7 +180,9 @@ def _set_trap(function: FunctionType, trap: Callable[[], NoReturn]) -> None:
         return  # by the name that stands first in problems.toml
     trapped = _trap_function(trap)
     function.__defaults__, function.__kwdefaults__ = None, trapped.__kwdefaults__
-    function.__code__ = trapped.__code__.replace(co_freevars=function.__code__.co_freevars)  # as many as it has cells
+    function.__code__ = trapped.__code__.replace(
+        co_freevars=function.__code__.co_freevars
+    )  # as many as it has cells
 
 
 def _functions_of(thing: Any, module: ModuleType | None) -> Iterator[FunctionType]:
@@ -213,7 +244,10 @@ class Watched:
         """A function that is watched, or a class whose methods are."""
         if not isinstance(definition, type):
             return self._watched_function(definition) if callable(definition) else definition
-        own: dict[str, Any] = {"__module__": definition.__module__, "__qualname__": definition.__qualname__}
+        own: dict[str, Any] = {
+            "__module__": definition.__module__,
+            "__qualname__": definition.__qualname__,
+        }
         for name in ("forward", "setup_context", "backward", "vjp", "jvp"):
             method = getattr(definition, name, None)
             if callable(method) and method is not getattr(torch.autograd.Function, name):
@@ -300,7 +334,9 @@ def _resolve(name: str) -> tuple[Any, str]:
             with suppress(ImportError):
                 importlib.import_module(path)
         if part is not last:
-            parent = sys.modules.get(path) or getattr(parent, part, None)  # torch.optim deletes the names of its modules
+            parent = sys.modules.get(path) or getattr(
+                parent, part, None
+            )  # torch.optim deletes the names of its modules
     return parent, last
 
 

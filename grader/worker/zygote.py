@@ -56,7 +56,9 @@ def import_slow_packages() -> None:
 
 def serve(control_fd: int) -> None:
     """Answer the grader until it closes the socket."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # process 1 is sent only what it handles, and Python handles this one
+    signal.signal(
+        signal.SIGINT, signal.SIG_DFL
+    )  # process 1 is sent only what it handles, and Python handles this one
     control = socket.socket(fileno=control_fd)
     gc.collect()
     gc.freeze()  # children share these pages for as long as nobody writes to them
@@ -173,7 +175,13 @@ class Zygote:
             running.breach = "memory"
         elif self._own_namespace:
             files, size = _scratch_use()
-            running.breach = "files" if files > MAX_FILES else "scratch" if size > running.limits["scratch_bytes"] else None
+            running.breach = (
+                "files"
+                if files > MAX_FILES
+                else "scratch"
+                if size > running.limits["scratch_bytes"]
+                else None
+            )
         if running.breach:
             self.end_everything()
 
@@ -227,7 +235,9 @@ class Zygote:
         status = running.status
         return {
             "clean": status is not None and self.wipe_scratch(),
-            "signal": os.WTERMSIG(status) if status is not None and os.WIFSIGNALED(status) else None,
+            "signal": os.WTERMSIG(status)
+            if status is not None and os.WIFSIGNALED(status)
+            else None,
             "exit": os.WEXITSTATUS(status) if status is not None and os.WIFEXITED(status) else None,
             "breach": running.breach,
             "cpu_seconds": running.cpu_seconds,
@@ -274,7 +284,13 @@ def _own_bytes(pid: str) -> int:
     try:
         lines = _resident(f"/proc/{pid}")
         if not lines:  # it is gone, or its first thread has ended and the others have not
-            lines = max([_resident(f"/proc/{pid}/task/{thread}") for thread in os.listdir(f"/proc/{pid}/task")], default=[])
+            lines = max(
+                [
+                    _resident(f"/proc/{pid}/task/{thread}")
+                    for thread in os.listdir(f"/proc/{pid}/task")
+                ],
+                default=[],
+            )
     except OSError:
         return 0
     return sum(int(kib) for _, kib, _ in lines) * 1024

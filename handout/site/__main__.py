@@ -18,23 +18,37 @@ BUILD = HANDOUT / "build"
 def main(arguments: list[str] | None = None) -> int:
     """Build; returns the exit code: 0 all written, 1 something is wrong with the text or the PDF could not be made."""
     parser = argparse.ArgumentParser(
-        prog="python -m handout.site", description="Build the handout: a site to open from its files, and a PDF."
+        prog="python -m handout.site",
+        description="Build the handout: a site to open from its files, and a PDF.",
     )
-    parser.add_argument("--out", type=Path, default=BUILD, help="folder to write to (default: handout/build)")
-    parser.add_argument("--no-pdf", action="store_true", help="the site alone, which needs no browser")
+    parser.add_argument(
+        "--out", type=Path, default=BUILD, help="folder to write to (default: handout/build)"
+    )
+    parser.add_argument(
+        "--no-pdf", action="store_true", help="the site alone, which needs no browser"
+    )
     options = parser.parse_args(arguments)
 
     if (options.out / "site").exists() and not (options.out / "made_from").exists():
-        parser.error(f"{options.out / 'site'} is no built handout and would be replaced: choose another folder")
+        parser.error(
+            f"{options.out / 'site'} is no built handout and would be replaced: choose another folder"
+        )
     course = courses.load(HANDOUT.parent)
     if found := agreement.complaints(course, agreement.pages(), agreement.stubs(course)):
-        print("\n".join(found), "\nthe handout is not built: mend these first", sep="", file=sys.stderr)
+        print(
+            "\n".join(found),
+            "\nthe handout is not built: mend these first",
+            sep="",
+            file=sys.stderr,
+        )
         return 1
     with tempfile.TemporaryDirectory() as scratch:
         if not site(options.out / "site", Path(scratch)):
             return 1
         print(f"site: {options.out / 'site' / 'index.html'}")
-        (options.out / "handout.pdf").unlink(missing_ok=True)  # an older one would be of another text
+        (options.out / "handout.pdf").unlink(
+            missing_ok=True
+        )  # an older one would be of another text
         (options.out / "made_from").write_text(course.handout_sha256(), encoding="utf-8")
         if not options.no_pdf and not _pdf(options.out / "handout.pdf", Path(scratch)):
             return 1
@@ -56,7 +70,9 @@ def site(out: Path, scratch: Path, builder: str = "html") -> bool:
 
 
 def _pdf(out: Path, scratch: Path) -> bool:
-    from handout.site import pdf  # only here: the site is built without a browser and without what drives it
+    from handout.site import (
+        pdf,
+    )  # only here: the site is built without a browser and without what drives it
     from handout.site.browser import NoBrowser
 
     if not site(scratch / "single", scratch, "singlehtml"):

@@ -9,18 +9,27 @@ from grader.figures import without_marks
 
 HANDOUT = Path(__file__).parents[1]
 HEADING = re.compile(r"^(#+) (\d+)(?:\.(\d+))? (.+)$", re.MULTILINE)
-BOX = re.compile(r"^:::\{admonition\} Problem `(\w+)` · (\d+) points?\n:class: problem\n\n(.*?)^:::$", re.MULTILINE | re.DOTALL)
+BOX = re.compile(
+    r"^:::\{admonition\} Problem `(\w+)` · (\d+) points?\n:class: problem\n\n(.*?)^:::$",
+    re.MULTILINE | re.DOTALL,
+)
 CITED = re.compile(r"(?:Handout|see handout) §([\d.]+)(?: · (\w+) · `pytest -k (\w+)`)?")
 
 
 def pages() -> dict[str, str]:
     """The handout's Markdown by file name, without the marks of its figures."""
-    return {path.name: without_marks(path.read_text(encoding="utf-8")) for path in sorted(HANDOUT.glob("*.md"))}
+    return {
+        path.name: without_marks(path.read_text(encoding="utf-8"))
+        for path in sorted(HANDOUT.glob("*.md"))
+    }
 
 
 def stubs(course: Course) -> dict[str, str]:
     """The stubs' sources by module."""
-    return {m: (course.root / "assignment" / f"{m}.py").read_text(encoding="utf-8") for m in course.modules}
+    return {
+        m: (course.root / "assignment" / f"{m}.py").read_text(encoding="utf-8")
+        for m in course.modules
+    }
 
 
 def complaints(course: Course, texts: Mapping[str, str], sources: Mapping[str, str]) -> list[str]:
@@ -29,7 +38,9 @@ def complaints(course: Course, texts: Mapping[str, str], sources: Mapping[str, s
     for number, module in enumerate(course.modules, 1):
         page = f"{number:02}_{module}.md"
         if page not in texts:
-            found.append(f"{page} is missing: every module has its chapter, in the order of problems.toml")
+            found.append(
+                f"{page} is missing: every module has its chapter, in the order of problems.toml"
+            )
             continue
         problems = [problem for problem in course.problems if problem.module == module]
         found += _numbering(page, number, texts[page])
@@ -57,15 +68,21 @@ def _boxes(page: str, text: str, problems: list[Problem]) -> list[str]:
         found.append(f"{page}: has a box of `{name}`, which is no problem of this chapter")
     for problem in problems:
         if problem.id not in boxes:
-            found.append(f"{page}: no box `:::{{admonition}} Problem `{problem.id}` · {problem.points} points`")
+            found.append(
+                f"{page}: no box `:::{{admonition}} Problem `{problem.id}` · {problem.points} points`"
+            )
             continue
         box = boxes[problem.id]
         sections = [m for m in HEADING.finditer(text, 0, box.start()) if m[3]]
         section = f"{sections[-1][2]}.{sections[-1][3]}" if sections else "none"
         if section != problem.section:
-            found.append(f"{page}: `{problem.id}` stands in section {section}, problems.toml says {problem.section}")
+            found.append(
+                f"{page}: `{problem.id}` stands in section {section}, problems.toml says {problem.section}"
+            )
         if int(box[2]) != problem.points:
-            found.append(f"{page}: `{problem.id}` is worth {box[2]}, problems.toml says {problem.points}")
+            found.append(
+                f"{page}: `{problem.id}` is worth {box[2]}, problems.toml says {problem.points}"
+            )
         missing = [f"`{name}`" for name in problem.functions if f"`{name}`" not in box[3]]
         command, file = f"`pytest tests/public -k {problem.id}`", f"`{problem.path}`"
         missing += [part for part in (file, command) if part not in box[3]]
@@ -81,11 +98,17 @@ def _citations(module: str, source: str, problems: list[Problem]) -> list[str]:
     for match in CITED.finditer(source):
         section, *ids = match.groups()
         line = source.count("\n", 0, match.start()) + 1
-        if section not in of_section or any(name not in (None, of_section[section]) for name in ids):
-            found.append(f"assignment/{module}.py:{line} cites {match[0]!r}; problems.toml has {of_section}")
+        if section not in of_section or any(
+            name not in (None, of_section[section]) for name in ids
+        ):
+            found.append(
+                f"assignment/{module}.py:{line} cites {match[0]!r}; problems.toml has {of_section}"
+            )
     for problem in problems:
         if f"Handout §{problem.section} · {problem.id} · `pytest -k {problem.id}`" not in source:
-            found.append(f"assignment/{module}.py: no docstring cites §{problem.section} for `{problem.id}`")
+            found.append(
+                f"assignment/{module}.py: no docstring cites §{problem.section} for `{problem.id}`"
+            )
     return found
 
 

@@ -47,7 +47,9 @@ def browser() -> Iterator[Browser]:
         NoBrowser: There is none, or it does not start.
     """
     command = executable()
-    root = ["--no-sandbox"] if os.geteuid() == 0 else []  # its own sandbox refuses root; all it is shown is our own page
+    root = (
+        ["--no-sandbox"] if os.geteuid() == 0 else []
+    )  # its own sandbox refuses root; all it is shown is our own page
     with sync_playwright() as playwright:
         try:
             started = playwright.chromium.launch(executable_path=command, args=[*QUIET, *root])

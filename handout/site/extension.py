@@ -24,12 +24,25 @@ class Picture(SphinxDirective):
         """The picture as a figure."""
         name = self.arguments[0]
         if name not in pictures.PICTURES:
-            raise self.error(f"no picture is called {name!r}; there are {', '.join(pictures.PICTURES)}")
+            raise self.error(
+                f"no picture is called {name!r}; there are {', '.join(pictures.PICTURES)}"
+            )
         if not self.content:
             raise self.error(f"the picture {name!r} needs a caption")
         words, messages = self.state.inline_text(" ".join(self.content), self.lineno)
-        drawn = nodes.raw("", f'<div class="drawn">{pictures.PICTURES[name]().svg()}</div>', format="html")
-        return [nodes.figure("", drawn, nodes.caption("", "", *words), ids=[f"picture-{name}"], classes=["picture"]), *messages]
+        drawn = nodes.raw(
+            "", f'<div class="drawn">{pictures.PICTURES[name]().svg()}</div>', format="html"
+        )
+        return [
+            nodes.figure(
+                "",
+                drawn,
+                nodes.caption("", "", *words),
+                ids=[f"picture-{name}"],
+                classes=["picture"],
+            ),
+            *messages,
+        ]
 
 
 class Calculator(SphinxDirective):
@@ -41,7 +54,9 @@ class Calculator(SphinxDirective):
         """The form."""
         name = self.arguments[0]
         if name not in formulas.load():
-            raise self.error(f"no calculator is called {name!r}; there are {', '.join(formulas.load())}")
+            raise self.error(
+                f"no calculator is called {name!r}; there are {', '.join(formulas.load())}"
+            )
         return [nodes.raw("", calculators.html(name), format="html")]
 
 
@@ -50,7 +65,9 @@ def write_data(app: Sphinx) -> None:
     made = Path(app.doctreedir) / "made"
     made.mkdir(parents=True, exist_ok=True)
     (made / "calculators_data.js").write_text(formulas.javascript(), encoding="utf-8")
-    font = base64.b64encode(FONT.read_bytes()).decode("ascii")  # in the CSS itself: some browsers load no font from a file
+    font = base64.b64encode(FONT.read_bytes()).decode(
+        "ascii"
+    )  # in the CSS itself: some browsers load no font from a file
     face = f'@font-face {{ font-family: "DejaVu Math"; src: url("data:font/woff2;base64,{font}") format("woff2"); }}'
     (made / "math.css").write_text(face + "\n", encoding="utf-8")
     app.config.html_static_path.append(str(made))

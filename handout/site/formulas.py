@@ -97,12 +97,18 @@ DEVICES: dict[str, Values] = {
     for hw in (accounting.A100_80GB, accounting.H100_SXM, accounting.H200_SXM)
 }
 _RECIPES = {
-    "float32": accounting.TrainingRecipe(torch.float32, torch.float32, (torch.float32, torch.float32)),
+    "float32": accounting.TrainingRecipe(
+        torch.float32, torch.float32, (torch.float32, torch.float32)
+    ),
     "bfloat16 with a float32 master": accounting.TrainingRecipe(
         torch.bfloat16, torch.bfloat16, (torch.float32, torch.float32), torch.float32
     ),
-    "bfloat16 without a master": accounting.TrainingRecipe(torch.bfloat16, torch.bfloat16, (torch.float32, torch.float32)),
-    "bfloat16 throughout": accounting.TrainingRecipe(torch.bfloat16, torch.bfloat16, (torch.bfloat16, torch.bfloat16)),
+    "bfloat16 without a master": accounting.TrainingRecipe(
+        torch.bfloat16, torch.bfloat16, (torch.float32, torch.float32)
+    ),
+    "bfloat16 throughout": accounting.TrainingRecipe(
+        torch.bfloat16, torch.bfloat16, (torch.bfloat16, torch.bfloat16)
+    ),
 }
 RECIPES = {
     name: {
@@ -126,9 +132,21 @@ def _format(dtype: torch.dtype) -> Values:
 
 FORMATS = {
     name_of(dtype): _format(dtype)
-    for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2)
+    for dtype in (
+        torch.float64,
+        torch.float32,
+        torch.float16,
+        torch.bfloat16,
+        torch.float8_e4m3fn,
+        torch.float8_e5m2,
+    )
 }
-CHOICES: dict[str, dict[str, Values]] = {"dtype": DTYPES, "device": DEVICES, "recipe": RECIPES, "format": FORMATS}
+CHOICES: dict[str, dict[str, Values]] = {
+    "dtype": DTYPES,
+    "device": DEVICES,
+    "recipe": RECIPES,
+    "format": FORMATS,
+}
 
 
 def choices(calculator: Calculator, kind: str) -> list[str]:
@@ -136,7 +154,9 @@ def choices(calculator: Calculator, kind: str) -> list[str]:
     if kind == "dtype" and calculator.dtypes:
         return calculator.dtypes
     if kind == "dtype" and any(field.of_device for field in calculator.input):
-        return [name for name in DTYPES if any(name in device["peak"] for device in DEVICES.values())]
+        return [
+            name for name in DTYPES if any(name in device["peak"] for device in DEVICES.values())
+        ]
     return list(CHOICES[kind])
 
 
@@ -170,8 +190,31 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "dot": lambda a, b: sum(x * y for x, y in zip(a, b, strict=True)) if a else math.nan,
 }
 _ALLOWED = (
-    *(ast.Expression, ast.BinOp, ast.UnaryOp, ast.USub, ast.Compare, ast.Call, ast.Name, ast.Load, ast.Attribute),
-    *(ast.Subscript, ast.Constant, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.Eq, ast.NotEq, ast.Gt, ast.GtE, ast.Lt),
+    *(
+        ast.Expression,
+        ast.BinOp,
+        ast.UnaryOp,
+        ast.USub,
+        ast.Compare,
+        ast.Call,
+        ast.Name,
+        ast.Load,
+        ast.Attribute,
+    ),
+    *(
+        ast.Subscript,
+        ast.Constant,
+        ast.Add,
+        ast.Sub,
+        ast.Mult,
+        ast.Div,
+        ast.Pow,
+        ast.Eq,
+        ast.NotEq,
+        ast.Gt,
+        ast.GtE,
+        ast.Lt,
+    ),
 )
 
 
@@ -184,11 +227,25 @@ def checked(formula: str) -> ast.Expression:
     tree = ast.parse(formula, mode="eval")
     for node in ast.walk(tree):
         if not isinstance(node, _ALLOWED) or (isinstance(node, ast.Compare) and len(node.ops) > 1):
-            raise ValueError(f"Python and JavaScript do not share this: {ast.unparse(node)!r} in {formula!r}")
-        if isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS):
-            raise ValueError(f"no function of the calculators: {ast.unparse(node.func)!r} in {formula!r}")
-        signed = isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.BinOp) and isinstance(node.operand.op, ast.Pow)
-        if signed or (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and isinstance(node.left, ast.UnaryOp)):
+            raise ValueError(
+                f"Python and JavaScript do not share this: {ast.unparse(node)!r} in {formula!r}"
+            )
+        if isinstance(node, ast.Call) and not (
+            isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS
+        ):
+            raise ValueError(
+                f"no function of the calculators: {ast.unparse(node.func)!r} in {formula!r}"
+            )
+        signed = (
+            isinstance(node, ast.UnaryOp)
+            and isinstance(node.operand, ast.BinOp)
+            and isinstance(node.operand.op, ast.Pow)
+        )
+        if signed or (
+            isinstance(node, ast.BinOp)
+            and isinstance(node.op, ast.Pow)
+            and isinstance(node.left, ast.UnaryOp)
+        ):
             raise ValueError(f"JavaScript takes no sign before a base: {formula!r}")
     return tree
 
@@ -202,12 +259,16 @@ def names(formula: str) -> list[str]:
 @cache
 def load() -> dict[str, Calculator]:
     """The calculators by id, every formula checked."""
-    listed = msgspec.convert(tomllib.loads(SOURCE.read_text(encoding="utf-8"))["calculator"], list[Calculator])
+    listed = msgspec.convert(
+        tomllib.loads(SOURCE.read_text(encoding="utf-8"))["calculator"], list[Calculator]
+    )
     for calculator in listed:
         known = {field.id for field in calculator.input} | set(calculator.lines)
         for result in [*calculator.result, *calculator.column]:
             if unknown := [name for name in names(result.formula) if name not in known]:
-                raise ValueError(f"{calculator.id}: {result.id} uses {', '.join(unknown)}, which is not above it")
+                raise ValueError(
+                    f"{calculator.id}: {result.id} uses {', '.join(unknown)}, which is not above it"
+                )
             known.add(result.id)
     return {calculator.id: calculator for calculator in listed}
 
@@ -226,14 +287,19 @@ def inputs(calculator: Calculator, given: Mapping[str, Any] | None = None) -> Va
     return values
 
 
-def evaluate(calculator: Calculator, given: Mapping[str, Any] | None = None) -> tuple[Values, list[Values]]:
+def evaluate(
+    calculator: Calculator, given: Mapping[str, Any] | None = None
+) -> tuple[Values, list[Values]]:
     """Every result of a calculator for some inputs, and the lines of its table."""
     values = _computed(calculator.result, inputs(calculator, given))
     if not calculator.lines:
         return values, []
     table = []
     for line in product(*(choices(calculator, kind) for kind in calculator.lines)):
-        chosen = {kind: _namespace(CHOICES[kind][name]) for kind, name in zip(calculator.lines, line, strict=True)}
+        chosen = {
+            kind: _namespace(CHOICES[kind][name])
+            for kind, name in zip(calculator.lines, line, strict=True)
+        }
         table.append(_computed(calculator.column, values | chosen))
     return values, table
 
@@ -242,7 +308,9 @@ def _computed(results: list[Result], values: Values) -> Values:
     values = dict(values)
     for result in results:
         code = compile(checked(result.formula), "calculators.toml", "eval")
-        values[result.id] = eval(code, {"__builtins__": {}}, FUNCTIONS | values)  # our own file, and checked
+        values[result.id] = eval(
+            code, {"__builtins__": {}}, FUNCTIONS | values
+        )  # our own file, and checked
     return values
 
 

@@ -20,7 +20,9 @@ def mathml(latex: str, *, block: bool) -> str:
     if "&</mi>" in result or re.search(r"<mi>\\", result) or result.count("<mtr>") != rows:
         raise ValueError(f"latex2mathml does not know all of this formula: {latex}")
     spoken = latex.strip().replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
-    result = re.sub(r'columnalign="(\w+)"', r'style="text-align: \1"', result)  # browsers read the style alone
+    result = re.sub(
+        r'columnalign="(\w+)"', r'style="text-align: \1"', result
+    )  # browsers read the style alone
     return str(result).replace("<math ", f'<math alttext="{spoken}" ', 1)
 
 

@@ -25,14 +25,30 @@ def scientific(value: float, digits: int = 3) -> str:
     mantissa = exact.scaleb(-exponent).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
     if abs(mantissa) >= 10:
         mantissa, exponent = mantissa / 10, exponent + 1
-    return f"{mantissa:.{digits}f}".replace("-", "−") + (f"e{exponent}" if exponent >= 0 else f"e-{-exponent:02}")
+    return f"{mantissa:.{digits}f}".replace("-", "−") + (
+        f"e{exponent}" if exponent >= 0 else f"e-{-exponent:02}"
+    )
 
 
 SPACE = "\u00a0"  # between a number and its unit: a line does not end there
 NAMED = [(1e12, "trillion"), (1e9, "billion"), (1e6, "million")]
 DECIMAL_UNITS = [(1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")]
-BINARY_UNITS = [(2.0**50, "PiB"), (2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB")]
-TIMES = [(86400, "days"), (3600, "h"), (60, "min"), (1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")]
+BINARY_UNITS = [
+    (2.0**50, "PiB"),
+    (2.0**40, "TiB"),
+    (2.0**30, "GiB"),
+    (2.0**20, "MiB"),
+    (2.0**10, "KiB"),
+]
+TIMES = [
+    (86400, "days"),
+    (3600, "h"),
+    (60, "min"),
+    (1, "s"),
+    (1e-3, "ms"),
+    (1e-6, "µs"),
+    (1e-9, "ns"),
+]
 
 
 def _scaled(value: float, units: list[tuple[float, str]], digits: int) -> str | None:
@@ -46,7 +62,11 @@ def _count(value: float) -> str:
     if value >= 1e15:
         return scientific(value)
     named = _scaled(value, NAMED, 2)
-    return f"{fixed(value, 0)} ({named})" if named else fixed(value, 0 if value == math.floor(value) else 2)
+    return (
+        f"{fixed(value, 0)} ({named})"
+        if named
+        else fixed(value, 0 if value == math.floor(value) else 2)
+    )
 
 
 def _bytes(value: float) -> str:
@@ -60,7 +80,9 @@ def _bytes(value: float) -> str:
 def _float(value: float) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    return fixed(value, 0) if value == math.floor(value) and abs(value) < 1e7 else scientific(value, 4)
+    return (
+        fixed(value, 0) if value == math.floor(value) and abs(value) < 1e7 else scientific(value, 4)
+    )
 
 
 def _percent(value: float) -> str:
@@ -80,8 +102,12 @@ SHOWN: dict[str, Callable[[Any], str]] = {
     "seconds": lambda value: _scaled(value, TIMES, 2) or f"{scientific(value)}{SPACE}s",
     "billions": lambda value: f"{fixed(value / 1e9, 1)} billion",
     "float": _float,
-    "held": lambda value: "NaN, or the largest number where it saturates" if math.isnan(value) else _float(value),
-    "list": lambda value: "(" + ", ".join(f"{item:.0f}" for item in value) + ("," if len(value) == 1 else "") + ")",
+    "held": lambda value: (
+        "NaN, or the largest number where it saturates" if math.isnan(value) else _float(value)
+    ),
+    "list": lambda value: (
+        "(" + ", ".join(f"{item:.0f}" for item in value) + ("," if len(value) == 1 else "") + ")"
+    ),
     "yes": lambda value: "yes" if value else "no",
     "bound": lambda value: "compute" if value else "memory",
 }

@@ -49,9 +49,13 @@ def write(single_page: Path, out: Path) -> int:
         page.evaluate(CONTENTS, pages)
         printed = _printed(page)
         if _pages(printed, titles) != pages:
-            raise RuntimeError("the table of contents moved what it lists: its first and second printing differ")
+            raise RuntimeError(
+                "the table of contents moved what it lists: its first and second printing differ"
+            )
     writer = PdfWriter(clone_from=BytesIO(printed))
-    writer.metadata = {"/Title": "PyTorch primitives and resource accounting"}  # and no time: the same bytes for the same text
+    writer.metadata = {
+        "/Title": "PyTorch primitives and resource accounting"
+    }  # and no time: the same bytes for the same text
     writer.write(out)
     return len(writer.pages)
 
@@ -75,7 +79,9 @@ def _pages(printed: bytes, titles: list[str]) -> list[int]:
     entries = iter(_entries(reader, reader.outline))
     found = []
     for title in titles:
-        found.append(next(page for name, page in entries if name.strip().rstrip("¶#") == title.strip()))
+        found.append(
+            next(page for name, page in entries if name.strip().rstrip("¶#") == title.strip())
+        )
     return found
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 from unittest import mock
@@ -37,8 +38,16 @@ def strides() -> Drawing:
         _cell(picture, 10 + i * CELL, 26, i, f"s{i // 4 + 1}")
     for left, (name, window) in zip((10, 176, 342), windows, strict=True):
         picture.text(left, 92, name, style="heading")
-        picture.text(left, 110, f"stride ({', '.join(map(str, window.stride()))}), offset {window.storage_offset()}")
-        for position in torch.cartesian_prod(*(torch.arange(size) for size in window.shape)).reshape(-1, window.dim()).tolist():
+        picture.text(
+            left,
+            110,
+            f"stride ({', '.join(map(str, window.stride()))}), offset {window.storage_offset()}",
+        )
+        for position in (
+            torch.cartesian_prod(*(torch.arange(size) for size in window.shape))
+            .reshape(-1, window.dim())
+            .tolist()
+        ):
             element = memory.element_offset(window, position)
             row, column = position if window.dim() == 2 else (position[0], 0)
             _cell(picture, left + column * CELL, 120 + row * CELL, element, f"s{element // 4 + 1}")
@@ -62,7 +71,9 @@ def number_formats() -> Drawing:
     picture.text(10, 18, "bits: sign, exponent, mantissa", style="heading")
     for row, dtype in enumerate(formats):
         spec, y, bit = precision.float_spec(dtype), 44 + row * 42, (WIDTH - 20) / 64
-        picture.text(10, y - 4, f"{name_of(dtype)}: 1 + {spec.exponent_bits} + {spec.mantissa_bits}")
+        picture.text(
+            10, y - 4, f"{name_of(dtype)}: 1 + {spec.exponent_bits} + {spec.mantissa_bits}"
+        )
         x = 10.0
         for bits, style in ((1, "s3"), (spec.exponent_bits, "s1"), (spec.mantissa_bits, "s2")):
             picture.rect(x, y, bits * bit - 1, 18, style)
@@ -75,9 +86,15 @@ def number_formats() -> Drawing:
         spec, y = precision.float_spec(dtype), 346 + row * 48
         picture.text(24, y - 4, name_of(dtype))
         picture.rect(
-            scale(spec.smallest_subnormal), y, scale(spec.smallest_normal) - scale(spec.smallest_subnormal), 18, "s2 pale"
+            scale(spec.smallest_subnormal),
+            y,
+            scale(spec.smallest_normal) - scale(spec.smallest_subnormal),
+            18,
+            "s2 pale",
         )
-        picture.rect(scale(spec.smallest_normal), y, scale(spec.max) - scale(spec.smallest_normal), 18, "s1")
+        picture.rect(
+            scale(spec.smallest_normal), y, scale(spec.max) - scale(spec.smallest_normal), 18, "s1"
+        )
     return picture
 
 
@@ -99,7 +116,9 @@ def roofline() -> Drawing:
         ("n = 4096", square[4096], 0, -12, "middle"),
     ]
     peak = hw.peak_flops[dtype]
-    reached = {name: accounting.attainable_mfu(intensity, hw, dtype) for name, intensity, *_ in works}
+    reached = {
+        name: accounting.attainable_mfu(intensity, hw, dtype) for name, intensity, *_ in works
+    }
     picture = Drawing(
         WIDTH,
         380,
@@ -108,10 +127,15 @@ def roofline() -> Drawing:
         + "; ".join(f"{name} reaches {share:.2%} of the peak" for name, share in reached.items()),
     )
     x, y = logarithmic(0.1, 1e4, 52, WIDTH - 30), logarithmic(1e11, 2e15, 320, 40)
-    bottom_axis(picture, x, 320, [(10.0**e, f"{10.0**e:g}") for e in range(-1, 5)], "FLOP per byte", 40)
+    bottom_axis(
+        picture, x, 320, [(10.0**e, f"{10.0**e:g}") for e in range(-1, 5)], "FLOP per byte", 40
+    )
     left_axis(picture, y, 52, [(10.0**e, f"1e{e}") for e in range(11, 16)], "FLOP/s", WIDTH - 30)
     ridge = accounting.accelerator_intensity(hw, dtype)
-    picture.path([(x(i), y(peak * accounting.attainable_mfu(i, hw, dtype))) for i in (0.1, ridge, 1e4)], "curve s1")
+    picture.path(
+        [(x(i), y(peak * accounting.attainable_mfu(i, hw, dtype))) for i in (0.1, ridge, 1e4)],
+        "curve s1",
+    )
     for name, intensity, dx, dy, anchor in works:
         at = x(intensity), y(peak * reached[name])
         picture.dot(*at, "s2")
@@ -126,7 +150,8 @@ def two_layer_flops() -> Drawing:
     layers = list(pairwise(sizes))
     forward = [flops.linear_flops(rows, *layer) for layer in layers]
     weights = [
-        flops.linear_flops(rows, *layer, backward=True, input_grad=False) - f for layer, f in zip(layers, forward, strict=True)
+        flops.linear_flops(rows, *layer, backward=True, input_grad=False) - f
+        for layer, f in zip(layers, forward, strict=True)
     ]
     inputs = [0, flops.linear_flops(rows, *layers[1], backward=True) - forward[1] - weights[1]]
     total = sum(forward) + sum(weights) + sum(inputs)
@@ -156,9 +181,15 @@ def two_layer_flops() -> Drawing:
         y, start = 44 + row * 62, 0
         picture.text(20, y - 6, f"{name}: {sum(parts):,}")
         for part, whole, style in zip(parts, forward, ("s1", "s2"), strict=True):
-            picture.rect(x(start), y, x(start + whole) - x(start) - 1, 26, style if part else "missing")
+            picture.rect(
+                x(start), y, x(start + whole) - x(start) - 1, 26, style if part else "missing"
+            )
             start += whole
-    for left, name, style in ((20, "layer 1", "s1"), (130, "layer 2", "s2"), (240, "not needed", "missing")):
+    for left, name, style in (
+        (20, "layer 1", "s1"),
+        (130, "layer 2", "s2"),
+        (240, "not needed", "missing"),
+    ):
         picture.rect(left, 268, 14, 14, style)
         picture.text(left + 20, 280, name)
     return picture
@@ -169,29 +200,47 @@ def training_memory() -> Drawing:
     fp32, bf16 = torch.float32, torch.bfloat16
     recipes = [
         ("all in float32", accounting.TrainingRecipe(fp32, fp32, (fp32, fp32))),
-        ("bfloat16, float32 states and master", accounting.TrainingRecipe(bf16, bf16, (fp32, fp32), fp32)),
-        ("bfloat16, float32 states, no master", accounting.TrainingRecipe(bf16, bf16, (fp32, fp32))),
+        (
+            "bfloat16, float32 states and master",
+            accounting.TrainingRecipe(bf16, bf16, (fp32, fp32), fp32),
+        ),
+        (
+            "bfloat16, float32 states, no master",
+            accounting.TrainingRecipe(bf16, bf16, (fp32, fp32)),
+        ),
     ]
     memory_bytes = 8 * accounting.H100_SXM.memory_bytes
     picture = Drawing(
         WIDTH,
         300,
         "Bytes a parameter of three recipes with AdamW",
-        "; ".join(f"{name}: {accounting.bytes_per_parameter(recipe)} bytes" for name, recipe in recipes),
+        "; ".join(
+            f"{name}: {accounting.bytes_per_parameter(recipe)} bytes" for name, recipe in recipes
+        ),
     )
     x = linear(0, 16, 20, WIDTH - 20)
     bottom_axis(picture, x, 222, [(v, str(v)) for v in range(0, 17, 4)], "bytes a parameter", 20)
     for row, (name, recipe) in enumerate(recipes):
         y, start = 44 + row * 62, 0
         fits = accounting.max_parameters(memory_bytes, recipe) / 1e9
-        picture.text(20, y - 6, f"{name}: {accounting.bytes_per_parameter(recipe)} bytes, {fits:.1f} billion")
-        parts = [recipe.parameter.itemsize, recipe.gradient.itemsize, *(d.itemsize for d in recipe.optimizer_state)]
+        picture.text(
+            20, y - 6, f"{name}: {accounting.bytes_per_parameter(recipe)} bytes, {fits:.1f} billion"
+        )
+        parts = [
+            recipe.parameter.itemsize,
+            recipe.gradient.itemsize,
+            *(d.itemsize for d in recipe.optimizer_state),
+        ]
         parts += [recipe.master.itemsize] if recipe.master else []
         for part, style in zip(parts, ("s1", "s2", "s3", "s4", "s5"), strict=False):
             picture.rect(x(start), y, x(start + part) - x(start) - 1, 26, style)
             start += part
     x_key = 20.0
-    for name, style in zip(("weight", "gradient", "mean m", "mean v", "master"), ("s1", "s2", "s3", "s4", "s5"), strict=True):
+    for name, style in zip(
+        ("weight", "gradient", "mean m", "mean v", "master"),
+        ("s1", "s2", "s3", "s4", "s5"),
+        strict=True,
+    ):
         picture.rect(x_key, 274, 14, 14, style)
         picture.text(x_key + 20, 286, name)
         x_key += 92
@@ -205,21 +254,30 @@ def checkpointing() -> Drawing:
     stack = [torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.GELU()) for _ in range(layers)]
     data = torch.zeros(8, 32)
     weights = [p for layer in stack for p in layer.parameters()]
+    saved = activation_checkpointing.saved_activation_bytes
     for segments in (1, 2, 4, 8, 16):
         model = activation_checkpointing.CheckpointedSequential(stack, segments)
-        kept[segments] = activation_checkpointing.saved_activation_bytes(lambda model=model: model(data), weights) / unit  # type: ignore[misc]
-    plain = activation_checkpointing.saved_activation_bytes(lambda: torch.nn.Sequential(*stack)(data), weights) / unit
+        kept[segments] = saved(partial(model, data), weights) / unit
+    plain = saved(partial(torch.nn.Sequential(*stack), data), weights) / unit
     picture = Drawing(
         WIDTH,
         402,
         "Activation memory against checkpointed segments",
         f"Without checkpoints {plain:.0f} units are kept. "
         + "; ".join(
-            f"{k} segments: {v:.0f} kept and {2 * layers // k} of the one that is computed again" for k, v in kept.items()
+            f"{k} segments: {v:.0f} kept and {2 * layers // k} of the one that is computed again"
+            for k, v in kept.items()
         ),
     )
     x, y = linear(-0.6, 5.6, 52, WIDTH - 16), linear(0, 40, 320, 40)
-    left_axis(picture, y, 52, [(v, str(v)) for v in range(0, 41, 8)], "units of one activation", WIDTH - 16)
+    left_axis(
+        picture,
+        y,
+        52,
+        [(v, str(v)) for v in range(0, 41, 8)],
+        "units of one activation",
+        WIDTH - 16,
+    )
     bars = [("none", plain, 0)] + [(str(k), v, 2 * layers // k) for k, v in kept.items()]
     for i, (name, held, again) in enumerate(bars):
         left, width = x(i - 0.36), x(0.36) - x(-0.36)
@@ -228,7 +286,9 @@ def checkpointing() -> Drawing:
             picture.rect(left, y(held + again), width, y(held) - y(held + again) - 1, "s2")
         picture.text(x(i), y(held + again) - 6, f"{held + again:.0f}", anchor="middle")
         picture.text(x(i), 336, name, anchor="middle", style="tick")
-    picture.text((52 + WIDTH - 16) / 2, 354, "segments; FLOPs × 4/3 with any number of them", anchor="middle")
+    picture.text(
+        (52 + WIDTH - 16) / 2, 354, "segments; FLOPs × 4/3 with any number of them", anchor="middle"
+    )
     picture.rect(52, 364, 14, 14, "s1")
     picture.text(72, 376, "kept until its backward pass")
     picture.rect(52, 386, 14, 14, "s2")
@@ -248,8 +308,18 @@ def learning_rate() -> Drawing:
     )
     x, y = linear(0, 40, 52, WIDTH - 30), linear(0, 1, 260, 40)
     bottom_axis(picture, x, 260, [(v, str(v)) for v in range(0, 41, 10)], "iteration", 40)
-    left_axis(picture, y, 52, [(v / 10, f"{v / 10:g}") for v in (0, 1, 5, 10)], "learning rate", WIDTH - 30)
-    picture.path([(x(it), y(optimizers.lr_cosine_schedule(it, top, low, warmup, end))) for it in range(41)], "curve s1")
+    left_axis(
+        picture,
+        y,
+        52,
+        [(v / 10, f"{v / 10:g}") for v in (0, 1, 5, 10)],
+        "learning rate",
+        WIDTH - 30,
+    )
+    picture.path(
+        [(x(it), y(optimizers.lr_cosine_schedule(it, top, low, warmup, end))) for it in range(41)],
+        "curve s1",
+    )
     for it in (0, 5, 10, 15, 20, 25, 30):
         picture.dot(x(it), y(optimizers.lr_cosine_schedule(it, top, low, warmup, end)), "s2")
     return picture
@@ -266,7 +336,9 @@ class Span(NamedTuple):
 def timeline(*, prefetch: bool, batches: int = 4) -> list[Span]:
     """What happens when, by the stand-in's clock: Python takes 0.4 ms to make a batch, its copy 1 ms, its kernels 1.5 ms."""
     spans: list[Span] = []
-    slow_link = mock.patch.object(stand_in, "BYTES_PER_SECOND", 25e6)  # so that a small batch will do
+    slow_link = mock.patch.object(
+        stand_in, "BYTES_PER_SECOND", 25e6
+    )  # so that a small batch will do
     with slow_link, stand_in.gpu() as device:
         streams: Any = device.Stream
         give, synchronize = streams.give, streams.synchronize
@@ -290,7 +362,11 @@ def timeline(*, prefetch: bool, batches: int = 4) -> list[Span]:
 
         streams.give, streams.synchronize = noted, waited
         running = ["copies"]
-        sent = gpu.Prefetcher(made(), "cuda") if prefetch else ((x.to("cuda"), y.to("cuda")) for x, y in made())
+        sent = (
+            gpu.Prefetcher(made(), "cuda")
+            if prefetch
+            else ((x.to("cuda"), y.to("cuda")) for x, y in made())
+        )
         for _ in sent:
             running.append("kernels")
             device.kernel(seconds=1.5e-3)
@@ -300,7 +376,10 @@ def timeline(*, prefetch: bool, batches: int = 4) -> list[Span]:
 
 def prefetching() -> Drawing:
     """Who does what when: Python, copies and kernels, without and with prefetching."""
-    panels = [("without prefetching", timeline(prefetch=False)), ("with a Prefetcher of depth 2", timeline(prefetch=True))]
+    panels = [
+        ("without prefetching", timeline(prefetch=False)),
+        ("with a Prefetcher of depth 2", timeline(prefetch=True)),
+    ]
     ends = [max(span.stop for span in spans) * 1e3 for _, spans in panels]
     picture = Drawing(
         WIDTH,
@@ -319,12 +398,19 @@ def prefetching() -> Drawing:
             y = top + 14 + row * 34
             picture.text(10, y + 18, label)
             for what in kinds:
-                for number, span in enumerate((s for s in spans if s.what == what and s.stop - s.start > 1e-4), 1):
+                for number, span in enumerate(
+                    (s for s in spans if s.what == what and s.stop - s.start > 1e-4), 1
+                ):
                     left, right = x(span.start * 1e3), x(span.stop * 1e3)
                     picture.rect(left, y, right - left - 1, 26, styles[what])
                     if what != "waits":
-                        picture.text((left + right) / 2, y + 18, str(number), anchor="middle", style="inside")
-    for left, words, style in ((70, "Python makes a batch", "s3"), (262, "Python waits", "missing")):
+                        picture.text(
+                            (left + right) / 2, y + 18, str(number), anchor="middle", style="inside"
+                        )
+    for left, words, style in (
+        (70, "Python makes a batch", "s3"),
+        (262, "Python waits", "missing"),
+    ):
         picture.rect(left, 338, 14, 14, style)
         picture.text(left + 20, 350, words)
     return picture

@@ -16,23 +16,33 @@ class Drawing:
 
     def rect(self, x: float, y: float, width: float, height: float, style: str) -> None:
         """A box."""
-        self.parts.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" class="{style}"/>')
+        self.parts.append(
+            f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" class="{style}"/>'
+        )
 
     def line(self, x1: float, y1: float, x2: float, y2: float, style: str = "axis") -> None:
         """A straight line."""
-        self.parts.append(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{style}"/>')
+        self.parts.append(
+            f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{style}"/>'
+        )
 
     def path(self, points: Iterable[tuple[float, float]], style: str) -> None:
         """A line through points."""
-        self.parts.append(f'<polyline points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}" class="{style}"/>')
+        self.parts.append(
+            f'<polyline points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}" class="{style}"/>'
+        )
 
     def dot(self, x: float, y: float, style: str) -> None:
         """A point."""
         self.parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" class="{style}"/>')
 
-    def text(self, x: float, y: float, words: str, *, anchor: str = "start", style: str = "label") -> None:
+    def text(
+        self, x: float, y: float, words: str, *, anchor: str = "start", style: str = "label"
+    ) -> None:
         """Words, whose baseline is at y."""
-        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{style}">{escape(words)}</text>')
+        self.parts.append(
+            f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{style}">{escape(words)}</text>'
+        )
 
     def svg(self) -> str:
         """The whole picture, with its words for those who hear it (not as <title>: Sphinx's search would look into that)."""
@@ -51,7 +61,14 @@ def logarithmic(low: float, high: float, start: float, stop: float) -> Scale:
     return lambda value: start + math.log10(value / low) / math.log10(high / low) * (stop - start)
 
 
-def bottom_axis(drawing: Drawing, scale: Scale, y: float, ticks: Iterable[tuple[float, str]], label: str, top: float) -> None:
+def bottom_axis(
+    drawing: Drawing,
+    scale: Scale,
+    y: float,
+    ticks: Iterable[tuple[float, str]],
+    label: str,
+    top: float,
+) -> None:
     """Ticks with their numbers and faint lines up to `top`, and what is counted."""
     ends = []
     for value, words in ticks:
@@ -62,7 +79,14 @@ def bottom_axis(drawing: Drawing, scale: Scale, y: float, ticks: Iterable[tuple[
     drawing.text((min(ends) + max(ends)) / 2, y + 34, label, anchor="middle")
 
 
-def left_axis(drawing: Drawing, scale: Scale, x: float, ticks: Iterable[tuple[float, str]], label: str, right: float) -> None:
+def left_axis(
+    drawing: Drawing,
+    scale: Scale,
+    x: float,
+    ticks: Iterable[tuple[float, str]],
+    label: str,
+    right: float,
+) -> None:
     """The same upright; what is counted stands above."""
     ends = []
     for value, words in ticks:

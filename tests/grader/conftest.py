@@ -11,7 +11,9 @@ from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parents[2]
 # Generated examples are the same in every run, and no clock decides.
-settings.register_profile("seeded", derandomize=True, deadline=None, database=None, max_examples=100)
+settings.register_profile(
+    "seeded", derandomize=True, deadline=None, database=None, max_examples=100
+)
 settings.load_profile("seeded")
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -27,9 +29,13 @@ def root() -> Path:
 def grader() -> Run:
     """Run `grader` with these arguments, as a command, and return what it printed."""
 
-    def run(*arguments: object, cwd: Path = ROOT, env: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
+    def run(
+        *arguments: object, cwd: Path = ROOT, env: dict[str, str] | None = None
+    ) -> "subprocess.CompletedProcess[str]":
         command = [sys.executable, "-m", "grader", *map(str, arguments)]
-        return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=600)
+        return subprocess.run(
+            command, cwd=cwd, env=env, capture_output=True, text=True, timeout=600
+        )
 
     return run
 

@@ -48,7 +48,9 @@ MIB = bytes(2**20)
 
 def read(path):
     """What becomes of an archive, after a look at what it cost."""
-    done = subprocess.run([sys.executable, "-c", PROGRAM, path], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, path], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     said, seconds, memory = json.loads(done.stdout)
     assert seconds < MAX_SECONDS, said
@@ -67,7 +69,10 @@ def listing(count, name=b"a", *, extra=b"", size=0, packed=0):
 
 def end(count, size, offset=0, comment=b""):
     """The record at a zip's end, with what it claims."""
-    return struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, count, count, size, offset, len(comment)) + comment
+    return (
+        struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, count, count, size, offset, len(comment))
+        + comment
+    )
 
 
 def end64(count, size):
@@ -78,7 +83,11 @@ def end64(count, size):
 
 def body(packed, size, name=b"assignment/a.py"):
     """An entry's own header and content."""
-    return struct.pack("<4sHHHHHIIIHH", b"PK\3\4", 20, 0, 8, 0, 0, 0, len(packed), size, len(name), 0) + name + packed
+    return (
+        struct.pack("<4sHHHHHIIIHH", b"PK\3\4", 20, 0, 8, 0, 0, 0, len(packed), size, len(name), 0)
+        + name
+        + packed
+    )
 
 
 MANY = 1_300_000
@@ -132,7 +141,9 @@ def test_a_zip_whose_entries_share_their_content(tmp_path):
     """200 sources that are one stream of 60 MB: to unpack it once is cheap."""
     stream = EMPTY_BLOCK * (12 * 2**20)
     content = body(stream, 1)
-    table = b"".join(listing(1, b"assignment/a%03d.py" % i, size=1, packed=len(stream)) for i in range(200))
+    table = b"".join(
+        listing(1, b"assignment/a%03d.py" % i, size=1, packed=len(stream)) for i in range(200)
+    )
     (tmp_path / "a.zip").write_bytes(content + table + end(200, len(table), len(content)))
     assert "PATH is damaged: its entries overlap" == read(tmp_path / "a.zip")
 
@@ -142,7 +153,9 @@ def test_a_zip_whose_content_is_much_longer_than_what_it_gives(tmp_path):
     stream = EMPTY_BLOCK * (12 * 2**20)
     content, table = body(stream, 1), listing(1, b"assignment/a.py", size=1, packed=len(stream))
     (tmp_path / "a.zip").write_bytes(content + table + end(1, len(table), len(content)))
-    assert "PATH is damaged: assignment/a.py takes more space than its content" == read(tmp_path / "a.zip")
+    assert "PATH is damaged: assignment/a.py takes more space than its content" == read(
+        tmp_path / "a.zip"
+    )
 
 
 def test_a_zip_whose_records_point_outside_the_file(tmp_path):
@@ -200,8 +213,14 @@ UNPACKS = "the archive unpacks to more than 256 MiB"
 BOMBS = {
     "one entry of a GiB": (lambda: [header("d", size=2**30), *[MIB] * 300], UNPACKS),
     "300 MiB after the end": (lambda: [ASSIGNMENT, *[MIB] * 300], UNPACKS),
-    "as much as may be": (lambda: [header("d", size=250 * 2**20), *[MIB] * 250, ASSIGNMENT], "1 sources"),
-    "half a million entries": (lambda: [header("a") * 5000] * 100, "PATH has more than 10000 entries"),
+    "as much as may be": (
+        lambda: [header("d", size=250 * 2**20), *[MIB] * 250, ASSIGNMENT],
+        "1 sources",
+    ),
+    "half a million entries": (
+        lambda: [header("a") * 5000] * 100,
+        "PATH has more than 10000 entries",
+    ),
     "half a million extended headers": (
         lambda: [header("a", b"x") * 5000] * 100,
         "PATH is damaged: its extended headers are more than 8 MiB",
@@ -253,7 +272,9 @@ def test_a_gzip_file_in_millions_of_parts(tmp_path):
     """Each of them empty."""
     part = gzip.compress(b"", mtime=0)
     (tmp_path / "a.tar.gz").write_bytes(part * (60 * 2**20 // len(part)))
-    assert "PATH is damaged: it is a gzip file in more than 10000 parts" == read(tmp_path / "a.tar.gz")
+    assert "PATH is damaged: it is a gzip file in more than 10000 parts" == read(
+        tmp_path / "a.tar.gz"
+    )
 
 
 GZIP = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
@@ -263,14 +284,25 @@ def test_a_gzip_file_that_is_nothing_for_60_mb(tmp_path):
     """Empty blocks, as many as fit, and then an end that is right."""
     nothing = EMPTY_BLOCK * (12 * 2**20) + zlib.compressobj(wbits=-15).flush()
     (tmp_path / "a.tar.gz").write_bytes(GZIP + nothing + bytes(8))
-    expected = "there is no assignment/ folder in it; zip the folder itself, not the files inside it"
+    expected = (
+        "there is no assignment/ folder in it; zip the folder itself, not the files inside it"
+    )
     assert expected == read(tmp_path / "a.tar.gz")
 
 
 def code_tables():
     """A block of deflate with code tables of its own and no content, eight times, to end with a whole byte."""
     fields = [(0, 1), (2, 2), (0, 5), (0, 5), (14, 4), *((int(i in (2, 17)), 3) for i in range(18))]
-    fields += [(0, 1), (1, 1), (127, 7), (1, 1), (106, 7), (0, 1), (0, 1), (1, 1)]  # lengths 1, 0 × 255, 1, 1; the end
+    fields += [
+        (0, 1),
+        (1, 1),
+        (127, 7),
+        (1, 1),
+        (106, 7),
+        (0, 1),
+        (0, 1),
+        (1, 1),
+    ]  # lengths 1, 0 × 255, 1, 1; the end
     value = bits = 0
     for field, width in fields * 8:
         value |= field << bits
@@ -309,7 +341,11 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT], ids=["ustar", "gnu", "pax"])
+@pytest.mark.parametrize(
+    "form",
+    [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT],
+    ids=["ustar", "gnu", "pax"],
+)
 def test_every_form_of_a_tar_is_read_as_tarfile_reads_it(form, tmp_path):
     """Long names, other alphabets, folders, links, devices, times that are not whole: the same names, kinds and bytes."""
     path = tmp_path / "a.tar.gz"
@@ -319,14 +355,23 @@ def test_every_form_of_a_tar_is_read_as_tarfile_reads_it(form, tmp_path):
             info.size, info.mtime = 100 * i + 7, 1.5 * i
             with suppress(ValueError):  # ustar has no room for it
                 archive.addfile(info, io.BytesIO(b"x" * info.size))
-        for name, kind in [("ada/assignment", b"5"), ("l" * 120, b"2"), ("h", b"1"), ("fifo", b"6"), ("old/", b"\0")]:
+        for name, kind in [
+            ("ada/assignment", b"5"),
+            ("l" * 120, b"2"),
+            ("h", b"1"),
+            ("fifo", b"6"),
+            ("old/", b"\0"),
+        ]:
             info = tarfile.TarInfo(name)
             info.type, info.linkname = kind, "t" * 120 if kind == b"2" else "t"
             with suppress(ValueError):
                 archive.addfile(info)
     with tarfile.open(path) as archive, path.open("rb") as file:
         kinds = {"0": "file", "\0": "file", "5": "folder", "1": "link", "2": "link", "6": "special"}
-        expected = [(m.name, kinds[m.type.decode()], m.isreg() and archive.extractfile(m).read()) for m in archive]
+        expected = [
+            (m.name, kinds[m.type.decode()], m.isreg() and archive.extractfile(m).read())
+            for m in archive
+        ]
         got = list(archives.in_tar(archives._Stream(archives._gunzipped(file))))
     assert [e[:2] for e in expected] == [(e.path, e.kind) for e in got]
     kept = {e.path: e.open().read() for e in got if archives.LIKELY.fullmatch(e.path)}
@@ -342,12 +387,18 @@ def test_a_tar_of_gnu_tars_own_making_is_read(tmp_path):
     for form in ("gnu", "pax", "v7"):
         command = ["tar", f"--format={form}", "-czf", tmp_path / "a.tar.gz", "-C", tmp_path, "ada"]
         subprocess.run(command, check=True)
-        assert submission.read(tmp_path / "a.tar.gz").sources == {"assignment/linear.py": b"x = 1\n"}
+        assert submission.read(tmp_path / "a.tar.gz").sources == {
+            "assignment/linear.py": b"x = 1\n"
+        }
 
 
 def test_a_changed_byte_in_a_source_is_noticed(tmp_path):
     """The checksum is at the end of the file, behind the end of the tar."""
-    path = packed(tmp_path / "a.tar.gz", [header("assignment/a.py", size=6), b"x = 1\n", bytes(506 + 10 * 512)], level=0)
+    path = packed(
+        tmp_path / "a.tar.gz",
+        [header("assignment/a.py", size=6), b"x = 1\n", bytes(506 + 10 * 512)],
+        level=0,
+    )
     data = path.read_bytes()
     assert data.count(b"x = 1\n") == 1
     path.write_bytes(data.replace(b"x = 1\n", b"x = 2\n"))
@@ -363,18 +414,33 @@ def test_a_tar_with_any_headers_is_read_or_refused(data, tmp_path_factory):
     pieces = []
     for _ in range(data.draw(st.integers(1, 5))):
         block = bytearray(
-            header(data.draw(st.sampled_from([*NAMES[:2], "a", "assignment"])), data.draw(st.sampled_from(kinds)))
+            header(
+                data.draw(st.sampled_from([*NAMES[:2], "a", "assignment"])),
+                data.draw(st.sampled_from(kinds)),
+            )
         )
         if data.draw(st.booleans()):
             size = data.draw(
-                st.sampled_from([b"00000000012\0", b"99999999999\0", b"\x80" + b"\xff" * 11, b"\xff" * 12, bytes(12)])
+                st.sampled_from(
+                    [
+                        b"00000000012\0",
+                        b"99999999999\0",
+                        b"\x80" + b"\xff" * 11,
+                        b"\xff" * 12,
+                        bytes(12),
+                    ]
+                )
             )
             block[124:136] = size
         if data.draw(st.booleans()):
             at = data.draw(st.integers(0, 511))
             some = data.draw(st.binary(min_size=1, max_size=8))[: 512 - at]
             block[at : at + len(some)] = some
-        content = data.draw(st.sampled_from([b"", b"10 path=ab\n", b"9 size=4\n", b"5 a=b\n", b"x" * 600, bytes(10)]))
+        content = data.draw(
+            st.sampled_from(
+                [b"", b"10 path=ab\n", b"9 size=4\n", b"5 a=b\n", b"x" * 600, bytes(10)]
+            )
+        )
         pieces += [sealed(block), content, bytes(-len(content) % 512)]
     path = packed(tmp_path_factory.mktemp("any") / "a.tar.gz", pieces)
     with suppress(SubmissionRefused):
@@ -392,7 +458,9 @@ def test_a_name_in_another_encoding_is_listed(tmp_path):
     with open(os.path.join(folder, b"gr\xf6\xdfe.py"), "wb"):
         pass
     read = submission.read(tmp_path / "ada")
-    assert [(i.path, i.reason) for i in read.ignored] == [(r"assignment/gr\udcf6\udcdfe.py", "its name cannot be imported")]
+    assert [(i.path, i.reason) for i in read.ignored] == [
+        (r"assignment/gr\udcf6\udcdfe.py", "its name cannot be imported")
+    ]
 
 
 AS_NOBODY = """
@@ -429,7 +497,9 @@ def test_what_may_not_be_read_is_named(closed, said):
         (Path(folder) / closed).chmod(0)
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         command = [sys.executable, "-c", AS_NOBODY]
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60
+        )
         (Path(folder) / closed).chmod(0o755)
     assert (done.stdout, done.stderr) == (f"{said}\n", "")
 

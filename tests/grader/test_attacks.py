@@ -48,7 +48,18 @@ GROUPS = {
     "read the answers", "forge the verdict", "inject code", "lie about types", "hostile files", "exhaust the host",
     "survive or spread", "attack the reader", "cheat the exercise",
 }  # fmt: skip
-KEYS = {"group", "target", "kind", "reference", "limits", "status", "earns", "refused", "open", "holds"}
+KEYS = {
+    "group",
+    "target",
+    "kind",
+    "reference",
+    "limits",
+    "status",
+    "earns",
+    "refused",
+    "open",
+    "holds",
+}
 ESCAPED = "attack-escaped"  # the name of every file that an attack tries to leave on the host
 COURSE = courses.load()
 
@@ -66,18 +77,27 @@ class Attack:
 
     @property
     def target(self) -> courses.Problem:
-        limits = {key: int(value) for key, value in (word.split("=") for word in self.header.get("limits", "").split())}
+        limits = {
+            key: int(value)
+            for key, value in (word.split("=") for word in self.header.get("limits", "").split())
+        }
         problem = COURSE.problem(self.header["target"])
         return msgspec.structs.replace(problem, limits=problem.limits | limits)
 
     @property
     def control(self) -> courses.Problem:
         """An honest problem of another module."""
-        return COURSE.problem("linear" if self.target.module == "tensor_memory" else "tensor_memory")
+        return COURSE.problem(
+            "linear" if self.target.module == "tensor_memory" else "tensor_memory"
+        )
 
     @property
     def statuses(self) -> set[str]:
-        return set(self.header["status"].replace(" ", "").split(",")) if "status" in self.header else {"passed"}
+        return (
+            set(self.header["status"].replace(" ", "").split(","))
+            if "status" in self.header
+            else {"passed"}
+        )
 
     @property
     def earns(self) -> str:
@@ -127,7 +147,10 @@ def honest_sources() -> dict[str, bytes]:
 def planted():
     """Two secrets that an attack looks for, in this process's environment and in a file that anyone may write."""
     tokens = [f"SECRET-{uuid.uuid4().hex}" for _ in range(2)]
-    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="attack-canary-", dir="/tmp") as folder:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        tempfile.TemporaryDirectory(prefix="attack-canary-", dir="/tmp") as folder,
+    ):
         Path(folder).chmod(0o777)
         canary = Path(folder, "gradebook.csv")
         canary.write_text(tokens[1])
@@ -145,7 +168,9 @@ def sandbox(planted, tmp_path_factory):
     folder = tmp_path_factory.mktemp("sandboxes")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", str(folder))
-        with Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=COURSE.limits.file_bytes) as box:
+        with Sandbox(
+            COURSE.tests, isolation="bubblewrap", scratch_bytes=COURSE.limits.file_bytes
+        ) as box:
             yield box
             pid, uid = box.host_pid, box.facts["uid"]
         assert list(folder.iterdir()) == []
@@ -159,7 +184,11 @@ def processes(field: str, value: int) -> list[int]:
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            status = dict(line.split(":\t", 1) for line in (folder / "status").read_text().splitlines() if ":\t" in line)
+            status = dict(
+                line.split(":\t", 1)
+                for line in (folder / "status").read_text().splitlines()
+                if ":\t" in line
+            )
         except (FileNotFoundError, ProcessLookupError):
             continue
         if status[field].split()[0] == str(value):
@@ -171,7 +200,9 @@ def escaped(uid: int) -> list[Path]:
     """Files on the host that an attack made: by their name, or by an owner that nothing else has."""
     folders = [Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"), Path.home()]
     entries = [entry for folder in folders if folder.is_dir() for entry in folder.iterdir()]
-    return [entry for entry in entries if ESCAPED in entry.name or (uid > 10**9 and owner(entry) == uid)]
+    return [
+        entry for entry in entries if ESCAPED in entry.name or (uid > 10**9 and owner(entry) == uid)
+    ]
 
 
 def owner(path: Path) -> int | None:
@@ -183,7 +214,9 @@ def owner(path: Path) -> int | None:
 
 def private_lines(problem: courses.Problem) -> set[str]:
     """Lines of the solution and of the hidden tests, but for the first of each docstring, which a report shows."""
-    solution = re.findall(r"# BEGIN SOLUTION.*?\n(.*?)# END SOLUTION", reference(problem.path).decode(), re.DOTALL)
+    solution = re.findall(
+        r"# BEGIN SOLUTION.*?\n(.*?)# END SOLUTION", reference(problem.path).decode(), re.DOTALL
+    )
     tests = "\n".join(path.read_text() for path in COURSE.hidden_tests(problem).values())
     shown = {(ast.get_docstring(node) or "").split("\n")[0] for node in ast.walk(ast.parse(tests)) if hasattr(node, "body")
              and isinstance(node, (ast.FunctionDef, ast.Module))}  # fmt: skip
@@ -196,8 +229,14 @@ def assert_harmless(result, problem: courses.Problem, secrets: list[str]) -> Non
     assert json_report.parse(json_report.render(result)) == result
     assert result.problems[0].id == problem.id
     tests = [test for p in result.problems for test in p.tests]
-    texts = [text for t in tests for text in (t.about, t.what, t.hint or "", *(fact.text for fact in t.facts))]
-    texts += [text for i in result.submission.ignored for text in (i.path, i.reason)] + [result.submission.name]
+    texts = [
+        text
+        for t in tests
+        for text in (t.about, t.what, t.hint or "", *(fact.text for fact in t.facts))
+    ]
+    texts += [text for i in result.submission.ignored for text in (i.path, i.reason)] + [
+        result.submission.name
+    ]
     texts.append(terminal.render(result, sections={p.id: p.section for p in COURSE.problems}))
     everything = "\n".join(texts)
     assert "BREACH" not in everything
@@ -211,7 +250,9 @@ def run(attack: Attack, submission: Submission, sandbox: Sandbox, secrets: list[
     """Grade an attack, and check what must hold whatever it does."""
     target, control = attack.target, attack.control
     course = msgspec.structs.replace(COURSE, problems=[target, control])
-    explain = "policy" not in attack.statuses  # what stops at the tripwire has no answers to compare with known mistakes
+    explain = (
+        "policy" not in attack.statuses
+    )  # what stops at the tripwire has no answers to compare with known mistakes
     result = grade(submission, course, sandbox, problems=[target, control], explain=explain)
     attacked, honest = result.problems
     print(*dict.fromkeys(told(target.id, t) for t in attacked.tests), sep="\n\n")
@@ -237,7 +278,9 @@ def test_its_header_is_complete(attack):
     assert attack.statuses <= {status.value for status in Status}
     assert attack.kind in ("module", "source", "archive")
     assert attack.earns in ("0", "less", "full")
-    assert ("refused" in attack.header) + ("status" in attack.header) + (attack.earns == "full") == 1
+    assert ("refused" in attack.header) + ("status" in attack.header) + (
+        attack.earns == "full"
+    ) == 1
 
 
 @pytest.mark.slow
@@ -247,14 +290,22 @@ def test_it_earns_nothing_and_harms_nobody(attack, sandbox, planted, tmp_path):
     if attack.kind == "archive":
         submission = submissions.read(attack.functions().build(tmp_path))
     else:
-        submission = Submission(attack.path.stem, honest_sources() | {attack.target.path: attack.source()}, [])
+        submission = Submission(
+            attack.path.stem, honest_sources() | {attack.target.path: attack.source()}, []
+        )
     attacked = run(attack, submission, sandbox, planted)
-    least, most = {"0": (0, 0), "less": (0, attacked.max_score - 1e-6), "full": (attacked.max_score,) * 2}[attack.earns]
+    least, most = {
+        "0": (0, 0),
+        "less": (0, attacked.max_score - 1e-6),
+        "full": (attacked.max_score,) * 2,
+    }[attack.earns]
     as_stated = least <= attacked.score <= most and attacked.status.value in attack.statuses
     if "open" in attack.header:
         assert not as_stated, "it no longer succeeds: take `open` out of its header"
         pytest.xfail(attack.header["open"])
-    assert as_stated, f"{attacked.score:g} of {attacked.max_score:g} points, {attacked.status.value}"
+    assert as_stated, (
+        f"{attacked.score:g} of {attacked.max_score:g} points, {attacked.status.value}"
+    )
 
 
 @pytest.mark.parametrize("attack", cases([a for a in ALL if "refused" in a.header]))
@@ -272,7 +323,9 @@ def test_it_is_refused(attack, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("problem", [p for p in COURSE.problems if p.device == "cpu"], ids=lambda p: p.id)
+@pytest.mark.parametrize(
+    "problem", [p for p in COURSE.problems if p.device == "cpu"], ids=lambda p: p.id
+)
 def test_an_honest_solution_in_the_same_sandbox_earns_everything(problem, sandbox, planted):
     """The control: what refuses the attacks does not refuse a right solution."""
     result = grade(Submission("honest", honest_sources(), []), COURSE, sandbox, problems=[problem])

@@ -20,7 +20,10 @@ from grader.report import json as json_report
 from grader.results.records import SubmissionResult
 from tests.grader.told import told
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("check")]  # the results are made once for this file
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("check"),
+]  # the results are made once for this file
 
 ROOT = courses.PACKAGE.parent
 
@@ -375,12 +378,21 @@ def make_course(root: Path) -> None:
     (root / "tests/hidden/cuda").mkdir(parents=True)
     for name in ("__init__.py", "conftest.py", "expect.py"):
         shutil.copy(ROOT / "tests" / name, root / "tests" / name)
-    shutil.copytree(ROOT / "tests/probes", root / "tests/probes", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "tests/probes", root / "tests/probes", ignore=shutil.ignore_patterns("__pycache__")
+    )
     listed = LIMITS
     for name, (module, points, device, forbidden, tests) in TESTS.items():
-        functions = json.dumps(["layer"] if forbidden else ["lr_cosine_schedule"] if name == "lr_schedule" else ["f"])
+        functions = json.dumps(
+            ["layer"] if forbidden else ["lr_cosine_schedule"] if name == "lr_schedule" else ["f"]
+        )
         listed += PROBLEM.format(
-            id=name, module=module, points=points, device=device, forbidden=json.dumps(forbidden), functions=functions
+            id=name,
+            module=module,
+            points=points,
+            device=device,
+            forbidden=json.dumps(forbidden),
+            functions=functions,
         )
         if name == "ends":
             listed += "limits = { wall_seconds = 1.0 }\n"
@@ -390,9 +402,13 @@ def make_course(root: Path) -> None:
         (root / f"tests/hidden/cuda/test_{name}.py").write_text(HEAD + dedented(tests))
     for place, source in UNREADABLE.items():
         folder, _, name = place.rpartition("/")
-        listed += PROBLEM.format(id=name, module="good", points=2, device="cpu", forbidden="[]", functions='["f"]')
+        listed += PROBLEM.format(
+            id=name, module="good", points=2, device="cpu", forbidden="[]", functions='["f"]'
+        )
         (root / "tests/hidden" / folder / f"test_{name}.py").write_text(source)
-    (root / "tests/hidden/test_there.py").write_text(HEAD + "\ndef test_one(student):\n    student.good.double(1)\n")
+    (root / "tests/hidden/test_there.py").write_text(
+        HEAD + "\ndef test_one(student):\n    student.good.double(1)\n"
+    )
     (root / "assignment").mkdir()
     (root / "assignment/problems.toml").write_text(listed)
 
@@ -407,7 +423,9 @@ def results(tmp_path_factory):
         (work / f"assignment/{name}.py").write_text(dedented(source))
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-c", DRIVER, str(root), str(work), str(out)]
-    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        command, cwd=root, env=environment, capture_output=True, text=True, timeout=600
+    )
     assert (0, "") == (done.returncode, done.stderr), done.stderr
     return {path.stem: path.read_text() for path in out.glob("*.json")}
 
@@ -425,7 +443,10 @@ def problem(result, problem_id):
 
 def ended(result, problem_id):
     """A problem's tests as (id, status, score, message, hint)."""
-    return [(t.id, t.status.value, t.score, told(problem_id, t), t.hint) for t in problem(result, problem_id).tests]
+    return [
+        (t.id, t.status.value, t.score, told(problem_id, t), t.hint)
+        for t in problem(result, problem_id).tests
+    ]
 
 
 # --- how tests end ------------------------------------------------------------------------------------------------------
@@ -433,9 +454,10 @@ def ended(result, problem_id):
 
 def test_a_test_that_passes_earns_its_points(first):
     """With no message; both ways to the student's code work."""
-    assert [("test_it_doubles", "passed", 1.5, "", None), ("test_a_probe_doubles", "passed", 1.5, "", None)] == ended(
-        first, "passes"
-    )
+    assert [
+        ("test_it_doubles", "passed", 1.5, "", None),
+        ("test_a_probe_doubles", "passed", 1.5, "", None),
+    ] == ended(first, "passes")
     assert (3.0, 3.0, "passed") == (
         problem(first, "passes").score,
         problem(first, "passes").max_score,
@@ -446,7 +468,9 @@ def test_a_test_that_passes_earns_its_points(first):
 def test_a_mismatch_fails_with_the_rule_and_the_hint_and_no_values(first):
     """The 40 that was expected, the 60 that came and the 20 that went in stay private."""
     message = "differs · wrong: wrong value"
-    assert ("test_it_doubles", "failed", 0.0, message, "how often is x added?") == ended(first, "differs")[0]
+    assert ("test_it_doubles", "failed", 0.0, message, "how often is x added?") == ended(
+        first, "differs"
+    )[0]
     (problem,) = [problem for problem in first.problems if problem.id == "differs"]
     assert "Twice the number." == problem.tests[0].rule
 
@@ -460,7 +484,13 @@ def test_an_exception_of_the_students_fails_with_its_place(first):
 def test_a_missing_return_and_an_error_asked_for(first):
     """The first is a mismatch; the second is right."""
     assert [
-        ("test_it_returns", "failed", 0.0, "differs · nothing: returned None: is a `return` missing?", None),
+        (
+            "test_it_returns",
+            "failed",
+            0.0,
+            "differs · nothing: returned None: is a `return` missing?",
+            None,
+        ),
         ("test_it_raises", "passed", 1.0, "", None),
     ] == ended(first, "differs")[2:]
     assert (1.0, "failed") == (problem(first, "differs").score, problem(first, "differs").status)
@@ -469,9 +499,10 @@ def test_a_missing_return_and_an_error_asked_for(first):
 def test_a_stub_is_not_attempted_and_earns_nothing(first):
     """Also where a test asks for a RuntimeError, which NotImplementedError is."""
     message = "unwritten · todo: not attempted\n  at        assignment/good.py:20 in todo"
-    assert [("test_one", "not_attempted", 0.0, message, None), ("test_two", "not_attempted", 0.0, message, None)] == ended(
-        first, "unwritten"
-    )
+    assert [
+        ("test_one", "not_attempted", 0.0, message, None),
+        ("test_two", "not_attempted", 0.0, message, None),
+    ] == ended(first, "unwritten")
 
 
 def test_cases_of_a_parametrized_test_count_as_one(first):
@@ -487,7 +518,13 @@ def test_each_way_to_die_has_its_status(first):
     """And costs that test alone; the problem has the worst."""
     where = "assignment/good.py"
     assert [
-        ("test_a_crash", "crashed", 0.0, "ends · leave: its process exited with code 3 before it answered", None),
+        (
+            "test_a_crash",
+            "crashed",
+            0.0,
+            "ends · leave: its process exited with code 3 before it answered",
+            None,
+        ),
         ("test_b_time", "timeout", 0.0),
         (
             "test_c_memory",
@@ -498,7 +535,9 @@ def test_each_way_to_die_has_its_status(first):
         ),
         ("test_d_passes_still", "passed", 1.25, "", None),
     ] == [t if t[0] != "test_b_time" else t[:3] for t in ended(first, "ends")]
-    assert ended(first, "ends")[1][3].startswith("ends · hang: no answer within 1 s, the limit of a test")
+    assert ended(first, "ends")[1][3].startswith(
+        "ends · hang: no answer within 1 s, the limit of a test"
+    )
     assert problem(first, "ends").status == "crashed"
 
 
@@ -509,7 +548,9 @@ def test_a_syntax_error_names_file_and_line_and_costs_its_module_only(first):
     """Every test of the problem says the same; the other modules were graded."""
     got = ended(first, "misspelt")
     assert [("test_one", "failed", 0.0), ("test_two", "failed", 0.0)] == [t[:3] for t in got]
-    assert {True} == {t[3].startswith("misspelt: assignment/broken.py:3: SyntaxError: ") for t in got}
+    assert {True} == {
+        t[3].startswith("misspelt: assignment/broken.py:3: SyntaxError: ") for t in got
+    }
 
 
 def test_a_missing_module_is_not_attempted(first):
@@ -554,23 +595,40 @@ def test_the_folder_of_a_test_says_its_device(first, there):
     """A CPU run runs the one, a CUDA run the other; each lists both, under ids that tell them apart."""
     doubles, another, on_cuda = "test_it_doubles", "test_another", "cuda/test_it_doubles"
     passed = ("passed", 3.0, "", None)
-    assert [(doubles, *passed), (another, *passed), waits(on_cuda, "both", "needs a CUDA device")] == ended(first, "both")
+    assert [
+        (doubles, *passed),
+        (another, *passed),
+        waits(on_cuda, "both", "needs a CUDA device"),
+    ] == ended(first, "both")
     on_cpu = [waits(doubles, "both", "runs on a CPU"), waits(another, "both", "runs on a CPU")]
     assert [*on_cpu, (on_cuda, "passed", 2.0, "", None)] == ended(there, "both")
     assert ["cpu", "cpu", "cuda"] == [t.device for t in problem(there, "both").tests]
     on_each = [problem(result, "both") for result in (first, there)]
-    assert [(6.0, 0.0, "passed"), (2.0, 4.0, "deferred")] == [(p.score, p.pending, p.status) for p in on_each]
+    assert [(6.0, 0.0, "passed"), (2.0, 4.0, "deferred")] == [
+        (p.score, p.pending, p.status) for p in on_each
+    ]
 
 
 def test_a_cuda_problem_waits_on_a_cpu(first):
     """Its tests for a CPU run there and are worth nothing; one that fails is seen."""
     got = problem(first, "on_a_gpu")
-    assert ("cuda", 0.0, 7.0, 7.0, "deferred") == (got.device, got.score, got.max_score, got.pending, got.status)
+    assert ("cuda", 0.0, 7.0, 7.0, "deferred") == (
+        got.device,
+        got.score,
+        got.max_score,
+        got.pending,
+        got.status,
+    )
     assert [("test_logic", "passed", 0.0), ("cuda/test_it_doubles", "deferred", 3.0)] == [
         (t.id, t.status, t.max_score) for t in got.tests[:2]
     ]
-    assert "bad_logic · wrong: wrong value" == told("bad_logic", problem(first, "bad_logic").tests[0])
-    assert ("failed", 5.0) == (problem(first, "bad_logic").status, problem(first, "bad_logic").pending)
+    assert "bad_logic · wrong: wrong value" == told(
+        "bad_logic", problem(first, "bad_logic").tests[0]
+    )
+    assert ("failed", 5.0) == (
+        problem(first, "bad_logic").status,
+        problem(first, "bad_logic").pending,
+    )
 
 
 def test_a_cuda_problem_is_graded_on_a_cuda_device(there):
@@ -594,18 +652,31 @@ def test_a_cuda_problem_is_graded_on_a_cuda_device(there):
         ("absent_there", "test_one", "cuda/test_two", "not_attempted"),
     ],
 )
-def test_what_waits_for_a_device_waits_whatever_is_wrong_with_its_module(first, there, name, here, away, status):
+def test_what_waits_for_a_device_waits_whatever_is_wrong_with_its_module(
+    first, there, name, here, away, status
+):
     """A syntax error, a forbidden call or a missing file is told by the tests that could have run."""
-    assert [(here, status), (away, "deferred")] == [(t.id, t.status) for t in problem(first, name).tests]
-    assert [(here, "deferred"), (away, status)] == [(t.id, t.status) for t in problem(there, name).tests]
+    assert [(here, status), (away, "deferred")] == [
+        (t.id, t.status) for t in problem(first, name).tests
+    ]
+    assert [(here, "deferred"), (away, status)] == [
+        (t.id, t.status) for t in problem(there, name).tests
+    ]
 
 
 def test_a_problem_without_a_test_for_this_device_waits_as_a_whole(results, first, there):
     """Either folder may have no file of it; a run in which everything waits is one like any other."""
-    assert [waits("cuda/test_it_leaves", "no_tier", "needs a CUDA device")] == ended(first, "no_tier")
-    assert ("crashed", "deferred") == (problem(there, "no_tier").status, problem(there, "passes").status)
+    assert [waits("cuda/test_it_leaves", "no_tier", "needs a CUDA device")] == ended(
+        first, "no_tier"
+    )
+    assert ("crashed", "deferred") == (
+        problem(there, "no_tier").status,
+        problem(there, "passes").status,
+    )
     got = json_report.parse(results["waiting"])
-    assert [("deferred", 1.5), ("deferred", 1.5)] == [(t.status, t.max_score) for t in got.problems[0].tests]
+    assert [("deferred", 1.5), ("deferred", 1.5)] == [
+        (t.status, t.max_score) for t in got.problems[0].tests
+    ]
     assert (0.0, 0.0, 3.0) == (got.score, got.max_score, got.pending)
 
 
@@ -613,7 +684,9 @@ def test_the_totals_leave_out_what_is_pending(first, there):
     """What is left is what this run could give."""
     listed = sum(points for _, points, *_ in TESTS.values())
     for result in (first, there):
-        assert listed - sum(p.pending for p in result.problems) == pytest.approx(result.max_score, abs=1e-12)
+        assert listed - sum(p.pending for p in result.problems) == pytest.approx(
+            result.max_score, abs=1e-12
+        )
         assert sum(p.pending for p in result.problems) == pytest.approx(result.pending, abs=1e-12)
         assert sum(p.score for p in result.problems) == pytest.approx(result.score, abs=1e-12)
 
@@ -628,15 +701,23 @@ def test_a_problem_without_a_test_for_its_own_device_is_our_fault(first, there):
 
 def test_a_mistake_on_a_cuda_device_is_not_rehearsed(first, there):
     """The same answers name the mistake on a CPU; a rehearsal runs in the grader's own process, which touches no device."""
-    here, away = (next(p for p in result.problems if p.id == "lr_schedule").tests for result in (first, there))
+    here, away = (
+        next(p for p in result.problems if p.id == "lr_schedule").tests for result in (first, there)
+    )
     assert told("", here[0]) == told("", away[1])
-    assert ("The cosine falls to 0 and min_learning_rate is added to it.", "") == (here[0].mistake, away[1].mistake)
+    assert ("The cosine falls to 0 and min_learning_rate is added to it.", "") == (
+        here[0].mistake,
+        away[1].mistake,
+    )
 
 
 def test_a_result_says_what_its_tests_ran_in(first, there):
     """The versions of the worker's side; a device's own facts come with a device."""
     for result in (first, there):
-        assert {"python": platform.python_version(), "torch": torch.__version__} == result.grader.environment
+        assert {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+        } == result.grader.environment
     assert ("cpu", "cuda") == (first.grader.device, there.grader.device)
 
 
@@ -646,7 +727,9 @@ def test_a_result_says_what_its_tests_ran_in(first, there):
 def test_a_bare_assert_in_a_hidden_test_is_our_fault(first):
     """It would fail a student without a word; the other test of the problem keeps its points."""
     got = ended(first, "our_assert")
-    assert [("test_bare", "grader_error", 0.0), ("test_fine", "passed", 1.0)] == [t[:3] for t in got]
+    assert [("test_bare", "grader_error", 0.0), ("test_fine", "passed", 1.0)] == [
+        t[:3] for t in got
+    ]
     assert got[0][3].startswith("our_assert · test_bare: AssertionError: ")
     assert got[0][3].endswith(" at test_our_assert.py:8")
 
@@ -661,7 +744,13 @@ def test_an_exception_in_a_hidden_test_is_our_fault(first):
             "our_error · test_error: ZeroDivisionError: division by zero at test_our_error.py:13",
             None,
         ),
-        ("test_fixture", "grader_error", 0.0, "our_error · test_fixture: KeyError: 'key' at test_our_error.py:9", None),
+        (
+            "test_fixture",
+            "grader_error",
+            0.0,
+            "our_error · test_fixture: KeyError: 'key' at test_our_error.py:9",
+            None,
+        ),
         ("test_skipped", "grader_error", 0.0),
         ("test_fine", "passed", 0.75, "", None),
     ] == [t if t[0] != "test_skipped" else t[:3] for t in ended(first, "our_error")]
@@ -697,7 +786,8 @@ def test_a_submission_has_a_time_for_all_its_tests(results):
     got = json_report.parse(results["short"])
     message = "its tests had used their 0 s of processor time before this one"
     assert {("timeout", message)} == {
-        (status, text.split("\n")[0].partition(": ")[2]) for _, status, _, text, _ in ended(got, "passes")
+        (status, text.split("\n")[0].partition(": ")[2])
+        for _, status, _, text, _ in ended(got, "passes")
     }
     assert problem(got, "absent").status == "not_attempted"
 
@@ -741,7 +831,11 @@ def test_problems_are_those_of_the_course(first):
 
 def test_a_result_says_what_was_graded_and_by_what(first):
     """Enough to run it again."""
-    assert (0, "cpu", "bubblewrap") == (first.grader.seed, first.grader.device, first.grader.isolation)
+    assert (0, "cpu", "bubblewrap") == (
+        first.grader.seed,
+        first.grader.device,
+        first.grader.isolation,
+    )
     assert sorted(f"assignment/{name}.py" for name in MODULES) == first.submission.files
     assert (64, 64) == (len(first.submission.sha256), len(first.grader.suite_sha256))
 

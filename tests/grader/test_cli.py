@@ -17,7 +17,13 @@ from grader import commands
 from grader import course as courses
 from grader.errors import Status
 from grader.report import json as json_report
-from grader.results.records import GraderInfo, Outcome, SubmissionInfo, problem_result, submission_result
+from grader.results.records import (
+    GraderInfo,
+    Outcome,
+    SubmissionInfo,
+    problem_result,
+    submission_result,
+)
 from grader.sandbox import gpu as gpus
 
 
@@ -45,7 +51,9 @@ def test_the_sample_is_graded_with_exit_code_0(sample):
     statuses = {problem["id"]: problem["status"] for problem in json.loads(text)["problems"]}
     expected = {"tensor_memory": "failed", "storage_views": "crashed", "linear": "passed"}
     expected |= {"adamw": "failed"}
-    assert {name: status for name, status in statuses.items() if status != "not_attempted"} == expected
+    assert {
+        name: status for name, status in statuses.items() if status != "not_attempted"
+    } == expected
     assert list(statuses) == [problem.id for problem in courses.load().problems]
 
 
@@ -53,12 +61,38 @@ def test_the_sample_is_graded_with_exit_code_0(sample):
 def test_the_json_has_the_documented_shape(sample):
     """Schema 2, field by field."""
     result = json.loads(sample[1])
-    assert list(result) == ["schema", "submission", "grader", "runs", "score", "max_score", "pending", "seconds", "problems"]
+    assert list(result) == [
+        "schema",
+        "submission",
+        "grader",
+        "runs",
+        "score",
+        "max_score",
+        "pending",
+        "seconds",
+        "problems",
+    ]
     assert list(result["submission"]) == ["name", "sha256", "files", "ignored"]
-    assert list(result["grader"]) == ["version", "suite_sha256", "device", "isolation", "seed", "environment"]
+    assert list(result["grader"]) == [
+        "version",
+        "suite_sha256",
+        "device",
+        "isolation",
+        "seed",
+        "environment",
+    ]
     assert list(result["grader"]["environment"]) == ["python", "torch"]
     problem = result["problems"][0]
-    assert list(problem) == ["id", "module", "device", "score", "max_score", "pending", "status", "tests"]
+    assert list(problem) == [
+        "id",
+        "module",
+        "device",
+        "score",
+        "max_score",
+        "pending",
+        "status",
+        "tests",
+    ]
     said = ["about", "what", "facts", "rule", "mistake", "hint"]
     test = ["id", "device", "status", "weight", *said, "seconds", "score", "max_score"]
     assert list(problem["tests"][0]) == test
@@ -96,7 +130,10 @@ def test_the_readme_shows_what_the_sample_really_prints(sample, root):
 
 def test_the_sample_zip_is_made_from_its_folder(root, tmp_path):
     """examples/build.py gives the committed zip, byte for byte."""
-    namespace: dict[str, Any] = {"__file__": str(root / "examples" / "build.py"), "__name__": "build"}
+    namespace: dict[str, Any] = {
+        "__file__": str(root / "examples" / "build.py"),
+        "__name__": "build",
+    }
     exec((root / "examples" / "build.py").read_text(), namespace)
     namespace["build"](tmp_path / "sample.zip")
     assert (tmp_path / "sample.zip").read_bytes() == (root / "examples" / "sample.zip").read_bytes()
@@ -110,7 +147,9 @@ def test_two_runs_with_one_seed_give_the_same_json(sample, grader, root, tmp_pat
     only = [word for name in chosen for word in ("--only", name)]
     grader("grade", root / "examples" / "sample.zip", "--json", tmp_path / "again.json", *only)
     again, first = without_times((tmp_path / "again.json").read_text()), without_times(sample[1])
-    assert again["problems"] == [problem for problem in first["problems"] if problem["id"] in chosen]
+    assert again["problems"] == [
+        problem for problem in first["problems"] if problem["id"] in chosen
+    ]
     assert (again["submission"], again["grader"]) == (first["submission"], first["grader"])
 
 
@@ -122,18 +161,28 @@ def test_the_reference_has_every_point(grader, root, tmp_path):
     result = json.loads((tmp_path / "r.json").read_text())
     assert done.returncode == 0, done.stderr
     assert result["score"] == result["max_score"], done.stdout
-    expected = {problem.id: "passed" if problem.device == "cpu" else "deferred" for problem in courses.load().problems}
+    expected = {
+        problem.id: "passed" if problem.device == "cpu" else "deferred"
+        for problem in courses.load().problems
+    }
     assert {problem["id"]: problem["status"] for problem in result["problems"]} == expected
     of_cpu, of_all = (
-        sum(p.points for p in courses.load().problems if p.device in devices) for devices in (["cpu"], ["cpu", "cuda"])
+        sum(p.points for p in courses.load().problems if p.device in devices)
+        for devices in (["cpu"], ["cpu", "cuda"])
     )
     assert (of_cpu, of_all - of_cpu) == (result["score"], result["pending"])
-    (tmp_path / "gpu.json").write_text(json_report.render(on_a_gpu(json_report.read(tmp_path / "r.json"))))
-    merged = grader("merge", tmp_path / "gpu.json", tmp_path / "r.json", "--json", tmp_path / "merged.json")
+    (tmp_path / "gpu.json").write_text(
+        json_report.render(on_a_gpu(json_report.read(tmp_path / "r.json")))
+    )
+    merged = grader(
+        "merge", tmp_path / "gpu.json", tmp_path / "r.json", "--json", tmp_path / "merged.json"
+    )
     assert merged.returncode == 0, merged.stderr
     whole = json.loads((tmp_path / "merged.json").read_text())
     assert (of_all, of_all, 0) == (whole["score"], whole["max_score"], whole["pending"])
-    assert {"passed"} == {test["status"] for problem in whole["problems"] for test in problem["tests"]}
+    assert {"passed"} == {
+        test["status"] for problem in whole["problems"] for test in problem["tests"]
+    }
 
 
 def on_a_gpu(cpu):
@@ -141,7 +190,10 @@ def on_a_gpu(cpu):
     ends = {"cpu": Status.DEFERRED, "cuda": Status.PASSED}
     problems = []
     for p in cpu.problems:
-        outcomes = [Outcome(id=t.id, device=t.device, weight=t.weight, status=ends[t.device]) for t in p.tests]
+        outcomes = [
+            Outcome(id=t.id, device=t.device, weight=t.weight, status=ends[t.device])
+            for t in p.tests
+        ]
         problems.append(problem_result(p.id, p.module, p.max_score, outcomes, p.device))
     info = msgspec.structs.replace(cpu.grader, device="cuda")
     return submission_result(cpu.submission, info, problems, seconds=1.0)
@@ -152,7 +204,16 @@ def test_the_stubs_have_none(grader, root, tmp_path):
     """Exactly 0, and not attempted. (test_validate grades the stub of every problem.)"""
     shutil.copytree(root / "assignment", tmp_path / "assignment")
     done = grader(
-        "grade", tmp_path, "--json", tmp_path / "r.json", "--only", "linear", "--only", "adamw", "--only", "checkpoint"
+        "grade",
+        tmp_path,
+        "--json",
+        tmp_path / "r.json",
+        "--only",
+        "linear",
+        "--only",
+        "adamw",
+        "--only",
+        "checkpoint",
     )
     result = json.loads((tmp_path / "r.json").read_text())
     assert done.returncode == 0, done.stderr
@@ -168,9 +229,13 @@ def run_on(device, file, *, status=Status.PASSED, seed=0, what=""):
             return Outcome(id=test, device=on, weight=1, status=Status.DEFERRED, what="waits")
         return Outcome(id=test, device=on, weight=1, status=status, what=what)
 
-    info = GraderInfo(version="1", suite_sha256="cd" * 32, device=device, isolation="bubblewrap", seed=seed)
+    info = GraderInfo(
+        version="1", suite_sha256="cd" * 32, device=device, isolation="bubblewrap", seed=seed
+    )
     problems = [
-        problem_result("linear", "linear", 6, [ended("test_a", "cpu"), ended("cuda/test_b", "cuda")]),
+        problem_result(
+            "linear", "linear", 6, [ended("test_a", "cpu"), ended("cuda/test_b", "cuda")]
+        ),
         problem_result("tensor_memory", "tensor_memory", 4, [ended("test_c", "cpu")]),
     ]
     submission = SubmissionInfo(name="ada", sha256="ab" * 32, files=[], ignored=[])
@@ -194,8 +259,12 @@ def test_two_runs_are_merged_to_one_report_and_one_json(grader, tmp_path):
 
 def test_a_fault_of_the_grader_in_one_run_is_one_of_the_merged_result(grader, tmp_path):
     """Exit 3, loud, and the JSON is there."""
-    cuda = run_on("cuda", tmp_path / "cuda.json", status=Status.GRADER_ERROR, what="the device was lost")
-    done = grader("merge", run_on("cpu", tmp_path / "cpu.json"), cuda, "--json", tmp_path / "one.json")
+    cuda = run_on(
+        "cuda", tmp_path / "cuda.json", status=Status.GRADER_ERROR, what="the device was lost"
+    )
+    done = grader(
+        "merge", run_on("cpu", tmp_path / "cpu.json"), cuda, "--json", tmp_path / "one.json"
+    )
     assert done.returncode == 3
     assert "The grader failed: this score is not final" in done.stdout
     assert "the device was lost" in done.stdout
@@ -205,15 +274,21 @@ def test_a_fault_of_the_grader_in_one_run_is_one_of_the_merged_result(grader, tm
 def test_runs_that_do_not_go_together_are_refused_in_a_sentence(grader, tmp_path):
     """Exit 2, and nothing is written."""
     cuda = run_on("cuda", tmp_path / "cuda.json", seed=1)
-    done = grader("merge", run_on("cpu", tmp_path / "cpu.json"), cuda, "--json", tmp_path / "one.json")
-    sentence = "grader: the two results are of different seeds: 0 on the CPU, 1 on the CUDA device\n"
+    done = grader(
+        "merge", run_on("cpu", tmp_path / "cpu.json"), cuda, "--json", tmp_path / "one.json"
+    )
+    sentence = (
+        "grader: the two results are of different seeds: 0 on the CPU, 1 on the CUDA device\n"
+    )
     assert (done.returncode, done.stdout, done.stderr) == (2, "", sentence)
     assert not (tmp_path / "one.json").exists()
 
 
 def test_a_strangers_json_cannot_command_the_terminal(grader, tmp_path):
     """An escape sequence in a message is shown as what it is."""
-    cuda = run_on("cuda", tmp_path / "cuda.json", status=Status.FAILED, what="wrong\x1b]0;owned\x07")
+    cuda = run_on(
+        "cuda", tmp_path / "cuda.json", status=Status.FAILED, what="wrong\x1b]0;owned\x07"
+    )
     done = grader("merge", run_on("cpu", tmp_path / "cpu.json"), cuda)
     assert r"wrong\x1b]0;owned\x07" in done.stdout
     assert not set(done.stdout) & set("\x1b\x07")
@@ -257,13 +332,25 @@ def test_a_single_problem_can_be_graded(grader, root, tmp_path):
     ("arguments", "sentence"),
     [
         (["grade", "nowhere.zip"], "grader: nowhere.zip does not exist"),
-        (["grade", ".", "--only", "adam"], "grader: --only adam: no such problem; there are tensor_memory,"),
+        (
+            ["grade", ".", "--only", "adam"],
+            "grader: --only adam: no such problem; there are tensor_memory,",
+        ),
         (["grade", ".", "--device", "tpu"], "grader: --device tpu: expected cpu or cuda"),
-        (["grade", ".", "--isolation", "docker"], "grader: --isolation docker: expected bubblewrap or none"),
+        (
+            ["grade", ".", "--isolation", "docker"],
+            "grader: --isolation docker: expected bubblewrap or none",
+        ),
         (["grade", "README.md"], "grader: README.md is not a folder, a .zip or a .tar.gz"),
-        (["merge", "nowhere.json", "README.md"], "grader: nowhere.json cannot be read: No such file or directory"),
+        (
+            ["merge", "nowhere.json", "README.md"],
+            "grader: nowhere.json cannot be read: No such file or directory",
+        ),
         (["merge", "README.md", "README.md"], "grader: README.md is not JSON"),
-        (["merge", "a.json", "b.json", "--json", "/nowhere/r.json"], "grader: /nowhere/r.json cannot be written: there is no"),
+        (
+            ["merge", "a.json", "b.json", "--json", "/nowhere/r.json"],
+            "grader: /nowhere/r.json cannot be written: there is no",
+        ),
         (["validate", "--device", "tpu"], "grader: --device tpu: expected cpu or cuda"),
     ],
 )
@@ -278,11 +365,21 @@ def test_a_users_mistake_is_one_sentence_and_exit_code_2(grader, arguments, sent
 
 def test_a_json_file_that_cannot_be_written_is_said(grader, root):
     """The folder is missing: exit 2 and one sentence."""
-    done = grader("grade", root / "examples" / "sample.zip", "--only", "tensor_memory", "--json", "/nowhere/r.json")
+    done = grader(
+        "grade",
+        root / "examples" / "sample.zip",
+        "--only",
+        "tensor_memory",
+        "--json",
+        "/nowhere/r.json",
+    )
     assert done.returncode == 2
     assert done.stderr == "grader: /nowhere/r.json cannot be written: there is no folder /nowhere\n"
     folder = grader("grade", root / "examples" / "sample.zip", "--json", ".")
-    assert (folder.returncode, folder.stderr) == (2, "grader: . cannot be written: it is a folder\n")
+    assert (folder.returncode, folder.stderr) == (
+        2,
+        "grader: . cannot be written: it is a folder\n",
+    )
 
 
 def test_without_bubblewrap_nothing_is_graded(grader, root, tmp_path):
@@ -301,7 +398,11 @@ def test_a_box_that_cannot_be_started_is_our_fault(grader, root, tmp_path):
     fails = "echo 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n"
     (tmp_path / "bwrap").write_text(f"#!/bin/sh\n{says}{fails}")
     (tmp_path / "bwrap").chmod(0o755)
-    done = grader("grade", root / "examples" / "sample.zip", env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    done = grader(
+        "grade",
+        root / "examples" / "sample.zip",
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )
     assert done.returncode == 3
     assert "setting up uid map: Permission denied" in done.stderr + done.stdout
     assert "Traceback" not in done.stderr
@@ -310,9 +411,21 @@ def test_a_box_that_cannot_be_started_is_our_fault(grader, root, tmp_path):
 def test_a_broken_hidden_test_is_our_fault_and_exit_code_3(grader, copy_of_the_course, root):
     """grader_error, loud, and the other problems keep their points."""
     broken = copy_of_the_course / "tests" / "hidden" / "test_tensor_memory.py"
-    broken.write_text(broken.read_text().replace("x.numel() * x.element_size()", "x.no_such_thing()"))
-    shutil.copytree(root / "grader" / "solutions" / "reference", copy_of_the_course / "handed_in" / "assignment")
-    arguments = ["handed_in", "--only", "tensor_memory", "--only", "storage_views", "--json", "r.json"]
+    broken.write_text(
+        broken.read_text().replace("x.numel() * x.element_size()", "x.no_such_thing()")
+    )
+    shutil.copytree(
+        root / "grader" / "solutions" / "reference", copy_of_the_course / "handed_in" / "assignment"
+    )
+    arguments = [
+        "handed_in",
+        "--only",
+        "tensor_memory",
+        "--only",
+        "storage_views",
+        "--json",
+        "r.json",
+    ]
     done = grader("grade", *arguments, cwd=copy_of_the_course)
     result = json.loads((copy_of_the_course / "r.json").read_text())
     assert done.returncode == 3
@@ -337,7 +450,16 @@ def test_a_syntax_error_costs_its_module_only(grader, root, tmp_path):
     with zipfile.ZipFile(tmp_path / "s.zip", "w") as archive:
         for path in (tmp_path / "assignment").glob("*.py"):
             archive.write(path, f"repository-main/assignment/{path.name}")
-    done = grader("grade", tmp_path / "s.zip", "--only", "linear", "--only", "tensor_memory", "--json", tmp_path / "r.json")
+    done = grader(
+        "grade",
+        tmp_path / "s.zip",
+        "--only",
+        "linear",
+        "--only",
+        "tensor_memory",
+        "--json",
+        tmp_path / "r.json",
+    )
     problems = json.loads((tmp_path / "r.json").read_text())["problems"]
     assert {p["id"]: p["score"] for p in problems} == {"tensor_memory": 4, "linear": 0}
     assert "linear: assignment/linear.py:3: SyntaxError: invalid syntax" in done.stdout
@@ -362,6 +484,9 @@ def test_drift_is_found_and_named(grader, copy_of_the_course):
     stub.write_text(stub.read_text() + "\n# by hand\n")
     done = grader("stubs", "--check", cwd=copy_of_the_course)
     assert done.returncode == 1
-    assert done.stderr == f"{Path('assignment/linear.py')} differs from its reference: run `grader stubs`\n"
+    assert (
+        done.stderr
+        == f"{Path('assignment/linear.py')} differs from its reference: run `grader stubs`\n"
+    )
     assert grader("stubs", cwd=copy_of_the_course).stdout == "wrote assignment/linear.py\n"
     assert grader("stubs", "--check", cwd=copy_of_the_course).returncode == 0

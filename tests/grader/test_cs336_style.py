@@ -151,8 +151,14 @@ MORE = {
 
 def with_the_rest_of(reference: str, source: str) -> str:
     """A module of that course with what only this assignment asks for, taken from the reference."""
-    theirs = {node.name for node in ast.parse(source).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-    ours = [node for node in ast.parse(reference).body[1:] if getattr(node, "name", None) not in theirs]
+    theirs = {
+        node.name
+        for node in ast.parse(source).body
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef))
+    }
+    ours = [
+        node for node in ast.parse(reference).body[1:] if getattr(node, "name", None) not in theirs
+    ]
     return "\n".join(map(ast.unparse, ours)) + "\n" + source
 
 
@@ -161,12 +167,19 @@ def graded(grader, root, tmp_path_factory):
     """The result of those modules, by problem."""
     folder = tmp_path_factory.mktemp("cs336")
     (folder / "assignment").mkdir()
-    modules = {"linear": LINEAR, "optimizers": OPTIMIZERS, "data": DATA, "checkpointing": CHECKPOINTING}
+    modules = {
+        "linear": LINEAR,
+        "optimizers": OPTIMIZERS,
+        "data": DATA,
+        "checkpointing": CHECKPOINTING,
+    }
     for name, source in modules.items():
         reference = (root / f"grader/solutions/reference/{name}.py").read_text()
         (folder / f"assignment/{name}.py").write_text(with_the_rest_of(reference, source))
     out = folder / "result.json"
-    done = grader("grade", folder, *(word for problem in MORE for word in ("--only", problem)), "--json", out)
+    done = grader(
+        "grade", folder, *(word for problem in MORE for word in ("--only", problem)), "--json", out
+    )
     assert done.returncode == 0, done.stderr
     return {problem.id: problem for problem in json_report.parse(out.read_text()).problems}
 
@@ -176,4 +189,6 @@ def graded(grader, root, tmp_path_factory):
 def test_code_of_that_course_loses_only_what_it_was_not_asked_for(graded, problem):
     """It runs as it is: no crash, no limit, and every test of what both courses ask for is passed."""
     assert graded[problem].status == ("failed" if MORE[problem] else "passed")
-    assert {test.id for test in graded[problem].tests if test.status not in ("passed", "deferred")} == MORE[problem]
+    assert {
+        test.id for test in graded[problem].tests if test.status not in ("passed", "deferred")
+    } == MORE[problem]

@@ -36,7 +36,9 @@ CASES = [(f.stem, *case) for f in OF_CPU_PROBLEMS for case in functions_of(f"cud
 
 
 @pytest.mark.parametrize(
-    ("file", "name", "function", "chosen"), CASES, ids=[f"{c[0]}-{c[1]}-{'-'.join(c[3].values())}" for c in CASES]
+    ("file", "name", "function", "chosen"),
+    CASES,
+    ids=[f"{c[0]}-{c[1]}-{'-'.join(c[3].values())}" for c in CASES],
 )
 @pytest.mark.parametrize("seed", range(3))
 def test_reference_passes_on_a_cpu(file, name, function, chosen, seed):
@@ -54,11 +56,17 @@ def test_reference_passes_on_a_cpu(file, name, function, chosen, seed):
         pytest.fail(f"{e} {e.facts} {e.values}")
 
 
-@pytest.mark.parametrize("problem", [p for p in COURSE.problems if p.device == "cuda"], ids=lambda p: p.id)
+@pytest.mark.parametrize(
+    "problem", [p for p in COURSE.problems if p.device == "cuda"], ids=lambda p: p.id
+)
 def test_every_test_of_the_stand_in_is_one_for_a_gpu(problem):
     """A test of gpu.py that takes a device runs on both."""
     name = f"test_{problem.id}"
-    on_both = {test for test, function, _ in functions_of(name) if "device" in inspect.signature(function).parameters}
+    on_both = {
+        test
+        for test, function, _ in functions_of(name)
+        if "device" in inspect.signature(function).parameters
+    }
     there = {test for test, _, _ in functions_of(f"cuda.{name}")}
     assert on_both
     assert on_both <= there

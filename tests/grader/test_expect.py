@@ -31,7 +31,15 @@ def shown(error, *, private=False):
     if private:
         verdict = verdict_on(error, test="t", rule="", asked="")
         return told(
-            "p", Outcome(id="t", weight=1, status=Status.FAILED, about=verdict.about, what=verdict.what, facts=verdict.facts)
+            "p",
+            Outcome(
+                id="t",
+                weight=1,
+                status=Status.FAILED,
+                about=verdict.about,
+                what=verdict.what,
+                facts=verdict.facts,
+            ),
         )
     return expect.render(error, problem="p", section="2.3")
 
@@ -81,7 +89,11 @@ def test_a_mismatch_is_an_assertion_with_a_text_of_its_own():
         (expect.value, (41, 42), {"inputs": "x 43"}),
         (expect.number, (4.5, 42.0), {"tolerance": 1.0, "inputs": "x 43"}),
         (expect.tensor, (torch.tensor([41]), torch.tensor([42])), {"inputs": "x 43"}),
-        (expect.tensor, (torch.tensor([41.5]), torch.tensor([42.5])), {"atol": 0.1, "inputs": "x 43"}),
+        (
+            expect.tensor,
+            (torch.tensor([41.5]), torch.tensor([42.5])),
+            {"atol": 0.1, "inputs": "x 43"},
+        ),
     ],
     ids=["value", "number", "exact tensor", "tensor"],
 )
@@ -96,7 +108,21 @@ def test_a_private_report_gives_no_expected_value_and_no_input_away(check, args,
 
 
 @pytest.mark.parametrize(
-    "x", [None, True, 0, "a", torch.float32, (1, (2,)), [], [{"a": (1, "b")}], {1: [2]}, b"x", {"a": None}], ids=repr
+    "x",
+    [
+        None,
+        True,
+        0,
+        "a",
+        torch.float32,
+        (1, (2,)),
+        [],
+        [{"a": (1, "b")}],
+        {1: [2]},
+        b"x",
+        {"a": None},
+    ],
+    ids=repr,
 )
 def test_equal_values_of_equal_types_agree(x):
     """All the way down."""
@@ -142,7 +168,9 @@ def test_values_that_differ_are_told_apart(got, expected, reason):
 
 def test_a_wrong_value_word_for_word():
     """With both values whole, and the inputs."""
-    error = mismatch(expect.value, (12, 4), (12, 5), inputs="shape (3, 4)", hint="which is the last stride?")
+    error = mismatch(
+        expect.value, (12, 4), (12, 5), inputs="shape (3, 4)", hint="which is the last stride?"
+    )
     expected = """\
 p · f: wrong value at [1]
   expected  (12, 5)
@@ -164,7 +192,16 @@ def test_a_long_value_is_cut():
 
 @pytest.mark.parametrize(
     ("got", "expected"),
-    [(1.0, 1.0), (1.25, 1.0), (0.75, 1.0), (1.0, 1), (1, 1.0), (np.float64(1), 1.0), (np.float32(1), 1.0), (np.int64(1), 1.0)],
+    [
+        (1.0, 1.0),
+        (1.25, 1.0),
+        (0.75, 1.0),
+        (1.0, 1),
+        (1, 1.0),
+        (np.float64(1), 1.0),
+        (np.float32(1), 1.0),
+        (np.int64(1), 1.0),
+    ],
 )
 def test_numbers_within_the_tolerance_agree(got, expected):
     """The tolerance itself is within."""
@@ -243,7 +280,9 @@ def test_tensors_within_the_tolerance_agree():
     expect.tensor(torch.tensor([3.0, -3.0]), expected, of="f", atol=0.5, rtol=0.25)
     assert (
         "wrong values (shape and dtype are right)"
-        == mismatch(expect.tensor, torch.tensor([3.0, -3.001]), expected, atol=0.5, rtol=0.25).reason
+        == mismatch(
+            expect.tensor, torch.tensor([3.0, -3.001]), expected, atol=0.5, rtol=0.25
+        ).reason
     )
 
 
@@ -257,8 +296,16 @@ def test_tensors_within_the_tolerance_agree():
         (torch.ones(3), torch.ones(2), "wrong shape of y: expected (2,), got (3,)"),
         (torch.ones(1, 2), torch.ones(2), "wrong shape of y: expected (2,), got (1, 2)"),
         (torch.ones(()), torch.ones(1), "wrong shape of y: expected (1,), got ()"),
-        (torch.ones(2, dtype=F64), torch.ones(2), "wrong dtype of y: expected float32, got float64"),
-        (torch.ones(2, dtype=torch.int64), torch.ones(2, dtype=torch.bool), "wrong dtype of y: expected bool, got int64"),
+        (
+            torch.ones(2, dtype=F64),
+            torch.ones(2),
+            "wrong dtype of y: expected float32, got float64",
+        ),
+        (
+            torch.ones(2, dtype=torch.int64),
+            torch.ones(2, dtype=torch.bool),
+            "wrong dtype of y: expected bool, got int64",
+        ),
         (torch.ones(2, device="meta"), torch.ones(2), "wrong device of y: expected cpu, got meta"),
         (torch.ones(2), torch.ones(2, device="meta"), "wrong device of y: expected meta, got cpu"),
         (torch.tensor([NAN, 1.0, INF]), torch.ones(3), "2 of 3 entries of y are NaN or infinite"),
@@ -266,10 +313,26 @@ def test_tensors_within_the_tolerance_agree():
         (torch.tensor([NAN]), torch.tensor([NAN]), "1 of 1 entries of y are NaN or infinite"),
         (torch.tensor([1.0]), torch.tensor([NAN]), "wrong values of y (shape and dtype are right)"),
         (torch.tensor([NAN]), torch.tensor([INF]), "1 of 1 entries of y are NaN or infinite"),
-        (torch.tensor([-INF]), torch.tensor([INF]), "wrong values of y (shape and dtype are right)"),
-        (torch.tensor([True]), torch.tensor([False]), "wrong values of y (shape and dtype are right)"),
-        (torch.tensor([2**62 + 1]), torch.tensor([2**62]), "wrong values of y (shape and dtype are right)"),
-        (torch.tensor([1 + 2j]), torch.tensor([1 - 2j]), "wrong values of y (shape and dtype are right)"),
+        (
+            torch.tensor([-INF]),
+            torch.tensor([INF]),
+            "wrong values of y (shape and dtype are right)",
+        ),
+        (
+            torch.tensor([True]),
+            torch.tensor([False]),
+            "wrong values of y (shape and dtype are right)",
+        ),
+        (
+            torch.tensor([2**62 + 1]),
+            torch.tensor([2**62]),
+            "wrong values of y (shape and dtype are right)",
+        ),
+        (
+            torch.tensor([1 + 2j]),
+            torch.tensor([1 - 2j]),
+            "wrong values of y (shape and dtype are right)",
+        ),
         (
             torch.tensor([1], dtype=torch.uint64),
             torch.tensor([2], dtype=torch.uint64),
@@ -311,7 +374,15 @@ def test_wrong_values_word_for_word():
     expected = torch.arange(6.0).reshape(2, 3)
     got = expected.clone()
     got[0, 2], got[1, 1] = 2.5, 0.0
-    error = mismatch(expect.tensor, got, expected, atol=1e-5, rtol=1e-4, inputs="x float32[2, 3]", hint="which axis?")
+    error = mismatch(
+        expect.tensor,
+        got,
+        expected,
+        atol=1e-5,
+        rtol=1e-4,
+        inputs="x float32[2, 3]",
+        hint="which axis?",
+    )
     text = """\
 p · f: wrong values (shape and dtype are right)
   expected  2 at [0, 2]
@@ -330,7 +401,11 @@ p · f: wrong values (shape and dtype are right)
 @pytest.mark.parametrize(
     ("got", "expected", "lines"),
     [
-        (torch.tensor(3), torch.tensor(4), ["4 at []", "3", "1 of 1 entries, by up to 1; tolerance 0"]),
+        (
+            torch.tensor(3),
+            torch.tensor(4),
+            ["4 at []", "3", "1 of 1 entries, by up to 1; tolerance 0"],
+        ),
         (
             torch.tensor([1234568]),
             torch.tensor([1234567]),
@@ -344,10 +419,22 @@ p · f: wrong values (shape and dtype are right)
         (
             torch.tensor([1 / 3 + 1e-12], dtype=F64),
             torch.tensor([1 / 3], dtype=F64),
-            ["0.33333333333333331 at [0]", "0.33333333333433329", "1 of 1 entries, by up to 1e-12; tolerance 0"],
+            [
+                "0.33333333333333331 at [0]",
+                "0.33333333333433329",
+                "1 of 1 entries, by up to 1e-12; tolerance 0",
+            ],
         ),
-        (torch.tensor([False]), torch.tensor([True]), ["True at [0]", "False", "1 of 1 entries, by up to 1; tolerance 0"]),
-        (torch.tensor([1j]), torch.tensor([1 + 1j]), ["1+1j at [0]", "0+1j", "1 of 1 entries, by up to 1; tolerance 0"]),
+        (
+            torch.tensor([False]),
+            torch.tensor([True]),
+            ["True at [0]", "False", "1 of 1 entries, by up to 1; tolerance 0"],
+        ),
+        (
+            torch.tensor([1j]),
+            torch.tensor([1 + 1j]),
+            ["1+1j at [0]", "0+1j", "1 of 1 entries, by up to 1; tolerance 0"],
+        ),
     ],
     ids=["scalar", "large integer", "close floats", "closer floats", "bool", "complex"],
 )
@@ -363,8 +450,18 @@ def test_two_numbers_that_differ_never_look_the_same(got, expected, lines):
 def test_a_property_that_holds_says_nothing():
     """And one that does not says what is wrong."""
     expect.that(True, "x is not a view", of="f")
-    error = mismatch(expect.that, False, "x is not a view", facts=[("rule", "r")], values=[("got", "g")], hint="h")
-    assert "p · f: x is not a view\n  got       g\n  rule      r\n  hint      h    handout §2.3" == shown(error)
+    error = mismatch(
+        expect.that,
+        False,
+        "x is not a view",
+        facts=[("rule", "r")],
+        values=[("got", "g")],
+        hint="h",
+    )
+    assert (
+        "p · f: x is not a view\n  got       g\n  rule      r\n  hint      h    handout §2.3"
+        == shown(error)
+    )
 
 
 # --- raises -------------------------------------------------------------------------------------------------------------
@@ -384,8 +481,19 @@ def within(error, expected=ValueError, **options):
         (UnicodeError("x"), ValueError),
         (KeyError("x"), (ValueError, KeyError)),
         (raised(["ValueError", "Exception"], "ValueError", "x", None), ValueError),
-        (raised(["UnicodeDecodeError", "UnicodeError", "ValueError"], "UnicodeDecodeError", "x", None), ValueError),
-        (raised(["FileNotFoundError", "OSError"], "FileNotFoundError", "x", "a.py:1"), (ValueError, FileNotFoundError)),
+        (
+            raised(
+                ["UnicodeDecodeError", "UnicodeError", "ValueError"],
+                "UnicodeDecodeError",
+                "x",
+                None,
+            ),
+            ValueError,
+        ),
+        (
+            raised(["FileNotFoundError", "OSError"], "FileNotFoundError", "x", "a.py:1"),
+            (ValueError, FileNotFoundError),
+        ),
     ],
     ids=repr,
 )
@@ -445,11 +553,23 @@ def test_a_value_of_another_kind_is_a_mismatch(value, wanted, reason):
     ("error", "expected", "reason"),
     [
         (None, ValueError, "expected ValueError when size is 0, but nothing was raised"),
-        (None, (ValueError, KeyError), "expected ValueError or KeyError when size is 0, but nothing was raised"),
+        (
+            None,
+            (ValueError, KeyError),
+            "expected ValueError or KeyError when size is 0, but nothing was raised",
+        ),
         (KeyError("x"), ValueError, "expected ValueError when size is 0, got KeyError"),
         (AssertionError("x"), ValueError, "expected ValueError when size is 0, got AssertionError"),
-        (raised(["KeyError"], "MyKeyError", "x", None), ValueError, "expected ValueError when size is 0, got MyKeyError"),
-        (raised(["SystemExit"], "SystemExit", "1", None), ValueError, "expected ValueError when size is 0, got SystemExit"),
+        (
+            raised(["KeyError"], "MyKeyError", "x", None),
+            ValueError,
+            "expected ValueError when size is 0, got MyKeyError",
+        ),
+        (
+            raised(["SystemExit"], "SystemExit", "1", None),
+            ValueError,
+            "expected ValueError when size is 0, got SystemExit",
+        ),
     ],
     ids=repr,
 )
@@ -461,7 +581,9 @@ def test_anything_else_of_the_students_is_a_mismatch(error, expected, reason):
 
 
 @pytest.mark.parametrize("expected", [ValueError, RuntimeError, NotImplementedError, Exception])
-@pytest.mark.parametrize("error", [NotImplementedError("todo"), NotAttempted("todo", None)], ids=["here", "sandboxed"])
+@pytest.mark.parametrize(
+    "error", [NotImplementedError("todo"), NotAttempted("todo", None)], ids=["here", "sandboxed"]
+)
 def test_a_stub_is_not_attempted_whatever_was_asked_for(error, expected):
     """NotImplementedError is a RuntimeError, but a stub is no answer."""
     with pytest.raises(NotImplementedError, match=r"^todo$"):
@@ -470,7 +592,9 @@ def test_a_stub_is_not_attempted_whatever_was_asked_for(error, expected):
 
 @pytest.mark.parametrize("expected", [ValueError, Exception])
 @pytest.mark.parametrize(
-    "error", [GraderFault("ours"), Crashed("gone"), TimedOut("late"), PolicyBroken("calls")], ids=lambda e: type(e).__name__
+    "error",
+    [GraderFault("ours"), Crashed("gone"), TimedOut("late"), PolicyBroken("calls")],
+    ids=lambda e: type(e).__name__,
 )
 def test_what_the_grader_raises_is_never_an_answer(error, expected):
     """Neither a fault of ours nor the end of their process; also where a test asks for any exception at all."""
@@ -535,14 +659,24 @@ def test_every_check_can_fail():
     one, zero = torch.ones(1), torch.zeros(1)
     tried = {
         "value": (lambda: expect.value(1, 1, of="f"), lambda: expect.value(1, 2, of="f")),
-        "number": (lambda: expect.number(1.0, 1.0, of="f", tolerance=0), lambda: expect.number(1.0, 2.0, of="f", tolerance=0)),
-        "tensor": (lambda: expect.tensor(one, one, of="f"), lambda: expect.tensor(one, zero, of="f")),
+        "number": (
+            lambda: expect.number(1.0, 1.0, of="f", tolerance=0),
+            lambda: expect.number(1.0, 2.0, of="f", tolerance=0),
+        ),
+        "tensor": (
+            lambda: expect.tensor(one, one, of="f"),
+            lambda: expect.tensor(one, zero, of="f"),
+        ),
         "kind": (lambda: expect.kind(1, int, of="f"), lambda: expect.kind(1, str, of="f")),
         "that": (lambda: expect.that(True, "r", of="f"), lambda: expect.that(False, "r", of="f")),
         "raises": (lambda: within(ValueError()), lambda: within(None)),
     }
     helpers = {"render", "right_call", "is_students", "describe", "dtype_name", "type_name"}
-    public = {n for n, f in vars(expect).items() if callable(f) and getattr(f, "__module__", "") == "tests.expect"}
+    public = {
+        n
+        for n, f in vars(expect).items()
+        if callable(f) and getattr(f, "__module__", "") == "tests.expect"
+    }
     assert {*tried, *helpers, "Mismatch"} == {n for n in public if not n.startswith("_")}
     for passes, fails in tried.values():
         passes()

@@ -39,7 +39,9 @@ def third():
 
 def fragment(source):
     """A fragment with this source after its docstring."""
-    return Fragment(problem="p", name="name", summary="Summary.", source=f'"""Summary."""\n{source}')
+    return Fragment(
+        problem="p", name="name", summary="Summary.", source=f'"""Summary."""\n{source}'
+    )
 
 
 def test_one_definition_is_replaced_with_its_decorators():
@@ -69,7 +71,9 @@ def test_imports_and_helpers_come_before_the_first_replacement():
 
 def test_several_definitions_are_replaced_each_in_its_place():
     """Whatever their order in the fragment."""
-    got = fragment("def third():\n    return 30\n\n\ndef first(x):\n    return 10\n").applied_to(REFERENCE)
+    got = fragment("def third():\n    return 30\n\n\ndef first(x):\n    return 10\n").applied_to(
+        REFERENCE
+    )
     names = [node.name for node in ast.parse(got).body if isinstance(node, fragments.Definition)]
     assert ["first", "Second", "third"] == names
     assert "return 30" in got
@@ -77,7 +81,9 @@ def test_several_definitions_are_replaced_each_in_its_place():
     assert "return x" not in got
 
 
-@pytest.mark.parametrize("source", ["", "x = 1\n", "def fourth():\n    pass\n", "def method(self):\n    pass\n"])
+@pytest.mark.parametrize(
+    "source", ["", "x = 1\n", "def fourth():\n    pass\n", "def method(self):\n    pass\n"]
+)
 def test_a_fragment_that_replaces_nothing_is_a_mistake(source):
     """It would be graded as the reference and prove nothing; a method is no definition of the module."""
     with pytest.raises(ValueError, match=r"^p/name\.py replaces no definition of the reference$"):
@@ -121,7 +127,9 @@ def test_what_a_program_reaches():
     """Definitions that it changes, those that use them, and everything where it runs a statement."""
     used = REFERENCE + "\n\ndef fourth():\n    return third()\n"
     found = fragment("def third():\n    return 4\n")
-    assert [True, True, False] == [found.reaches([name], used) for name in ("third", "fourth", "first")]
+    assert [True, True, False] == [
+        found.reaches([name], used) for name in ("third", "fourth", "first")
+    ]
     helper = fragment("LIMIT = 4\n\n\ndef third():\n    return 4\n")
     assert [True, False] == [helper.reaches([name], used) for name in ("LIMIT", "Second")]
     statement = fragment("print(LIMIT)\n\n\ndef third():\n    return 4\n")
@@ -131,7 +139,11 @@ def test_what_a_program_reaches():
 ALL = [
     *fragments.load(COURSE.variants),
     *(base for problem in COURSE.problems for base in mistakes.bases(COURSE.mistakes, problem.id)),
-    *(mistake for problem in COURSE.problems for mistake in mistakes.load(COURSE.mistakes, problem.id)),
+    *(
+        mistake
+        for problem in COURSE.problems
+        for mistake in mistakes.load(COURSE.mistakes, problem.id)
+    ),
 ]
 
 
@@ -144,7 +156,9 @@ def test_every_program_is_a_module_that_is_not_the_reference(found):
     assert ast.dump(ast.parse(reference)) != ast.dump(ast.parse(got))
     before, after = definitions(reference), definitions(got)
     assert set(before) <= set(after)
-    helpers = {line.split("(")[0].split()[1].rstrip(":") for line in marked(reference, found.problem)}
+    helpers = {
+        line.split("(")[0].split()[1].rstrip(":") for line in marked(reference, found.problem)
+    }
     assert {n for n in before if before[n] != after[n]} <= set(problem.functions) | helpers
     assert got.count("SOLUTION") <= reference.count("SOLUTION")
 
@@ -152,7 +166,9 @@ def test_every_program_is_a_module_that_is_not_the_reference(found):
 def test_a_mistake_that_only_a_cuda_device_shows_has_tests_there():
     """Without them nothing would be tried on it."""
     waiting = {found.problem for found in ALL if "cuda" in found.devices}
-    assert [name for name in waiting if "cuda" not in COURSE.hidden_tests(COURSE.problem(name))] == []
+    assert [
+        name for name in waiting if "cuda" not in COURSE.hidden_tests(COURSE.problem(name))
+    ] == []
 
 
 def marked(reference, problem):
@@ -163,4 +179,8 @@ def marked(reference, problem):
 
 def definitions(source):
     """Name to a dump of each definition of a module, without docstrings' influence on lines."""
-    return {node.name: ast.dump(node) for node in ast.parse(source).body if isinstance(node, fragments.Definition)}
+    return {
+        node.name: ast.dump(node)
+        for node in ast.parse(source).body
+        if isinstance(node, fragments.Definition)
+    }

@@ -36,12 +36,34 @@ ROOT = Path(__file__).resolve().parents[2]
 COURSE = courses.load()
 GIB, MIB = 2**30, 2**20
 LIMITS = msgspec.structs.replace(COURSE.limits, wall_seconds=120.0, cpu_seconds=60)
-STAND_INS = {"nvidia-uvm-tools": "/dev/null", "nvidiactl": "/dev/zero", "nvidia-uvm": "/dev/full", "nvidia0": "/dev/urandom"}
+STAND_INS = {
+    "nvidia-uvm-tools": "/dev/null",
+    "nvidiactl": "/dev/zero",
+    "nvidia-uvm": "/dev/full",
+    "nvidia0": "/dev/urandom",
+}
 BUBBLEWRAPS = {
-    *("console", "fd", "full", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom", "zero")
+    *(
+        "console",
+        "fd",
+        "full",
+        "null",
+        "ptmx",
+        "pts",
+        "random",
+        "shm",
+        "stderr",
+        "stdin",
+        "stdout",
+        "tty",
+        "urandom",
+        "zero",
+    )
 }
 without_gpu = pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="this machine has a GPU")
-without_cuda = pytest.mark.skipif(torch.version.cuda is not None, reason="this torch is built for CUDA")
+without_cuda = pytest.mark.skipif(
+    torch.version.cuda is not None, reason="this torch is built for CUDA"
+)
 
 
 class Counted(Gpu):
@@ -90,7 +112,9 @@ def library(folder, name):
 def boxed(tmp_path_factory):
     """A sandbox that is given the stand-in, with one library of its driver."""
     folder = tmp_path_factory.mktemp("driver")
-    given = stand_in(folder / "dev", libraries=[("libcuda.so.1", library(folder / "lib", "libcuda.so.1"))])
+    given = stand_in(
+        folder / "dev", libraries=[("libcuda.so.1", library(folder / "lib", "libcuda.so.1"))]
+    )
     with Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=8 * MIB, gpu=given) as running:
         yield running
 
@@ -99,7 +123,9 @@ def boxed(tmp_path_factory):
 def session(sandbox, source, **limits):
     """One test's session with a student's module assignment/m.py."""
     sources = {"assignment/m.py": textwrap.dedent(source).encode()}
-    made = Session(sandbox, sources, msgspec.structs.replace(LIMITS, **limits), seed=0, forbidden=[])
+    made = Session(
+        sandbox, sources, msgspec.structs.replace(LIMITS, **limits), seed=0, forbidden=[]
+    )
     try:
         yield made
     finally:
@@ -125,10 +151,14 @@ def test_without_a_gpu_the_command_says_so_in_one_line(grader, root):
     """Exit 2 before anything is started: a user's mistake, not a fault of the grader."""
     done = grader("grade", root / "examples" / "sample.zip", "--device", "cuda")
     assert (2, "", 1) == (done.returncode, done.stdout, done.stderr.count("\n"))
-    assert done.stderr.startswith("grader: --device cuda: this machine has no NVIDIA GPU, as far as /dev tells: ")
+    assert done.stderr.startswith(
+        "grader: --device cuda: this machine has no NVIDIA GPU, as far as /dev tells: "
+    )
 
 
-@pytest.mark.parametrize("names", [[], ["nvidiactl"], ["nvidia0"], ["nvidiactl", "nvidia-modeset", "nvidia-uvm"]])
+@pytest.mark.parametrize(
+    "names", [[], ["nvidiactl"], ["nvidia0"], ["nvidiactl", "nvidia-modeset", "nvidia-uvm"]]
+)
 def test_a_machine_without_a_gpus_own_node_has_none(names, tmp_path):
     """Whatever else a driver that was once installed has left."""
     for name in names:
@@ -147,8 +177,14 @@ def test_the_number_of_its_node_does_not_matter(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("__version__ = '2.13.0+cpu'\ncuda: Optional[str] = None\n", "torch 2.13.0+cpu is a build without CUDA"),
-        ("__version__ = '2.9.0+rocm6.4'\ncuda = None\nhip = '6.4'\n", "torch 2.9.0+rocm6.4 is a build without CUDA"),
+        (
+            "__version__ = '2.13.0+cpu'\ncuda: Optional[str] = None\n",
+            "torch 2.13.0+cpu is a build without CUDA",
+        ),
+        (
+            "__version__ = '2.9.0+rocm6.4'\ncuda = None\nhip = '6.4'\n",
+            "torch 2.9.0+rocm6.4 is a build without CUDA",
+        ),
         (None, "torch is not installed beside the grader"),
     ],
 )
@@ -163,7 +199,9 @@ def test_a_torch_that_cannot_use_a_gpu_is_refused(text, said, tmp_path):
 
 def test_a_torch_for_cuda_is_taken(tmp_path):
     """Its version.py names the version of CUDA."""
-    (tmp_path / "version.py").write_text("__version__ = '2.13.0+cu130'\ncuda: Optional[str] = '13.0'\n")
+    (tmp_path / "version.py").write_text(
+        "__version__ = '2.13.0+cu130'\ncuda: Optional[str] = '13.0'\n"
+    )
     gpu.require_cuda(tmp_path / "version.py")
 
 
@@ -177,7 +215,15 @@ DEVICES = ([0, 1, 1, 2], ["GPU-aaaa", "MIG-1111", "MIG-2222", "GPU-abcd"])
 
 @pytest.mark.parametrize(
     ("visible", "number"),
-    [(None, 0), ("2", 3), ("1,0", 1), (" 0 ", 0), ("GPU-ab", 3), ("GPU-aaaa,GPU-abcd", 0), ("MIG-2222", 2)],
+    [
+        (None, 0),
+        ("2", 3),
+        ("1,0", 1),
+        (" 0 ", 0),
+        ("GPU-ab", 3),
+        ("GPU-aaaa,GPU-abcd", 0),
+        ("MIG-2222", 2),
+    ],
 )
 def test_the_first_gpu_is_used_or_the_first_that_is_named(visible, number):
     """By its index or the beginning of its UUID; of a split one, an instance."""
@@ -187,7 +233,9 @@ def test_the_first_gpu_is_used_or_the_first_that_is_named(visible, number):
 @pytest.mark.parametrize("visible", ["", "-1", "7", "GPU-ffff", "aaaa"])
 def test_a_name_of_no_gpu_is_a_users_mistake(visible):
     """What CUDA would take for none at all."""
-    with pytest.raises(UsageError, match=r"which names none of: GPU-aaaa, MIG-1111, MIG-2222, GPU-abcd$"):
+    with pytest.raises(
+        UsageError, match=r"which names none of: GPU-aaaa, MIG-1111, MIG-2222, GPU-abcd$"
+    ):
         gpu.chosen(visible, *DEVICES)
 
 
@@ -199,21 +247,40 @@ def test_a_driver_that_shows_no_gpu_is_a_users_mistake():
 
 def test_of_all_nodes_only_those_that_cuda_opens_are_taken(tmp_path):
     """Not the display's, and no other GPU's."""
-    for name in ("nvidia-uvm-tools", "nvidiactl", "nvidia-uvm", "nvidia0", "nvidia1", "nvidia-modeset"):
+    for name in (
+        "nvidia-uvm-tools",
+        "nvidiactl",
+        "nvidia-uvm",
+        "nvidia0",
+        "nvidia1",
+        "nvidia-modeset",
+    ):
         (tmp_path / name).symlink_to("/dev/full")
-    assert ["nvidia-uvm-tools", "nvidiactl", "nvidia-uvm", "nvidia1"] == [n.name for n in gpu.nodes_of(1, folder=tmp_path)]
+    assert ["nvidia-uvm-tools", "nvidiactl", "nvidia-uvm", "nvidia1"] == [
+        n.name for n in gpu.nodes_of(1, folder=tmp_path)
+    ]
     (tmp_path / "nvidia-uvm-tools").unlink()
-    assert ["nvidiactl", "nvidia-uvm", "nvidia1"] == [n.name for n in gpu.nodes_of(1, folder=tmp_path)]
+    assert ["nvidiactl", "nvidia-uvm", "nvidia1"] == [
+        n.name for n in gpu.nodes_of(1, folder=tmp_path)
+    ]
 
 
 def test_an_instance_of_a_split_gpu_needs_its_capabilities_too(tmp_path):
     """Their numbers are the driver's to say; the last node is the instance's own."""
     (tmp_path / "nvidia-caps").mkdir()
-    for name in ("nvidiactl", "nvidia-uvm", "nvidia0", "nvidia-caps/nvidia-cap12", "nvidia-caps/nvidia-cap13"):
+    for name in (
+        "nvidiactl",
+        "nvidia-uvm",
+        "nvidia0",
+        "nvidia-caps/nvidia-cap12",
+        "nvidia-caps/nvidia-cap13",
+    ):
         (tmp_path / name).symlink_to("/dev/full")
     nodes = gpu.nodes_of(0, [12, 13], folder=tmp_path)
     assert ["nvidia0", "nvidia-cap12", "nvidia-cap13"] == [node.name for node in nodes[-3:]]
-    (tmp_path / "access").write_text("DeviceFileMinor: 13\nDeviceFileMode: 292\nDeviceFileModify: 1\n")
+    (tmp_path / "access").write_text(
+        "DeviceFileMinor: 13\nDeviceFileMode: 292\nDeviceFileModify: 1\n"
+    )
     assert gpu.capability(tmp_path / "access") == 13
 
 
@@ -233,13 +300,18 @@ def test_a_missing_node_is_named_with_what_makes_it(tmp_path):
     missing = f"{tmp_path}/nvidia-uvm and no {tmp_path}/nvidia0"
     with pytest.raises(GraderFault) as caught:
         gpu.nodes_of(0, folder=tmp_path)
-    assert f"the driver runs, but there is no {missing}: run `nvidia-modprobe -u -c 0` as root" == str(caught.value)
+    assert (
+        f"the driver runs, but there is no {missing}: run `nvidia-modprobe -u -c 0` as root"
+        == str(caught.value)
+    )
 
 
 def test_without_its_library_the_driver_cannot_be_read(monkeypatch):
     """One sentence with the line that installs it."""
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    with pytest.raises(UsageError, match=r"nvidia-ml-py is not installed: pip install nvidia-ml-py$"):
+    with pytest.raises(
+        UsageError, match=r"nvidia-ml-py is not installed: pip install nvidia-ml-py$"
+    ):
         gpu._nvml()
 
 
@@ -248,7 +320,9 @@ def test_a_driver_that_does_not_answer_is_our_fault(tmp_path):
     """The real library, on a machine without a driver."""
     with pytest.raises(GraderFault, match=r"^the GPU's driver does not answer \(NVML\): \w"):
         stand_in(tmp_path, kind=Gpu).used_bytes()
-    with pytest.raises(pynvml.NVMLError):  # none of this asked for a GPU's work, which may be unknown
+    with pytest.raises(
+        pynvml.NVMLError
+    ):  # none of this asked for a GPU's work, which may be unknown
         gpu._handle("GPU-0a1b")
 
 
@@ -276,14 +350,18 @@ def test_the_drivers_libraries_are_found_however_the_loader_finds_them(tmp_path)
     file = library(tmp_path, "libnvidia-ml.so.1")
     command = [sys.executable, "-I", driver.__file__]
     environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=True, timeout=120
+    )
     assert str(file) == json.loads(done.stdout)["libraries"]["libnvidia-ml.so.1"]
 
 
 @without_gpu
 def test_a_driver_that_does_not_start_is_our_fault():
     """With its own words, or here the loader's."""
-    with pytest.raises(GraderFault, match=r"^CUDA does not start on this machine, in a sandbox or out of it: \S"):
+    with pytest.raises(
+        GraderFault, match=r"^CUDA does not start on this machine, in a sandbox or out of it: \S"
+    ):
         gpu._start_driver("GPU-0a1b")
 
 
@@ -304,11 +382,22 @@ def test_two_graders_never_have_one_gpu_at_once():
     """The second says that it waits, and goes on when the first has ended, however it did."""
     ours, theirs = os.openpty()  # a character device of this test's own
     command = [sys.executable, "-c", HOLDER, os.ttyname(theirs)]
-    holders = [subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)]
+    holders = [
+        subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+    ]
     try:
         assert holders[0].stdout.readline() == "has it\n"
-        holders.append(subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
-        assert holders[1].stdout.readline() == "waiting for GPU 3 (Stand-in 8000): another grader has it\n"
+        holders.append(
+            subprocess.Popen(
+                command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+        )
+        assert (
+            holders[1].stdout.readline()
+            == "waiting for GPU 3 (Stand-in 8000): another grader has it\n"
+        )
         holders[0].kill()
         assert holders[1].stdout.readline() == "has it\n"
     finally:
@@ -330,7 +419,9 @@ def test_the_box_has_the_nodes_of_one_gpu_and_no_other(boxed):
             return {n: os.stat("/dev/" + n).st_rdev for n in os.listdir("/dev") if os.path.exists("/dev/" + n)}
     """
     seen = answer(boxed, source)
-    assert {name: os.stat(device).st_rdev for name, device in STAND_INS.items()}.items() <= seen.items()
+    assert {
+        name: os.stat(device).st_rdev for name, device in STAND_INS.items()
+    }.items() <= seen.items()
     assert set(STAND_INS) == set(seen) - BUBBLEWRAPS
 
 
@@ -425,10 +516,17 @@ def test_the_kernels_switches_cannot_be_turned_with_a_gpu_either(path, boxed):
                 return os.strerror(e.errno)
             return "written"
     """
-    assert answer(boxed, source, path) in ("Read-only file system", "Permission denied", "No such file or directory")
+    assert answer(boxed, source, path) in (
+        "Read-only file system",
+        "Permission denied",
+        "No such file or directory",
+    )
 
 
-@pytest.mark.parametrize("path", ["/dev/x", "/dev/shm/x", "/driver/x", "/driver/libcuda.so.1", "/sys/x", "/sys/devices/x"])
+@pytest.mark.parametrize(
+    "path",
+    ["/dev/x", "/dev/shm/x", "/driver/x", "/driver/libcuda.so.1", "/sys/x", "/sys/devices/x"],
+)
 def test_a_gpu_gives_nothing_more_to_write_to(path, boxed):
     """Its own nodes aside."""
     source = """
@@ -470,8 +568,17 @@ def test_nodes_that_a_student_may_not_open_are_named_with_what_mends_them(tmp_pa
     node.unlink()
     node.touch()
     node.chmod(0o660)
-    options = {"control_fd": 3, "seccomp_fd": 4, "info_fd": 5, "tests": COURSE.tests, "scratch_bytes": MIB}
-    with pytest.raises(SandboxUnavailable, match=rf"may not open {node}: chmod a\+rw {node}, and load the driver with NVreg_"):
+    options = {
+        "control_fd": 3,
+        "seccomp_fd": 4,
+        "info_fd": 5,
+        "tests": COURSE.tests,
+        "scratch_bytes": MIB,
+    }
+    with pytest.raises(
+        SandboxUnavailable,
+        match=rf"may not open {node}: chmod a\+rw {node}, and load the driver with NVreg_",
+    ):
         bubblewrap.command(**options, user=1_000_000_000, gpu=closed)
     node.chmod(0o666)
     assert f"/dev/{node.name}" in bubblewrap.command(**options, user=1_000_000_000, gpu=closed)
@@ -493,7 +600,11 @@ def test_without_isolation_the_gpu_is_named_by_its_uuid(tmp_path):
     given = stand_in(tmp_path)
     with Sandbox(COURSE.tests, isolation="none", scratch_bytes=MIB, gpu=given) as bare:
         seen = answer(bare, "import os\ndef f():\n    return os.environ['CUDA_VISIBLE_DEVICES']\n")
-        assert {"gpu": "Stand-in 8000", "driver": "599.01", "cuda": str(torch.version.cuda)} == bare.facts["environment"]
+        assert {
+            "gpu": "Stand-in 8000",
+            "driver": "599.01",
+            "cuda": str(torch.version.cuda),
+        } == bare.facts["environment"]
     assert seen == given.uuid
 
 
@@ -518,7 +629,10 @@ def test_addresses_are_limited_only_without_a_gpu(boxed):
 def test_memory_of_the_machine_is_still_limited_with_a_gpu(boxed):
     """By what is really used, of all processes together."""
     source = "import numpy, time\ndef f():\n    kept = numpy.ones(2**26)\n    time.sleep(100)\n"
-    with session(boxed, source, memory_bytes=256 * MIB) as made, pytest.raises(OutOfMemory) as caught:
+    with (
+        session(boxed, source, memory_bytes=256 * MIB) as made,
+        pytest.raises(OutOfMemory) as caught,
+    ):
         ask(made)
     assert "its processes together took more than 256 MiB" == str(caught.value)
 
@@ -534,16 +648,25 @@ def test_memory_of_the_machine_is_still_limited_with_a_gpu(boxed):
 def test_torchs_own_word_for_too_much_of_the_gpu_is_a_limit(error, boxed):
     """With the limit and the device in the text, whatever else torch says of the machine."""
     source = f"import torch\ndef f():\n    raise {error}\n"
-    with session(boxed, source, device_memory_bytes=3 * GIB) as made, pytest.raises(OutOfMemory) as caught:
+    with (
+        session(boxed, source, device_memory_bytes=3 * GIB) as made,
+        pytest.raises(OutOfMemory) as caught,
+    ):
         ask(made)
-    assert "it asked for more than 3 GiB of the memory of the GPU (Stand-in 8000), the limit of a test" == str(caught.value)
+    assert (
+        "it asked for more than 3 GiB of the memory of the GPU (Stand-in 8000), the limit of a test"
+        == str(caught.value)
+    )
     assert caught.value.where == "assignment/m.py:3 in f"
 
 
 def test_other_errors_of_cuda_are_the_students(boxed):
     """An index out of range on the device, say."""
     source = "def f():\n    raise RuntimeError('CUDA error: device-side assert triggered')\n"
-    with session(boxed, source) as made, pytest.raises(Raised, match=r"^CUDA error: device-side assert triggered$"):
+    with (
+        session(boxed, source) as made,
+        pytest.raises(Raised, match=r"^CUDA error: device-side assert triggered$"),
+    ):
         ask(made)
 
 
@@ -620,9 +743,15 @@ def test_a_test_that_takes_too_much_of_the_gpu_is_ended_from_outside(idle, monke
     """By the driver's count, whatever its own process says."""
     monkeypatch.setattr(Counted, "used", staticmethod(reading(GIB, GIB, 9 * GIB, GIB)))
     source = "import time\ndef f():\n    time.sleep(1000)\n"
-    with session(idle, source, device_memory_bytes=4 * GIB) as made, pytest.raises(OutOfMemory) as caught:
+    with (
+        session(idle, source, device_memory_bytes=4 * GIB) as made,
+        pytest.raises(OutOfMemory) as caught,
+    ):
         ask(made)
-    assert "it took more than 4 GiB of the memory of the GPU (Stand-in 8000), the limit of a test" == str(caught.value)
+    assert (
+        "it took more than 4 GiB of the memory of the GPU (Stand-in 8000), the limit of a test"
+        == str(caught.value)
+    )
     assert answer(idle, "def f():\n    return 1\n") == 1
 
 
@@ -643,7 +772,9 @@ def test_a_gpu_that_never_gives_memory_back_is_our_fault(idle, monkeypatch):
     monkeypatch.setattr("grader.sandbox.box.GIVE_BACK_SECONDS", 0.0)
     assert answer(idle, "def f():\n    return 1\n") == 1
     monkeypatch.setattr(Counted, "used", staticmethod(lambda: 5 * GIB))
-    with pytest.raises(GraderFault, match=r"^the GPU still holds 5120 MiB after the test's process has ended$"):
+    with pytest.raises(
+        GraderFault, match=r"^the GPU still holds 5120 MiB after the test's process has ended$"
+    ):
         answer(idle, "def f():\n    return 2\n")
     assert answer(idle, "def f():\n    return 3\n") == 3
 
@@ -657,8 +788,12 @@ WAIT = """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("works", "file", "running"), [(True, "nn", True), (False, "cuda", False), (None, "cuda", True)])
-def test_a_test_that_runs_out_of_time_with_a_kernel_running_is_told_so(works, file, running, boxed, monkeypatch):
+@pytest.mark.parametrize(
+    ("works", "file", "running"), [(True, "nn", True), (False, "cuda", False), (None, "cuda", True)]
+)
+def test_a_test_that_runs_out_of_time_with_a_kernel_running_is_told_so(
+    works, file, running, boxed, monkeypatch
+):
     """By the driver's word, and where it has none by where Python was at half of the time: in a call of torch.cuda."""
     monkeypatch.setattr(Counted, "works", works)
     with session(boxed, WAIT, wall_seconds=4.0) as made:
@@ -695,17 +830,29 @@ def test_a_gpu_that_torch_cannot_use_is_our_fault_in_torchs_words(boxed):
     """In a real box, with a torch that is built for CPUs."""
     with pytest.raises(GraderFault) as caught:
         preflight.check_device(boxed, LIMITS)
-    assert "the GPU cannot be used in the sandbox: AssertionError: Torch not compiled with CUDA enabled" == str(caught.value)
+    assert (
+        "the GPU cannot be used in the sandbox: AssertionError: Torch not compiled with CUDA enabled"
+        == str(caught.value)
+    )
 
 
 def test_a_look_that_does_not_end_is_our_fault(boxed, monkeypatch):
     """And never a student's time."""
     monkeypatch.setattr(preflight, "SECONDS", 0)
-    with pytest.raises(GraderFault, match=r"^the GPU cannot be used in the sandbox: no answer within 0 s"):
+    with pytest.raises(
+        GraderFault, match=r"^the GPU cannot be used in the sandbox: no answer within 0 s"
+    ):
         preflight.check_device(boxed, LIMITS)
 
 
-FINE = preflight.Device(name="H100", capability="9.0", cuda="13.0", total_bytes=80 * GIB, free_bytes=70 * GIB, computes=True)
+FINE = preflight.Device(
+    name="H100",
+    capability="9.0",
+    cuda="13.0",
+    total_bytes=80 * GIB,
+    free_bytes=70 * GIB,
+    computes=True,
+)
 
 
 def test_a_gpu_that_works_is_described():
@@ -748,7 +895,9 @@ print(len(torch.cuda._queued_calls) > 0, torch.cuda.is_initialized())
 @pytest.mark.slow
 def test_nothing_that_the_zygote_imports_asks_for_cuda():
     """No child of a process that has started CUDA can use it; and the limit of a child waits until CUDA is used."""
-    done = subprocess.run([sys.executable, "-c", TRAPPED], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", TRAPPED], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
     assert ("True False\n", 0) == (done.stdout, done.returncode), done.stderr
 
 
@@ -756,8 +905,12 @@ def distribution(folder, name, files, requires=()):
     """A distribution as pip leaves it: metadata and a list of its files."""
     info = folder / f"{name.replace('-', '_')}-1.0.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n" + "".join(f"{r}\n" for r in requires))
-    (info / "RECORD").write_text("".join(f"{file},,\n" for file in [*files, f"{info.name}/METADATA"]))
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n" + "".join(f"{r}\n" for r in requires)
+    )
+    (info / "RECORD").write_text(
+        "".join(f"{file},,\n" for file in [*files, f"{info.name}/METADATA"])
+    )
     for file in files:
         if not file.startswith(".."):
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
@@ -775,8 +928,13 @@ def test_the_libraries_that_a_torch_for_cuda_brings_are_shown(tmp_path, monkeypa
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(bubblewrap, "PACKAGES", ("torch-for-cuda",))
     packages = ["nvidia", "toolkit_of_cuda.py", "torch_for_cuda"]
-    metadata = [f"{name}-1.0.dist-info" for name in ("nvidia_blas", "nvidia_dnn", "toolkit_of_cuda", "torch_for_cuda")]
-    assert sorted([*packages, *metadata]) == sorted(path.name for path in bubblewrap.package_paths.__wrapped__())
+    metadata = [
+        f"{name}-1.0.dist-info"
+        for name in ("nvidia_blas", "nvidia_dnn", "toolkit_of_cuda", "torch_for_cuda")
+    ]
+    assert sorted([*packages, *metadata]) == sorted(
+        path.name for path in bubblewrap.package_paths.__wrapped__()
+    )
 
 
 # --- whose fault a test is that did not pass on a GPU -------------------------------------------------------------------------
@@ -829,11 +987,14 @@ def graded(tmp_path, looks):
 def test_a_test_that_fails_on_a_gpu_that_works_is_the_students(tmp_path):
     """The device was looked at before, and after each failure."""
     count, tests, everything = graded(tmp_path, [])
-    assert [("cuda/test_checkpoints_across_devices", "failed"), ("cuda/test_generator_of_the_gpu_goes_on", "failed")] == [
-        (name, status) for _, name, status, _ in tests
-    ]
+    assert [
+        ("cuda/test_checkpoints_across_devices", "failed"),
+        ("cuda/test_generator_of_the_gpu_goes_on", "failed"),
+    ] == [(name, status) for _, name, status, _ in tests]
     assert count == 5, "one before, one after each of three cases and one of the other test"
-    assert {"deferred"} == {status for problem, _, status, _ in everything if problem == "tensor_memory"}
+    assert {"deferred"} == {
+        status for problem, _, status, _ in everything if problem == "tensor_memory"
+    }
 
 
 @without_cuda
@@ -851,6 +1012,10 @@ def test_a_gpu_that_breaks_costs_nobody_a_point(tmp_path):
 def test_a_gpu_that_cannot_be_used_at_all_is_our_fault(tmp_path):
     """By the real look, on a torch without CUDA; no test is run, and none is the student's."""
     _, tests, everything = graded(tmp_path, "real")
-    assert [("checkpoint", "grader_error")] * 2 == [(problem, status) for problem, _, status, _ in tests]
+    assert [("checkpoint", "grader_error")] * 2 == [
+        (problem, status) for problem, _, status, _ in tests
+    ]
     assert all("the GPU cannot be used in the sandbox" in message for *_, message in tests)
-    assert {"deferred"} == {status for problem, _, status, _ in everything if problem == "tensor_memory"}
+    assert {"deferred"} == {
+        status for problem, _, status, _ in everything if problem == "tensor_memory"
+    }

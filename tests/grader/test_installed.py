@@ -89,7 +89,9 @@ def spy(python: Path, folder: Path) -> dict[str, list[str]]:
     (folder / "driver.py").write_text(DRIVER)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [str(python), "-P", str(folder / "driver.py"), str(folder / "spy.py")]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -98,7 +100,11 @@ def nothing_is_seen(seen: dict[str, list[str]]) -> None:
     """The worker's own two places, and nothing else of the grader."""
     assert seen["imports"] == []
     assert seen["readable"] == []
-    others = [path for path in seen["files"] if not path.startswith(("/runtime/grader/worker/", "/runtime/grader/protocol.py"))]
+    others = [
+        path
+        for path in seen["files"]
+        if not path.startswith(("/runtime/grader/worker/", "/runtime/grader/protocol.py"))
+    ]
     assert [path for path in others if not path.startswith("/tmp/submission/")] == []
 
 
@@ -114,13 +120,36 @@ def test_nothing_is_seen_of_an_editable_grader(tmp_path, root):
 def installed(root, tmp_path_factory):
     """The interpreter of an environment that has the grader from a real wheel, beside the same torch, and where it is there."""
     folder = tmp_path_factory.mktemp("installed")
-    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder / "wheel")]
+    build = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        str(folder / "wheel"),
+    ]
     subprocess.run(build, cwd=root, check=True, capture_output=True)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True
+    )
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(folder / "venv")}))
-    (packages / "torch-and-others.pth").write_text(sysconfig.get_path("purelib") + "\n")  # its own .pth files are not read
+    (packages / "torch-and-others.pth").write_text(
+        sysconfig.get_path("purelib") + "\n"
+    )  # its own .pth files are not read
     (wheel,) = (folder / "wheel").glob("*.whl")
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(packages)]
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--target",
+        str(packages),
+    ]
     subprocess.run([*install, str(wheel)], check=True, capture_output=True)
     return folder / "venv" / "bin" / "python", packages / "grader"
 
@@ -141,16 +170,23 @@ def test_an_installed_grader_grades_proves_and_hands_out_another_course(installe
     """The smallest one, from a folder elsewhere in which no link is left."""
     python, _ = installed
     course = shutil.copytree(
-        root / "examples" / "tiny_course", tmp_path / "course", ignore=shutil.ignore_patterns("__pycache__")
+        root / "examples" / "tiny_course",
+        tmp_path / "course",
+        ignore=shutil.ignore_patterns("__pycache__"),
     )
     shutil.copytree(course / "solutions" / "reference", tmp_path / "solved" / "assignment")
     for command, shown in [
         (["grade", "solved"], "score 3.00 of 3"),
-        (["validate", "--draft", "--jobs", "1"], "3 wrong solutions, 3 of 3 trials as they must be"),
+        (
+            ["validate", "--draft", "--jobs", "1"],
+            "3 wrong solutions, 3 of 3 trials as they must be",
+        ),
         (["release", "student", "student.zip"], "student.zip: "),
     ]:
         words = [str(python), "-P", "-m", "grader", *command, "--course", str(course)]
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+        )
         assert (0, "") == (done.returncode, done.stderr)
         assert shown in done.stdout

@@ -69,9 +69,18 @@ def interrupted(root, tmp_path):
         command = [sys.executable, "-m", "grader", *arguments]
         driver = [sys.executable, "-c", DRIVER, moment, seconds, whom, int(number), *command]
         environment = {**os.environ, "TMPDIR": str(scratch)}
-        done = subprocess.run([*map(str, driver)], cwd=root, env=environment, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            [*map(str, driver)],
+            cwd=root,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
         assert done.returncode == 0, done.stderr
-        left = [path.name for path in scratch.iterdir() if not path.name.startswith("torchinductor")]
+        left = [
+            path.name for path in scratch.iterdir() if not path.name.startswith("torchinductor")
+        ]
         assert left == []
         return tuple(json.loads(done.stdout))
 
@@ -84,7 +93,13 @@ MOMENTS = [
     pytest.param("box", 0.0, "group", signal.SIGINT, id="as the box starts, from a terminal"),
     pytest.param("box", 0.3, "pid", signal.SIGTERM, id="SIGTERM"),
     *(
-        pytest.param("start", random.Random(i).uniform(0, 4), ("pid", "group")[i % 2], signal.SIGINT, id=f"at random, {i}")
+        pytest.param(
+            "start",
+            random.Random(i).uniform(0, 4),
+            ("pid", "group")[i % 2],
+            signal.SIGINT,
+            id=f"at random, {i}",
+        )
         for i in range(4)
     ),
 ]
@@ -92,7 +107,9 @@ MOMENTS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("moment", "seconds", "whom", "number"), MOMENTS)
-def test_a_grade_that_is_interrupted_writes_nothing(moment, seconds, whom, number, interrupted, root, tmp_path):
+def test_a_grade_that_is_interrupted_writes_nothing(
+    moment, seconds, whom, number, interrupted, root, tmp_path
+):
     """One line, 130 (143 for SIGTERM), an earlier result byte for byte, no process and no file left.
 
     The reference takes longer to grade than the longest wait.
@@ -100,7 +117,16 @@ def test_a_grade_that_is_interrupted_writes_nothing(moment, seconds, whom, numbe
     shutil.copytree(root / "grader/solutions/reference", tmp_path / "ada/assignment")
     result = tmp_path / "r.json"
     result.write_bytes(OLD)
-    got = interrupted("grade", tmp_path / "ada", "--json", result, moment=moment, seconds=seconds, whom=whom, number=number)
+    got = interrupted(
+        "grade",
+        tmp_path / "ada",
+        "--json",
+        result,
+        moment=moment,
+        seconds=seconds,
+        whom=whom,
+        number=number,
+    )
     assert got == (128 + number, "", INTERRUPTED, [])
     assert result.read_bytes() == OLD
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ada", "r.json", "scratch"]
@@ -117,7 +143,9 @@ def test_a_grade_that_is_interrupted_writes_nothing(moment, seconds, whom, numbe
     ],
     ids=["before its processes", "as they start", "in its trials", "SIGTERM"],
 )
-def test_a_validation_that_is_interrupted_leaves_nobody(moment, seconds, whom, number, interrupted, tmp_path):
+def test_a_validation_that_is_interrupted_leaves_nobody(
+    moment, seconds, whom, number, interrupted, tmp_path
+):
     """Neither its processes, which a terminal's Ctrl-C would reach as well, nor their boxes, nor a matrix."""
     arguments = ("validate", "--only", "adamw", "--jobs", "2", "--matrix", tmp_path / "m.json")
     got = interrupted(*arguments, moment=moment, seconds=seconds, whom=whom, number=number)
@@ -129,7 +157,9 @@ def test_a_validation_that_is_interrupted_leaves_nobody(moment, seconds, whom, n
 def test_other_commands_that_are_interrupted_write_nothing(command, interrupted, tmp_path):
     """At their start, where they import what they need."""
     cpu, cuda = run_on("cpu", tmp_path / "cpu.json"), run_on("cuda", tmp_path / "cuda.json")
-    arguments = {"merge": ("merge", cpu, cuda, "--json"), "release": ("release", "student")}[command]
+    arguments = {"merge": ("merge", cpu, cuda, "--json"), "release": ("release", "student")}[
+        command
+    ]
     got = interrupted(*arguments, tmp_path / "out")
     assert got == (130, "", INTERRUPTED, [])
     assert not (tmp_path / "out").exists()
@@ -144,9 +174,15 @@ def test_what_was_written_before_an_interrupt_is_said(root, tmp_path):
             os.write(write_end, b"x" * 4096)
     except BlockingIOError:
         os.set_blocking(write_end, True)
-    cpu, cuda, out = run_on("cpu", tmp_path / "cpu.json"), run_on("cuda", tmp_path / "cuda.json"), tmp_path / "r.json"
+    cpu, cuda, out = (
+        run_on("cpu", tmp_path / "cpu.json"),
+        run_on("cuda", tmp_path / "cuda.json"),
+        tmp_path / "r.json",
+    )
     command = [sys.executable, "-m", "grader", "merge", cpu, cuda, "--json", out]
-    process = subprocess.Popen(command, cwd=root, stdout=write_end, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, cwd=root, stdout=write_end, stderr=subprocess.PIPE, text=True
+    )
     while not out.exists():
         assert process.poll() is None
         time.sleep(0.01)

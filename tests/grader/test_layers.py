@@ -10,7 +10,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 GRADER = ROOT / "grader"
-COURSE_CODE = ("solutions/reference", "solutions/variants", "course_files")  # of the course, not of the program
+COURSE_CODE = (
+    "solutions/reference",
+    "solutions/variants",
+    "course_files",
+)  # of the course, not of the program
 
 # The floors of the house: a room may import those of the floors above its line. A room is a folder of grader/, or a module
 # that stands beside them. Inside a room imports make no circle.
@@ -28,7 +32,10 @@ FLOORS = [
     ["grader.__main__"],
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-WORKER = {"grader.worker", *(f"grader.worker.{name}" for name in ("boot", "zygote", "child", "device", "policy"))}
+WORKER = {
+    "grader.worker",
+    *(f"grader.worker.{name}" for name in ("boot", "zygote", "child", "device", "policy")),
+}
 
 
 def room_of(name):
@@ -55,7 +62,11 @@ def imports(path, *, top_level=False):
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
                 file = ROOT.joinpath(*inner.split("."))
-                found.add(inner if file.with_suffix(".py").is_file() or (file / "__init__.py").is_file() else node.module)
+                found.add(
+                    inner
+                    if file.with_suffix(".py").is_file() or (file / "__init__.py").is_file()
+                    else node.module
+                )
     return found
 
 
@@ -74,7 +85,9 @@ def ids(paths):
     return [str(path.relative_to(ROOT)) for path in paths]
 
 
-PROGRAM = [p for p in sources("grader") if not p.relative_to(GRADER).as_posix().startswith(COURSE_CODE)]
+PROGRAM = [
+    p for p in sources("grader") if not p.relative_to(GRADER).as_posix().startswith(COURSE_CODE)
+]
 TRUSTED = [p for p in PROGRAM if name_of(p) not in WORKER]
 REPORTS = sources("grader/report")
 PUBLIC = [
@@ -95,24 +108,47 @@ def test_dependencies_of_the_grader_point_one_way(path):
 
 def test_no_room_has_a_circle():
     """The modules of a room can be put in an order, too."""
-    graph = {name_of(p): {n for n in imports(p) if room_of(n) == room_of(name_of(p))} for p in TRUSTED}
+    graph = {
+        name_of(p): {n for n in imports(p) if room_of(n) == room_of(name_of(p))} for p in TRUSTED
+    }
     list(graphlib.TopologicalSorter(graph).static_order())
 
 
 @pytest.mark.parametrize("path", TRUSTED, ids=ids(TRUSTED))
 def test_the_trusted_side_never_imports_the_worker_or_a_solution(path):
     """They are files to it, not modules."""
-    forbidden = ("grader.worker", "grader.solutions.reference", "grader.solutions.variants", "assignment")
+    forbidden = (
+        "grader.worker",
+        "grader.solutions.reference",
+        "grader.solutions.variants",
+        "assignment",
+    )
     assert set() == {name for name in imports(path) if name.startswith(forbidden)}
 
 
 @pytest.mark.parametrize("path", REPORTS, ids=ids(REPORTS))
 def test_reports_know_results_alone(path):
     """And what draws them: no sandbox, no tests, no torch."""
-    allowed = {"grader.results.records", "grader.errors", "grader.text", "grader.figures", "grader.report"}
-    inner = {name for name in imports(path) if name.split(".")[0] == "grader" and not name.startswith("grader.report.")}
+    allowed = {
+        "grader.results.records",
+        "grader.errors",
+        "grader.text",
+        "grader.figures",
+        "grader.report",
+    }
+    inner = {
+        name
+        for name in imports(path)
+        if name.split(".")[0] == "grader" and not name.startswith("grader.report.")
+    }
     assert inner <= allowed
-    assert tops(imports(path)) - sys.stdlib_module_names <= {"grader", "rich", "msgspec", "jinja2", "markupsafe"}
+    assert tops(imports(path)) - sys.stdlib_module_names <= {
+        "grader",
+        "rich",
+        "msgspec",
+        "jinja2",
+        "markupsafe",
+    }
 
 
 @pytest.mark.parametrize("path", sources("grader/worker"), ids=ids(sources("grader/worker")))
@@ -121,7 +157,11 @@ def test_the_worker_imports_little(path):
     warm = {"einops", "jaxtyping", "tests"} if path.name == "zygote.py" else set()
     names = imports(path)
     assert tops(names) - sys.stdlib_module_names <= {"torch", "numpy", "grader", *warm}
-    assert {n for n in names if n.split(".")[0] == "grader"} <= {"grader", "grader.protocol", *WORKER}
+    assert {n for n in names if n.split(".")[0] == "grader"} <= {
+        "grader",
+        "grader.protocol",
+        *WORKER,
+    }
 
 
 def test_the_protocol_imports_only_what_both_sides_have():
@@ -132,10 +172,29 @@ def test_the_protocol_imports_only_what_both_sides_have():
 @pytest.mark.parametrize("path", PROGRAM, ids=ids(PROGRAM))
 def test_nothing_is_ever_unpickled(path):
     """Bytes that a student's process wrote must not become objects: nor through a library that does it for them."""
-    assert set() == tops(imports(path)) & {"pickle", "dill", "cloudpickle", "marshal", "shelve", "joblib", "multiprocess"}
-    calls = {ast.unparse(node.func) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)}
-    allowed = {"exec"} if name_of(path) == "grader.grading.rehearsal" else set()  # of wrong solutions that are ours
-    assert set() == calls & {"torch.load", "torch.save", "np.load", "numpy.load", "eval", "exec", "yaml.load"} - allowed
+    assert set() == tops(imports(path)) & {
+        "pickle",
+        "dill",
+        "cloudpickle",
+        "marshal",
+        "shelve",
+        "joblib",
+        "multiprocess",
+    }
+    calls = {
+        ast.unparse(node.func)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+    }
+    allowed = (
+        {"exec"} if name_of(path) == "grader.grading.rehearsal" else set()
+    )  # of wrong solutions that are ours
+    assert (
+        set()
+        == calls
+        & {"torch.load", "torch.save", "np.load", "numpy.load", "eval", "exec", "yaml.load"}
+        - allowed
+    )
 
 
 @pytest.mark.parametrize("path", PUBLIC, ids=ids(PUBLIC))
@@ -149,7 +208,10 @@ def test_probes_judge_nothing(path):
     """They run where a student's code could read them: no expectation, no test, no pytest."""
     names = imports(path)
     assert tops(names) - sys.stdlib_module_names <= {"torch", "numpy", "einops", "tests"}
-    assert {n for n in names if n.split(".")[0] == "tests"} <= {"tests.probes", *(name_of(p) for p in sources("tests/probes"))}
+    assert {n for n in names if n.split(".")[0] == "tests"} <= {
+        "tests.probes",
+        *(name_of(p) for p in sources("tests/probes")),
+    }
 
 
 @pytest.mark.parametrize("path", sources("assignment"), ids=ids(sources("assignment")))
@@ -157,7 +219,9 @@ def test_the_assignment_imports_what_the_sandbox_has(path):
     """Nothing else could be imported there; its command line runs at the student's."""
     allowed = {"tests"} if path.name == "__main__.py" else {"torch", "numpy", "einops", "jaxtyping"}
     if path.name in ("resource_accounting.py", "gpu.py"):
-        allowed |= {"assignment"}  # a type of another module's, for readers alone: a problem needs no other module
+        allowed |= {
+            "assignment"
+        }  # a type of another module's, for readers alone: a problem needs no other module
     assert tops(imports(path)) - sys.stdlib_module_names <= allowed
 
 
@@ -170,7 +234,9 @@ def test_tests_see_the_student_through_the_fixture_alone(path):
     names = imports(path)
     assert tops(names) - sys.stdlib_module_names <= {"torch", "numpy", "einops", "pytest", "tests"}
     inner = {n for n in names if n.split(".")[0] == "tests"}
-    both = ("tests.hidden.",) if path.parent.name == "cuda" else ()  # a test may hold on both devices
+    both = (
+        ("tests.hidden.",) if path.parent.name == "cuda" else ()
+    )  # a test may hold on both devices
     assert all(n == "tests.expect" or n.startswith(("tests.probes", *both)) for n in inner)
 
 
@@ -180,18 +246,32 @@ def test_no_import_hides_in_a_call():
     assert {"tests.probes", "grader.grading.local"} == users
 
 
-@pytest.mark.parametrize("module", ["grader.sandbox.box", "grader.cli", "grader.submission", "grader.results.records"])
+@pytest.mark.parametrize(
+    "module", ["grader.sandbox.box", "grader.cli", "grader.submission", "grader.results.records"]
+)
 def test_what_has_to_start_fast_leaves_torch_and_pytest_alone(module):
     """So that the zygote's slow imports and the grader's own run side by side."""
-    program = f"import sys, {module}; print(sorted({{'torch', 'numpy', 'pytest'}} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    program = (
+        f"import sys, {module}; print(sorted({{'torch', 'numpy', 'pytest'}} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
     assert "[]" == done.stdout.strip()
 
 
 HANDOUT = sources("handout")
 HANDOUT_LAYERS = [
     ["handout", "handout.conf", "handout.site"],
-    [f"handout.site.{name}" for name in ("agreement", "formulas", "numbers", "svg", "mathml", "browser")],
+    [
+        f"handout.site.{name}"
+        for name in ("agreement", "formulas", "numbers", "svg", "mathml", "browser")
+    ],
     [f"handout.site.{name}" for name in ("calculators", "pictures", "pdf")],
     ["handout.site.extension"],
     ["handout.site.__main__"],
@@ -207,7 +287,9 @@ def test_dependencies_of_the_handout_point_one_way(path):
     inner = {other for other in imports(path) if tops([other]) == {"handout"}}
     assert set() == {other for other in inner if HANDOUT_RANK[other] >= HANDOUT_RANK[name]}
     known = {
-        other for other in imports(path) if tops([other]) == {"grader"} and not other.startswith("grader.solutions.reference")
+        other
+        for other in imports(path)
+        if tops([other]) == {"grader"} and not other.startswith("grader.solutions.reference")
     }
     assert known <= {"grader", "grader.course", "grader.figures"}
 

@@ -9,7 +9,15 @@ from grader.errors import Status, UsageError
 from grader.report import json as json_report
 from grader.report import terminal
 from grader.results.merge import merged
-from grader.results.records import Fact, GraderInfo, Ignored, Outcome, SubmissionInfo, problem_result, submission_result
+from grader.results.records import (
+    Fact,
+    GraderInfo,
+    Ignored,
+    Outcome,
+    SubmissionInfo,
+    problem_result,
+    submission_result,
+)
 
 PASSED, FAILED, DEFERRED, ERROR = Status.PASSED, Status.FAILED, Status.DEFERRED, Status.GRADER_ERROR
 ORDER = ["linear", "einops", "gpu_memory"]
@@ -25,7 +33,9 @@ COURSE = {
 def outcome(name, device, ran_on, status, **more):
     """A test that ended like this where it could run, and was deferred where not."""
     if device != ran_on:
-        return Outcome(id=name, device=device, weight=1, status=DEFERRED, what=f"waits for {device}")
+        return Outcome(
+            id=name, device=device, weight=1, status=DEFERRED, what=f"waits for {device}"
+        )
     return Outcome(id=name, device=device, weight=1, status=status, seconds=0.5, **more)
 
 
@@ -33,19 +43,38 @@ def problem(name, ran_on, ended):
     """One problem of the course in a run; tests pass unless `ended` says otherwise."""
     points, device, cpu, cuda = COURSE[name]
     tests = [(test, "cpu") for test in cpu] + [(test, "cuda") for test in cuda]
-    outcomes = [outcome(test, on, ran_on, ended.get(test, PASSED), what=f"on {ran_on}") for test, on in tests]
+    outcomes = [
+        outcome(test, on, ran_on, ended.get(test, PASSED), what=f"on {ran_on}")
+        for test, on in tests
+    ]
     return problem_result(name, "m", points, outcomes, device)
 
 
 def run(device, *, names=tuple(COURSE), ended=None, problems=None, **changed):
     """The result of a run on a device."""
-    info = {"version": "1.0", "suite_sha256": "cd" * 32, "device": device, "isolation": "bubblewrap", "seed": 7}
+    info = {
+        "version": "1.0",
+        "suite_sha256": "cd" * 32,
+        "device": device,
+        "isolation": "bubblewrap",
+        "seed": 7,
+    }
     info |= {"environment": {"python": "3.11.7", "torch": f"2.13.0+{device}"}}
-    files = {"name": f"ada on {device}", "sha256": "ab" * 32, "files": ["assignment/a.py"], "ignored": [Ignored("x", device)]}
+    files = {
+        "name": f"ada on {device}",
+        "sha256": "ab" * 32,
+        "files": ["assignment/a.py"],
+        "ignored": [Ignored("x", device)],
+    }
     for name in changed:
         (files if name in files else info)[name] = changed[name]
     found = problems or [problem(name, device, ended or {}) for name in names]
-    return submission_result(SubmissionInfo(**files), GraderInfo(**info), found, seconds={"cpu": 3.5, "cuda": 10.25}[device])
+    return submission_result(
+        SubmissionInfo(**files),
+        GraderInfo(**info),
+        found,
+        seconds={"cpu": 3.5, "cuda": 10.25}[device],
+    )
 
 
 def both(cpu, cuda):
@@ -66,10 +95,16 @@ def statuses(result):
 def test_all_points_can_be_earned_in_two_runs():
     """10 on a CPU, 7 on a CUDA device, of which a test of linear has 2; together the 15 of the course."""
     cpu, cuda = run("cpu"), run("cuda")
-    assert [(10.0, 10.0, 5.0), (7.0, 7.0, 8.0)] == [(r.score, r.max_score, r.pending) for r in (cpu, cuda)]
+    assert [(10.0, 10.0, 5.0), (7.0, 7.0, 8.0)] == [
+        (r.score, r.max_score, r.pending) for r in (cpu, cuda)
+    ]
     got = both(cpu, cuda)
     assert (15.0, 15.0, 0.0) == (got.score, got.max_score, got.pending)
-    assert [("linear", "passed", 6.0), ("einops", "passed", 4.0), ("gpu_memory", "passed", 5.0)] == statuses(got)
+    assert [
+        ("linear", "passed", 6.0),
+        ("einops", "passed", 4.0),
+        ("gpu_memory", "passed", 5.0),
+    ] == statuses(got)
 
 
 def test_each_test_comes_from_the_run_on_its_device():
@@ -85,8 +120,14 @@ def test_each_test_comes_from_the_run_on_its_device():
 
 def test_a_failure_on_either_device_fails_the_problem():
     """A test on a CUDA device costs a CPU problem its share; one on a CPU costs a CUDA problem nothing once that is decided."""
-    got = both(run("cpu", ended={"test_logic": FAILED}), run("cuda", ended={"cuda/test_there": FAILED}))
-    assert [("linear", "failed", 4.0), ("einops", "passed", 4.0), ("gpu_memory", "passed", 5.0)] == statuses(got)
+    got = both(
+        run("cpu", ended={"test_logic": FAILED}), run("cuda", ended={"cuda/test_there": FAILED})
+    )
+    assert [
+        ("linear", "failed", 4.0),
+        ("einops", "passed", 4.0),
+        ("gpu_memory", "passed", 5.0),
+    ] == statuses(got)
 
 
 def test_it_says_what_it_was_made_of():
@@ -103,7 +144,9 @@ def test_it_says_what_it_was_made_of():
     assert (13.75, cpu.submission) == (got.seconds, got.submission)
 
 
-@pytest.mark.parametrize(("cpu", "cuda"), [("none", "bubblewrap"), ("bubblewrap", "none"), ("none", "none")])
+@pytest.mark.parametrize(
+    ("cpu", "cuda"), [("none", "bubblewrap"), ("bubblewrap", "none"), ("none", "none")]
+)
 def test_it_is_as_isolated_as_the_weaker_run(cpu, cuda):
     """One run without isolation is enough to doubt the whole."""
     assert "none" == both(run("cpu", isolation=cpu), run("cuda", isolation=cuda)).grader.isolation
@@ -111,9 +154,13 @@ def test_it_is_as_isolated_as_the_weaker_run(cpu, cuda):
 
 def test_problems_keep_the_order_of_the_course():
     """Whichever of them each run graded; those that the course does not have come last."""
-    got = both(run("cpu", names=["einops", "gpu_memory"]), run("cuda", names=["linear", "gpu_memory"]))
+    got = both(
+        run("cpu", names=["einops", "gpu_memory"]), run("cuda", names=["linear", "gpu_memory"])
+    )
     assert ORDER == [p.id for p in got.problems]
-    assert ["einops", "linear", "gpu_memory"] == [p.id for p in merged(run("cpu"), run("cuda"), order=["einops"]).problems]
+    assert ["einops", "linear", "gpu_memory"] == [
+        p.id for p in merged(run("cpu"), run("cuda"), order=["einops"]).problems
+    ]
 
 
 def test_a_problem_of_one_run_is_taken_as_it_is():
@@ -121,7 +168,11 @@ def test_a_problem_of_one_run_is_taken_as_it_is():
     cpu, cuda = run("cpu"), run("cuda", names=["linear"])
     got = both(cpu, cuda)
     assert cpu.problems[2] == got.problems[2]
-    assert [("linear", "passed", 6.0), ("einops", "passed", 4.0), ("gpu_memory", "deferred", 0.0)] == statuses(got)
+    assert [
+        ("linear", "passed", 6.0),
+        ("einops", "passed", 4.0),
+        ("gpu_memory", "deferred", 0.0),
+    ] == statuses(got)
     assert (10.0, 10.0, 5.0) == (got.score, got.max_score, got.pending)
     alone = both(run("cpu", names=["einops"]), cuda)
     assert cuda.problems[0] == alone.problems[0]
@@ -131,7 +182,9 @@ def test_what_the_grader_could_not_judge_in_one_run_stays_its_fault():
     """A single test, or all tests of a problem that could not be run, although the other run could."""
     got = both(run("cpu", ended={"test_a": ERROR}), run("cuda"))
     assert ("linear", "grader_error", 4.0) == statuses(got)[0]
-    fault = problem_result("linear", "m", 6, [Outcome(id="suite", weight=1, status=ERROR, what="it ended")])
+    fault = problem_result(
+        "linear", "m", 6, [Outcome(id="suite", weight=1, status=ERROR, what="it ended")]
+    )
     for device, other in (("cpu", "cuda"), ("cuda", "cpu")):
         got = both(run(device, problems=[fault]), run(other))
         assert fault == got.problems[0]
@@ -163,9 +216,18 @@ def test_what_is_merged_is_written_and_read_like_any_result():
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"sha256": "ef" * 32}, "of different submissions: abababababab on the CPU, efefefefefef on the CUDA device"),
-        ({"suite_sha256": "ef" * 32}, "of different suites: cdcdcdcdcdcd on the CPU, efefefefefef on the CUDA device"),
-        ({"version": "1.1"}, "of different versions of the grader: 1.0 on the CPU, 1.1 on the CUDA device"),
+        (
+            {"sha256": "ef" * 32},
+            "of different submissions: abababababab on the CPU, efefefefefef on the CUDA device",
+        ),
+        (
+            {"suite_sha256": "ef" * 32},
+            "of different suites: cdcdcdcdcdcd on the CPU, efefefefefef on the CUDA device",
+        ),
+        (
+            {"version": "1.1"},
+            "of different versions of the grader: 1.0 on the CPU, 1.1 on the CUDA device",
+        ),
         ({"seed": 8}, "of different seeds: 7 on the CPU, 8 on the CUDA device"),
     ],
 )
@@ -180,15 +242,25 @@ def test_runs_that_did_not_grade_the_same_are_refused(changed, sentence):
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_two_runs_on_one_device_are_refused(device):
     """One of them would be thrown away, and nobody said which."""
-    with pytest.raises(UsageError, match=rf"^both results are of a run with --device {device}: one of each device is needed$"):
+    with pytest.raises(
+        UsageError,
+        match=rf"^both results are of a run with --device {device}: one of each device is needed$",
+    ):
         merged(run(device), run(device), order=ORDER)
 
 
 def test_a_merged_result_is_not_merged_again():
     """It has no place to wait for another run."""
     done = both(run("cpu"), run("cuda"))
-    for pair in ((done, run("cuda")), (run("cpu"), done), (run("cpu"), msgspec.structs.replace(done, runs=[]))):
-        with pytest.raises(UsageError, match=r"^one of the two results is itself merged: give the results of single runs$"):
+    for pair in (
+        (done, run("cuda")),
+        (run("cpu"), done),
+        (run("cpu"), msgspec.structs.replace(done, runs=[])),
+    ):
+        with pytest.raises(
+            UsageError,
+            match=r"^one of the two results is itself merged: give the results of single runs$",
+        ):
             merged(*pair, order=ORDER)
 
 
@@ -199,7 +271,10 @@ def test_a_test_that_one_run_does_not_know_is_refused():
         del shorter.problems[0].tests[0]
         with pytest.raises(UsageError) as caught:
             merged(shorter, run(other), order=ORDER)
-        assert "linear: test_a is in one of the two results only, so they are of different suites" == str(caught.value)
+        assert (
+            "linear: test_a is in one of the two results only, so they are of different suites"
+            == str(caught.value)
+        )
 
 
 def test_a_problem_without_a_test_for_its_device_is_refused():
@@ -207,7 +282,9 @@ def test_a_problem_without_a_test_for_its_device_is_refused():
     cpu, cuda = run("cpu"), run("cuda")
     for result in (cpu, cuda):
         del result.problems[2].tests[1:]
-    with pytest.raises(UsageError, match=r"^gpu_memory has no test for the device that its points come from"):
+    with pytest.raises(
+        UsageError, match=r"^gpu_memory has no test for the device that its points come from"
+    ):
         merged(cpu, cuda, order=ORDER)
 
 
@@ -239,9 +316,15 @@ def older(tree):
         (b"[1]", "is not a result of the grader"),
         (b"{}", "is not a result of the grader"),
         (b'{"schema": {"a": 1}, "problems": []}', "is not a result of the grader"),
-        (lambda tree: tree | {"schema": 3}, "is a result of schema 3, and this grader reads schemas 1 and 2"),
+        (
+            lambda tree: tree | {"schema": 3},
+            "is a result of schema 3, and this grader reads schemas 1 and 2",
+        ),
         (older, "was written by an older grader, which knew no device of a test: grade again"),
-        (lambda tree: tree | {"score": "\x1b[2J"}, "is not a result of the grader: Expected `float`, got `str` - at `$.score`"),
+        (
+            lambda tree: tree | {"score": "\x1b[2J"},
+            "is not a result of the grader: Expected `float`, got `str` - at `$.score`",
+        ),
     ],
 )
 def test_what_is_no_result_is_refused_in_a_sentence(tmp_path, content, sentence):
@@ -268,13 +351,25 @@ def test_a_result_of_schema_1_is_read(tmp_path):
         "  at        assignment/linear.py:3 in forward",
     ]
     tree["problems"][0]["tests"][1]["message"] = "\n".join([*lines, "  rule      y = x Wᵀ."])
-    tree["problems"][0]["tests"][0]["message"] = "linear: assignment/linear.py is not in the submission"
+    tree["problems"][0]["tests"][0]["message"] = (
+        "linear: assignment/linear.py is not in the submission"
+    )
     (tmp_path / "r.json").write_text(json.dumps({**tree, "schema": 1}))
     got = json_report.read(tmp_path / "r.json")
     first, second = got.problems[0].tests[:2]
-    assert ("", "assignment/linear.py is not in the submission", []) == (first.about, first.what, first.facts)
-    assert ("Linear.forward", "wrong shape: expected (2, 3), got (3, 2)") == (second.about, second.what)
-    assert ([Fact("at", "assignment/linear.py:3 in forward")], "y = x Wᵀ.") == (second.facts, second.rule)
+    assert ("", "assignment/linear.py is not in the submission", []) == (
+        first.about,
+        first.what,
+        first.facts,
+    )
+    assert ("Linear.forward", "wrong shape: expected (2, 3), got (3, 2)") == (
+        second.about,
+        second.what,
+    )
+    assert ([Fact("at", "assignment/linear.py:3 in forward")], "y = x Wᵀ.") == (
+        second.facts,
+        second.rule,
+    )
     assert (2, 7.0) == (got.schema, got.score)
 
 
@@ -282,14 +377,20 @@ def test_a_strangers_text_is_safe_once_it_is_read(tmp_path):
     """Wherever in the file it stands: no character that a terminal obeys, and line ends only in hints."""
     evil = "\x1b]0;owned\x07\u202e\n2"
     tree = json.loads(json_report.render(run("cpu")))
-    spoiled = json.loads(json.dumps(tree), object_hook=lambda d: {k: spoil(k, v, evil) for k, v in d.items()})
+    spoiled = json.loads(
+        json.dumps(tree), object_hook=lambda d: {k: spoil(k, v, evil) for k, v in d.items()}
+    )
     spoiled["grader"]["environment"] = {evil: evil}
     (tmp_path / "r.json").write_text(json.dumps(spoiled))
     got = json_report.render(json_report.read(tmp_path / "r.json"))
     assert r"\\x1b]0;owned\\x07\\u202e\\n2" in got
     assert "\\u001b" not in got
     assert not set(got) & set("\x1b\x07\u202e")
-    several_lines = [line.split(":")[0].strip() for line in got.split("\n") if r"\n2" in line.replace(r"\\n2", "")]
+    several_lines = [
+        line.split(":")[0].strip()
+        for line in got.split("\n")
+        if r"\n2" in line.replace(r"\\n2", "")
+    ]
     assert {'"hint"'} == set(several_lines)
 
 

@@ -50,7 +50,9 @@ def graded(grader, root, tmp_path_factory):
     (folder / "assignment").mkdir()
     (folder / "assignment/optimizers.py").write_text(WITHOUT_CORRECTION)
     linear = (root / "grader/solutions/reference/linear.py").read_text()
-    (folder / "assignment/linear.py").write_text(linear.replace("return x @ self.weight.T", UNHEARD_OF))
+    (folder / "assignment/linear.py").write_text(
+        linear.replace("return x @ self.weight.T", UNHEARD_OF)
+    )
     out = folder / "result.json"
     done = grader("grade", folder, "--only", "adamw", "--only", "linear", "--json", out)
     assert done.returncode == 0, done.stderr
@@ -60,7 +62,9 @@ def graded(grader, root, tmp_path_factory):
 @pytest.mark.slow
 def test_a_known_mistake_is_named_by_its_numbers(graded):
     """With its hint, in every test that it fails, although the code shares no line with ours."""
-    mistake = next(m for m in mistakes.load(COURSE.mistakes, "adamw") if m.name == "no_bias_correction")
+    mistake = next(
+        m for m in mistakes.load(COURSE.mistakes, "adamw") if m.name == "no_bias_correction"
+    )
     failed = [test for test in graded["adamw"].tests if test.status == "failed"]
     assert len(failed) >= 2
     for test in failed:
@@ -80,7 +84,9 @@ def test_a_mistake_that_nobody_knows_is_not_named(graded):
 def test_every_wrong_solution_can_be_rehearsed(problem):
     """It is a module that loads: a report that finds a mistake must not fail over it."""
     loaded = rehearsal.wrong_solutions(COURSE, COURSE.problem(problem))
-    on_a_cpu = [m for m in mistakes.load(COURSE.mistakes, problem) if m.is_tried_on("cpu", ("cpu",))]
+    on_a_cpu = [
+        m for m in mistakes.load(COURSE.mistakes, problem) if m.is_tried_on("cpu", ("cpu",))
+    ]
     assert len(loaded) == len(on_a_cpu)
 
 
@@ -102,7 +108,9 @@ def test_values_agree_within_rounding_alone():
 
 def probe(student, *, dtype):
     """Two layers that share one weight of 2 × 2, counted; run below on wrong solutions of `linear` and on nothing else."""
-    layers = torch.nn.Sequential(torch.nn.Linear(2, 2, bias=False), torch.nn.Linear(2, 2, bias=False))
+    layers = torch.nn.Sequential(
+        torch.nn.Linear(2, 2, bias=False), torch.nn.Linear(2, 2, bias=False)
+    )
     layers[1].weight = layers[0].weight
     return student.linear.count_parameters(layers)
 
@@ -127,7 +135,9 @@ def ask(session, expected=4):
 def failed(value, repeat=ask, **more):
     """The case of a test that failed over this answer."""
     calls = more.pop("calls", None) or [Call(probe, {"dtype": None}, value)]
-    return Case("t", 0, repeat, calls, Wrong("count_parameters: wrong value"), "count_parameters", **more)
+    return Case(
+        "t", 0, repeat, calls, Wrong("count_parameters: wrong value"), "count_parameters", **more
+    )
 
 
 def named(*cases):
@@ -165,7 +175,9 @@ def test_two_mistakes_that_explain_it_are_not_named(twice):
 
 def test_a_mistake_has_to_explain_every_failure_of_the_function(twice):
     """One of two failures is something else, so the code is not that mistake, or not that alone."""
-    something_else = Case("u", 0, ask, [Call(probe, {"dtype": None}, 5)], Wrong("other words"), "count_parameters")
+    something_else = Case(
+        "u", 0, ask, [Call(probe, {"dtype": None}, 5)], Wrong("other words"), "count_parameters"
+    )
     assert named(failed(8), something_else) == {}
     elsewhere = dataclasses.replace(something_else, function="Linear")
     assert named(failed(8), elsewhere) == {"t": "count_ties_twice"}
@@ -177,13 +189,17 @@ def test_a_mistake_that_fails_what_passed_is_not_named(twice):
     """Whoever passes that test does not make this mistake."""
     passed = Case("u", 0, ask, [Call(probe, {"dtype": None}, 4)])
     assert named(failed(8), passed) == {}
-    harmless = Case("u", 0, lambda session: ask(session, expected=8), [Call(probe, {"dtype": None}, 8)])
+    harmless = Case(
+        "u", 0, lambda session: ask(session, expected=8), [Call(probe, {"dtype": None}, 8)]
+    )
     assert named(failed(8), harmless) == {"t": "count_ties_twice"}
 
 
 def test_a_mistake_that_needs_a_device_is_not_rehearsed(monkeypatch):
     """Only tests on a CUDA device can notice it, and this process touches none."""
-    assert {m.devices for m, _ in rehearsal.wrong_solutions(COURSE, COURSE.problem("training_loop"))} <= {
+    assert {
+        m.devices for m, _ in rehearsal.wrong_solutions(COURSE, COURSE.problem("training_loop"))
+    } <= {
         (),
         ("cpu",),
         ("cpu", "cuda"),
@@ -194,13 +210,18 @@ def test_an_answer_of_nothing_names_no_mistake(twice):
     """None, or an exception, says what is missing and not what was done instead."""
     assert named(failed(None)) == {}
     assert named(failed(None, calls=[Call(probe, {"dtype": None}, raised="TypeError")])) == {}
-    assert named(Case("t", 0, ask, [], Wrong("count_parameters: wrong value"), "count_parameters")) == {}
+    assert (
+        named(Case("t", 0, ask, [], Wrong("count_parameters: wrong value"), "count_parameters"))
+        == {}
+    )
 
 
 def test_an_exception_beside_a_telling_answer_has_to_be_the_same(twice):
     """A second failure with an exception that the mistake does not raise is a second mistake."""
     error = raised(["TypeError", "Exception"], "TypeError", "x", None)
-    case = Case("u", 0, ask, [Call(probe, {"dtype": None}, raised="TypeError")], error, "count_parameters")
+    case = Case(
+        "u", 0, ask, [Call(probe, {"dtype": None}, raised="TypeError")], error, "count_parameters"
+    )
     assert named(failed(8), case) == {}
 
 
@@ -220,7 +241,14 @@ def test_a_rehearsal_leaves_this_process_as_it_was(twice):
         session.run(forks, {})
         reached.append(True)
 
-    before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].copy(), os.getcwd(), os.fork, os.listdir()
+    before = (
+        torch.get_rng_state(),
+        random.getstate(),
+        np.random.get_state()[1].copy(),
+        os.getcwd(),
+        os.fork,
+        os.listdir(),
+    )
     case = Case("t", 0, repeat, [Call(forks, {}, 1)], Wrong(), "count_parameters")
     assert named(case) == {}
     assert reached == []

@@ -105,12 +105,15 @@ def test_lines_of_a_change_are_indented_as_the_line_that_it_begins_in():
 def test_changes_are_made_in_the_program_as_it_was():
     """The second one does not see what the first one wrote, whatever their order."""
     two = (Change("return y", "return math.sqrt(x)"), Change("y = math.sqrt(x)", "y = 0"))
-    expected = REFERENCE.replace("y = math.sqrt(x)", "y = 0").replace("return y", "return math.sqrt(x)")
+    expected = REFERENCE.replace("y = math.sqrt(x)", "y = 0").replace(
+        "return y", "return math.sqrt(x)"
+    )
     assert expected == changed(REFERENCE, two) == changed(REFERENCE, two[::-1])
 
 
 @pytest.mark.parametrize(
-    ("old", "times"), [("return z", 0), ("return x", 2), ("return y\n    return x", 0), ("return y\nreturn x", 0)]
+    ("old", "times"),
+    [("return z", 0), ("return x", 2), ("return y\n    return x", 0), ("return y\nreturn x", 0)],
 )
 def test_a_text_that_is_not_there_once_is_told(old, times):
     """It could be anywhere, or nowhere; indentation counts."""
@@ -140,7 +143,10 @@ def test_a_mistake_is_made_in_its_base(tmp_path):
     got = programs(tmp_path)
     head, tail = REFERENCE.split("def first")[0], REFERENCE[REFERENCE.index("\n\ndef second") :]
     assert f"{head}def first(x):\n    return -x\n{tail}" == got["plainly_negative"]
-    assert REFERENCE[: REFERENCE.index("def second")] + "def second(x):\n    return 2\n" == got["another"]
+    assert (
+        REFERENCE[: REFERENCE.index("def second")] + "def second(x):\n    return 2\n"
+        == got["another"]
+    )
 
 
 def test_a_mistake_says_what_it_is(tmp_path):
@@ -175,10 +181,14 @@ def test_a_problem_without_a_file_has_no_mistakes(tmp_path):
     assert ([], []) == (mistakes.load(tmp_path, "p"), mistakes.bases(tmp_path, "p"))
 
 
-@pytest.mark.parametrize(("name", "where"), [("negative", "the reference"), ("plainly_negative", "base plain")])
+@pytest.mark.parametrize(
+    ("name", "where"), [("negative", "the reference"), ("plainly_negative", "base plain")]
+)
 def test_a_change_that_does_not_fit_is_told_with_the_mistake(tmp_path, name, where):
     """Its file, its name, and in which program the text was looked for."""
-    text = FILE.replace('old = "return y"', 'old = "return w"').replace('old = "return x"', 'old = "return w"')
+    text = FILE.replace('old = "return y"', 'old = "return w"').replace(
+        'old = "return x"', 'old = "return w"'
+    )
     mistake = next(mistake for mistake in read(tmp_path, text) if mistake.name == name)
     words = rf"^p\.toml: mistake {name}, in {where}: expected `old` exactly once, got `return w` 0 times$"
     with pytest.raises(CourseFault, match=words):
@@ -187,8 +197,12 @@ def test_a_change_that_does_not_fit_is_told_with_the_mistake(tmp_path, name, whe
 
 def test_a_program_that_replaces_nothing_is_told(tmp_path):
     """It would be graded as the reference and prove nothing."""
-    (mistake,) = read(tmp_path, '[[mistake]]\nname = "none"\nsays = "None."\nsource = "def third(): pass"\n')
-    with pytest.raises(CourseFault, match=r"^p\.toml: mistake none: replaces no definition of the reference$"):
+    (mistake,) = read(
+        tmp_path, '[[mistake]]\nname = "none"\nsays = "None."\nsource = "def third(): pass"\n'
+    )
+    with pytest.raises(
+        CourseFault, match=r"^p\.toml: mistake none: replaces no definition of the reference$"
+    ):
         mistake.applied_to(REFERENCE)
 
 
@@ -201,24 +215,69 @@ CHANGE = "[[mistake.change]]\n" + EDIT
 WAYS = r"expected one of `old` and `new`, \[\[mistake\.change\]\], `source`; got"
 FAULTS = {
     "not TOML": (HEAD + "old = \n", r"Invalid value \(at line 4, column 7\)"),
-    "an unknown key": (HEAD + EDIT + 'colour = "red"\n', r"mistake m: Object contains unknown field `colour`"),
+    "an unknown key": (
+        HEAD + EDIT + 'colour = "red"\n',
+        r"mistake m: Object contains unknown field `colour`",
+    ),
     "an unknown table": (HEAD + EDIT + "[colour]\n", r"Object contains unknown field `colour`"),
-    "no name": ('[[mistake]]\nsays = "Wrong."\n' + EDIT, r"mistake number 1: Object missing required field `name`"),
-    "no says": ('[[mistake]]\nname = "m"\n' + EDIT, r"mistake m: Object missing required field `says`"),
-    "an empty says": (HEAD.replace("Wrong.", " ") + EDIT, r"mistake m: expected `says` to say what .*, got an empty text"),
-    "a type": (HEAD + EDIT + 'most = "2"\n', r"mistake m: Expected `float \| null`, got `str` - at `\$\.most`"),
-    "a device": (HEAD + EDIT + 'devices = ["gpu"]\n', r"mistake m: Invalid enum value 'gpu' - at `\$\.devices\[0\]`"),
+    "no name": (
+        '[[mistake]]\nsays = "Wrong."\n' + EDIT,
+        r"mistake number 1: Object missing required field `name`",
+    ),
+    "no says": (
+        '[[mistake]]\nname = "m"\n' + EDIT,
+        r"mistake m: Object missing required field `says`",
+    ),
+    "an empty says": (
+        HEAD.replace("Wrong.", " ") + EDIT,
+        r"mistake m: expected `says` to say what .*, got an empty text",
+    ),
+    "a type": (
+        HEAD + EDIT + 'most = "2"\n',
+        r"mistake m: Expected `float \| null`, got `str` - at `\$\.most`",
+    ),
+    "a device": (
+        HEAD + EDIT + 'devices = ["gpu"]\n',
+        r"mistake m: Invalid enum value 'gpu' - at `\$\.devices\[0\]`",
+    ),
     "the same name": (2 * (HEAD + EDIT), r"mistake m: expected a name of its own, got it twice"),
-    "old without new": (HEAD + 'old = "a"\n', r"mistake m: expected both `old` and `new`, got one of them"),
+    "old without new": (
+        HEAD + 'old = "a"\n',
+        r"mistake m: expected both `old` and `new`, got one of them",
+    ),
     "no difference": (HEAD, rf"mistake m: {WAYS} none"),
-    "two differences": (HEAD + EDIT + 'source = "c"\n', rf"mistake m: {WAYS} `old` and `new`, `source`"),
-    "changes of two kinds": (HEAD + EDIT + CHANGE, rf"mistake m: {WAYS} `old` and `new`, \[\[mistake\.change\]\]"),
-    "a change without old": (HEAD + CHANGE.replace(EDIT, 'new = "b"'), r"mistake m: Object missing required field `old` - .*"),
-    "an unknown base": (HEAD + EDIT + 'base = "b"\n', r"mistake m: expected a base of this file, which has none; got b"),
-    "another base": (HEAD + EDIT + 'base = "c"\n' + BASE, r"mistake m: expected a base of this file, b; got c"),
-    "base and source": (HEAD + 'base = "b"\nsource = "c"\n' + BASE, r"mistake m: expected `base` or `source`, got both"),
-    "a base without source": (HEAD + EDIT + "[base.b]\n", r"base b: Object missing required field `source`"),
-    "an unused base": (HEAD + EDIT + BASE, r"base b: expected a mistake that is made in it, got none"),
+    "two differences": (
+        HEAD + EDIT + 'source = "c"\n',
+        rf"mistake m: {WAYS} `old` and `new`, `source`",
+    ),
+    "changes of two kinds": (
+        HEAD + EDIT + CHANGE,
+        rf"mistake m: {WAYS} `old` and `new`, \[\[mistake\.change\]\]",
+    ),
+    "a change without old": (
+        HEAD + CHANGE.replace(EDIT, 'new = "b"'),
+        r"mistake m: Object missing required field `old` - .*",
+    ),
+    "an unknown base": (
+        HEAD + EDIT + 'base = "b"\n',
+        r"mistake m: expected a base of this file, which has none; got b",
+    ),
+    "another base": (
+        HEAD + EDIT + 'base = "c"\n' + BASE,
+        r"mistake m: expected a base of this file, b; got c",
+    ),
+    "base and source": (
+        HEAD + 'base = "b"\nsource = "c"\n' + BASE,
+        r"mistake m: expected `base` or `source`, got both",
+    ),
+    "a base without source": (
+        HEAD + EDIT + "[base.b]\n",
+        r"base b: Object missing required field `source`",
+    ),
+    "an unused base": (
+        HEAD + EDIT + BASE,
+        r"base b: expected a mistake that is made in it, got none",
+    ),
 }
 
 
@@ -232,4 +291,6 @@ def test_a_file_that_is_not_as_it_has_to_be_is_told(tmp_path, what):
 
 def test_every_file_is_of_a_problem():
     """Another one would be read by nobody."""
-    assert {problem.id for problem in COURSE.problems} == {path.stem for path in COURSE.mistakes.iterdir()}
+    assert {problem.id for problem in COURSE.problems} == {
+        path.stem for path in COURSE.mistakes.iterdir()
+    }

@@ -119,7 +119,9 @@ def hidden(**stays):
 def test_an_idle_test_is_a_complaint():
     """One that no wrong solution fails, and one that others make needless and that gives no reason to stay."""
     rows = [row("wrong", "w1", ["test_a"]), row("wrong", "w2", ["test_a", "test_b", "test_c"])]
-    matrix = Matrix(rows, {"p": hidden(test_a="", test_b="", test_c="for the message", test_d="a reason")})
+    matrix = Matrix(
+        rows, {"p": hidden(test_a="", test_b="", test_c="for the message", test_d="a reason")}
+    )
     assert matrix.alone("p") == {"test_a": ["w1"], "test_b": [], "test_c": [], "test_d": []}
     assert matrix.complaints() == [
         "p · test_b: others catch all that it catches; say why it stays (# Stays: …)",
@@ -153,13 +155,20 @@ def test_imported_tests_are_tests_of_the_file(tmp_path):
         "import torch\nfrom tests import expect\nfrom tests.hidden.test_p import helper, test_a, test_b\n\n"
         "def test_d():\n    pass\n"
     )
-    assert matrices.tests_in(file) == {"test_a": HiddenTest("it is short."), "test_b": HiddenTest(), "test_d": HiddenTest()}
+    assert matrices.tests_in(file) == {
+        "test_a": HiddenTest("it is short."),
+        "test_b": HiddenTest(),
+        "test_d": HiddenTest(),
+    }
 
 
 def test_what_needs_another_device_is_owed():
     """It is counted for readers and for programs, and not where there is none."""
     rows = [row("wrong", "w1", ["test_a"])]
-    for owed, line in ((1, "owed: 1 wrong solution needs a CUDA device"), (2, "owed: 2 wrong solutions need a CUDA device")):
+    for owed, line in (
+        (1, "owed: 1 wrong solution needs a CUDA device"),
+        (2, "owed: 2 wrong solutions need a CUDA device"),
+    ):
         matrix = Matrix(rows, {"p": hidden(test_a="")}, owed)
         assert line in matrices.summary(matrix).split("\n")
         assert json.loads(matrices.as_json(matrix))["owed"] == owed
@@ -168,7 +177,11 @@ def test_what_needs_another_device_is_owed():
 
 def test_the_matrix_is_written_for_programs_and_for_readers():
     """Counts, what each test catches alone, survivors, complaints."""
-    rows = [row("wrong", "w1", ["test_a"]), row("mutant", "m1", ["test_a"]), row("mutant", "m2", [], "p · mutant m2: unseen")]
+    rows = [
+        row("wrong", "w1", ["test_a"]),
+        row("mutant", "m1", ["test_a"]),
+        row("mutant", "m2", [], "p · mutant m2: unseen"),
+    ]
     matrix = Matrix(rows, {"p": hidden(test_a="")})
     assert "2 mutants, 1 noticed (50.0 %), 0 listed as equivalent" in matrices.summary(matrix)
     assert "1 wrong solution, 1 of 1 trials as they must be" in matrices.summary(matrix)
@@ -187,9 +200,12 @@ def priced(name, share, reason=""):
 def test_a_dear_mistake_says_why():
     """Above 40 % of its problem it is listed, and it is a complaint where it gives no reason."""
     matrix = Matrix(
-        [priced("cheap", 0.4), priced("dear", 0.5), priced("whole", 1.0, "all of it follows")], {"p": hidden(test_a="")}
+        [priced("cheap", 0.4), priced("dear", 0.5), priced("whole", 1.0, "all of it follows")],
+        {"p": hidden(test_a="")},
     )
-    assert matrix.complaints() == ["p · wrong dear: it costs 50 %; say why (price: …), or make it less"]
+    assert matrix.complaints() == [
+        "p · wrong dear: it costs 50 %; say why (price: …), or make it less"
+    ]
     assert "p · wrong whole costs 100 %: all of it follows" in matrices.summary(matrix).split("\n")
     assert "cheap" not in matrices.summary(matrix)
 
@@ -197,8 +213,13 @@ def test_a_dear_mistake_says_why():
 def test_half_of_the_points_are_on_the_core():
     """By the weights of the tests."""
     rows = [row("wrong", "w1", ["test_a"]), row("wrong", "w2", ["test_b"])]
-    for core, edge, complaints in [(2, 2, []), (1, 2, ["p: 1 of 3 parts are on its core (pytest.mark.core), less than half"])]:
-        matrix = Matrix(rows, {"p": {"test_a": HiddenTest("", core, True), "test_b": HiddenTest("", edge)}})
+    for core, edge, complaints in [
+        (2, 2, []),
+        (1, 2, ["p: 1 of 3 parts are on its core (pytest.mark.core), less than half"]),
+    ]:
+        matrix = Matrix(
+            rows, {"p": {"test_a": HiddenTest("", core, True), "test_b": HiddenTest("", edge)}}
+        )
         assert complaints == matrix.complaints()
 
 
@@ -215,7 +236,8 @@ def test_checks_of_arguments_cost_little_in_all():
 def test_memory_that_nobody_wrote_fails_alike_with_every_seed():
     """Otherwise points would depend on chance."""
     rows = [
-        Row("p", "unwritten", "torch.empty", seed, 0.0, 2.0, failed, "") for seed, failed in enumerate([["test_a"], ["test_b"]])
+        Row("p", "unwritten", "torch.empty", seed, 0.0, 2.0, failed, "")
+        for seed, failed in enumerate([["test_a"], ["test_b"]])
     ]
     assert Matrix(rows).complaints() == ["p · torch.empty: it fails other tests with another seed"]
     assert Matrix(rows[:1]).complaints() == []

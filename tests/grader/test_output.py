@@ -22,7 +22,14 @@ def merge(root, tmp_path):
     def run(redirections, *options, **environment):
         command = " ".join(map(str, [sys.executable, "-m", "grader", "merge", cpu, cuda, *options]))
         shell = ["bash", "-c", f"{command} {redirections}"]
-        return subprocess.run(shell, cwd=root, env=os.environ | environment, capture_output=True, text=True, timeout=120)
+        return subprocess.run(
+            shell,
+            cwd=root,
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
 
     return run
 
@@ -39,7 +46,9 @@ def merge(root, tmp_path):
     ],
     ids=["nobody reads", "head", "full", "closed", "all closed", "nowhere"],
 )
-def test_the_file_and_the_code_do_not_depend_on_who_reads_the_report(merge, tmp_path, redirections, said):
+def test_the_file_and_the_code_do_not_depend_on_who_reads_the_report(
+    merge, tmp_path, redirections, said
+):
     """The JSON is written first; the code is that of the grade, 0 here."""
     done = merge(redirections, "--json", tmp_path / "r.json")
     assert (done.returncode, done.stderr) == (0, said)
@@ -55,7 +64,9 @@ def test_the_file_and_the_code_do_not_depend_on_who_reads_the_report(merge, tmp_
     ],
     ids=["nobody reads", "full", "closed"],
 )
-def test_a_report_that_is_lost_is_an_error_where_it_is_all_there_is(merge, redirections, code, said):
+def test_a_report_that_is_lost_is_an_error_where_it_is_all_there_is(
+    merge, redirections, code, said
+):
     """Whoever closes a pipe has read enough; a full disk is something else."""
     done = merge(redirections)
     assert (done.returncode, done.stderr) == (code, said)
@@ -70,7 +81,10 @@ def test_a_stdout_of_another_encoding_is_no_reason_to_fail(merge):
 
 def test_a_file_that_stdout_goes_to_is_refused(merge, tmp_path):
     """One of the two would be overwritten by the other."""
-    for name, redirections in (("/dev/stdout", "| cat; exit ${PIPESTATUS[0]}"), (tmp_path / "r", f"> {tmp_path / 'r'}")):
+    for name, redirections in (
+        ("/dev/stdout", "| cat; exit ${PIPESTATUS[0]}"),
+        (tmp_path / "r", f"> {tmp_path / 'r'}"),
+    ):
         done = merge(redirections, "--json", name)
         sentence = f"grader: {name} cannot be written: stdout goes there, and the report is printed on it; name another file\n"
         assert (done.returncode, done.stderr) == (2, sentence)

@@ -31,15 +31,24 @@ def found(problem, source):
 
 CERTAIN = {
     "a call": LINEAR.format("return F.linear(x, self.weight)"),
-    "after a check that raises": LINEAR.format("if x is None: raise ValueError\n        return F.linear(x, self.weight)"),
+    "after a check that raises": LINEAR.format(
+        "if x is None: raise ValueError\n        return F.linear(x, self.weight)"
+    ),
     "in a loop and a with": LINEAR.format(
         "for _ in range(2):\n            with torch.no_grad():\n                F.linear(x, x)"
     ),
-    "in a method of its own": LINEAR.format("return self.helper(x)\n    def helper(self, x): return F.linear(x, self.weight)"),
+    "in a method of its own": LINEAR.format(
+        "return self.helper(x)\n    def helper(self, x): return F.linear(x, self.weight)"
+    ),
     "in a helper": LINEAR.format("return helper(x)") + "def helper(x): return F.linear(x, x)",
-    "in a helper's helper": LINEAR.format("return a(x)") + "def a(x): return b(x)\ndef b(x): return F.linear(x, x)",
-    "in an inner function": LINEAR.format("def inner(y): return F.linear(y, y)\n        return inner(x)"),
-    "by a local import": LINEAR.format("from torch.nn.functional import linear\n        return linear(x, self.weight)"),
+    "in a helper's helper": LINEAR.format("return a(x)")
+    + "def a(x): return b(x)\ndef b(x): return F.linear(x, x)",
+    "in an inner function": LINEAR.format(
+        "def inner(y): return F.linear(y, y)\n        return inner(x)"
+    ),
+    "by a local import": LINEAR.format(
+        "from torch.nn.functional import linear\n        return linear(x, self.weight)"
+    ),
     "by another name": LINEAR.format("product = F.linear\n        return product(x, self.weight)"),
     "a base class": "import torch\nclass Linear(torch.nn.Linear): pass",
     "a base class of a base class": "import torch\nclass Base(torch.nn.Linear): pass\nclass Linear(Base): pass",
@@ -53,31 +62,51 @@ CERTAIN = {
     "a default": "import torch\ndef count_parameters(module, x=torch.nn.Linear(2, 3)): pass",
 }
 POSSIBLE = {
-    "behind a condition": LINEAR.format("if DEBUG: F.linear(x, self.weight)\n        return x @ self.weight.T"),
-    "after a return": LINEAR.format("if x is not None: return x @ self.weight.T\n        return F.linear(x, self.weight)"),
+    "behind a condition": LINEAR.format(
+        "if DEBUG: F.linear(x, self.weight)\n        return x @ self.weight.T"
+    ),
+    "after a return": LINEAR.format(
+        "if x is not None: return x @ self.weight.T\n        return F.linear(x, self.weight)"
+    ),
     "in a handler": LINEAR.format(
         "try: return x @ self.weight.T\n        except RuntimeError: return F.linear(x, self.weight)"
     ),
     "half of an or": LINEAR.format("return self.by_hand(x) or F.linear(x, self.weight)"),
-    "one of two values": LINEAR.format("return F.linear(x, self.weight) if DEBUG else x @ self.weight.T"),
-    "in a lambda": LINEAR.format("check = lambda: F.linear(x, self.weight)\n        return x @ self.weight.T"),
+    "one of two values": LINEAR.format(
+        "return F.linear(x, self.weight) if DEBUG else x @ self.weight.T"
+    ),
+    "in a lambda": LINEAR.format(
+        "check = lambda: F.linear(x, self.weight)\n        return x @ self.weight.T"
+    ),
 }
 NOTHING = {
-    "a self-check": LINEAR.format("return x @ self.weight.T") + "if __name__ == '__main__':\n    print(nn.Linear(2, 3))",
-    "a check of types": LINEAR.format("return x @ self.weight.T") + "if torch.jit.TYPE_CHECKING: nn.Linear(2, 3)",
-    "a helper that nobody calls": LINEAR.format("return x @ self.weight.T") + "def helper(): return nn.Linear(2, 3)",
+    "a self-check": LINEAR.format("return x @ self.weight.T")
+    + "if __name__ == '__main__':\n    print(nn.Linear(2, 3))",
+    "a check of types": LINEAR.format("return x @ self.weight.T")
+    + "if torch.jit.TYPE_CHECKING: nn.Linear(2, 3)",
+    "a helper that nobody calls": LINEAR.format("return x @ self.weight.T")
+    + "def helper(): return nn.Linear(2, 3)",
     "a method that nobody calls": LINEAR.format(
         "return x @ self.weight.T\n    def check(self, x): return F.linear(x, self.weight)"
     ),
-    "a subclass to compare with": LINEAR.format("return x @ self.weight.T") + "class Theirs(nn.Linear): pass",
-    "behind a return": LINEAR.format("return x @ self.weight.T\n        return F.linear(x, self.weight)"),
-    "behind a raise": LINEAR.format("raise NotImplementedError\n        return F.linear(x, self.weight)"),
-    "only a name": LINEAR.format("isinstance(self, nn.Linear); F.linear\n        return x @ self.weight.T"),
+    "a subclass to compare with": LINEAR.format("return x @ self.weight.T")
+    + "class Theirs(nn.Linear): pass",
+    "behind a return": LINEAR.format(
+        "return x @ self.weight.T\n        return F.linear(x, self.weight)"
+    ),
+    "behind a raise": LINEAR.format(
+        "raise NotImplementedError\n        return F.linear(x, self.weight)"
+    ),
+    "only a name": LINEAR.format(
+        "isinstance(self, nn.Linear); F.linear\n        return x @ self.weight.T"
+    ),
     "a comment and an import": "from torch.nn.functional import linear  # linear(x)",
     "its own function of that name": "from torch.nn.functional import linear\ndef linear(x): return x\n"
     + LINEAR.format("linear(x)"),
     "its own class of that name": "from torch.nn import *\nclass Linear(Module):\n    def __init__(self): Linear.x(self)",
-    "an argument of that name": LINEAR.format("return self.go(x, x)\n    def go(self, x, F): return F.linear(x)"),
+    "an argument of that name": LINEAR.format(
+        "return self.go(x, x)\n    def go(self, x, F): return F.linear(x)"
+    ),
     "a variable of that name": LINEAR.format("F = self\n        return F.linear(x)"),
     "an import elsewhere": LINEAR.format("return linear(x)")
     + "def f(): from torch.nn.functional import linear\ndef linear(x): return x",
@@ -113,7 +142,9 @@ def test_a_name_that_one_definition_may_not_call_is_free_in_the_others():
 
 def test_a_method_called_backward_need_not_be_a_tensors():
     """MatMul.backward may well be called by name; a tensor's is met while it runs."""
-    assert [("torch.Tensor.backward", 1, False)] == found("autograd", "def linear_backward(x): x.backward()")
+    assert [("torch.Tensor.backward", 1, False)] == found(
+        "autograd", "def linear_backward(x): x.backward()"
+    )
 
 
 @pytest.mark.parametrize("module", COURSE.modules)
@@ -121,14 +152,18 @@ def test_reading_finds_nothing_in_the_reference(module, root):
     """Nor in a stub."""
     for folder in ("grader/solutions/reference", "assignment"):
         source = (root / folder / f"{module}.py").read_text()
-        assert [] == [use for p in COURSE.problems if p.module == module for use in found(p.id, source)]
+        assert [] == [
+            use for p in COURSE.problems if p.module == module for use in found(p.id, source)
+        ]
 
 
 def test_no_source_is_nested_too_deep_to_be_read():
     """Long sums, long chains of elif, helpers that call each other."""
     chain = "if a: pass\n" + "elif a: pass\n" * 900
     calls = "".join(f"def f{i}():\n    f{i - 1}()\n    f{i + 1}()\n" for i in range(2000))
-    source = "x = " + " + ".join("1" * 900) + "\n" + chain + calls + "def count_parameters(): f0()\n"
+    source = (
+        "x = " + " + ".join("1" * 900) + "\n" + chain + calls + "def count_parameters(): f0()\n"
+    )
     assert [] == found("linear", source)
 
 
@@ -137,5 +172,7 @@ def test_a_name_that_is_forbidden_in_one_definition_costs_that_definition():
     source = b"import torch\ndef mlp_backward(x): return helper(x)\ndef helper(x): return torch.autograd.grad(x, x)"
     (use,) = delegation.read(source, [COURSE.problem("autograd").rules])["uses"]
     assert ("mlp_backward", 3, True) == (use["definition"], use["line"], use["certain"])
-    (whole,) = delegation.read(b"from torch.nn import Linear", [COURSE.problem("linear").rules])["uses"]
+    (whole,) = delegation.read(b"from torch.nn import Linear", [COURSE.problem("linear").rules])[
+        "uses"
+    ]
     assert whole["definition"] == ""

@@ -12,7 +12,9 @@ from grader import course as courses
 from grader import problems
 from grader.errors import CourseFault
 
-LIMITS = {name: kind for name, kind in courses.Limits.__annotations__.items() if kind in (int, float)}
+LIMITS = {
+    name: kind for name, kind in courses.Limits.__annotations__.items() if kind in (int, float)
+}
 
 RIGHT = """\
 [limits]  # of a test
@@ -98,7 +100,9 @@ def test_what_is_right_is_loaded():
     assert set(problems.KEYS) == set(courses.Problem.__struct_fields__)
 
 
-@pytest.mark.parametrize(("old", "new", "line", "said"), WRONG, ids=[f"{line} {said[-50:]}" for *_, line, said in WRONG])
+@pytest.mark.parametrize(
+    ("old", "new", "line", "said"), WRONG, ids=[f"{line} {said[-50:]}" for *_, line, said in WRONG]
+)
 def test_what_is_wrong_is_said_with_its_line(old, new, line, said):
     """What was expected, what came, and, where it can be told, what was meant."""
     assert RIGHT.count(old) == 1
@@ -111,7 +115,9 @@ def test_what_is_wrong_is_said_with_its_line(old, new, line, said):
 def test_a_table_that_is_a_list_is_said():
     """And the other way round."""
     one = problems.load(RIGHT.replace("[limits]  #", "[[limits]]  #"), LIMITS)
-    other = problems.load(RIGHT.replace("[[problem]]", "[problem]", 1).split("[[problem]]")[0], LIMITS)
+    other = problems.load(
+        RIGHT.replace("[[problem]]", "[problem]", 1).split("[[problem]]")[0], LIMITS
+    )
     assert [w.text.split(";")[0] for w in (one, other)] == [
         "limits: expected a table, [limits]",
         "problem: expected entries, [[problem]]",
@@ -127,7 +133,9 @@ def test_the_fault_is_the_courses(grader, copy_of_the_course):
     done = grader("grade", "nowhere.zip", cwd=copy_of_the_course)
     sentence = f'{file}:{line}: problem tensor_memory: device: expected "cpu" or "cuda"; got "gpu"'
     assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr == f"grader: this is a fault of the course, and of no submission: {sentence}\n"
+    assert (
+        done.stderr == f"grader: this is a fault of the course, and of no submission: {sentence}\n"
+    )
 
 
 def test_a_missing_course_is_said(tmp_path):
@@ -143,9 +151,28 @@ def test_a_missing_course_is_said(tmp_path):
 @given(data=st.data())
 def test_any_value_in_any_place_is_taken_or_said(data):
     """Never another exception, and a line that there is."""
-    values = st.sampled_from(["0", "-1", "true", '"x"', "[]", "{}", "[1]", "nan", "1979-05-27", "[[]]", "{a = 1}", "{a = []}"])
+    values = st.sampled_from(
+        [
+            "0",
+            "-1",
+            "true",
+            '"x"',
+            "[]",
+            "{}",
+            "[1]",
+            "nan",
+            "1979-05-27",
+            "[[]]",
+            "{a = 1}",
+            "{a = []}",
+        ]
+    )
     lines = RIGHT.splitlines()
-    at = data.draw(st.sampled_from([i for i, line in enumerate(lines) if " = " in line and not line.endswith("[")]))
+    at = data.draw(
+        st.sampled_from(
+            [i for i, line in enumerate(lines) if " = " in line and not line.endswith("[")]
+        )
+    )
     lines[at] = f"{lines[at].split(' = ')[0]} = {data.draw(values)}"
     found = problems.load("\n".join(lines), LIMITS)
     if isinstance(found, problems.Wrong):

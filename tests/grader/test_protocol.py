@@ -45,7 +45,9 @@ def same(a, b):
     if isinstance(a, list | tuple):
         return len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, dict):
-        return len(a) == len(b) and all(same(x, y) for x, y in zip(a.items(), b.items(), strict=True))
+        return len(a) == len(b) and all(
+            same(x, y) for x, y in zip(a.items(), b.items(), strict=True)
+        )
     if isinstance(a, float):
         return repr(a) == repr(b)
     return a == b
@@ -59,12 +61,16 @@ def frame(head, body=b""):
 # --- plain data ---------------------------------------------------------------------------------------------------------
 
 texts = st.text(st.characters(exclude_categories=()), max_size=20)
-atoms = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), texts, st.binary(max_size=40))
+atoms = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), texts, st.binary(max_size=40)
+)
 keys = st.one_of(st.booleans(), st.integers(), texts, st.tuples(st.integers(), texts))
 plain = st.recursive(
     atoms,
     lambda inner: st.one_of(
-        st.lists(inner, max_size=5), st.lists(inner, max_size=5).map(tuple), st.dictionaries(keys, inner, max_size=5)
+        st.lists(inner, max_size=5),
+        st.lists(inner, max_size=5).map(tuple),
+        st.dictionaries(keys, inner, max_size=5),
     ),
     max_leaves=30,
 )
@@ -127,7 +133,9 @@ def test_a_tensor_of_every_dtype_and_shape_crosses_bit_by_bit(name, shape, views
     """0-dim and empty ones too; NaNs keep their bits, as nothing is converted."""
     dtype = protocol.DTYPES[name]
     count = math.prod(shape) * dtype.itemsize
-    bits = torch.randint(256, (count,), generator=torch.Generator().manual_seed(1), dtype=torch.uint8)
+    bits = torch.randint(
+        256, (count,), generator=torch.Generator().manual_seed(1), dtype=torch.uint8
+    )
     x = (bits % 2 if dtype is torch.bool else bits).view(dtype).reshape(shape)
     y = crossed(x, views=views)
     assert (torch.Tensor, x.dtype, x.shape, x.stride()) == (type(y), y.dtype, y.shape, y.stride())
@@ -146,9 +154,17 @@ def test_a_tensor_that_came_can_be_written_to_and_used():
 def test_views_of_one_storage_still_share_it():
     """With views, strides, offsets, the bytes that nothing shows, and another dtype on the same storage arrive as they are."""
     base = torch.arange(24.0)
-    sent = [base.view(4, 6).T, base[5:17:3], base.view(torch.int32)[3:], base.expand(2, 24), base.view(4, 6)[:, :0]]
+    sent = [
+        base.view(4, 6).T,
+        base[5:17:3],
+        base.view(torch.int32)[3:],
+        base.expand(2, 24),
+        base.view(4, 6)[:, :0],
+    ]
     got = crossed(sent, views=True)
-    assert [(x.stride(), x.storage_offset(), x.dtype) for x in sent] == [(y.stride(), y.storage_offset(), y.dtype) for y in got]
+    assert [(x.stride(), x.storage_offset(), x.dtype) for x in sent] == [
+        (y.stride(), y.storage_offset(), y.dtype) for y in got
+    ]
     assert {96} == {y.untyped_storage().nbytes() for y in got}
     assert 1 == len({y.untyped_storage()._cdata for y in got})
     got[0][5, 2] = -1.0  # element 17 of the storage
@@ -216,7 +232,9 @@ def test_arrays_that_are_no_plain_row_cross_by_value(tmp_path):
     x = np.memmap(tmp_path / "tokens.bin", dtype=np.uint16, mode="r")
     got = crossed([x, x[::-1], x.reshape(2, 3).T])
     assert [np.ndarray] * 3 == [type(y) for y in got]
-    assert [[0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [[0, 3], [1, 4], [2, 5]]] == [y.tolist() for y in got]
+    assert [[0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [[0, 3], [1, 4], [2, 5]]] == [
+        y.tolist() for y in got
+    ]
 
 
 # --- what stands for plain data -----------------------------------------------------------------------------------------
@@ -231,9 +249,9 @@ class Colour(enum.IntEnum):
 class Liar:
     """What its subclasses say of themselves is wrong."""
 
-    __iter__ = __len__ = __getitem__ = __str__ = __repr__ = __int__ = __index__ = __float__ = __bool__ = __eq__ = __buffer__ = (
-        lambda self, *others: 1 / 0
-    )
+    __iter__ = __len__ = __getitem__ = __str__ = __repr__ = __int__ = __index__ = __float__ = (
+        __bool__
+    ) = __eq__ = __buffer__ = lambda self, *others: 1 / 0
     __hash__ = None
     items = keys = copy = detach = view = __iter__
 
@@ -350,7 +368,9 @@ GENEROUS = [
 ]
 
 
-@pytest.mark.parametrize(("value", "plain"), GENEROUS, ids=[type(value).__name__ for value, _ in GENEROUS])
+@pytest.mark.parametrize(
+    ("value", "plain"), GENEROUS, ids=[type(value).__name__ for value, _ in GENEROUS]
+)
 def test_a_value_of_a_related_type_crosses_as_the_plain_value_it_stands_for(value, plain):
     """Equal, of exactly that type, alone and inside of others; whatever a subclass says of itself is not asked."""
     assert same(plain, crossed(value))
@@ -361,7 +381,12 @@ def test_a_value_of_a_related_type_crosses_as_the_plain_value_it_stands_for(valu
 def test_a_tensor_of_a_subclass_crosses_as_a_tensor(views):
     """With its values, whatever its own functions would say; on "meta" as well."""
     x = torch.arange(6.0).view(2, 3)
-    kinds = [torch.nn.Parameter, torch.nn.Buffer, FunctionLiar, lambda t: torch.nn.Parameter(t.as_subclass(Quiet))]
+    kinds = [
+        torch.nn.Parameter,
+        torch.nn.Buffer,
+        FunctionLiar,
+        lambda t: torch.nn.Parameter(t.as_subclass(Quiet)),
+    ]
     for kind in kinds:
         got = crossed(kind(x), views=views)
         assert (torch.Tensor, False, x.tolist()) == (type(got), got.requires_grad, got.tolist())
@@ -374,7 +399,10 @@ class Quiet(torch.Tensor):
 
 def test_an_array_of_a_subclass_crosses_as_an_array():
     """np.matrix, and one that answers nothing."""
-    for got in (crossed(np.array([[1, 2]]).view(np.matrix)), crossed(np.array([[1, 2]]).view(LyingArray))):
+    for got in (
+        crossed(np.array([[1, 2]]).view(np.matrix)),
+        crossed(np.array([[1, 2]]).view(LyingArray)),
+    ):
         assert (np.ndarray, [[1, 2]]) == (type(got), got.tolist())
 
 
@@ -386,7 +414,9 @@ def test_a_mapping_without_an_end_is_read_to_the_largest_dict():
 def test_a_key_that_only_its_subclass_can_hash_is_named():
     """As the plain list that it stands for it would be no key."""
     assert {Other(f"{__name__}.HashableList"): 1} == crossed({HashableList([1]): 1})
-    assert {(1, Other(f"{__name__}.HashableList")): [1]} == crossed({(1, HashableList([1])): HashableList([1])})
+    assert {(1, Other(f"{__name__}.HashableList")): [1]} == crossed(
+        {(1, HashableList([1])): HashableList([1])}
+    )
 
 
 # --- what is sent strictly ----------------------------------------------------------------------------------------------
@@ -503,18 +533,24 @@ def test_the_number_of_keys_has_an_end():
     """Keys can be chosen so that their hashes collide, and then a dict takes time with their square."""
     fits = dict.fromkeys(range(512), 0)
     assert [fits, fits] == crossed([fits, fits])
-    assert [fits, fits, Other("a dict with too many keys")] == crossed([fits, fits, {"one": "more"}])
+    assert [fits, fits, Other("a dict with too many keys")] == crossed(
+        [fits, fits, {"one": "more"}]
+    )
     with pytest.raises(ProtocolError, match=r"^not a frame: ValueError$"):
         decoded({"dict": [[k * (2**61 - 1), 0] for k in range(100_000)]})
 
 
 def test_a_head_or_body_that_is_too_large_is_not_sent(monkeypatch):
     """The one who sends is told, before anything is written."""
-    with pytest.raises(ProtocolError, match=r"^a value of 4194330 bytes is larger than a frame may be$"):
+    with pytest.raises(
+        ProtocolError, match=r"^a value of 4194330 bytes is larger than a frame may be$"
+    ):
         protocol.encode("x" * 2**22)
     monkeypatch.setattr(protocol, "MAX_BODY_BYTES", 1000)
     assert 3 == len(protocol.encode(torch.zeros(250)))
-    with pytest.raises(ProtocolError, match=r"^a value of \d+ bytes is larger than a frame may be$"):
+    with pytest.raises(
+        ProtocolError, match=r"^a value of \d+ bytes is larger than a frame may be$"
+    ):
         protocol.encode(torch.zeros(251))
 
 
@@ -539,7 +575,11 @@ def test_a_frame_is_read_byte_by_byte(pair):
         theirs.send(bytes([byte]))
         assert reader.read_from(ours) is (i == len(data) - 1)
     got = reader.value()
-    assert ([0, 1, 2, 3, 4], (0,), b"abc") == (got["x"].tolist(), tuple(got["empty"].shape), got["b"])
+    assert ([0, 1, 2, 3, 4], (0,), b"abc") == (
+        got["x"].tolist(),
+        tuple(got["empty"].shape),
+        got["b"],
+    )
 
 
 def test_frames_follow_one_another(pair):
@@ -563,7 +603,9 @@ def test_a_frame_that_ends_early_is_no_frame(pair, length):
 
 
 @pytest.mark.parametrize(
-    ("head", "body"), [(2**22 + 1, 0), (0, 2**29 + 1), (2**32 - 1, 2**64 - 1)], ids=["head", "body", "both"]
+    ("head", "body"),
+    [(2**22 + 1, 0), (0, 2**29 + 1), (2**32 - 1, 2**64 - 1)],
+    ids=["head", "body", "both"],
 )
 def test_a_huge_claim_is_refused_before_anything_is_allocated(pair, head, body):
     """By the header alone, while the other side keeps its connection open."""
@@ -652,7 +694,22 @@ def test_a_hostile_head_is_refused(tree):
 
 @pytest.mark.parametrize(
     "place",
-    [[0, 17], [17, 0], [-1, 4], [0, -1], [16, 1], [2**70, 0], [0.0, 4], [True, 4], ["0", 4], [0], [0, 1, 2], None, 5, {}],
+    [
+        [0, 17],
+        [17, 0],
+        [-1, 4],
+        [0, -1],
+        [16, 1],
+        [2**70, 0],
+        [0.0, 4],
+        [True, 4],
+        ["0", 4],
+        [0],
+        [0, 1, 2],
+        None,
+        5,
+        {},
+    ],
     ids=str,
 )
 def test_a_blob_outside_the_body_is_refused(place):
@@ -710,7 +767,10 @@ def test_a_tensor_without_elements_may_say_anything_of_its_strides(offset):
     assert ((0, 3), 0) == (tuple(x.shape), x.sum().item())
 
 
-@pytest.mark.parametrize("value", [1, torch.arange(6).view(2, 3).T, np.arange(3), [(1, {"a": b"bytes", None: torch.float64})]])
+@pytest.mark.parametrize(
+    "value",
+    [1, torch.arange(6).view(2, 3).T, np.arange(3), [(1, {"a": b"bytes", None: torch.float64})]],
+)
 @given(data=st.data())
 def test_a_frame_with_changed_bytes_is_read_or_refused(value, data):
     """Whatever is overwritten, removed or put in: a value or a ProtocolError, and no other end."""
@@ -721,7 +781,9 @@ def test_a_frame_with_changed_bytes_is_read_or_refused(value, data):
         at = data.draw(st.integers(0, len(changed) - 1))
         cut = data.draw(st.integers(0, 3))
         changed[at : at + cut] = data.draw(
-            st.one_of(st.binary(max_size=3), st.from_regex(rb"[-0-9\[\]{},:\"]{1,12}", fullmatch=True))
+            st.one_of(
+                st.binary(max_size=3), st.from_regex(rb"[-0-9\[\]{},:\"]{1,12}", fullmatch=True)
+            )
         )
         changed = changed or bytearray(b"0")
     _read_or_refused(bytes(changed), body)
@@ -729,12 +791,22 @@ def test_a_frame_with_changed_bytes_is_read_or_refused(value, data):
 
 trees = st.recursive(
     st.one_of(
-        st.none(), st.booleans(), st.integers(), st.integers(-2, 17), st.floats(), texts, st.sampled_from([F, "<f4", "bool"])
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.integers(-2, 17),
+        st.floats(),
+        texts,
+        st.sampled_from([F, "<f4", "bool"]),
     ),
     lambda inner: st.one_of(
         st.lists(inner, max_size=5),
         st.dictionaries(
-            st.sampled_from(["list", "tuple", "dict", "bytes", "dtype", "tensor", "array", "other", "x"]), inner, max_size=2
+            st.sampled_from(
+                ["list", "tuple", "dict", "bytes", "dtype", "tensor", "array", "other", "x"]
+            ),
+            inner,
+            max_size=2,
         ),
     ),
     max_leaves=20,
@@ -760,7 +832,9 @@ def test_a_tensor_never_reaches_outside_its_bytes(dtype, shape, stride, offset, 
     head = json.dumps({"value": tree, "blobs": [[0, 64], [8, 24]]}).encode()
     x = _read_or_refused(head, bytes(64))
     if x is not None and x.numel() and blob is not None:
-        last = x.storage_offset() + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))
+        last = x.storage_offset() + sum(
+            (n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True)
+        )
         assert (last + 1) * x.element_size() <= [64, 24][blob] == x.untyped_storage().nbytes()
 
 

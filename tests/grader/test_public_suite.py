@@ -23,10 +23,21 @@ def run_pytest(folder: Path, *arguments: str) -> str:
 
     Its temporary folder is its own: two pytests that tidy the shared one at the same time warn of each other.
     """
-    options = ["-p", "no:cacheprovider", "-W", "error", "-q", f"--basetemp={folder.with_name('own')}"]
+    options = [
+        "-p",
+        "no:cacheprovider",
+        "-W",
+        "error",
+        "-q",
+        f"--basetemp={folder.with_name('own')}",
+    ]
     command = [sys.executable, "-P", "-m", "pytest", *options, *arguments, "tests/public"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
-    assert done.returncode in (0, 1), (done.returncode, done.stdout, done.stderr)  # it ran to its end
+    assert done.returncode in (0, 1), (
+        done.returncode,
+        done.stdout,
+        done.stderr,
+    )  # it ran to its end
     return done.stdout
 
 
@@ -57,9 +68,13 @@ def test_one_problem_is_run_by_its_name(bundle):
 
 def test_a_wrong_answer_is_told_in_a_few_lines(bundle, root):
     """Expected, got, inputs, and where to read."""
-    shutil.copy(root / "grader" / "solutions" / "reference" / "tensor_memory.py", bundle / "assignment")
+    shutil.copy(
+        root / "grader" / "solutions" / "reference" / "tensor_memory.py", bundle / "assignment"
+    )
     module = bundle / "assignment" / "tensor_memory.py"
-    module.write_text(module.read_text().replace("return x.numel() * x.element_size()", "return x.numel() * 4"))
+    module.write_text(
+        module.read_text().replace("return x.numel() * x.element_size()", "return x.numel() * 4")
+    )
     output = run_pytest(bundle, "-k", "test_tensor_memory and tensor_bytes")
     assert (
         "tensor_memory · tensor_bytes: wrong value\n"

@@ -55,7 +55,10 @@ def test_the_bundle_holds_what_a_student_needs(bundle):
     """Stubs, public tests, probes, both commands, the handout, a README and a pyproject of its own."""
     modules = {f"assignment/{name}.py" for name in ("__init__", "__main__", *COURSE.modules)}
     public = {f"tests/public/test_{problem.id}.py" for problem in COURSE.problems}
-    tools = {f"tests/student_side/{name}.py" for name in ("__init__", "check", "forbidden", "markdown", "progress", "submit")}
+    tools = {
+        f"tests/student_side/{name}.py"
+        for name in ("__init__", "check", "forbidden", "markdown", "progress", "submit")
+    }
     base = {
         ".github/workflows/check.yml",
         "README.md",
@@ -72,34 +75,60 @@ def test_the_bundle_holds_what_a_student_needs(bundle):
 
 def test_nothing_of_the_graders_is_in_the_bundle(bundle):
     """No hidden test, no solution, no wrong solution, no grader, no cache."""
-    assert [path for path in bundle if re.search(r"grader|hidden|reference|wrong|variants|__pycache__", path)] == []
+    assert [
+        path
+        for path in bundle
+        if re.search(r"grader|hidden|reference|wrong|variants|__pycache__", path)
+    ] == []
 
 
 def test_the_bundle_has_the_built_handout(bundle):
     """The start page, a page a chapter, what they load; the Markdown too."""
     chapters = [f"{i:02}_{module}" for i, module in enumerate(COURSE.modules, 1)]
-    pages = {f"handout/site/{name}.html" for name in ("index", "grading", "calculators", "search", *chapters)}
+    pages = {
+        f"handout/site/{name}.html"
+        for name in ("index", "grading", "calculators", "search", *chapters)
+    }
     assert pages | {"handout/site/_static/calculators.js", "handout/index.md"} <= set(bundle)
 
 
 def test_the_markdown_leaves_without_the_marks_of_its_figures(bundle):
     """Students read plain text."""
-    pages = {path: content for path, content in bundle.items() if path.endswith(".md") and path.startswith("handout/")}
+    pages = {
+        path: content
+        for path, content in bundle.items()
+        if path.endswith(".md") and path.startswith("handout/")
+    }
     assert b"with AdamW in float32 it is 8 of 16 bytes" in pages["handout/08_optimizers.md"]
     assert [path for path, content in pages.items() if b"]{#" in content] == []
 
 
 def test_a_wheel_carries_all_that_only_the_bundle_has(root, tmp_path):
     """The hidden folder with the workflow too: an installed grader makes the same bundle."""
-    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
+    build = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        str(tmp_path),
+    ]
     subprocess.run(build, cwd=root, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     place = "grader/publish/bundle/student/"
     with zipfile.ZipFile(wheel) as archive:
-        carried = {name.removeprefix(place): archive.read(name) for name in archive.namelist() if name.startswith(place)}
+        carried = {
+            name.removeprefix(place): archive.read(name)
+            for name in archive.namelist()
+            if name.startswith(place)
+        }
     of_the_bundle = root / place
     files = {
-        path.relative_to(of_the_bundle).as_posix(): path.read_bytes() for path in of_the_bundle.rglob("*") if path.is_file()
+        path.relative_to(of_the_bundle).as_posix(): path.read_bytes()
+        for path in of_the_bundle.rglob("*")
+        if path.is_file()
     }
     assert files == carried
     assert ".github/workflows/check.yml" in carried
@@ -128,11 +157,17 @@ def test_a_look_into_a_bundle_finds_nothing(bundle, root, tmp_path):
             "# BEGIN SOLUTION(linear)\n",
             "assignment/linear.py has the mark of a solution: BEGIN SOLUTION",
         ),
-        ("handout/notes.md", "{secret}\n", "handout/notes.md:1 is a line of the solution of linear: "),
+        (
+            "handout/notes.md",
+            "{secret}\n",
+            "handout/notes.md:1 is a line of the solution of linear: ",
+        ),
     ],
     ids=["hidden test", "grader", "mark", "line"],
 )
-def test_a_look_into_a_bundle_finds_what_must_not_be_there(bundle, root, tmp_path, path, content, complaint):
+def test_a_look_into_a_bundle_finds_what_must_not_be_there(
+    bundle, root, tmp_path, path, content, complaint
+):
     """A path of the staff's, a secret line, a mark: exit 1, and where it is."""
     content = content.format(secret=secret_line(root, "solution").strip())
     (tmp_path / "student.zip").write_bytes(release.zipped({**bundle, path: content.encode()}))
@@ -146,36 +181,57 @@ def test_without_the_built_handout_nothing_is_written(grader, tmp_path):
     """It says what to run."""
     done = grader("release", "student", tmp_path / "out.zip", "--handout", tmp_path)
     assert done.returncode == 1
-    assert done.stderr == f"grader: nothing was written: the handout is not built in {tmp_path}: run `make handout` first\n"
+    assert (
+        done.stderr
+        == f"grader: nothing was written: the handout is not built in {tmp_path}: run `make handout` first\n"
+    )
     assert not (tmp_path / "out.zip").exists()
 
 
-def test_a_handout_that_was_built_from_another_text_is_not_handed_out(grader, copy_of_the_course, root, tmp_path, built):
+def test_a_handout_that_was_built_from_another_text_is_not_handed_out(
+    grader, copy_of_the_course, root, tmp_path, built
+):
     """A chapter was changed after the site was made."""
     copytree_handout(root, copy_of_the_course)
-    assert grader("release", "student", tmp_path / "one.zip", "--handout", built, cwd=copy_of_the_course).returncode == 0
+    assert (
+        grader(
+            "release", "student", tmp_path / "one.zip", "--handout", built, cwd=copy_of_the_course
+        ).returncode
+        == 0
+    )
     chapter = copy_of_the_course / "handout/07_linear.md"
     chapter.write_text(chapter.read_text() + "\nOne more sentence.\n")
-    done = grader("release", "student", tmp_path / "two.zip", "--handout", built, cwd=copy_of_the_course)
+    done = grader(
+        "release", "student", tmp_path / "two.zip", "--handout", built, cwd=copy_of_the_course
+    )
     assert done.returncode == 1
     assert "was built from another state of the handout: run `make handout` again" in done.stderr
     assert not (tmp_path / "two.zip").exists()
 
 
-@pytest.mark.parametrize("changed", ["tests/probes/stand_in.py", "grader/solutions/reference/linear.py", "handout/site/svg.py"])
-def test_a_handout_whose_pictures_were_drawn_by_other_code_is_not_handed_out(changed, copy_of_the_course, root):
+@pytest.mark.parametrize(
+    "changed",
+    ["tests/probes/stand_in.py", "grader/solutions/reference/linear.py", "handout/site/svg.py"],
+)
+def test_a_handout_whose_pictures_were_drawn_by_other_code_is_not_handed_out(
+    changed, copy_of_the_course, root
+):
     """The timeline of chapter 13 is drawn with the stand-in, most others with the reference."""
     copytree_handout(root, copy_of_the_course)
     program = "from grader import course; print(course.load().handout_sha256())"
     before = run_python(copy_of_the_course, program)
     assert before == COURSE.handout_sha256()
-    (copy_of_the_course / changed).write_text((copy_of_the_course / changed).read_text() + "# changed\n")
+    (copy_of_the_course / changed).write_text(
+        (copy_of_the_course / changed).read_text() + "# changed\n"
+    )
     assert run_python(copy_of_the_course, program) != before
 
 
 def run_python(folder, program):
     """What a program prints there."""
-    done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=True
+    )
     return done.stdout.strip()
 
 
@@ -193,7 +249,11 @@ def test_every_module_that_the_handout_is_built_with_is_in_its_hash(root):
         for module in imports(path):
             file = root.joinpath(*module.split("."))
             candidates = [file.with_suffix(".py"), file / "__init__.py"]
-            todo += [candidate for candidate in candidates if candidate.is_file() and "build" not in candidate.parts]
+            todo += [
+                candidate
+                for candidate in candidates
+                if candidate.is_file() and "build" not in candidate.parts
+            ]
     of_packages = {
         "handout/__init__.py",
         "handout/site/__init__.py",
@@ -207,7 +267,9 @@ def test_every_module_that_the_handout_is_built_with_is_in_its_hash(root):
 
 def copytree_handout(root, target):
     """The handout's sources in a copy of the course."""
-    shutil.copytree(root / "handout", target / "handout", ignore=shutil.ignore_patterns("build", "__pycache__"))
+    shutil.copytree(
+        root / "handout", target / "handout", ignore=shutil.ignore_patterns("build", "__pycache__")
+    )
 
 
 def test_a_course_without_the_graders_source_has_the_same_handout(root, tmp_path):
@@ -222,8 +284,12 @@ def test_a_secret_line_on_a_page_is_found_between_its_tags(bundle):
     """In a page's code every word has a tag of its own."""
     secret = release.secrets(COURSE)
     line = next(line for line in secret if "trunc_normal_" in line and "<" not in line)
-    tagged = "".join(f"<span>{word}</span>" if word.strip() else word for word in re.split(r"(\s+)", line))
-    found = release.leaks({"handout/site/07_linear.html": f"<p>text</p>\n<pre>{tagged}\n</pre>".encode()}, secret)
+    tagged = "".join(
+        f"<span>{word}</span>" if word.strip() else word for word in re.split(r"(\s+)", line)
+    )
+    found = release.leaks(
+        {"handout/site/07_linear.html": f"<p>text</p>\n<pre>{tagged}\n</pre>".encode()}, secret
+    )
     assert [leak.line for leak in found] == [line]
 
 
@@ -235,7 +301,9 @@ def test_the_bundle_is_the_same_bytes_each_time(grader, tmp_path, built):
         assert done.returncode == 0, done.stderr
         contents.append((tmp_path / name).read_bytes())
     assert contents[0] == contents[1]
-    assert {info.date_time for info in zipfile.ZipFile(tmp_path / "one.zip").infolist()} == {release.TIME}
+    assert {info.date_time for info in zipfile.ZipFile(tmp_path / "one.zip").infolist()} == {
+        release.TIME
+    }
 
 
 def secret_line(course_root, kind):
@@ -246,21 +314,35 @@ def secret_line(course_root, kind):
     if kind == "hidden test":
         source = (course_root / "tests/hidden/test_linear.py").read_text()
         return next(line for line in source.splitlines() if "expect." in line and len(line) > 60)
-    mistake = next(m for m in mistakes.load(course_root / "grader/solutions/mistakes", "linear") if m.name == "absolute_bounds")
+    mistake = next(
+        m
+        for m in mistakes.load(course_root / "grader/solutions/mistakes", "linear")
+        if m.name == "absolute_bounds"
+    )
     reference = (course_root / "grader/solutions/reference/linear.py").read_text()
     given = set(reference.splitlines())
-    return next(line for line in mistake.applied_to(reference).splitlines() if "trunc_normal_" in line and line not in given)
+    return next(
+        line
+        for line in mistake.applied_to(reference).splitlines()
+        if "trunc_normal_" in line and line not in given
+    )
 
 
 @pytest.mark.parametrize("kind", ["solution", "hidden test", "wrong solution"])
-@pytest.mark.parametrize("target", ["tests/probes/linear.py", "tests/public/test_linear.py", "handout/07_linear.md"])
-def test_a_bundle_with_a_secret_line_is_not_written(grader, copy_of_the_course, root, tmp_path, built, kind, target):
+@pytest.mark.parametrize(
+    "target", ["tests/probes/linear.py", "tests/public/test_linear.py", "handout/07_linear.md"]
+)
+def test_a_bundle_with_a_secret_line_is_not_written(
+    grader, copy_of_the_course, root, tmp_path, built, kind, target
+):
     """One planted line is enough: exit 1, both files named, nothing written."""
     copytree_handout(root, copy_of_the_course)
     file = copy_of_the_course / target
     line = secret_line(copy_of_the_course, kind)
     file.write_text(f"{file.read_text()}\n  {line.strip()}\n")
-    done = grader("release", "student", tmp_path / "out.zip", "--handout", built, cwd=copy_of_the_course)
+    done = grader(
+        "release", "student", tmp_path / "out.zip", "--handout", built, cwd=copy_of_the_course
+    )
     assert done.returncode == 1
     assert "nothing was written: 1 secret line would leave" in done.stderr
     assert target in done.stderr
@@ -271,17 +353,28 @@ def test_a_bundle_with_a_secret_line_is_not_written(grader, copy_of_the_course, 
 def test_a_solved_stub_is_not_handed_out(grader, copy_of_the_course, root, tmp_path, built):
     """A reference that was copied over its stub differs from what the stub has to be."""
     copytree_handout(root, copy_of_the_course)
-    shutil.copy(copy_of_the_course / "grader/solutions/reference/linear.py", copy_of_the_course / "assignment/linear.py")
-    done = grader("release", "student", tmp_path / "out.zip", "--handout", built, cwd=copy_of_the_course)
+    shutil.copy(
+        copy_of_the_course / "grader/solutions/reference/linear.py",
+        copy_of_the_course / "assignment/linear.py",
+    )
+    done = grader(
+        "release", "student", tmp_path / "out.zip", "--handout", built, cwd=copy_of_the_course
+    )
     assert done.returncode == 1
-    assert "assignment/linear.py differs from its reference: run `grader stubs` first" in done.stderr
+    assert (
+        "assignment/linear.py differs from its reference: run `grader stubs` first" in done.stderr
+    )
     assert not (tmp_path / "out.zip").exists()
 
 
 def test_every_shared_line_is_still_shared(bundle):
     """The list of coincidences holds no line that would not leave anyway, and none twice."""
     shared = (COURSE.bundle / "shared_lines.txt").read_text().splitlines()
-    leaving = {line.strip() for content in bundle.values() for line in content.decode(errors="replace").splitlines()}
+    leaving = {
+        line.strip()
+        for content in bundle.values()
+        for line in content.decode(errors="replace").splitlines()
+    }
     assert sorted(set(shared)) == shared
     assert [line for line in shared if line not in leaving] == []
 
@@ -314,11 +407,23 @@ def test_the_workflow_of_the_bundle_runs_in_the_bundle(unpacked, root, tmp_path,
     """Its own lines, as they stand: green although tests fail, and the summary says how far the student is."""
     for module in solved:
         shutil.copy(root / f"grader/solutions/reference/{module}.py", unpacked / "assignment")
-    workflow = yaml.safe_load((unpacked / ".github/workflows/check.yml").read_text(encoding="utf-8"))
-    lines = {step["name"]: step["run"] for step in workflow["jobs"]["check"]["steps"] if "run" in step}
+    workflow = yaml.safe_load(
+        (unpacked / ".github/workflows/check.yml").read_text(encoding="utf-8")
+    )
+    lines = {
+        step["name"]: step["run"] for step in workflow["jobs"]["check"]["steps"] if "run" in step
+    }
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     environment["GITHUB_STEP_SUMMARY"] = str(tmp_path / "summary.md")
     for name in ("Check", "Show"):
-        subprocess.run(["bash", "-e", "-c", lines[name]], cwd=unpacked, env=environment, check=True, timeout=300)
-    headline = f"# Public tests: {len(solved)} of {len(COURSE.problems)} problems done\n\n**Advisory:**"
+        subprocess.run(
+            ["bash", "-e", "-c", lines[name]],
+            cwd=unpacked,
+            env=environment,
+            check=True,
+            timeout=300,
+        )
+    headline = (
+        f"# Public tests: {len(solved)} of {len(COURSE.problems)} problems done\n\n**Advisory:**"
+    )
     assert (tmp_path / "summary.md").read_text(encoding="utf-8").startswith(headline)

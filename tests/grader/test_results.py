@@ -28,22 +28,36 @@ PASSED, FAILED, DEFERRED = Status.PASSED, Status.FAILED, Status.DEFERRED
 def outcomes(*statuses, weights=None):
     """Tests t0, t1, … that ended like this."""
     weights = weights or [1] * len(statuses)
-    return [Outcome(id=f"t{i}", weight=w, status=s) for i, (s, w) in enumerate(zip(statuses, weights, strict=True))]
+    return [
+        Outcome(id=f"t{i}", weight=w, status=s)
+        for i, (s, w) in enumerate(zip(statuses, weights, strict=True))
+    ]
 
 
 def on_both(cpu, cuda):
     """Tests of equal weight that ended like this on a CPU, and then those on a CUDA device."""
     ended = [("cpu", status) for status in cpu] + [("cuda", status) for status in cuda]
-    return [Outcome(id=f"t{i}", device=device, weight=1, status=status) for i, (device, status) in enumerate(ended)]
+    return [
+        Outcome(id=f"t{i}", device=device, weight=1, status=status)
+        for i, (device, status) in enumerate(ended)
+    ]
 
 
 def result(*problems):
     """A result of these problems."""
     submission = SubmissionInfo(
-        name="ada", sha256="ab" * 32, files=["assignment/a.py"], ignored=[Ignored("README.md", "outside assignment/")]
+        name="ada",
+        sha256="ab" * 32,
+        files=["assignment/a.py"],
+        ignored=[Ignored("README.md", "outside assignment/")],
     )
     info = GraderInfo(
-        version="1.0", suite_sha256="cd" * 32, device="cpu", isolation="bubblewrap", seed=7, environment={"python": "3.11.7"}
+        version="1.0",
+        suite_sha256="cd" * 32,
+        device="cpu",
+        isolation="bubblewrap",
+        seed=7,
+        environment={"python": "3.11.7"},
     )
     return submission_result(submission, info, list(problems), seconds=1.25)
 
@@ -94,7 +108,10 @@ def test_full_marks_are_exactly_the_points(points, weights):
     assert (float(points), float(points), PASSED) == (full.score, full.max_score, full.status)
 
 
-@given(st.integers(1, 100), st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=1, max_size=60))
+@given(
+    st.integers(1, 100),
+    st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=1, max_size=60),
+)
 def test_a_score_is_the_exact_share_of_what_passed(points, tests):
     """Rounded once, at the end."""
     statuses = [PASSED if passed else FAILED for _, passed in tests]
@@ -171,10 +188,22 @@ def test_a_problem_has_the_worst_status_of_the_tests_that_count(device, cpu, cud
 def test_what_is_pending_is_not_earned_and_not_lost():
     """100 of 100 on a CPU with 20 pending; 20 and some tests' shares on a CUDA device; 120 in all."""
     ours, theirs = {"points": 100, "device": "cpu"}, {"points": 20, "device": "cuda"}
-    cpu_only = [p(**ours, cpu=[PASSED] * 3, cuda=[DEFERRED]), p(**theirs, cpu=[PASSED], cuda=[DEFERRED] * 7)]
-    cuda_only = [p(**ours, cpu=[DEFERRED] * 3, cuda=[PASSED]), p(**theirs, cpu=[DEFERRED], cuda=[PASSED] * 7)]
-    both = [p(**ours, cpu=[PASSED] * 3, cuda=[PASSED]), p(**theirs, cpu=[PASSED], cuda=[PASSED] * 7)]
-    totals = [(r.score, r.max_score, r.pending) for r in (result(*cpu_only), result(*cuda_only), result(*both))]
+    cpu_only = [
+        p(**ours, cpu=[PASSED] * 3, cuda=[DEFERRED]),
+        p(**theirs, cpu=[PASSED], cuda=[DEFERRED] * 7),
+    ]
+    cuda_only = [
+        p(**ours, cpu=[DEFERRED] * 3, cuda=[PASSED]),
+        p(**theirs, cpu=[DEFERRED], cuda=[PASSED] * 7),
+    ]
+    both = [
+        p(**ours, cpu=[PASSED] * 3, cuda=[PASSED]),
+        p(**theirs, cpu=[PASSED], cuda=[PASSED] * 7),
+    ]
+    totals = [
+        (r.score, r.max_score, r.pending)
+        for r in (result(*cpu_only), result(*cuda_only), result(*both))
+    ]
     assert [(100.0, 100.0, 20.0), (45.0, 45.0, 75.0), (120.0, 120.0, 0.0)] == totals
 
 
@@ -183,24 +212,58 @@ def p(points, device, cpu, cuda):
     return problem_result("p", "m", points, on_both(cpu, cuda), device)
 
 
-@given(st.lists(st.tuples(st.integers(1, 20), st.integers(1, 30), st.integers(1, 30), st.booleans()), min_size=1, max_size=25))
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 20), st.integers(1, 30), st.integers(1, 30), st.booleans()),
+        min_size=1,
+        max_size=25,
+    )
+)
 def test_full_marks_are_the_maximum_on_each_device(problems):
     """Exactly, whatever the shares are: they are added up before they are rounded."""
     found = [(points, "cuda" if on_cuda else "cpu", a, b) for points, a, b, on_cuda in problems]
-    there = result(*(p(points, device, [DEFERRED] * a, [PASSED] * b) for points, device, a, b in found))
-    here = result(*(p(points, device, [PASSED] * a, [DEFERRED] * b) for points, device, a, b in found))
+    there = result(
+        *(p(points, device, [DEFERRED] * a, [PASSED] * b) for points, device, a, b in found)
+    )
+    here = result(
+        *(p(points, device, [PASSED] * a, [DEFERRED] * b) for points, device, a, b in found)
+    )
     assert there.score == there.max_score
-    assert here.score == here.max_score == float(sum(points for points, device, *_ in found if device == "cpu"))
+    assert (
+        here.score
+        == here.max_score
+        == float(sum(points for points, device, *_ in found if device == "cpu"))
+    )
 
 
 # --- statuses -----------------------------------------------------------------------------------------------------------
 
-ORDER = ["grader_error", "policy", "crashed", "timeout", "memory", "failed", "not_attempted", "deferred", "passed"]
+ORDER = [
+    "grader_error",
+    "policy",
+    "crashed",
+    "timeout",
+    "memory",
+    "failed",
+    "not_attempted",
+    "deferred",
+    "passed",
+]
 
 
 def test_the_vocabulary_is_the_one_that_is_promised():
     """Nine words, and each has its place in the order."""
-    words = {"passed", "failed", "not_attempted", "crashed", "timeout", "memory", "policy", "deferred", "grader_error"}
+    words = {
+        "passed",
+        "failed",
+        "not_attempted",
+        "crashed",
+        "timeout",
+        "memory",
+        "policy",
+        "deferred",
+        "grader_error",
+    }
     assert words == {s.value for s in Status} == set(ORDER)
 
 
@@ -234,22 +297,42 @@ def test_one_fault_of_ours_marks_the_whole_result():
 def test_the_json_has_exactly_the_promised_keys():
     """In their order: a program of the course reads them."""
     got = json.loads(json_report.render(WITH_EVERYTHING))
-    assert ["schema", "submission", "grader", "runs", "score", "max_score", "pending", "seconds", "problems"] == list(got)
+    assert [
+        "schema",
+        "submission",
+        "grader",
+        "runs",
+        "score",
+        "max_score",
+        "pending",
+        "seconds",
+        "problems",
+    ] == list(got)
     assert ["name", "sha256", "files", "ignored"] == list(got["submission"])
     assert ["path", "reason"] == list(got["submission"]["ignored"][0])
-    assert ["version", "suite_sha256", "device", "isolation", "seed", "environment"] == list(got["grader"])
+    assert ["version", "suite_sha256", "device", "isolation", "seed", "environment"] == list(
+        got["grader"]
+    )
     (problem,) = got["problems"]
-    assert ["id", "module", "device", "score", "max_score", "pending", "status", "tests"] == list(problem)
+    assert ["id", "module", "device", "score", "max_score", "pending", "status", "tests"] == list(
+        problem
+    )
     said = ["about", "what", "facts", "rule", "mistake", "hint"]
     for test in problem["tests"]:
-        assert ["id", "device", "status", "weight", *said, "seconds", "score", "max_score"] == list(test)
+        assert ["id", "device", "status", "weight", *said, "seconds", "score", "max_score"] == list(
+            test
+        )
 
 
 def test_the_json_has_the_values():
     """Statuses as words, a missing hint as null, the schema's number first."""
     got = json.loads(json_report.render(WITH_EVERYTHING))
     assert (2, 1.0, 3.0, 1.25) == (got["schema"], got["score"], got["max_score"], got["seconds"])
-    assert ([], 0.0, {"python": "3.11.7"}) == (got["runs"], got["pending"], got["grader"]["environment"])
+    assert ([], 0.0, {"python": "3.11.7"}) == (
+        got["runs"],
+        got["pending"],
+        got["grader"]["environment"],
+    )
     assert {"path": "README.md", "reason": "outside assignment/"} == got["submission"]["ignored"][0]
     expected = {
         "id": "test_b",
@@ -267,7 +350,10 @@ def test_the_json_has_the_values():
         "seconds": 0.25,
     }
     assert expected == got["problems"][0]["tests"][1]
-    assert ("passed", None) == (got["problems"][0]["tests"][0]["status"], got["problems"][0]["tests"][0]["hint"])
+    assert ("passed", None) == (
+        got["problems"][0]["tests"][0]["status"],
+        got["problems"][0]["tests"][0]["hint"],
+    )
 
 
 def test_what_is_written_is_read_again():
@@ -281,10 +367,26 @@ def test_what_is_written_is_read_again():
     ("path", "value", "message"),
     [
         (["score"], "1", "Expected `float`, got `str` - at `$.score`"),
-        (["problems", 0, "status"], "fine", "Invalid enum value 'fine' - at `$.problems[0].status`"),
-        (["problems", 0, "device"], "tpu", "Expected `str` matching regex '^(cpu|cuda)\\\\Z' - at `$.problems[0].device`"),
-        (["problems", 0, "tests", 1, "weight"], 0, "Expected `int` >= 1 - at `$.problems[0].tests[1].weight`"),
-        (["problems", 0, "tests", 1, "hint"], 5, "Expected `str | null`, got `int` - at `$.problems[0].tests[1].hint`"),
+        (
+            ["problems", 0, "status"],
+            "fine",
+            "Invalid enum value 'fine' - at `$.problems[0].status`",
+        ),
+        (
+            ["problems", 0, "device"],
+            "tpu",
+            "Expected `str` matching regex '^(cpu|cuda)\\\\Z' - at `$.problems[0].device`",
+        ),
+        (
+            ["problems", 0, "tests", 1, "weight"],
+            0,
+            "Expected `int` >= 1 - at `$.problems[0].tests[1].weight`",
+        ),
+        (
+            ["problems", 0, "tests", 1, "hint"],
+            5,
+            "Expected `str | null`, got `int` - at `$.problems[0].tests[1].hint`",
+        ),
     ],
 )
 def test_another_json_is_refused_with_the_place(path, value, message):

@@ -48,7 +48,9 @@ pytestmark = pytest.mark.xdist_group("sandbox")  # one warm sandbox serves this 
 
 COURSE = courses.load()
 MIB = 2**20
-LIMITS = msgspec.structs.replace(COURSE.limits, wall_seconds=120.0, cpu_seconds=60, memory_bytes=512 * MIB)
+LIMITS = msgspec.structs.replace(
+    COURSE.limits, wall_seconds=120.0, cpu_seconds=60, memory_bytes=512 * MIB
+)
 
 
 @pytest.fixture(scope="module")
@@ -100,12 +102,21 @@ def test_a_call_returns_plain_data_and_tensors(sandbox):
             return x.stride(), x.untyped_storage()._cdata == y.untyped_storage()._cdata, x.sum(0), object(), [(1, "a")]
     """
     stride, shares, total, other, rest = answer(sandbox, source, x, x[1:])
-    assert ((1, 4), True, [6.0, 22.0, 38.0], Other("object"), [(1, "a")]) == (stride, shares, total.tolist(), other, rest)
+    assert ((1, 4), True, [6.0, 22.0, 38.0], Other("object"), [(1, "a")]) == (
+        stride,
+        shares,
+        total.tolist(),
+        other,
+        rest,
+    )
 
 
 @pytest.mark.parametrize(
     ("inputs", "where"),
-    [((np.int64(3),), r"\['inputs'\]\['args'\]\[0\] is numpy.int64"), (({"a": {1}},), r".*\['a'\] is set")],
+    [
+        ((np.int64(3),), r"\['inputs'\]\['args'\]\[0\] is numpy.int64"),
+        (({"a": {1}},), r".*\['a'\] is set"),
+    ],
 )
 def test_a_test_that_sends_what_is_no_plain_data_is_a_fault_of_ours(inputs, where, sandbox):
     """It would arrive as something else, and the student's code would fail on it; the session can still be used."""
@@ -126,7 +137,9 @@ def test_a_value_that_cannot_be_looked_at_is_the_students(sandbox):
         def f(x):
             return Exits() if x else numpy.float32(0.5)
     """
-    assert fault(sandbox, Crashed, source, True)[1] == "what it returned cannot be sent: SystemExit: 3"
+    assert (
+        fault(sandbox, Crashed, source, True)[1] == "what it returned cannot be sent: SystemExit: 3"
+    )
     assert answer(sandbox, source, False) == 0.5
 
 
@@ -157,7 +170,10 @@ def test_the_global_generators_are_seeded_before_each_call(sandbox):
         first, second = ask(made), ask(made)
     expected = torch.rand(3, generator=torch.Generator().manual_seed(5)).tolist()
     for got in (first, second):
-        assert (random.Random(5).random(), np.random.RandomState(5).rand(), expected) == (*got[:2], got[2].tolist())
+        assert (random.Random(5).random(), np.random.RandomState(5).rand(), expected) == (
+            *got[:2],
+            got[2].tolist(),
+        )
     assert expected != answer(sandbox, source, seed=6)[2].tolist()
 
 
@@ -204,7 +220,9 @@ def test_filling_memory_refuses_no_operation_and_warns_of_none(sandbox):
 def test_a_weight_that_was_never_set_fails_the_same_tests_in_every_run(sandbox):
     """By three seeds, twice each: the same tests, with the same text."""
     honest = (COURSE.reference / "linear.py").read_text()
-    forgetful = honest.replace("nn.init.trunc_normal_(weight, std=std, a=-3 * std, b=3 * std)", "weight")
+    forgetful = honest.replace(
+        "nn.init.trunc_normal_(weight, std=std, a=-3 * std, b=3 * std)", "weight"
+    )
     assert forgetful != honest
     submission = Submission("forgetful", {"assignment/linear.py": forgetful.encode()}, [])
     before = {}
@@ -212,8 +230,14 @@ def test_a_weight_that_was_never_set_fails_the_same_tests_in_every_run(sandbox):
         result = grade(submission, COURSE, sandbox, problems=[COURSE.problem("linear")], seed=seed)
         texts = {(t.id, t.status, told("", t)) for t in result.problems[0].tests}
         assert texts == before.setdefault(seed, texts), "two runs with one seed"
-    failed = {seed: {name for name, status, _ in texts if status is Status.FAILED} for seed, texts in before.items()}
-    words = [{(name, re.sub(r"\d+", "#", message)) for name, _, message in texts} for texts in before.values()]
+    failed = {
+        seed: {name for name, status, _ in texts if status is Status.FAILED}
+        for seed, texts in before.items()
+    }
+    words = [
+        {(name, re.sub(r"\d+", "#", message)) for name, _, message in texts}
+        for texts in before.values()
+    ]
     assert failed[0]
     assert failed[0] == failed[1] == failed[2]
     assert words[0] == words[1] == words[2], "but for the sizes that a seed draws"
@@ -230,7 +254,10 @@ def test_wall_time_has_a_limit(sandbox):
         ask(made, function="g")
         with pytest.raises(TimedOut) as caught:
             ask(made)
-    assert (Status.TIMEOUT, "no answer within 4 s, the limit of a test") == (caught.value.status, str(caught.value))
+    assert (Status.TIMEOUT, "no answer within 4 s, the limit of a test") == (
+        caught.value.status,
+        str(caught.value),
+    )
     assert caught.value.where == "assignment/m.py in f"
 
 
@@ -251,7 +278,9 @@ def test_only_the_students_calls_are_charged(sandbox, monkeypatch):
     """Neither our waiting for a sandbox, nor its start, nor what the test itself does between two calls."""
     ready, spawn = Sandbox.wait_until_ready, Sandbox.spawn
     monkeypatch.setattr(Sandbox, "wait_until_ready", lambda self: (time.sleep(0.7), ready(self)))
-    monkeypatch.setattr(Sandbox, "spawn", lambda self, *given: (time.sleep(0.7), spawn(self, *given)))
+    monkeypatch.setattr(
+        Sandbox, "spawn", lambda self, *given: (time.sleep(0.7), spawn(self, *given))
+    )
     budget = Budget(cpu_seconds=5.0, wall_seconds=5.0)
     with session(sandbox, SLOW, budget=budget, wall_seconds=2.0) as made:
         for _ in range(3):
@@ -268,19 +297,38 @@ def test_a_slow_start_of_every_test_costs_no_point(sandbox, monkeypatch):
     ready = Sandbox.wait_until_ready
     monkeypatch.setattr(Sandbox, "wait_until_ready", lambda self: (time.sleep(0.5), ready(self)))
     problem = COURSE.problem("lr_schedule")
-    limits = msgspec.structs.replace(COURSE.limits, submission_seconds=120.0)  # of 120 points, of which this problem has 2
+    limits = msgspec.structs.replace(
+        COURSE.limits, submission_seconds=120.0
+    )  # of 120 points, of which this problem has 2
     source = (COURSE.reference / f"{problem.module}.py").read_bytes()
     course = msgspec.structs.replace(COURSE, limits=limits)
-    result = grade(Submission("right", {problem.path: source}, []), course, sandbox, problems=[problem])
-    assert result.score == result.max_score == 2, [t.message for t in result.problems[0].tests if t.message]
+    result = grade(
+        Submission("right", {problem.path: source}, []), course, sandbox, problems=[problem]
+    )
+    assert result.score == result.max_score == 2, [
+        t.message for t in result.problems[0].tests if t.message
+    ]
 
 
 @pytest.mark.slow
 def test_eight_graders_at_once_cost_nobody_a_point(right, tmp_path):
     """More than this machine has processors for, very likely: each of them gives full marks."""
-    command = [sys.executable, "-m", "grader", "grade", str(right), "--only", "lr_schedule", "--only", "linear"]
+    command = [
+        sys.executable,
+        "-m",
+        "grader",
+        "grade",
+        str(right),
+        "--only",
+        "lr_schedule",
+        "--only",
+        "linear",
+    ]
     files = [tmp_path / f"{i}.json" for i in range(8)]
-    running = [subprocess.Popen([*command, "--json", file], cwd=COURSE.root, stdout=subprocess.DEVNULL) for file in files]
+    running = [
+        subprocess.Popen([*command, "--json", file], cwd=COURSE.root, stdout=subprocess.DEVNULL)
+        for file in files
+    ]
     assert [0] * 8 == [process.wait(600) for process in running]
     results = [json_report.parse(file.read_text()) for file in files]
     assert {7.0} == {result.score for result in results} == {result.max_score for result in results}
@@ -306,12 +354,17 @@ def test_tests_share_what_their_problem_has_of_the_processor(sandbox):
             ask(made, 0.0)
     with (
         session(sandbox, SLOW, budget=budget) as made,
-        pytest.raises(TimedOut, match=r"^it used all that was left of the processor time for the tests of its problem$"),
+        pytest.raises(
+            TimedOut,
+            match=r"^it used all that was left of the processor time for the tests of its problem$",
+        ),
     ):
         ask(made, function="busy")
     with (
         session(sandbox, SLOW, budget=budget) as made,
-        pytest.raises(TimedOut, match=r"^its tests had used their 2 s of processor time before this one$"),
+        pytest.raises(
+            TimedOut, match=r"^its tests had used their 2 s of processor time before this one$"
+        ),
     ):
         ask(made, 0.0)
 
@@ -321,10 +374,15 @@ def test_tests_share_what_their_problem_has_by_the_clock(sandbox):
     budget = Budget(cpu_seconds=100.0, wall_seconds=1.0)
     with (
         session(sandbox, SLOW, budget=budget) as made,
-        pytest.raises(TimedOut, match=r"^no answer before the time for all tests of its problem was used up$"),
+        pytest.raises(
+            TimedOut, match=r"^no answer before the time for all tests of its problem was used up$"
+        ),
     ):
         ask(made, 100.0)
-    with session(sandbox, SLOW, budget=budget) as made, pytest.raises(TimedOut, match=r"^its tests had used their 1 s before"):
+    with (
+        session(sandbox, SLOW, budget=budget) as made,
+        pytest.raises(TimedOut, match=r"^its tests had used their 1 s before"),
+    ):
         ask(made, 0.0)
 
 
@@ -357,7 +415,10 @@ def test_a_session_works_with_a_thousand_files_open(sandbox):
     opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
     try:
         assert answer(sandbox, "def f():\n    print(1)\n    return 1\n") == 1
-        assert "exited with code 3" in fault(sandbox, Crashed, "import os\ndef f():\n    os._exit(3)\n")[1]
+        assert (
+            "exited with code 3"
+            in fault(sandbox, Crashed, "import os\ndef f():\n    os._exit(3)\n")[1]
+        )
     finally:
         for descriptor in opened:
             os.close(descriptor)
@@ -374,15 +435,25 @@ def test_a_sandbox_that_cannot_be_waited_for_is_a_fault_of_ours(sandbox, monkeyp
 
 def test_processor_time_has_a_limit(sandbox):
     """By the kernel, whatever the wall clock says."""
-    expected = (Status.TIMEOUT, "it used 1 s of processor time, the limit of a test", "assignment/m.py in f")
+    expected = (
+        Status.TIMEOUT,
+        "it used 1 s of processor time, the limit of a test",
+        "assignment/m.py in f",
+    )
     assert expected == fault(sandbox, TimedOut, "def f():\n    while True: pass\n", cpu_seconds=1)
 
 
-@pytest.mark.parametrize("line", ["bytearray(2**30)", "torch.empty(2**30)", "numpy.ones(2**30)", "[0] * 2**40"])
+@pytest.mark.parametrize(
+    "line", ["bytearray(2**30)", "torch.empty(2**30)", "numpy.ones(2**30)", "[0] * 2**40"]
+)
 def test_memory_of_a_process_has_a_limit(line, sandbox):
     """Python's, torch's and numpy's way of saying so are one."""
     source = f"import numpy, torch\ndef f():\n    return {line}\n"
-    expected = (Status.MEMORY, "it asked for more than 512 MiB, the limit of a test", "assignment/m.py:3 in f")
+    expected = (
+        Status.MEMORY,
+        "it asked for more than 512 MiB, the limit of a test",
+        "assignment/m.py:3 in f",
+    )
     assert expected == fault(sandbox, OutOfMemory, source)
 
 
@@ -402,19 +473,31 @@ def test_memory_of_several_processes_has_the_same_limit(sandbox):
 
 
 @pytest.mark.parametrize(
-    "body", ["while True: os.fork() or time.sleep(100)", "while True: threading.Thread(target=time.sleep, args=(100,)).start()"]
+    "body",
+    [
+        "while True: os.fork() or time.sleep(100)",
+        "while True: threading.Thread(target=time.sleep, args=(100,)).start()",
+    ],
 )
 def test_the_number_of_processes_has_a_limit(body, sandbox):
     """Threads are processes to the kernel."""
     source = f"import os, threading, time\ndef f():\n    {body}\n"
-    expected = (Status.CRASHED, "it started more than 8 processes, the limit of a test", "assignment/m.py:3 in f")
+    expected = (
+        Status.CRASHED,
+        "it started more than 8 processes, the limit of a test",
+        "assignment/m.py:3 in f",
+    )
     assert expected == fault(sandbox, Crashed, source, processes=8)
 
 
 def test_a_file_has_a_limit(sandbox):
     """One file of more than 1 MiB."""
     source = "def f():\n    with open('/tmp/a', 'wb', buffering=0) as file:\n        while True: file.write(bytes(2**19))\n"
-    expected = (Status.CRASHED, "it wrote more than 1 MiB of files, the limit of a test", "assignment/m.py:3 in f")
+    expected = (
+        Status.CRASHED,
+        "it wrote more than 1 MiB of files, the limit of a test",
+        "assignment/m.py:3 in f",
+    )
     assert expected == fault(sandbox, Crashed, source, file_bytes=MIB)
 
 
@@ -425,7 +508,10 @@ def test_all_files_together_have_a_limit(sandbox):
             for name in "abc":
                 assert 2**22 == open("/tmp/" + name, "wb", buffering=0).write(bytes(2**22))
     """
-    with session(sandbox, source, file_bytes=4 * MIB) as made, pytest.raises((Crashed, Raised)) as caught:
+    with (
+        session(sandbox, source, file_bytes=4 * MIB) as made,
+        pytest.raises((Crashed, Raised)) as caught,
+    ):
         ask(made)
     assert caught.value.where == "assignment/m.py:4 in f"
 
@@ -448,7 +534,9 @@ PRINTS = """
 """
 
 
-@pytest.mark.parametrize("way", ["print('x' * 999)", "os.write(1, b'x' * 1000)", "sys.stderr.write('x' * 999 + chr(10))"])
+@pytest.mark.parametrize(
+    "way", ["print('x' * 999)", "os.write(1, b'x' * 1000)", "sys.stderr.write('x' * 999 + chr(10))"]
+)
 def test_what_is_printed_is_kept_up_to_a_limit(way, sandbox):
     """The beginning and the end; the rest is read and dropped, so that printing never blocks."""
     with session(sandbox, PRINTS.format(way=way), output_bytes=5000) as made:
@@ -477,13 +565,20 @@ FLOODS = """
 )
 def test_where_it_was_is_known_whatever_it_prints(line, kind, where, sandbox):
     """Python's traceback has a pipe of its own, which nothing that is printed before or after it can fill."""
-    assert where == fault(sandbox, kind, FLOODS.format(line=line), cpu_seconds=1 if kind is TimedOut else 60)[2]
+    assert (
+        where
+        == fault(
+            sandbox, kind, FLOODS.format(line=line), cpu_seconds=1 if kind is TimedOut else 60
+        )[2]
+    )
 
 
 def test_a_limit_of_one_test_is_not_the_next_ones(sandbox):
     """Each child gets its own."""
     source = "from resource import *\ndef f():\n    return getrlimit(RLIMIT_CPU), getrlimit(RLIMIT_CORE)\n"
-    assert [((7, 8), (0, 0)), ((9, 10), (0, 0))] == [answer(sandbox, source, cpu_seconds=n) for n in (7, 9)]
+    assert [((7, 8), (0, 0)), ((9, 10), (0, 0))] == [
+        answer(sandbox, source, cpu_seconds=n) for n in (7, 9)
+    ]
 
 
 # --- ends ---------------------------------------------------------------------------------------------------------------
@@ -502,7 +597,9 @@ def test_a_bubblewrap_that_is_killed_while_it_starts_leaves_nobody(milliseconds)
     os.kill(pid, signal.SIGKILL)
     box.close()
     deadline = time.monotonic() + 20
-    while (left := [child for child in children if is_alive(child)]) and time.monotonic() < deadline:
+    while (
+        left := [child for child in children if is_alive(child)]
+    ) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not left
 
@@ -528,12 +625,17 @@ def is_alive(pid):
 )
 def test_an_end_without_an_answer_is_a_crash(line, text, sandbox):
     """Exit codes, signals, and a channel that was written to."""
-    assert (Status.CRASHED, text) == fault(sandbox, Crashed, f"import os\ndef f():\n    {line}\n")[:2]
+    assert (Status.CRASHED, text) == fault(sandbox, Crashed, f"import os\ndef f():\n    {line}\n")[
+        :2
+    ]
 
 
 def test_an_exit_at_import_is_a_crash_of_that_test(sandbox):
     """The next one finds a sandbox."""
-    assert "its process exited with code 7 before it answered" == fault(sandbox, Crashed, "import os\nos._exit(7)\n")[1]
+    assert (
+        "its process exited with code 7 before it answered"
+        == fault(sandbox, Crashed, "import os\nos._exit(7)\n")[1]
+    )
     assert answer(sandbox, "def f():\n    return 1\n") == 1
 
 
@@ -728,10 +830,24 @@ def right(tmp_path_factory):
 
 def graded_in_a_shell(first, submission, *options, **environment):
     """`grader grade --only napkin_math` of a submission, in a shell that does something else first."""
-    command = [sys.executable, "-m", "grader", "grade", str(submission), "--only", "napkin_math", *map(str, options)]
+    command = [
+        sys.executable,
+        "-m",
+        "grader",
+        "grade",
+        str(submission),
+        "--only",
+        "napkin_math",
+        *map(str, options),
+    ]
     shell = ["bash", "-c", f'{first} && exec "$@"', "bash", *command]
     return subprocess.run(
-        shell, cwd=COURSE.root, env={**os.environ, **environment}, capture_output=True, text=True, timeout=300
+        shell,
+        cwd=COURSE.root,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
 
 
@@ -758,7 +874,9 @@ def test_a_limit_that_is_too_low_is_named_before_anything_is_graded(limit, right
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("limits", ["-n 512 -u 64", "-Sn 20 -Su 20 -Sf 1000 -St 60 -Sv 4000000 -Sd 4000000"])
+@pytest.mark.parametrize(
+    "limits", ["-n 512 -u 64", "-Sn 20 -Su 20 -Sf 1000 -St 60 -Sv 4000000 -Sd 4000000"]
+)
 def test_a_limit_that_is_enough_or_can_be_raised_costs_nothing(limits, right, tmp_path):
     """Full marks: a test's process needs few descriptors, and a soft limit is raised."""
     flags = "; ulimit ".join(re.findall(r"-\w+ \d+", limits))
@@ -795,10 +913,13 @@ def test_a_limit_that_only_a_test_meets_is_ours(bare_with):
 def test_an_end_before_the_students_code_is_ours(broken, bare_with):
     """Whatever it was: an exception, an exit, a signal, an answer that is none."""
     with bare_with(broken) as running:
-        made = Session(running, {"assignment/m.py": b"def f(): return 1"}, LIMITS, seed=0, forbidden=[])
+        made = Session(
+            running, {"assignment/m.py": b"def f(): return 1"}, LIMITS, seed=0, forbidden=[]
+        )
         try:
             with pytest.raises(
-                GraderFault, match=r"^a test's process (ended \(.*\) before it ran any code of the student's: |answered)"
+                GraderFault,
+                match=r"^a test's process (ended \(.*\) before it ran any code of the student's: |answered)",
             ):
                 ask(made)
         finally:
@@ -814,14 +935,17 @@ def bare_with(monkeypatch, tmp_path):
         boot = Path(bubblewrap.__file__).parent.parent / "worker" / "boot.py"
         changed = tmp_path / "boot.py"
         text = boot.read_text().replace(
-            "    zygote.import_slow", f"    from grader.worker import child\n    {line}\n    zygote.import_slow"
+            "    zygote.import_slow",
+            f"    from grader.worker import child\n    {line}\n    zygote.import_slow",
         )
         assert line in text
         changed.write_text(text)
         real = subprocess.Popen
 
         def popen(command, **options):
-            return real([str(changed) if word == str(boot) else word for word in command], **options)
+            return real(
+                [str(changed) if word == str(boot) else word for word in command], **options
+            )
 
         monkeypatch.setattr(subprocess, "Popen", popen)
         with Sandbox(COURSE.tests, isolation="none", scratch_bytes=MIB) as running:
@@ -866,9 +990,15 @@ with Sandbox(c.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandbox:
 @pytest.fixture
 def memory_group():
     """A control group whose memory can be limited: its list of processes, its limit and its use."""
-    own = dict(line.split(":", 2)[1:] for line in Path("/proc/self/cgroup").read_text().splitlines())
+    own = dict(
+        line.split(":", 2)[1:] for line in Path("/proc/self/cgroup").read_text().splitlines()
+    )
     for parent, limit, used in [
-        ("/sys/fs/cgroup/memory" + own.get("memory", ""), "memory.limit_in_bytes", "memory.usage_in_bytes"),
+        (
+            "/sys/fs/cgroup/memory" + own.get("memory", ""),
+            "memory.limit_in_bytes",
+            "memory.usage_in_bytes",
+        ),
         ("/sys/fs/cgroup" + own.get("", ""), "memory.max", "memory.current"),
     ]:
         group = Path(parent, "grader-test")
@@ -892,9 +1022,10 @@ def test_what_the_kernel_kills_for_want_of_memory_is_no_crash_of_the_students(me
     before, suicide, killed, again, after = done.stdout.splitlines() or [done.stderr] * 5
     assert [str(50 * 2**20)] * 2 == [before, after]
     assert ["Crashed its process was ended by signal 9 (killed)"] * 2 == [suicide, again]
-    assert re.match(r"GraderFault a test's process was killed from outside, while it took [\d.]+ MiB of its 2 GiB: ", killed), (
-        killed
-    )
+    assert re.match(
+        r"GraderFault a test's process was killed from outside, while it took [\d.]+ MiB of its 2 GiB: ",
+        killed,
+    ), killed
 
 
 # --- the box ------------------------------------------------------------------------------------------------------------
@@ -903,7 +1034,12 @@ def test_what_the_kernel_kills_for_want_of_memory_is_no_crash_of_the_students(me
 def test_the_zygote_is_what_a_zygote_has_to_be(sandbox):
     """Process 1, an ordinary user, without capabilities, filtered: the grader looks before it trusts it."""
     facts = sandbox.facts
-    assert (1, 0, True, 2) == (facts["pid"], facts["capabilities"], facts["no_new_privileges"], facts["seccomp"])
+    assert (1, 0, True, 2) == (
+        facts["pid"],
+        facts["capabilities"],
+        facts["no_new_privileges"],
+        facts["seccomp"],
+    )
     assert facts["uid"] != 0
     assert torch.__version__ == facts["torch"]
 
@@ -917,7 +1053,11 @@ def test_a_students_process_has_no_privilege(sandbox):
             return status, os.getresuid(), os.getresgid(), os.getgroups()
     """
     status, users, groups, further = answer(sandbox, source)
-    capabilities = {name: int(value, 16) for name, value in status.items() if name in ("CapPrm", "CapEff", "CapAmb")}
+    capabilities = {
+        name: int(value, 16)
+        for name, value in status.items()
+        if name in ("CapPrm", "CapEff", "CapAmb")
+    }
     assert {"CapPrm": 0, "CapEff": 0, "CapAmb": 0} == capabilities
     assert ("1", "2") == (status["NoNewPrivs"], status["Seccomp"])
     assert 0 not in (*users, *groups, *further)
@@ -974,22 +1114,35 @@ def test_nothing_but_tmp_can_be_written_to(path, sandbox):
     """Each is a read-only file system, whoever may own the folder."""
     assert answer(sandbox, WRITE, path) in ("Read-only file system", "Permission denied")
     flag = answer(
-        sandbox, "import os\ndef f(path):\n    return os.statvfs(path).f_flag & os.ST_RDONLY\n", str(Path(path).parent)
+        sandbox,
+        "import os\ndef f(path):\n    return os.statvfs(path).f_flag & os.ST_RDONLY\n",
+        str(Path(path).parent),
     )
     assert os.ST_RDONLY == flag
     assert "written" == answer(sandbox, WRITE, "/tmp/x")
 
 
 @pytest.mark.parametrize(
-    "path", ["/proc/sys/kernel/core_pattern", "/proc/sys/vm/drop_caches", "/proc/1/oom_score_adj", "/proc/sysrq-trigger"]
+    "path",
+    [
+        "/proc/sys/kernel/core_pattern",
+        "/proc/sys/vm/drop_caches",
+        "/proc/1/oom_score_adj",
+        "/proc/sysrq-trigger",
+    ],
 )
 def test_the_kernels_switches_cannot_be_turned(path, sandbox):
     """/proc is read-only too."""
-    assert answer(sandbox, WRITE, path) in ("Read-only file system", "Permission denied", "No such file or directory")
+    assert answer(sandbox, WRITE, path) in (
+        "Read-only file system",
+        "Permission denied",
+        "No such file or directory",
+    )
 
 
 @pytest.mark.parametrize(
-    "path", ["/proc/1/mem", "/proc/1/environ", "/proc/1/maps", "/proc/1/fd", "/proc/1/root", "/proc/1/cwd"]
+    "path",
+    ["/proc/1/mem", "/proc/1/environ", "/proc/1/maps", "/proc/1/fd", "/proc/1/root", "/proc/1/cwd"],
 )
 def test_the_zygote_cannot_be_looked_into(path, sandbox):
     """It is not dumpable, and its files belong to nobody inside."""
@@ -1011,7 +1164,9 @@ def test_there_is_no_network(sandbox):
     lines = answer(sandbox, "def f():\n    return open('/proc/net/dev').read().splitlines()[2:]\n")
     assert ["lo"] == [line.split(":")[0].strip() for line in lines]
     for family in ("AF_INET", "AF_INET6", "AF_NETLINK", "AF_PACKET"):
-        assert "PermissionError" == fault_name(sandbox, f"import socket\ndef f():\n    socket.socket(socket.{family})\n")
+        assert "PermissionError" == fault_name(
+            sandbox, f"import socket\ndef f():\n    socket.socket(socket.{family})\n"
+        )
 
 
 # --- system calls -------------------------------------------------------------------------------------------------------
@@ -1035,7 +1190,16 @@ def test_denied_system_calls_fail_with_eperm(sandbox):
     names = sorted(MACHINE.denied)
     got = answer(sandbox, SYSCALLS, [[MACHINE.denied[name], 0, 0, 0, 0, 0] for name in names])
     assert dict.fromkeys(names, errno.EPERM) == dict(zip(names, got, strict=True))
-    assert {"unshare", "keyctl", "memfd_create", "ptrace", "setns", "mount", "bpf", "io_uring_setup"} <= set(names)
+    assert {
+        "unshare",
+        "keyctl",
+        "memfd_create",
+        "ptrace",
+        "setns",
+        "mount",
+        "bpf",
+        "io_uring_setup",
+    } <= set(names)
 
 
 def test_clone3_does_not_exist(sandbox):
@@ -1043,17 +1207,29 @@ def test_clone3_does_not_exist(sandbox):
     assert [errno.ENOSYS] == answer(sandbox, SYSCALLS, [[MACHINE.clone3, 0, 0]])
 
 
-@pytest.mark.parametrize("flag", [0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000], ids=hex)
+@pytest.mark.parametrize(
+    "flag",
+    [0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000],
+    ids=hex,
+)
 def test_clone_makes_no_namespace(flag, sandbox):
     """While it makes processes."""
     assert [errno.EPERM] == answer(sandbox, SYSCALLS, [[MACHINE.clone, flag | 17, 0, 0, 0, 0]])
-    assert answer(sandbox, "import os\ndef f():\n    return os.waitpid(os.fork() or os._exit(5), 0)[1] >> 8\n") == 5
+    assert (
+        answer(
+            sandbox,
+            "import os\ndef f():\n    return os.waitpid(os.fork() or os._exit(5), 0)[1] >> 8\n",
+        )
+        == 5
+    )
 
 
 def test_sockets_are_local(sandbox):
     """A pair of connected ones is what libraries use to talk to themselves."""
     assert [0] == answer(sandbox, SYSCALLS, [[MACHINE.socket, 1, 1, 0]])
-    assert [errno.EPERM] * 4 == answer(sandbox, SYSCALLS, [[MACHINE.socket, family, 1, 0] for family in (2, 10, 16, 17)])
+    assert [errno.EPERM] * 4 == answer(
+        sandbox, SYSCALLS, [[MACHINE.socket, family, 1, 0] for family in (2, 10, 16, 17)]
+    )
 
 
 @pytest.mark.parametrize("machine", seccomp.MACHINES)
@@ -1067,7 +1243,8 @@ def test_the_filter_is_whole_instructions(machine):
 def test_another_machine_is_refused():
     """A filter with another machine's numbers would be worse than none."""
     with pytest.raises(
-        GraderFault, match=r"^no list of system calls for a vax processor: add one to grader\.sandbox\.seccomp$"
+        GraderFault,
+        match=r"^no list of system calls for a vax processor: add one to grader\.sandbox\.seccomp$",
     ):
         seccomp.program("vax")
 
@@ -1101,7 +1278,17 @@ def test_of_the_packages_only_those_that_are_allowed_can_be_seen(sandbox):
     packages, library = answer(sandbox, source)
     assert {path.name for path in bubblewrap.package_paths()} == set(packages)
     assert {"torch", "numpy", "einops", "jaxtyping"} <= set(packages)
-    assert not {"pytest", "_pytest", "grader", "tests", "msgspec", "rich", "typer", "hypothesis", "pip"} & set(packages)
+    assert not {
+        "pytest",
+        "_pytest",
+        "grader",
+        "tests",
+        "msgspec",
+        "rich",
+        "typer",
+        "hypothesis",
+        "pip",
+    } & set(packages)
     assert not any("resource_accounting" in name for name in packages)
     assert not any("packages" in name for name in library)
 
@@ -1125,7 +1312,9 @@ def test_no_path_of_the_graders_shows(sandbox):
             return [*sys.path, sys.prefix, sys.base_prefix, sys.executable, torch.__file__, os.getcwd(), *sys.argv]
     """
     allowed = ("/python", "/site", "/course", "/tmp", "/usr", "/runtime")
-    assert [] == [p for p in answer(sandbox, source) if p and p.startswith("/") and not p.startswith(allowed)]
+    assert [] == [
+        p for p in answer(sandbox, source) if p and p.startswith("/") and not p.startswith(allowed)
+    ]
 
 
 # --- other ways to run it -----------------------------------------------------------------------------------------------
@@ -1174,7 +1363,9 @@ def test_without_isolation_it_runs_and_says_so(bare):
     ended = pytest.raises(Crashed, match=r"^its process exited with code 3 before it answered$")
     with bare_session(bare, b"import os\ndef f():\n    os._exit(3)\n") as made, ended:
         ask(made)
-    with bare_session(bare, b"import os\ndef f():\n    return os.listdir(os.environ['TMPDIR'])\n") as made:
+    with bare_session(
+        bare, b"import os\ndef f():\n    return os.listdir(os.environ['TMPDIR'])\n"
+    ) as made:
         assert ["submission"] == ask(made)
 
 
@@ -1185,7 +1376,9 @@ def test_without_isolation_the_students_modules_are_graded(bare):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can become somebody else")
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can become somebody else"
+)
 def test_an_ordinary_user_gets_the_same_box():
     """In a user namespace then: process 1, no capability, filtered."""
     as_an_ordinary_user({})
@@ -1194,11 +1387,27 @@ def test_an_ordinary_user_gets_the_same_box():
 def as_an_ordinary_user(environment):
     """Run SCRIPT as somebody who owns nothing here; skip where that cannot be."""
     root = Path(bubblewrap.__file__).parent.parent.parent
-    become = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", sys.executable, "-c"]
-    options = {"cwd": root, "capture_output": True, "text": True, "env": {**os.environ, **environment}}
+    become = [
+        "setpriv",
+        "--reuid",
+        "65534",
+        "--regid",
+        "65534",
+        "--clear-groups",
+        sys.executable,
+        "-c",
+    ]
+    options = {
+        "cwd": root,
+        "capture_output": True,
+        "text": True,
+        "env": {**os.environ, **environment},
+    }
     able = subprocess.run([*become, "import torch, grader, tests.probes"], timeout=120, **options)
     if able.returncode:
-        pytest.skip(f"that user cannot run the interpreter or read the checkout: {able.stderr.strip()[-200:]}")
+        pytest.skip(
+            f"that user cannot run the interpreter or read the checkout: {able.stderr.strip()[-200:]}"
+        )
     done = subprocess.run([*become, SCRIPT, "bubblewrap"], timeout=300, **options)
     if "the sandbox cannot be started" in done.stderr:
         pytest.skip(f"that user cannot be given a box here: {done.stderr.strip()[-300:]}")
@@ -1207,7 +1416,15 @@ def as_an_ordinary_user(environment):
 
 UNKNOWN = {
     "0.6.0": ["--size", "--disable-userns", "--assert-userns-disabled"],
-    "0.4.0": ["--size", "--disable-userns", "--assert-userns-disabled", "--perms", "--chmod", "--clearenv", "--add-seccomp-fd"],
+    "0.4.0": [
+        "--size",
+        "--disable-userns",
+        "--assert-userns-disabled",
+        "--perms",
+        "--chmod",
+        "--clearenv",
+        "--add-seccomp-fd",
+    ],
     "0.3.1": ["--size", "--disable-userns", "--perms", "--clearenv", "--ro-bind-try", "--as-pid-1"],
 }
 
@@ -1246,7 +1463,8 @@ def test_an_old_bubblewrap_makes_the_same_box(version, tmp_path, monkeypatch):
     """
     with Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=8 * MIB) as old:
         assert (1, 0, True, 2, False) == tuple(
-            old.facts[name] for name in ("pid", "capabilities", "no_new_privileges", "seccomp", "nests")
+            old.facts[name]
+            for name in ("pid", "capabilities", "no_new_privileges", "seccomp", "nests")
         )
         flags = [0x10000000, 0x20000000, 0x00020000]
         calls = [[MACHINE.denied["unshare"], flag, 0] for flag in flags] + [
@@ -1261,7 +1479,9 @@ def test_an_old_bubblewrap_makes_the_same_box(version, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can become somebody else")
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can become somebody else"
+)
 def test_an_old_bubblewrap_makes_the_same_box_for_an_ordinary_user(tmp_path):
     """What --disable-userns would do, the filter does: the worker looks whether it can make a user namespace."""
     for folder in [*tmp_path.parents][:3]:
@@ -1286,4 +1506,6 @@ def test_a_zygote_that_hangs_is_gone_when_its_box_is_closed(monkeypatch):
     pid = hanging.host_pid
     os.kill(pid, signal.SIGSTOP)
     hanging.close()
-    assert not Path(f"/proc/{pid}").exists() or "Z (zombie)" in Path(f"/proc/{pid}/status").read_text()
+    assert (
+        not Path(f"/proc/{pid}").exists() or "Z (zombie)" in Path(f"/proc/{pid}/status").read_text()
+    )

@@ -26,7 +26,11 @@ LEAST = 190
 def truly(fragment):
     """The names of the known mistakes that a stranger's solution makes; usually one or none."""
     docstring = ast.get_docstring(ast.parse(fragment.source)) or ""
-    return [name.strip() for line in re.findall(r"^is: (.*)$", docstring, re.M) for name in line.split(",")]
+    return [
+        name.strip()
+        for line in re.findall(r"^is: (.*)$", docstring, re.M)
+        for name in line.split(",")
+    ]
 
 
 def names_given(problem, fragment, box):
@@ -52,7 +56,12 @@ def test_there_are_enough():
     assert sum(len(fragments.load(STRANGERS, problem.id)) for problem in PROBLEMS) >= LEAST
     for problem in PROBLEMS:
         known = {mistake.name for mistake in mistakes.load(COURSE.mistakes, problem.id)}
-        assert [] == [(f.name, name) for f in fragments.load(STRANGERS, problem.id) for name in truly(f) if name not in known]
+        assert [] == [
+            (f.name, name)
+            for f in fragments.load(STRANGERS, problem.id)
+            for name in truly(f)
+            if name not in known
+        ]
 
 
 @pytest.mark.slow

@@ -80,7 +80,10 @@ def test_a_stub_of_a_stub_is_the_stub():
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("def f():\n    # BEGIN SOLUTION(linear)\n    return 1\n", "the region of linear has no END SOLUTION"),
+        (
+            "def f():\n    # BEGIN SOLUTION(linear)\n    return 1\n",
+            "the region of linear has no END SOLUTION",
+        ),
         (
             "def f():\n    # BEGIN SOLUTION(liner)\n    return 1\n    # END SOLUTION\n",
             "a solution is marked as liner, which is no problem",
@@ -89,7 +92,10 @@ def test_a_stub_of_a_stub_is_the_stub():
             "def f():\n    # BEGIN SOLUTION(linear)\n    return 1\n    # BEGIN SOLUTION(linear)\n    # END SOLUTION\n",
             "out of place, or not written as a mark is: # BEGIN SOLUTION(linear)",
         ),
-        ("def f():\n    return 1\n    # END SOLUTION\n", "out of place, or not written as a mark is: # END SOLUTION"),
+        (
+            "def f():\n    return 1\n    # END SOLUTION\n",
+            "out of place, or not written as a mark is: # END SOLUTION",
+        ),
         (
             "def f():\n    # BEGIN SOLUTION (linear)\n    return 1\n",
             "out of place, or not written as a mark is: # BEGIN SOLUTION (linear)",
@@ -107,7 +113,16 @@ def test_a_stub_of_a_stub_is_the_stub():
             "out of place, or not written as a mark is: # END SOLUTION(linear)",
         ),
     ],
-    ids=["open", "no problem", "nested", "end alone", "with a space", "space after", "no space", "end with an id"],
+    ids=[
+        "open",
+        "no problem",
+        "nested",
+        "end alone",
+        "with a space",
+        "space after",
+        "no space",
+        "end with an id",
+    ],
 )
 def test_a_mark_that_is_wrong_is_our_fault(source, message):
     """It would hand a solution out, or swallow what follows it."""
@@ -125,13 +140,21 @@ def test_drift_is_seen_and_mended(tmp_path):
     """A changed stub and a missing one; what is as it must be is left alone."""
     folder = tmp_path / "assignment"
     folder.mkdir()
-    course = courses.Course(root=tmp_path, solutions=COURSE.solutions, limits=COURSE.limits, problems=COURSE.problems)
+    course = courses.Course(
+        root=tmp_path, solutions=COURSE.solutions, limits=COURSE.limits, problems=COURSE.problems
+    )
     assert [f"{m}.py" for m in course.modules] == [p.name for p in stubs.write(course)]
     (folder / "linear.py").write_text("x = 1\n")
     (folder / "data.py").unlink()
-    assert ["linear.py", "data.py"] == [p.name for p in stubs.drifted(course)] == [p.name for p in stubs.write(course)]
+    assert (
+        ["linear.py", "data.py"]
+        == [p.name for p in stubs.drifted(course)]
+        == [p.name for p in stubs.write(course)]
+    )
     assert [] == stubs.drifted(course) == stubs.write(course)
-    assert stubs.stub((REFERENCE / "data.py").read_text(), COURSE) == (folder / "data.py").read_text()
+    assert (
+        stubs.stub((REFERENCE / "data.py").read_text(), COURSE) == (folder / "data.py").read_text()
+    )
 
 
 @pytest.mark.parametrize("module", COURSE.modules)
@@ -143,7 +166,9 @@ def test_no_line_of_a_solution_is_left_in_a_stub(module):
             inside = "BEGIN" in line
         else:
             (solution if inside else ours).add(line.strip())
-    stub = {line.strip() for line in (ROOT / "assignment" / f"{module}.py").read_text().splitlines()}
+    stub = {
+        line.strip() for line in (ROOT / "assignment" / f"{module}.py").read_text().splitlines()
+    }
     assert solution
     assert set() == stub & (solution - ours)
     assert "SOLUTION" not in "".join(stub)
@@ -153,10 +178,18 @@ def test_no_line_of_a_solution_is_left_in_a_stub(module):
 def test_every_function_of_a_problem_is_a_stub(problem):
     """Each definition that problems.toml lists has a TODO of that problem in it; its docstring names the problem."""
     tree = ast.parse((ROOT / problem.path).read_text())
-    found = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    found = {
+        node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    }
     for name in problem.functions:
-        assert f"NotImplementedError('{problem.id}: see handout §{problem.section}')" in ast.unparse(found[name])
-        assert f"Handout §{problem.section} · {problem.id} · `pytest -k {problem.id}`" in ast.get_docstring(found[name])
+        assert (
+            f"NotImplementedError('{problem.id}: see handout §{problem.section}')"
+            in ast.unparse(found[name])
+        )
+        assert (
+            f"Handout §{problem.section} · {problem.id} · `pytest -k {problem.id}`"
+            in ast.get_docstring(found[name])
+        )
 
 
 def unwritten(module):
@@ -171,7 +204,9 @@ def unwritten(module):
                 yield f"{node.name}.{method.name}", vars(namespace[node.name])[method.name]
 
 
-STUBS = [(module, name, function) for module in COURSE.modules for name, function in unwritten(module)]
+STUBS = [
+    (module, name, function) for module in COURSE.modules for name, function in unwritten(module)
+]
 
 
 def test_every_todo_is_called_below():
@@ -180,11 +215,15 @@ def test_every_todo_is_called_below():
     assert sum(source.count("# TODO(") for source in sources) == len(STUBS)
 
 
-@pytest.mark.parametrize(("module", "name", "function"), STUBS, ids=[f"{m}.{n}" for m, n, _ in STUBS])
+@pytest.mark.parametrize(
+    ("module", "name", "function"), STUBS, ids=[f"{m}.{n}" for m, n, _ in STUBS]
+)
 def test_a_stub_raises_not_implemented_error_and_nothing_else(module, name, function):
     """Called with anything at all, it says which problem it is and where to read."""
     needed = [
-        p for p in inspect.signature(function).parameters.values() if p.default is p.empty and p.kind is not p.VAR_POSITIONAL
+        p
+        for p in inspect.signature(function).parameters.values()
+        if p.default is p.empty and p.kind is not p.VAR_POSITIONAL
     ]
     assert all(p.kind is p.POSITIONAL_OR_KEYWORD for p in needed)
     owner = name.split(".")[0]

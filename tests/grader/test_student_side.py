@@ -55,12 +55,22 @@ def test_progress_has_a_row_a_problem_and_says_what_is_next(work, root):
     source = module.read_text()
     start = source.index("def contiguous_strides")
     body = source.index("# BEGIN SOLUTION", start)
-    module.write_text(f'{source[:body]}raise NotImplementedError("storage_views: see handout §1.2")\n    {source[body:]}')
+    module.write_text(
+        f'{source[:body]}raise NotImplementedError("storage_views: see handout §1.2")\n    {source[body:]}'
+    )
     done = assignment(work, "check", "tensor_memory", "storage_views", "linear")
     assert done.returncode == 1
-    rows = dict(re.findall(r"^(\w+) +\d+ points  \S+ +\d+/\d+ +(\w[\w ]*)$", done.stdout, re.MULTILINE))
-    assert rows == {"tensor_memory": "done", "storage_views": "to be finished", "linear": "not attempted"}
-    assert re.search(r"next\n  write assignment/tensor_memory\.py:\d+ in contiguous_strides\n", done.stdout)
+    rows = dict(
+        re.findall(r"^(\w+) +\d+ points  \S+ +\d+/\d+ +(\w[\w ]*)$", done.stdout, re.MULTILINE)
+    )
+    assert rows == {
+        "tensor_memory": "done",
+        "storage_views": "to be finished",
+        "linear": "not attempted",
+    }
+    assert re.search(
+        r"next\n  write assignment/tensor_memory\.py:\d+ in contiguous_strides\n", done.stdout
+    )
     assert "read handout §1.2, then run `pytest -k storage_views`" in done.stdout
     assert "first failure" not in done.stdout
 
@@ -68,19 +78,25 @@ def test_progress_has_a_row_a_problem_and_says_what_is_next(work, root):
 def test_a_wrong_answer_is_shown_in_full(work, root):
     """Expected, got, inputs, the test, and the definition to mend; a problem not attempted does not hide it."""
     (module,) = solve(work, root, "linear")
-    module.write_text(module.read_text().replace("return x @ self.weight.T", "return 2 * x @ self.weight.T"))
+    module.write_text(
+        module.read_text().replace("return x @ self.weight.T", "return 2 * x @ self.weight.T")
+    )
     done = assignment(work, "check", "storage_views", "linear")
     assert re.search(r"^linear +5 points .* failing$", done.stdout, re.MULTILINE)
     assert re.search(r"^first failure\nlinear · Linear\S*: wrong values", done.stdout, re.MULTILINE)
     assert re.search(r"^  expected  .*\n  got       ", done.stdout, re.MULTILINE)
-    assert re.search(r"^  test      tests/public/test_linear\.py:\d+ test_\w+", done.stdout, re.MULTILINE)
+    assert re.search(
+        r"^  test      tests/public/test_linear\.py:\d+ test_\w+", done.stdout, re.MULTILINE
+    )
     assert re.search(r"next\n  mend assignment/linear\.py:\d+ in Linear\S*\n", done.stdout)
 
 
 def test_an_exception_is_told_with_its_place(work, root):
     """In one line and the student's own line, not as a traceback."""
     (module,) = solve(work, root, "linear")
-    module.write_text(module.read_text().replace("return x @ self.weight.T", 'return x @ self["weight"].T'))
+    module.write_text(
+        module.read_text().replace("return x @ self.weight.T", 'return x @ self["weight"].T')
+    )
     done = assignment(work, "check", "linear")
     where = r"  at        assignment/linear\.py:\d+ in Linear\.forward"
     assert re.search(rf"first failure\nlinear: raised TypeError: .*\n{where}", done.stdout)
@@ -114,17 +130,23 @@ def test_an_endless_loop_is_stopped_by_hand_and_located(work, root):
     loop = 'open("started", "w").close()\n        while True:\n            pass'
     module.write_text(module.read_text().replace("return x @ self.weight.T", loop))
     command = [sys.executable, "-m", "assignment", "check", "linear", "--markdown", "page.md"]
-    process = subprocess.Popen(command, cwd=work, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = subprocess.Popen(
+        command, cwd=work, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     deadline = time.monotonic() + 60
     while not (work / "started").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
-    assert re.search(r"^stopped at assignment/linear\.py:\d+ in Linear\.forward$", output, re.MULTILINE), output
+    assert re.search(
+        r"^stopped at assignment/linear\.py:\d+ in Linear\.forward$", output, re.MULTILINE
+    ), output
     assert "Traceback" not in output
     page = (work / "page.md").read_text()
     assert re.search(
-        r"^## Stopped\n\n```text\nstopped at assignment/linear\.py:\d+ in Linear\.forward\n```$", page, re.MULTILINE
+        r"^## Stopped\n\n```text\nstopped at assignment/linear\.py:\d+ in Linear\.forward\n```$",
+        page,
+        re.MULTILINE,
     )
     assert "| linear | 5 | 0 of 6 | not run |" in page
     assert "## Next" not in page
@@ -139,7 +161,17 @@ def test_an_unknown_problem_is_a_usage_error(work):
 
 def test_k_with_a_problem_id_means_that_problem(work):
     """Also where the id is part of another one's, or of a test's name."""
-    command = [sys.executable, "-m", "pytest", "-q", "-rf", "-k", "checkpoint", "-p", "no:cacheprovider"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-rf",
+        "-k",
+        "checkpoint",
+        "-p",
+        "no:cacheprovider",
+    ]
     output = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=300).stdout
     files = {line.split("::")[0] for line in output.splitlines() if line.startswith("FAILED")}
     assert files == {"FAILED tests/public/test_checkpoint.py"}
@@ -172,11 +204,17 @@ def test_a_problem_that_is_left_to_the_library_is_not_done(work, root):
     delegate(work, root)
     done = assignment(work, "check", "lr_schedule", "adamw", "--markdown", "page.md")
     assert done.returncode == 1
-    assert re.search(r"^adamw +7 points .* (\d)/\1 +forbidden use$", done.stdout, re.MULTILINE), done.stdout
+    assert re.search(r"^adamw +7 points .* (\d)/\1 +forbidden use$", done.stdout, re.MULTILINE), (
+        done.stdout
+    )
     assert re.search(r"^lr_schedule .* done$", done.stdout, re.MULTILINE)
-    place = re.search(rf"^first failure\n{SENTENCE}\n  see       handout §8\.2$", done.stdout, re.MULTILINE)[1]
+    place = re.search(
+        rf"^first failure\n{SENTENCE}\n  see       handout §8\.2$", done.stdout, re.MULTILINE
+    )[1]
     assert f"next\n  mend {place}\n" in done.stdout
-    assert re.search(r"^\| adamw \| 7 \| .* \| forbidden use \|$", (work / "page.md").read_text(), re.MULTILINE)
+    assert re.search(
+        r"^\| adamw \| 7 \| .* \| forbidden use \|$", (work / "page.md").read_text(), re.MULTILINE
+    )
 
 
 def test_what_may_be_left_to_the_library_is_noted(work, root):
@@ -184,12 +222,16 @@ def test_what_may_be_left_to_the_library_is_noted(work, root):
     (module,) = solve(work, root, "linear")
     line = "return x @ self.weight.T"
     module.write_text(
-        module.read_text().replace(line, f"if x is None:\n            return nn.functional.linear(x)\n        {line}")
+        module.read_text().replace(
+            line, f"if x is None:\n            return nn.functional.linear(x)\n        {line}"
+        )
     )
     done = assignment(work, "check", "linear", "--markdown", "page.md")
     assert done.returncode == 0
     note = re.search(
-        r"^note: (linear: assignment/linear\.py:\d+ uses torch\.nn\.functional\.linear, .*)$", done.stdout, re.MULTILINE
+        r"^note: (linear: assignment/linear\.py:\d+ uses torch\.nn\.functional\.linear, .*)$",
+        done.stdout,
+        re.MULTILINE,
     )
     assert note[1].endswith("a test in which that line runs would earn nothing")
     assert f"## Notes\n\n```text\n{note[1]}\n```" in (work / "page.md").read_text()
@@ -200,8 +242,12 @@ def test_submit_refuses_what_would_earn_nothing(work, root):
     delegate(work, root)
     refused = assignment(work, "submit")
     assert refused.returncode == 2
-    what_to_do = r"Write it yourself, or hand in as it is with `python -m assignment submit --anyway`"
-    assert re.fullmatch(rf"nothing was written: {SENTENCE}\. {what_to_do}\n", refused.stderr), refused.stderr
+    what_to_do = (
+        r"Write it yourself, or hand in as it is with `python -m assignment submit --anyway`"
+    )
+    assert re.fullmatch(rf"nothing was written: {SENTENCE}\. {what_to_do}\n", refused.stderr), (
+        refused.stderr
+    )
     assert list(work.glob("*.zip*")) == []
     done = assignment(work, "submit", "--anyway")
     assert done.returncode == 0
@@ -214,33 +260,56 @@ def test_submit_refuses_what_would_earn_nothing(work, root):
 PROBLEM = {"id": "linear", "module": "linear", "section": "7.1", "points": 5}
 
 
-def outcome(text="linear · Linear: wrong values", problem=PROBLEM, place="assignment/linear.py:41 in Linear"):
+def outcome(
+    text="linear · Linear: wrong values", problem=PROBLEM, place="assignment/linear.py:41 in Linear"
+):
     """One problem with one failure."""
     row = Progress(problem, tests=6, ended=["passed"] * 5 + ["failed"])
-    return Outcome([row], [Failure(problem, True, text, place, "tests/public/test_linear.py:9 test_linear")])
+    return Outcome(
+        [row], [Failure(problem, True, text, place, "tests/public/test_linear.py:9 test_linear")]
+    )
 
 
 def parts(page):
     """What a reader of Markdown makes of a page: the kinds of its parts, and the texts that they show."""
     tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(page)
     spans = [span for token in tokens for span in token.children or []]
-    kinds = [token.type for token in tokens] + sorted({span.type for span in spans} - {"text", "text_special"})
-    return kinds, ["".join(s.content for s in t.children) if t.children else t.content for t in tokens if t.content]
+    kinds = [token.type for token in tokens] + sorted(
+        {span.type for span in spans} - {"text", "text_special"}
+    )
+    return kinds, [
+        "".join(s.content for s in t.children) if t.children else t.content
+        for t in tokens
+        if t.content
+    ]
 
 
 def test_the_page_says_what_the_terminal_says(work, root):
     """Headline, advisory sentence, a row a problem, the first failure, the next step; the exit code stays 1."""
     (module,) = solve(work, root, "linear")
-    module.write_text(module.read_text().replace("return x @ self.weight.T", "return 2 * x @ self.weight.T"))
+    module.write_text(
+        module.read_text().replace("return x @ self.weight.T", "return 2 * x @ self.weight.T")
+    )
     solve(work, root, "resource_accounting")
     done = assignment(work, "check", "napkin_math", "linear", "adamw", "--markdown", "page.md")
     assert done.returncode == 1
     page = (work / "page.md").read_text(encoding="utf-8")
-    assert page.startswith("# Public tests: 1 of 3 problems done\n\n**Advisory:** the public tests alone. Points come from ")
+    assert page.startswith(
+        "# Public tests: 1 of 3 problems done\n\n**Advisory:** the public tests alone. Points come from "
+    )
     rows = re.findall(r"^\| (\S+) \| (\d) \| \d+ of \d+ \| ([\w ]+) \|$", page, re.MULTILINE)
-    assert rows == [("napkin\\_math", "5", "done"), ("linear", "5", "failing"), ("adamw", "7", "not attempted")]
-    total, failure, todo = re.search(r"done, (.*)\n\nfirst failure\n((?:.|\n)*)\n\nnext\n((?:.|\n)*)\n$", done.stdout).groups()
-    assert f"\n\n{total}.\n\n## First failure\n\n```text\n{failure}\n```\n\n## Next\n\n```text\n" in page
+    assert rows == [
+        ("napkin\\_math", "5", "done"),
+        ("linear", "5", "failing"),
+        ("adamw", "7", "not attempted"),
+    ]
+    total, failure, todo = re.search(
+        r"done, (.*)\n\nfirst failure\n((?:.|\n)*)\n\nnext\n((?:.|\n)*)\n$", done.stdout
+    ).groups()
+    assert (
+        f"\n\n{total}.\n\n## First failure\n\n```text\n{failure}\n```\n\n## Next\n\n```text\n"
+        in page
+    )
     assert page.endswith(f"```text\n{re.sub('^  ', '', todo, flags=re.MULTILINE)}\n```\n")
 
 
@@ -261,7 +330,10 @@ def test_a_page_that_cannot_be_written_is_told_before_a_test_runs(work, target):
     (work / "taken").mkdir()
     done = assignment(work, "check", "linear", "--markdown", target)
     assert done.returncode == 2
-    assert f"error: {target} cannot be written: it has to be a file in a folder that is there" in done.stderr
+    assert (
+        f"error: {target} cannot be written: it has to be a file in a folder that is there"
+        in done.stderr
+    )
     assert done.stdout == ""
 
 
@@ -295,10 +367,17 @@ def test_an_exception_of_the_students_cannot_break_the_page(work, root):
     kinds, texts = parts((work / "page.md").read_text(encoding="utf-8"))
     assert kinds == parts(markdown.render(outcome()))[0]
     (shown,) = [text for text in texts if "raised" in text]
-    assert shown.startswith("linear: raised E```<b>: a\n````\n# owned\n<img src=x>\\r| a | b |\\x1b[31m \\u202e \\ud800 @all\n")
+    assert shown.startswith(
+        "linear: raised E```<b>: a\n````\n# owned\n<img src=x>\\r| a | b |\\x1b[31m \\u202e \\ud800 @all\n"
+    )
 
 
-@given(st.text(st.one_of(st.sampled_from("`~|<>&#*_[]()!\\\r\n\t \x1b\u2028\u202e"), st.characters()), max_size=60))
+@given(
+    st.text(
+        st.one_of(st.sampled_from("`~|<>&#*_[]()!\\\r\n\t \x1b\u2028\u202e"), st.characters()),
+        max_size=60,
+    )
+)
 def test_no_text_breaks_the_page(text):
     """The same headings, table and blocks whatever a message, a place and an id say; no link, no emphasis, no HTML."""
     page = markdown.render(outcome(text, {**PROBLEM, "id": text}, place=text))
@@ -310,7 +389,11 @@ def test_no_text_breaks_the_page(text):
 
 @pytest.mark.parametrize(
     ("part", "careless", "text"),
-    [("_block", "```text\n{}\n```".format, "a\n```\n# owned"), ("_cell", str, "a|b"), ("_cell", str, "<b>a</b>")],
+    [
+        ("_block", "```text\n{}\n```".format, "a\n```\n# owned"),
+        ("_cell", str, "a|b"),
+        ("_cell", str, "<b>a</b>"),
+    ],
 )
 def test_a_careless_page_would_be_broken(monkeypatch, part, careless, text):
     """What the tests above look at does change where a block has a fixed fence, or a cell is taken as it is."""
@@ -337,7 +420,10 @@ def test_what_is_submitted_is_what_the_grader_takes(work):
     assert done.returncode == 0, done.stderr
     read = submission.read(work / "submission.zip")
     assert read.ignored == []
-    assert set(read.sources) == {*(f"assignment/{module}.py" for module in COURSE.modules), "assignment/my_helpers.py"}
+    assert set(read.sources) == {
+        *(f"assignment/{module}.py" for module in COURSE.modules),
+        "assignment/my_helpers.py",
+    }
     assert f"sources {read.sha256[:12]}" in done.stdout
     assert "left out: assignment/notes.txt (not a Python module)" in done.stdout
     for path, content in read.sources.items():
@@ -366,8 +452,14 @@ def test_the_same_modules_give_the_same_zip(work):
     ("break_it", "message"),
     [
         (lambda a: (a / "data.py").unlink(), "assignment/data.py is missing"),
-        (lambda a: (a / "data.py").write_text("x = (\n"), r"assignment/data.py:1 is not Python: '\(' was never closed"),
-        (lambda a: (a / "data.py").write_bytes(b"x = '\xff'\n"), "assignment/data.py.* is not Python"),
+        (
+            lambda a: (a / "data.py").write_text("x = (\n"),
+            r"assignment/data.py:1 is not Python: '\(' was never closed",
+        ),
+        (
+            lambda a: (a / "data.py").write_bytes(b"x = '\xff'\n"),
+            "assignment/data.py.* is not Python",
+        ),
         (lambda a: (a / "data.py").write_bytes(b"x = 1\0\n"), "assignment/data.py.* is not Python"),
         (
             lambda a: (a / "big.py").write_text("#" * 3_000_000),
@@ -393,15 +485,24 @@ def test_what_the_grader_could_not_run_is_not_submitted(work, break_it, message)
 def test_a_zip_that_cannot_be_written_is_told(work):
     """A folder of that name, or none to write it in."""
     (work / "taken").mkdir()
-    for out, message in [("taken", "taken is a folder"), ("none/here.zip", "none/here.zip cannot be written")]:
+    for out, message in [
+        ("taken", "taken is a folder"),
+        ("none/here.zip", "none/here.zip cannot be written"),
+    ]:
         done = assignment(work, "submit", out)
         assert done.returncode == 2
         assert message in done.stderr
 
 
 @pytest.mark.parametrize("fail_at", ["fsync", "replace"])
-@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")], ids=["interrupted", "full"])
-def test_an_interrupted_submit_leaves_the_old_zip_and_nothing_else(tmp_path, monkeypatch, fail_at, error):
+@pytest.mark.parametrize(
+    "error",
+    [KeyboardInterrupt, OSError(28, "No space left on device")],
+    ids=["interrupted", "full"],
+)
+def test_an_interrupted_submit_leaves_the_old_zip_and_nothing_else(
+    tmp_path, monkeypatch, fail_at, error
+):
     """Wherever it is interrupted."""
     out = tmp_path / "submission.zip"
     out.write_bytes(b"old")
@@ -425,7 +526,9 @@ def test_a_disk_that_is_full_half_way_leaves_the_old_zip(tmp_path):
     )
     out = tmp_path / "submission.zip"
     out.write_bytes(b"old")
-    done = subprocess.run([sys.executable, "-c", program, str(out)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(out)], capture_output=True, text=True, timeout=60
+    )
     assert "submission.zip cannot be written: File too large" in done.stderr
     assert out.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["submission.zip"]

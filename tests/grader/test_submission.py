@@ -102,7 +102,9 @@ def test_the_hash_depends_on_the_graded_sources_alone(kind, tmp_path):
     """Not on the format, the order, the name, a folder above, or what is ignored; but on every path and every byte."""
     expected = submission.read(make("zip", tmp_path, SOURCES)).sha256
     others = dict(reversed(SOURCES.items())) | {"assignment/notes.txt": b"x", "README.md": b"x"}
-    again = make(kind, tmp_path, {"top/" + name: content for name, content in others.items()}, name="bob")
+    again = make(
+        kind, tmp_path, {"top/" + name: content for name, content in others.items()}, name="bob"
+    )
     assert expected == submission.read(again).sha256 == submission.read(again).info.sha256
     for i, changed in enumerate(
         [
@@ -116,11 +118,18 @@ def test_the_hash_depends_on_the_graded_sources_alone(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize(
-    "content", [b"\xef\xbb\xbfx = 1\r\n", b"", b"\xff\x00\x1a", b"x = 1"], ids=["bom", "empty", "binary", "bare"]
+    "content",
+    [b"\xef\xbb\xbfx = 1\r\n", b"", b"\xff\x00\x1a", b"x = 1"],
+    ids=["bom", "empty", "binary", "bare"],
 )
 def test_a_source_is_kept_byte_by_byte(kind, content, tmp_path):
     """A BOM and CRLF stay, and lines mean what they meant to the student."""
-    assert content == submission.read(make(kind, tmp_path, {"assignment/a.py": content})).sources["assignment/a.py"]
+    assert (
+        content
+        == submission.read(make(kind, tmp_path, {"assignment/a.py": content})).sources[
+            "assignment/a.py"
+        ]
+    )
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -173,14 +182,19 @@ def test_what_is_not_graded_is_listed_with_its_reason(kind, tmp_path):
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_package_of_the_students_own_is_taken_whole(kind, tmp_path):
     """Its __init__.py is not the course's: without it `from assignment.parts import f` would fail here alone."""
-    parts = {"assignment/parts/__init__.py": b"from assignment.parts.f import f", "assignment/parts/f.py": b"f = 1"}
+    parts = {
+        "assignment/parts/__init__.py": b"from assignment.parts.f import f",
+        "assignment/parts/f.py": b"f = 1",
+    }
     got = submission.read(make(kind, tmp_path, SOURCES | parts))
     assert SOURCES | parts == got.sources
 
 
 def test_a_long_list_of_what_is_ignored_is_cut(tmp_path):
     """Fifty lines are enough to see what happened."""
-    path = make_zip(tmp_path / "a.zip", SOURCES | {f"assignment/{i:03}.txt": b"" for i in range(60)})
+    path = make_zip(
+        tmp_path / "a.zip", SOURCES | {f"assignment/{i:03}.txt": b"" for i in range(60)}
+    )
     ignored = submission.read(path).ignored
     assert (51, Ignored("and 10 more", "not listed")) == (len(ignored), ignored[-1])
 
@@ -192,7 +206,9 @@ def test_names_are_shown_without_control_characters(kind, tmp_path):
     path = make(kind, tmp_path, SOURCES | dict.fromkeys(names, b""), name="a\x1b]0;b\nc")
     got = submission.read(path)
     assert r"a\x1b]0;b\nc" == got.name
-    assert ["assignment/\\x1b[31m.txt", "assignment/a\\nb.txt", "assignment/\\u202eyp.txt"] == [i.path for i in got.ignored]
+    assert ["assignment/\\x1b[31m.txt", "assignment/a\\nb.txt", "assignment/\\u202eyp.txt"] == [
+        i.path for i in got.ignored
+    ]
 
 
 def test_windows_paths_in_a_zip_are_paths(tmp_path):
@@ -225,7 +241,11 @@ def test_200_files_are_graded(count, tmp_path):
 def test_10_mib_are_graded(kind, tmp_path):
     """In two files, to the byte."""
     half = b"#" * (5 * 2**20)
-    assert 2 == len(submission.read(make(kind, tmp_path, {"assignment/a.py": half, "assignment/b.py": half})).sources)
+    assert 2 == len(
+        submission.read(
+            make(kind, tmp_path, {"assignment/a.py": half, "assignment/b.py": half})
+        ).sources
+    )
 
 
 # --- what is refused ----------------------------------------------------------------------------------------------------
@@ -266,14 +286,23 @@ def test_an_archive_that_is_too_large_is_refused(tmp_path):
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize(
     "files",
-    [{}, {"linear.py": b""}, {"a/b/assignment/linear.py": b""}, {"Assignment/linear.py": b""}, {"assignment.py": b""}],
+    [
+        {},
+        {"linear.py": b""},
+        {"a/b/assignment/linear.py": b""},
+        {"Assignment/linear.py": b""},
+        {"assignment.py": b""},
+    ],
     ids=["nothing", "files alone", "too deep", "another case", "a module of that name"],
 )
 def test_a_submission_without_an_assignment_folder_is_refused(kind, files, tmp_path):
     """The sentence says what to do instead."""
     path = make(kind, tmp_path, files)
     path.mkdir(exist_ok=True) if kind == "folder" else None
-    assert "there is no assignment/ folder in it; zip the folder itself, not the files inside it" == refusal(path)
+    assert (
+        "there is no assignment/ folder in it; zip the folder itself, not the files inside it"
+        == refusal(path)
+    )
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -294,7 +323,10 @@ def test_two_assignment_folders_are_refused(kind, tmp_path):
 def test_an_assignment_folder_wins_over_one_further_down(kind, tmp_path):
     """A copy of an older version beside it is only clutter."""
     got = submission.read(make(kind, tmp_path, SOURCES | {"old/assignment/linear.py": b"old"}))
-    assert (SOURCES, ["old" if kind == "folder" else "old/"]) == (got.sources, [i.path for i in got.ignored])
+    assert (SOURCES, ["old" if kind == "folder" else "old/"]) == (
+        got.sources,
+        [i.path for i in got.ignored],
+    )
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -304,7 +336,14 @@ def test_a_file_named_assignment_is_refused(kind, tmp_path):
     assert "assignment is a file; it has to be a folder" == refusal(path)
 
 
-ESCAPES = ["../assignment/linear.py", "assignment/../../linear.py", "/assignment/linear.py", "/etc/passwd", "a/..", ".."]
+ESCAPES = [
+    "../assignment/linear.py",
+    "assignment/../../linear.py",
+    "/assignment/linear.py",
+    "/etc/passwd",
+    "a/..",
+    "..",
+]
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar.gz"])
@@ -328,7 +367,10 @@ LINK = "assignment/linear.py is not a plain file, and only those are graded"
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE], ids=["symbolic", "hard"])
 def test_a_link_in_a_tar_is_refused(kind, target, tmp_path):
     """Wherever it points."""
-    path = make_tar(tmp_path / "a.tar.gz", [*SOURCES.items(), (link("assignment/linear.py", kind, target), None)])
+    path = make_tar(
+        tmp_path / "a.tar.gz",
+        [*SOURCES.items(), (link("assignment/linear.py", kind, target), None)],
+    )
     assert LINK == refusal(path)
 
 
@@ -353,7 +395,9 @@ def test_a_link_to_a_folder_inside_is_refused(tmp_path):
     """It is not followed."""
     make_folder(tmp_path / "ada", {"assignment/more.py": b""})
     (tmp_path / "ada/assignment/parts").symlink_to("/etc")
-    assert "assignment/parts is not a plain file, and only those are graded" == refusal(tmp_path / "ada")
+    assert "assignment/parts is not a plain file, and only those are graded" == refusal(
+        tmp_path / "ada"
+    )
 
 
 def test_a_link_in_the_place_of_assignment_is_refused(tmp_path):
@@ -388,7 +432,9 @@ def test_a_fifo_in_a_folder_never_makes_the_grader_wait(name, tmp_path):
 
 def test_a_device_in_a_tar_is_refused(tmp_path):
     """As anything that is neither a file nor a folder."""
-    path = make_tar(tmp_path / "a.tar.gz", [(link("assignment/linear.py", tarfile.CHRTYPE, ""), None)])
+    path = make_tar(
+        tmp_path / "a.tar.gz", [(link("assignment/linear.py", tarfile.CHRTYPE, ""), None)]
+    )
     assert LINK == refusal(path)
 
 
@@ -422,7 +468,9 @@ def test_more_than_10_mib_are_refused(kind, tmp_path):
 def test_a_zip_that_lies_about_a_size_is_refused(tmp_path):
     """11 MiB, said to be 20,000 bytes: no more is read than was said, and then the checksum does not hold."""
     path = make_zip(tmp_path / "a.zip", {"assignment/a.py": b"#" * (11 * 2**20)})
-    data = path.read_bytes().replace((11 * 2**20).to_bytes(4, "little"), (20_000).to_bytes(4, "little"))
+    data = path.read_bytes().replace(
+        (11 * 2**20).to_bytes(4, "little"), (20_000).to_bytes(4, "little")
+    )
     path.write_bytes(data)
     assert "PATH is damaged: Bad CRC-32 for file 'assignment/a.py'" == refusal(path)
 
@@ -477,7 +525,9 @@ def test_a_zip_of_another_compression_is_refused(method, tmp_path):
     """LZMA may ask for gigabytes to unpack a byte, and no zip program uses it unasked."""
     with zipfile.ZipFile(tmp_path / "a.zip", "w", method) as archive:
         archive.writestr("assignment/a.py", "x = 1\n" * 100)
-    expected = "PATH cannot be unpacked: it is compressed in another way than zip programs do by default"
+    expected = (
+        "PATH cannot be unpacked: it is compressed in another way than zip programs do by default"
+    )
     assert expected == refusal(tmp_path / "a.zip")
 
 
@@ -539,7 +589,9 @@ def test_an_archive_with_changed_bytes_is_read_or_refused(kind, data, tmp_path_f
 @pytest.mark.parametrize("kind", FORMATS)
 def test_the_folder_above_may_be_called_assignment_too(kind, tmp_path):
     """A repository of that name, zipped whole, with a file beside its modules' folder."""
-    files = {f"assignment/{name}": content for name, content in SOURCES.items()} | {"assignment/README.md": b""}
+    files = {f"assignment/{name}": content for name, content in SOURCES.items()} | {
+        "assignment/README.md": b""
+    }
     assert submission.read(make(kind, tmp_path, files)).sources == SOURCES
 
 

@@ -4,7 +4,13 @@ import re
 
 from grader.errors import Status
 from grader.report import terminal
-from grader.results.records import GraderInfo, Outcome, SubmissionInfo, problem_result, submission_result
+from grader.results.records import (
+    GraderInfo,
+    Outcome,
+    SubmissionInfo,
+    problem_result,
+    submission_result,
+)
 
 PASSED, FAILED, DEFERRED = Status.PASSED, Status.FAILED, Status.DEFERRED
 TO_CUDA = "they need a CUDA device (grade with --device cuda, then `grader merge`)."
@@ -24,7 +30,12 @@ def problem(name, points, device, *, cpu=(), cuda=()):
 def report(*problems, device="cpu", runs=(), environment=None, verbose=False):
     """The report of these problems as lines, of which long ones are joined again."""
     info = GraderInfo(
-        version="1", suite_sha256="cd" * 32, device=device, isolation="bubblewrap", seed=7, environment=environment or {}
+        version="1",
+        suite_sha256="cd" * 32,
+        device=device,
+        isolation="bubblewrap",
+        seed=7,
+        environment=environment or {},
     )
     submission = SubmissionInfo(name="ada", sha256="ab" * 32, files=[], ignored=[])
     result = submission_result(submission, info, list(problems), seconds=1.0, runs=runs)
@@ -34,7 +45,11 @@ def report(*problems, device="cpu", runs=(), environment=None, verbose=False):
 
 def row(lines, name):
     """The words of a row of the table, without its bar."""
-    return [word for word in next(line for line in lines if line.startswith(name)).split() if not set(word) <= set("█·")]
+    return [
+        word
+        for word in next(line for line in lines if line.startswith(name)).split()
+        if not set(word) <= set("█·")
+    ]
 
 
 def test_a_cpu_run_says_what_waits_for_a_cuda_device():
@@ -47,7 +62,10 @@ def test_a_cpu_run_says_what_waits_for_a_cuda_device():
     assert ["gpu", "0.00", "/", "5", "1/4", "deferred"] == row(lines, "gpu")
     assert ["total", "6.00", "/", "6"] == row(lines, "total")
     at = lines.index(f"5 points are pending: {TO_CUDA}")
-    assert ["2 tests for a CUDA device are pending as well.", "score 6.00 of 6   in 1.0 s"] == lines[at + 1 : at + 3]
+    assert [
+        "2 tests for a CUDA device are pending as well.",
+        "score 6.00 of 6   in 1.0 s",
+    ] == lines[at + 1 : at + 3]
     assert not [line for line in lines if "lost" in line or "said" in line]
 
 
@@ -62,7 +80,9 @@ def test_a_cuda_run_says_what_waits_for_a_cpu():
     assert ["gpu", "5.00", "/", "5", "3/3", "passed"] == row(lines, "gpu")
     assert ["total", "7.33", "/", "7.33"] == row(lines, "total")
     at = lines.index(f"4.67 points are pending: {TO_CPU}")
-    assert ["1 test for a CPU is pending as well.", "score 7.33 of 7.33   in 1.0 s"] == lines[at + 1 : at + 3]
+    assert ["1 test for a CPU is pending as well.", "score 7.33 of 7.33   in 1.0 s"] == lines[
+        at + 1 : at + 3
+    ]
 
 
 def test_where_no_points_wait_tests_are_told_alone():
@@ -90,7 +110,9 @@ def test_a_failure_that_costs_no_points_says_who_decides_them():
 
 def test_a_failure_on_a_cuda_device_costs_its_points():
     """Also where a test on a CPU failed for the same reason."""
-    lines = report(problem("gpu", 5, "cuda", cpu=[FAILED], cuda=[FAILED, PASSED]), device="cpu+cuda")
+    lines = report(
+        problem("gpu", 5, "cuda", cpu=[FAILED], cuda=[FAILED, PASSED]), device="cpu+cuda"
+    )
     assert "  lost       2.50 points in 2 of 3 tests" in lines
 
 
@@ -115,7 +137,9 @@ def failed(name, points, count, **said):
 
 def test_tests_that_one_mistake_fails_are_one_reason():
     """Its name, then the rules that it breaks, then what all of them cost together."""
-    lines = report(failed("adamw", 8, 5, mistake="ε stands inside the square root.", hint="where is ε?"))
+    lines = report(
+        failed("adamw", 8, 5, mistake="ε stands inside the square root.", hint="where is ε?")
+    )
     at = lines.index("adamw · f: reason 0")
     assert [
         "  looks like ε stands inside the square root.",
@@ -145,7 +169,9 @@ def test_a_bad_submission_fits_into_sixty_lines():
 
 def test_what_was_not_attempted_is_one_paragraph():
     """Whole problems by their name; of others the functions."""
-    missing = Outcome(id="t", weight=1, status=Status.NOT_ATTEMPTED, about="G.step", what="not attempted")
+    missing = Outcome(
+        id="t", weight=1, status=Status.NOT_ATTEMPTED, about="G.step", what="not attempted"
+    )
     some = problem_result("some", "m", 4, [missing, Outcome(id="u", weight=1, status=PASSED)])
     lines = report(some, problem_result("none", "m", 3, [missing]))
     assert "not attempted, 5.00 points: some (G), none" in lines
@@ -154,7 +180,10 @@ def test_what_was_not_attempted_is_one_paragraph():
 
 def test_a_fault_of_ours_comes_first_and_costs_nothing():
     """However little it is about."""
-    lines = report(failed("p", 9, 3), failed("q", 1, 1, status=Status.GRADER_ERROR, about="test_0", what="TypeError", rule=""))
+    lines = report(
+        failed("p", 9, 3),
+        failed("q", 1, 1, status=Status.GRADER_ERROR, about="test_0", what="TypeError", rule=""),
+    )
     assert lines.index("q · test_0: TypeError") < lines.index("p · f: reason 0")
     assert "  lost       nothing: a fault of ours costs no point (test_0)" in lines
 
@@ -162,9 +191,14 @@ def test_a_fault_of_ours_comes_first_and_costs_nothing():
 def test_it_says_what_it_ran_in():
     """A line a run; nothing where nothing is known."""
     done = problem("p", 5, "cpu", cpu=[PASSED])
-    assert "cpu: python 3.11.7 · torch 2.13.0" in report(done, environment={"python": "3.11.7", "torch": "2.13.0"})
+    assert "cpu: python 3.11.7 · torch 2.13.0" in report(
+        done, environment={"python": "3.11.7", "torch": "2.13.0"}
+    )
     run = {"version": "1", "suite_sha256": "", "isolation": "none", "seed": 7}
-    runs = [GraderInfo(**run, device=device, environment={"torch": f"2.13+{device}"}) for device in ("cpu", "cuda")]
+    runs = [
+        GraderInfo(**run, device=device, environment={"torch": f"2.13+{device}"})
+        for device in ("cpu", "cuda")
+    ]
     lines = report(done, device="cpu+cuda", runs=runs)
     at = lines.index("cpu: torch 2.13+cpu")
     assert "cuda: torch 2.13+cuda" == lines[at + 1]

@@ -36,7 +36,9 @@ def test_what_is_not_plain_is_shown_as_an_escape(text, shown):
     assert shown == printable(text, 100)
 
 
-@pytest.mark.parametrize(("text", "shown"), [("abcd", "abcd"), ("abcde", "abcd…"), ("\x1b" * 5, r"\x1b" * 4 + "…")])
+@pytest.mark.parametrize(
+    ("text", "shown"), [("abcd", "abcd"), ("abcde", "abcd…"), ("\x1b" * 5, r"\x1b" * 4 + "…")]
+)
 def test_a_long_text_is_cut_and_says_so(text, shown):
     """The limit counts characters as they were, so that no escape is cut in two."""
     assert shown == printable(text, 4)

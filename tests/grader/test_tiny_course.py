@@ -20,12 +20,18 @@ def course(root):
 @pytest.fixture
 def solved(course, tmp_path):
     """Its reference, as a submission."""
-    return shutil.copytree(course / "solutions" / "reference", tmp_path / "solved" / "assignment").parent
+    return shutil.copytree(
+        course / "solutions" / "reference", tmp_path / "solved" / "assignment"
+    ).parent
 
 
 def test_it_is_small(course):
     """An hour's work: what is shared with our course is a link to it."""
-    own = [path for path in course.rglob("*") if path.is_file() and not path.is_symlink() and "__pycache__" not in path.parts]
+    own = [
+        path
+        for path in course.rglob("*")
+        if path.is_file() and not path.is_symlink() and "__pycache__" not in path.parts
+    ]
     own = [path for path in own if path.resolve().is_relative_to(course)]
     assert sum(len(path.read_text().splitlines()) for path in own) < 300
 
@@ -62,7 +68,10 @@ def test_it_is_proved(grader, course, tmp_path):
     hidden.write_text(hidden.read_text().replace("# Stays: it is", "# It is"))
     done = grader("validate", "--course", other, "--draft", "--only", "softmax", "--jobs", 1)
     assert 1 == done.returncode
-    assert "softmax · test_softmax_over_the_last_dimension: others catch all that it catches" in done.stderr
+    assert (
+        "softmax · test_softmax_over_the_last_dimension: others catch all that it catches"
+        in done.stderr
+    )
 
 
 def test_it_is_handed_out(grader, course, tmp_path):
@@ -72,10 +81,17 @@ def test_it_is_handed_out(grader, course, tmp_path):
     with zipfile.ZipFile(tmp_path / "student.zip") as archive:
         names = set(archive.namelist())
         archive.extractall(tmp_path / "student")
-    assert {"assignment/activations.py", "tests/public/test_relu.py", "handout/index.md", "README.md"} <= names
+    assert {
+        "assignment/activations.py",
+        "tests/public/test_relu.py",
+        "handout/index.md",
+        "README.md",
+    } <= names
     assert not [name for name in names if "hidden" in name or "solutions" in name]
     command = [sys.executable, "-m", "assignment"]
-    done = subprocess.run(command, cwd=tmp_path / "student", capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        command, cwd=tmp_path / "student", capture_output=True, text=True, timeout=120
+    )
     assert (1, "") == (done.returncode, done.stderr)
     assert "0 of 2 problems done" in done.stdout
 

@@ -48,11 +48,17 @@ print(json.dumps([result.first_step, result.losses, result.learning_rates, resul
 """
 
 
-def start(root: Path, folder: Path, *, kill_at: int = -1, weights: int = 0) -> "subprocess.CompletedProcess[str]":
+def start(
+    root: Path, folder: Path, *, kill_at: int = -1, weights: int = 0
+) -> "subprocess.CompletedProcess[str]":
     """One process that trains, and that is killed in a training step where `kill_at` is not negative."""
     numbers = map(str, (STEPS, CHECKPOINT_EVERY, kill_at, weights))
     return subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(folder), *numbers], cwd=root, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", PROGRAM, str(folder), *numbers],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
 
 
@@ -65,13 +71,18 @@ def folder_with_tokens(path: Path) -> Path:
 @pytest.mark.slow
 def test_killed_at_every_step_in_turn_it_ends_bit_equal(root, tmp_path):
     """Killed at step 0, started again, killed at step 1, and so on: losses, parameters and log end as if left alone."""
-    left_alone, folder = folder_with_tokens(tmp_path / "whole"), folder_with_tokens(tmp_path / "killed")
+    left_alone, folder = (
+        folder_with_tokens(tmp_path / "whole"),
+        folder_with_tokens(tmp_path / "killed"),
+    )
     whole = start(root, left_alone)
     assert whole.returncode == 0, whole.stderr
     _, *lists, evaluations, parameters = json.loads(whole.stdout)
     first_step = 0
     for step in range(STEPS):
-        weights = 1 if first_step else 0  # until there is a checkpoint, a run starts from the weights that it is given
+        weights = (
+            1 if first_step else 0
+        )  # until there is a checkpoint, a run starts from the weights that it is given
         killed = start(root, folder, kill_at=step - first_step, weights=weights)
         assert killed.returncode == -signal.SIGKILL, killed.stderr
         first_step = step - step % CHECKPOINT_EVERY

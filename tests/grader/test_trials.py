@@ -88,7 +88,22 @@ def test_junk_answers_with_one_thing(which):
 def test_junk_is_of_every_kind():
     """Each of what students return by mistake, and none of them twice."""
     made = {name: make() for name, make in disguise.CONSTANTS.items()}
-    kinds = (type(None), int, float, bool, complex, str, bytes, list, tuple, dict, set, torch.dtype, np.ndarray, torch.Tensor)
+    kinds = (
+        type(None),
+        int,
+        float,
+        bool,
+        complex,
+        str,
+        bytes,
+        list,
+        tuple,
+        dict,
+        set,
+        torch.dtype,
+        np.ndarray,
+        torch.Tensor,
+    )
     assert set(kinds) <= {type(value) for value in made.values()}
     tensors = [value for value in made.values() if isinstance(value, torch.Tensor)]
     assert {t.layout for t in tensors} == {torch.strided, torch.sparse_coo}
@@ -114,7 +129,9 @@ def test_without_checks_nothing_is_refused():
 def test_other_types_hold_the_same_values():
     """In containers as well, and only for callers from outside of the module."""
     for which, kind in [("numpy's floats", np.float64), ("numpy's ints", np.int64)]:
-        namespace = module("def f():\n    return (1.5, [2], {'a': True})\n\ndef g():\n    return str(type(f()[0]))\n")
+        namespace = module(
+            "def f():\n    return (1.5, [2], {'a': True})\n\ndef g():\n    return str(type(f()[0]))\n"
+        )
         disguise.answers_of_type(namespace, ["f", "g"], which)
         one, (two,), rest = namespace["f"]()
         assert (1.5, 2, {"a": True}) == (one, two, rest)

@@ -36,9 +36,15 @@ def test_each_of_two_courses_is_graded_by_its_own_tests(copy_of_the_course, root
     expect.write_text(expect.read_text().replace(words, '"another value than ours"'))
     hidden = other / "tests/hidden/test_tensor_memory.py"
     first = hidden.read_text().index("def test_")
-    hidden.write_text(hidden.read_text()[:first] + "def test_nothing():\n    pass\n\n\n" + hidden.read_text()[first:])
+    hidden.write_text(
+        hidden.read_text()[:first]
+        + "def test_nothing():\n    pass\n\n\n"
+        + hidden.read_text()[first:]
+    )
     command = [sys.executable, "-c", PROGRAM, root / "examples/sample.zip", root, other, root]
-    done = subprocess.run([*map(str, command)], cwd=root, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [*map(str, command)], cwd=root, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     one, two, again = json.loads(done.stdout)
     assert one == again

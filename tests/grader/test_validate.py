@@ -40,7 +40,9 @@ def test_there_is_enough_to_prove_it_with(problem):
 def test_nothing_runs_on_where_the_command_is_killed(root, tmp_path):
     """Its processes, and their sandboxes, end with it."""
     command = [sys.executable, "-m", "grader", "validate", "--only", "linear", "--jobs", "1"]
-    process = subprocess.Popen(command, cwd=root, stdout=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(tmp_path)})
+    process = subprocess.Popen(
+        command, cwd=root, stdout=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(tmp_path)}
+    )
     started = wait_until(lambda: list(tmp_path.glob("grader-*")))
     process.kill()
     process.wait()
@@ -92,7 +94,9 @@ def small_course(copy_of_the_course):
 def test_a_broken_oracle_is_found_and_named(grader, small_course):
     """A hidden test that expects the wrong number fails the reference: exit 1, and the test is named."""
     broken = small_course / "tests" / "hidden" / "test_tensor_memory.py"
-    broken.write_text(broken.read_text().replace("base.numel() * 8, of=", "base.numel() * 4, of=", 1))
+    broken.write_text(
+        broken.read_text().replace("base.numel() * 8, of=", "base.numel() * 4, of=", 1)
+    )
     done = grader("validate", "--only", "tensor_memory", cwd=small_course)
     assert done.returncode == 1
     assert "tensor_memory · reference reference (seed 0): " in done.stderr
@@ -148,7 +152,9 @@ def test_a_test_that_is_not_total_is_found_and_named(grader, small_course, what)
         "    return type(student.tensor_memory.tensor_bytes(torch.ones(2))).__name__\n"
     )
     hidden = small_course / "tests" / "hidden" / "test_tensor_memory.py"
-    hidden.write_text(hidden.read_text() + "\n\nfrom tests.probes import tensor_memory as probes\n\n" + source)
+    hidden.write_text(
+        hidden.read_text() + "\n\nfrom tests.probes import tensor_memory as probes\n\n" + source
+    )
     done = grader("validate", "--only", "tensor_memory", "--draft", "--jobs", 1, cwd=small_course)
     assert done.returncode == 1
     assert complaint in done.stderr
@@ -219,19 +225,27 @@ def on_a_cuda_device(course):
 
 def validated(course):
     """What validation shows by device."""
-    done = subprocess.run([sys.executable, "-c", DRIVER], cwd=course, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVER], cwd=course, capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
 def tried(found):
     """The trials by hand as kind, name, what fails and the points."""
-    by_hand = [row for row in found["rows"] if row["kind"] in ("reference", "stub", "wrong", "variant")]
-    return [(row["kind"], row["name"], row["failed"], row["score"], row["max_score"]) for row in by_hand]
+    by_hand = [
+        row for row in found["rows"] if row["kind"] in ("reference", "stub", "wrong", "variant")
+    ]
+    return [
+        (row["kind"], row["name"], row["failed"], row["score"], row["max_score"]) for row in by_hand
+    ]
 
 
 @pytest.mark.slow
-def test_a_cpu_problem_is_proved_on_a_cpu_and_its_cuda_tests_on_what_it_cannot_show(course_of_two_devices):
+def test_a_cpu_problem_is_proved_on_a_cpu_and_its_cuda_tests_on_what_it_cannot_show(
+    course_of_two_devices,
+):
     """The mistake that needs a device is left out and owed here, and the only one there."""
     got = validated(course_of_two_devices)
     here, there = ["test_three_floats"], ["cuda/test_three_doubles"]
@@ -248,7 +262,9 @@ def test_a_cpu_problem_is_proved_on_a_cpu_and_its_cuda_tests_on_what_it_cannot_s
         ("variant", "variant", [], 2.0, 2.0),
     ] == tried(got["cuda"])
     assert ([], []) == (got["cpu"]["complaints"], got["cuda"]["complaints"])
-    assert [here, there] == [list(got[device]["tests"]["tensor_memory"]) for device in ("cpu", "cuda")]
+    assert [here, there] == [
+        list(got[device]["tests"]["tensor_memory"]) for device in ("cpu", "cuda")
+    ]
     assert "owed: 1 wrong solution needs a CUDA device" in got["cpu"]["summary"].split("\n")
     assert 0 == got["cuda"]["owed"]
 
@@ -259,8 +275,12 @@ def test_a_cuda_problem_is_proved_on_both(course_of_two_devices):
     on_a_cuda_device(course_of_two_devices)
     got = validated(course_of_two_devices)
     here, there = ["test_three_floats"], ["cuda/test_three_doubles"]
-    assert [("stub", "stub", here, 0.0, 0.0), ("wrong", "nine", here, 0.0, 0.0)] == tried(got["cpu"])[1:3]
-    assert [("wrong", "four", there, 0.0, 4.0), ("wrong", "nine", there, 0.0, 4.0)] == tried(got["cuda"])[2:4]
+    assert [("stub", "stub", here, 0.0, 0.0), ("wrong", "nine", here, 0.0, 0.0)] == tried(
+        got["cpu"]
+    )[1:3]
+    assert [("wrong", "four", there, 0.0, 4.0), ("wrong", "nine", there, 0.0, 4.0)] == tried(
+        got["cuda"]
+    )[2:4]
     assert ([], []) == (got["cpu"]["complaints"], got["cuda"]["complaints"])
 
 
@@ -270,25 +290,32 @@ def test_what_is_not_as_it_must_be_is_told_by_device(course_of_two_devices):
     on_a_cuda_device(course_of_two_devices)
     mistakes_of(course_of_two_devices, {"eight": 8, "four": 4, "nine": 9})
     cuda = course_of_two_devices / "tests/hidden/cuda/test_tensor_memory.py"
-    cuda.write_text(cuda.read_text() + "\ndef test_idle(student):\n    student.tensor_memory.unique_bytes([])\n")
+    cuda.write_text(
+        cuda.read_text() + "\ndef test_idle(student):\n    student.tensor_memory.unique_bytes([])\n"
+    )
     stub = course_of_two_devices / "assignment/tensor_memory.py"
     stub.write_text(stub.read_text() + "\n\ndef unique_bytes(tensors):\n    return 0\n")
     got = validated(course_of_two_devices)
-    assert ["tensor_memory · wrong four (seed 0): it passes every test; a wrong solution has to be caught"] == got["cpu"][
-        "complaints"
-    ]
+    assert [
+        "tensor_memory · wrong four (seed 0): it passes every test; a wrong solution has to be caught"
+    ] == got["cpu"]["complaints"]
     assert [
         "tensor_memory · stub stub (seed 0): cuda/test_idle is passed; a stub earns 0 as not_attempted",
         "tensor_memory · wrong eight (seed 0): it passes every test; a wrong solution has to be caught",
         "tensor_memory · cuda/test_idle: no wrong solution fails it",
     ] == [complaint for complaint in got["cuda"]["complaints"] if "· junk" not in complaint]
-    assert "tensor_memory · junk None (seed 0): cuda/test_idle passes for it" in got["cuda"]["complaints"]
+    assert (
+        "tensor_memory · junk None (seed 0): cuda/test_idle passes for it"
+        in got["cuda"]["complaints"]
+    )
 
 
 def test_problems_without_tests_for_the_device_cannot_be_validated(course_of_two_devices):
     """It would be a proof of nothing."""
     course = courses.load(course_of_two_devices)
-    with pytest.raises(UsageError, match=r"^--device cuda: none of these problems has tests for it$"):
+    with pytest.raises(
+        UsageError, match=r"^--device cuda: none of these problems has tests for it$"
+    ):
         validate(course, [course.problem("einops")], device="cuda")
 
 

@@ -16,8 +16,23 @@ def test_shares(i): pass
 def test_a_group_of_tests_runs_in_one_worker(tmp_path):
     """With the installed pytest and pytest-xdist: some pairs of versions overlook groups, and say nothing."""
     (tmp_path / "test_four.py").write_text(FOUR)
-    command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadgroup", "-v", "-p", "no:cacheprovider"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-n",
+        "2",
+        "--dist",
+        "loadgroup",
+        "-v",
+        "-p",
+        "no:cacheprovider",
+    ]
     alone = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    done = subprocess.run(command, cwd=tmp_path, env=alone, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=alone, capture_output=True, text=True, timeout=120
+    )
     assert len(re.findall(r"^\[gw\d\].* PASSED", done.stdout, re.MULTILINE)) == 4, done.stdout
-    assert len(set(re.findall(r"^\[(gw\d)\].* PASSED", done.stdout, re.MULTILINE))) == 1, done.stdout
+    assert len(set(re.findall(r"^\[(gw\d)\].* PASSED", done.stdout, re.MULTILINE))) == 1, (
+        done.stdout
+    )

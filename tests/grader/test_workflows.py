@@ -24,12 +24,17 @@ COURSE = courses.load()
 ROOT = Path(__file__).resolve().parents[2]
 PLACES = [".github/workflows", "grader/publish/bundle/student/.github/workflows"]
 WORKFLOWS = [path for place in PLACES for path in sorted((ROOT / place).glob("*.y*ml"))]
-CI, GPU, STUDENTS = (ROOT / place for place in (f"{PLACES[0]}/ci.yml", f"{PLACES[0]}/gpu.yml", f"{PLACES[1]}/check.yml"))
+CI, GPU, STUDENTS = (
+    ROOT / place
+    for place in (f"{PLACES[0]}/ci.yml", f"{PLACES[0]}/gpu.yml", f"{PLACES[1]}/check.yml")
+)
 NAMES = [path.relative_to(ROOT).as_posix() for path in WORKFLOWS]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
-PIN = re.compile(r"\s*(- )?uses: (?P<action>[\w.-]+/[\w./-]+)@(?P<commit>[0-9a-f]{40}) # (?P<version>v\d+\.\d+\.\d+)")
+PIN = re.compile(
+    r"\s*(- )?uses: (?P<action>[\w.-]+/[\w./-]+)@(?P<commit>[0-9a-f]{40}) # (?P<version>v\d+\.\d+\.\d+)"
+)
 HOSTED = re.compile(r"(ubuntu|windows|macos)-[\d.]+")
 BY_OURSELVES = {"push", "schedule", "workflow_dispatch"}  # nobody else can cause these
 OF_THE_SYSTEM = {"cat", "head", "tee", "test"}
@@ -53,8 +58,16 @@ def steps(workflow):
 def complaints(text):
     """What is not as it must be in a workflow."""
     workflow = load(text)
-    found = [complaint for rule in (permissions, triggers, concurrency, injections, checkouts) for complaint in rule(workflow)]
-    return [*pins(text), *found, *(c for name, job in workflow["jobs"].items() for c in of_a_job(name, job, workflow))]
+    found = [
+        complaint
+        for rule in (permissions, triggers, concurrency, injections, checkouts)
+        for complaint in rule(workflow)
+    ]
+    return [
+        *pins(text),
+        *found,
+        *(c for name, job in workflow["jobs"].items() for c in of_a_job(name, job, workflow)),
+    ]
 
 
 def pins(text):
@@ -86,13 +99,20 @@ def concurrency(workflow):
 
 def injections(workflow):
     """No expression stands in a script: what an event says would be run."""
-    yield from (f"an expression in a script: {step['run']}" for step in steps(workflow) if "${{" in step.get("run", ""))
+    yield from (
+        f"an expression in a script: {step['run']}"
+        for step in steps(workflow)
+        if "${{" in step.get("run", "")
+    )
 
 
 def checkouts(workflow):
     """A checkout does not leave its token on the disk."""
     for step in steps(workflow):
-        if "actions/checkout" in step.get("uses", "") and step.get("with", {}).get("persist-credentials") is not False:
+        if (
+            "actions/checkout" in step.get("uses", "")
+            and step.get("with", {}).get("persist-credentials") is not False
+        ):
             yield "a checkout keeps its credentials"
 
 
@@ -127,18 +147,53 @@ def test_all_workflows_are_looked_at():
         (CI, r"@\w{40} # v[\d.]+", "@v6", "not pinned: - uses: actions/checkout@v6"),
         (CI, r" # v[\d.]+", "", "not pinned: - uses: actions/checkout@"),
         (CI, r"\w # v", " # v", "not pinned: - uses: actions/checkout@"),
-        (CI, "    steps:\n", "    steps:\n      - {name: more, 'uses': a/b@v1}\n", "not written as `uses: …`"),
+        (
+            CI,
+            "    steps:\n",
+            "    steps:\n      - {name: more, 'uses': a/b@v1}\n",
+            "not written as `uses: …`",
+        ),
         (CI, "  contents: read", "  contents: write", "permissions are {'contents': 'write'}"),
         (CI, "permissions:\n  contents: read\n", "", "permissions are None"),
         (CI, "    steps:", "    permissions: write-all\n    steps:", "permissions are write-all"),
-        (CI, "  pull_request:", "  pull_request_target:", "strangers can cause pull_request_target"),
-        (STUDENTS, "  push:\n  workflow_dispatch:", "  issue_comment:", "strangers can cause issue_comment"),
+        (
+            CI,
+            "  pull_request:",
+            "  pull_request_target:",
+            "strangers can cause pull_request_target",
+        ),
+        (
+            STUDENTS,
+            "  push:\n  workflow_dispatch:",
+            "  issue_comment:",
+            "strangers can cause issue_comment",
+        ),
         (CI, "concurrency:\n  group", "env:\n  group", "no concurrency group"),
-        (CI, "make check PYTHON=python", "echo ${{ github.event.pull_request.title }}", "an expression in a script"),
-        (CI, "persist-credentials: false", "persist-credentials: true", "a checkout keeps its credentials"),
-        (CI, "        with:\n          persist-credentials: false\n", "", "a checkout keeps its credentials"),
+        (
+            CI,
+            "make check PYTHON=python",
+            "echo ${{ github.event.pull_request.title }}",
+            "an expression in a script",
+        ),
+        (
+            CI,
+            "persist-credentials: false",
+            "persist-credentials: true",
+            "a checkout keeps its credentials",
+        ),
+        (
+            CI,
+            "        with:\n          persist-credentials: false\n",
+            "",
+            "a checkout keeps its credentials",
+        ),
         (CI, "    timeout-minutes: 20\n", "", "check has no timeout"),
-        (GPU, "  schedule:", "  pull_request:\n  schedule:", "gpu runs on a machine of our own what strangers can cause"),
+        (
+            GPU,
+            "  schedule:",
+            "  pull_request:\n  schedule:",
+            "gpu runs on a machine of our own what strangers can cause",
+        ),
         (
             CI,
             "runs-on: ubuntu-24.04",
@@ -152,7 +207,12 @@ def test_all_workflows_are_looked_at():
             "check runs on a machine of our own what strangers can cause",
         ),
         (GPU, "github.event.repository.fork == false", "always()", "gpu runs in forks"),
-        (GPU, "cancel-in-progress: false", "cancel-in-progress: true", "gpu may be stopped half-way"),
+        (
+            GPU,
+            "cancel-in-progress: false",
+            "cancel-in-progress: true",
+            "gpu may be stopped half-way",
+        ),
     ],
 )
 def test_each_rule_can_have_a_complaint(path, old, new, complaint):
@@ -165,9 +225,17 @@ def test_each_rule_can_have_a_complaint(path, old, new, complaint):
 
 def test_an_action_has_the_same_commit_everywhere():
     """And a commit the same version: one pin was not forgotten when the others were renewed."""
-    found = {pin.group("action", "commit", "version") for path in WORKFLOWS for pin in PIN.finditer(path.read_text())}
+    found = {
+        pin.group("action", "commit", "version")
+        for path in WORKFLOWS
+        for pin in PIN.finditer(path.read_text())
+    }
     assert len(found) >= 3
-    assert len(found) == len({action for action, *_ in found}) == len({commit for _, commit, _ in found})
+    assert (
+        len(found)
+        == len({action for action, *_ in found})
+        == len({commit for _, commit, _ in found})
+    )
 
 
 # --- versions
@@ -180,7 +248,9 @@ def versions_complaint(workflow):
     claimed = SpecifierSet(PROJECT["requires-python"])
     if minors != list(range(minors[0], minors[0] + len(minors))) or minors[-1] < 13:
         return f"a Python is missing between {tested[0]} and 3.13: {tested}"
-    if not all(claimed.contains(version) for version in tested) or claimed.contains(f"3.{minors[0] - 1}.99"):
+    if not all(claimed.contains(version) for version in tested) or claimed.contains(
+        f"3.{minors[0] - 1}.99"
+    ):
         return f"the Pythons are {tested}, and pyproject.toml says {claimed}"
     return ""
 
@@ -190,7 +260,10 @@ def test_the_pythons_are_those_that_pyproject_claims():
     assert versions_complaint(load(CI.read_text(encoding="utf-8"))) == ""
 
 
-@pytest.mark.parametrize("pythons", ['["3.12", "3.13"]', '["3.10", "3.11", "3.12", "3.13"]', '["3.11", "3.13"]', '["3.11"]'])
+@pytest.mark.parametrize(
+    "pythons",
+    ['["3.12", "3.13"]', '["3.10", "3.11", "3.12", "3.13"]', '["3.11", "3.13"]', '["3.11"]'],
+)
 def test_other_pythons_are_noticed(pythons):
     """One too few at either end or between, one too many."""
     text = CI.read_text(encoding="utf-8").replace('["3.11", "3.12", "3.13"]', pythons)
@@ -202,7 +275,11 @@ def test_every_job_has_a_python_that_is_tested(path):
     """None runs with whatever the machine has."""
     tested = load(CI.read_text(encoding="utf-8"))["jobs"]["test"]["strategy"]["matrix"]["python"]
     for job in load(path.read_text(encoding="utf-8"))["jobs"].values():
-        (python,) = [step["with"]["python-version"] for step in job["steps"] if "setup-python" in step.get("uses", "")]
+        (python,) = [
+            step["with"]["python-version"]
+            for step in job["steps"]
+            if "setup-python" in step.get("uses", "")
+        ]
         assert python in [*tested, "${{ matrix.python }}"]
 
 
@@ -211,7 +288,9 @@ def test_the_oldest_torch_is_the_one_that_pyproject_names():
     (claimed,) = [needed for needed in PROJECT["dependencies"] if needed.startswith("torch")]
     job = load(CI.read_text(encoding="utf-8"))["jobs"]["oldest"]
     assert f"TORCH={claimed.replace('>=', '==')}.0 " in job["steps"][-1]["run"]
-    assert job["steps"][1]["with"]["python-version"] == PROJECT["requires-python"].removeprefix(">=")
+    assert job["steps"][1]["with"]["python-version"] == PROJECT["requires-python"].removeprefix(
+        ">="
+    )
 
 
 # --- commands
@@ -232,12 +311,18 @@ def trouble(command):
     """Why a command could not be run, or an empty string."""
     match command:
         case ["timeout", *more]:
-            return trouble(more[next(i for i, word in enumerate(more) if not word.startswith("-")) + 1 :])
+            return trouble(
+                more[next(i for i, word in enumerate(more) if not word.startswith("-")) + 1 :]
+            )
         case ["make", *words]:
             return trouble_of_make(words)
         case ["sudo", "sysctl", _]:
             mends = [line for *_, line in box.FORBIDDING]
-            return "" if shlex.join(command) in mends else f"the sandbox does not ask for {shlex.join(command)}"
+            return (
+                ""
+                if shlex.join(command) in mends
+                else f"the sandbox does not ask for {shlex.join(command)}"
+            )
         case ["pip", "install", "."]:
             return ""
         case [".venv/bin/grader", name, *words]:
@@ -256,7 +341,9 @@ def trouble_of_make(words):
     for name, value, _ in (word.partition("=") for word in words):
         if value and f"$({name})" not in MAKEFILE:
             return f"the Makefile has no {name}"
-    done = subprocess.run(["make", "-n", *words], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        ["make", "-n", *words], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
     return done.stderr.strip() if done.returncode else ""
 
 
@@ -265,7 +352,9 @@ def trouble_of_options(program, words):
     done = help_of(program)
     if done.returncode:
         return done.stderr.strip() or done.stdout.strip()
-    missing = [word for word in words if word.startswith("--") and not re.search(rf"{word}\b", done.stdout)]
+    missing = [
+        word for word in words if word.startswith("--") and not re.search(rf"{word}\b", done.stdout)
+    ]
     return f"{' '.join(program)} has no {missing[0]}" if missing else ""
 
 
@@ -274,16 +363,25 @@ def help_of(program):
     """What a program of ours says when it is asked for help."""
     plain = {**os.environ, "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "200"}
     return subprocess.run(
-        [sys.executable, *program, "--help"], cwd=ROOT, env=plain, capture_output=True, text=True, timeout=120
+        [sys.executable, *program, "--help"],
+        cwd=ROOT,
+        env=plain,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=NAMES)
 def test_every_command_of_a_workflow_exists(path):
     """A target of the Makefile, or a program of ours with the options that it is given."""
-    scripts = [step["run"] for step in steps(load(path.read_text(encoding="utf-8"))) if "run" in step]
+    scripts = [
+        step["run"] for step in steps(load(path.read_text(encoding="utf-8"))) if "run" in step
+    ]
     assert scripts != []
-    assert [found for script in scripts for command in commands(script) if (found := trouble(command))] == []
+    assert [
+        found for script in scripts for command in commands(script) if (found := trouble(command))
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -295,9 +393,15 @@ def test_every_command_of_a_workflow_exists(path):
         (".venv/bin/grader valdate --matrix a.md", "No such command 'valdate'"),
         (".venv/bin/grader validate --matrx a.md", "-m grader validate has no --matrx"),
         (".venv/bin/python scripts/none.py a", "No such file"),
-        (".venv/bin/python scripts/full_marks.py --all a.json", "scripts/full_marks.py has no --all"),
+        (
+            ".venv/bin/python scripts/full_marks.py --all a.json",
+            "scripts/full_marks.py has no --all",
+        ),
         ("timeout 10m python -m assignment chck || test $? = 1", "invalid choice: 'chck'"),
-        ("timeout --signal=INT 10m python -m assignment check --mardown a.md", "-m assignment check has no --mardown"),
+        (
+            "timeout --signal=INT 10m python -m assignment check --mardown a.md",
+            "-m assignment check has no --mardown",
+        ),
         ("sudo sysctl kernel.unprivileged_userns_clone=0", "the sandbox does not ask for"),
         ("pip install --upgrade pip", "not a command of ours"),
     ],
@@ -314,11 +418,20 @@ def test_a_command_that_does_not_exist_is_noticed(script, said):
 def lint(path):
     """The exit codes of what `make workflows` runs, on one workflow."""
     done = subprocess.run(
-        ["make", "-n", "workflows", f"WORKFLOWS={path}"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["make", "-n", "workflows", f"WORKFLOWS={path}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     lines = [shlex.split(line) for line in done.stdout.splitlines() if line.endswith(str(path))]
-    here = [[str(Path(sys.executable).parent / Path(program).name), *words] for program, *words in lines]
-    return [subprocess.run(command, cwd=ROOT, capture_output=True, timeout=120).returncode for command in here]
+    here = [
+        [str(Path(sys.executable).parent / Path(program).name), *words] for program, *words in lines
+    ]
+    return [
+        subprocess.run(command, cwd=ROOT, capture_output=True, timeout=120).returncode
+        for command in here
+    ]
 
 
 def test_make_workflows_has_nothing_to_say_of_ours():
@@ -364,9 +477,15 @@ def test_the_reference_is_packed_as_a_submission(tmp_path):
 def result(path, **changed):
     """A result with full marks, but for the problems whose score is given."""
     points = {problem.id: float(problem.points) for problem in COURSE.problems} | changed
-    problems = [{"id": name, "score": score, "status": "passed"} for name, score in points.items() if score is not None]
+    problems = [
+        {"id": name, "score": score, "status": "passed"}
+        for name, score in points.items()
+        if score is not None
+    ]
     total = sum(problem["score"] for problem in problems)
-    path.write_text(json.dumps({"score": total, "grader": {"device": "cpu+cuda"}, "problems": problems}))
+    path.write_text(
+        json.dumps({"score": total, "grader": {"device": "cpu+cuda"}, "problems": problems})
+    )
     return path
 
 
@@ -377,7 +496,10 @@ def test_full_marks_are_all_the_points_of_the_course(tmp_path):
     assert (done.returncode, done.stdout) == (0, f"# {total} of {total} points, on cpu+cuda\n\n")
 
 
-@pytest.mark.parametrize(("score", "row"), [(4.5, "| linear | 4.5 of 5 | passed |"), (None, "| linear | None of 5 | None |")])
+@pytest.mark.parametrize(
+    ("score", "row"),
+    [(4.5, "| linear | 4.5 of 5 | passed |"), (None, "| linear | None of 5 | None |")],
+)
 def test_less_than_full_marks_is_told_with_the_problem(tmp_path, score, row):
     """Points that were lost, and a problem that was not graded: exit 1."""
     done = run_script("full_marks", result(tmp_path / "less.json", linear=score))

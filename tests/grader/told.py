@@ -4,4 +4,8 @@
 def told(problem_id, test):
     """The problem, what of it and what happened; below that the facts."""
     head = test.head(problem_id) if problem_id else test.said
-    return "\n".join([head, *(f"  {fact.label:<9} {fact.text}" for fact in test.facts)]) if test.what else ""
+    return (
+        "\n".join([head, *(f"  {fact.label:<9} {fact.text}" for fact in test.facts)])
+        if test.what
+        else ""
+    )

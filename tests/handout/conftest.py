@@ -55,12 +55,19 @@ def browser(request):
 @pytest.fixture
 def page(browser):
     """An empty page with no network, whose requests, errors and console are kept in page.seen."""
-    context = browser.new_context(offline=True, viewport={"width": 1400, "height": 1000}, reduced_motion="reduce")
+    context = browser.new_context(
+        offline=True, viewport={"width": 1400, "height": 1000}, reduced_motion="reduce"
+    )
     page = context.new_page()
     page.set_default_timeout(10_000)
     page.seen = []
     page.requests = []
-    page.on("console", lambda message: page.seen.append(message.text) if message.type in ("error", "warning") else None)
+    page.on(
+        "console",
+        lambda message: (
+            page.seen.append(message.text) if message.type in ("error", "warning") else None
+        ),
+    )
     page.on("pageerror", lambda error: page.seen.append(str(error)))
     page.on("request", lambda request: page.requests.append(request.url))
     yield page
@@ -68,12 +75,20 @@ def page(browser):
 
 
 def pytest_addoption(parser):
-    parser.addoption("--require-browser", action="store_true", help="fail, rather than skip, where no Chromium can be started")
+    parser.addoption(
+        "--require-browser",
+        action="store_true",
+        help="fail, rather than skip, where no Chromium can be started",
+    )
 
 
 def pytest_terminal_summary(terminalreporter):
     """A skipped browser is said at the end, not only to those who ask for reasons."""
-    skipped = [report for report in terminalreporter.stats.get("skipped", []) if "chromium" in str(report.longrepr).lower()]
+    skipped = [
+        report
+        for report in terminalreporter.stats.get("skipped", [])
+        if "chromium" in str(report.longrepr).lower()
+    ]
     if skipped:
         terminalreporter.write_line(
             f"NOT TESTED: {len(skipped)} tests of the handout's pages, as no Chromium could be started "

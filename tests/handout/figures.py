@@ -31,7 +31,10 @@ from grader.figures import MARK, without_marks
 
 HANDOUT = Path(__file__).parents[2] / "handout"
 COURSE = courses.load()
-HEADINGS = {path.stem: path.read_text(encoding="utf-8").partition("\n")[0][2:] for path in HANDOUT.glob("[0-9]*.md")}
+HEADINGS = {
+    path.stem: path.read_text(encoding="utf-8").partition("\n")[0][2:]
+    for path in HANDOUT.glob("[0-9]*.md")
+}
 DIGITS = "0123456789⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉½¼¾⅓⅔"
 DIGITS_SET = frozenset(DIGITS)
 OPEN, CLOSE = "\ue000", "\ue001"  # around what is computed, inside a value
@@ -71,7 +74,9 @@ NAMES = [
 ]
 # Numbers whose place in the text says what they are: headings (held by handout.site.agreement) and the steps of a list.
 BY_ORDER = re.compile(r"^(#+ \d+(\.\d+)?|\d+\.)(?= )", re.MULTILINE)
-PROBLEM = re.compile(r"^:::\{admonition\} Problem .*?^:::$", re.MULTILINE | re.DOTALL)  # held by handout.site.agreement
+PROBLEM = re.compile(
+    r"^:::\{admonition\} Problem .*?^:::$", re.MULTILINE | re.DOTALL
+)  # held by handout.site.agreement
 CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -79,7 +84,11 @@ def n(value: object, spec: str = "") -> str:
     """A computed figure: formatted by `spec` as format() does, with − for a minus; text is taken as it is."""
     if isinstance(value, Fraction):
         value = float(value)
-    text = value if isinstance(value, str) else format(value, spec).replace("-", "−" if "e" not in spec else "-")
+    text = (
+        value
+        if isinstance(value, str)
+        else format(value, spec).replace("-", "−" if "e" not in spec else "-")
+    )
     return f"{OPEN}{text}{CLOSE}"
 
 
@@ -141,7 +150,9 @@ class Figures:
             text = value if isinstance(value, str) else n(value)
             literal = re.sub(f"{OPEN}.*?{CLOSE}", "", text, flags=re.DOTALL)
             literal = _without_indices(_without_names(literal))
-            assert not any(c in DIGITS for c in literal), f"{self.page}: a digit of {name} is not computed: {_shown(text)}"
+            assert not any(c in DIGITS for c in literal), (
+                f"{self.page}: a digit of {name} is not computed: {_shown(text)}"
+            )
             self._add(name, text.replace(OPEN, "").replace(CLOSE, ""))
 
     def formula(self, name: str, text: str, holds: object) -> None:
@@ -163,9 +174,15 @@ class Figures:
         found = _steps_out_of_order(self.page, markdown) + self._wrong_figures(markdown)
         text = MARK.sub(lambda m: _blank(m[0]), BY_ORDER.sub(lambda m: _blank(m[0]), markdown))
         wrong, text = _links(self.page, text, without_marks(markdown))
-        for match in re.finditer(rf"[\w.,]*[{DIGITS}][\w.,]*|\]\{{#\w*", _without_names(_without_problems(text))):
+        for match in re.finditer(
+            rf"[\w.,]*[{DIGITS}][\w.,]*|\]\{{#\w*", _without_names(_without_problems(text))
+        ):
             around = flat(markdown[max(0, match.start() - 50) : match.end() + 30])
-            what = "a figure begins nowhere" if match[0].startswith("]") else f"nothing computes {match[0]!r}"
+            what = (
+                "a figure begins nowhere"
+                if match[0].startswith("]")
+                else f"nothing computes {match[0]!r}"
+            )
             found.append(f"{self.page}:{_line(markdown, match.start())}: {what} in: …{around}…")
         return found + wrong
 
@@ -178,16 +195,22 @@ class Figures:
             values = self.values.get(name) or EVERYWHERE.get(name, [])
             same = len(set(values)) == 1
             if not values:
-                found.append(f"{where}: expected a value with this id in tests/handout/chapters, got none for {got!r}")
+                found.append(
+                    f"{where}: expected a value with this id in tests/handout/chapters, got none for {got!r}"
+                )
             elif not same and seen[name] >= len(values):
-                found.append(f"{where}: expected no more than {len(values)} figures with this id, got {got!r}")
+                found.append(
+                    f"{where}: expected no more than {len(values)} figures with this id, got {got!r}"
+                )
             elif got != (expected := values[0 if same else seen[name]]):
                 found.append(f"{where}: expected {expected!r}, got {got!r}")
             seen[name] += 1
         for name, values in self.values.items():
             needed = 1 if len(set(values)) == 1 else len(values)
             if seen[name] < needed:
-                found.append(f"{self.page}: {name}: expected figures that say {values}, got {seen[name]} figures")
+                found.append(
+                    f"{self.page}: {name}: expected figures that say {values}, got {seen[name]} figures"
+                )
         return found
 
 
@@ -203,11 +226,17 @@ def _links(page: str, text: str, read: str) -> tuple[list[str], str]:
     found = []
     for chapter, linked in re.findall(r"\[§(\d+)\.\d+\]\((\d+)_", read):
         if chapter != str(int(linked)):
-            found.append(f"{page}: a section of chapter {chapter} is linked to chapter {int(linked)}")
+            found.append(
+                f"{page}: a section of chapter {chapter} is linked to chapter {int(linked)}"
+            )
 
     def known(link: re.Match[str]) -> str:
         words, name = link[1], link[2]
-        right = name in HEADINGS and words in (HEADINGS[name], f"chapter {int(name[:2])}", f"Chapter {int(name[:2])}")
+        right = name in HEADINGS and words in (
+            HEADINGS[name],
+            f"chapter {int(name[:2])}",
+            f"Chapter {int(name[:2])}",
+        )
         return _blank(link[0]) if right else link[0]
 
     text = re.sub(r"\[((?:[Cc]hapter )?\d[^\]]*)\]\((\w+)\.md\)", known, text)
@@ -257,7 +286,10 @@ def _shown(claim: str) -> str:
 def reference_as_assignment() -> Iterator[None]:
     """`import assignment.linear` gives the reference: the code of the handout runs as it will for a student who is done."""
     modules = {"assignment": import_module("grader.solutions.reference")}
-    modules |= {f"assignment.{name}": import_module(f"grader.solutions.reference.{name}") for name in COURSE.modules}
+    modules |= {
+        f"assignment.{name}": import_module(f"grader.solutions.reference.{name}")
+        for name in COURSE.modules
+    }
     before = {name: sys.modules.get(name) for name in modules}
     sys.modules.update(modules)
     try:
@@ -280,7 +312,11 @@ def run_code(page: str, markdown: str) -> list[str]:
             line = markdown.count("\n", 0, block.start()) + 1
             test = doctest.DocTestParser().get_doctest(block[1], names, page, page, line)
             if not any(example.want for example in test.examples):
-                said.append(f"{page}:{line}: a block of code that prints nothing shows nothing: end it with what it returns")
-            doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=said.append, clear_globs=False)
+                said.append(
+                    f"{page}:{line}: a block of code that prints nothing shows nothing: end it with what it returns"
+                )
+            doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(
+                test, out=said.append, clear_globs=False
+            )
             names = test.globs
     return said

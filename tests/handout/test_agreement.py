@@ -19,9 +19,19 @@ def test_text_and_stubs_agree_with_the_list_of_problems():
 @pytest.mark.parametrize(
     ("page", "old", "new", "complaint"),
     [
-        (CHAPTER, "`roofline` · 5 points", "`roofline` · 6 points", "`roofline` is worth 6, problems.toml says 5"),
+        (
+            CHAPTER,
+            "`roofline` · 5 points",
+            "`roofline` · 6 points",
+            "`roofline` is worth 6, problems.toml says 5",
+        ),
         (CHAPTER, "Problem `roofline`", "Problem `rooflines`", "has a box of `rooflines`"),
-        (CHAPTER, "Problem `roofline`", "Problem `rooflines`", "no box `:::{admonition} Problem `roofline`"),
+        (
+            CHAPTER,
+            "Problem `roofline`",
+            "Problem `rooflines`",
+            "no box `:::{admonition} Problem `roofline`",
+        ),
         (CHAPTER, "`is_compute_bound`", "`compute_bound`", "does not name `is_compute_bound`"),
         (CHAPTER, "-k roofline`", "-k rooflin`", "does not name `pytest tests/public -k roofline`"),
         (
@@ -65,7 +75,9 @@ def test_a_stub_that_disagrees_is_named(old, new):
     """In a docstring and in what a stub raises."""
     source = STUBS["resource_accounting"]
     assert old in source
-    found = agreement.complaints(COURSE, PAGES, STUBS | {"resource_accounting": source.replace(old, new, 1)})
+    found = agreement.complaints(
+        COURSE, PAGES, STUBS | {"resource_accounting": source.replace(old, new, 1)}
+    )
     assert len(found) == 1
     assert found[0].startswith("assignment/resource_accounting.py:")
 
@@ -73,12 +85,17 @@ def test_a_stub_that_disagrees_is_named(old, new):
 def test_a_missing_chapter_is_named():
     """Every module has one."""
     rest = {name: text for name, text in PAGES.items() if name != CHAPTER}
-    assert any(line.startswith(f"{CHAPTER} is missing") for line in agreement.complaints(COURSE, rest, STUBS))
+    assert any(
+        line.startswith(f"{CHAPTER} is missing")
+        for line in agreement.complaints(COURSE, rest, STUBS)
+    )
 
 
 def test_disagreement_fails_the_build(monkeypatch, tmp_path, capsys):
     """With what is wrong, and nothing is written."""
-    wrong = PAGES | {CHAPTER: PAGES[CHAPTER].replace("`roofline` · 5 points", "`roofline` · 6 points")}
+    wrong = PAGES | {
+        CHAPTER: PAGES[CHAPTER].replace("`roofline` · 5 points", "`roofline` · 6 points")
+    }
     monkeypatch.setattr(agreement, "pages", lambda: wrong)
     assert build.main(["--out", str(tmp_path / "out"), "--no-pdf"]) == 1
     assert "`roofline` is worth 6, problems.toml says 5" in capsys.readouterr().err

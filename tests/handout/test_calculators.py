@@ -8,7 +8,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from grader.solutions.reference import activation_checkpointing, flop_counting, precision, tensor_memory
+from grader.solutions.reference import (
+    activation_checkpointing,
+    flop_counting,
+    precision,
+    tensor_memory,
+)
 from grader.solutions.reference import resource_accounting as accounting
 from handout.site import calculators, formulas, numbers
 
@@ -33,7 +38,10 @@ def line(name, *choices):
     form = FORMS[name]
     _, table = formulas.evaluate(form)
     found = next(row for row in table if tuple(row[kind].name for kind in form.lines) == choices)
-    return {column.id: numbers.display(found[column.id], column.show).replace("\u00a0", " ") for column in form.column}
+    return {
+        column.id: numbers.display(found[column.id], column.show).replace("\u00a0", " ")
+        for column in form.column
+    }
 
 
 # --- the worked numbers of the course --------------------------------------------------------------------------------------
@@ -67,12 +75,18 @@ def test_the_defaults_are_the_worked_numbers():
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_training_time_is_training_days(device, dtype):
     """For several sizes, devices and utilisations, with and without a second forward pass."""
-    for n, d, count, mfu in itertools.product((1.27e9, 70e9), (3e11, 15e12), (1, 1024), (0.1, 0.5, 1.0)):
+    for n, d, count, mfu in itertools.product(
+        (1.27e9, 70e9), (3e11, 15e12), (1, 1024), (0.1, 0.5, 1.0)
+    ):
         got = results("training-time", N=n, D=d, devices=count, mfu=mfu, device=device, dtype=dtype)
-        days = accounting.training_days(int(n), int(d), DEVICES[device], getattr(torch, dtype), count, mfu)
+        days = accounting.training_days(
+            int(n), int(d), DEVICES[device], getattr(torch, dtype), count, mfu
+        )
         assert got["days"] == pytest.approx(days, rel=1e-14)
         again = results("training-time", N=n, D=d, recompute=1)["flops"]
-        assert again == pytest.approx(flop_counting.training_flops(int(n), int(d), recompute_forward=True), rel=1e-15)
+        assert again == pytest.approx(
+            flop_counting.training_flops(int(n), int(d), recompute_forward=True), rel=1e-15
+        )
 
 
 def test_matmul_is_the_roofline():
@@ -82,13 +96,21 @@ def test_matmul_is_the_roofline():
         assert values["flops"] == flop_counting.matmul_flops((m, k), (k, n))
         for row in table:
             hw, dtype = DEVICES[row["device"].name], getattr(torch, row["dtype"].name)
-            assert row["intensity"] == pytest.approx(accounting.matmul_intensity(m, k, n, dtype), rel=1e-14)
-            assert row["ridge"] == pytest.approx(accounting.accelerator_intensity(hw, dtype), rel=1e-14)
+            assert row["intensity"] == pytest.approx(
+                accounting.matmul_intensity(m, k, n, dtype), rel=1e-14
+            )
+            assert row["ridge"] == pytest.approx(
+                accounting.accelerator_intensity(hw, dtype), rel=1e-14
+            )
             assert row["seconds"] == pytest.approx(
                 accounting.roofline_seconds(values["flops"], row["bytes"], hw, dtype), rel=1e-14
             )
-            assert row["compute_bound"] == accounting.is_compute_bound(values["flops"], row["bytes"], hw, dtype)
-            assert row["mfu"] == pytest.approx(accounting.attainable_mfu(row["intensity"], hw, dtype), rel=1e-14)
+            assert row["compute_bound"] == accounting.is_compute_bound(
+                values["flops"], row["bytes"], hw, dtype
+            )
+            assert row["mfu"] == pytest.approx(
+                accounting.attainable_mfu(row["intensity"], hw, dtype), rel=1e-14
+            )
 
 
 @pytest.mark.parametrize(("gated", "tied"), list(itertools.product((0, 1), repeat=2)))
@@ -104,9 +126,19 @@ def test_model_size_is_transformer_parameters(gated, tied):
         gated_ffn=bool(gated),
         tied_embeddings=bool(tied),
     )
-    given = {"vocabulary": 32000, "layers": 3, "d": 96, "heads": 4, "d_ff": 256, "gated": gated, "tied": tied}
+    given = {
+        "vocabulary": 32000,
+        "layers": 3,
+        "d": 96,
+        "heads": 4,
+        "d_ff": 256,
+        "gated": gated,
+        "tied": tied,
+    }
     assert results("model-size", **given)["parameters"] == accounting.transformer_parameters(config)
-    assert results("training-memory", **given)["parameters"] == accounting.transformer_parameters(config)
+    assert results("training-memory", **given)["parameters"] == accounting.transformer_parameters(
+        config
+    )
 
 
 def test_compute_budget_is_compute_optimal():
@@ -124,7 +156,9 @@ def test_what_fits_is_max_parameters():
     for row in table:
         recipe = formulas._RECIPES[row["recipe"].name]
         assert row["each"] == accounting.bytes_per_parameter(recipe)
-        assert row["fits"] == accounting.max_parameters(8 * accounting.H100_SXM.memory_bytes, recipe)
+        assert row["fits"] == accounting.max_parameters(
+            8 * accounting.H100_SXM.memory_bytes, recipe
+        )
 
 
 @pytest.mark.parametrize("shape", [(12,), (3, 4), (2, 3, 4), (5, 1, 2, 3)])
@@ -140,7 +174,13 @@ def test_tensor_is_torchs(shape, transposed):
     assert got["bytes"] == tensor_memory.tensor_bytes(x)
     assert math.isnan(got["position"])
     for index in itertools.product(*map(range, x.shape)):
-        at = results("tensor", shape=text, dtype="int64", transposed=transposed, index=", ".join(map(str, index)))
+        at = results(
+            "tensor",
+            shape=text,
+            dtype="int64",
+            transposed=transposed,
+            index=", ".join(map(str, index)),
+        )
         assert at["position"] == x[index].item() == tensor_memory.element_offset(x, index)
 
 
@@ -155,7 +195,9 @@ def test_number_formats_are_torchs(name):
         if name == "float64"
         else torch.rand(300, generator=generator, dtype=torch.float64) * 100 - 50
     )
-    numbers = (torch.randn(300, generator=generator, dtype=torch.float64) * 10.0**exponents).tolist()
+    numbers = (
+        torch.randn(300, generator=generator, dtype=torch.float64) * 10.0**exponents
+    ).tolist()
     # ties, the limits and what lies around them, and 0
     numbers += [
         0.0,
@@ -180,7 +222,10 @@ def test_number_formats_are_torchs(name):
         assert got["lost"] == precision.underflows_to_zero(number, dtype) * (number != 0)
         if not got["overflows"]:
             # By way of float32 torch rounds twice, so only numbers that float32 holds are compared with it.
-            if name in ("float64", "float32") or number == torch.tensor(number, dtype=torch.float32).item():
+            if (
+                name in ("float64", "float32")
+                or number == torch.tensor(number, dtype=torch.float32).item()
+            ):
                 assert got["rounded"] == torch.tensor(number, dtype=torch.float64).to(dtype).item()
             assert abs(got["rounded"] - number) <= got["step"] / 2
             assert got["in_format"] == got["rounded"]
@@ -204,7 +249,11 @@ def test_a_number_that_is_too_large_becomes_what_torch_makes_of_it(name, number,
     value = results("number-formats", x=number, format=name)["in_format"]
     by_torch = torch.tensor(number).to(getattr(torch, name)).double().item()
     # Without an infinity it depends on torch's version: NaN, or the largest number.
-    assert by_torch == pytest.approx(value, rel=1e-7) if not math.isnan(value) else math.isnan(by_torch) or by_torch == 448
+    assert (
+        by_torch == pytest.approx(value, rel=1e-7)
+        if not math.isnan(value)
+        else math.isnan(by_torch) or by_torch == 448
+    )
 
 
 class Block(nn.Module):
@@ -221,7 +270,9 @@ class Block(nn.Module):
     def attention(self, x, fused):
         """With torch's operator, or with the scores spelled out."""
         b, t, d = x.shape
-        q, k, v = (part.view(b, t, self.heads, -1).transpose(1, 2) for part in self.qkv(x).split(d, dim=-1))
+        q, k, v = (
+            part.view(b, t, self.heads, -1).transpose(1, 2) for part in self.qkv(x).split(d, dim=-1)
+        )
         if fused:
             y = F.scaled_dot_product_attention(q, k, v)
         else:
@@ -232,7 +283,9 @@ class Block(nn.Module):
         """Attention and the feed-forward network, each beside the residual stream."""
         x = x + self.attention(self.norms[0](x), fused)
         y = self.norms[1](x)
-        return x + self.down(F.silu(self.gate(y)) * self.up(y) if self.gated else F.gelu(self.up(y)))
+        return x + self.down(
+            F.silu(self.gate(y)) * self.up(y) if self.gated else F.gelu(self.up(y))
+        )
 
 
 @pytest.mark.parametrize(("gated", "fused"), list(itertools.product((0, 1), repeat=2)))
@@ -241,7 +294,9 @@ def test_activations_are_what_autograd_keeps(gated, fused):
     d, heads, d_ff, batch, sequence = 128, 4, 320, 2, 256
     block = Block(d, heads, d_ff, gated)
     x = torch.randn(batch, sequence, d, requires_grad=True)
-    kept = activation_checkpointing.saved_activation_bytes(lambda: block(x, fused), block.parameters())
+    kept = activation_checkpointing.saved_activation_bytes(
+        lambda: block(x, fused), block.parameters()
+    )
     given = {
         "d": d,
         "heads": heads,
@@ -284,7 +339,9 @@ def test_a_result_uses_only_what_is_above_it(monkeypatch, tmp_path):
     """A name that is not known is named."""
     wrong = tmp_path / "calculators.toml"
     wrong.write_text(
-        formulas.SOURCE.read_text(encoding="utf-8").replace('formula = "product(shape)"', 'formula = "product(shape) + bytes"'),
+        formulas.SOURCE.read_text(encoding="utf-8").replace(
+            'formula = "product(shape)"', 'formula = "product(shape) + bytes"'
+        ),
         encoding="utf-8",
     )
     monkeypatch.setattr(formulas, "SOURCE", wrong)

@@ -64,7 +64,9 @@ def number(field, draw):
     """A number that the field accepts: one end of its range, or between."""
     low, high = field.min, field.max if field.max is not None else 32.0
     between = (
-        10 ** draw.uniform(math.log10(max(low, 1e-6 * high)), math.log10(high)) if low >= 0 else 10 ** draw.uniform(-320, 308)
+        10 ** draw.uniform(math.log10(max(low, 1e-6 * high)), math.log10(high))
+        if low >= 0
+        else 10 ** draw.uniform(-320, 308)
     )
     value = draw.choice([low, high, between, between, between])
     if low < 0:
@@ -96,7 +98,9 @@ def test_the_browsers_results_are_pythons(shown, page, name):
     for case, (results, table) in zip(cases, got, strict=True):
         values, lines = formulas.evaluate(form, case)
         assert [numbers.display(values[r.id], r.show) for r in form.result] == results, case
-        assert [[numbers.display(line[r.id], r.show) for r in form.column] for line in lines] == table, case
+        assert [
+            [numbers.display(line[r.id], r.show) for r in form.column] for line in lines
+        ] == table, case
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -106,7 +110,10 @@ def test_the_page_shows_the_worked_example_with_and_without_a_script(shown, brow
     without = browser.new_context(offline=True, java_script_enabled=False).new_page()
     without.goto(address("calculators"))
     assert printed(section) == printed(without.locator(f"#calculator-{name}"))
-    assert section.locator("td").all_inner_texts() == without.locator(f"#calculator-{name}").locator("td").all_inner_texts()
+    assert (
+        section.locator("td").all_inner_texts()
+        == without.locator(f"#calculator-{name}").locator("td").all_inner_texts()
+    )
     without.context.close()
 
 
@@ -164,7 +171,9 @@ TYPED = """(section, [field, texts]) => texts.map((text) => {
 def test_wrong_input_is_said_beside_the_field(shown, page, name):
     """Every field, every kind of nonsense: a sentence, no result, and never NaN, undefined or infinity on the page."""
     section = shown(name)
-    for field in [field for field in FORMS[name].input if field.kind in ("number", "count", "text")]:
+    for field in [
+        field for field in FORMS[name].input if field.kind in ("number", "count", "text")
+    ]:
         # a number format takes negative numbers, and 1e30; an index may be empty
         taken = {"x": {"-1", "−1", "1e30"}, "index": {"", "   "}}.get(field.id, set())
         for got in section.evaluate(TYPED, [field.id, BAD]):
@@ -189,16 +198,31 @@ def test_wrong_input_is_said_beside_the_field(shown, page, name):
         ("training-time", {"mfu": "40"}, "mfu", "Must be at most 1."),
         ("training-time", {"mfu": "0"}, "mfu", "Must be at least 0.000001."),
         ("training-time", {"devices": "1.5"}, "devices", "Must be a whole number."),
-        ("training-time", {"N": "70 billion"}, "N", "“70 billion” is not a number. Write it like 1024, 0.5 or 70e9."),
+        (
+            "training-time",
+            {"N": "70 billion"},
+            "N",
+            "“70 billion” is not a number. Write it like 1024, 0.5 or 70e9.",
+        ),
         ("training-time", {"D": ""}, "D", "Enter a number, such as 1024, 0.5 or 70e9."),
         ("model-size", {"heads": "7"}, "heads", "Must divide d, which is 12288."),
         ("training-memory", {"segments": "33"}, "segments", "Must be at most layers, which is 32."),
         ("tensor", {"index": "1"}, "index", "Needs 2 numbers, one for each dimension."),
-        ("tensor", {"index": "1, 4"}, "index", "Dimension 1 has the size 4, so its index is at most 3."),
+        (
+            "tensor",
+            {"index": "1, 4"},
+            "index",
+            "Dimension 1 has the size 4, so its index is at most 3.",
+        ),
         ("tensor", {"shape": "3, 0"}, "shape", "Each size must be at least 1."),
         ("tensor", {"shape": "1,1,1,1,1,1,1,1,1"}, "shape", "At most 8 dimensions."),
         ("tensor", {"shape": "1e9, 1e9"}, "shape", "At most 1e15 elements."),
-        ("tensor", {"shape": "1,024, 8"}, "shape", "Write 1024 without a comma in it: commas stand between sizes."),
+        (
+            "tensor",
+            {"shape": "1,024, 8"},
+            "shape",
+            "Write 1024 without a comma in it: commas stand between sizes.",
+        ),
     ],
 )
 def test_the_sentence_says_what_to_do(shown, page, name, fill, field, message):
@@ -215,7 +239,10 @@ def test_a_dtype_without_a_peak_on_the_device_is_refused(shown):
     section.get_by_label("Multiplies in").select_option("float8_e4m3fn")
     assert "–" not in printed(section).values()
     section.get_by_label("Device", exact=True).select_option("A100 80GB SXM")
-    assert section.locator("#training-time-dtype-error").inner_text() == "The A100 80GB SXM has no peak for float8_e4m3fn."
+    assert (
+        section.locator("#training-time-dtype-error").inner_text()
+        == "The A100 80GB SXM has no peak for float8_e4m3fn."
+    )
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -227,11 +254,17 @@ def test_the_keyboard_is_enough(shown, page, address, name):
     reached = []
     for _ in range(40):
         reached.append(
-            page.evaluate("document.activeElement.name || document.activeElement.className || document.activeElement.tagName")
+            page.evaluate(
+                "document.activeElement.name || document.activeElement.className || document.activeElement.tagName"
+            )
         )
         if reached[-1] == "link":
             break
-        page.keyboard.press("Enter" if page.evaluate("document.activeElement.matches('input[type=text]')") else "Shift")
+        page.keyboard.press(
+            "Enter"
+            if page.evaluate("document.activeElement.matches('input[type=text]')")
+            else "Shift"
+        )
         page.keyboard.press("Tab")
     wanted = [*(field.id for field in FORMS[name].input), "SUMMARY", "reset", "link"]
     assert reached == wanted
@@ -271,8 +304,14 @@ def test_a_link_brings_the_values_back(shown, browser, page, address, name):
 def test_the_ends_of_every_range_give_numbers(shown, page, name):
     """Each field at both ends, alone and all together: no NaN and no infinity in results, drawing or any attribute."""
     section = shown(name)
-    fields = [field for field in FORMS[name].input if field.kind in ("number", "count") and not field.divides]
-    ends = [{field.id: end} for field in fields for end in (field.min, field.max) if end is not None]
+    fields = [
+        field
+        for field in FORMS[name].input
+        if field.kind in ("number", "count") and not field.divides
+    ]
+    ends = [
+        {field.id: end} for field in fields for end in (field.min, field.max) if end is not None
+    ]
     ends += [{f.id: f.min for f in fields}, {f.id: f.max for f in fields if f.max is not None}]
     for case in ends:
         section.get_by_role("button", name="Reset").click()
@@ -280,9 +319,14 @@ def test_the_ends_of_every_range_give_numbers(shown, page, name):
             section.locator("[name=heads]").fill("1")
         for key, value in case.items():
             section.locator(f"[name={key}]").fill(f"{value:g}")
-        assert section.locator("[aria-invalid=true]").count() == 0, (case, section.locator(".error").all_inner_texts())
+        assert section.locator("[aria-invalid=true]").count() == 0, (
+            case,
+            section.locator(".error").all_inner_texts(),
+        )
         assert "–" not in printed(section).values(), case
-        found = re.findall(r".{20}(?:NaN|Infinity|undefined).{20}", section.evaluate("(s) => s.innerHTML"))
+        found = re.findall(
+            r".{20}(?:NaN|Infinity|undefined).{20}", section.evaluate("(s) => s.innerHTML")
+        )
         assert found == [], case
     assert page.seen == []
 
@@ -316,7 +360,9 @@ def test_results_are_said_when_typing_has_stopped(shown, page):
     page.wait_for_timeout(1000)
     assert status.inner_text() == "", "opening the page is no reason to speak"
     section.get_by_label("Devices").fill("10240")
-    page.wait_for_function("document.querySelector('#calculator-training-time .status').textContent === 'Days: 14.39 days'")
+    page.wait_for_function(
+        "document.querySelector('#calculator-training-time .status').textContent === 'Days: 14.39 days'"
+    )
     section.get_by_label("MFU").fill("2")
     page.wait_for_function(
         "document.querySelector('#calculator-training-time .status').textContent === 'MFU: Must be at most 1.'"
@@ -353,7 +399,8 @@ def test_a_broken_link_does_no_harm(shown, page, query, said):
     """What it says wrongly is said beside the field; what there is not is left out; nothing of it becomes markup."""
     section = shown("training-time", fragment=f"#calculator-training-time{query}")
     errors = {
-        field.id: section.locator(f"#training-time-{field.id}-error").inner_text() for field in FORMS["training-time"].input
+        field.id: section.locator(f"#training-time-{field.id}-error").inner_text()
+        for field in FORMS["training-time"].input
     }
     assert {name: text for name, text in errors.items() if text} == said
     assert section.locator("img").count() == 0

@@ -18,7 +18,9 @@ PAGES = sorted(path.name for path in HANDOUT.glob("*.md"))
 def figures_of(page):
     """The values of a page's figures."""
     name = page.removesuffix(".md")
-    return import_module(f"{chapters.__name__}.c{name}" if name[0].isdigit() else f"{chapters.__name__}.{name}").Chapter()
+    return import_module(
+        f"{chapters.__name__}.c{name}" if name[0].isdigit() else f"{chapters.__name__}.{name}"
+    ).Chapter()
 
 
 def text_of(page):
@@ -45,7 +47,12 @@ def test_a_changed_digit_is_noticed(page):
     code = {i for block in CODE.finditer(text) for i in range(*block.span())}
     unnoticed = []
     for i, c in enumerate(text):
-        if c in DIGITS and i not in code and not figures.complaints(changed(text, i)) and not agreement_notices(page, text, i):
+        if (
+            c in DIGITS
+            and i not in code
+            and not figures.complaints(changed(text, i))
+            and not agreement_notices(page, text, i)
+        ):
             unnoticed.append(text[max(0, i - 40) : i + 20])
     assert unnoticed == []
 
@@ -67,7 +74,9 @@ def agreement_notices(page, text, i):
     """Whether the change makes the page disagree with problems.toml or the stubs."""
     texts, stubs = agreement.pages(), agreement.stubs(COURSE)
     before = agreement.complaints(COURSE, texts, stubs)
-    return set(agreement.complaints(COURSE, texts | {page: without_marks(changed(text, i))}, stubs)) - set(before)
+    return set(
+        agreement.complaints(COURSE, texts | {page: without_marks(changed(text, i))}, stubs)
+    ) - set(before)
 
 
 def changed(text, i):
@@ -91,7 +100,9 @@ def test_a_digit_that_nothing_computes_is_refused():
     figures = Figures("page.md")
     figures.gives(size=2 * 3)
     assert figures.complaints("So it takes\n[6]{#size} bytes.") == []
-    assert figures.complaints("So\nit takes [7]{#size} bytes.") == ["page.md:2: size: expected '6', got '7'"]
+    assert figures.complaints("So\nit takes [7]{#size} bytes.") == [
+        "page.md:2: size: expected '6', got '7'"
+    ]
     assert figures.complaints("So it takes [6]{#size} bytes, not 8.") == [
         "page.md:1: nothing computes '8.' in: …So it takes [6]{#size} bytes, not 8.…"
     ]
@@ -108,10 +119,19 @@ def test_a_digit_that_nothing_computes_is_refused():
         ),
         ("nothing", "page.md: size: expected figures that say ['6'], got 0 figures"),
         ("[6]{#size} 6]{#size}", "page.md:1: nothing computes '6' in: …[6]{#size} 6]{#size}…"),
-        ("[6]{#size} six]{#size}", "page.md:1: a figure begins nowhere in: …[6]{#size} six]{#size}…"),
+        (
+            "[6]{#size} six]{#size}",
+            "page.md:1: a figure begins nowhere in: …[6]{#size} six]{#size}…",
+        ),
         ("[6]{#size} [chapter 6](05_resource_accounting.md)", "nothing computes '6' in"),
-        ("[6]{#size} [chapter 5](05_resource_accountin.md)", "nothing computes '05_resource_accountin.md' in"),
-        ("[6]{#size} [§[5.2]{#section_napkin_math}](04_flop_counting.md)", "a section of chapter 5 is linked to chapter 4"),
+        (
+            "[6]{#size} [chapter 5](05_resource_accountin.md)",
+            "nothing computes '05_resource_accountin.md' in",
+        ),
+        (
+            "[6]{#size} [§[5.2]{#section_napkin_math}](04_flop_counting.md)",
+            "a section of chapter 5 is linked to chapter 4",
+        ),
         ("[6]{#size} [5 Resources](05_resource_accounting.md)", "nothing computes '5' in"),
     ],
 )
@@ -128,7 +148,9 @@ def test_several_values_are_in_the_order_of_the_page():
     for size in (1, 2):
         figures.gives(size=size, always=3)
     assert figures.complaints("[1]{#size} [2]{#size} [3]{#always} [3]{#always} [3]{#always}") == []
-    assert "size: expected '1', got '2'" in figures.complaints("[2]{#size} [1]{#size} [3]{#always}")[0]
+    assert (
+        "size: expected '1', got '2'" in figures.complaints("[2]{#size} [1]{#size} [3]{#always}")[0]
+    )
     assert figures.complaints("[1]{#size} [3]{#always}") == [
         "page.md: size: expected figures that say ['1', '2'], got 1 figures"
     ]
@@ -165,4 +187,6 @@ def test_a_formula_that_nothing_checks_is_refused(nothing):
 def test_code_that_prints_something_else_is_noticed():
     """A doctest's complaint, with the line."""
     assert run_code("page.md", "```python\n>>> 1 + 1\n2\n```\n") == []
-    assert "Expected:\n    3\nGot:\n    2\n" in "".join(run_code("page.md", "```python\n>>> 1 + 1\n3\n```\n"))
+    assert "Expected:\n    3\nGot:\n    2\n" in "".join(
+        run_code("page.md", "```python\n>>> 1 + 1\n3\n```\n")
+    )

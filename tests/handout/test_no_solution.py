@@ -47,14 +47,24 @@ def squeezed(line):
 @pytest.mark.xdist_group("browser")
 def test_no_line_of_a_solution_is_on_a_page(site):
     """Neither as it stands, nor with other blanks and quotes, in the text, in its code or in what the page loads."""
-    secret = {squeezed(line): where for line, where in release.secrets(COURSE).items() if len(squeezed(line)) >= LONG}
+    secret = {
+        squeezed(line): where
+        for line, where in release.secrets(COURSE).items()
+        if len(squeezed(line)) >= LONG
+    }
     seen = 0
     for path in [*site.glob("*.html"), *site.rglob("*.js")]:
         text = path.read_text(encoding="utf-8")
         parser = Code()
         parser.feed(text)
-        lines = [line for piece in [*parser.pieces, release._text(path.name, text.encode())] for line in piece.splitlines()]
-        assert [(line, secret[squeezed(line)]) for line in lines if squeezed(line) in secret] == [], path.name
+        lines = [
+            line
+            for piece in [*parser.pieces, release._text(path.name, text.encode())]
+            for line in piece.splitlines()
+        ]
+        assert [
+            (line, secret[squeezed(line)]) for line in lines if squeezed(line) in secret
+        ] == [], path.name
         seen += len(lines)
     assert seen > 10_000
 
@@ -65,7 +75,9 @@ def test_no_code_on_a_page_defines_what_a_problem_asks_for():
     defined = set()
     for text in agreement.pages().values():
         for block in CODE.findall(text):
-            source = "\n".join(line[4:] for line in block.splitlines() if line.startswith((">>> ", "... ")))
+            source = "\n".join(
+                line[4:] for line in block.splitlines() if line.startswith((">>> ", "... "))
+            )
             for node in ast.walk(ast.parse(source)):
                 if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                     defined.add(node.name)
@@ -80,5 +92,9 @@ def test_no_formula_of_a_calculator_is_an_expression_of_the_reference():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, (ast.Return, ast.Assign)) and node.value is not None
     }
-    written = {ast.unparse(formulas.checked(r.formula)) for c in formulas.load().values() for r in [*c.result, *c.column]}
+    written = {
+        ast.unparse(formulas.checked(r.formula))
+        for c in formulas.load().values()
+        for r in [*c.result, *c.column]
+    }
     assert {formula for formula in written & expressions if not formula.isidentifier()} == set()

@@ -62,7 +62,10 @@ def test_the_text_is_the_sites(pages):
 
 def test_what_a_calculator_was_given_is_printed(reader):
     """Beside its results: the numbers in the fields, as the fields' values are no text of the page."""
-    assert any("Tokens, D" in page.extract_text() and "15e12" in page.extract_text() for page in reader.pages)
+    assert any(
+        "Tokens, D" in page.extract_text() and "15e12" in page.extract_text()
+        for page in reader.pages
+    )
 
 
 def test_no_page_is_empty(pages):
@@ -73,7 +76,13 @@ def test_no_page_is_empty(pages):
 def test_nothing_of_a_form_is_printed(pages):
     """No button, no page of calculators alone, no way to skip what is not there, no complaint of the theme."""
     text = " ".join(pages)
-    for piece in ("Reset to the worked example", "Link to these values", "All calculators Each", "Skip to content", "ERROR"):
+    for piece in (
+        "Reset to the worked example",
+        "Link to these values",
+        "All calculators Each",
+        "Skip to content",
+        "ERROR",
+    ):
         assert piece not in text, piece
 
 

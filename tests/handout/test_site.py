@@ -38,7 +38,9 @@ def test_nothing_leaves_the_page(site, opened, page, name):
     assert page.requests
     assert [url for url in page.requests if not url.startswith(inside)] == []
     text = (site / f"{name}.html").read_text(encoding="utf-8")
-    assert re.findall(r'<(?!a )[^>]+(?:src|href)="[^"]*//[^"]*"', text) == [], "a file from elsewhere"
+    assert re.findall(r'<(?!a )[^>]+(?:src|href)="[^"]*//[^"]*"', text) == [], (
+        "a file from elsewhere"
+    )
 
 
 def test_it_opens_from_the_students_bundle(site, page, tmp_path):
@@ -60,20 +62,27 @@ def test_it_opens_from_the_students_bundle(site, page, tmp_path):
 def test_every_link_leads_somewhere(site, opened, page, name):
     """To a file of the site, and to a place in it."""
     opened(name)
-    links = set(page.evaluate("[...document.querySelectorAll('a[href]')].map((a) => a.href)")) - {THEME}
+    links = set(page.evaluate("[...document.querySelectorAll('a[href]')].map((a) => a.href)")) - {
+        THEME
+    }
     for href in sorted(links):
         url, fragment = urldefrag(href)
         file = site / unquote(url.removeprefix(site.as_uri() + "/"))
         assert file.is_file(), href
         if fragment:
-            assert f'id="{unquote(fragment)}"' in html.unescape(file.read_text(encoding="utf-8")), href
+            assert f'id="{unquote(fragment)}"' in html.unescape(file.read_text(encoding="utf-8")), (
+                href
+            )
 
 
 def test_search_works_from_files(address, page):
     """A word of the text finds its chapter, and one that is nowhere finds nothing."""
     page.goto(address("search") + "?q=roofline")
     page.locator("#search-results li").first.wait_for()
-    assert any("Resource accounting" in text for text in page.locator("#search-results li").all_inner_texts())
+    assert any(
+        "Resource accounting" in text
+        for text in page.locator("#search-results li").all_inner_texts()
+    )
     page.goto(address("search") + "?q=xylophone")
     page.get_by_text("did not match any documents").wait_for()
     assert page.seen == []
@@ -109,8 +118,12 @@ def test_axe_finds_nothing_serious(opened, page, name, width, scheme):
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme=scheme)
     opened(name)
-    found = [v for v in Axe().run(page).response["violations"] if v["impact"] in ("serious", "critical")]
-    assert [(v["id"], v["help"], [node["html"][:160] for node in v["nodes"][:3]]) for v in found] == []
+    found = [
+        v for v in Axe().run(page).response["violations"] if v["impact"] in ("serious", "critical")
+    ]
+    assert [
+        (v["id"], v["help"], [node["html"][:160] for node in v["nodes"][:3]]) for v in found
+    ] == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
@@ -147,7 +160,9 @@ def contrast(one, other):
 
     def luminance(colour):
         channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-        red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+        red, green, blue = (
+            c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels
+        )
         return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
     low, high = sorted([luminance(one), luminance(other)])

@@ -11,19 +11,36 @@ def run(*arguments):
     """A command of Python's where no Chromium can be found."""
     alone = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     command = [sys.executable, "-m", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, env=alone | {"CHROMIUM": "nowhere"}, capture_output=True, text=True, timeout=300)
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        env=alone | {"CHROMIUM": "nowhere"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
 
 
 def test_skipped_pages_are_said_at_the_end():
     """Not only to those who ask pytest for reasons."""
     done = run("pytest", "tests/handout/test_pdf.py", "-k", "outline", "-p", "no:cacheprovider")
     assert done.returncode == 0, done.stdout
-    assert "NOT TESTED: 1 tests of the handout's pages, as no Chromium could be started" in done.stdout
+    assert (
+        "NOT TESTED: 1 tests of the handout's pages, as no Chromium could be started" in done.stdout
+    )
 
 
 def test_a_flag_makes_it_a_failure():
     """Which continuous integration sets."""
-    done = run("pytest", "tests/handout/test_pdf.py", "-k", "outline", "-p", "no:cacheprovider", "--require-browser")
+    done = run(
+        "pytest",
+        "tests/handout/test_pdf.py",
+        "-k",
+        "outline",
+        "-p",
+        "no:cacheprovider",
+        "--require-browser",
+    )
     assert done.returncode == 1
     assert "CHROMIUM names nowhere, which cannot be run" in done.stdout
 
@@ -33,7 +50,10 @@ def test_the_site_is_built_and_the_missing_pdf_is_said(tmp_path):
     done = run("handout.site", "--out", tmp_path)
     assert done.returncode == 1
     assert (tmp_path / "site" / "index.html").is_file()
-    assert done.stderr.splitlines()[-1] == "the PDF is not made: CHROMIUM names nowhere, which cannot be run"
+    assert (
+        done.stderr.splitlines()[-1]
+        == "the PDF is not made: CHROMIUM names nowhere, which cannot be run"
+    )
 
 
 def test_a_folder_that_is_no_built_handout_is_not_replaced(tmp_path):

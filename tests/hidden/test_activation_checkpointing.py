@@ -43,18 +43,32 @@ def check_gradients(got, expected, *, of, hint=None, tolerance=ATOL):
     """Output and gradients are those of the plain run, and there is a gradient exactly where that has one."""
     expect.tensor(got["output"], expected["output"], of=of, atol=ATOL, name="the output")
     for kind, gradient, want in check_which_gradients(got, expected, of=of, hint=hint):
-        expect.tensor(gradient, want, of=of, atol=tolerance, name=f"the gradient of one of the {kind}s", hint=hint)
+        expect.tensor(
+            gradient,
+            want,
+            of=of,
+            atol=tolerance,
+            name=f"the gradient of one of the {kind}s",
+            hint=hint,
+        )
 
 
 def check_which_gradients(got, expected, *, of, hint=None):
     """There is a gradient where the plain run has one, and none where it has none; gives those that there are."""
     found = []
     for kind in ("input", "parameter"):
-        for gradient, want in zip(got[f"{kind}_gradients"], expected[f"{kind}_gradients"], strict=True):
+        for gradient, want in zip(
+            got[f"{kind}_gradients"], expected[f"{kind}_gradients"], strict=True
+        ):
             if want is None:
                 expect.that(gradient is None, f"a gradient of an {kind} that requires none", of=of)
             else:
-                expect.that(gradient is not None and bool(gradient.any()), f"no gradient reaches the {kind}s", of=of, hint=hint)
+                expect.that(
+                    gradient is not None and bool(gradient.any()),
+                    f"no gradient reaches the {kind}s",
+                    of=of,
+                    hint=hint,
+                )
                 found.append((kind, gradient, want))
     return found
 
@@ -64,7 +78,9 @@ def a_result(got, like, *, of):
     expect.kind(got, torch.Tensor, of=of, name="the output")
     expect.value(tuple(got.shape), tuple(like.shape), of=of, name="the output's shape")
     expect.value(got.dtype, like.dtype, of=of, name="the output's dtype")
-    plain_numbers = got.device.type == "cpu" and got.layout == torch.strided and bool(got.isfinite().all())
+    plain_numbers = (
+        got.device.type == "cpu" and got.layout == torch.strided and bool(got.isfinite().all())
+    )
     expect.that(plain_numbers, "the output is not a plain tensor of finite numbers", of=of)
     return got
 
@@ -100,7 +116,13 @@ def test_counts_what_operations_keep(student, rng):
     n, m = sizes(rng, 2)
     for dtype, size in [(torch.float32, 4), (torch.float64, 8), (torch.bfloat16, 2)]:
         x, y = random(rng, n, m, dtype=dtype), random(rng, n, m, dtype=dtype)
-        for save, tensors in [("exp x", 1), ("sin x", 1), ("sin x, sin y", 2), ("gelu of x·y", 3), ("x + y", 0)]:
+        for save, tensors in [
+            ("exp x", 1),
+            ("sin x", 1),
+            ("sin x, sin y", 2),
+            ("gelu of x·y", 3),
+            ("x + y", 0),
+        ]:
             hint = "saved_tensors_hooks shows each tensor that an operation keeps: how many bytes is it?"
             check_bytes(student, save, x, y, tensors * n * m * size, hint=hint)
 
@@ -140,7 +162,14 @@ def test_counts_a_storage_once(student, rng):
 def test_counts_equal_tensors_apart(student, rng):
     """Two storages of one size with the same values are two."""
     x = random(rng, *sizes(rng, 2), dtype=torch.float32)
-    check_bytes(student, "sin x, sin y", x, x.clone(), 2 * x.numel() * 4, hint="which two tensors are the same storage?")
+    check_bytes(
+        student,
+        "sin x, sin y",
+        x,
+        x.clone(),
+        2 * x.numel() * 4,
+        hint="which two tensors are the same storage?",
+    )
 
 
 @pytest.mark.points(2)
@@ -148,9 +177,17 @@ def test_counts_on_the_meta_device(student, rng):
     """Tensors without data have storages with a size, too: a model can be measured that fits nowhere."""
     (count,) = sizes(rng, 1)
     x = torch.empty(2**17, 2**13, device="meta")
-    got = student.run(probes.saved_bytes_of_layers, activation="GELU", x=x, layers=count, on_meta=True)
+    got = student.run(
+        probes.saved_bytes_of_layers, activation="GELU", x=x, layers=count, on_meta=True
+    )
     hint = "every meta tensor has the address 0"
-    expect.value(got, count * (2 * 2**30 + 2**26) * 4, of="saved_activation_bytes", name="the bytes", hint=hint)
+    expect.value(
+        got,
+        count * (2 * 2**30 + 2**26) * 4,
+        of="saved_activation_bytes",
+        name="the bytes",
+        hint=hint,
+    )
 
 
 @pytest.mark.core
@@ -211,7 +248,12 @@ def test_calls_the_function_once(student, rng):
     got = check_bytes(student, "sin x", x, y, 12 * 4, hint=None)
     expect.value(got["calls"], 1, of="saved_activation_bytes", name="the number of calls of fn")
     left = [g for g in got["gradients"] if g is not None]
-    expect.that(not left, "a gradient is left behind", of="saved_activation_bytes", hint="is a backward pass needed?")
+    expect.that(
+        not left,
+        "a gradient is left behind",
+        of="saved_activation_bytes",
+        hint="is a backward pass needed?",
+    )
 
 
 # --- checkpoint
@@ -221,7 +263,12 @@ def test_calls_the_function_once(student, rng):
 @pytest.mark.points(12)
 def test_output_and_gradients_are_those_of_the_function(student, rng):
     """Output and gradients, of inputs and of parameters that fn takes from around it, are added up as in a plain run."""
-    calls = [((True, True), 1.0), ((True, False), 1.0), ((False, True), 1.0), *(((True, True), s) for s in (1e-8, 1e-4, 1e4))]
+    calls = [
+        ((True, True), 1.0),
+        ((True, False), 1.0),
+        ((False, True), 1.0),
+        *(((True, True), s) for s in (1e-8, 1e-4, 1e4)),
+    ]
     for requires_grad, scale in calls:
         inputs = {**random_function(rng), "requires_grad": requires_grad}
         inputs["upstream"] = inputs["upstream"] * scale
@@ -257,7 +304,9 @@ def test_keeps_its_inputs_only(student, rng):
     got = student.run(probes.bytes_kept, x=x, weight=random(rng, d, d))
     a_result(got["output"], x, of="checkpoint")
     expect.that(got["requires_grad"], "the result requires no gradient", of="checkpoint")
-    reason = f"{got['bytes'] / (n * d * 8):.3g} times the bytes of an input are kept besides the inputs"
+    reason = (
+        f"{got['bytes'] / (n * d * 8):.3g} times the bytes of an input are kept besides the inputs"
+    )
     hint = "with gradients on, the first call of fn keeps its activations"
     expect.that(got["bytes"] == 0, reason, of="checkpoint", hint=hint)
 
@@ -284,10 +333,16 @@ def test_draws_the_same_random_numbers_again(student, rng):
     x = random(rng, 12, 16)
     got = student.run(probes.dropped, x=x, upstream=random(rng, 12, 16))
     kept = a_result(got["output"], x, of="checkpoint") != 0
-    expect.tensor(got["output"], x.tanh() * kept * 2.0, of="checkpoint", atol=ATOL, name="the output")
+    expect.tensor(
+        got["output"], x.tanh() * kept * 2.0, of="checkpoint", atol=ATOL, name="the output"
+    )
     check_called_again(got["calls"])
     gradient = got["gradient"]
-    expect.that(gradient is not None and gradient.shape == x.shape, "no gradient reaches the input", of="checkpoint")
+    expect.that(
+        gradient is not None and gradient.shape == x.shape,
+        "no gradient reaches the input",
+        of="checkpoint",
+    )
     differ = int(((gradient != 0) != kept).sum())
     hint = "fn has to find torch's generator where it stood at its first call"
     reason = f"{differ} of {x.numel()} entries are dropped in one of the two calls alone"
@@ -305,7 +360,12 @@ def test_leaves_the_random_state_as_it_was(student, rng):
     reason = "the forward pass moves torch's generator elsewhere than fn alone does"
     expect.that(got["forward_draws_as_plain"], reason, of="checkpoint", hint=hint)
     hint = "what was the state before fn was called again?"
-    expect.that(got["random_state_is_as_before"], "the backward pass moves torch's generator", of="checkpoint", hint=hint)
+    expect.that(
+        got["random_state_is_as_before"],
+        "the backward pass moves torch's generator",
+        of="checkpoint",
+        hint=hint,
+    )
 
 
 @pytest.mark.points(2)
@@ -318,7 +378,12 @@ def test_without_gradients_it_just_calls_the_function(student, rng):
         expect.tensor(got["output"], x @ weight, of="checkpoint", atol=ATOL, name="the output")
         expect.value(got["calls"], 1, of="checkpoint", name="the number of calls of fn")
         hint = "does something turn gradients on that were off?"
-        expect.that(not got["requires_grad"], "the result requires a gradient under no_grad", of="checkpoint", hint=hint)
+        expect.that(
+            not got["requires_grad"],
+            "the result requires a gradient under no_grad",
+            of="checkpoint",
+            hint=hint,
+        )
     kept = student.run(probes.bytes_kept, x=x, weight=weight, grad_enabled=False)["bytes"]
     hint = "nothing has to be kept where there is no backward pass"
     expect.value(kept, 0, of="checkpoint", name="the bytes kept under no_grad", hint=hint)
@@ -329,11 +394,15 @@ def test_runs_again_under_the_same_autocast(student, rng):
     """The second call runs under the autocast of the first one, whatever is on where backward is called."""
     x, weight = random(rng, 4, 3, dtype=torch.float32), random(rng, 3, 3, dtype=torch.float32)
     for forward, backward in [(True, False), (False, True), (True, True), (False, False)]:
-        got = student.run(probes.autocast_dtypes, x=x, weight=weight, forward=forward, backward=backward)
+        got = student.run(
+            probes.autocast_dtypes, x=x, weight=weight, forward=forward, backward=backward
+        )
         check_called_again(len(got))
         expected = [torch.bfloat16 if forward else torch.float32] * len(got)
         hint = "is autocast on in the forward pass, and with which dtype? It has to be so again"
-        expect.value(got, expected, of="checkpoint", name="the dtypes of a product in fn's calls", hint=hint)
+        expect.value(
+            got, expected, of="checkpoint", name="the dtypes of a product in fn's calls", hint=hint
+        )
 
 
 @pytest.mark.points(2)
@@ -347,7 +416,12 @@ def test_checkpoints_inside_a_checkpoint(student, rng):
     }
     expected = probes.nested_gradients_of(plain, **inputs)
     got = student.run(probes.nested_gradients, **inputs)
-    check_gradients(got, expected, of="checkpoint", hint="does the inner one work inside the backward pass of the outer one?")
+    check_gradients(
+        got,
+        expected,
+        of="checkpoint",
+        hint="does the inner one work inside the backward pass of the outer one?",
+    )
     check_called_again(got["calls"])
 
 
@@ -371,11 +445,19 @@ def random_layers(rng, order):
 def test_layers_run_one_after_the_other(student, rng):
     """Output and gradients are those of nn.Sequential for any number of segments, also where a layer comes twice."""
     of, hint = "CheckpointedSequential", "every layer once, in the order given"
-    for order, segments in [([0, 1, 2, 3], 2), ([0, 1, 0, 2], 4), ([0, 1, 2], 3), ([0, 1, 2], 1), ([0], 1)]:
+    for order, segments in [
+        ([0, 1, 2, 3], 2),
+        ([0, 1, 0, 2], 4),
+        ([0, 1, 2], 3),
+        ([0, 1, 2], 1),
+        ([0], 1),
+    ]:
         inputs = random_layers(rng, order)
         expected = probes.sequential_gradients_of(lambda layers: nn.Sequential(*layers), **inputs)
         got = student.run(probes.sequential_gradients, segments=segments, **inputs)
-        expect.tensor(got["output"], expected["output"], of=of, atol=ATOL, name="the output", hint=hint)
+        expect.tensor(
+            got["output"], expected["output"], of=of, atol=ATOL, name="the output", hint=hint
+        )
         try:
             check_gradients(got, expected, of=of, hint=hint)
         except expect.Mismatch:
@@ -392,7 +474,9 @@ def test_segments_keep_their_inputs_only(student, rng):
     n, d = sizes(rng, 2, 10, 20)
     x, weight = random(rng, n, d), random(rng, d, d)
     for count, segments in [(6, 1), (6, 3), (5, 5), (7, 2)]:
-        got = student.run(probes.sequential_bytes_kept, x=x, weight=weight, count=count, segments=segments)
+        got = student.run(
+            probes.sequential_bytes_kept, x=x, weight=weight, count=count, segments=segments
+        )
         kept = got / (n * d * 8)
         reason = f"{kept:.3g} activations are kept besides the input and the output, expected {segments - 1}"
         hint = "each segment runs under checkpoint, the last one too; the input of the first is the module's own"
@@ -415,7 +499,10 @@ def test_segments_are_nearly_equal(student, rng):
                 runs.append([])
             runs[-1].append(number)
         again = [number for run in reversed(runs) for number in run]
-        name, hint = "the layers that the backward pass runs", "in the backward pass each layer runs once more"
+        name, hint = (
+            "the layers that the backward pass runs",
+            "in the backward pass each layer runs once more",
+        )
         expect.value(again, list(range(count)), of=of, name=name, hint=hint)
         expect.value(len(runs), segments, of=of, name="the number of segments")
         lengths = [len(run) for run in runs]
@@ -430,16 +517,30 @@ def test_registers_its_layers(student, rng):
     """Parameters are the layers' own, and eval() reaches every layer."""
     got, _ = registered(student, rng)
     of, hint = "CheckpointedSequential", "nn.ModuleList registers the layers"
-    expect.that(got["parameters_are_the_layers"], "parameters() are not the layers' own, in order", of=of, hint=hint)
-    expect.that(not any(got["training"]), "a layer is in training mode after eval()", of=of, hint=hint)
+    expect.that(
+        got["parameters_are_the_layers"],
+        "parameters() are not the layers' own, in order",
+        of=of,
+        hint=hint,
+    )
+    expect.that(
+        not any(got["training"]), "a layer is in training mode after eval()", of=of, hint=hint
+    )
 
 
 @pytest.mark.points(1)
 def test_registers_each_layer_once(student, rng):
     """state_dict() has the parameters and buffers of the layers, each under one name."""
     got, count = registered(student, rng)
-    reason = f"state_dict holds {len(got['state'])} tensors, expected {count} weights and {count} biases"
-    expect.that(len(got["state"]) == 2 * count, reason, of="CheckpointedSequential", hint="is each layer registered, and once?")
+    reason = (
+        f"state_dict holds {len(got['state'])} tensors, expected {count} weights and {count} biases"
+    )
+    expect.that(
+        len(got["state"]) == 2 * count,
+        reason,
+        of="CheckpointedSequential",
+        hint="is each layer registered, and once?",
+    )
 
 
 def registered(student, rng):
@@ -454,7 +555,10 @@ def registered(student, rng):
 @pytest.mark.points(2)
 def test_first_layers_may_be_frozen(student, rng):
     """Where input and first layers require no gradient, the others get theirs."""
-    of, hint = "CheckpointedSequential", "has the result of a segment a gradient to pass on, in the second call too?"
+    of, hint = (
+        "CheckpointedSequential",
+        "has the result of a segment a gradient to pass on, in the second call too?",
+    )
     for frozen, segments in [(1, 4), (2, 2), (3, 2)]:
         inputs = {**random_layers(rng, [0, 1, 2, 3]), "frozen": frozen}
         expected = probes.sequential_gradients_of(lambda layers: nn.Sequential(*layers), **inputs)

@@ -46,7 +46,9 @@ def random_run(rng, steps, *, shapes=SHAPES, scale=1e-2, dtype=torch.float64):
         return (torch.rand(shape, generator=rng, dtype=torch.float64) + 0.5) * signs
 
     parameters = [away_from_zero(shape).to(dtype) for shape in shapes]
-    gradients = [[(away_from_zero(shape) * scale).to(dtype) for shape in shapes] for _ in range(steps)]
+    gradients = [
+        [(away_from_zero(shape) * scale).to(dtype) for shape in shapes] for _ in range(steps)
+    ]
     return {"parameters": parameters, "gradients": gradients}
 
 
@@ -60,7 +62,9 @@ def check_steps(got, expected, *, atol, hint=None, first=1):
     expect.value(len(got), len(expected), of="AdamW", name="the number of steps taken")
     for step, (row, expected_row) in enumerate(zip(got, expected, strict=True), start=first):
         for p, want in zip(row, expected_row, strict=True):
-            expect.tensor(p, want, of="AdamW", atol=atol, name=f"a parameter after step {step}", hint=hint)
+            expect.tensor(
+                p, want, of="AdamW", atol=atol, name=f"a parameter after step {step}", hint=hint
+            )
 
 
 def check_moved(after, before, *, of="AdamW"):
@@ -79,7 +83,10 @@ def check_length(student, rng):
     lengths = (after - run["parameters"][0]).abs()
     reason = "the first step is not about lr long where the gradient is small"
     expect.that(
-        bool(((lengths > 0.01) & (lengths < 1)).all()), reason, of="AdamW", hint="m̂ / √v̂ has no scale of the gradient in it"
+        bool(((lengths > 0.01) & (lengths < 1)).all()),
+        reason,
+        of="AdamW",
+        hint="m̂ / √v̂ has no scale of the gradient in it",
     )
 
 
@@ -117,7 +124,11 @@ def test_decays_before_the_step(student, rng):
         plain = student.run(probes.trajectory, optimizer="AdamW", **without)
         check_moved(plain[0], run["parameters"])
         check_length(student, rng)
-        got = student.run(probes.trajectory, optimizer="AdamW", **{**run, "options": {**options, "weight_decay": 0.5}})
+        got = student.run(
+            probes.trajectory,
+            optimizer="AdamW",
+            **{**run, "options": {**options, "weight_decay": 0.5}},
+        )
         expected, p = [], run["parameters"][0]
         for (before,), (after,) in zip([run["parameters"], *plain], plain, strict=False):
             p = p * (1 - 0.1 * 0.5) - (before - after)
@@ -133,7 +144,9 @@ def test_adds_eps_to_the_root(student, rng):
     for size in SIZES:
         options = {"lr": 0.1, "betas": (0.9, 0.999), "eps": size, "weight_decay": TINY}
         inputs = {**random_run(rng, 4, shapes=[(3, 5)], scale=size), "options": options}
-        check_against_torch(student, inputs, hint="m̂ / (√v̂ + ε), with m̂ = m / (1 − β₁ᵗ) and v̂ = v / (1 − β₂ᵗ)")
+        check_against_torch(
+            student, inputs, hint="m̂ / (√v̂ + ε), with m̂ = m / (1 − β₁ᵗ) and v̂ = v / (1 − β₂ᵗ)"
+        )
 
 
 # Stays: the test of all options sees this as well; here neither ε nor the decay plays a part.
@@ -153,14 +166,26 @@ def test_corrects_both_means(student, rng):
 @pytest.mark.points(8)
 def test_all_options_together(student, rng):
     """Twelve steps agree with torch.optim.AdamW for any lr, betas, eps and weight_decay, and for weights of any size."""
-    for size, betas in [(1.0, (0.9, 0.95)), (1e4, (0.5, 0.8)), (1e-4, (0.9, 0.999)), (1e-8, (0.8, 0.6))]:
-        lr, eps, tenth = (10 ** float(torch.empty(()).uniform_(-2, -1, generator=rng)) for _ in range(3))
+    for size, betas in [
+        (1.0, (0.9, 0.95)),
+        (1e4, (0.5, 0.8)),
+        (1e-4, (0.9, 0.999)),
+        (1e-8, (0.8, 0.6)),
+    ]:
+        lr, eps, tenth = (
+            10 ** float(torch.empty(()).uniform_(-2, -1, generator=rng)) for _ in range(3)
+        )
         run = random_run(rng, 12, shapes=[(3, 5)], scale=0.1)
         run["parameters"] = [p * size for p in run["parameters"]]
         # lr · weight_decay, the share that decays in a step, is at most 0.1 for weights of every size.
         decay = 10 * tenth / max(size, 1.0)
-        inputs = {**run, "options": {"lr": lr * size, "betas": betas, "eps": eps, "weight_decay": decay}}
-        check_against_torch(student, inputs, size=size, hint="is every option used as the formula uses it?")
+        inputs = {
+            **run,
+            "options": {"lr": lr * size, "betas": betas, "eps": eps, "weight_decay": decay},
+        }
+        check_against_torch(
+            student, inputs, size=size, hint="is every option used as the formula uses it?"
+        )
 
 
 # --- what every optimizer does
@@ -177,9 +202,13 @@ def test_goes_on_from_a_state_dict(student, rng):
     atol = tolerance(6, lr=0.1, betas=(0.8, 0.9), largest=1.5)
     check_memory(student, expected, inputs, atol=atol)
     hint = "keep m, v and t in self.state[p]: state_dict saves what is there"
-    elements = student.run(probes.state_elements, optimizer="AdamW", options=OPTIONS, **random_run(rng, 2))
+    elements = student.run(
+        probes.state_elements, optimizer="AdamW", options=OPTIONS, **random_run(rng, 2)
+    )
     enough = all(kept >= 2 * math.prod(shape) for kept, shape in zip(elements, SHAPES, strict=True))
-    expect.that(enough, "self.state[p] has fewer than two numbers per weight", of="AdamW", hint=hint)
+    expect.that(
+        enough, "self.state[p] has fewer than two numbers per weight", of="AdamW", hint=hint
+    )
     got = student.run(probes.resumed, optimizer="AdamW", stop=3, **inputs)
     check_steps(got, expected[3:], atol=atol, hint=hint, first=4)
 
@@ -197,8 +226,15 @@ def test_each_parameter_counts_its_own_steps(student, rng):
     check_moved(got[0][:1], run["parameters"][:1])
     check_moved(got[-1], run["parameters"])
     check_length(student, rng)
-    hint = "skip a parameter whose gradient is None before anything else; t belongs in self.state[p]"
-    check_steps(got, own_steps(student, inputs), atol=tolerance(6, lr=0.1, betas=(0.8, 0.9), largest=1.5), hint=hint)
+    hint = (
+        "skip a parameter whose gradient is None before anything else; t belongs in self.state[p]"
+    )
+    check_steps(
+        got,
+        own_steps(student, inputs),
+        atol=tolerance(6, lr=0.1, betas=(0.8, 0.9), largest=1.5),
+        hint=hint,
+    )
 
 
 @pytest.mark.points(3)
@@ -212,13 +248,28 @@ def test_works_in_place(student, rng):
     check_moved(got["parameters"], run["parameters"])
     hint = "an operation in place, such as p.mul_ or p.add_, keeps the storage; a new tensor for p or p.data does not"
     for p, view in zip(got["parameters"], got["views"], strict=True):
-        expect.tensor(view, p, of="AdamW", name="a view of a parameter, made before the steps", hint=hint)
-    expect.that(got["are_leaves"], "a parameter is no longer a leaf that requires a gradient", of="AdamW", hint=hint)
-    expect.that(got["are_in_groups"], "param_groups hold other tensors than before", of="AdamW", hint=hint)
+        expect.tensor(
+            view, p, of="AdamW", name="a view of a parameter, made before the steps", hint=hint
+        )
+    expect.that(
+        got["are_leaves"],
+        "a parameter is no longer a leaf that requires a gradient",
+        of="AdamW",
+        hint=hint,
+    )
+    expect.that(
+        got["are_in_groups"], "param_groups hold other tensors than before", of="AdamW", hint=hint
+    )
     expected = own_steps(student, {**run, "options": OPTIONS})[-1]
     for p, want, dtype in zip(got["parameters"], expected, dtypes, strict=True):
         atol = tolerance(2, lr=0.1, betas=(0.8, 0.9), largest=1.5, dtype=dtype)
-        expect.tensor(p, want.to(dtype), of="AdamW", atol=atol, name=f"a parameter of {expect.dtype_name(dtype)}")
+        expect.tensor(
+            p,
+            want.to(dtype),
+            of="AdamW",
+            atol=atol,
+            name=f"a parameter of {expect.dtype_name(dtype)}",
+        )
     for row, before in zip(got["gradients"], run["gradients"], strict=True):
         for gradient, g in zip(row, before, strict=True):
             hint = "use g * g and not g.mul_(g); the caller clears gradients"
@@ -237,7 +288,12 @@ def test_every_group_has_its_options(student, rng):
     got = student.run(probes.trajectory, optimizer="AdamW", **inputs)
     check_moved(got[0], inputs["parameters"])
     atol = tolerance(4, lr=0.1, betas=(0.8, 0.9), largest=1.5)
-    check_steps(got, own_steps(student, inputs), atol=atol, hint="each group is a dict with the options of its parameters")
+    check_steps(
+        got,
+        own_steps(student, inputs),
+        atol=atol,
+        hint="each group is a dict with the options of its parameters",
+    )
 
 
 @pytest.mark.points(2)
@@ -246,12 +302,16 @@ def test_options_change_between_steps(student, rng):
     run = random_run(rng, 4)
     schedule = [{"lr": 0.1}, {"lr": 0.0}, {"lr": 0.05}, {"lr": 0.0}]
     options = {**OPTIONS, "weight_decay": TINY}
-    got = student.run(probes.trajectory, optimizer="AdamW", options=options, schedule=schedule, **run)
+    got = student.run(
+        probes.trajectory, optimizer="AdamW", options=options, schedule=schedule, **run
+    )
     check_moved(got[0], run["parameters"])
     for step in (1, 3):
         for p, want in zip(got[step], got[step - 1], strict=True):
             hint = "read lr from the group in every step"
-            expect.tensor(p, want, of="AdamW", name="a parameter after a step whose lr is 0", hint=hint)
+            expect.tensor(
+                p, want, of="AdamW", name="a parameter after a step whose lr is 0", hint=hint
+            )
     check_moved(got[2], got[1])
 
 
@@ -261,11 +321,30 @@ def test_calls_the_closure(student, rng):
     p = random_run(rng, 1, shapes=[(5,)])["parameters"][0]
     of = "AdamW.step"
     for as_float in (False, True):
-        got = student.run(probes.with_closure, optimizer="AdamW", parameter=p, options=OPTIONS, steps=3, as_float=as_float)
+        got = student.run(
+            probes.with_closure,
+            optimizer="AdamW",
+            parameter=p,
+            options=OPTIONS,
+            steps=3,
+            as_float=as_float,
+        )
         hint = "call it once per step"
-        expect.value(len(got["seen"]), 3, of=of, name="the number of calls of the closure in 3 steps", hint=hint)
+        expect.value(
+            len(got["seen"]),
+            3,
+            of=of,
+            name="the number of calls of the closure in 3 steps",
+            hint=hint,
+        )
         hint = "with torch.enable_grad(): loss = closure()"
-        expect.value(got["grad_enabled"], [True] * 3, of=of, name="whether gradients were on in the closure", hint=hint)
+        expect.value(
+            got["grad_enabled"],
+            [True] * 3,
+            of=of,
+            name="whether gradients were on in the closure",
+            hint=hint,
+        )
         for seen, before in zip(got["seen"], [p, *got["parameters"]], strict=False):
             hint = "call the closure first: it computes the gradients of this step"
             expect.tensor(seen, before, of=of, name="the parameter that the closure saw", hint=hint)
@@ -279,14 +358,21 @@ def test_calls_the_closure(student, rng):
         alone = {"parameters": [p], "gradients": [[2 * x] for x in got["seen"]], "options": OPTIONS}
         expected = own_steps(student, alone)
         atol = tolerance(3, lr=0.1, betas=(0.8, 0.9), largest=1.5)
-        check_steps([[p] for p in got["parameters"]], expected, atol=atol, hint="the step uses the closure's gradients")
+        check_steps(
+            [[p] for p in got["parameters"]],
+            expected,
+            atol=atol,
+            hint="the step uses the closure's gradients",
+        )
 
 
 def test_default_options(student, rng):
     """Without options lr is 1e-3, betas are (0.9, 0.999), eps is 1e-8 and weight_decay is 0.01."""
     run = random_run(rng, 5, shapes=[(4, 3), (6,)])
     run["parameters"][0] *= 10  # so that the decay, 1e-5 of it in a step, shows
-    run["gradients"] = [[g, h * 1e-6] for g, h in run["gradients"]]  # the second ones are about as small as eps
+    run["gradients"] = [
+        [g, h * 1e-6] for g, h in run["gradients"]
+    ]  # the second ones are about as small as eps
     named = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}
     expected = own_steps(student, {**run, "options": named})
     check_moved(expected[0], run["parameters"])
@@ -299,8 +385,12 @@ def test_takes_options_of_zero(student, rng):
     """lr, β₁, eps and weight_decay may each be 0."""
     run = random_run(rng, 3)
     for option in [{"betas": (0.0, 0.9)}, {"eps": 0.0}, {"weight_decay": 0.0}, {"lr": 0.0}]:
-        got = student.run(probes.trajectory, optimizer="AdamW", options={**OPTIONS, **option}, **run)
+        got = student.run(
+            probes.trajectory, optimizer="AdamW", options={**OPTIONS, **option}, **run
+        )
         if "lr" not in option:
             check_moved(got[0], run["parameters"])
         finite = all(bool(p.isfinite().all()) for p in got[-1])
-        expect.that(finite, "a parameter is not finite", of="AdamW", hint=f"{', '.join(option)} may be 0")
+        expect.that(
+            finite, "a parameter is not finite", of="AdamW", hint=f"{', '.join(option)} may be 0"
+        )

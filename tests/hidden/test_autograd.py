@@ -61,7 +61,12 @@ def a_tensor(got, *, of, shape=None):
     expect.kind(got, torch.Tensor, of=of, name="a gradient")
     fits = shape is None or got.shape == shape
     expect.that(fits and got.is_floating_point(), "a gradient has a wrong shape or dtype", of=of)
-    filled = got.device.type != "meta" and got.layout == torch.strided and bool(got.isfinite().all()) and bool(got.any())
+    filled = (
+        got.device.type != "meta"
+        and got.layout == torch.strided
+        and bool(got.isfinite().all())
+        and bool(got.any())
+    )
     expect.that(filled, "a gradient is 0 everywhere, or not finite", of=of)
     return got
 
@@ -80,7 +85,9 @@ def check_linear_backward(student, x, weight, upstream, *, hint):
     got = student.run(probes.by_hand, function="linear_backward", args=(x, weight, upstream))
     grad_x, grad_weight = pair(got, of="linear_backward")
     expect.tensor(grad_x, expected_x, of="linear_backward", name="the gradient of x", hint=hint)
-    expect.tensor(grad_weight, expected_weight, of="linear_backward", name="the gradient of weight", hint=hint)
+    expect.tensor(
+        grad_weight, expected_weight, of="linear_backward", name="the gradient of weight", hint=hint
+    )
 
 
 # Stays: the plain rule. What breaks it breaks leading dimensions as well, but not the other way round.
@@ -108,10 +115,16 @@ def test_linear_backward_for_any_leading_dimensions(student, rng):
 def test_linear_backward_for_any_strides(student, rng):
     """x, weight and grad_output need not be contiguous."""
     i, o = sizes(rng, 2)
-    turned = exact(rng, i, 3, 4).permute(2, 1, 0), exact(rng, i, o).T, exact(rng, 3, o, 4).permute(2, 0, 1)
+    turned = (
+        exact(rng, i, 3, 4).permute(2, 1, 0),
+        exact(rng, i, o).T,
+        exact(rng, 3, o, 4).permute(2, 0, 1),
+    )
     expanded = exact(rng, 4, i), exact(rng, o, i), exact(rng, 1, 1).expand(4, o)
     for inputs in (turned, expanded):
-        check_linear_backward(student, *inputs, hint="reshape copies where it has to, view does not")
+        check_linear_backward(
+            student, *inputs, hint="reshape copies where it has to, view does not"
+        )
 
 
 @pytest.mark.core
@@ -121,12 +134,24 @@ def test_linear_backward_computes_only_what_is_asked_for(student, rng):
     x, weight, upstream = linear_inputs(rng, sizes(rng, 1))
     got = student.run(probes.linear_backward_by_need, x=x, weight=weight, grad_output=upstream)
     first, second = pair(got["weight_alone"], of="linear_backward")
-    expect.that(first is None, "a gradient of x although need_input_grad is False", of="linear_backward", hint="None")
+    expect.that(
+        first is None,
+        "a gradient of x although need_input_grad is False",
+        of="linear_backward",
+        hint="None",
+    )
     own = a_tensor(pair(got["both"], of="linear_backward")[1], of="linear_backward")
-    expect.tensor(second, own, of="linear_backward", name="the gradient of weight without that of x")
+    expect.tensor(
+        second, own, of="linear_backward", name="the gradient of weight without that of x"
+    )
     fewer = got["products_for_weight"] < got["products_for_both"] or got["products_for_both"] == 0
     reason = "need_input_grad=False saves no product"
-    expect.that(fewer, reason, of="linear_backward", hint="is the gradient of x computed and then thrown away?")
+    expect.that(
+        fewer,
+        reason,
+        of="linear_backward",
+        hint="is the gradient of x computed and then thrown away?",
+    )
 
 
 def mlp_shapes(rng):
@@ -144,7 +169,9 @@ def test_mlp_backward_of_a_batch(student, rng):
         upstream = upstream * scale
         got = student.run(probes.by_hand, function="mlp_backward", args=(x, w1, w2, upstream))
         grad_w1, grad_w2 = pair(got, of="mlp_backward")
-        expected = gradients_of(lambda w1, w2, x=x: F.linear(F.linear(x, w1).relu(), w2), (w1, w2), upstream)
+        expected = gradients_of(
+            lambda w1, w2, x=x: F.linear(F.linear(x, w1).relu(), w2), (w1, w2), upstream
+        )
         hint = "w2 saw the hidden units after relu; on the way to w1 relu lets through only what was above 0"
         expect.tensor(grad_w2, expected[1], of="mlp_backward", name="the gradient of w2", hint=hint)
         expect.tensor(grad_w1, expected[0], of="mlp_backward", name="the gradient of w1", hint=hint)
@@ -168,14 +195,26 @@ def test_by_hand_in_the_dtype_of_the_inputs(student, rng):
     got = student.run(probes.by_hand, function="linear_backward", args=[x.float() for x in linear])
     for gradient in pair(got, of="linear_backward"):
         dtype = a_tensor(gradient, of="linear_backward").dtype
-        expect.value(dtype, torch.float32, of="linear_backward", name="a gradient's dtype, of float32 inputs")
+        expect.value(
+            dtype, torch.float32, of="linear_backward", name="a gradient's dtype, of float32 inputs"
+        )
     mlp = [exact(rng, *shape).abs() + 1 for shape in mlp_shapes(rng)]  # no unit is dead
     for function, args, of_weight in [("linear_backward", linear, 1), ("mlp_backward", mlp, 0)]:
         # Gᵀ x changes with the last bits of x, which float32 does not have.
         inputs = args, [args[0] * (1 + 2.0**-40), *args[1:]]
-        first, second = (pair(student.run(probes.by_hand, function=function, args=x), of=function)[of_weight] for x in inputs)
-        same = torch.equal(a_tensor(first, of=function).double(), a_tensor(second, of=function).double())
-        expect.that(not same, "float64 inputs have lost digits", of=function, hint="compute in the dtype of the inputs")
+        first, second = (
+            pair(student.run(probes.by_hand, function=function, args=x), of=function)[of_weight]
+            for x in inputs
+        )
+        same = torch.equal(
+            a_tensor(first, of=function).double(), a_tensor(second, of=function).double()
+        )
+        expect.that(
+            not same,
+            "float64 inputs have lost digits",
+            of=function,
+            hint="compute in the dtype of the inputs",
+        )
 
 
 @pytest.mark.points(2)
@@ -183,19 +222,31 @@ def test_leaves_its_inputs_as_they_were(student, rng):
     """linear_backward, mlp_backward and accumulate_gradients change none of their inputs."""
     mlp = [exact(rng, *shape).abs() + 1 for shape in mlp_shapes(rng)]
     vector, batch = linear_inputs(rng, ()), linear_inputs(rng, (3,))
-    for function, args in [("linear_backward", batch), ("mlp_backward", mlp), ("linear_backward", vector)]:
+    for function, args in [
+        ("linear_backward", batch),
+        ("mlp_backward", mlp),
+        ("linear_backward", vector),
+    ]:
         given = tuple(x.clone() for x in args)
         got = student.run(call_and_keep_inputs, module="autograd", function=function, args=given)
         for gradient in pair(got["result"], of=function):
             a_tensor(gradient, of=function)
         for x, before in zip(got["inputs"], args, strict=True):
-            expect.tensor(x, before, of=function, name="an input after the call", hint="is something done in place?")
+            expect.tensor(
+                x,
+                before,
+                of=function,
+                name="an input after the call",
+                hint="is something done in place?",
+            )
     inputs = chunk_inputs(rng, 6)
     got = student.run(probes.accumulate_gradients, micro_batch_size=2, **inputs)
     for gradient in got["gradients"]:
         a_tensor(gradient, of="accumulate_gradients")
     for name in ("x", "y"):
-        expect.tensor(got[name], inputs[name], of="accumulate_gradients", name=f"{name} after the call")
+        expect.tensor(
+            got[name], inputs[name], of="accumulate_gradients", name=f"{name} after the call"
+        )
 
 
 # --- MatMul
@@ -210,7 +261,9 @@ def check_matmul(student, a, b, rng, *, upstream=None, hint=None, **options):
     if options.get("layout") == "expanded":
         upstream = upstream.flatten()[0].expand(expected.shape)
     names = ("the gradient of a", "the gradient of b")
-    for name, gradient, want in zip(names, got["gradients"], gradients_of(torch.matmul, (a, b), upstream), strict=True):
+    for name, gradient, want in zip(
+        names, got["gradients"], gradients_of(torch.matmul, (a, b), upstream), strict=True
+    ):
         expect.tensor(gradient, want, of="MatMul.backward", name=name, hint=hint)
 
 
@@ -222,7 +275,14 @@ def test_matmul_of_matrices(student, rng):
     hint = "G bᵀ and aᵀ G: what has which shape? Change no number on the way"
     for scale in SCALES:
         m, k, n = sizes(rng, 3)
-        check_matmul(student, exact(rng, m, k), exact(rng, k, n), rng, upstream=exact(rng, m, n) * scale, hint=hint)
+        check_matmul(
+            student,
+            exact(rng, m, k),
+            exact(rng, k, n),
+            rng,
+            upstream=exact(rng, m, n) * scale,
+            hint=hint,
+        )
 
 
 # Stays: it asks for batches alone, which what breaks strides or broadcasting need not break.
@@ -233,7 +293,9 @@ def test_matmul_of_batches(student, rng):
     m, k, n, batch, heads = sizes(rng, 5)
     for leading in [(batch,), (batch, heads)]:
         hint = "ᵀ swaps the last two dimensions and keeps the others"
-        check_matmul(student, exact(rng, *leading, m, k), exact(rng, *leading, k, n), rng, hint=hint)
+        check_matmul(
+            student, exact(rng, *leading, m, k), exact(rng, *leading, k, n), rng, hint=hint
+        )
 
 
 @pytest.mark.points(2)
@@ -242,10 +304,24 @@ def test_matmul_of_any_strides(student, rng):
     m, k, n, batch, heads = sizes(rng, 5)
     hint = "nothing needs to be contiguous"
     turned = exact(rng, k, m, batch).permute(2, 1, 0), exact(rng, batch, n, k).mT
-    check_matmul(student, *turned, rng, upstream=exact(rng, n, batch, m).permute(1, 2, 0), hint=hint)
+    check_matmul(
+        student, *turned, rng, upstream=exact(rng, n, batch, m).permute(1, 2, 0), hint=hint
+    )
     operands = exact(rng, batch, heads, m, k), exact(rng, batch, heads, k, n)
-    check_matmul(student, *operands, rng, upstream=exact(rng, n, heads, m, batch).permute(3, 1, 2, 0), hint=hint)
-    check_matmul(student, *operands, rng, layout="expanded", hint="the gradient of a sum is one number, expanded")
+    check_matmul(
+        student,
+        *operands,
+        rng,
+        upstream=exact(rng, n, heads, m, batch).permute(3, 1, 2, 0),
+        hint=hint,
+    )
+    check_matmul(
+        student,
+        *operands,
+        rng,
+        layout="expanded",
+        hint="the gradient of a sum is one number, expanded",
+    )
 
 
 @pytest.mark.core
@@ -262,7 +338,13 @@ def test_matmul_of_broadcast_operands(student, rng):
         ((1,), (batch,)),
     ]:
         a, b = exact(rng, *leading_a, m, k), exact(rng, *leading_b, k, n)
-        check_matmul(student, a, b, rng, hint="sum over what was broadcast: missing dimensions, and dimensions of size 1")
+        check_matmul(
+            student,
+            a,
+            b,
+            rng,
+            hint="sum over what was broadcast: missing dimensions, and dimensions of size 1",
+        )
 
 
 @pytest.mark.core
@@ -274,15 +356,23 @@ def test_matmul_computes_only_the_gradients_asked_for(student, rng):
     a, b, upstream = exact(rng, m, k), exact(rng, k, n), exact(rng, m, n)
     both = student.run(probes.matmul, a=a, b=b, upstream=upstream)
     for wanted, which in enumerate("ab"):
-        got = student.run(probes.matmul, a=a, b=b, upstream=upstream, needs=[which == "a", which == "b"])
+        got = student.run(
+            probes.matmul, a=a, b=b, upstream=upstream, needs=[which == "a", which == "b"]
+        )
         own = a_tensor(both["gradients"][wanted], of=of)
         expect.tensor(got["gradients"][wanted], own, of=of, name=f"the gradient of {which} alone")
-        expect.that(len(got["returned"]) == 1, "backward did not run once for one backward pass", of=of)
+        expect.that(
+            len(got["returned"]) == 1, "backward did not run once for one backward pass", of=of
+        )
         unasked = pair(got["returned"][0], of=of)[1 - wanted]
-        expect.that(unasked is None, "a gradient that nobody asked for", of=of, hint="ctx.needs_input_grad")
+        expect.that(
+            unasked is None, "a gradient that nobody asked for", of=of, hint="ctx.needs_input_grad"
+        )
         fewer = got["products"] < both["products"] or both["products"] == 0
         reason = "the product for a gradient that nobody asked for runs"
-        expect.that(fewer, reason, of=of, hint="computed and then thrown away? ctx.needs_input_grad")
+        expect.that(
+            fewer, reason, of=of, hint="computed and then thrown away? ctx.needs_input_grad"
+        )
 
 
 @pytest.mark.points(2)
@@ -296,7 +386,12 @@ def test_matmul_notices_operands_changed_in_place(student, rng):
     for changed in (0, 1):
         raised = student.run(probes.matmul_after_a_change, a=a, b=b, changed=changed)
         reason = "an operand changed in place after the forward pass goes unnoticed"
-        expect.that(raised, reason, of="MatMul", hint="how does ctx keep tensors so that autograd watches over them?")
+        expect.that(
+            raised,
+            reason,
+            of="MatMul",
+            hint="how does ctx keep tensors so that autograd watches over them?",
+        )
 
 
 # --- numerical_gradient
@@ -318,11 +413,14 @@ def central_differences(inputs, cubic, linear, eps, factor=1.0):
     wide = [x.double() for x in inputs]
     others = leave_one_out([1 + float((c * x).sum()) for c, x in zip(linear, wide, strict=True)])
     slopes = [
-        c3 * (3 * x**2 + eps**2) + factor * others * c1 for c3, c1, x, others in zip(cubic, linear, wide, others, strict=True)
+        c3 * (3 * x**2 + eps**2) + factor * others * c1
+        for c3, c1, x, others in zip(cubic, linear, wide, others, strict=True)
     ]
     reach = [x.abs() + eps for x in wide]
     largest = sum(float((c.abs() * x**3).sum()) for c, x in zip(cubic, reach, strict=True))
-    largest += abs(factor) * math.prod(1 + float((c.abs() * x).sum()) for c, x in zip(linear, reach, strict=True))
+    largest += abs(factor) * math.prod(
+        1 + float((c.abs() * x).sum()) for c, x in zip(linear, reach, strict=True)
+    )
     roundings = sum(x.numel() for x in inputs) + 20
     return slopes, 4 * roundings * 1.2e-16 * largest / eps
 
@@ -331,11 +429,15 @@ def check_differences(got, expected, inputs, *, atol, hint, dtype_matters=False)
     """The gradients are these, up to rounding; their dtype is judged in one test alone."""
     result, of = got["result"], "numerical_gradient"
     expect.kind(result, (tuple, list), of=of, name="the gradients")
-    expect.that(len(result) == len(inputs), f"{len(result)} gradients for {len(inputs)} inputs", of=of)
+    expect.that(
+        len(result) == len(inputs), f"{len(result)} gradients for {len(inputs)} inputs", of=of
+    )
     for gradient, want, x in zip(result, expected, inputs, strict=True):
         expect.kind(gradient, torch.Tensor, of=of, name="a gradient")
         dtype = x.dtype if dtype_matters or not gradient.is_floating_point() else gradient.dtype
-        expect.tensor(gradient, want.to(dtype), of=of, atol=atol, rtol=RTOL32, name="a gradient", hint=hint)
+        expect.tensor(
+            gradient, want.to(dtype), of=of, atol=atol, rtol=RTOL32, name="a gradient", hint=hint
+        )
 
 
 def uniform(rng, *shape):
@@ -360,7 +462,13 @@ def test_numerical_gradient_of_several_inputs(student, rng):
     linear = [torch.randint(1, 4, shape, generator=rng).to(dtype) for shape, dtype in shapes]
     cubic = [torch.zeros_like(x) for x in inputs]
     for count in (3, 2, 1):
-        args = {"inputs": inputs[:count], "cubic": cubic[:count], "linear": linear[:count], "eps": 2.0**-6, "factor": 0.5}
+        args = {
+            "inputs": inputs[:count],
+            "cubic": cubic[:count],
+            "linear": linear[:count],
+            "eps": 2.0**-6,
+            "factor": 0.5,
+        }
         got = student.run(probes.numerical_gradient, **args)
         expected, _ = central_differences(**args)
         hint = "all the other inputs stay as they are"
@@ -372,12 +480,23 @@ def test_numerical_gradient_of_several_inputs(student, rng):
 def test_numerical_gradient_takes_central_differences(student, rng):
     """A step of eps to either side: for c·x³ that gives 3c·x² + c·eps², for small and large eps and any size of f."""
     inputs = [uniform(rng, 3, 2), uniform(rng, 4)]
-    for eps, scale in [(0.25, 1.0), (1e-2, 1.0), (1e-4, 1.0), *((1e-2, scale) for scale in SCALES[1:])]:
+    for eps, scale in [
+        (0.25, 1.0),
+        (1e-2, 1.0),
+        (1e-4, 1.0),
+        *((1e-2, scale) for scale in SCALES[1:]),
+    ]:
         coefficients = difference_inputs(rng, inputs)
-        coefficients = {**coefficients, "cubic": [c * scale for c in coefficients["cubic"]], "factor": scale}
+        coefficients = {
+            **coefficients,
+            "cubic": [c * scale for c in coefficients["cubic"]],
+            "factor": scale,
+        }
         got = student.run(probes.numerical_gradient, inputs=inputs, **coefficients, eps=eps)
         expected, atol = central_differences(inputs, **coefficients, eps=eps)
-        hint = "(f(x + eps) - f(x - eps)) / (2 · eps), with the eps that is given, in full precision"
+        hint = (
+            "(f(x + eps) - f(x - eps)) / (2 · eps), with the eps that is given, in full precision"
+        )
         check_differences(got, expected, inputs, atol=atol, hint=hint)
 
 
@@ -385,7 +504,10 @@ def test_numerical_gradient_takes_central_differences(student, rng):
 def test_numerical_gradient_has_a_small_step_by_default(student, rng):
     """eps is 1e-6 where none is given."""
     inputs = [uniform(rng, 3, 2), uniform(rng, 4)]
-    coefficients = {**difference_inputs(rng, inputs), "linear": [torch.zeros_like(x) for x in inputs]}
+    coefficients = {
+        **difference_inputs(rng, inputs),
+        "linear": [torch.zeros_like(x) for x in inputs],
+    }
     got = student.run(probes.numerical_gradient, inputs=inputs, **coefficients)
     expected, atol = central_differences(inputs, **coefficients, eps=1e-6)
     check_differences(got, expected, inputs, atol=atol, hint="the default is part of the signature")
@@ -394,29 +516,54 @@ def test_numerical_gradient_has_a_small_step_by_default(student, rng):
 @pytest.mark.points(2)
 def test_numerical_gradient_leaves_its_inputs_bit_equal(student, rng):
     """Inputs that require a gradient or not come back bit for bit, and get no .grad."""
-    inputs = [uniform(rng, 2, 3), torch.tensor([1e-17, -0.0, 3e2, 1 / 3], dtype=torch.float64), uniform(rng)]
+    inputs = [
+        uniform(rng, 2, 3),
+        torch.tensor([1e-17, -0.0, 3e2, 1 / 3], dtype=torch.float64),
+        uniform(rng),
+    ]
     coefficients = difference_inputs(rng, inputs)
     before = [x.clone() for x in inputs]
     of, hint = "numerical_gradient", "x + eps - 2·eps + eps is not x"
     for requires_grad in (False, True):
         given = [x.clone() for x in inputs]
-        got = student.run(probes.numerical_gradient, inputs=given, **coefficients, requires_grad=requires_grad, eps=1e-3)
+        got = student.run(
+            probes.numerical_gradient,
+            inputs=given,
+            **coefficients,
+            requires_grad=requires_grad,
+            eps=1e-3,
+        )
         expect.kind(got["result"], (tuple, list), of=of, name="the gradients")
         expect.that(len(got["result"]) > 0, "no gradient came back", of=of)
         a_tensor(got["result"][0], of=of)
         for x, same in zip(got["inputs"], before, strict=True):
             bits, same_bits = x.reshape(-1).view(torch.int64), same.reshape(-1).view(torch.int64)
-            expect.that(torch.equal(bits, same_bits), "an input is not what it was, bit for bit", of=of, hint=hint)
-        expect.that(got["gradients"] == [None] * 3, "an input has a .grad afterwards", of=of, hint="without autograd")
+            expect.that(
+                torch.equal(bits, same_bits),
+                "an input is not what it was, bit for bit",
+                of=of,
+                hint=hint,
+            )
+        expect.that(
+            got["gradients"] == [None] * 3,
+            "an input has a .grad afterwards",
+            of=of,
+            hint="without autograd",
+        )
 
 
 @pytest.mark.points(2)
 def test_numerical_gradient_of_inputs_that_are_not_contiguous(student, rng):
     """Transposed and stepped inputs are as good as any other."""
     inputs = [uniform(rng, 4, 3).T, uniform(rng, 6)[::2], uniform(rng, 2, 3, 2).permute(2, 0, 1)]
-    coefficients = {**difference_inputs(rng, inputs), "cubic": [torch.zeros_like(x) for x in inputs]}
+    coefficients = {
+        **difference_inputs(rng, inputs),
+        "cubic": [torch.zeros_like(x) for x in inputs],
+    }
     expected, _ = central_differences(inputs, **coefficients, eps=1e-3)
-    _, atol = central_differences(inputs, **coefficients, eps=1e-6)  # which step is taken is not judged here
+    _, atol = central_differences(
+        inputs, **coefficients, eps=1e-6
+    )  # which step is taken is not judged here
     got = student.run(probes.numerical_gradient, inputs=inputs, **coefficients, eps=1e-3)
     hint = "reshape and flatten copy where a tensor is not contiguous; then who sees the change?"
     check_differences(got, expected, inputs, atol=atol, hint=hint)
@@ -428,7 +575,11 @@ def test_numerical_gradient_of_inputs_that_are_not_contiguous(student, rng):
 def random_net(rng):
     """The arguments of a net of two blocks, and an input for it."""
     n, i, h, g, o, s = sizes(rng, 6, 3, 10)
-    net = {"blocks": [exact(rng, h, i), exact(rng, g, h)], "side": exact(rng, s, g), "head": exact(rng, o, g)}
+    net = {
+        "blocks": [exact(rng, h, i), exact(rng, g, h)],
+        "side": exact(rng, s, g),
+        "head": exact(rng, o, g),
+    }
     return net, exact(rng, n, i)
 
 
@@ -447,7 +598,9 @@ def expected_intermediate(net, x):
 
 def intermediate(student, net, x, names, *, inplace=False, **options):
     """What intermediate_gradients gives, as far as it is a dict with these names."""
-    got = student.run(probes.intermediate_gradients, net={**net, "inplace": inplace}, x=x, names=names, **options)
+    got = student.run(
+        probes.intermediate_gradients, net={**net, "inplace": inplace}, x=x, names=names, **options
+    )
     check_names(got["result"], names)
     return got["result"]
 
@@ -475,23 +628,44 @@ def check_against_plain(student, rng, names, *, hint, **options):
 def test_intermediate_gradients_of_named_submodules(student, rng):
     """The gradient of the sum of the module's output with respect to what each named submodule returned, nested ones too."""
     several = ["blocks.1.act", "head", "blocks.0.fc", "blocks.1.fc", "blocks.0"]
-    for names, scale in [(several, 1.0), (["blocks.0.act"], 1.0), (["head"], 1.0), *((several, s) for s in SCALES[1:])]:
+    for names, scale in [
+        (several, 1.0),
+        (["blocks.0.act"], 1.0),
+        (["head"], 1.0),
+        *((several, s) for s in SCALES[1:]),
+    ]:
         net, x = random_net(rng)
         net["head"] = net["head"] * scale
         got, expected = intermediate(student, net, x, names), expected_intermediate(net, x)
         for name in names:
-            which, hint = f"the gradient of an output ({name})", "of the sum, not of the mean; of the output, not the input"
-            expect.tensor(got[name], expected[name], of="intermediate_gradients", name=which, hint=hint)
+            which, hint = (
+                f"the gradient of an output ({name})",
+                "of the sum, not of the mean; of the output, not the input",
+            )
+            expect.tensor(
+                got[name], expected[name], of="intermediate_gradients", name=which, hint=hint
+            )
 
 
 def check_as_it_was(got, *, when=""):
     """Hooks, attributes, modes and requires_grad of a module are what they were."""
     of, before, after = "intermediate_gradients", got["before"], got["after"]
     hint = "a hook is removed by the handle that registering it returned; try … finally, or with"
-    expect.that(before["hooks"] == after["hooks"], f"the module's hooks are not what they were{when}", of=of, hint=hint)
-    expect.that(before["attributes"] == after["attributes"], f"the module has other attributes{when}", of=of)
-    expect.that(before["training"] == after["training"], f"a mode (train or eval) has changed{when}", of=of)
-    expect.that(before["requires_grad"] == after["requires_grad"], f"requires_grad has changed{when}", of=of)
+    expect.that(
+        before["hooks"] == after["hooks"],
+        f"the module's hooks are not what they were{when}",
+        of=of,
+        hint=hint,
+    )
+    expect.that(
+        before["attributes"] == after["attributes"], f"the module has other attributes{when}", of=of
+    )
+    expect.that(
+        before["training"] == after["training"], f"a mode (train or eval) has changed{when}", of=of
+    )
+    expect.that(
+        before["requires_grad"] == after["requires_grad"], f"requires_grad has changed{when}", of=of
+    )
 
 
 @pytest.mark.points(2)
@@ -517,7 +691,9 @@ def test_intermediate_gradients_leaves_no_hook_after_an_error(student, rng):
     bad = {**net, "head": exact(rng, 3, net["head"].shape[1] + 1)}
     for these, names in [(bad, ["blocks.0.fc"]), (net, ["blocks.0.fc", "no.such"])]:
         inputs = {"net": {**these, "inplace": False}, "x": x, "names": names, "fails": True}
-        check_as_it_was(student.run(probes.intermediate_gradients, **inputs), when=" when it raised")
+        check_as_it_was(
+            student.run(probes.intermediate_gradients, **inputs), when=" when it raised"
+        )
 
 
 @pytest.mark.points(2)
@@ -527,13 +703,21 @@ def test_intermediate_gradients_touches_no_grad(student, rng):
     net, x = random_net(rng)
     hint = "torch.autograd.grad returns gradients without leaving them anywhere"
     for gradients in (False, True):
-        inputs = {"net": {**net, "inplace": False}, "x": x, "names": ["blocks.0.fc", "head"], "gradients": gradients}
+        inputs = {
+            "net": {**net, "inplace": False},
+            "x": x,
+            "names": ["blocks.0.fc", "head"],
+            "gradients": gradients,
+        }
         got = student.run(probes.intermediate_gradients, **inputs)
         before, after = got["before"], got["after"]
         check_names(got["result"], inputs["names"])
         for name in inputs["names"]:
             a_tensor(got["result"][name], of=of)
-        rows = [*before["gradients"], before["input_gradient"]], [*after["gradients"], after["input_gradient"]]
+        rows = (
+            [*before["gradients"], before["input_gradient"]],
+            [*after["gradients"], after["input_gradient"]],
+        )
         for old, new in zip(*rows, strict=True):
             if old is None:
                 expect.that(new is None, "a .grad that was None is not any more", of=of, hint=hint)
@@ -565,7 +749,10 @@ def test_intermediate_gradients_without_grad_mode_or_trainable_parameters(studen
 @pytest.mark.points(2)
 def test_intermediate_gradients_of_an_unused_output(student, rng):
     """A submodule that runs, but on whose output the result does not depend, has a gradient of zeros."""
-    name, hint = "the gradient of an unused output", "None is no gradient; zeros of the output's shape are"
+    name, hint = (
+        "the gradient of an unused output",
+        "None is no gradient; zeros of the output's shape are",
+    )
     for names in (["side", "blocks.1.fc"], ["side"]):
         net, x = random_net(rng)
         expected = torch.zeros(len(x), len(net["side"]), dtype=torch.float64)
@@ -581,27 +768,44 @@ def test_intermediate_gradients_of_an_unused_output(student, rng):
 def chunk_inputs(rng, n, *, tokens=False):
     """A small model and n rows for it."""
     i, h, o = sizes(rng, 3)
-    weights = [torch.rand(shape, generator=rng, dtype=torch.float64) * 2 - 1 for shape in [(h, i), (o, h)]]
+    weights = [
+        torch.rand(shape, generator=rng, dtype=torch.float64) * 2 - 1 for shape in [(h, i), (o, h)]
+    ]
     if not tokens:
         return {"weights": weights, "x": uniform(rng, n, i), "y": uniform(rng, n, o)}
     x, y = torch.randint(0, 5, (n, 3), generator=rng), torch.randint(0, o, (n, 3), generator=rng)
-    return {"weights": weights, "x": x, "y": y, "embed": uniform(rng, 5, i), "loss": "cross_entropy"}
+    return {
+        "weights": weights,
+        "x": x,
+        "y": y,
+        "embed": uniform(rng, 5, i),
+        "loss": "cross_entropy",
+    }
 
 
 def whole_batch(inputs):
     """The loss of the whole batch and its gradients."""
     model = probes.make_model(inputs["weights"], inputs.get("embed"))
-    loss = probes.mean_loss(inputs.get("loss", "square"), inputs.get("scale", 1.0))(model(inputs["x"]), inputs["y"])
+    loss = probes.mean_loss(inputs.get("loss", "square"), inputs.get("scale", 1.0))(
+        model(inputs["x"]), inputs["y"]
+    )
     return loss.item(), torch.autograd.grad(loss, list(model.parameters()))
 
 
 def check_chunks(student, inputs, micro_batch_size, expected, *, hint, **options):
     of = "accumulate_gradients"
-    got = student.run(probes.accumulate_gradients, micro_batch_size=micro_batch_size, **inputs, **options)
+    got = student.run(
+        probes.accumulate_gradients, micro_batch_size=micro_batch_size, **inputs, **options
+    )
     expect.that(len(got["gradients"]) == len(expected), "the model has other parameters", of=of)
     tolerance = CHUNKS_TOLERANCE * inputs.get("scale", 1.0)
     for gradient, want in zip(got["gradients"], expected, strict=True):
-        expect.that(gradient is not None, "a parameter has no .grad afterwards", of=of, hint="one backward pass a chunk")
+        expect.that(
+            gradient is not None,
+            "a parameter has no .grad afterwards",
+            of=of,
+            hint="one backward pass a chunk",
+        )
         expect.tensor(gradient, want, of=of, atol=tolerance, name="a parameter's .grad", hint=hint)
 
 
@@ -611,7 +815,13 @@ def check_chunks(student, inputs, micro_batch_size, expected, *, hint, **options
 def test_accumulate_gradients_in_equal_chunks(student, rng):
     """Chunks of one size, or one chunk of all rows, leave the gradients of the whole batch, small or large."""
     hint = "backward adds; the loss of all rows is a mean"
-    for micro_batch_size, scale in [(6, 1.0), (3, 1.0), (2, 1.0), (1, 1.0), *((2, s) for s in SCALES[1:])]:
+    for micro_batch_size, scale in [
+        (6, 1.0),
+        (3, 1.0),
+        (2, 1.0),
+        (1, 1.0),
+        *((2, s) for s in SCALES[1:]),
+    ]:
         inputs = {**chunk_inputs(rng, 6), "scale": scale}
         check_chunks(student, inputs, micro_batch_size, whole_batch(inputs)[1], hint=hint)
 
@@ -622,7 +832,9 @@ def test_accumulate_gradients_in_one_chunk(student, rng):
     inputs = chunk_inputs(rng, 6)
     whole = student.run(probes.accumulate_gradients, micro_batch_size=6, **inputs)["gradients"]
     whole = [a_tensor(gradient, of="accumulate_gradients") for gradient in whole]
-    check_chunks(student, inputs, 40, whole, hint="it is an upper bound; all rows then fit into one chunk")
+    check_chunks(
+        student, inputs, 40, whole, hint="it is an upper bound; all rows then fit into one chunk"
+    )
 
 
 @pytest.mark.core
@@ -632,7 +844,9 @@ def test_accumulate_gradients_with_a_short_last_chunk(student, rng):
     for inputs in (chunk_inputs(rng, 7), chunk_inputs(rng, 7, tokens=True)):
         _, expected = whole_batch(inputs)
         for micro_batch_size in (2, 3, 4, 5, 6):
-            check_chunks(student, inputs, micro_batch_size, expected, hint="a chunk counts by its rows")
+            check_chunks(
+                student, inputs, micro_batch_size, expected, hint="a chunk counts by its rows"
+            )
 
 
 @pytest.mark.core
@@ -644,22 +858,52 @@ def test_accumulate_gradients_adds_to_what_is_there(student, rng):
     gradients = [a_tensor(gradient, of="accumulate_gradients") for gradient in gradients]
     already = [uniform(rng, *gradient.shape) for gradient in gradients]
     expected = [old + new for old, new in zip(already, gradients, strict=True)]
-    check_chunks(student, inputs, 2, expected, already=already, hint="add to .grad; clear and scale nothing of it")
-    check_chunks(student, inputs, 3, [*expected[:1], *gradients[1:]], already=already[:1], hint="a .grad may be None or not")
+    check_chunks(
+        student,
+        inputs,
+        2,
+        expected,
+        already=already,
+        hint="add to .grad; clear and scale nothing of it",
+    )
+    check_chunks(
+        student,
+        inputs,
+        3,
+        [*expected[:1], *gradients[1:]],
+        already=already[:1],
+        hint="a .grad may be None or not",
+    )
 
 
 @pytest.mark.points(4)
 def test_accumulate_gradients_returns_the_mean_loss(student, rng):
     """It returns loss_fn(model(x), y) of the whole batch."""
-    for n, micro_batch_size, scale in [(6, 2, 1.0), (7, 3, 1.0), (5, 5, 1.0), *((7, 2, s) for s in SCALES[1:])]:
+    for n, micro_batch_size, scale in [
+        (6, 2, 1.0),
+        (7, 3, 1.0),
+        (5, 5, 1.0),
+        *((7, 2, s) for s in SCALES[1:]),
+    ]:
         inputs = {**chunk_inputs(rng, n), "scale": scale}
         expected, _ = whole_batch(inputs)
-        got = student.run(probes.accumulate_gradients, micro_batch_size=micro_batch_size, **inputs)["loss"]
+        got = student.run(probes.accumulate_gradients, micro_batch_size=micro_batch_size, **inputs)[
+            "loss"
+        ]
         if isinstance(got, torch.Tensor) and got.numel() == 1 and got.device.type == "cpu":
-            got = got.detach().to_dense().flatten()[0].item()  # whether it is a float is another test's rule
+            got = (
+                got.detach().to_dense().flatten()[0].item()
+            )  # whether it is a float is another test's rule
         hint = "of all rows: neither the last chunk's, nor the plain mean of the chunks' means"
         tolerance = CHUNKS_TOLERANCE * scale
-        expect.number(got, expected, of="accumulate_gradients", tolerance=tolerance, name="the loss", hint=hint)
+        expect.number(
+            got,
+            expected,
+            of="accumulate_gradients",
+            tolerance=tolerance,
+            name="the loss",
+            hint=hint,
+        )
 
 
 @pytest.mark.points(1)
@@ -668,11 +912,19 @@ def test_accumulate_gradients_returns_a_float(student, rng):
     inputs = chunk_inputs(rng, 6)
     losses = []
     for scale in (1.0, 1024.0):
-        loss = student.run(probes.accumulate_gradients, micro_batch_size=2, **inputs, scale=scale)["loss"]
+        loss = student.run(probes.accumulate_gradients, micro_batch_size=2, **inputs, scale=scale)[
+            "loss"
+        ]
         expect.kind(loss, float, of="accumulate_gradients", name="the loss", hint=".item()")
         losses.append(float(loss))
     expect.that(losses[0] != 0, "the loss is 0", of="accumulate_gradients")
-    expect.number(losses[1] / losses[0], 1024.0, of="accumulate_gradients", tolerance=1e-6, name="a loss 1024 times as large")
+    expect.number(
+        losses[1] / losses[0],
+        1024.0,
+        of="accumulate_gradients",
+        tolerance=1e-6,
+        name="a loss 1024 times as large",
+    )
 
 
 @pytest.mark.core
@@ -681,10 +933,24 @@ def test_accumulate_gradients_holds_one_chunk_at_a_time(student, rng):
     """The model is never given more than micro_batch_size rows, and a chunk's graph is freed before the next chunk runs."""
     of = "accumulate_gradients"
     for n, micro_batch_size in [(8, 3), (6, 2)]:
-        got = student.run(probes.accumulate_gradients, micro_batch_size=micro_batch_size, watch=True, **chunk_inputs(rng, n))
+        got = student.run(
+            probes.accumulate_gradients,
+            micro_batch_size=micro_batch_size,
+            watch=True,
+            **chunk_inputs(rng, n),
+        )
         rows = got["rows"]
-        expect.that(sum(rows) >= n, "the model was not given every row", of=of, hint="the last chunk may be short")
-        expect.that(max(rows) <= micro_batch_size, "the model is given more than micro_batch_size rows", of=of)
+        expect.that(
+            sum(rows) >= n,
+            "the model was not given every row",
+            of=of,
+            hint="the last chunk may be short",
+        )
+        expect.that(
+            max(rows) <= micro_batch_size,
+            "the model is given more than micro_batch_size rows",
+            of=of,
+        )
         hint = "one backward pass for each chunk, right after its forward pass"
         for gradient in got["gradients"]:
             a_tensor(gradient, of=of)
@@ -705,7 +971,11 @@ def test_refuses_what_does_not_fit(student, rng):
         a_tensor(pair(got, of="linear_backward")[1], of="linear_backward")
     for x_leading, leading in [((2, 3), (3, 2)), ((2, 3), (6,)), ((4,), (3,))]:
         args = exact(rng, *x_leading, i), weight, exact(rng, *leading, o)
-        with expect.raises((ValueError, RuntimeError), of="linear_backward", when="grad_output does not have y's shape"):
+        with expect.raises(
+            (ValueError, RuntimeError),
+            of="linear_backward",
+            when="grad_output does not have y's shape",
+        ):
             student.autograd.linear_backward(*args)
     net, x = random_net(rng)
     with expect.right_call("intermediate_gradients of the submodule head"):
@@ -713,10 +983,17 @@ def test_refuses_what_does_not_fit(student, rng):
     for name in ("no.such", "idle"):
         errors, when = (ValueError, AttributeError, KeyError), "no submodule runs under a name"
         with expect.raises(errors, of="intermediate_gradients", when=when):
-            student.run(probes.intermediate_gradients, net={**net, "inplace": False}, x=x, names=["head", name])
+            student.run(
+                probes.intermediate_gradients,
+                net={**net, "inplace": False},
+                x=x,
+                names=["head", name],
+            )
     inputs = chunk_inputs(rng, 6)
     with expect.right_call("accumulate_gradients of 6 rows of x and of y"):
-        for gradient in student.run(probes.accumulate_gradients, micro_batch_size=2, **inputs)["gradients"]:
+        for gradient in student.run(probes.accumulate_gradients, micro_batch_size=2, **inputs)[
+            "gradients"
+        ]:
             a_tensor(gradient, of="accumulate_gradients")
     for short in ({"y": inputs["y"][:5]}, {"x": inputs["x"][:5]}):
         errors, when = (ValueError, RuntimeError), "x and y have different numbers of rows"

@@ -52,7 +52,12 @@ def test_parameters_and_buffers_come_back(student, rng):
         "mask": torch.rand(6, generator=rng) < 0.5,
     }
     got = student.run(probes.state_after_load, parameters=parameters, buffers=buffers)
-    check_tensors(got, {**parameters, **buffers}, of=LOAD, hint="model.state_dict() has the parameters and the buffers")
+    check_tensors(
+        got,
+        {**parameters, **buffers},
+        of=LOAD,
+        hint="model.state_dict() has the parameters and the buffers",
+    )
 
 
 # Stays: a whole run fails for this as well, but does not say what is missing.
@@ -66,9 +71,13 @@ def test_the_optimizer_comes_back(student, rng):
         inputs = {"kind": kind, "parameters": parameters, "gradients": gradients}
         expected = student.run(probes.optimizer_after_load, load=False, **inputs)
         got = student.run(probes.optimizer_after_load, load=True, **inputs)
-        hint = "optimizer.state_dict() has the state of each parameter and the options of each group"
+        hint = (
+            "optimizer.state_dict() has the state of each parameter and the options of each group"
+        )
         check_tensors(got["state"], expected["state"], of=LOAD, hint=hint)
-        expect.value(got["groups"], expected["groups"], of=LOAD, name="the groups' options", hint=hint)
+        expect.value(
+            got["groups"], expected["groups"], of=LOAD, name="the groups' options", hint=hint
+        )
 
 
 def test_the_iteration_comes_back(student, rng):
@@ -82,7 +91,12 @@ def check_draws(student, rng, source, hint):
     seed = integer(rng, 0, 2**30)
     expected = student.run(probes.draws, source=source, seed=seed, load=False)
     got = student.run(probes.draws, source=source, seed=seed, load=True)
-    expect.that(got == expected, f"{source} draws other numbers than it would have drawn after the save", of=LOAD, hint=hint)
+    expect.that(
+        got == expected,
+        f"{source} draws other numbers than it would have drawn after the save",
+        of=LOAD,
+        hint=hint,
+    )
 
 
 # Stays: a whole run fails for this as well, but does not say what is missing.
@@ -96,13 +110,21 @@ def test_torchs_generator_goes_on(student, rng):
 def test_numpys_generator_goes_on(student, rng):
     """After a load np.random draws the numbers that it would have drawn after the save, normal ones too."""
     check_draws(
-        student, rng, "numpy", "np.random.get_state() has five parts; the last two are for a normal number drawn in advance"
+        student,
+        rng,
+        "numpy",
+        "np.random.get_state() has five parts; the last two are for a normal number drawn in advance",
     )
 
 
 def test_pythons_generator_goes_on(student, rng):
     """After a load random draws the numbers that it would have drawn after the save, normal ones too."""
-    check_draws(student, rng, "random", "random.getstate() has three parts; the last is a normal number drawn in advance")
+    check_draws(
+        student,
+        rng,
+        "random",
+        "random.getstate() has three parts; the last is a normal number drawn in advance",
+    )
 
 
 def test_the_generator_of_every_gpu_goes_on(student, rng):
@@ -114,7 +136,9 @@ def test_the_generator_of_every_gpu_goes_on(student, rng):
         torch.rand(3, generator=generator)
         expected = torch.rand(4, generator=generator).tolist()
         hint = "torch.get_rng_state() is the CPU's; every GPU has a generator of its own"
-        expect.that(numbers == expected, "a GPU draws other numbers than after the save", of=LOAD, hint=hint)
+        expect.that(
+            numbers == expected, "a GPU draws other numbers than after the save", of=LOAD, hint=hint
+        )
 
 
 def test_a_cpu_loads_what_a_gpu_saved(student, rng):
@@ -135,7 +159,12 @@ def test_a_run_goes_on_bit_by_bit(student, rng):
     hint = "compare with a run that never stops: parameters, buffers, the optimizer, and where torch's generator is"
     for what in ("losses", "learning_rates"):
         same = got[what] == expected[what][-len(got[what]) :] and len(got[what]) > 0
-        expect.that(same, f"other {what.replace('_', ' ')} after the load than without a stop", of=LOAD, hint=hint)
+        expect.that(
+            same,
+            f"other {what.replace('_', ' ')} after the load than without a stop",
+            of=LOAD,
+            hint=hint,
+        )
     check_tensors(got["weights"], expected["weights"], of=LOAD, hint=hint)
 
 
@@ -143,15 +172,30 @@ def check_leavings(got, weight, *, of):
     """Modes, gradients, requires_grad, the parameters themselves and their ties are what the probe made them."""
     expect.tensor(got["weights"]["output.weight"], weight, of=of, name="a tied weight")
     hint = "train and eval mode are the caller's choice, for each module"
-    expect.value(got["training"], [True, True, False, True, True], of=of, name="training, module by module", hint=hint)
-    expect.value(got["requires_grad"], [True, True, False], of=of, name="requires_grad, parameter by parameter")
+    expect.value(
+        got["training"],
+        [True, True, False, True, True],
+        of=of,
+        name="training, module by module",
+        hint=hint,
+    )
+    expect.value(
+        got["requires_grad"],
+        [True, True, False],
+        of=of,
+        name="requires_grad, parameter by parameter",
+    )
     for gradient in got["gradients"]:
         expect.that(gradient.numel() > 0, "a gradient is gone", of=of, hint="leave .grad alone")
         expect.tensor(gradient, torch.full_like(gradient, 2.0), of=of, name="a gradient")
     hint = "copy values into the parameters that are there"
-    expect.that(got["parameters_are_the_same"], "a parameter is another one than before", of=of, hint=hint)
+    expect.that(
+        got["parameters_are_the_same"], "a parameter is another one than before", of=of, hint=hint
+    )
     expect.that(got["weights_are_tied"], "two tied weights are not tied any more", of=of, hint=hint)
-    expect.that(got["optimizer_has_the_parameters"], "the optimizer has other parameters", of=of, hint=hint)
+    expect.that(
+        got["optimizer_has_the_parameters"], "the optimizer has other parameters", of=of, hint=hint
+    )
 
 
 def test_saving_changes_nothing(student, rng):
@@ -160,7 +204,12 @@ def test_saving_changes_nothing(student, rng):
     expected = student.run(probes.run, seed=seed, steps=steps, stop=None)
     got, saved = student.run(probes.run_that_saves, seed=seed, steps=steps)
     hint = "does saving draw a random number, or change the model's mode?"
-    expect.that(got["losses"] == expected["losses"], "other losses when checkpoints are saved", of=SAVE, hint=hint)
+    expect.that(
+        got["losses"] == expected["losses"],
+        "other losses when checkpoints are saved",
+        of=SAVE,
+        hint=hint,
+    )
     check_tensors(got["weights"], expected["weights"], of=SAVE, hint=hint)
     name = "layers.0.weight"
     expect.tensor(saved[name], expected["weights"][name], of=LOAD, name=name)
@@ -168,7 +217,12 @@ def test_saving_changes_nothing(student, rng):
     left = student.run(probes.leavings, weight=weight, load=False)
     check_leavings(left, weight, of=SAVE)
     reason = "saving draws a random number"
-    expect.that(left["generators_are_the_same"], reason, of=SAVE, hint="tempfile draws from a generator of its own")
+    expect.that(
+        left["generators_are_the_same"],
+        reason,
+        of=SAVE,
+        hint="tempfile draws from a generator of its own",
+    )
 
 
 def test_loading_writes_into_the_parameters_that_are_there(student, rng):
@@ -185,9 +239,19 @@ def test_file_like_objects(student, rng):
     weight = torch.randn(3, 4, generator=rng)
     for before, as_file in [(b"", False), (b"a header", False), (b"seven..", True)]:
         got = student.run(probes.stream, weight=weight, before=before, as_file=as_file)
-        expect.that(not got["is_closed"], "a file-like object is closed", of=SAVE, hint="whoever opened it closes it")
+        expect.that(
+            not got["is_closed"],
+            "a file-like object is closed",
+            of=SAVE,
+            hint="whoever opened it closes it",
+        )
         hint = "write from where the object stands"
-        expect.that(got["starts_with"] == before, "what stood before the checkpoint is overwritten", of=SAVE, hint=hint)
+        expect.that(
+            got["starts_with"] == before,
+            "what stood before the checkpoint is overwritten",
+            of=SAVE,
+            hint=hint,
+        )
         hint = "read from where the object stands"
         expect.tensor(got["weights"]["weight"], weight, of=LOAD, name="weight", hint=hint)
 
@@ -199,14 +263,27 @@ def test_paths_of_any_kind(student):
         got = student.run(probes.paths, names=names, kind=kind)
         expected = [(i, [name]) for i, name in enumerate(names, start=1)]
         name = "checkpoints loaded, and files"
-        expect.value(got, expected, of=SAVE, name=name, hint=f"is a path given as {kind} taken as it is?")
+        expect.value(
+            got, expected, of=SAVE, name=name, hint=f"is a path given as {kind} taken as it is?"
+        )
 
 
 def test_one_file_holds_it_all(student):
     """A save replaces the checkpoint that was there, leaves no second file, and the file can be moved."""
     for number, (there, moved, files) in enumerate(student.run(probes.replaced, count=3), start=1):
-        expect.value(files, [NAME], of=SAVE, name="all files after a save", hint="write one file and no other")
-        expect.that(there == number, "an older checkpoint is loaded", of=LOAD, hint="read the file that is there now")
+        expect.value(
+            files,
+            [NAME],
+            of=SAVE,
+            name="all files after a save",
+            hint="write one file and no other",
+        )
+        expect.that(
+            there == number,
+            "an older checkpoint is loaded",
+            of=LOAD,
+            hint="read the file that is there now",
+        )
         reason = "the checkpoint cannot be loaded where it was moved to"
         expect.that(moved == number, reason, of=LOAD, hint="is everything in this one file?")
 
@@ -218,12 +295,21 @@ def check_crash(student, how, when, ending, rng):
     """The first checkpoint is whole after the second one did not get through, and the third one gets through."""
     first, then = student.run(probes.crash, how=how, size=integer(rng, 50, 70))
     reason = f"save_checkpoint {first['ending']} when {when}, expected that it is {ending}"
-    expect.that(first["ending"] == ending, reason, of=SAVE, hint="does what goes wrong reach the caller?")
+    expect.that(
+        first["ending"] == ending, reason, of=SAVE, hint="does what goes wrong reach the caller?"
+    )
     hint = "write to another file in that folder, and rename it when it is whole"
-    expect.that(first["checkpoint"] == 1, f"the old checkpoint is not what it was when {when}", of=SAVE, hint=hint)
+    expect.that(
+        first["checkpoint"] == 1,
+        f"the old checkpoint is not what it was when {when}",
+        of=SAVE,
+        hint=hint,
+    )
     hint = "is what the last save left in the way of the next one?"
     expect.that(then["ending"] == "returned", "the next save fails", of=SAVE, hint=hint)
-    expect.that(then["checkpoint"] == 3, "the next save does not replace the checkpoint", of=SAVE, hint=hint)
+    expect.that(
+        then["checkpoint"] == 3, "the next save does not replace the checkpoint", of=SAVE, hint=hint
+    )
     return first["files"]
 
 
@@ -238,7 +324,13 @@ def test_a_killed_process_leaves_the_old_checkpoint(student, rng):
 def test_a_write_that_fails_leaves_the_old_checkpoint(student, rng):
     """When writing fails, as on a full disk, that is raised, the old checkpoint is whole, and no other file is there."""
     files = check_crash(student, "fails", "writing fails", "raised", rng)
-    expect.value(files, [NAME], of=SAVE, name="all files after the failed save", hint="who removes the temporary file?")
+    expect.value(
+        files,
+        [NAME],
+        of=SAVE,
+        name="all files after the failed save",
+        hint="who removes the temporary file?",
+    )
 
 
 def test_an_interrupt_leaves_the_old_checkpoint(student, rng):
@@ -252,7 +344,9 @@ def check_second(got):
     """The second of two saves that were watched got through."""
     reason = f"the second of two saves {got['ending']}, expected that it returned"
     expect.that(got["ending"] == "returned", reason, of=SAVE)
-    expect.that(got["checkpoint"] == 2, "the second of two saves is not the one that is loaded", of=SAVE)
+    expect.that(
+        got["checkpoint"] == 2, "the second of two saves is not the one that is loaded", of=SAVE
+    )
 
 
 def test_the_file_is_synced_before_it_takes_its_name(student):
@@ -268,9 +362,19 @@ def test_the_temporary_file_is_in_the_same_folder(student):
     """The checkpoint takes its name by a rename inside its folder, because no rename works between two disks."""
     got = student.run(probes.watched_save, one_disk=False)
     hint = "another folder, such as the system's temporary one, may be on another disk"
-    expect.that(got["ending"] == "returned", "the save fails where a rename between two folders does", of=SAVE, hint=hint)
+    expect.that(
+        got["ending"] == "returned",
+        "the save fails where a rename between two folders does",
+        of=SAVE,
+        hint=hint,
+    )
     check_second(got)
-    expect.that(got["renamed"], "the checkpoint does not take its name by a rename", of=SAVE, hint="os.replace")
+    expect.that(
+        got["renamed"],
+        "the checkpoint does not take its name by a rename",
+        of=SAVE,
+        hint="os.replace",
+    )
 
 
 # --- what is refused
@@ -280,7 +384,12 @@ def test_a_file_is_data_and_no_program(student):
     """A pickle that asks for a call when it is loaded is refused, and the call is not made."""
     for planted in student.run(probes.planted):
         hint = "weights_only=True, without a second try"
-        expect.that(not planted["call_was_made"], "a call that was planted in a file is made", of=LOAD, hint=hint)
+        expect.that(
+            not planted["call_was_made"],
+            "a call that was planted in a file is made",
+            of=LOAD,
+            hint=hint,
+        )
         expect.that(planted["raised"], "a file with a planted call is accepted", of=LOAD, hint=hint)
 
 
@@ -288,7 +397,12 @@ def check_refused(refused, *, when):
     expect.that(refused["raised"], f"nothing is raised when {when}", of=LOAD)
     for what in ("model", "optimizer", "generators"):
         hint = "check all before the first change, or put back what was there; load_state_dict copies before it raises"
-        expect.that(refused[what], f"the load raises and has changed the {what} when {when}", of=LOAD, hint=hint)
+        expect.that(
+            refused[what],
+            f"the load raises and has changed the {what} when {when}",
+            of=LOAD,
+            hint=hint,
+        )
 
 
 @pytest.mark.points(2)

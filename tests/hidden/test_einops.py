@@ -25,7 +25,11 @@ from tests.probes import einops_reshaping as probes
 
 SEQ, KEYS, HEADS, D, CHANNELS, PATCH = 5, 7, 2, 4, 2, 3
 MAGNITUDES = (1e-8, 1e-4, 1.0, 1e4)  # of gradients, activations and scores in training
-SUMS = {"attention_scores": math.sqrt(D), "per_head_linear": D, "masked_mean": 1.0}  # their largest |result| for |inputs| <= 1
+SUMS = {
+    "attention_scores": math.sqrt(D),
+    "per_head_linear": D,
+    "masked_mean": 1.0,
+}  # their largest |result| for |inputs| <= 1
 
 
 def sizes(rng, count, low=2, high=9):
@@ -52,9 +56,15 @@ def arguments(function, rng, leading=(4,), dtype=torch.float32):
         case "merge_heads":
             return [uniform(rng, *leading, HEADS, SEQ, D, dtype=dtype)]
         case "attention_scores":
-            return [uniform(rng, *leading, SEQ, D, dtype=dtype), uniform(rng, *leading, KEYS, D, dtype=dtype)]
+            return [
+                uniform(rng, *leading, SEQ, D, dtype=dtype),
+                uniform(rng, *leading, KEYS, D, dtype=dtype),
+            ]
         case "per_head_linear":
-            return [uniform(rng, *leading, HEADS * D, dtype=dtype), uniform(rng, HEADS, D, D, dtype=dtype)]
+            return [
+                uniform(rng, *leading, HEADS * D, dtype=dtype),
+                uniform(rng, HEADS, D, D, dtype=dtype),
+            ]
         case "masked_mean":
             return [uniform(rng, *leading, SEQ, D, dtype=dtype), some_kept(rng, *leading, SEQ)]
         case _:
@@ -90,7 +100,9 @@ def answer(student, function, args):
     expect.kind(got, Tensor, of=function)
     reason = f"wrong dtype or device: got {expect.dtype_name(got.dtype)} on {got.device.type}"
     expect.that(got.is_floating_point() and got.device.type == "cpu", reason, of=function)
-    expect.that(got.numel() == elements(function, args), f"wrong shape: got {tuple(got.shape)}", of=function)
+    expect.that(
+        got.numel() == elements(function, args), f"wrong shape: got {tuple(got.shape)}", of=function
+    )
     expect.that(not torch.equal(got, args[0]), "the input came back as it was", of=function)
     return got
 
@@ -119,7 +131,9 @@ def test_split_heads_gives_each_head_its_slice(student, rng):
         x = magnitude * uniform(rng, batch, seq, heads * d)
         got = student.einops_reshaping.split_heads(x, heads)
         slices = [x[..., h * d : (h + 1) * d] for h in range(heads)]
-        hint = "(heads d): the axis that stands last steps fastest; then heads and seq change places"
+        hint = (
+            "(heads d): the axis that stands last steps fastest; then heads and seq change places"
+        )
         expect.tensor(got, torch.stack(slices, dim=-3), of="split_heads", hint=hint)
 
 
@@ -132,7 +146,9 @@ def test_merge_heads_puts_the_heads_side_by_side(student, rng):
         x = magnitude * uniform(rng, batch, heads, seq, d)
         got = student.einops_reshaping.merge_heads(x)
         expected = torch.cat([x[:, h] for h in range(heads)], dim=-1)
-        expect.tensor(got, expected, of="merge_heads", hint="seq comes before (heads d), and d steps fastest")
+        expect.tensor(
+            got, expected, of="merge_heads", hint="seq comes before (heads d), and d steps fastest"
+        )
 
 
 @pytest.mark.core
@@ -163,7 +179,9 @@ def test_per_head_linear_gives_each_head_its_matrix(student, rng):
         got = student.einops_reshaping.per_head_linear(x, w)
         atol = (d_in + 4) * torch.finfo(torch.float32).eps * d_in * magnitude
         hint = "name heads, d_in and d_out: which of them is summed over, and which stays beside heads?"
-        expect.tensor(got, torch.cat(slices, dim=-1).float(), of="per_head_linear", atol=atol, hint=hint)
+        expect.tensor(
+            got, torch.cat(slices, dim=-1).float(), of="per_head_linear", atol=atol, hint=hint
+        )
 
 
 @pytest.mark.core
@@ -192,7 +210,10 @@ def test_patchify_orders_patches_and_pixels(student, rng):
         images = magnitude * uniform(rng, batch, c, h * patch, w * patch)
         rows = [images[:, :, i * patch : (i + 1) * patch] for i in range(h)]
         patches = [row[..., j * patch : (j + 1) * patch] for row in rows for j in range(w)]
-        pixels = [torch.cat([x[:, :, r, s] for r in range(patch) for s in range(patch)], dim=1) for x in patches]
+        pixels = [
+            torch.cat([x[:, :, r, s] for r in range(patch) for s in range(patch)], dim=1)
+            for x in patches
+        ]
         got = student.einops_reshaping.patchify(images, patch)
         hint = "(h w) and (p p c): name both p's apart, and look which axis steps fastest"
         expect.tensor(got, torch.stack(pixels, dim=1), of="patchify", hint=hint)
@@ -205,14 +226,22 @@ def check_leading_dimensions(student, rng, function):
         args = arguments(function, rng, leading)
         shared = 1 if function == "per_head_linear" else len(args)  # w has no leading dimensions
         flat = [
-            x.reshape(-1, *x.shape[len(leading) :]) if isinstance(x, Tensor) and i < shared else x for i, x in enumerate(args)
+            x.reshape(-1, *x.shape[len(leading) :]) if isinstance(x, Tensor) and i < shared else x
+            for i, x in enumerate(args)
         ]
         batch = answer(student, function, flat)
         fits = batch.dim() > 0 and batch.shape[0] == math.prod(leading)
-        expect.that(fits, "the result has not one entry for each entry of a leading dimension", of=function, hint=hint)
+        expect.that(
+            fits,
+            "the result has not one entry for each entry of a leading dimension",
+            of=function,
+            hint=hint,
+        )
         got = getattr(student.einops_reshaping, function)(*args)
         atol = 2 * rounding(function, torch.float32)  # two answers, each rounded
-        expect.tensor(got, batch.reshape(*leading, *batch.shape[1:]), of=function, atol=atol, hint=hint)
+        expect.tensor(
+            got, batch.reshape(*leading, *batch.shape[1:]), of=function, atol=atol, hint=hint
+        )
 
 
 def check_layouts(student, rng, function):
@@ -224,9 +253,13 @@ def check_layouts(student, rng, function):
         stepped = torch.stack([args[which], args[which]], dim=-1)[..., 0]
         for same in (transposed, stepped):
             with expect.right_call("an input that is not contiguous"):
-                got = getattr(student.einops_reshaping, function)(*args[:which], same, *args[which + 1 :])
+                got = getattr(student.einops_reshaping, function)(
+                    *args[:which], same, *args[which + 1 :]
+                )
             atol = 2 * rounding(function, torch.float32)
-            expect.tensor(got, expected, of=function, atol=atol, hint="is the input taken for contiguous?")
+            expect.tensor(
+                got, expected, of=function, atol=atol, hint="is the input taken for contiguous?"
+            )
 
 
 def check_half_precision(student, rng, function):
@@ -234,10 +267,14 @@ def check_half_precision(student, rng, function):
     hint = "what dtype have the tensors that you make, or divide by?"
     for dtype in (torch.float16, torch.bfloat16):
         args = plain_arguments(function, rng, dtype=dtype)
-        wide = answer(student, function, [x.double() if i in floats(args) else x for i, x in enumerate(args)])
+        wide = answer(
+            student, function, [x.double() if i in floats(args) else x for i, x in enumerate(args)]
+        )
         got = getattr(student.einops_reshaping, function)(*args)
         # Two answers, the wide one rounded at last.
-        expect.tensor(got, wide.to(dtype), of=function, atol=2 * rounding(function, dtype), hint=hint)
+        expect.tensor(
+            got, wide.to(dtype), of=function, atol=2 * rounding(function, dtype), hint=hint
+        )
 
 
 def check_float64(student, rng, function):
@@ -248,11 +285,17 @@ def check_float64(student, rng, function):
     for which in floats(args):
         v = uniform(rng, *args[which].shape, dtype=torch.float64)
         along_v = answer(student, function, [*args[:which], v, *args[which + 1 :]])
-        after = getattr(student.einops_reshaping, function)(*args[:which], args[which] + 1e-10 * v, *args[which + 1 :])
-        expect.that(along_v.shape == before.shape, "the shape of the result depends on values", of=function)
+        after = getattr(student.einops_reshaping, function)(
+            *args[:which], args[which] + 1e-10 * v, *args[which + 1 :]
+        )
+        expect.that(
+            along_v.shape == before.shape, "the shape of the result depends on values", of=function
+        )
         # The function is linear. Two answers, to inputs that are rounded once more; what 1e-10 adds is far larger.
         atol = 4 * rounding(function, torch.float64) + 4 * torch.finfo(torch.float64).eps
-        expect.tensor(after, before.double() + 1e-10 * along_v.double(), of=function, atol=atol, hint=hint)
+        expect.tensor(
+            after, before.double() + 1e-10 * along_v.double(), of=function, atol=atol, hint=hint
+        )
 
 
 def check_device(student, rng, function):
@@ -260,8 +303,12 @@ def check_device(student, rng, function):
     args = plain_arguments(function, rng)
     on_cpu = answer(student, function, args)
     with expect.right_call("tensors on the meta device, which has shapes and no data"):
-        got = getattr(student.einops_reshaping, function)(*(x.to("meta") if isinstance(x, Tensor) else x for x in args))
-    expect.tensor(got, on_cpu.to("meta"), of=function, hint="a tensor that you make needs device=x.device")
+        got = getattr(student.einops_reshaping, function)(
+            *(x.to("meta") if isinstance(x, Tensor) else x for x in args)
+        )
+    expect.tensor(
+        got, on_cpu.to("meta"), of=function, hint="a tensor that you make needs device=x.device"
+    )
 
 
 def check_kinds_of_input(student, rng, function):
@@ -284,10 +331,16 @@ def check_gradients(student, rng, function):
         expect.tensor(gradient.to("meta"), args[which].to("meta"), of=function, name="a gradient")
         v = uniform(rng, *args[which].shape)
         along_v = answer(student, function, [*args[:which], v, *args[which + 1 :]])
-        expect.that(along_v.shape == upstream.shape, "the shape of the result depends on values", of=function)
+        expect.that(
+            along_v.shape == upstream.shape,
+            "the shape of the result depends on values",
+            of=function,
+        )
         # Both sums go over the same products, SUMS at most for each result, rounded on the way as `rounding` says.
         each = (max(SEQ, KEYS) + 4) * torch.finfo(torch.float32).eps * SUMS.get(function, 1.0)
-        difference = (upstream.double() * along_v.double()).sum() - (gradient.double() * v.double()).sum()
+        difference = (upstream.double() * along_v.double()).sum() - (
+            gradient.double() * v.double()
+        ).sum()
         agree = abs(float(difference)) <= 2 * each * upstream.numel()
         expect.that(agree, "the gradient of an input is wrong", of=function, hint=hint)
     check_inputs_are_left(student, function, args)
@@ -296,7 +349,9 @@ def check_gradients(student, rng, function):
 def check_inputs_are_left(student, function, args):
     """The function does not change a tensor that it was given."""
     given = tuple(x.clone() if isinstance(x, Tensor) else x for x in args)
-    got = student.run(call_and_keep_inputs, module="einops_reshaping", function=function, args=given)
+    got = student.run(
+        call_and_keep_inputs, module="einops_reshaping", function=function, args=given
+    )
     for after, before in zip(got["inputs"], args, strict=True):
         if isinstance(before, Tensor):
             hint = "operations that end in _, and q /= …, work in place"
@@ -411,13 +466,19 @@ def test_masked_mean_is_zero_where_nothing_is_kept(student, rng):
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
         x, mask = arguments("masked_mean", rng, dtype=dtype)
         expected = answer(student, "masked_mean", [x, mask])
-        expect.that(expected.shape == (4, D), f"wrong shape: expected (4, {D}), got {tuple(expected.shape)}", of="masked_mean")
+        expect.that(
+            expected.shape == (4, D),
+            f"wrong shape: expected (4, {D}), got {tuple(expected.shape)}",
+            of="masked_mean",
+        )
         for empty in ([1], [0, 2], [0, 1, 2, 3]):
             mask_now, expected_now = mask.clone(), expected.clone()
             mask_now[empty], expected_now[empty] = False, 0.0
             got = student.einops_reshaping.masked_mean(x, mask_now)
             atol = 2 * rounding("masked_mean", dtype)
-            expect.tensor(got, expected_now, of="masked_mean", atol=atol, hint="what is 0 divided by 0?")
+            expect.tensor(
+                got, expected_now, of="masked_mean", atol=atol, hint="what is 0 divided by 0?"
+            )
 
 
 @pytest.mark.points(3)
@@ -426,15 +487,28 @@ def test_masked_mean_does_not_look_at_what_is_not_kept(student, rng):
     x, mask = arguments("masked_mean", rng)
     expected = answer(student, "masked_mean", [x, mask])
     for padding in (math.nan, math.inf, -math.inf):
-        got = student.einops_reshaping.masked_mean(torch.where(mask.unsqueeze(-1), x, padding), mask)
+        got = student.einops_reshaping.masked_mean(
+            torch.where(mask.unsqueeze(-1), x, padding), mask
+        )
         atol = 2 * rounding("masked_mean", torch.float32)
-        expect.tensor(got, expected, of="masked_mean", atol=atol, hint="0 · NaN is NaN: choose, do not multiply")
+        expect.tensor(
+            got,
+            expected,
+            of="masked_mean",
+            atol=atol,
+            hint="0 · NaN is NaN: choose, do not multiply",
+        )
     first_kept = mask.int().argmax(-1)
     for kept in (math.nan, math.inf):
         x[torch.arange(len(x)), first_kept] = kept
         got = answer(student, "masked_mean", [x, mask])
         reason = f"a position that is kept is {kept}, and the mean does not show it"
-        expect.that(not bool(got.isfinite().any()), reason, of="masked_mean", hint="only what is not kept may be replaced")
+        expect.that(
+            not bool(got.isfinite().any()),
+            reason,
+            of="masked_mean",
+            hint="only what is not kept may be replaced",
+        )
 
 
 def test_split_heads_refuses_heads_that_do_not_fit(student, rng):
@@ -444,7 +518,13 @@ def test_split_heads_refuses_heads_that_do_not_fit(student, rng):
         answer(student, "split_heads", [x, 4])
     for heads in (3, 5, 16):
         when = "heads does not divide the last dimension"
-        refuses(student, "split_heads", [x, heads], when=when, hint="what is left over after the last head?")
+        refuses(
+            student,
+            "split_heads",
+            [x, heads],
+            when=when,
+            hint="what is left over after the last head?",
+        )
 
 
 def test_patchify_refuses_patches_that_do_not_fit(student, rng):
@@ -454,7 +534,9 @@ def test_patchify_refuses_patches_that_do_not_fit(student, rng):
     for shape, patch in [((6, 8), 3), ((8, 6), 3), ((4, 4), 8), ((7, 7), 2)]:
         images = uniform(rng, 2, 3, *shape)
         when = "patch does not divide height and width"
-        refuses(student, "patchify", [images, patch], when=when, hint="what is left over at the border?")
+        refuses(
+            student, "patchify", [images, patch], when=when, hint="what is left over at the border?"
+        )
 
 
 def test_masked_mean_refuses_a_mask_of_another_shape(student, rng):
@@ -463,7 +545,10 @@ def test_masked_mean_refuses_a_mask_of_another_shape(student, rng):
     with expect.right_call("a mask of the shape of x without its last dimension"):
         answer(student, "masked_mean", [x, torch.ones(4, SEQ, dtype=torch.bool)])
     for shape in [(SEQ,), (1, SEQ), (4, 1), (4, SEQ, 1), (4, SEQ + 1)]:
-        when, hint = "mask has another shape than x without its last dimension", "would such a mask be broadcast?"
+        when, hint = (
+            "mask has another shape than x without its last dimension",
+            "would such a mask be broadcast?",
+        )
         mask = torch.ones(shape, dtype=torch.bool)
         refuses(student, "masked_mean", [x, mask], when=when, hint=hint)
 
@@ -482,4 +567,6 @@ def test_products_refuse_an_axis_of_another_size(student, rng):
         answer(student, "attention_scores", [q, k])
     for d in (D + 1, D - 1, 1):
         when = "q and k have different last dimensions"
-        refuses(student, "attention_scores", [q, k[..., :1].expand(4, 3, KEYS, d)], when=when, hint=hint)
+        refuses(
+            student, "attention_scores", [q, k[..., :1].expand(4, 3, KEYS, d)], when=when, hint=hint
+        )

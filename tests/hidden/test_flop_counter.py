@@ -30,7 +30,9 @@ def sizes(rng, count, low=2, high=9):
 
 def check_total(read, expected, hint=None):
     """A counter's total is this number of FLOPs. A whole float is right: that totals are integers has its own test."""
-    expect.number(read["total"], expected, of=OF, name="total", tolerance=1e-12 * expected, hint=hint)
+    expect.number(
+        read["total"], expected, of=OF, name="total", tolerance=1e-12 * expected, hint=hint
+    )
 
 
 def total_of(read):
@@ -66,14 +68,27 @@ def operands(rng, name):
         "mv": [(m, k), (k,)],
         "dot": [(k,), (k,)],
     }[name]
-    flops = {"mm": m * k * n, "addmm": m * k * n, "bmm": b * m * k * n, "baddbmm": b * m * k * n, "mv": m * k, "dot": k}
+    flops = {
+        "mm": m * k * n,
+        "addmm": m * k * n,
+        "bmm": b * m * k * n,
+        "baddbmm": b * m * k * n,
+        "mv": m * k,
+        "dot": k,
+    }
     return [torch.randn(shape, generator=rng) for shape in shapes], 2 * flops[name]
 
 
-def qkv(rng, *, batch, heads, queries, keys, d, kv_heads=None, v=None, dtype=torch.float32, device="cpu"):
+def qkv(
+    rng, *, batch, heads, queries, keys, d, kv_heads=None, v=None, dtype=torch.float32, device="cpu"
+):
     """Queries, keys and values of attention."""
     kv_heads = kv_heads or heads
-    shapes = [(batch, heads, queries, d), (batch, kv_heads, keys, d), (batch, kv_heads, keys, v or d)]
+    shapes = [
+        (batch, heads, queries, d),
+        (batch, kv_heads, keys, d),
+        (batch, kv_heads, keys, v or d),
+    ]
     if device == "meta":
         return [torch.empty(shape, dtype=dtype, device=device) for shape in shapes]
     return [torch.randn(shape, generator=rng).to(dtype) for shape in shapes]
@@ -128,13 +143,17 @@ def test_counts_addmm_and_baddbmm(student, rng):
     hint = "the first argument is added, the next two are multiplied"
     check_operators(student, rng, ["addmm", "baddbmm"], hint)
     (added, a, b), flops = operands(rng, "addmm")
-    check_total(student.run(probes.count, function="torch.addmm", args=(added[0], a, b)), flops, hint)
+    check_total(
+        student.run(probes.count, function="torch.addmm", args=(added[0], a, b)), flops, hint
+    )
 
 
 @pytest.mark.core
 def test_counts_mv_and_dot(student, rng):
     """A matrix times a vector takes 2 · m · k FLOPs, and the dot product of two vectors 2 · k."""
-    check_operators(student, rng, ["mv", "dot"], "products too: 2 FLOPs for each element of the first operand")
+    check_operators(
+        student, rng, ["mv", "dot"], "products too: 2 FLOPs for each element of the first operand"
+    )
 
 
 def test_counts_in_place_and_out_forms(student, rng):
@@ -174,9 +193,13 @@ def test_counts_what_matmul_becomes_once(student, rng):
     for function, before, shapes, summed in calls:
         args = [*before, *(torch.randn(shape, generator=rng) for shape in shapes)]
         options = {"dims": 2} if function == "torch.tensordot" else {}
-        result = getattr(torch.nn.functional if "linear" in function else torch, function.rpartition(".")[2])(*args, **options)
+        result = getattr(
+            torch.nn.functional if "linear" in function else torch, function.rpartition(".")[2]
+        )(*args, **options)
         got = student.run(probes.count, function=function, args=args, options=options)
-        check_total(got, 2 * summed * result.numel(), "what does the log of operators show for this call?")
+        check_total(
+            got, 2 * summed * result.numel(), "what does the log of operators show for this call?"
+        )
 
 
 # Stays: it is what the counter is for; whatever misses the backward pass misses that of attention too.
@@ -192,7 +215,9 @@ def test_counts_the_backward_pass(student, rng):
         got = student.run(probes.mlp, x=x, weights=weights, x_needs_gradient=needs)
         check_total(got["forward"], forward, "2 · rows · in · out for each layer")
         backward = 2 * forward - (0 if needs else 2 * batch * weights[0].numel())
-        check_total(got["backward"], backward, "the backward pass comes to __torch_dispatch__ by itself")
+        check_total(
+            got["backward"], backward, "the backward pass comes to __torch_dispatch__ by itself"
+        )
 
 
 def test_counts_no_other_work(student, rng):
@@ -225,7 +250,9 @@ def test_attention_of_grouped_heads(student, rng):
     """With fewer heads of keys than of queries, each head of queries still has scores and values of its own."""
     batch, kv_heads, group, queries, keys, d = sizes(rng, 6, 2, 10)
     for heads, options in [(kv_heads * group, {"enable_gqa": True}), (kv_heads, {})]:
-        args = qkv(rng, batch=batch, heads=heads, kv_heads=kv_heads, queries=queries, keys=keys, d=d)
+        args = qkv(
+            rng, batch=batch, heads=heads, kv_heads=kv_heads, queries=queries, keys=keys, d=d
+        )
         got = student.run(probes.count, function=ATTENTION, args=args, options=options)
         check_total(got, 4 * batch * heads * queries * keys * d, "whose heads are counted?")
 
@@ -237,7 +264,12 @@ def test_attention_backward(student, rng):
     for causal in (False, True):
         batch, heads, queries, keys, d = sizes(rng, 5, 2, 10)
         args = qkv(rng, batch=batch, heads=heads, queries=queries, keys=keys, d=d)
-        inputs = {"function": ATTENTION, "args": args, "needs_gradient": [True] * 3, "options": {"is_causal": causal}}
+        inputs = {
+            "function": ATTENTION,
+            "args": args,
+            "needs_gradient": [True] * 3,
+            "options": {"is_causal": causal},
+        }
         got = student.run(probes.forward_and_backward, **inputs)
         hint = "which argument of the backward kernel comes first, and how many products are there?"
         check_total(got["backward"], 10 * batch * heads * queries * keys * d, hint)
@@ -248,7 +280,12 @@ def test_attention_without_a_fused_kernel(student, rng):
     batch, heads, queries, keys, d, v = sizes(rng, 6, 2, 10)
     for width, options in [(v, {}), (d, {"dropout_p": 0.25})]:
         args = qkv(rng, batch=batch, heads=heads, queries=queries, keys=keys, d=d, v=width)
-        inputs = {"function": ATTENTION, "args": args, "needs_gradient": [True] * 3, "options": options}
+        inputs = {
+            "function": ATTENTION,
+            "args": args,
+            "needs_gradient": [True] * 3,
+            "options": options,
+        }
         got = student.run(probes.forward_and_backward, **inputs)
         forward = 2 * batch * heads * queries * keys * (d + width)
         check_total(got["forward"], forward, "is it counted once, as bmm?")
@@ -260,23 +297,46 @@ def test_attention_by_a_kernel_of_a_gpu(student, rng, kernel):
     """The kernels that a GPU runs take as many FLOPs, with values narrower or wider than queries too."""
     batch, heads, queries, keys, d, v = (8 * size for size in sizes(rng, 6))
     v = v if kernel == "efficient" else d
-    args = qkv(rng, batch=batch, heads=heads, queries=queries, keys=keys, d=d, v=v, dtype=torch.float16, device="meta")
+    args = qkv(
+        rng,
+        batch=batch,
+        heads=heads,
+        queries=queries,
+        keys=keys,
+        d=d,
+        v=v,
+        dtype=torch.float16,
+        device="meta",
+    )
     function = f"torch.ops.aten._scaled_dot_product_{kernel}_attention"
     extra = (None, True) if kernel == "efficient" else ()
     inputs = {"function": function, "args": args, "needs_gradient": [True] * 3, "extra": extra}
     got = student.run(probes.forward_and_backward, **inputs)
     pairs = 2 * batch * heads * queries * keys
     check_total(got["forward"], pairs * (d + v), "d features of a query and a key, v of a value")
-    check_total(got["backward"], pairs * (3 * d + 2 * v), "the scores again, then the gradients of probabilities, v, q, k")
+    check_total(
+        got["backward"],
+        pairs * (3 * d + 2 * v),
+        "the scores again, then the gradients of probabilities, v, q, k",
+    )
 
 
 def test_totals_are_integers(student, rng):
     """Totals are Python integers, also those of a large run, which overflow int64."""
     m, k, n = (2**25 + 2 * i + 1 for i in sizes(rng, 3, 1, 1000))
-    args = [torch.empty(m, k, device="meta", dtype=torch.int8), torch.empty(k, n, device="meta", dtype=torch.int8)]
+    args = [
+        torch.empty(m, k, device="meta", dtype=torch.int8),
+        torch.empty(k, n, device="meta", dtype=torch.int8),
+    ]
     got = student.run(probes.count, function="torch.mm", args=args)
     for number in (total_of(got), *by_op_of(got).values()):
-        expect.kind(number, int, of=OF, name="a count", hint="integers all the way: / makes a float, // does not")
+        expect.kind(
+            number,
+            int,
+            of=OF,
+            name="a count",
+            hint="integers all the way: / makes a float, // does not",
+        )
     # The product of the sizes is odd and past 2**53: no number that was rounded to a float, or that lost what is above 64
     # bits, has it as a factor.
     hint = "a float is exact up to 2**53 only, and a 64-bit integer of numpy or torch overflows"
@@ -318,14 +378,22 @@ def test_names_of_operators(student, rng):
     """by_op has the plain name of the operator that ran as its only key, also for in-place forms and those with out=."""
     one_mm(student, pair(rng))
     calls = [(f"torch.{name}", name, {}) for name in ("mm", "addmm", "bmm", "baddbmm", "mv", "dot")]
-    calls += [("torch.Tensor.addmm_", "addmm", {}), ("torch.Tensor.baddbmm_", "baddbmm", {}), ("torch.mm", "mm", {"out": True})]
+    calls += [
+        ("torch.Tensor.addmm_", "addmm", {}),
+        ("torch.Tensor.baddbmm_", "baddbmm", {}),
+        ("torch.mm", "mm", {"out": True}),
+    ]
     for function, name, options in calls:
         args, _ = operands(rng, name)
         options = {"out": torch.mm(*args)} if options else {}
         got = student.run(probes.count, function=function, args=args, options=options)
         if function == "torch.mm" and not options:
             expect.that(len(by_op_of(got)) > 0, "by_op is empty after a product", of=f"{OF}.by_op")
-        check_keys(got, name, "the name in aten, without overload and kernel: addmm_ and mm.out count under addmm and mm")
+        check_keys(
+            got,
+            name,
+            "the name in aten, without overload and kernel: addmm_ and mm.out count under addmm and mm",
+        )
 
 
 def test_names_of_attention(student, rng):
@@ -341,7 +409,11 @@ def test_names_of_attention(student, rng):
         inputs = {"function": function, "args": args, "needs_gradient": [True] * 3, "extra": extra}
         got = student.run(probes.forward_and_backward, **inputs)
         if device == "cpu":
-            expect.that(len(by_op_of(got["forward"])) > 0, "by_op is empty after attention", of=f"{OF}.by_op")
+            expect.that(
+                len(by_op_of(got["forward"])) > 0,
+                "by_op is empty after attention",
+                of=f"{OF}.by_op",
+            )
         check_keys(got["forward"], KEY, "the kernel's name is left out")
         check_keys(got["backward"], KEY_BACKWARD, "the kernel's name is left out")
 
@@ -354,8 +426,15 @@ def test_by_op_adds_up_to_the_total(student, rng):
     got = student.run(probes.several_kinds, times=times, **pair(rng))
     total, counts = total_of(got), list(by_op_of(got).values())
     hint = "every product goes into both, added to what was there"
-    expect.that(all(count > 0 for count in counts), "a value of by_op is not above 0", of=f"{OF}.by_op", hint=hint)
-    expect.number(sum(counts), total, of=f"{OF}.by_op", name="their sum", tolerance=1e-12 * total, hint=hint)
+    expect.that(
+        all(count > 0 for count in counts),
+        "a value of by_op is not above 0",
+        of=f"{OF}.by_op",
+        hint=hint,
+    )
+    expect.number(
+        sum(counts), total, of=f"{OF}.by_op", name="their sum", tolerance=1e-12 * total, hint=hint
+    )
 
 
 # --- when it counts
@@ -375,14 +454,29 @@ def check_by_op_too(reads, hint):
     """by_op has something in it where the total is more than 0, and there alone."""
     for read in reads:
         filled = any(count != 0 for count in by_op_of(read).values())
-        reason = "by_op holds counts where the total is 0" if filled else "by_op is empty where the total is not 0"
+        reason = (
+            "by_op holds counts where the total is 0"
+            if filled
+            else "by_op is empty where the total is not 0"
+        )
         expect.that(filled == (read["total"] > 0), reason, of=f"{OF}.by_op", hint=hint)
 
 
 # Stays: a dict or a total that counters share shows wherever a test uses two of them.
 def test_counters_are_independent(student, rng):
     """A new counter starts at 0 and counts for itself alone."""
-    steps = ["make x", "make y", "enter x", "run", "run", "leave x", "enter y", "run", "leave y", "make z"]
+    steps = [
+        "make x",
+        "make y",
+        "enter x",
+        "run",
+        "run",
+        "leave x",
+        "enter y",
+        "run",
+        "leave y",
+        "make z",
+    ]
     steps += ["read x", "read y", "read z"]
     hint = "what belongs to one counter is made in __init__"
     check_by_op_too(check_session(student, pair(rng), steps, [2, 1, 0], hint), hint)
@@ -392,20 +486,52 @@ def test_counters_are_independent(student, rng):
 def test_counts_inside_the_with_only(student, rng):
     """What runs before the `with` and after it is not counted."""
     steps = ["run", "make x", "run", "read x", "enter x", "run", "leave x", "run", "read x"]
-    check_session(student, pair(rng), steps, [0, 1], "entering and leaving are TorchDispatchMode's own")
+    check_session(
+        student, pair(rng), steps, [0, 1], "entering and leaving are TorchDispatchMode's own"
+    )
 
 
 def test_attributes_are_up_to_date(student, rng):
     """total and by_op can be read at any time inside the `with`."""
-    steps = ["make x", "enter x", "read x", "run", "read x", "run", "run", "read x", "leave x", "read x"]
+    steps = [
+        "make x",
+        "enter x",
+        "read x",
+        "run",
+        "read x",
+        "run",
+        "run",
+        "read x",
+        "leave x",
+        "read x",
+    ]
     hint = "they change with every operator, not at the end"
     check_by_op_too(check_session(student, pair(rng), steps, [0, 1, 3, 3], hint), hint)
 
 
 def test_counters_nest(student, rng):
     """A counter inside another one counts what runs inside it, and the outer one counts that as well."""
-    steps = ["make x", "make y", "enter x", "run", "enter y", "run", "run", "leave y", "run", "leave x", "read x", "read y"]
-    check_session(student, pair(rng), steps, [4, 2], "run the operator so that the outer counter sees it, once")
+    steps = [
+        "make x",
+        "make y",
+        "enter x",
+        "run",
+        "enter y",
+        "run",
+        "run",
+        "leave y",
+        "run",
+        "leave x",
+        "read x",
+        "read y",
+    ]
+    check_session(
+        student,
+        pair(rng),
+        steps,
+        [4, 2],
+        "run the operator so that the outer counter sees it, once",
+    )
 
 
 def test_exceptions_pass_through(student, rng):
@@ -415,7 +541,9 @@ def test_exceptions_pass_through(student, rng):
     got = student.run(probes.after_exception, **inputs)
     expect.that(got["escaped"], "an exception inside the `with` does not reach the caller", of=OF)
     check_total(got["read"], unit, "the attributes are kept when an exception ends the `with`")
-    check_total(got["read_later"], unit, "__exit__ is TorchDispatchMode's own, also after an exception")
+    check_total(
+        got["read_later"], unit, "__exit__ is TorchDispatchMode's own, also after an exception"
+    )
 
 
 # --- what it changes
@@ -424,7 +552,9 @@ def test_exceptions_pass_through(student, rng):
 def check_unchanged(student, rng, work, hint, **options):
     """A piece of work shows the same facts and bit for bit the same tensors with a counter and without one."""
     m, k, n = sizes(rng, 3)
-    inputs = [torch.randn(shape, generator=rng, dtype=torch.float64) for shape in [(m, k), (k, n), (m, n)]]
+    inputs = [
+        torch.randn(shape, generator=rng, dtype=torch.float64) for shape in [(m, k), (k, n), (m, n)]
+    ]
     one_mm(student, {"a": inputs[0], "b": inputs[1]})
     got = student.run(probes.with_and_without, work=work, inputs=inputs, **options)
     with_counter, without = got["with_counter"], got["without"]
@@ -432,12 +562,23 @@ def check_unchanged(student, rng, work, hint, **options):
     count = len(with_counter["tensors"])
     expect.value(count, len(without["tensors"]), of=OF, hint=hint)
     for i in range(count):
-        expect.tensor(with_counter["tensors"][i], without["tensors"][i], of=OF, name="a result under the counter", hint=hint)
+        expect.tensor(
+            with_counter["tensors"][i],
+            without["tensors"][i],
+            of=OF,
+            name="a result under the counter",
+            hint=hint,
+        )
 
 
 def test_results_are_the_same(student, rng):
     """Operators give the same values, dtypes and shapes as without a counter."""
-    check_unchanged(student, rng, "values", "is every argument passed on, also those by name, and is the result returned?")
+    check_unchanged(
+        student,
+        rng,
+        "values",
+        "is every argument passed on, also those by name, and is the result returned?",
+    )
 
 
 def test_results_in_inference_mode_are_the_same(student, rng):
@@ -448,7 +589,9 @@ def test_results_in_inference_mode_are_the_same(student, rng):
 
 def test_views_and_in_place_results_are_the_same(student, rng):
     """Views stay views, in-place operators run once, and those with out= return that tensor."""
-    check_unchanged(student, rng, "aliasing", "run the operator once and return what it returned, not a copy")
+    check_unchanged(
+        student, rng, "aliasing", "run the operator once and return what it returned, not a copy"
+    )
 
 
 def test_gradients_are_the_same(student, rng):

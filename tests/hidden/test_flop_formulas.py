@@ -39,13 +39,24 @@ def flops_of(a, b):
 def check_matmul(student, pairs, hint):
     for a, b in pairs:
         got = student.flop_counting.matmul_flops(tuple(a), tuple(b))
-        check(got, flops_of(a, b), of="matmul_flops", inputs=f"a {tuple(a)}, b {tuple(b)}", hint=hint)
+        check(
+            got, flops_of(a, b), of="matmul_flops", inputs=f"a {tuple(a)}, b {tuple(b)}", hint=hint
+        )
 
 
 def config_of(rng, **options):
     """A small model of distinct sizes, as the fields of its config."""
     vocab, context, layers, heads, width, d_ff = sizes(rng, 6)
-    return {**dict(zip(CONFIG, (20 + vocab, 30 + context, layers, heads * width, heads, 70 + d_ff), strict=True)), **options}
+    return {
+        **dict(
+            zip(
+                CONFIG,
+                (20 + vocab, 30 + context, layers, heads * width, heads, 70 + d_ff),
+                strict=True,
+            )
+        ),
+        **options,
+    }
 
 
 def parts_of(config, batch, seq):
@@ -53,10 +64,13 @@ def parts_of(config, batch, seq):
     d, heads, tokens = config["d_model"], config["num_heads"], (batch, seq)
     layers, width = config["num_layers"], d // heads
     to_d_ff = 2 if config.get("gated_ffn") else 1
-    ffn = to_d_ff * flops_of((*tokens, d), (d, config["d_ff"])) + flops_of((*tokens, config["d_ff"]), (config["d_ff"], d))
+    ffn = to_d_ff * flops_of((*tokens, d), (d, config["d_ff"])) + flops_of(
+        (*tokens, config["d_ff"]), (config["d_ff"], d)
+    )
     return {
         "qkv": layers * flops_of((*tokens, d), (d, 3 * d)),
-        "attention_scores": layers * flops_of((batch, heads, seq, width), (batch, heads, width, seq)),
+        "attention_scores": layers
+        * flops_of((batch, heads, seq, width), (batch, heads, width, seq)),
         "attention_values": layers * flops_of((batch, heads, seq, seq), (batch, heads, seq, width)),
         "attention_output": layers * flops_of((*tokens, heads * width), (heads * width, d)),
         "ffn": layers * ffn,
@@ -71,14 +85,24 @@ def parts_from(student, config, batch, seq):
     return got
 
 
-def check_part(student, rng, name, hint, options=({}, {"tied_embeddings": True}, {"gated_ffn": True}, {"num_heads": 1})):
+def check_part(
+    student,
+    rng,
+    name,
+    hint,
+    options=({}, {"tied_embeddings": True}, {"gated_ffn": True}, {"num_heads": 1}),
+):
     """One part of a forward pass of several models, whatever the other parts say."""
     for changes in options:
         config = config_of(rng, **changes)
         batch, seq = sizes(rng, 2, 2, 14)
         got = parts_from(student, config, batch, seq)
-        expect.that(name in got, f"no part {name!r}", of=OF_PARTS, hint="the six keys of the docstring")
-        check(got[name], parts_of(config, batch, seq)[name], of=OF_PARTS, name=repr(name), hint=hint)
+        expect.that(
+            name in got, f"no part {name!r}", of=OF_PARTS, hint="the six keys of the docstring"
+        )
+        check(
+            got[name], parts_of(config, batch, seq)[name], of=OF_PARTS, name=repr(name), hint=hint
+        )
 
 
 # --- matmul_flops
@@ -90,7 +114,11 @@ def check_part(student, rng, name, hint, options=({}, {"tied_embeddings": True},
 def test_matmul_of_matrices(student, rng):
     """An m×k times a k×n matrix takes 2 · m · k · n FLOPs: a multiply and an add for each of k products."""
     m, k, n = sizes(rng, 3)
-    check_matmul(student, [((m, k), (k, n)), ((1, k), (k, 1)), ((m, 1), (1, n))], "a multiply and an add for each product")
+    check_matmul(
+        student,
+        [((m, k), (k, n)), ((1, k), (k, 1)), ((m, 1), (1, n))],
+        "a multiply and an add for each product",
+    )
 
 
 def test_matmul_of_vectors(student, rng):
@@ -113,7 +141,11 @@ def test_matmul_broadcasts_batches(student, rng):
         ((b, 1, c, m, k), (d, c, k, n)),
         ((1, 1, m, k), (1, k, n)),
     ]
-    check_matmul(student, pairs, "how many matrices has the result? line the leading dimensions up from the right")
+    check_matmul(
+        student,
+        pairs,
+        "how many matrices has the result? line the leading dimensions up from the right",
+    )
 
 
 def test_matmul_refuses_shapes_that_do_not_fit(student, rng):
@@ -161,7 +193,12 @@ def test_linear_backward(student, rng):
         expected = flops_of((t, i), (i, o)) + flops_of((o, t), (t, i)) + flops_of((t, o), (o, i))
         for options in ({}, {"input_grad": True}):
             got = student.flop_counting.linear_flops(t, i, o, backward=True, **options)
-            check(got, expected, of="linear_flops", hint="forward, weight's gradient and input's gradient: a product each")
+            check(
+                got,
+                expected,
+                of="linear_flops",
+                hint="forward, weight's gradient and input's gradient: a product each",
+            )
 
 
 def test_linear_backward_without_input_gradient(student, rng):
@@ -179,7 +216,9 @@ def test_mlp_forward(student, rng):
         expected = sum(flops_of((b, i), (i, o)) for i, o in itertools.pairwise(dims[:count]))
         for options in ({}, {"backward": False}):
             got = student.flop_counting.mlp_flops(b, tuple(dims[:count]), **options)
-            check(got, expected, of="mlp_flops", hint="layer i takes dims[i] features to dims[i + 1]")
+            check(
+                got, expected, of="mlp_flops", hint="layer i takes dims[i] features to dims[i + 1]"
+            )
 
 
 @pytest.mark.core
@@ -205,7 +244,12 @@ def test_transformer_qkv(student, rng):
 @pytest.mark.core
 def test_transformer_attention_scores(student, rng):
     """The scores are every query of a sequence times every key of it, in each head, with nothing off for a causal mask."""
-    check_part(student, rng, "attention_scores", "seq × seq scores in each head, each a sum of d_model / num_heads products")
+    check_part(
+        student,
+        rng,
+        "attention_scores",
+        "seq × seq scores in each head, each a sum of d_model / num_heads products",
+    )
 
 
 @pytest.mark.core
@@ -216,19 +260,32 @@ def test_transformer_attention_values(student, rng):
 
 def test_transformer_attention_output(student, rng):
     """The heads' results, side by side, take one d_model × d_model matrix in each layer."""
-    check_part(student, rng, "attention_output", "one product in each layer, with all heads in one row")
+    check_part(
+        student, rng, "attention_output", "one product in each layer, with all heads in one row"
+    )
 
 
 @pytest.mark.core
 def test_transformer_ffn(student, rng):
     """The FFN is two matrices in each layer, and three where it is gated."""
-    check_part(student, rng, "ffn", "two matrices; a gated FFN has a third", ({}, {"gated_ffn": False}, {"gated_ffn": True}))
+    check_part(
+        student,
+        rng,
+        "ffn",
+        "two matrices; a gated FFN has a third",
+        ({}, {"gated_ffn": False}, {"gated_ffn": True}),
+    )
 
 
 @pytest.mark.core
 def test_transformer_lm_head(student, rng):
     """The LM head turns every token into vocab_size logits once, after the last layer, also where its matrix is tied."""
-    check_part(student, rng, "lm_head", "one product for the whole model; a tied matrix is multiplied by as well")
+    check_part(
+        student,
+        rng,
+        "lm_head",
+        "one product for the whole model; a tied matrix is multiplied by as well",
+    )
 
 
 def test_transformer_parts_are_these_six(student, rng):
@@ -236,11 +293,15 @@ def test_transformer_parts_are_these_six(student, rng):
     config, hint = config_of(rng), "the six keys of the docstring"
     once, more = (parts_from(student, config, batch, config["context_length"]) for batch in (2, 3))
     extra, missing = len(once.keys() - set(PARTS)), len(set(PARTS) - once.keys())
-    expect.that(extra + missing == 0, f"{extra} keys too many, {missing} missing", of=OF_PARTS, hint=hint)
+    expect.that(
+        extra + missing == 0, f"{extra} keys too many, {missing} missing", of=OF_PARTS, hint=hint
+    )
     for name in PARTS:
         expect.number(once[name], once[name], of=OF_PARTS, name=repr(name), tolerance=0)
         expect.number(more.get(name), more.get(name), of=OF_PARTS, name=repr(name), tolerance=0)
-        expect.that(0 < once[name] < more[name], f"{name!r} does not grow with the batch", of=OF_PARTS)
+        expect.that(
+            0 < once[name] < more[name], f"{name!r} does not grow with the batch", of=OF_PARTS
+        )
 
 
 # --- training_flops and all of them
@@ -260,7 +321,12 @@ def test_training_with_recomputation_takes_eight(student, rng):
     """Running the forward pass once more adds 2 FLOPs for each parameter and token."""
     for n, d in [sizes(rng, 2, 2, 1000), (70_000_000_001, 15_000_000_000_001)]:
         got = student.flop_counting.training_flops(n, d, recompute_forward=True)
-        check(got, 8 * n * d, of="training_flops", hint="which pass runs once more, and how many FLOPs is that?")
+        check(
+            got,
+            8 * n * d,
+            of="training_flops",
+            hint="which pass runs once more, and how many FLOPs is that?",
+        )
 
 
 def test_counts_are_integers(student, rng):
@@ -280,7 +346,13 @@ def test_counts_are_integers(student, rng):
         *((OF_PARTS, parts.get(name)) for name in ("qkv", "ffn")),
     ]
     for of, got in [*counts, *((OF_PARTS, part) for part in parts.values())]:
-        expect.kind(got, int, of=of, name="a count", hint="integers all the way: / makes a float, // does not")
+        expect.kind(
+            got,
+            int,
+            of=of,
+            name="a count",
+            hint="integers all the way: / makes a float, // does not",
+        )
     for of, got in counts:
         hint = "a float is exact up to 2**53 only, and a 64-bit integer of numpy or torch overflows"
         expect.that(got > 0 and got % (a * c) == 0, "a large count is not exact", of=of, hint=hint)

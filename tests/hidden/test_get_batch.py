@@ -23,10 +23,16 @@ from tests import expect
 from tests.probes import call_and_keep_inputs
 from tests.probes import data as probes
 
-TOO_SHORT = (ValueError, RuntimeError, IndexError)  # one's own check, or what torch, numpy and Python say of an empty range
+TOO_SHORT = (
+    ValueError,
+    RuntimeError,
+    IndexError,
+)  # one's own check, or what torch, numpy and Python say of an empty range
 
 # A student's process fills new memory of integers with the largest one.
-UNWRITTEN = (("2**63 - 1", "is memory of torch.empty read before it is written? It holds that number here."),)
+UNWRITTEN = (
+    ("2**63 - 1", "is memory of torch.empty read before it is written? It holds that number here."),
+)
 
 
 def integer(rng, low, high):
@@ -41,18 +47,30 @@ def permutation(rng, n, dtype=np.int64):
 def pair(batch):
     """The two tensors of a batch."""
     expect.kind(batch, (tuple, list), of="get_batch", name="the batch")
-    expect.that(len(batch) == 2, f"expected two tensors, x and y, got {len(batch)} values", of="get_batch")
+    expect.that(
+        len(batch) == 2, f"expected two tensors, x and y, got {len(batch)} values", of="get_batch"
+    )
     for name, part in zip("xy", batch, strict=True):
         expect.kind(part, Tensor, of="get_batch", name=name)
-        expect.that(not part.is_complex() and part.layout is torch.strided, f"{name} holds no tokens", of="get_batch")
+        expect.that(
+            not part.is_complex() and part.layout is torch.strided,
+            f"{name} holds no tokens",
+            of="get_batch",
+        )
     return batch
 
 
 def values(part, shape, name):
     """A tensor's tokens as float64, which holds all tokens used here, with one row per window."""
-    expect.that(part.device.type == "cpu", f"{name} is on {part.device.type}, expected cpu", of="get_batch")
+    expect.that(
+        part.device.type == "cpu", f"{name} is on {part.device.type}, expected cpu", of="get_batch"
+    )
     got = tuple(part.shape)
-    expect.that(got in (shape, shape[::-1]), f"wrong shape of {name}: expected {shape}, got {got}", of="get_batch")
+    expect.that(
+        got in (shape, shape[::-1]),
+        f"wrong shape of {name}: expected {shape}, got {got}",
+        of="get_batch",
+    )
     return part.detach().double() if got == shape else part.detach().double().T
 
 
@@ -65,7 +83,9 @@ def starts_of(batch, dataset, shape, *, hint=None):
     reason = "x holds a token that is not in the data"
     expect.that(min(starts) >= 0, reason, of="get_batch", facts=facts, hint=hint)
     windows = np.array(starts)[:, None] + np.arange(shape[1])
-    same = torch.equal(x, torch.from_numpy(np.take(dataset, windows, mode="wrap").astype(np.float64)))
+    same = torch.equal(
+        x, torch.from_numpy(np.take(dataset, windows, mode="wrap").astype(np.float64))
+    )
     expect.that(same, "a row of x is not a window of the data", of="get_batch", hint=hint)
     return starts
 
@@ -75,13 +95,21 @@ def starts_of(batch, dataset, shape, *, hint=None):
 def test_targets_are_one_later_in_the_data(student, rng):
     """A row of x is a window of the data, and the same row of y is that window one token later in the data."""
     for _ in range(3):
-        dataset, shape = permutation(rng, integer(rng, 1500, 2000)), (integer(rng, 5, 9), integer(rng, 10, 20))
+        dataset, shape = (
+            permutation(rng, integer(rng, 1500, 2000)),
+            (integer(rng, 5, 9), integer(rng, 10, 20)),
+        )
         batch = student.data.get_batch(dataset, *shape, "cpu")
         starts = starts_of(batch, dataset, shape, hint="x[i, j] = dataset[start_i + j]")
         for name, part in zip("xy", batch, strict=True):
             got = tuple(part.shape)
             reason = f"wrong shape of {name}: expected {shape}, got {got}"
-            expect.that(got == shape, reason, of="get_batch", hint="(batch_size, context_length): a row is a window")
+            expect.that(
+                got == shape,
+                reason,
+                of="get_batch",
+                hint="(batch_size, context_length): a row is a window",
+            )
         later = np.array(starts)[:, None] + np.arange(shape[1]) + 1
         want = torch.from_numpy(np.take(dataset, later, mode="wrap").astype(np.float64))
         hint = "y[i, j] = dataset[start_i + j + 1], one position later and not one number higher"
@@ -98,15 +126,28 @@ def test_batches_are_int64(student, rng):
         starts_of(batch, dataset, shape)
         for name, part in zip("xy", batch, strict=True):
             reason = f"wrong dtype of {name}: expected int64, got {expect.dtype_name(part.dtype)}"
-            expect.that(part.dtype is torch.int64, reason, of="get_batch", hint="embeddings and cross_entropy want int64")
+            expect.that(
+                part.dtype is torch.int64,
+                reason,
+                of="get_batch",
+                hint="embeddings and cross_entropy want int64",
+            )
 
 
 def test_large_tokens_keep_their_value(student, rng):
     """A token keeps its value: 40,000 of uint16 data, and 2**24 + 1 of int32 data."""
     odd = 2 * permutation(rng, 3000) + 1  # float32 holds no odd number above 2**24
-    for dataset in (permutation(rng, 2**16)[:3000].astype(np.uint16), (2**24 + odd).astype(np.int32)):
+    for dataset in (
+        permutation(rng, 2**16)[:3000].astype(np.uint16),
+        (2**24 + odd).astype(np.int32),
+    ):
         batch = student.data.get_batch(dataset, 64, 7, "cpu")
-        starts_of(batch, dataset, (64, 7), hint="which dtypes do tokens pass through on their way to int64?")
+        starts_of(
+            batch,
+            dataset,
+            (64, 7),
+            hint="which dtypes do tokens pass through on their way to int64?",
+        )
 
 
 def test_batches_of_one(student, rng):
@@ -127,7 +168,9 @@ def test_every_start_is_equally_likely(student, rng):
     """Each start from the first, 0, to the last, n - context_length - 1, gets its share of many windows."""
     length, count, size = integer(rng, 2, 5), integer(rng, 8, 12), 4000
     dataset = permutation(rng, length + count)
-    got = student.run(probes.batches, dataset=dataset, batch_size=size, context_length=length, count=2)
+    got = student.run(
+        probes.batches, dataset=dataset, batch_size=size, context_length=length, count=2
+    )
     starts = [s for batch in got for s in starts_of(batch, dataset, (size, length))]
     hint = "uniform over 0 … n - context_length - 1, both included"
     reason = "a window starts so late that its last target is outside the data"
@@ -145,7 +188,9 @@ def test_data_of_one_window_and_of_two(student, rng):
     length, size = integer(rng, 3, 9), 200
     for count in (1, 2):
         dataset = permutation(rng, length + count)
-        starts = starts_of(student.data.get_batch(dataset, size, length, "cpu"), dataset, (size, length))
+        starts = starts_of(
+            student.data.get_batch(dataset, size, length, "cpu"), dataset, (size, length)
+        )
         hint = "the starts are 0 … n - context_length - 1, both included, drawn with replacement"
         reason = f"of {count} possible starts, other ones than these are drawn, or not all of them"
         expect.that(set(starts) == set(range(count)), reason, of="get_batch", hint=hint)
@@ -159,8 +204,15 @@ def test_windows_of_a_batch_are_independent(student, rng):
     starts = starts_of(student.data.get_batch(dataset, 64, 8, "cpu"), dataset, (64, 8))
     steps = [b - a for a, b in itertools.pairwise(starts)]
     hint = "draw a start for each window"
-    expect.that(len(set(starts)) > 32, "many windows of a batch have the same start", of="get_batch", hint=hint)
-    expect.that(len(set(steps)) > 32, "the windows of a batch are evenly spaced", of="get_batch", hint=hint)
+    expect.that(
+        len(set(starts)) > 32,
+        "many windows of a batch have the same start",
+        of="get_batch",
+        hint=hint,
+    )
+    expect.that(
+        len(set(steps)) > 32, "the windows of a batch are evenly spaced", of="get_batch", hint=hint
+    )
 
 
 @pytest.mark.core
@@ -178,24 +230,48 @@ def test_a_generator_decides_alone(student, rng):
     """With a generator the batch depends on it alone: on its seed, and on how often it was used."""
     dataset = permutation(rng, 20_000)
     a, b, c, d = permutation(rng, 2**30 // 2**12)[:4].tolist()
-    got = student.run(probes.seeded_batches, dataset=dataset, batch_size=16, context_length=4, seeds=[(a, c), (b, c), (a, d)])
-    first, again, other = ([starts_of(batch, dataset, (16, 4)) for batch in g["batches"]] for g in got)
+    got = student.run(
+        probes.seeded_batches,
+        dataset=dataset,
+        batch_size=16,
+        context_length=4,
+        seeds=[(a, c), (b, c), (a, d)],
+    )
+    first, again, other = (
+        [starts_of(batch, dataset, (16, 4)) for batch in g["batches"]] for g in got
+    )
     hint = "draw the starts with the generator that is given"
-    expect.that(first == again, "two generators of one seed give different batches", of="get_batch", hint=hint)
-    expect.that(first != other, "generators of different seeds give the same batches", of="get_batch", hint=hint)
+    expect.that(
+        first == again,
+        "two generators of one seed give different batches",
+        of="get_batch",
+        hint=hint,
+    )
+    expect.that(
+        first != other,
+        "generators of different seeds give the same batches",
+        of="get_batch",
+        hint=hint,
+    )
     hint = "a generator moves on when it is used, and must not be set back"
-    expect.that(first[0] != first[1], "a generator gives the same batch again", of="get_batch", hint=hint)
+    expect.that(
+        first[0] != first[1], "a generator gives the same batch again", of="get_batch", hint=hint
+    )
 
 
 def test_a_generator_leaves_the_global_ones_alone(student, rng):
     """With a generator no global random state moves."""
     dataset, seeds = permutation(rng, 100), [(integer(rng, 0, 2**30), integer(rng, 0, 2**30))]
-    (got,) = student.run(probes.seeded_batches, dataset=dataset, batch_size=3, context_length=4, seeds=seeds)
+    (got,) = student.run(
+        probes.seeded_batches, dataset=dataset, batch_size=3, context_length=4, seeds=seeds
+    )
     for batch in got["batches"]:
         starts_of(batch, dataset, (3, 4))
     for name, unchanged in got["unchanged"].items():
         reason = f"the global generator of {name} was used although a generator was given"
-        expect.that(unchanged, reason, of="get_batch", hint="pass the generator on, and call no manual_seed")
+        expect.that(
+            unchanged, reason, of="get_batch", hint="pass the generator on, and call no manual_seed"
+        )
 
 
 def test_without_a_generator_the_global_seed_decides(student, rng):
@@ -203,10 +279,16 @@ def test_without_a_generator_the_global_seed_decides(student, rng):
     dataset = permutation(rng, 20_000)
     a, b = permutation(rng, 2**18)[:2].tolist()
     seeds = [(a, None), (a, None), (b, None)]
-    got = student.run(probes.seeded_batches, dataset=dataset, batch_size=16, context_length=4, seeds=seeds)
-    first, again, other = ([starts_of(batch, dataset, (16, 4)) for batch in g["batches"]] for g in got)
+    got = student.run(
+        probes.seeded_batches, dataset=dataset, batch_size=16, context_length=4, seeds=seeds
+    )
+    first, again, other = (
+        [starts_of(batch, dataset, (16, 4)) for batch in g["batches"]] for g in got
+    )
     hint = "draw from a global generator, of torch, numpy or random"
-    expect.that(first == again, "one global seed gives different batches", of="get_batch", hint=hint)
+    expect.that(
+        first == again, "one global seed gives different batches", of="get_batch", hint=hint
+    )
     hint = "is a seed set inside, or is nothing drawn?"
     expect.that(first != other, "two global seeds give the same batches", of="get_batch", hint=hint)
 
@@ -226,26 +308,41 @@ def test_batches_go_to_the_device(student, rng):
         for name, part in zip("xy", pair(batch), strict=True):
             where = part.device.type
             reason = f"{name} is on {where}, expected meta"
-            expect.that(where == "meta", reason, of="get_batch", hint="x.to(device) and y.to(device)")
+            expect.that(
+                where == "meta", reason, of="get_batch", hint="x.to(device) and y.to(device)"
+            )
 
 
 def test_batches_of_a_file(student, rng):
     """A memory-mapped file that is read-only serves as well as an array."""
     for dtype in (np.uint16, np.int64):
         dataset = permutation(rng, 5000, dtype)
-        starts_of(student.run(probes.batch_of_file, tokens=dataset, batch_size=6, context_length=9), dataset, (6, 9))
+        starts_of(
+            student.run(probes.batch_of_file, tokens=dataset, batch_size=6, context_length=9),
+            dataset,
+            (6, 9),
+        )
 
 
 def test_only_the_batch_is_read(student, rng):
     """A batch takes memory for its own tokens only, however long the data are: 2**50 tokens here."""
     token, shape = integer(rng, 0, 2**15), (4, 6)
     for dtype in ("uint16", "int64"):
-        got = student.run(probes.batch_of_endless_data, token=token, dtype=dtype, length=2**50, batch_size=4, context_length=6)
+        got = student.run(
+            probes.batch_of_endless_data,
+            token=token,
+            dtype=dtype,
+            length=2**50,
+            batch_size=4,
+            context_length=6,
+        )
         reason = f"{got['error']} on data that are far larger than memory"
         hint = "convert the windows and not the dataset, and make no list of all starts"
         expect.that(got["error"] is None, reason, of="get_batch", hint=hint)
         x = values(pair(got["batch"])[0], shape, "x")
-        expect.that(bool((x == token).all()), "x holds a token that is not in the data", of="get_batch")
+        expect.that(
+            bool((x == token).all()), "x holds a token that is not in the data", of="get_batch"
+        )
 
 
 # Stays: elsewhere a change of the data is seen only by what it does to later batches.
@@ -256,7 +353,12 @@ def test_data_are_left_as_they_were(student, rng):
     got = student.run(call_and_keep_inputs, module="data", function="get_batch", args=args)
     starts_of(got["result"], dataset, (5, 7))
     unchanged = np.array_equal(got["inputs"][0], dataset)
-    expect.that(unchanged, "the data are changed in place", of="get_batch", hint="read from dataset, never write to it")
+    expect.that(
+        unchanged,
+        "the data are changed in place",
+        of="get_batch",
+        hint="read from dataset, never write to it",
+    )
 
 
 def test_data_that_are_too_short(student, rng):
@@ -266,7 +368,9 @@ def test_data_that_are_too_short(student, rng):
     with expect.right_call("context_length + 1 tokens, enough for one window and its last target"):
         starts_of(student.data.get_batch(dataset, 2, length, "cpu"), dataset, (2, length))
     for n in (length, length - 1):
-        with expect.raises(TOO_SHORT, of="get_batch", when="dataset has no more tokens than context_length"):
+        with expect.raises(
+            TOO_SHORT, of="get_batch", when="dataset has no more tokens than context_length"
+        ):
             student.data.get_batch(dataset[:n], 2, length, "cpu")
 
 
@@ -303,14 +407,27 @@ def test_open_raw_tokens(student, rng):
 def test_open_a_npy_file(student, rng):
     """A file that begins with b'\\x93NUMPY' is read, and mapped, as its header says, whatever the file's name is."""
     hint = r"what b'\x93NUMPY' begins has a header: np.load(path, mmap_mode='r') reads that"
-    for name, dtype, asked in [("tokens.npy", "uint16", None), ("tokens.bin", "int32", None), ("tokens", "uint8", "uint16")]:
+    for name, dtype, asked in [
+        ("tokens.npy", "uint16", None),
+        ("tokens.bin", "int32", None),
+        ("tokens", "uint8", "uint16"),
+    ]:
         tokens = permutation(rng, integer(rng, 100, 250), dtype)
         got = student.run(probes.opened, name=name, contents=npy(tokens), dtype=asked)
         check_opened(got, tokens, hint=hint)
-        expect.that(got["is_memmap"], "the tokens of a .npy file are not a np.memmap", of="open_tokens", hint=hint)
+        expect.that(
+            got["is_memmap"],
+            "the tokens of a .npy file are not a np.memmap",
+            of="open_tokens",
+            hint=hint,
+        )
     tokens = permutation(rng, 300, np.uint16)
     got = student.run(probes.opened, name="tokens.npy", contents=tokens.tobytes())
-    check_opened(got, tokens, hint="without b'\\x93NUMPY' at its beginning a file is raw, whatever its name is")
+    check_opened(
+        got,
+        tokens,
+        hint="without b'\\x93NUMPY' at its beginning a file is raw, whatever its name is",
+    )
 
 
 def test_open_a_path_of_either_kind(student, rng):

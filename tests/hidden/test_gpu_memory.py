@@ -23,10 +23,18 @@ def sizes(rng, count):
 
 def check(got, before, peak, retained, *, hint=None):
     """The three numbers, one after the other."""
-    for name, expected in [("allocated_before", before), ("peak_above_before", peak), ("retained", retained)]:
+    for name, expected in [
+        ("allocated_before", before),
+        ("peak_above_before", peak),
+        ("retained", retained),
+    ]:
         field = got[name]
         expect.that(field is not None, f"no field {name}: is a PeakMemory returned?", of=OF)
-        expect.that(type(field) is int, f"wrong type of {name}: expected int, got {expect.type_name(field)}", of=OF)
+        expect.that(
+            type(field) is int,
+            f"wrong type of {name}: expected int, got {expect.type_name(field)}",
+            of=OF,
+        )
         expect.that(field == expected, f"wrong number of bytes in {name}", of=OF, hint=hint)
 
 
@@ -37,10 +45,21 @@ def test_peak_and_rest_of_a_call(student, rng, device):
     """The peak is the most that is alive at one moment, above what was there; retained is what is left, above that."""
     for _ in range(3):
         a, b, c, d, there = sizes(rng, 5)
-        steps = [("make", "a", a), ("make", "b", b), ("drop", "a", 0), ("make", "c", c), ("drop", "b", 0), ("keep", "c", 0)]
-        got = student.run(probes.peak, device=device, steps=[*steps, ("make", "d", d)], alive=[there])
+        steps = [
+            ("make", "a", a),
+            ("make", "b", b),
+            ("drop", "a", 0),
+            ("make", "c", c),
+            ("drop", "b", 0),
+            ("keep", "c", 0),
+        ]
+        got = student.run(
+            probes.peak, device=device, steps=[*steps, ("make", "d", d)], alive=[there]
+        )
         peak = max(a + b, b + c, c + d)
-        check(got, there, peak, c, hint="both are differences from what was allocated before the call")
+        check(
+            got, there, peak, c, hint="both are differences from what was allocated before the call"
+        )
 
 
 # Stays: a result that nobody holds is the likeliest mistake, and the message of another test would not name it.
@@ -61,7 +80,9 @@ def test_earlier_peak_is_not_the_calls(student, rng, device):
     """However much was in use before the call, the peak is the call's own."""
     a, b, there = sizes(rng, 3)
     steps = [("make", "a", a), ("drop", "a", 0), ("make", "b", b)]
-    got = student.run(probes.peak, device=device, steps=steps, alive=[there], earlier=2 * (a + b + there))
+    got = student.run(
+        probes.peak, device=device, steps=steps, alive=[there], earlier=2 * (a + b + there)
+    )
     check(got, there, max(a, b), 0, hint="reset_peak_memory_stats lets the peak start anew")
 
 
@@ -87,7 +108,9 @@ def test_garbage_is_gone_before(student, rng, device):
 def test_fn_is_called_once_and_nothing_is_kept(student, rng, device):
     """fn runs once, and its result is gone when peak_memory has returned."""
     a, there = sizes(rng, 2)
-    got = student.run(probes.peak, device=device, steps=[("make", "a", a)], alive=[there], result="a")
+    got = student.run(
+        probes.peak, device=device, steps=[("make", "a", a)], alive=[there], result="a"
+    )
     check(got, there, a, a)
     expect.value(got["calls"], 1, of=OF, hint="how often is fn called?")
     expect.that(got["alive_after"] == there, "fn's result is still alive after the call", of=OF)

@@ -33,7 +33,9 @@ def problem(rng, *, count=1):
     data = []
     for _ in range(count):
         x, y = integers(rng, 2, features), integers(rng, 2, outputs, high=3) + 0.5
-        x[:, 0] = torch.tensor([2.0, 1.0])  # twice an odd number of halves and once another are never 0 together
+        x[:, 0] = torch.tensor(
+            [2.0, 1.0]
+        )  # twice an odd number of halves and once another are never 0 together
         data.append((x, y))
     return [integers(rng, outputs, features)], data
 
@@ -50,7 +52,11 @@ def gradients(weights, x, y, scale=1.0):
 
 def check_loss(got, expected):
     expect.number(
-        got, expected, of=OF, tolerance=1e-5 * abs(expected), hint="the loss of this batch before the step, as a float"
+        got,
+        expected,
+        of=OF,
+        tolerance=1e-5 * abs(expected),
+        hint="the loss of this batch before the step, as a float",
     )
 
 
@@ -61,10 +67,18 @@ def test_step_is_that_of_the_gradients(student, rng, device):
     """Weights move by the learning rate against the gradients of the loss, and the loss before the step is returned."""
     for _ in range(3):
         weights, data = problem(rng)
-        got = student.run(probes.stepped, device=device, weights=weights, batches=data, lr=0.25, max_norm=math.inf)
+        got = student.run(
+            probes.stepped, device=device, weights=weights, batches=data, lr=0.25, max_norm=math.inf
+        )
         loss, (gradient,) = gradients(weights, *data[0])
         check_loss(got["losses"][0], loss)
-        expect.tensor(got["parameters"][0], (weights[0] - 0.25 * gradient).float(), of=OF, rtol=RTOL, name="the weight")
+        expect.tensor(
+            got["parameters"][0],
+            (weights[0] - 0.25 * gradient).float(),
+            of=OF,
+            rtol=RTOL,
+            name="the weight",
+        )
 
 
 @pytest.mark.core
@@ -73,8 +87,15 @@ def test_forward_runs_in_the_dtype(student, rng, device):
     """The model's products are computed in bfloat16, by default as well, and in float32 where that is asked for."""
     weights, data = problem(rng)
     for options, dtype in [({}, BF16), ({"dtype": BF16}, BF16), ({"dtype": FP32}, FP32)]:
-        got = student.run(probes.stepped, device=device, weights=weights, batches=data, lr=0.5, **options)
-        expect.value(got["output_dtypes"], [dtype], of=OF, hint="model(x) under torch.autocast of x's device, in `dtype`")
+        got = student.run(
+            probes.stepped, device=device, weights=weights, batches=data, lr=0.5, **options
+        )
+        expect.value(
+            got["output_dtypes"],
+            [dtype],
+            of=OF,
+            hint="model(x) under torch.autocast of x's device, in `dtype`",
+        )
 
 
 # Stays: it names what is wrong where other tests see only its effect on numbers.
@@ -82,13 +103,25 @@ def test_forward_runs_in_the_dtype(student, rng, device):
 def test_weights_gradients_and_state_keep_float32(student, rng, device):
     """Parameters, their gradients and AdamW's moments are float32 after the step."""
     weights, data = problem(rng, count=2)
-    got = student.run(probes.stepped, device=device, weights=weights, batches=data, lr=0.01, kind="AdamW")
-    dtypes = {"parameters": got["parameters"], "gradients": [g for step in got["gradients"] for g in step if g is not None]}
+    got = student.run(
+        probes.stepped, device=device, weights=weights, batches=data, lr=0.01, kind="AdamW"
+    )
+    dtypes = {
+        "parameters": got["parameters"],
+        "gradients": [g for step in got["gradients"] for g in step if g is not None],
+    }
     for name, tensors in dtypes.items():
         found = {expect.dtype_name(x.dtype) for x in tensors}
-        expect.value(sorted(found), ["float32"], of=OF, hint=f"autocast converts what it needs: the {name} stay float32")
+        expect.value(
+            sorted(found),
+            ["float32"],
+            of=OF,
+            hint=f"autocast converts what it needs: the {name} stay float32",
+        )
     found = {expect.dtype_name(dtype) for dtype in got["state_dtypes"]}
-    expect.value(sorted(found), ["float32"], of=OF, hint="the optimizer's state has the parameters' dtype")
+    expect.value(
+        sorted(found), ["float32"], of=OF, hint="the optimizer's state has the parameters' dtype"
+    )
 
 
 @pytest.mark.core
@@ -98,11 +131,18 @@ def test_small_steps_are_not_lost(student, rng, device):
     weights, data = problem(rng)
     loss, (gradient,) = gradients(weights, *data[0])
     lr = 2.0**-12 / float(gradient.abs().max())
-    got = student.run(probes.stepped, device=device, weights=weights, batches=data, lr=lr, max_norm=math.inf)
+    got = student.run(
+        probes.stepped, device=device, weights=weights, batches=data, lr=lr, max_norm=math.inf
+    )
     check_loss(got["losses"][0], loss)
     expected = (weights[0] - lr * gradient).float()
     expect.tensor(
-        got["parameters"][0], expected, of=OF, rtol=RTOL, name="the weight", hint="the weights are float32 throughout"
+        got["parameters"][0],
+        expected,
+        of=OF,
+        rtol=RTOL,
+        name="the weight",
+        hint="the weights are float32 throughout",
     )
 
 
@@ -110,7 +150,15 @@ def test_small_steps_are_not_lost(student, rng, device):
 def test_gradients_from_before_do_not_count(student, rng, device):
     """What stands in .grad before the step is no part of it."""
     weights, data = problem(rng)
-    got = student.run(probes.stepped, device=device, weights=weights, batches=data, lr=0.5, stale=64.0, max_norm=math.inf)
+    got = student.run(
+        probes.stepped,
+        device=device,
+        weights=weights,
+        batches=data,
+        lr=0.5,
+        stale=64.0,
+        max_norm=math.inf,
+    )
     _, (gradient,) = gradients(weights, *data[0])
     expected = (weights[0] - 0.5 * gradient).float()
     hint = "zero_grad() before the backward pass"
@@ -127,8 +175,14 @@ def test_norm_of_all_gradients_is_clipped(student, rng, device):
     small = [w / 16 for w in weights]
     _, exact = gradients(small, x, y)
     norm = math.sqrt(sum(float(g.square().sum()) for g in exact))
-    for options, wanted in [({"max_norm": norm / 4}, norm / 4), ({"max_norm": norm * 4}, norm), ({}, min(norm, 1.0))]:
-        got = student.run(probes.stepped, device=device, weights=small, batches=[(x, y)], lr=1.0, **options)
+    for options, wanted in [
+        ({"max_norm": norm / 4}, norm / 4),
+        ({"max_norm": norm * 4}, norm),
+        ({}, min(norm, 1.0)),
+    ]:
+        got = student.run(
+            probes.stepped, device=device, weights=small, batches=[(x, y)], lr=1.0, **options
+        )
         for before, after, gradient in zip(small, got["parameters"], exact, strict=True):
             expected = (before - gradient * wanted / norm).float()
             hint = "one norm for all gradients, after the backward pass and before the step"
@@ -138,9 +192,19 @@ def test_norm_of_all_gradients_is_clipped(student, rng, device):
     weights, data = problem(rng)
     _, (gradient,) = gradients(weights, *data[0])
     norm = float(gradient.norm())
-    got = student.run(probes.stepped, device=device, weights=weights, batches=data, lr=1.0, max_norm=norm / 3)
+    got = student.run(
+        probes.stepped, device=device, weights=weights, batches=data, lr=1.0, max_norm=norm / 3
+    )
     hint = "a gradient that is clipped keeps the 24 bits of float32"
-    expect.tensor(got["gradients"][0][0], (gradient / 3).float(), of=OF, rtol=1e-5, atol=1e-7, name="a gradient", hint=hint)
+    expect.tensor(
+        got["gradients"][0][0],
+        (gradient / 3).float(),
+        of=OF,
+        rtol=1e-5,
+        atol=1e-7,
+        name="a gradient",
+        hint=hint,
+    )
 
 
 @pytest.mark.points(2)
@@ -148,8 +212,15 @@ def test_backward_is_outside_of_autocast(student, rng, device):
     """Autocast is for the forward pass and the loss; it is off in the backward pass and afterwards."""
     weights, data = problem(rng, count=2)
     got = student.run(probes.stepped, device=device, weights=weights, batches=data, lr=0.5)
-    expect.value(got["autocast_in_backward"], [False, False], of=OF, hint="loss.backward() after the `with` block")
-    expect.value(got["autocast_after"], False, of=OF, hint="autocast as a `with` block ends by itself")
+    expect.value(
+        got["autocast_in_backward"],
+        [False, False],
+        of=OF,
+        hint="loss.backward() after the `with` block",
+    )
+    expect.value(
+        got["autocast_after"], False, of=OF, hint="autocast as a `with` block ends by itself"
+    )
 
 
 @pytest.mark.points(2)
@@ -158,7 +229,12 @@ def test_loss_is_not_scaled(student, rng, device):
     weights, data = problem(rng, count=2)
     got = student.run(probes.stepped, device=device, weights=weights, batches=data, lr=0.5)
     expect.value(len(got["gradients"]), 2, of=OF, hint="one step of the optimizer for each call")
-    expect.that(not got["scaled"], "a GradScaler scales the loss: it is for float16", of=OF, hint="loss.backward(), plainly")
+    expect.that(
+        not got["scaled"],
+        "a GradScaler scales the loss: it is for float16",
+        of=OF,
+        hint="loss.backward(), plainly",
+    )
 
 
 def test_float16_is_refused(student, rng, device):

@@ -30,7 +30,12 @@ def batches(rng, count, device="stand-in"):
 def check(got, expected, *, hint=None, ended_by=None):
     """The batches, in their order and whole; and the end, where that is asked for or came too early."""
     if ended_by or len(got["seen"]) != len(expected):
-        expect.value(got["error"], ended_by or "StopIteration", of=OF, hint="what ends `batches` ends the Prefetcher")
+        expect.value(
+            got["error"],
+            ended_by or "StopIteration",
+            of=OF,
+            hint="what ends `batches` ends the Prefetcher",
+        )
     expect.value(len(got["seen"]), len(expected), of=OF, hint="every batch, once")
     for (x, y), (want_x, want_y) in zip(got["seen"], expected, strict=True):
         expect.tensor(x, want_x, of=OF, name="x", hint=hint)
@@ -56,7 +61,9 @@ def test_kernels_wait_for_the_copy(student, rng, device):
     hint = "has the current stream to wait for the stream of the copies, and is a pinned buffer still being read?"
     for depth in (1, 2):  # with 1 a batch is handed out right after its copy was begun
         expected = batches(rng, 3, device)
-        got = student.run(probes.prefetched, device=device, batches=expected, slow="copies", depth=depth)
+        got = student.run(
+            probes.prefetched, device=device, batches=expected, slow="copies", depth=depth
+        )
         check(got, expected, hint=hint)
 
 
@@ -74,7 +81,9 @@ def test_current_stream_is_asked_for_each_time(student, rng, device):
     """The stream that waits is the one that is current when a batch is handed out, which need not be the default one."""
     for slow in ("copies", "kernels"):
         expected = batches(rng, 3, device if slow == "copies" else "stand-in")
-        got = student.run(probes.prefetched, device=device, batches=expected, slow=slow, on_a_stream=True, depth=1)
+        got = student.run(
+            probes.prefetched, device=device, batches=expected, slow=slow, on_a_stream=True, depth=1
+        )
         check(got, expected, hint="torch.cuda.current_stream(), at each batch")
 
 
@@ -84,8 +93,14 @@ def test_iterator_may_reuse_its_tensors(student, rng, device):
     """An iterator may write over a batch as soon as it is asked for the next one, pinned memory as well."""
     for buffers in ("reused", "pinned"):
         expected = batches(rng, 5)
-        got = student.run(probes.prefetched, device=device, batches=expected, buffers=buffers, slow="copies")
-        check(got, expected, hint="pin_memory() of a tensor that is pinned already is that tensor, and no copy")
+        got = student.run(
+            probes.prefetched, device=device, batches=expected, buffers=buffers, slow="copies"
+        )
+        check(
+            got,
+            expected,
+            hint="pin_memory() of a tensor that is pinned already is that tensor, and no copy",
+        )
 
 
 # Stays: a consumer that keeps batches is the plain case of memory that is shared.
@@ -103,10 +118,25 @@ def test_copies_are_pinned_and_beside_the_kernels(student, rng, device):
     check(got, expected)
     expect.that(bool(got["copies"]), "no copy to the device was seen", of=OF)
     for copy in dict.fromkeys(got["copies"]):
-        expect.that(copy.startswith("pinned"), "a copy from memory that is not pinned", of=OF, hint="x.pin_memory()")
-        expect.that("waited for" not in copy, "a copy that Python waits for", of=OF, hint="non_blocking=True")
+        expect.that(
+            copy.startswith("pinned"),
+            "a copy from memory that is not pinned",
+            of=OF,
+            hint="x.pin_memory()",
+        )
+        expect.that(
+            "waited for" not in copy,
+            "a copy that Python waits for",
+            of=OF,
+            hint="non_blocking=True",
+        )
         hint = "with torch.cuda.stream(…) around the copy"
-        expect.that("of its own" in copy, "a copy on the stream that kernels use: it waits for them", of=OF, hint=hint)
+        expect.that(
+            "of its own" in copy,
+            "a copy on the stream that kernels use: it waits for them",
+            of=OF,
+            hint=hint,
+        )
 
 
 def test_python_does_not_wait(student, rng, device):
@@ -114,8 +144,12 @@ def test_python_does_not_wait(student, rng, device):
     expected = batches(rng, 5)
     got = student.run(probes.prefetched, device=device, batches=expected, slow="kernels")
     check(got, expected)
-    hint = "streams wait for each other; synchronize() has Python wait, and non_blocking=False as well"
-    expect.that(not got["waited"], "Python waited until the GPU had done its work", of=OF, hint=hint)
+    hint = (
+        "streams wait for each other; synchronize() has Python wait, and non_blocking=False as well"
+    )
+    expect.that(
+        not got["waited"], "Python waited until the GPU had done its work", of=OF, hint=hint
+    )
 
 
 @pytest.mark.core
@@ -127,10 +161,20 @@ def test_depth_is_how_far_it_draws_ahead(student, rng, device):
         check(got, expected)
         # While a batch is being handed out it may have made room for the next one already.
         ahead = max(drawn - number for number, drawn in enumerate(got["drawn"], 1))
-        expect.that(ahead <= depth, "more batches are drawn ahead than `depth`", of=OF, hint="depth bounds the memory")
+        expect.that(
+            ahead <= depth,
+            "more batches are drawn ahead than `depth`",
+            of=OF,
+            hint="depth bounds the memory",
+        )
         if depth > 1:
             early = all(drawn > number for number, drawn in enumerate(got["drawn"][:-1], 1))
-            expect.that(early, "a batch is handed out before the next one is drawn", of=OF, hint="fill the queue first")
+            expect.that(
+                early,
+                "a batch is handed out before the next one is drawn",
+                of=OF,
+                hint="fill the queue first",
+            )
 
 
 def test_ends_as_its_iterator_ends(student, rng, device):
@@ -139,11 +183,23 @@ def test_ends_as_its_iterator_ends(student, rng, device):
         expected = batches(rng, max(1, count))[:count]
         got = student.run(probes.prefetched, device=device, batches=expected, depth=depth)
         check(got, expected, ended_by="StopIteration")
-        expect.that(got["ended_again"], "after its end it does not end again", of=OF, hint="raise StopIteration again")
+        expect.that(
+            got["ended_again"],
+            "after its end it does not end again",
+            of=OF,
+            hint="raise StopIteration again",
+        )
     for fail_at in (0, 1, 3):
         expected = batches(rng, 5)
-        got = student.run(probes.prefetched, device=device, batches=expected, depth=3, fail_at=fail_at)
-        check(got, expected[:fail_at], ended_by="ZeroDivisionError", hint="the batches drawn before an exception come first")
+        got = student.run(
+            probes.prefetched, device=device, batches=expected, depth=3, fail_at=fail_at
+        )
+        check(
+            got,
+            expected[:fail_at],
+            ended_by="ZeroDivisionError",
+            hint="the batches drawn before an exception come first",
+        )
 
 
 def test_other_devices(student, rng, device):
@@ -151,5 +207,11 @@ def test_other_devices(student, rng, device):
     expected = batches(rng, 5)
     check(student.run(probes.prefetched, device=device, batches=expected), expected)
     for buffers in ("new", "reused"):
-        got = student.run(probes.prefetched, device=device, batches=expected, to="cpu", buffers=buffers)
-        check(got, expected, hint="x.to(device) of a tensor that is there already is that tensor, and no copy")
+        got = student.run(
+            probes.prefetched, device=device, batches=expected, to="cpu", buffers=buffers
+        )
+        check(
+            got,
+            expected,
+            hint="x.to(device) of a tensor that is there already is that tensor, and no copy",
+        )

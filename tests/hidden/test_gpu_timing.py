@@ -16,7 +16,10 @@ import torch
 from tests import expect
 from tests.probes import gpu as probes
 
-TOLERANCE = {"stand-in": 0.1, "cuda": 0.5}  # relative; the mistakes are wrong by a factor of 2 or more
+TOLERANCE = {
+    "stand-in": 0.1,
+    "cuda": 0.5,
+}  # relative; the mistakes are wrong by a factor of 2 or more
 BF16, FP16, FP32 = torch.bfloat16, torch.float16, torch.float32
 
 
@@ -37,8 +40,20 @@ def test_median_of_what_the_gpu_took(student, rng, device):
     for warmup in (1, 2):
         (unit,) = milliseconds(rng, 1, 8, 14)
         low, median, high = [unit / 9, unit / 3], unit, [3 * unit, 9 * unit]
-        measured = [high[0], low[0], high[1], median, low[1]]  # neither the mean nor the one in the middle is near the median
-        got = student.run(probes.timed, device=device, seconds=[0.05] * warmup + measured, warmup=warmup, repeats=5)
+        measured = [
+            high[0],
+            low[0],
+            high[1],
+            median,
+            low[1],
+        ]  # neither the mean nor the one in the middle is near the median
+        got = student.run(
+            probes.timed,
+            device=device,
+            seconds=[0.05] * warmup + measured,
+            warmup=warmup,
+            repeats=5,
+        )
         hint = "the median, in seconds, by two events around each call that is measured"
         check(got["seconds"], median, TOLERANCE[device], hint=hint)
 
@@ -48,8 +63,12 @@ def test_median_of_what_the_gpu_took(student, rng, device):
 def test_warm_up_is_not_measured(student, rng, device):
     """Calls before the measured ones are made and their time does not count, however long they take."""
     (t,) = milliseconds(rng, 1)
-    got = student.run(probes.timed, device=device, seconds=[0.2, 0.1, 0.1, t, t, t], warmup=3, repeats=3)
-    check(got["seconds"], t, TOLERANCE[device], hint="the first `warmup` calls of fn are not measured")
+    got = student.run(
+        probes.timed, device=device, seconds=[0.2, 0.1, 0.1, t, t, t], warmup=3, repeats=3
+    )
+    check(
+        got["seconds"], t, TOLERANCE[device], hint="the first `warmup` calls of fn are not measured"
+    )
     got = student.run(probes.timed, device=device, seconds=[0.2, t, t], warmup=0, repeats=1)
     check(got["seconds"], 0.2, TOLERANCE[device], hint="with warmup 0 the first call is measured")
 
@@ -57,7 +76,12 @@ def test_warm_up_is_not_measured(student, rng, device):
 # Stays: it holds the defaults, and counts calls that cost no time.
 def test_number_of_calls(student, rng, device):
     """fn is called warmup + repeats times; by default 3 and 10."""
-    for options, calls in [({"warmup": 2, "repeats": 3}, 5), ({"warmup": 0, "repeats": 1}, 1), ({}, 13), ({"repeats": 4}, 7)]:
+    for options, calls in [
+        ({"warmup": 2, "repeats": 3}, 5),
+        ({"warmup": 0, "repeats": 1}, 1),
+        ({}, 13),
+        ({"repeats": 4}, 7),
+    ]:
         times = milliseconds(rng, 1) * 20
         got = student.run(probes.timed, device=device, seconds=times, **options)
         check(got["seconds"], times[0], TOLERANCE[device])
@@ -67,7 +91,9 @@ def test_number_of_calls(student, rng, device):
 def test_even_number_of_repeats(student, rng, device):
     """With an even number of repeats the median lies between the two middle ones."""
     (t,) = milliseconds(rng, 1)
-    got = student.run(probes.timed, device=device, seconds=[0.0005, 0.1, t, t, 0.1, t], warmup=0, repeats=6)
+    got = student.run(
+        probes.timed, device=device, seconds=[0.0005, 0.1, t, t, 0.1, t], warmup=0, repeats=6
+    )
     check(got["seconds"], t, TOLERANCE[device], hint="the middle of the sorted times")
 
 
@@ -77,7 +103,9 @@ def test_gpu_is_done(student, rng, device):
     times = milliseconds(rng, 4)
     got = student.run(probes.timed, device=device, seconds=times, warmup=1, repeats=3)
     check(got["seconds"], statistics.median(times[1:]), TOLERANCE[device])
-    expect.that(not got["busy"], "the GPU is still at work when time_kernel returns", of="time_kernel")
+    expect.that(
+        not got["busy"], "the GPU is still at work when time_kernel returns", of="time_kernel"
+    )
 
 
 @pytest.mark.core
@@ -93,7 +121,9 @@ def test_short_kernels(student, rng):
 
 
 def mfu(student, sizes, dtype, peaks, speeds):
-    return student.run(probes.mfu, device="stand-in", sizes=sizes, dtype=dtype, peaks=peaks, speeds=speeds)
+    return student.run(
+        probes.mfu, device="stand-in", sizes=sizes, dtype=dtype, peaks=peaks, speeds=speeds
+    )
 
 
 def random_sizes(rng):
@@ -115,7 +145,13 @@ def test_mfu_is_flops_over_time_and_peak(student, rng):
 def test_mfu_above_one_is_returned(student, rng):
     """A peak below what the GPU reaches gives an MFU above 1, and it is not hidden."""
     got = mfu(student, random_sizes(rng), FP32, [(FP32, 1e9)], [(FP32, 3e9)])
-    check(got, 3.0, 0.1, of="measured_mfu", hint="a result above 1 says that a time or a peak is wrong")
+    check(
+        got,
+        3.0,
+        0.1,
+        of="measured_mfu",
+        hint="a result above 1 says that a time or a peak is wrong",
+    )
 
 
 def test_no_peak_is_guessed(student, rng):
@@ -123,5 +159,9 @@ def test_no_peak_is_guessed(student, rng):
     sizes, speeds = random_sizes(rng), [(BF16, 1e9), (FP16, 1e9)]
     with expect.right_call("a dtype that hw has a peak for"):
         check(mfu(student, sizes, BF16, [(BF16, 2e9)], speeds), 0.5, 0.1, of="measured_mfu")
-    with expect.raises((ValueError, KeyError), of="measured_mfu", when="hw has a peak for bfloat16 and none for float16"):
+    with expect.raises(
+        (ValueError, KeyError),
+        of="measured_mfu",
+        when="hw has a peak for bfloat16 and none for float16",
+    ):
         mfu(student, sizes, FP16, [(BF16, 2e9)], speeds)

@@ -32,7 +32,9 @@ def random_gradients(rng, *, shapes=SHAPES, size=1.0, dtype=torch.float32):
 
 def norm_of(gradients):
     """The norm of all entries together, in float64."""
-    return math.sqrt(math.fsum(x * x for g in gradients if g is not None for x in g.double().flatten().tolist()))
+    return math.sqrt(
+        math.fsum(x * x for g in gradients if g is not None for x in g.double().flatten().tolist())
+    )
 
 
 def tolerance(gradients):
@@ -49,13 +51,21 @@ def tolerance(gradients):
 
 def clip(student, gradients, max_l2_norm, *, eps=None, **how):
     options = {} if eps is None else {"eps": eps}
-    return student.run(probes.clipped, gradients=gradients, max_l2_norm=max_l2_norm, options=options, **how)
+    return student.run(
+        probes.clipped, gradients=gradients, max_l2_norm=max_l2_norm, options=options, **how
+    )
 
 
 def norm_in(returned, *, hint=None):
     """The number in what came back. One test is about its type."""
-    if isinstance(returned, torch.Tensor) and returned.layout == torch.strided and returned.device.type == "cpu":
-        returned = returned.item() if returned.numel() == 1 and returned.is_floating_point() else returned
+    if (
+        isinstance(returned, torch.Tensor)
+        and returned.layout == torch.strided
+        and returned.device.type == "cpu"
+    ):
+        returned = (
+            returned.item() if returned.numel() == 1 and returned.is_floating_point() else returned
+        )
     expect.kind(returned, (float, int), of=OF, name="the norm", hint=hint)
     return float(returned)
 
@@ -69,7 +79,12 @@ def check_norm(returned, expected, *, rtol, hint):
 def check_gradients(got, expected, *, rtol=0.0, hint):
     for gradient, want in zip(got, expected, strict=True):
         if want is None:
-            expect.that(gradient is None, "a parameter without a gradient has one after the call", of=OF, hint=hint)
+            expect.that(
+                gradient is None,
+                "a parameter without a gradient has one after the call",
+                of=OF,
+                hint=hint,
+            )
         else:
             expect.tensor(gradient, want, of=OF, rtol=rtol, name="a gradient", hint=hint)
 
@@ -80,7 +95,12 @@ def check_shorter(got, before):
         expect.kind(gradient, torch.Tensor, of=OF, name="a gradient")
         changed = gradient.shape == old.shape and (not old.numel() or bool((gradient != old).any()))
         hint = "the tensor p.grad itself has to change; and you can go through model.parameters() only once"
-        expect.that(changed, "a gradient stays as it was although the norm is above the limit", of=OF, hint=hint)
+        expect.that(
+            changed,
+            "a gradient stays as it was although the norm is above the limit",
+            of=OF,
+            hint=hint,
+        )
 
 
 @pytest.mark.core
@@ -109,7 +129,9 @@ def test_leaves_a_short_gradient(student, rng):
         for factor in (10.0, 1000.0):
             # An ε this small leaves a factor that is cut off at 1 exactly 1.
             got = clip(student, gradients, factor * norm, eps=1e-6 * norm)
-            check_gradients(got["gradients"], gradients, hint="only a norm above max_l2_norm changes a gradient")
+            check_gradients(
+                got["gradients"], gradients, hint="only a norm above max_l2_norm changes a gradient"
+            )
 
 
 @pytest.mark.core
@@ -147,9 +169,17 @@ def test_works_in_place(student, rng):
         for gradient, want in zip(got["held"], plain, strict=True):
             name = "the tensor that p.grad was before the call"
             expect.tensor(gradient, want, of=OF, rtol=tolerance(gradients), name=name, hint=hint)
-        expect.that(all(got["are_the_same"]), "p.grad is another tensor than before", of=OF, hint=hint)
+        expect.that(
+            all(got["are_the_same"]), "p.grad is another tensor than before", of=OF, hint=hint
+        )
         for p, g in zip(got["parameters"], gradients, strict=True):
-            expect.tensor(p, g / 3, of=OF, name="a parameter", hint="clipping changes gradients and no parameter")
+            expect.tensor(
+                p,
+                g / 3,
+                of=OF,
+                name="a parameter",
+                hint="clipping changes gradients and no parameter",
+            )
 
 
 @pytest.mark.points(2)
@@ -172,7 +202,9 @@ def test_no_gradient_at_all(student, rng):
     some = norm_in(clip(student, random_gradients(rng), 1e3)["returned"])
     expect.that(some > 0, "the norm of gradients is not positive", of=OF)
     got = clip(student, [], 1.0)
-    check_norm(got["returned"], 0.0, rtol=0.0, hint="without any gradient the norm is 0, as a tensor")
+    check_norm(
+        got["returned"], 0.0, rtol=0.0, hint="without any gradient the norm is 0, as a tensor"
+    )
 
 
 def test_the_norm_is_a_tensor(student, rng):
@@ -183,7 +215,9 @@ def test_the_norm_is_a_tensor(student, rng):
         returned = clip(student, [factor * g for g in gradients], 1e3)["returned"]
         hint = "not a Python number and not a tensor with a dimension"
         expect.kind(returned, torch.Tensor, of=OF, name="the norm", hint=hint)
-        expect.that(returned.dim() == 0, f"the norm has {returned.dim()} dimensions", of=OF, hint=hint)
+        expect.that(
+            returned.dim() == 0, f"the norm has {returned.dim()} dimensions", of=OF, hint=hint
+        )
         seen.append(norm_in(returned))
     expect.that(seen[0] < seen[1], "gradients four times as long have no larger norm", of=OF)
 
@@ -194,4 +228,6 @@ def test_default_eps(student, rng):
     named = clip(student, gradients, 1e-14, eps=1e-6)["gradients"]
     check_shorter(named, gradients)
     got = clip(student, gradients, 1e-14)["gradients"]
-    check_gradients(got, named, rtol=tolerance(gradients), hint="is the default that of the signature?")
+    check_gradients(
+        got, named, rtol=tolerance(gradients), hint="is the default that of the signature?"
+    )

@@ -25,8 +25,15 @@ from tests import expect
 from tests.probes import linear as probes
 
 # Of a standard normal truncated at ±3: 0.98658.
-TRUNCATED_STD = math.sqrt(1 - 3 * math.exp(-4.5) * math.sqrt(2 / math.pi) / math.erf(3 / math.sqrt(2)))
-MAGNITUDES = (1.0, 1e-8, 1e-4, 1e4)  # of what training shows: a right answer is right for all of them
+TRUNCATED_STD = math.sqrt(
+    1 - 3 * math.exp(-4.5) * math.sqrt(2 / math.pi) / math.erf(3 / math.sqrt(2))
+)
+MAGNITUDES = (
+    1.0,
+    1e-8,
+    1e-4,
+    1e4,
+)  # of what training shows: a right answer is right for all of them
 
 
 def sizes(rng, count, low=2, high=9):
@@ -39,19 +46,34 @@ def check_kind(weight, *, of, dtype=torch.float32, device="cpu"):
     hint = "are device= and dtype= given to the tensor that becomes the weight?"
     expected = f"{expect.dtype_name(dtype)} on {device}"
     got = f"{expect.dtype_name(weight.dtype)} on {weight.device.type}"
-    expect.that(got == expected, f"wrong kind of weight: expected {expected}, got {got}", of=of, hint=hint)
+    expect.that(
+        got == expected, f"wrong kind of weight: expected {expected}, got {got}", of=of, hint=hint
+    )
 
 
 def weight_of(got, args, **kind):
     """The weight of a Linear made with `args`, as out × in and with entries that were written."""
-    expect.that(len(got["weights"]) > 0, "the layer holds no matrix", of="Linear", hint="self.weight = nn.Parameter(...)")
+    expect.that(
+        len(got["weights"]) > 0,
+        "the layer holds no matrix",
+        of="Linear",
+        hint="self.weight = nn.Parameter(...)",
+    )
     weight = got["weights"][0]
     if kind:
         check_kind(weight, of="Linear", **kind)
-    if tuple(weight.shape) == tuple(args):  # whether it is stored as out × in is another test's rule
+    if tuple(weight.shape) == tuple(
+        args
+    ):  # whether it is stored as out × in is another test's rule
         weight = weight.mT
     like = torch.empty(args[1], args[0], dtype=weight.dtype, device=weight.device.type)
-    expect.tensor(weight.to("meta"), like.to("meta"), of="Linear", name="weight", hint="out_features × in_features")
+    expect.tensor(
+        weight.to("meta"),
+        like.to("meta"),
+        of="Linear",
+        name="weight",
+        hint="out_features × in_features",
+    )
     check_written(weight, of="Linear")
     return weight
 
@@ -60,7 +82,12 @@ def check_written(weight, *, of):
     """The entries are numbers, where there are any."""
     if weight.device.type != "meta":
         finite = bool(weight.isfinite().all())
-        expect.that(finite, "a weight starts with entries that are NaN or infinite", of=of, facts=expect.UNWRITTEN)
+        expect.that(
+            finite,
+            "a weight starts with entries that are NaN or infinite",
+            of=of,
+            facts=expect.UNWRITTEN,
+        )
 
 
 def layer_weights(weights, dims, *, of="MLP", **kind):
@@ -93,14 +120,18 @@ def relu_stack(x, weights):
         w = weight.double()
         if depth:
             y = F.relu(y)
-        error = (error + (w.shape[1] + 1) * torch.finfo(torch.float32).eps * (y.abs() + error)) @ w.abs().T
+        error = (
+            error + (w.shape[1] + 1) * torch.finfo(torch.float32).eps * (y.abs() + error)
+        ) @ w.abs().T
         y = y @ w.T
     return y, error.max().item() if error.numel() else 0.0
 
 
 def run(student, kind, args, weights, x, **options):
     """A module with these weights, once it is known to hold matrices for them."""
-    args = [list(a) if isinstance(a, list) else a for a in args]  # whether dims is used up is another test's rule
+    args = [
+        list(a) if isinstance(a, list) else a for a in args
+    ]  # whether dims is used up is another test's rule
     got = student.run(probes.forward, kind=kind, args=args, weights=weights, x=x, **options)
     reason = "the module holds no matrix of out × in"
     expect.that(got["has_weights"], reason, of=kind, hint="self.weight = nn.Parameter(...)")
@@ -111,7 +142,14 @@ def check_output(student, kind, args, weights, x, *, hint):
     """The output of a module with these weights, in float32."""
     got = run(student, kind, args, weights, x)
     expected, error = relu_stack(x, weights)
-    expect.tensor(got["output"], expected.float(), of=f"{kind}.forward", atol=2 * error, name="the output", hint=hint)
+    expect.tensor(
+        got["output"],
+        expected.float(),
+        of=f"{kind}.forward",
+        atol=2 * error,
+        name="the output",
+        hint=hint,
+    )
 
 
 def check_std(ratio, tolerance, *, of, hint="is std 1/sqrt(in_features)?"):
@@ -127,14 +165,24 @@ def check_truncated_normal(weight, std, *, of):
     # The relative error of a sample's std is 1/sqrt(2n) for a normal and less for a truncated one.
     check_std(z.std().item() / TRUNCATED_STD, max(7 / math.sqrt(2 * n), 0.013), of=of)
     hint = "the bounds are -3·std and 3·std, and a and b of trunc_normal_ are values, not multiples of std"
-    expect.that(z.abs().max().item() <= 3 * (1 + 1e-6), "an entry lies beyond 3 standard deviations", of=of, hint=hint)
+    expect.that(
+        z.abs().max().item() <= 3 * (1 + 1e-6),
+        "an entry lies beyond 3 standard deviations",
+        of=of,
+        hint=hint,
+    )
     centred = abs(z.mean().item()) < 7 / math.sqrt(n)
     expect.that(centred, "the mean of the weight's entries is not 0", of=of)
     for bound in (0.5, 1.0, 2.0):
         p = math.erf(bound / math.sqrt(2)) / math.erf(3 / math.sqrt(2))
         share = (z.abs() < bound).double().mean().item()
         normal = abs(share - p) < 7 * math.sqrt(p * (1 - p) / n)
-        expect.that(normal, "the weight's entries are not normally distributed", of=of, hint="nn.init.trunc_normal_")
+        expect.that(
+            normal,
+            "the weight's entries are not normally distributed",
+            of=of,
+            hint="nn.init.trunc_normal_",
+        )
     # 9 of a million draws lie there; clamping puts 2700 there.
     at_the_bound = (z.abs() > 2.999).double().mean().item()
     hint = "a draw beyond 3·std is drawn again, not moved to the bound"
@@ -153,7 +201,9 @@ def test_linear_registers_its_weight(student, rng):
     got = student.run(probes.module, kind="Linear", args=(i, o))
     weight_of(got, (i, o))
     hint = "self.weight = nn.Parameter(...)"
-    expect.that(any(got["trainable"]), "the layer has no trainable parameter", of="Linear", hint=hint)
+    expect.that(
+        any(got["trainable"]), "the layer has no trainable parameter", of="Linear", hint=hint
+    )
 
 
 @pytest.mark.points(6)
@@ -162,10 +212,20 @@ def test_linear_has_one_parameter(student, rng):
     i, o = sizes(rng, 2)
     got = student.run(probes.module, kind="Linear", args=(i, o))
     hint = "self.weight = nn.Parameter(...), no bias"
-    expect.value(got["names"], ["weight"], of="Linear", name="the names of its parameters", hint=hint)
-    expect.value(got["state"], ["weight"], of="Linear", name="the keys of its state_dict", hint=hint)
+    expect.value(
+        got["names"], ["weight"], of="Linear", name="the names of its parameters", hint=hint
+    )
+    expect.value(
+        got["state"], ["weight"], of="Linear", name="the keys of its state_dict", hint=hint
+    )
     shapes = [tuple(w.shape) for w in got["weights"]]
-    expect.value(shapes[:1], [(o, i)], of="Linear", name="the weight's shape", hint="out_features × in_features")
+    expect.value(
+        shapes[:1],
+        [(o, i)],
+        of="Linear",
+        name="the weight's shape",
+        hint="out_features × in_features",
+    )
 
 
 # Stays: it is the formula. What breaks it breaks an MLP as well, but not the other way round.
@@ -176,7 +236,14 @@ def test_linear_for_any_leading_dimensions(student, rng):
     i, o = sizes(rng, 2)
     hint = "multiply along the last dimension, and keep the others and all the numbers as they are"
     for leading in [(4,), (), (2, 5, 3)]:
-        check_output(student, "Linear", (i, o), drawn(rng, (i, o)), torch.randn(*leading, i, generator=rng), hint=hint)
+        check_output(
+            student,
+            "Linear",
+            (i, o),
+            drawn(rng, (i, o)),
+            torch.randn(*leading, i, generator=rng),
+            hint=hint,
+        )
     for scale in MAGNITUDES:
         x = torch.randn(6, i, generator=rng)
         check_output(student, "Linear", (i, o), drawn(rng, (i, o)), x * scale, hint=hint)
@@ -189,7 +256,11 @@ def test_linear_of_an_input_that_is_not_contiguous_or_empty(student, rng):
     i, o = sizes(rng, 2)
     stepped = torch.randn(5, 3, 2 * i, generator=rng)[:, 1:, ::2]
     turned = torch.randn(i, 4, 3, generator=rng).permute(2, 1, 0)
-    for x, hint in [(stepped, "does it need x.view?"), (turned, "does it need x.view?"), (torch.empty(0, i), "0 rows")]:
+    for x, hint in [
+        (stepped, "does it need x.view?"),
+        (turned, "does it need x.view?"),
+        (torch.empty(0, i), "0 rows"),
+    ]:
         check_output(student, "Linear", (i, o), drawn(rng, (i, o)), x, hint=hint)
 
 
@@ -202,19 +273,33 @@ def test_linear_gradients(student, rng):
         (weight,) = drawn(rng, (i, o))
         x, upstream = torch.randn(6, i, generator=rng), torch.randn(6, o, generator=rng) * scale
         got = run(student, "Linear", (i, o), [weight], x, upstream=upstream)
-        expect.tensor(got["x"], x, of="Linear.forward", name="x after the call", hint="nothing in place on x")
+        expect.tensor(
+            got["x"], x, of="Linear.forward", name="x after the call", hint="nothing in place on x"
+        )
         g = upstream.double()
         gradients = {
             "x": (got["x_gradient"], g @ weight.double()),
-            "the weight": (transposed_to(got["weight_gradients"][0], weight.shape), g.T @ x.double()),
+            "the weight": (
+                transposed_to(got["weight_gradients"][0], weight.shape),
+                g.T @ x.double(),
+            ),
         }
         for which, (gradient, expected) in gradients.items():
             hint = "use the parameter itself, without .data or .detach(), and change no number on the way"
-            expect.that(gradient is not None, f"no gradient reaches {which}", of="Linear.forward", hint=hint)
+            expect.that(
+                gradient is not None, f"no gradient reaches {which}", of="Linear.forward", hint=hint
+            )
             # Fewer than ten products of numbers below 6.
             tolerance = 10 * torch.finfo(torch.float32).eps * 360 * scale
             name = f"the gradient of {which}"
-            expect.tensor(gradient, expected.float(), of="Linear.forward", atol=tolerance, name=name, hint=hint)
+            expect.tensor(
+                gradient,
+                expected.float(),
+                of="Linear.forward",
+                atol=tolerance,
+                name=name,
+                hint=hint,
+            )
 
 
 def transposed_to(gradient, shape):
@@ -241,12 +326,22 @@ def test_linear_is_drawn_alike_in_half_precision(student, rng):
     expect.that(bool(own.any()), "a float32 layer is 0 everywhere", of="Linear")
     truncated = own.abs().max().item() <= 3 * (1 + 1e-6)  # if not, that is another test's rule
     for dtype in (torch.bfloat16, torch.float16):
-        z = weight_of(student.run(probes.module, kind="Linear", args=args, dtype=dtype), args, dtype=dtype).double() / std
+        z = (
+            weight_of(
+                student.run(probes.module, kind="Linear", args=args, dtype=dtype), args, dtype=dtype
+            ).double()
+            / std
+        )
         # Drawing in few bits shifts the std by under 1 %; 100,000 draws by under 2 %, twice.
         hint = "is the dtype given where the numbers are drawn?"
         check_std(z.std().item() / own.std().item(), 0.06, of="Linear", hint=hint)
         inside = not truncated or z.abs().max().item() <= 3 * (1 + torch.finfo(dtype).eps)
-        expect.that(inside, "an entry lies beyond 3 standard deviations", of="Linear", hint="bounds in units of std")
+        expect.that(
+            inside,
+            "an entry lies beyond 3 standard deviations",
+            of="Linear",
+            hint="bounds in units of std",
+        )
 
 
 @pytest.mark.points(2)
@@ -257,10 +352,19 @@ def test_linear_in_every_float_dtype(student, rng):
         x = torch.randn(7, i, generator=rng, dtype=torch.float64).to(dtype)
         got = student.run(probes.module, kind="Linear", args=(i, o), x=x, dtype=dtype)
         weight = weight_of(got, (i, o), dtype=dtype).double()
-        tolerance = (i + 1) * torch.finfo(dtype).eps * (x.double().abs() @ weight.abs().T).max().item()
+        tolerance = (
+            (i + 1) * torch.finfo(dtype).eps * (x.double().abs() @ weight.abs().T).max().item()
+        )
         hint = "give dtype= to the tensor that becomes the weight, and compute in x's own dtype"
         expected = (x.double() @ weight.T).to(dtype)
-        expect.tensor(got["output"], expected, of="Linear.forward", atol=tolerance, name="the output", hint=hint)
+        expect.tensor(
+            got["output"],
+            expected,
+            of="Linear.forward",
+            atol=tolerance,
+            name="the output",
+            hint=hint,
+        )
 
 
 @pytest.mark.points(2)
@@ -272,9 +376,17 @@ def test_linear_on_the_meta_device(student, rng):
     weight = weight_of(got, (i, o))
     hint = "is device= given to the tensor that becomes the weight?"
     expect.value(weight.device.type, "meta", of="Linear", name="the weight's device", hint=hint)
-    expect.tensor(got["output"], torch.empty(3, o, device="meta"), of="Linear.forward", name="the output")
+    expect.tensor(
+        got["output"], torch.empty(3, o, device="meta"), of="Linear.forward", name="the output"
+    )
     large = student.run(probes.module, kind="Linear", args=(2**20, 2**21), device="meta")
-    expect.value(weight_of(large, (2**20, 2**21)).device.type, "meta", of="Linear", name="the weight's device", hint=hint)
+    expect.value(
+        weight_of(large, (2**20, 2**21)).device.type,
+        "meta",
+        of="Linear",
+        name="the weight's device",
+        hint=hint,
+    )
 
 
 @pytest.mark.points(1)
@@ -299,7 +411,9 @@ def test_two_modules_are_drawn_anew(student, rng):
         for weight in (*first, *second):
             check_written(weight, of=kind)
         same = any(torch.equal(a, b) for a in first for b in second)
-        expect.that(not same, "two modules start with the same weights", of=kind, hint="who sets the seed?")
+        expect.that(
+            not same, "two modules start with the same weights", of=kind, hint="who sets the seed?"
+        )
 
 
 @pytest.mark.points(2)
@@ -307,7 +421,10 @@ def test_modules_can_be_moved(student, rng):
     """After `.to(torch.float64)` a module computes in float64 with all of its weights."""
     dims = sizes(rng, 3)
     x = torch.randn(5, dims[0], generator=rng, dtype=torch.float64)
-    for kind, args, ends in [("Linear", (dims[0], dims[-1]), [dims[0], dims[-1]]), ("MLP", (dims,), dims)]:
+    for kind, args, ends in [
+        ("Linear", (dims[0], dims[-1]), [dims[0], dims[-1]]),
+        ("MLP", (dims,), dims),
+    ]:
         got = student.run(probes.module, kind=kind, args=args, x=x, to=torch.float64)
         hint = "is every weight a registered parameter, and used as it is?"
         layer_weights(got["weights"], ends, of=kind, dtype=torch.float64)
@@ -328,8 +445,12 @@ def test_linear_refuses_an_input_that_does_not_fit(student, rng):
         expect.kind(output, torch.Tensor, of="Linear.forward", name="the output")
         expect.value(tuple(output.shape), (4, o), of="Linear.forward", name="the output's shape")
     for shape in [(4, i + 1), (i + 2,), (i, 2 * i)]:
-        with expect.raises(errors, of="Linear.forward", when="x's last dimension is not in_features"):
-            student.run(probes.module, kind="Linear", args=(i, o), x=torch.randn(shape, generator=rng))
+        with expect.raises(
+            errors, of="Linear.forward", when="x's last dimension is not in_features"
+        ):
+            student.run(
+                probes.module, kind="Linear", args=(i, o), x=torch.randn(shape, generator=rng)
+            )
 
 
 # --- MLP
@@ -344,14 +465,28 @@ def test_mlp_has_one_weight_a_layer(student, rng):
     for count in (2, 3, 5):
         dims = sizes(rng, count)
         got = student.run(probes.module, kind="MLP", args=(list(dims),))
-        hint = "one registered weight of out × in for each layer: nn.ModuleList registers the layers"
+        hint = (
+            "one registered weight of out × in for each layer: nn.ModuleList registers the layers"
+        )
         names, state = len(got["names"]), len(got["state"])
-        expect.that(names == each * (count - 1), f"{names} parameters for {count - 1} layers", of="MLP", hint=hint)
+        expect.that(
+            names == each * (count - 1),
+            f"{names} parameters for {count - 1} layers",
+            of="MLP",
+            hint=hint,
+        )
         layer_weights(got["weights"], dims)
         expect.that(all(got["trainable"]), "a weight is not trainable", of="MLP")
         hint = "only weights are saved"
-        expect.that(state == names, f"its state_dict has {state} tensors for {names} parameters", of="MLP", hint=hint)
-        expect.value(got["args"], [dims], of="MLP", name="dims after the call", hint="is dims changed?")
+        expect.that(
+            state == names,
+            f"its state_dict has {state} tensors for {names} parameters",
+            of="MLP",
+            hint=hint,
+        )
+        expect.value(
+            got["args"], [dims], of="MLP", name="dims after the call", hint="is dims changed?"
+        )
 
 
 @pytest.mark.core
@@ -359,9 +494,21 @@ def test_mlp_has_one_weight_a_layer(student, rng):
 def test_mlp_has_relus_between_its_layers(student, rng):
     """A ReLU follows every layer but the last, for small and large numbers."""
     hint = "max(0, x) between the layers, whatever x is, and none after the last"
-    for count in (5, 3, 4, 6):  # five sizes have four layers: enough to tell which of them lacks its ReLU
+    for count in (
+        5,
+        3,
+        4,
+        6,
+    ):  # five sizes have four layers: enough to tell which of them lacks its ReLU
         dims = sizes(rng, count, 3, 12)
-        check_output(student, "MLP", (dims,), drawn(rng, dims), torch.randn(40, dims[0], generator=rng), hint=hint)
+        check_output(
+            student,
+            "MLP",
+            (dims,),
+            drawn(rng, dims),
+            torch.randn(40, dims[0], generator=rng),
+            hint=hint,
+        )
     dims = sizes(rng, 4, 3, 12)
     for scale in MAGNITUDES:
         x = torch.randn(20, dims[0], generator=rng) * scale
@@ -370,7 +517,14 @@ def test_mlp_has_relus_between_its_layers(student, rng):
     first, square, last = drawn(rng, [a, h, h, b])
     square = (square + square.T) / 2  # the same whichever way it is stored
     x = torch.randn(20, a, generator=rng)
-    check_output(student, "MLP", ([a, h, h, b],), [first, square, last], x, hint="y = W x, and nothing is added to it")
+    check_output(
+        student,
+        "MLP",
+        ([a, h, h, b],),
+        [first, square, last],
+        x,
+        hint="y = W x, and nothing is added to it",
+    )
 
 
 @pytest.mark.points(2)
@@ -378,7 +532,14 @@ def test_mlp_of_one_layer_is_linear(student, rng):
     """An MLP of two sizes is one layer and has no ReLU."""
     dims = sizes(rng, 2)
     x = torch.randn(50, dims[0], generator=rng)
-    check_output(student, "MLP", (dims,), drawn(rng, dims), x, hint="none after the last layer, however few there are")
+    check_output(
+        student,
+        "MLP",
+        (dims,),
+        drawn(rng, dims),
+        x,
+        hint="none after the last layer, however few there are",
+    )
 
 
 @pytest.mark.points(1)
@@ -388,11 +549,22 @@ def test_mlp_keeps_leading_dimensions(student, rng):
     weights, x = drawn(rng, dims), torch.randn(2, 3, 4, dims[0], generator=rng)
     own = run(student, "MLP", (dims,), weights, x.flatten(0, 2))["output"]
     expect.kind(own, torch.Tensor, of="MLP.forward", name="the output")
-    expect.that(own.shape == (24, dims[-1]) and bool(own.any()), "no output for a batch of rows", of="MLP.forward")
+    expect.that(
+        own.shape == (24, dims[-1]) and bool(own.any()),
+        "no output for a batch of rows",
+        of="MLP.forward",
+    )
     atol = 1e-5 * own.abs().max().item()  # only the order of sums can differ
     for given, expected in [(x, own.reshape(2, 3, 4, -1)), (x[0, 0, 0], own[0])]:
         got = run(student, "MLP", (dims,), weights, given)["output"]
-        expect.tensor(got, expected, of="MLP.forward", atol=atol, name="the output", hint="y has x's leading dimensions")
+        expect.tensor(
+            got,
+            expected,
+            of="MLP.forward",
+            atol=atol,
+            name="the output",
+            hint="y has x's leading dimensions",
+        )
 
 
 @pytest.mark.points(4)
@@ -400,11 +572,19 @@ def test_mlp_gradients(student, rng):
     """Gradients reach every weight of an MLP and its input, and the input is left as it was."""
     dims = sizes(rng, 4)
     weights = [w.abs() + 0.1 for w in drawn(rng, dims)]  # all above 0, so that no unit is dead
-    x, upstream = torch.rand(6, dims[0], generator=rng) + 0.1, torch.rand(6, dims[-1], generator=rng) + 0.1
+    x, upstream = (
+        torch.rand(6, dims[0], generator=rng) + 0.1,
+        torch.rand(6, dims[-1], generator=rng) + 0.1,
+    )
     got = run(student, "MLP", (dims,), weights, x, upstream=upstream)
-    expect.tensor(got["x"], x, of="MLP.forward", name="x after the call", hint="nothing in place on x")
+    expect.tensor(
+        got["x"], x, of="MLP.forward", name="x after the call", hint="nothing in place on x"
+    )
     hint = "gradients have to pass through every layer"
-    for which, gradient in [("x", got["x_gradient"]), *(("a weight", g) for g in got["weight_gradients"])]:
+    for which, gradient in [
+        ("x", got["x_gradient"]),
+        *(("a weight", g) for g in got["weight_gradients"]),
+    ]:
         reached = gradient is not None and bool(gradient.isfinite().all()) and bool(gradient.any())
         expect.that(reached, f"no gradient reaches {which}", of="MLP.forward", hint=hint)
 
@@ -437,16 +617,27 @@ def test_mlp_layers_are_drawn_like_linear(student, rng):
         hint = "is each layer made as in Linear?"
         check_std(ratio, 10 / math.sqrt(2 * weight.numel()), of="MLP", hint=hint)
         further = weight.abs().max().item() / own.abs().max().item()
-        expect.that(0.5 < further < 1.5, "the largest weights are not those of a Linear", of="MLP", hint=hint)
+        expect.that(
+            0.5 < further < 1.5,
+            "the largest weights are not those of a Linear",
+            of="MLP",
+            hint=hint,
+        )
 
 
 @pytest.mark.points(2)
 def test_mlp_lives_where_it_is_wanted(student, rng):
     """An MLP hands device= and dtype= on to each of its layers."""
     dims = sizes(rng, 4)
-    for device, dtype in [("meta", torch.float32), ("cpu", torch.bfloat16), ("meta", torch.float64)]:
+    for device, dtype in [
+        ("meta", torch.float32),
+        ("cpu", torch.bfloat16),
+        ("meta", torch.float64),
+    ]:
         # Whether Linear does as it is told is another test's rule.
-        own = student.run(probes.module, kind="Linear", args=(2, 3), device=device, dtype=dtype)["weights"]
+        own = student.run(probes.module, kind="Linear", args=(2, 3), device=device, dtype=dtype)[
+            "weights"
+        ]
         expect.that(len(own) > 0, "the layer holds no matrix", of="Linear")
         got = student.run(probes.module, kind="MLP", args=(dims,), device=device, dtype=dtype)
         kind = {"dtype": own[0].dtype, "device": own[0].device.type}
@@ -471,7 +662,13 @@ def test_count_parameters_counts_elements(student, rng):
     a, b, c = sizes(rng, 3)
     parameters = {"w": [a, b], "block.w": [c], "block.inner.w": [a, b, c], "gain": []}
     total = a * b + c + a * b * c + 1
-    check_counts(student, total, total, hint="elements, not tensors; submodules' as well", parameters=parameters)
+    check_counts(
+        student,
+        total,
+        total,
+        hint="elements, not tensors; submodules' as well",
+        parameters=parameters,
+    )
 
 
 @pytest.mark.core
@@ -479,8 +676,17 @@ def test_count_parameters_counts_elements(student, rng):
 def test_count_parameters_counts_a_tied_parameter_once(student, rng):
     """One parameter under several names counts once; equal values in separate parameters count each."""
     a, b = sizes(rng, 2)
-    tree = {"parameters": {"embed.w": [a, b], "twin.w": [a, b]}, "ties": {"head.w": "embed.w", "deep.er.w": "embed.w"}}
-    check_counts(student, 2 * a * b, 2 * a * b, hint="is a tied parameter counted twice, or an equal one not?", **tree)
+    tree = {
+        "parameters": {"embed.w": [a, b], "twin.w": [a, b]},
+        "ties": {"head.w": "embed.w", "deep.er.w": "embed.w"},
+    }
+    check_counts(
+        student,
+        2 * a * b,
+        2 * a * b,
+        hint="is a tied parameter counted twice, or an equal one not?",
+        **tree,
+    )
 
 
 @pytest.mark.core
@@ -498,7 +704,14 @@ def test_count_parameters_ignores_buffers(student, rng):
     """Buffers, such as running means, are no parameters."""
     a, b = sizes(rng, 2)
     buffers = {"mean": [b], "block.mask": [b, b]}
-    check_counts(student, a * b, a * b, hint="are buffers counted?", parameters={"w": [a, b]}, buffers=buffers)
+    check_counts(
+        student,
+        a * b,
+        a * b,
+        hint="are buffers counted?",
+        parameters={"w": [a, b]},
+        buffers=buffers,
+    )
 
 
 @pytest.mark.points(1)

@@ -47,7 +47,14 @@ def rate(student, it, schedule):
 
 def check(student, it, schedule, expected, *, name, hint):
     """The rate at an iteration."""
-    expect.number(rate(student, it, schedule), expected, of=OF, tolerance=tolerance(schedule), name=name, hint=hint)
+    expect.number(
+        rate(student, it, schedule),
+        expected,
+        of=OF,
+        tolerance=tolerance(schedule),
+        name=name,
+        hint=hint,
+    )
 
 
 @pytest.mark.core
@@ -60,7 +67,14 @@ def test_warms_up_in_a_straight_line(student, rng):
         schedule = (largest, smallest, warmup, 3 * warmup)
         for it in (0, 1, warmup - 1, *integers(rng, 2, warmup - 1, 2)):
             hint = "the rate starts at 0 and is proportional to it / warmup_iters"
-            check(student, it, schedule, largest * it / warmup, name="the rate in the warm-up", hint=hint)
+            check(
+                student,
+                it,
+                schedule,
+                largest * it / warmup,
+                name="the rate in the warm-up",
+                hint=hint,
+            )
 
 
 @pytest.mark.core
@@ -74,12 +88,26 @@ def test_falls_along_half_a_cosine(student, rng):
         schedule = (largest, smallest, warmup, warmup + length)
         for it in (warmup + 1, *integers(rng, warmup + 1, warmup + length, 3)):
             part = math.cos(math.pi * (it - warmup) / length / 2) ** 2
-            check(student, it, schedule, smallest + (largest - smallest) * part, name="the rate on the cosine", hint=hint)
+            check(
+                student,
+                it,
+                schedule,
+                smallest + (largest - smallest) * part,
+                name="the rate on the cosine",
+                hint=hint,
+            )
     sixth = 1 + length
     schedule = (largest, smallest, warmup, warmup + 6 * sixth)
     for steps, part in [(2, 0.75), (3, 0.5), (4, 0.25)]:
         expected = smallest + (largest - smallest) * part
-        check(student, warmup + steps * sixth, schedule, expected, name="the rate on the cosine", hint=hint)
+        check(
+            student,
+            warmup + steps * sixth,
+            schedule,
+            expected,
+            name="the rate on the cosine",
+            hint=hint,
+        )
 
 
 @pytest.mark.core
@@ -92,7 +120,14 @@ def test_stays_at_the_smallest_rate(student, rng):
         end = warmup + length
         for it in (end, end + 1, end + length, end + 2 * length, 10**6):
             hint = "from cosine_cycle_iters on the rate is min"
-            check(student, it, (largest, smallest, warmup, end), smallest, name="the rate after the cosine", hint=hint)
+            check(
+                student,
+                it,
+                (largest, smallest, warmup, end),
+                smallest,
+                name="the rate after the cosine",
+                hint=hint,
+            )
 
 
 def test_peak_at_the_end_of_the_warm_up(student, rng):
@@ -101,7 +136,14 @@ def test_peak_at_the_end_of_the_warm_up(student, rng):
         largest, smallest = rates(rng, size)
         warmup, length = integers(rng, 5, 30, 2)
         hint = "the cosine starts at warmup_iters, with x = 0"
-        check(student, warmup, (largest, smallest, warmup, warmup + length), largest, name="the rate at the peak", hint=hint)
+        check(
+            student,
+            warmup,
+            (largest, smallest, warmup, warmup + length),
+            largest,
+            name="the rate at the peak",
+            hint=hint,
+        )
 
 
 def test_a_smallest_rate_of_zero(student, rng):
@@ -113,7 +155,14 @@ def test_a_smallest_rate_of_zero(student, rng):
     expect.kind(warm, (float, int), of=OF, name="the rate in the warm-up")
     expect.that(float(warm) > 0, "the rate in the warm-up is not positive", of=OF)
     hint = "a min of 0 is a rate like any other"
-    check(student, 3 * end, (largest, 0.0, warmup, end), 0.0, name="the rate after the cosine", hint=hint)
+    check(
+        student,
+        3 * end,
+        (largest, 0.0, warmup, end),
+        0.0,
+        name="the rate after the cosine",
+        hint=hint,
+    )
 
 
 @pytest.mark.points(2)
@@ -127,7 +176,9 @@ def test_without_a_warm_up(student, rng):
         got = rate(student, it, (largest, smallest, 0, length))
         hint = "warmup_iters may be 0: nothing may be divided by it then, and iteration 0 is on the cosine"
         expect.kind(got, (float, int), of=OF, name="the rate", hint=hint)
-        expect.that(0 <= float(got) < 3 * largest, "the rate is not between 0 and max", of=OF, hint=hint)
+        expect.that(
+            0 <= float(got) < 3 * largest, "the rate is not between 0 and max", of=OF, hint=hint
+        )
         seen.append(float(got))
     expect.that(seen[0] > 0, "the rate of iteration 0 is 0", of=OF, hint=hint)
     expect.that(max(seen) > min(seen), "the rate is the same at every iteration", of=OF)
@@ -139,7 +190,9 @@ def test_the_rate_is_a_number(student, rng):
     for it in (3, 15, 40):
         seen = []
         for factor in (1.0, 2.0):
-            got = student.optimizers.lr_cosine_schedule(it, factor * largest, factor * smallest, 10, 30)
+            got = student.optimizers.lr_cosine_schedule(
+                it, factor * largest, factor * smallest, 10, 30
+            )
             hint = "the rate is a Python float; .item() makes one of a tensor"
             expect.kind(got, (float, int), of=OF, name="the rate", hint=hint)
             seen.append(float(got))

@@ -33,7 +33,11 @@ def uniform(rng, low, high):
 def recipe_of(rng, states=2):
     """The fields of a recipe with dtypes of several sizes, in random order."""
     order = [DTYPES[i] for i in torch.randperm(len(DTYPES), generator=rng).tolist()]
-    return {"parameter": order[0], "gradient": order[1], "optimizer_state": tuple(order[2 : 2 + states])}
+    return {
+        "parameter": order[0],
+        "gradient": order[1],
+        "optimizer_state": tuple(order[2 : 2 + states]),
+    }
 
 
 def device(rng):
@@ -49,13 +53,17 @@ def device(rng):
 def number_of(got, *, of):
     """`got` as a Fraction, once it is known to be a finite number."""
     expect.number(got, got, of=of, tolerance=0.0)
-    expect.that(abs(got) < 1e100, "a number beyond all reason", of=of)  # so that the oracle can go on with it
+    expect.that(
+        abs(got) < 1e100, "a number beyond all reason", of=of
+    )  # so that the oracle can go on with it
     return Fraction(got)
 
 
 def check(got, expected, *, of, hint=None):
     """A number that agrees with an exact one up to rounding."""
-    expect.number(got, float(expected), of=of, tolerance=TOLERANCE * abs(float(expected)), hint=hint)
+    expect.number(
+        got, float(expected), of=of, tolerance=TOLERANCE * abs(float(expected)), hint=hint
+    )
 
 
 def check_count(got, expected, *, of, hint=None):
@@ -65,9 +73,14 @@ def check_count(got, expected, *, of, hint=None):
 
 def bytes_of(student, recipe):
     """What the student's own bytes_per_parameter says."""
-    got = number_of(student.run(probes.with_recipe, function="bytes_per_parameter", recipe=recipe), of="bytes_per_parameter")
+    got = number_of(
+        student.run(probes.with_recipe, function="bytes_per_parameter", recipe=recipe),
+        of="bytes_per_parameter",
+    )
     is_size = 0 < got < 1000 and got.denominator == 1
-    expect.that(is_size, "expected a whole number of bytes between 1 and 999", of="bytes_per_parameter")
+    expect.that(
+        is_size, "expected a whole number of bytes between 1 and 999", of="bytes_per_parameter"
+    )
     return int(got)
 
 
@@ -95,7 +108,9 @@ def parameters(student, sizes, **options):
 def pair(got):
     """N and D as exact numbers, once they are known to be two numbers above 0."""
     expect.kind(got, (tuple, list), of="compute_optimal")
-    expect.that(len(got) == 2, f"expected two numbers, N and D, got {len(got)}", of="compute_optimal")
+    expect.that(
+        len(got) == 2, f"expected two numbers, N and D, got {len(got)}", of="compute_optimal"
+    )
     n, d = (number_of(number, of="compute_optimal") for number in got)
     expect.that(n > 0 and d > 0, "N and D are not both above 0", of="compute_optimal")
     return n, d
@@ -118,11 +133,23 @@ def transformer_sizes(rng):
 @pytest.mark.points(2)
 def test_bytes_of_parameter_gradient_and_states(student, rng):
     """A parameter takes the bytes of itself, of its gradient and of each number that the optimizer keeps, by dtype."""
-    adamw = {"parameter": torch.float32, "gradient": torch.float32, "optimizer_state": (torch.float32,) * 2}
+    adamw = {
+        "parameter": torch.float32,
+        "gradient": torch.float32,
+        "optimizer_state": (torch.float32,) * 2,
+    }
     for recipe in [adamw, *(recipe_of(rng, states) for states in (0, 1, 2, 3))]:
         got = student.run(probes.with_recipe, function="bytes_per_parameter", recipe=recipe)
-        expected = sum(d.itemsize for d in (recipe["parameter"], recipe["gradient"], *recipe["optimizer_state"]))
-        check_count(got, expected, of="bytes_per_parameter", hint="one number for each dtype that the recipe lists")
+        expected = sum(
+            d.itemsize
+            for d in (recipe["parameter"], recipe["gradient"], *recipe["optimizer_state"])
+        )
+        check_count(
+            got,
+            expected,
+            of="bytes_per_parameter",
+            hint="one number for each dtype that the recipe lists",
+        )
 
 
 def test_bytes_of_the_master_copy(student, rng):
@@ -130,8 +157,15 @@ def test_bytes_of_the_master_copy(student, rng):
     recipe = recipe_of(rng)
     without = bytes_of(student, recipe)
     for dtype in (torch.float32, torch.float64, torch.bfloat16, recipe["parameter"]):
-        got = student.run(probes.with_recipe, function="bytes_per_parameter", recipe={**recipe, "master": dtype})
-        check_count(got, without + dtype.itemsize, of="bytes_per_parameter", hint="is the master copy counted?")
+        got = student.run(
+            probes.with_recipe, function="bytes_per_parameter", recipe={**recipe, "master": dtype}
+        )
+        check_count(
+            got,
+            without + dtype.itemsize,
+            of="bytes_per_parameter",
+            hint="is the master copy counted?",
+        )
 
 
 @pytest.mark.core
@@ -143,7 +177,9 @@ def test_max_parameters_is_rounded_down(student, rng):
     for count in (integer(rng, 2, 9), integer(rng, 10**9, 10**10)):
         for rest in {0, 1, size // 2, size - 1}:
             got = max_parameters(student, recipe, size * count + rest)
-            check_count(got, count, of="max_parameters", hint="a parameter that fits by half does not fit")
+            check_count(
+                got, count, of="max_parameters", hint="a parameter that fits by half does not fit"
+            )
 
 
 @pytest.mark.core
@@ -162,7 +198,12 @@ def test_min_devices_is_rounded_up(student, rng):
         (each * devices + each // 2, devices + 1),
     ]:
         got = min_devices(student, recipe, count, size * each)
-        check_count(got, expected, of="min_devices", hint="what the last full device does not hold takes one more")
+        check_count(
+            got,
+            expected,
+            of="min_devices",
+            hint="what the last full device does not hold takes one more",
+        )
 
 
 @pytest.mark.points(2)
@@ -172,14 +213,31 @@ def test_reserve_is_kept_free(student, rng):
     for reserve in (0.25, 0.75, 0.125, 0.5, 0.0):
         memory, count = 8 * integer(rng, 10**7, 10**9), integer(rng, 10**11, 10**12)
         usable = int(memory * (1 - reserve))  # exact, as the memory is a multiple of 8
-        fit, fit_alone = (max_parameters(student, recipe, *case) for case in ((memory, reserve), (usable,)))
-        many, many_alone = (min_devices(student, recipe, count, *case) for case in ((memory, reserve), (usable,)))
+        fit, fit_alone = (
+            max_parameters(student, recipe, *case) for case in ((memory, reserve), (usable,))
+        )
+        many, many_alone = (
+            min_devices(student, recipe, count, *case) for case in ((memory, reserve), (usable,))
+        )
         check_count(fit, number_of(fit_alone, of="max_parameters"), of="max_parameters", hint=hint)
         check_count(many, number_of(many_alone, of="min_devices"), of="min_devices", hint=hint)
     # A reserve of 0 came last, so that a constant is no answer.
-    half_fit, half_many = max_parameters(student, recipe, memory, 0.5), min_devices(student, recipe, count, memory, 0.5)
-    expect.that(number_of(half_fit, of="max_parameters") < fit, "a reserve changes nothing", of="max_parameters", hint=hint)
-    expect.that(number_of(half_many, of="min_devices") > many, "a reserve changes nothing", of="min_devices", hint=hint)
+    half_fit, half_many = (
+        max_parameters(student, recipe, memory, 0.5),
+        min_devices(student, recipe, count, memory, 0.5),
+    )
+    expect.that(
+        number_of(half_fit, of="max_parameters") < fit,
+        "a reserve changes nothing",
+        of="max_parameters",
+        hint=hint,
+    )
+    expect.that(
+        number_of(half_many, of="min_devices") > many,
+        "a reserve changes nothing",
+        of="min_devices",
+        hint=hint,
+    )
 
 
 @pytest.mark.core
@@ -205,9 +263,14 @@ def test_training_days_take_the_peak_of_the_dtype(student, rng):
         got = days(student, *run, {**hw, "peak_flops": others}, dtype, 8, 0.5)
         alone = number_of(days(student, *run, hw, dtype, 8, 0.5), of="training_days")
         check(got, alone, of="training_days", hint=hint)
-    twice = number_of(days(student, *run, {**hw, "peak_flops": {dtype: 2 * peak}}, dtype, 8, 0.5), of="training_days")
+    twice = number_of(
+        days(student, *run, {**hw, "peak_flops": {dtype: 2 * peak}}, dtype, 8, 0.5),
+        of="training_days",
+    )
     expect.that(twice != alone, "twice the peak makes no difference", of="training_days", hint=hint)
-    with expect.raises((ValueError, KeyError), of="training_days", when="hw has no peak for the dtype", hint=hint):
+    with expect.raises(
+        (ValueError, KeyError), of="training_days", when="hw has no peak for the dtype", hint=hint
+    ):
         days(student, *run, hw, torch.float8_e5m2, 8, 0.5)
 
 
@@ -222,7 +285,11 @@ def test_percentages_are_refused(student, rng):
         with expect.right_call("a share of 0.5"):
             expect.that(number_of(ask(0.5), of=of) > 0, "not above 0", of=of)
         for percent in (1.5, 20, 40.0):
-            with expect.raises(ValueError, of=of, when=f"{'mfu' if of == 'training_days' else 'reserve'} is a percentage"):
+            with expect.raises(
+                ValueError,
+                of=of,
+                when=f"{'mfu' if of == 'training_days' else 'reserve'} is a percentage",
+            ):
                 ask(percent)
 
 
@@ -236,7 +303,9 @@ def test_parameters_of_a_layer(student, rng):
         got = parameters(student, deeper, **options) - parameters(student, sizes, **options)
         d, ff = sizes["d_model"], sizes["d_ff"]
         hint = "by how much does the count grow with each layer? no biases, no gains"
-        check_count(float(got), more * (4 * d * d + 2 * d * ff), of="transformer_parameters", hint=hint)
+        check_count(
+            float(got), more * (4 * d * d + 2 * d * ff), of="transformer_parameters", hint=hint
+        )
 
 
 def test_parameters_of_a_gated_network(student, rng):
@@ -244,7 +313,12 @@ def test_parameters_of_a_gated_network(student, rng):
     sizes = transformer_sizes(rng)
     got = parameters(student, sizes, gated_ffn=True) - parameters(student, sizes)
     expected = sizes["num_layers"] * sizes["d_model"] * sizes["d_ff"]
-    check_count(float(got), expected, of="transformer_parameters", hint="a gate is one matrix more, of the size asked for")
+    check_count(
+        float(got),
+        expected,
+        of="transformer_parameters",
+        hint="a gate is one matrix more, of the size asked for",
+    )
 
 
 @pytest.mark.points(2)
@@ -253,7 +327,9 @@ def test_parameters_of_the_embeddings(student, rng):
     sizes = transformer_sizes(rng)
     deeper = {**sizes, "num_layers": 2 * sizes["num_layers"]}
     for tied, matrices in [(True, 1), (False, 2)]:
-        once, twice = (parameters(student, config, tied_embeddings=tied) for config in (sizes, deeper))
+        once, twice = (
+            parameters(student, config, tied_embeddings=tied) for config in (sizes, deeper)
+        )
         expected = matrices * sizes["vocab_size"] * sizes["d_model"]
         hint = "what is left without layers: tokens in, and tokens out"
         check_count(float(2 * once - twice), expected, of="transformer_parameters", hint=hint)
@@ -277,23 +353,55 @@ def test_compute_optimal_has_so_many_tokens_per_parameter(student, rng):
     for ratio in ((), (uniform(rng, 5, 15),), (uniform(rng, 30, 200),)):
         n, d = pair(student.resource_accounting.compute_optimal(10 ** uniform(rng, 15, 26), *ratio))
         expected = n * Fraction(*ratio or (20,))
-        near = abs(d - expected) <= expected / 10**6  # loose, as rounding N and D is another test's business
-        expect.that(near, "D is not tokens_per_parameter · N", of="compute_optimal", hint="(N, D), in this order")
+        near = (
+            abs(d - expected) <= expected / 10**6
+        )  # loose, as rounding N and D is another test's business
+        expect.that(
+            near,
+            "D is not tokens_per_parameter · N",
+            of="compute_optimal",
+            hint="(N, D), in this order",
+        )
 
 
 def test_counts_are_integers(student, rng):
     """Bytes, parameters and devices are counted: they are integers."""
     recipe = recipe_of(rng)
     one = student.run(probes.with_recipe, function="bytes_per_parameter", recipe=recipe)
-    fit = [max_parameters(student, recipe, memory, *share) for memory in (10**9, 10**11) for share in ((), (0.25,))]
-    many = [min_devices(student, recipe, 10**12, memory, *share) for memory in (10**9, 10**11) for share in ((), (0.25,))]
+    fit = [
+        max_parameters(student, recipe, memory, *share)
+        for memory in (10**9, 10**11)
+        for share in ((), (0.25,))
+    ]
+    many = [
+        min_devices(student, recipe, 10**12, memory, *share)
+        for memory in (10**9, 10**11)
+        for share in ((), (0.25,))
+    ]
     sizes = transformer_sizes(rng)
-    models = [student.run(probes.transformer_parameters, config={**sizes, "vocab_size": size}) for size in (10**3, 10**5)]
-    answers = {"bytes_per_parameter": [one], "max_parameters": fit, "min_devices": many, "transformer_parameters": models}
+    models = [
+        student.run(probes.transformer_parameters, config={**sizes, "vocab_size": size})
+        for size in (10**3, 10**5)
+    ]
+    answers = {
+        "bytes_per_parameter": [one],
+        "max_parameters": fit,
+        "min_devices": many,
+        "transformer_parameters": models,
+    }
     for of, counts in answers.items():
         for got in counts:
-            expect.kind(got, int, of=of, hint="// of two integers is an integer; / makes a float, and so does 0.0")
+            expect.kind(
+                got,
+                int,
+                of=of,
+                hint="// of two integers is an integer; / makes a float, and so does 0.0",
+            )
             expect.that(got > 0, "a count is not above 0", of=of)
     expect.that(fit[0] < fit[2], "more memory holds no more parameters", of="max_parameters")
     expect.that(many[0] > many[2], "more memory needs no fewer devices", of="min_devices")
-    expect.that(models[0] < models[1], "a larger vocabulary has no more parameters", of="transformer_parameters")
+    expect.that(
+        models[0] < models[1],
+        "a larger vocabulary has no more parameters",
+        of="transformer_parameters",
+    )

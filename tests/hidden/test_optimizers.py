@@ -25,7 +25,11 @@ OPTIONS = {
     "AdaGrad": {"lr": 0.1, "eps": 1e-2},
     "RMSProp": {"lr": 0.1, "alpha": 0.8, "eps": 1e-2},
 }
-SCALE = {"SGD": 1.0, "AdaGrad": 1e-2, "RMSProp": 1e-2}  # of the gradients: about ε, where there is one
+SCALE = {
+    "SGD": 1.0,
+    "AdaGrad": 1e-2,
+    "RMSProp": 1e-2,
+}  # of the gradients: about ε, where there is one
 TORCH = {"SGD": torch.optim.SGD, "AdaGrad": torch.optim.Adagrad, "RMSProp": torch.optim.RMSprop}
 SIZES = (1e-8, 1e-4, 1.0, 1e4)
 
@@ -49,7 +53,11 @@ def away_from_zero(rng, shape, dtype=torch.float64):
 def random_run(rng, kind, steps, *, shapes=SHAPES):
     """Parameters, and for each step gradients of the scale that shows most."""
     gradients = [[away_from_zero(rng, s) * SCALE[kind] for s in shapes] for _ in range(steps)]
-    return {"parameters": [away_from_zero(rng, s) for s in shapes], "gradients": gradients, "options": OPTIONS[kind]}
+    return {
+        "parameters": [away_from_zero(rng, s) for s in shapes],
+        "gradients": gradients,
+        "options": OPTIONS[kind],
+    }
 
 
 def own_steps(student, kind, inputs):
@@ -62,7 +70,9 @@ def check_steps(got, expected, *, kind, atol, hint=None, first=1):
     expect.value(len(got), len(expected), of=kind, name="the number of steps taken")
     for step, (row, expected_row) in enumerate(zip(got, expected, strict=True), start=first):
         for p, want in zip(row, expected_row, strict=True):
-            expect.tensor(p, want, of=kind, atol=atol, name=f"a parameter after step {step}", hint=hint)
+            expect.tensor(
+                p, want, of=kind, atol=atol, name=f"a parameter after step {step}", hint=hint
+            )
 
 
 def check_moved(after, before, *, of):
@@ -102,7 +112,11 @@ def test_sgd_without_momentum(student, rng):
         parameters = [p * size for p in run["parameters"]]
         gradients = [[g * size for g in row] for row in run["gradients"]]
         lr = float(torch.empty(()).uniform_(0.01, 0.1, generator=rng))
-        inputs = {"parameters": parameters, "gradients": gradients, "options": {"lr": lr, "momentum": 0.0}}
+        inputs = {
+            "parameters": parameters,
+            "gradients": gradients,
+            "options": {"lr": lr, "momentum": 0.0},
+        }
         got = student.run(probes.trajectory, optimizer="SGD", **inputs)
         moved = [sum(of_one) for of_one in zip(*gradients, strict=True)]
         expected = [p - lr * total for p, total in zip(parameters, moved, strict=True)]
@@ -116,7 +130,13 @@ def test_sgd_with_momentum(student, rng):
     """With momentum b ← momentum · b + g, where g counts whole and the first b is g; then p ← p − lr · b."""
     for momentum in (0.9, 0.3):
         options = {"lr": 0.1, "momentum": momentum}
-        check_formula(student, "SGD", random_run(rng, "SGD", 5), options=options, hint="b ← μ b + g, and b starts at 0")
+        check_formula(
+            student,
+            "SGD",
+            random_run(rng, "SGD", 5),
+            options=options,
+            hint="b ← μ b + g, and b starts at 0",
+        )
 
 
 @pytest.mark.points(2)
@@ -126,24 +146,42 @@ def test_sgd_changes_lr_at_once(student, rng):
     constant = [run["parameters"], *student.run(probes.trajectory, optimizer="SGD", **run)]
     check_moved(constant[1], constant[0], of="SGD")
     rates = [0.02, 0.1, 0.05, 0.0, 0.08]
-    got = student.run(probes.trajectory, optimizer="SGD", schedule=[{"lr": lr} for lr in rates], **run)
+    got = student.run(
+        probes.trajectory, optimizer="SGD", schedule=[{"lr": lr} for lr in rates], **run
+    )
     expected, now = [], run["parameters"]
     for lr, before, after in zip(rates, constant, constant[1:], strict=False):
-        now = [p - lr / OPTIONS["SGD"]["lr"] * (b - a) for p, b, a in zip(now, before, after, strict=True)]
+        now = [
+            p - lr / OPTIONS["SGD"]["lr"] * (b - a)
+            for p, b, a in zip(now, before, after, strict=True)
+        ]
         expected.append(now)
     # Each of five steps adds at most the errors of two places of the other run.
-    check_steps(got, expected, kind="SGD", atol=11 * tolerance(5), hint="lr multiplies b in the step and is not kept in b")
+    check_steps(
+        got,
+        expected,
+        kind="SGD",
+        atol=11 * tolerance(5),
+        hint="lr multiplies b in the step and is not kept in b",
+    )
 
 
 def test_sgd_keeps_nothing_without_momentum(student, rng):
     """With momentum 0 no number per weight is kept."""
     run = random_run(rng, "SGD", 2, shapes=[(4,), (2, 3)])
     without = {**run, "options": {"lr": 0.1, "momentum": 0.0}}
-    check_moved(student.run(probes.trajectory, optimizer="SGD", **without)[0], run["parameters"], of="SGD")
+    check_moved(
+        student.run(probes.trajectory, optimizer="SGD", **without)[0], run["parameters"], of="SGD"
+    )
     got = student.run(probes.state_elements, optimizer="SGD", **without)
     for elements, p in zip(got, run["parameters"], strict=True):
         reason = "self.state[p] holds a number per weight although momentum is 0"
-        expect.that(elements < p.numel(), reason, of="SGD", hint="without momentum a step needs nothing from earlier steps")
+        expect.that(
+            elements < p.numel(),
+            reason,
+            of="SGD",
+            hint="without momentum a step needs nothing from earlier steps",
+        )
 
 
 @pytest.mark.core
@@ -152,7 +190,13 @@ def test_adagrad_formula(student, rng):
     """s ← s + g², starting at 0, and p ← p − lr · g / (√s + ε): ε is added to the root, and s has this step's g in it."""
     for lr, eps in ((0.1, 1e-2), (0.05, 1e-4), (0.02, 0.05)):
         run = random_run(rng, "AdaGrad", 5)
-        check_formula(student, "AdaGrad", run, options={"lr": lr, "eps": eps}, hint="s ← s + g², then g / (√s + ε)")
+        check_formula(
+            student,
+            "AdaGrad",
+            run,
+            options={"lr": lr, "eps": eps},
+            hint="s ← s + g², then g / (√s + ε)",
+        )
 
 
 @pytest.mark.core
@@ -162,7 +206,9 @@ def test_rmsprop_formula(student, rng):
     for lr, alpha, eps in ((0.1, 0.8, 1e-2), (0.05, 0.9, 1e-4), (0.02, 0.3, 0.05)):
         run = random_run(rng, "RMSProp", 5)
         hint = "v ← α v + (1 − α) g², then g / (√v + ε), and nothing else"
-        check_formula(student, "RMSProp", run, options={"lr": lr, "alpha": alpha, "eps": eps}, hint=hint)
+        check_formula(
+            student, "RMSProp", run, options={"lr": lr, "alpha": alpha, "eps": eps}, hint=hint
+        )
 
 
 # --- what every optimizer does, for each class apart
@@ -176,7 +222,9 @@ def check_groups(student, rng, kind, first, second):
     hint = "read each option from the group, in every step, for every group"
     check_steps(got, own_steps(student, kind, inputs), kind=kind, atol=tolerance(4), hint=hint)
     run = random_run(rng, kind, 2)
-    got = student.run(probes.trajectory, optimizer=kind, schedule=[{"lr": 0.0}, {"lr": 0.05}], **run)
+    got = student.run(
+        probes.trajectory, optimizer=kind, schedule=[{"lr": 0.0}, {"lr": 0.05}], **run
+    )
     for p, before in zip(got[0], run["parameters"], strict=True):
         expect.tensor(p, before, of=kind, name="a parameter after a step whose lr is 0", hint=hint)
     check_moved(got[1], got[0], of=kind)
@@ -208,7 +256,13 @@ def check_none(student, rng, kind):
     check_moved([got[-1][0], got[0][2]], [run["parameters"][0], run["parameters"][2]], of=kind)
     hint = "where p.grad is None, go on with the next parameter"
     check_steps(got, own_steps(student, kind, run), kind=kind, atol=tolerance(4), hint=hint)
-    expect.tensor(got[-1][1], run["parameters"][1], of=kind, name="a parameter that never had a gradient", hint=hint)
+    expect.tensor(
+        got[-1][1],
+        run["parameters"][1],
+        of=kind,
+        name="a parameter that never had a gradient",
+        hint=hint,
+    )
 
 
 @pytest.mark.points(2)
@@ -236,7 +290,9 @@ def check_resumed(student, rng, kind):
     check_moved(expected[0], inputs["parameters"], of=kind)
     rest = {**inputs, "parameters": expected[2], "gradients": inputs["gradients"][3:]}
     pairs = zip(own_steps(student, kind, rest)[0], expected[3], strict=True)
-    differ = any(p.shape == q.shape and bool(((p - q).abs() > tolerance(5)).any()) for p, q in pairs)
+    differ = any(
+        p.shape == q.shape and bool(((p - q).abs() > tolerance(5)).any()) for p, q in pairs
+    )
     expect.that(differ, "a step uses nothing from earlier steps", of=kind)
     got = student.run(probes.resumed, optimizer=kind, stop=3, **inputs)
     hint = "keep what a step needs from earlier ones in self.state[p], where state_dict finds it"
@@ -273,14 +329,27 @@ def check_leavings(student, rng, kind):
     check_moved(got["parameters"], run["parameters"], of=kind)
     hint = "an in-place operation such as p.sub_ or p.addcdiv_, not a new tensor for p or p.data"
     for p, view in zip(got["parameters"], got["views"], strict=True):
-        expect.tensor(view, p, of=kind, name="a view of a parameter, made before the steps", hint=hint)
-    expect.that(got["are_leaves"], "a parameter is no longer a leaf that requires a gradient", of=kind, hint=hint)
-    expect.that(got["are_in_groups"], "param_groups hold other tensors than before", of=kind, hint=hint)
-    for p, want, dtype in zip(got["parameters"], own_steps(student, kind, run)[-1], dtypes, strict=True):
+        expect.tensor(
+            view, p, of=kind, name="a view of a parameter, made before the steps", hint=hint
+        )
+    expect.that(
+        got["are_leaves"],
+        "a parameter is no longer a leaf that requires a gradient",
+        of=kind,
+        hint=hint,
+    )
+    expect.that(
+        got["are_in_groups"], "param_groups hold other tensors than before", of=kind, hint=hint
+    )
+    for p, want, dtype in zip(
+        got["parameters"], own_steps(student, kind, run)[-1], dtypes, strict=True
+    ):
         # Two steps: |b| ≤ 1.5 + 0.9 · 1.5 < 3, g / √v ≤ 1 / √0.2 < 3, and no parameter is above 1.5 + 2 · 0.1 · 3 = 2.1.
         rounds = torch.bfloat16 if dtype == torch.bfloat16 else torch.float32
         atol = tolerance(2, direction=3, largest=2.1, dtype=rounds)
-        expect.tensor(p, want.to(dtype), of=kind, atol=atol, name=f"a parameter of {expect.dtype_name(dtype)}")
+        expect.tensor(
+            p, want.to(dtype), of=kind, atol=atol, name=f"a parameter of {expect.dtype_name(dtype)}"
+        )
     for row, before in zip(got["gradients"], run["gradients"], strict=True):
         for gradient, g in zip(row, before, strict=True):
             hint = "no operation in place on p.grad, and no buffer that is p.grad itself"
@@ -309,11 +378,30 @@ def check_closure(student, rng, kind):
     p = away_from_zero(rng, (5,))
     options, of = OPTIONS[kind], f"{kind}.step"
     for as_float in (False, True):
-        got = student.run(probes.with_closure, optimizer=kind, parameter=p, options=options, steps=3, as_float=as_float)
+        got = student.run(
+            probes.with_closure,
+            optimizer=kind,
+            parameter=p,
+            options=options,
+            steps=3,
+            as_float=as_float,
+        )
         hint = "call it once per step"
-        expect.value(len(got["seen"]), 3, of=of, name="the number of calls of the closure in 3 steps", hint=hint)
+        expect.value(
+            len(got["seen"]),
+            3,
+            of=of,
+            name="the number of calls of the closure in 3 steps",
+            hint=hint,
+        )
         hint = "with torch.enable_grad(): loss = closure()"
-        expect.value(got["grad_enabled"], [True] * 3, of=of, name="whether gradients were on in the closure", hint=hint)
+        expect.value(
+            got["grad_enabled"],
+            [True] * 3,
+            of=of,
+            name="whether gradients were on in the closure",
+            hint=hint,
+        )
         for seen, before in zip(got["seen"], [p, *got["parameters"]], strict=False):
             hint = "call the closure first: it computes the gradients of this step"
             expect.tensor(seen, before, of=of, name="the parameter that the closure saw", hint=hint)
@@ -386,7 +474,10 @@ def sizes(rng, count, low=2, high=9):
 def test_state_bytes_by_dtype(student, rng):
     """Each tensor in each parameter's state counts with its elements times the bytes of its own dtype, in all groups."""
     a, b, c = sizes(rng, 3)
-    eight_bit = {"codes": torch.zeros(a, b, dtype=torch.uint8), "scales": torch.zeros(c, dtype=torch.float32)}
+    eight_bit = {
+        "codes": torch.zeros(a, b, dtype=torch.uint8),
+        "scales": torch.zeros(c, dtype=torch.float32),
+    }
     states = [
         {"m": torch.zeros(a, c, dtype=torch.bfloat16), "v": torch.zeros(a, c, dtype=torch.float64)},
         {"sum": torch.zeros(b, 2, c)},
@@ -395,7 +486,11 @@ def test_state_bytes_by_dtype(student, rng):
     expected = a * c * (2 + 8) + b * 2 * c * 4 + a * b + c * 4
     got = student.run(probes.bytes_of_states, states=states)
     expect.value(
-        got, expected, of=OF, name="the bytes", hint="elements times element_size(), for every tensor of every parameter"
+        got,
+        expected,
+        of=OF,
+        name="the bytes",
+        hint="elements times element_size(), for every tensor of every parameter",
     )
 
 
@@ -403,7 +498,11 @@ def test_state_bytes_by_dtype(student, rng):
 def test_state_bytes_leave_out_counts(student, rng):
     """Tensors of one element, numbers, None and text are not counted."""
     a, b = sizes(rng, 2)
-    steps = {"step": torch.tensor(7.0), "count": torch.tensor(2, dtype=torch.int64), "scale": torch.ones(1)}
+    steps = {
+        "step": torch.tensor(7.0),
+        "count": torch.tensor(2, dtype=torch.int64),
+        "scale": torch.ones(1),
+    }
     others = {"step": 12, "factor": 0.5, "buffer": None, "note": "warm"}
     states = [{**steps, "m": torch.zeros(a)}, {**others, "m": torch.zeros(3, b)}]
     hint = "count tensors alone, and of these only those with numel() above 1"
@@ -418,10 +517,20 @@ def test_state_bytes_of_torchs_own(student, rng):
     a, b, c = sizes(rng, 3)
     parameters = [torch.ones(a, b), torch.ones(c), torch.ones(()), torch.ones(b, c)]
     gradients = [[torch.full_like(p, 0.1) for p in parameters[:3]] + [None]] * 2
-    for name, options, numbers in [("Adam", {"amsgrad": True}, 3), ("AdamW", {}, 2), ("Adamax", {}, 2)]:
+    for name, options, numbers in [
+        ("Adam", {"amsgrad": True}, 3),
+        ("AdamW", {}, 2),
+        ("Adamax", {}, 2),
+    ]:
         inputs = {"parameters": parameters, "gradients": gradients, "options": options}
         got = student.run(probes.bytes_of_run, optimizer=name, **inputs)
         hint = "before its first step an optimizer keeps nothing, which is 0 bytes"
         expect.value(got["before"], 0, of=OF, name="the bytes before the first step", hint=hint)
         hint = "count what is in optimizer.state, under whatever name"
-        expect.value(got["after"], numbers * 4 * (a * b + c), of=OF, name="the bytes after two steps", hint=hint)
+        expect.value(
+            got["after"],
+            numbers * 4 * (a * b + c),
+            of=OF,
+            name="the bytes after two steps",
+            hint=hint,
+        )

@@ -31,7 +31,9 @@ FORMATS = {
     "float8_e4m3fn": (4, 3),
     "float8_e5m2": (5, 2),
 }
-NARROW = [dtype for dtype in FORMATS if dtype != "float64"]  # half of whose smallest subnormal is a Python float
+NARROW = [
+    dtype for dtype in FORMATS if dtype != "float64"
+]  # half of whose smallest subnormal is a Python float
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 EPS32 = torch.finfo(torch.float32).eps
 MAGNITUDES = (1e-8, 1e-4, 1.0, 1e4)  # of gradients, weights and activations in training
@@ -60,14 +62,18 @@ def check_field(dtype, fields, field, expected, *, hint):
     """A field of float_spec within 1e-12 of what it should be, as a float or an int."""
     name = f"{field} of {dtype}"
     expect.kind(fields[field], (float, int), of="float_spec", name=name, hint=hint)
-    expect.number(fields[field], expected, of="float_spec", tolerance=1e-12 * expected, name=name, hint=hint)
+    expect.number(
+        fields[field], expected, of="float_spec", tolerance=1e-12 * expected, name=name, hint=hint
+    )
 
 
 def check_underflows(student, dtype, cases, *, hint):
     """underflows_to_zero gives what is expected of each value, as a bool or as a tensor of one."""
     got = student.run(probes.underflows, values=list(cases), dtype=dtype)
     for answer, (value, expected) in zip(got, cases.items(), strict=True):
-        one = isinstance(answer, torch.Tensor) and answer.dtype == torch.bool and answer.numel() == 1
+        one = (
+            isinstance(answer, torch.Tensor) and answer.dtype == torch.bool and answer.numel() == 1
+        )
         answer = bool(answer) if one and answer.device.type == "cpu" else answer
         name, inputs = f"the answer for {dtype}", f"{value!r}, {dtype}"
         expect.value(answer, expected, of="underflows_to_zero", name=name, inputs=inputs, hint=hint)
@@ -90,8 +96,18 @@ def test_counts_of_bits_are_ints(student):
     (_, wide), (_, narrow) = specs(student, ["float32", "bfloat16"])
     for field in ("bits", "exponent_bits", "mantissa_bits"):
         for got in (wide, narrow):
-            expect.kind(got[field], int, of="float_spec", name=field, hint="a count is an int; math.log2 gives a float")
-    expect.that(wide["bits"] > narrow["bits"], "float32 does not have more bits than bfloat16", of="float_spec")
+            expect.kind(
+                got[field],
+                int,
+                of="float_spec",
+                name=field,
+                hint="a count is an int; math.log2 gives a float",
+            )
+    expect.that(
+        wide["bits"] > narrow["bits"],
+        "float32 does not have more bits than bfloat16",
+        of="float_spec",
+    )
 
 
 @pytest.mark.core
@@ -116,7 +132,13 @@ def test_smallest_normal_number(student):
     """The smallest normal number is 2^(1 - bias)."""
     for dtype, got in specs(student):
         expected = torch.finfo(getattr(torch, dtype)).smallest_normal
-        check_field(dtype, got, "smallest_normal", expected, hint="the exponent field 0 is not for normal numbers")
+        check_field(
+            dtype,
+            got,
+            "smallest_normal",
+            expected,
+            hint="the exponent field 0 is not for normal numbers",
+        )
 
 
 @pytest.mark.core
@@ -134,7 +156,9 @@ def test_eps_is_the_gap_after_one(student):
     """eps is the distance from 1 to the next larger number, not half of it."""
     for dtype, got in specs(student):
         expected = torch.finfo(getattr(torch, dtype)).eps
-        check_field(dtype, got, "eps", expected, hint="which number comes after 1, and how far away is it?")
+        check_field(
+            dtype, got, "eps", expected, hint="which number comes after 1, and how far away is it?"
+        )
 
 
 # Stays: the rule itself; one that gets it wrong is wrong next to the limit too, where another test looks at rounding.
@@ -144,10 +168,18 @@ def test_small_numbers_become_zero(student, rng):
     """Below half of the smallest subnormal a number becomes 0; above it, subnormal or not, it does not."""
     for dtype, (_, mantissa_bits) in FORMATS.items():
         limit = half_of_the_smallest(dtype)
-        factors = [Fraction(1, 1000), Fraction(1, 8), Fraction(1, 2), Fraction(99, 100), Fraction(101, 100)]
+        factors = [
+            Fraction(1, 1000),
+            Fraction(1, 8),
+            Fraction(1, 2),
+            Fraction(99, 100),
+            Fraction(101, 100),
+        ]
         factors += [2, 3, 2**mantissa_bits, 1 / limit]
         values = [float(limit * factor * Fraction(uniform(rng, 1.0, 1.009))) for factor in factors]
-        cases = {value: value < limit for value in values if value}  # another test asks for 0 itself
+        cases = {
+            value: value < limit for value in values if value
+        }  # another test asks for 0 itself
         hint = "what lies between 0 and the smallest subnormal goes to the nearer one of the two"
         check_underflows(student, dtype, cases, hint=hint)
 
@@ -157,7 +189,9 @@ def test_a_tie_becomes_zero(student):
     """Exactly half of the smallest subnormal becomes 0, as 0 is even."""
     for dtype in NARROW:
         cases = {1.0: False, float(half_of_the_smallest(dtype)): True}
-        check_underflows(student, dtype, cases, hint="a tie goes to the number whose mantissa is even")
+        check_underflows(
+            student, dtype, cases, hint="a tie goes to the number whose mantissa is even"
+        )
 
 
 @pytest.mark.points(3)
@@ -174,8 +208,15 @@ def test_the_sign_does_not_matter(student, rng):
 def test_zero_and_numbers_that_are_not_finite(student):
     """0.0 and -0.0 are 0 in every format; infinities and NaN never are."""
     for dtype in FORMATS:
-        hint = "is what comes out 0? That is all that is asked, and every comparison with NaN is false"
-        check_underflows(student, dtype, {0.0: True, math.inf: False, -math.inf: False, math.nan: False}, hint=hint)
+        hint = (
+            "is what comes out 0? That is all that is asked, and every comparison with NaN is false"
+        )
+        check_underflows(
+            student,
+            dtype,
+            {0.0: True, math.inf: False, -math.inf: False, math.nan: False},
+            hint=hint,
+        )
         check_underflows(student, dtype, {-0.0: True}, hint=hint)  # equal to 0.0, so the same key
 
 
@@ -200,16 +241,29 @@ def quantized(student, x, block_size, levels, *, kinds=INTEGERS):
     of = "quantize_blocks"
     got = student.precision.quantize_blocks(x, block_size, levels)
     expect.kind(got, (tuple, list), of=of, hint="codes and scales: nothing comes back without both")
-    expect.that(len(got) == 2, f"expected two tensors, the codes and the scales, got {len(got)} values", of=of)
+    expect.that(
+        len(got) == 2,
+        f"expected two tensors, the codes and the scales, got {len(got)} values",
+        of=of,
+    )
     codes, scales = got
     zeros = torch.zeros(math.ceil(len(x) / block_size))
-    expect.tensor(scales, zeros, of=of, atol=math.inf, name="the scales", hint="one a block, the short last one included")
+    expect.tensor(
+        scales,
+        zeros,
+        of=of,
+        atol=math.inf,
+        name="the scales",
+        hint="one a block, the short last one included",
+    )
     if not (isinstance(codes, torch.Tensor) and codes.dtype in kinds):
         expect.tensor(codes, torch.zeros(len(x), dtype=torch.uint8), of=of, name="the codes")
     like = torch.zeros(len(x), dtype=torch.float64)
     expect.tensor(codes.double(), like, of=of, atol=math.inf, name="the codes", hint="one a number")
     codes = codes.long()
-    expect.that(bool(((codes >= 0) & (codes < len(levels))).all()), "a code is no index into levels", of=of)
+    expect.that(
+        bool(((codes >= 0) & (codes < len(levels))).all()), "a code is no index into levels", of=of
+    )
     return codes, scales
 
 
@@ -225,7 +279,9 @@ def check_scales(scales, x, block_size, levels, *, hint):
     """
     largest = torch.stack([block.double().abs().max() for block in x.split(block_size)])
     expected = (largest / levels.double().abs().max()).float()
-    expect.tensor(scales, expected, of="quantize_blocks", rtol=4 * EPS32, name="the scales", hint=hint)
+    expect.tensor(
+        scales, expected, of="quantize_blocks", rtol=4 * EPS32, name="the scales", hint=hint
+    )
 
 
 def check_codes(codes, scales, x, block_size, levels, *, hint):
@@ -290,7 +346,9 @@ def test_codes_name_the_nearest_level(student, rng):
         block_size, levels = integers(rng, 3, 12, 1)[0], uneven_levels(rng, k)
         x = numbers(rng, block_size * 60, block_size)
         codes, scales = quantized(student, x, block_size, levels)
-        check_codes(codes, scales, x, block_size, levels, hint="are distances compared in the same units?")
+        check_codes(
+            codes, scales, x, block_size, levels, hint="are distances compared in the same units?"
+        )
 
 
 # Stays: what needs sorted levels may also break ties by the level, and a student should hear of the order first.
@@ -309,7 +367,12 @@ def test_levels_come_in_any_order(student, rng):
 def test_ties_go_to_the_lower_index(student):
     """Of two levels that are equally near, or equal, the one with the lower index is taken."""
     # The largest |x| is a power of two and the largest |level| is 1, so that nothing rounds and ties are exact.
-    x = torch.tensor([4.0, 3.5, -3.0, 2.5, -2.0, 1.5, -1.0, 0.5, 0.0, -0.5, 1.0, -1.5, 2.0, -2.5, 3.0, -3.5]) / 4
+    x = (
+        torch.tensor(
+            [4.0, 3.5, -3.0, 2.5, -2.0, 1.5, -1.0, 0.5, 0.0, -0.5, 1.0, -1.5, 2.0, -2.5, 3.0, -3.5]
+        )
+        / 4
+    )
     for quarters in (
         [-4, -3, -2, -1, 0, 1, 2, 3, 4],
         [4, 3, 2, 1, 0, -1, -2, -3, -4],
@@ -317,11 +380,16 @@ def test_ties_go_to_the_lower_index(student):
         [-4, -4, 0, 0, 0, 4, 4],
     ):
         levels = torch.tensor(quarters) / 4
-        nearest = [min((abs(value - level), i) for i, level in enumerate(levels.tolist()))[1] for value in x.tolist()]
+        nearest = [
+            min((abs(value - level), i) for i, level in enumerate(levels.tolist()))[1]
+            for value in x.tolist()
+        ]
         for scale in (1.0, 0.25, 2.0**20):
             codes, _ = quantized(student, x * scale, len(x), levels)
             hint = "which of two equally near levels has the lower index?"
-            expect.tensor(codes, torch.tensor(nearest), of="quantize_blocks", name="the codes", hint=hint)
+            expect.tensor(
+                codes, torch.tensor(nearest), of="quantize_blocks", name="the codes", hint=hint
+            )
 
 
 def plain_example():
@@ -428,7 +496,14 @@ def check_dequantized(student, codes, scales, block_size, levels, *, hint):
 @pytest.mark.points(10)
 def test_dequantize_multiplies_scale_and_level(student, rng):
     """x[i] is the scale of block i // block_size times the level that code i names, for any number of blocks."""
-    for n, block_size, k in [(24, 4, 9), (24, 8, 24), (20, 1, 16), (15, 15, 4), (1500, 3, 200), (36, 6, 6)]:
+    for n, block_size, k in [
+        (24, 4, 9),
+        (24, 8, 24),
+        (20, 1, 16),
+        (15, 15, 4),
+        (1500, 3, 200),
+        (36, 6, 6),
+    ]:
         codes, scales = random_codes(rng, n, block_size, k)
         levels = 3 * uneven_levels(rng, k)[torch.randperm(k, generator=rng)]
         hint = "uint8 codes are indices (torch takes a uint8 index for a mask), and a scale holds for block_size neighbours"
@@ -440,7 +515,9 @@ def test_dequantize_a_short_last_block(student, rng):
     """The last block may be shorter than block_size, and the only block too."""
     for n, block_size in [(23, 5), (16, 5), (14, 5), (3, 8)]:
         codes, scales = random_codes(rng, n, block_size, 9)
-        check_dequantized(student, codes, scales, block_size, even_levels(4), hint="as many numbers as codes")
+        check_dequantized(
+            student, codes, scales, block_size, even_levels(4), hint="as many numbers as codes"
+        )
 
 
 @pytest.mark.points(2)
@@ -449,7 +526,14 @@ def test_dequantize_gives_float32(student, rng):
     for dtype in (torch.float64, torch.bfloat16, torch.float16, torch.float32):
         codes, scales = random_codes(rng, 40, 8, 9)
         levels = even_levels(4).to(dtype)
-        check_dequantized(student, codes, scales, 8, levels, hint="multiply in float32: scales are float32, levels may not be")
+        check_dequantized(
+            student,
+            codes,
+            scales,
+            8,
+            levels,
+            hint="multiply in float32: scales are float32, levels may not be",
+        )
 
 
 @pytest.mark.points(2)
@@ -475,11 +559,18 @@ def test_more_than_256_levels_are_refused(student, rng):
 
 def test_scales_that_do_not_fit_are_refused(student):
     """Too few or too many scales for the codes and this block_size are a ValueError."""
-    levels, codes = even_levels(2), torch.tensor([0, 1, 2, 3, 4, 4, 3, 2, 1, 0, 0, 4], dtype=torch.uint8)
+    levels, codes = (
+        even_levels(2),
+        torch.tensor([0, 1, 2, 3, 4, 4, 3, 2, 1, 0, 0, 4], dtype=torch.uint8),
+    )
     with expect.right_call("12 codes, 3 scales, block_size 4"):
         check_dequantized(student, codes, torch.ones(3), 4, levels, hint=None)
     for count in (1, 2, 4, 12):
-        with expect.raises((ValueError, RuntimeError, IndexError), of="dequantize_blocks", when="scales is not one per block"):
+        with expect.raises(
+            (ValueError, RuntimeError, IndexError),
+            of="dequantize_blocks",
+            when="scales is not one per block",
+        ):
             student.precision.dequantize_blocks(codes, torch.ones(count), 4, levels)
 
 
@@ -489,7 +580,13 @@ def kept_inputs(student, function, args):
     got = student.run(call_and_keep_inputs, module="precision", function=function, args=given)
     for after, before in zip(got["inputs"], args, strict=True):
         if isinstance(before, torch.Tensor):
-            expect.tensor(after, before, of=function, name="an input after the call", hint="is an operation in place?")
+            expect.tensor(
+                after,
+                before,
+                of=function,
+                name="an input after the call",
+                hint="is an operation in place?",
+            )
     return got
 
 
@@ -499,9 +596,16 @@ def test_inputs_are_left_as_they_were(student, rng):
     x, block_size, levels, codes = plain_example()
     got = kept_inputs(student, "quantize_blocks", [3 * x, block_size, levels])
     expect.kind(got["result"], (tuple, list), of="quantize_blocks")
-    expect.kind(got["result"][0] if got["result"] else None, torch.Tensor, of="quantize_blocks", name="the codes")
+    expect.kind(
+        got["result"][0] if got["result"] else None,
+        torch.Tensor,
+        of="quantize_blocks",
+        name="the codes",
+    )
     expect.tensor(got["result"][0].long(), codes, of="quantize_blocks", name="the codes")
     scales = torch.rand(2, generator=rng) + 0.5
-    got = kept_inputs(student, "dequantize_blocks", [codes.to(torch.uint8), scales, block_size, 3 * levels])
+    got = kept_inputs(
+        student, "dequantize_blocks", [codes.to(torch.uint8), scales, block_size, 3 * levels]
+    )
     right = each(scales, block_size, len(codes)) * 3 * levels[codes]
     expect.tensor(got["result"], right, of="dequantize_blocks", rtol=2 * EPS32)

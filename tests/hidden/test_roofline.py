@@ -32,7 +32,9 @@ def uniform(rng, low, high):
 def device(rng, *, one_peak=True):
     """The fields of a made-up device: one peak for all dtypes, or 1 to 5 times a number, in random order."""
     peak = uniform(rng, 1e13, 9e14)
-    times = [1] * len(DTYPES) if one_peak else (1 + torch.randperm(len(DTYPES), generator=rng)).tolist()
+    times = (
+        [1] * len(DTYPES) if one_peak else (1 + torch.randperm(len(DTYPES), generator=rng)).tolist()
+    )
     return {
         "name": "made up",
         "peak_flops": {dtype: peak * n for dtype, n in zip(DTYPES, times, strict=True)},
@@ -48,19 +50,25 @@ def ridge(hw, dtype=torch.float32):
 
 def ask(student, function, before, hw, *after):
     """What a function answers for these arguments before and after the device."""
-    return student.run(probes.with_hardware, function=function, hardware=hw, before=before, after=after)
+    return student.run(
+        probes.with_hardware, function=function, hardware=hw, before=before, after=after
+    )
 
 
 def number_of(got, *, of):
     """`got` as a Fraction, once it is known to be a finite number above 0."""
     expect.number(got, got, of=of, tolerance=0.0)
-    expect.that(0 < got < 1e100, "expected a number above 0, and below 1e100", of=of)  # so that the oracle can go on with it
+    expect.that(
+        0 < got < 1e100, "expected a number above 0, and below 1e100", of=of
+    )  # so that the oracle can go on with it
     return Fraction(got)
 
 
 def check(got, expected, *, of, hint=None):
     """A number that agrees with an exact one up to rounding."""
-    expect.number(got, float(expected), of=of, tolerance=TOLERANCE * abs(float(expected)), hint=hint)
+    expect.number(
+        got, float(expected), of=of, tolerance=TOLERANCE * abs(float(expected)), hint=hint
+    )
 
 
 @pytest.mark.core
@@ -70,7 +78,12 @@ def test_accelerator_intensity(student, rng):
     for _ in range(3):
         hw = device(rng)
         got = ask(student, "accelerator_intensity", (), hw, torch.float32)
-        check(got, ridge(hw), of="accelerator_intensity", hint="FLOP/s divided by bytes/s is FLOP per byte")
+        check(
+            got,
+            ridge(hw),
+            of="accelerator_intensity",
+            hint="FLOP/s divided by bytes/s is FLOP per byte",
+        )
 
 
 @pytest.mark.core
@@ -82,26 +95,49 @@ def test_matmul_intensity(student, rng):
     for m, k, n in [order, (1, *order[:2]), (*order[:2], 1), (order[0], 1, order[1])]:
         got = student.resource_accounting.matmul_intensity(m, k, n, torch.bfloat16)
         expected = Fraction(2 * m * k * n, 2 * (m * k + k * n + m * n))
-        check(got, expected, of="matmul_intensity", hint="which three matrices are moved, and what are their shapes?")
+        check(
+            got,
+            expected,
+            of="matmul_intensity",
+            hint="which three matrices are moved, and what are their shapes?",
+        )
 
 
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_elementwise_intensity(student, rng):
     """An elementwise operation moves every tensor that it reads and every one that it writes."""
-    for read, written in [(integer(rng, 2, 5), integer(rng, 6, 9)), (1, 1), (2, 1), (integer(rng, 3, 9), 1), (1, 2)]:
+    for read, written in [
+        (integer(rng, 2, 5), integer(rng, 6, 9)),
+        (1, 1),
+        (2, 1),
+        (integer(rng, 3, 9), 1),
+        (1, 2),
+    ]:
         for flops in (uniform(rng, 0.5, 20), uniform(rng, 1e-3, 1e-2), uniform(rng, 1e4, 1e6)):
-            got = student.resource_accounting.elementwise_intensity(flops, read, written, torch.bfloat16)
+            got = student.resource_accounting.elementwise_intensity(
+                flops, read, written, torch.bfloat16
+            )
             expected = Fraction(flops) / (2 * (read + written))
-            check(got, expected, of="elementwise_intensity", hint="FLOPs of one element by its bytes, read and written")
+            check(
+                got,
+                expected,
+                of="elementwise_intensity",
+                hint="FLOPs of one element by its bytes, read and written",
+            )
 
 
 @pytest.mark.points(2)
 def test_intensities_count_the_bytes_of_the_dtype(student, rng):
     """The same work in a dtype of twice the bytes has half the intensity."""
     m, k, n = (integer(rng, 2, 99) for _ in range(3))
-    for function, arguments in [("matmul_intensity", (m, k, n)), ("elementwise_intensity", (3.0, 2, 1))]:
-        of_two_bytes = number_of(getattr(student.resource_accounting, function)(*arguments, torch.float16), of=function)
+    for function, arguments in [
+        ("matmul_intensity", (m, k, n)),
+        ("elementwise_intensity", (3.0, 2, 1)),
+    ]:
+        of_two_bytes = number_of(
+            getattr(student.resource_accounting, function)(*arguments, torch.float16), of=function
+        )
         for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float8_e5m2, torch.int8):
             got = getattr(student.resource_accounting, function)(*arguments, dtype)
             hint = "how many bytes does one element of this dtype take?"
@@ -120,7 +156,12 @@ def test_roofline_seconds_is_the_longer_time(student, rng):
             compute = Fraction(flops) / Fraction(hw["peak_flops"][torch.float32])
             traffic = Fraction(bytes_moved) / Fraction(hw["memory_bandwidth"])
             got = ask(student, "roofline_seconds", (flops, bytes_moved), hw, torch.float32)
-            check(got, max(compute, traffic), of="roofline_seconds", hint="the longer of the two times, unrounded")
+            check(
+                got,
+                max(compute, traffic),
+                of="roofline_seconds",
+                hint="the longer of the two times, unrounded",
+            )
 
 
 @pytest.mark.points(2)
@@ -132,7 +173,12 @@ def test_is_compute_bound_on_either_side_of_the_ridge(student, rng):
             bytes_moved = size * uniform(rng, 1, 10)
             flops = float(Fraction(bytes_moved) * ridge(hw) * Fraction(factor))
             got = ask(student, "is_compute_bound", (flops, bytes_moved), hw, torch.float32)
-            expect.value(got, expected, of="is_compute_bound", hint="which takes longer, computing or moving the bytes?")
+            expect.value(
+                got,
+                expected,
+                of="is_compute_bound",
+                hint="which takes longer, computing or moving the bytes?",
+            )
 
 
 @pytest.mark.core
@@ -146,7 +192,12 @@ def test_mfu_counts_every_device(student, rng):
             flops = float(possible * Fraction(share))
             after = (num_devices,) if num_devices > 1 else ()
             got = ask(student, "mfu", (flops, seconds), hw, torch.float32, *after)
-            check(got, Fraction(flops) / possible, of="mfu", hint="the peak of all devices together, for this many seconds")
+            check(
+                got,
+                Fraction(flops) / possible,
+                of="mfu",
+                hint="the peak of all devices together, for this many seconds",
+            )
 
 
 def test_mfu_above_one_is_returned(student, rng):
@@ -157,10 +208,20 @@ def test_mfu_above_one_is_returned(student, rng):
     def measured(flops, seconds):
         return number_of(ask(student, "mfu", (flops, seconds), hw, torch.float32), of="mfu")
 
-    lower, higher, longer = measured(least, 0.01), measured(excess * least, 0.01), measured(least, 0.02)
+    lower, higher, longer = (
+        measured(least, 0.01),
+        measured(excess * least, 0.01),
+        measured(least, 0.02),
+    )
     expect.that(longer != lower, "twice the seconds make no difference", of="mfu")
     # Their ratio, so that a mistake in the formula costs nothing here.
-    expect.number(float(higher / lower), excess, of="mfu", tolerance=1e-3, hint="the quotient as it is, also above 1")
+    expect.number(
+        float(higher / lower),
+        excess,
+        of="mfu",
+        tolerance=1e-3,
+        hint="the quotient as it is, also above 1",
+    )
 
 
 @pytest.mark.points(2)
@@ -169,13 +230,23 @@ def test_attainable_mfu_rises_to_one(student, rng):
     hw = device(rng)
     for factor in (1e-6, 1e-4, 1e-2, 0.1, 1.01, 20.0, 1e6):
         intensity = float(ridge(hw)) * factor * (uniform(rng, 1, 9) if factor < 1 else 1)
-        got = number_of(ask(student, "attainable_mfu", (intensity,), hw, torch.float32), of="attainable_mfu")
+        got = number_of(
+            ask(student, "attainable_mfu", (intensity,), hw, torch.float32), of="attainable_mfu"
+        )
         roof = min(Fraction(1), Fraction(intensity) / ridge(hw))
         if abs(got - roof) > TOLERANCE * roof:
             # The answer may follow from the student's own accelerator_intensity: a mistake there is judged above.
-            own = number_of(ask(student, "accelerator_intensity", (), hw, torch.float32), of="accelerator_intensity")
+            own = number_of(
+                ask(student, "accelerator_intensity", (), hw, torch.float32),
+                of="accelerator_intensity",
+            )
             roof = min(Fraction(1), Fraction(intensity) / own)
-        check(float(got), roof, of="attainable_mfu", hint="min(1, the work's intensity / the device's), unrounded")
+        check(
+            float(got),
+            roof,
+            of="attainable_mfu",
+            hint="min(1, the work's intensity / the device's), unrounded",
+        )
 
 
 @pytest.mark.points(2)
@@ -183,7 +254,9 @@ def test_the_peak_is_that_of_the_dtype(student, rng):
     """Each dtype has its own peak, and every function uses the peak of the dtype it is given."""
     hw = device(rng, one_peak=False)
     hint = "hw.peak_flops[dtype]"
-    intensities = [float(ridge(hw, dtype)) * factor for dtype in DTYPES for factor in (1e-10, 0.1, 0.99, 1.01)]
+    intensities = [
+        float(ridge(hw, dtype)) * factor for dtype in DTYPES for factor in (1e-10, 0.1, 0.99, 1.01)
+    ]
     works = {
         "accelerator_intensity": [()],
         "roofline_seconds": [(intensity * 1e9, 1e9) for intensity in intensities],
@@ -203,7 +276,9 @@ def test_the_peak_is_that_of_the_dtype(student, rng):
                 expect.value(got, alone, of=function, hint=hint)
             answers.append(of_device)
         varies = any(answer != answers[0] for answer in answers)
-        expect.that(varies, "the same answers for dtypes of different peaks", of=function, hint=hint)
+        expect.that(
+            varies, "the same answers for dtypes of different peaks", of=function, hint=hint
+        )
 
 
 def test_a_dtype_without_a_peak_is_refused(student, rng):
@@ -220,5 +295,7 @@ def test_a_dtype_without_a_peak_is_refused(student, rng):
             got = ask(student, function, before, hw, torch.float32)
             expect.kind(got, (float, int, bool), of=function)
         for dtype in (torch.int8, torch.float8_e5m2):
-            with expect.raises((ValueError, KeyError), of=function, when="hw has no peak for the dtype"):
+            with expect.raises(
+                (ValueError, KeyError), of=function, when="hw has no peak for the dtype"
+            ):
                 ask(student, function, before, hw, dtype)

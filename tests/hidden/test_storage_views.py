@@ -35,8 +35,16 @@ def test_shares_storage_of_windows_that_do_not_touch(student, rng):
     x = torch.rand(4, integers(rng, 3, 9, 1)[0], generator=rng)
     other = torch.rand(9, dtype=torch.float64, generator=rng)
     hint = "is the address of the first element compared, or a range of addresses?"
-    for a, b in [(x[0], x[3]), (x[:2], x[2:]), (x, x.T), (x[1:], x.view(torch.int32)), (x[::2], x.flatten()[1:2])]:
-        expect.value(student.tensor_memory.shares_storage(a, b), True, of="shares_storage", hint=hint)
+    for a, b in [
+        (x[0], x[3]),
+        (x[:2], x[2:]),
+        (x, x.T),
+        (x[1:], x.view(torch.int32)),
+        (x[::2], x.flatten()[1:2]),
+    ]:
+        expect.value(
+            student.tensor_memory.shares_storage(a, b), True, of="shares_storage", hint=hint
+        )
         expect.value(student.tensor_memory.shares_storage(a, other), False, of="shares_storage")
 
 
@@ -66,7 +74,9 @@ def test_element_offset_is_where_the_element_lies(student, rng):
         last = [size - 1 for size in view.shape]
         for at in (index, last):
             got = student.tensor_memory.element_offset(view, at)
-            expect.value(got, int(view[tuple(at)]), of="element_offset", hint="Σ index · stride, in elements")
+            expect.value(
+                got, int(view[tuple(at)]), of="element_offset", hint="Σ index · stride, in elements"
+            )
 
 
 @pytest.mark.core
@@ -75,9 +85,16 @@ def test_element_offset_counts_the_storage_offset(student, rng):
     """The offset counts from the start of the storage, so it includes the storage offset of a view."""
     x = numbered(6, 7)
     first = integers(rng, 1, 4, 1)[0]
-    for view, index in [(x[first:], (1, 2)), (x[first:, 3:], (0, 0)), (x[first].expand(4, 7), (0, 5)), (x[2, 3], ())]:
+    for view, index in [
+        (x[first:], (1, 2)),
+        (x[first:, 3:], (0, 0)),
+        (x[first].expand(4, 7), (0, 5)),
+        (x[2, 3], ()),
+    ]:
         got = student.tensor_memory.element_offset(view, index)
-        expect.value(got, int(view[tuple(index)]), of="element_offset", hint="is the storage offset added?")
+        expect.value(
+            got, int(view[tuple(index)]), of="element_offset", hint="is the storage offset added?"
+        )
 
 
 @pytest.mark.points(3)
@@ -86,7 +103,12 @@ def test_element_offset_of_negative_indices(student):
     view = numbered(4, 5)
     for index in itertools.product((-1, -4, 2), (-2, -5, 3)):
         got = student.tensor_memory.element_offset(view, index)
-        expect.value(got, int(view[index]), of="element_offset", hint="as in Python: -1 is the last, -size the first")
+        expect.value(
+            got,
+            int(view[index]),
+            of="element_offset",
+            hint="as in Python: -1 is the last, -size the first",
+        )
 
 
 def test_element_offset_refuses_wrong_indices(student):
@@ -131,7 +153,9 @@ def check_view(student, x, new_shape, hint):
     try:
         expected = x.view(new_shape)
     except RuntimeError:
-        expect.that(got is None, "strides where only a copy can show these elements", of=of, hint=hint)
+        expect.that(
+            got is None, "strides where only a copy can show these elements", of=of, hint=hint
+        )
         return
     expect.that(got is not None, "None where a view shows these elements", of=of, hint=hint)
     expect.kind(got, (tuple, list), of=of)
@@ -151,7 +175,13 @@ def test_view_strides_merges_and_splits(student, rng):
     """Dimensions that step evenly are merged and any dimension can be split."""
     a, b, c = integers(rng, 2, 6, 3)
     x = numbered(a, b * 2, c * 3)
-    for new_shape in [(a * b * 2, c * 3), (x.numel(),), (a, b, 2, 3, c), (a * 2, b * 3, c), (a * b, 6 * c)]:
+    for new_shape in [
+        (a * b * 2, c * 3),
+        (x.numel(),),
+        (a, b, 2, 3, c),
+        (a * 2, b * 3, c),
+        (a * b, 6 * c),
+    ]:
         check_view(student, x, new_shape, "walk both shapes from the last dimension")
 
 
@@ -163,7 +193,13 @@ def test_view_strides_needs_a_copy(student, rng):
     x = numbered(a * 2, b * 2, c * 2)
     for view in (x.transpose(0, 1), x.permute(2, 1, 0), x[:, 1:], x[:, :, ::2], x[::2], x[1:, :b]):
         n = view.numel()
-        for new_shape in [(n,), (view.shape[0] * view.shape[1], -1), (view.shape[0], -1), (2, -1), (n // 2, 2)]:
+        for new_shape in [
+            (n,),
+            (view.shape[0] * view.shape[1], -1),
+            (view.shape[0], -1),
+            (2, -1),
+            (n // 2, 2),
+        ]:
             sizes = tuple(s if s > 0 else -n // math.prod(new_shape) for s in new_shape)
             check_view(student, view, sizes, "which neighbouring dimensions step evenly?")
 
@@ -173,7 +209,14 @@ def test_view_strides_of_permuted_blocks(student, rng):
     """Groups of dimensions that stay together through a permutation can still be merged."""
     a, b, c, d = integers(rng, 2, 5, 4)
     x = numbered(a, b, c, d).permute(2, 3, 0, 1)
-    for new_shape in [(c * d, a * b), (c, d, a * b), (c * d, a, b), (c, d * a, b), (a * b * c * d,), (d * c, b, a)]:
+    for new_shape in [
+        (c * d, a * b),
+        (c, d, a * b),
+        (c * d, a, b),
+        (c, d * a, b),
+        (a * b * c * d,),
+        (d * c, b, a),
+    ]:
         check_view(student, x, new_shape, "merge inside a group, never across groups")
 
 
@@ -182,7 +225,14 @@ def test_view_strides_of_expanded_dimensions(student, rng):
     """An expanded dimension has stride 0: it can be split, and merged only with another one of stride 0."""
     a, b = integers(rng, 2, 5, 2)
     x = numbered(a, 1, 1, b).expand(a, 4, 6, b)
-    for new_shape in [(a, 24, b), (a, 2, 12, b), (a * 4, 6, b), (a, 4, 6 * b), (a, 2, 2, 3, 2, b), (a * 24 * b,)]:
+    for new_shape in [
+        (a, 24, b),
+        (a, 2, 12, b),
+        (a * 4, 6, b),
+        (a, 4, 6 * b),
+        (a, 2, 2, 3, 2, b),
+        (a * 24 * b,),
+    ]:
         check_view(student, x, new_shape, "0 = size · 0 holds, 0 = size · stride does not")
 
 
@@ -203,7 +253,11 @@ def test_view_strides_refuses_another_number_of_elements(student):
     with expect.right_call("shape (2, 3), stride (3, 1), new_shape (2, 3)"):
         check_view(student, numbered(2, 3), (2, 3), None)
     for new_shape in [(5,), (2, 2), (3, 3), (2, 3, 2)]:
-        with expect.raises((ValueError, RuntimeError), of="view_strides", when="new_shape has another number of elements"):
+        with expect.raises(
+            (ValueError, RuntimeError),
+            of="view_strides",
+            when="new_shape has another number of elements",
+        ):
             student.tensor_memory.view_strides((2, 3), (3, 1), new_shape)
 
 
@@ -214,7 +268,12 @@ def test_sliding_windows_agree_with_unfold(student, rng):
     for n, size, step in [(10, 3, 1), (11, 4, 3), (9, 9, 2), (8, 1, 5), (12, 2, 2), (13, 5, 7)]:
         x = torch.rand(n, generator=rng)
         got = student.tensor_memory.sliding_windows(x, size, step)
-        expect.tensor(got, x.unfold(0, size, step), of="sliding_windows", hint="(n - size) // step + 1 windows")
+        expect.tensor(
+            got,
+            x.unfold(0, size, step),
+            of="sliding_windows",
+            hint="(n - size) // step + 1 windows",
+        )
 
 
 def check_windows(got, x, size, step, *, hint=None):
@@ -222,7 +281,11 @@ def check_windows(got, x, size, step, *, hint=None):
     expected = x.unfold(0, size, step)
     expect.kind(got, Tensor, of="sliding_windows", hint=hint)
     some = got.dim() == 2 and len(got) >= 1
-    expect.that(some, f"expected windows of shape (windows, {size}), got shape {tuple(got.shape)}", of="sliding_windows")
+    expect.that(
+        some,
+        f"expected windows of shape (windows, {size}), got shape {tuple(got.shape)}",
+        of="sliding_windows",
+    )
     count = min(len(got), len(expected))
     expect.tensor(got[:count], expected[:count], of="sliding_windows", hint=hint)
 
@@ -253,14 +316,21 @@ def test_sliding_windows_refuses_a_vector_that_is_too_short(student):
     with expect.right_call("5 elements, size 4, step 1"):
         check_windows(student.tensor_memory.sliding_windows(x, 4, 1), x, 4, 1)
     for size, step in [(6, 1), (8, 1), (7, 3)]:
-        with expect.raises((ValueError, RuntimeError), of="sliding_windows", when="size is more than n"):
+        with expect.raises(
+            (ValueError, RuntimeError), of="sliding_windows", when="size is more than n"
+        ):
             student.tensor_memory.sliding_windows(x, size, step)
 
 
 def test_sliding_windows_leaves_x_as_it_was(student, rng):
     """sliding_windows does not change x."""
     x = torch.rand(8, generator=rng)
-    got = student.run(call_and_keep_inputs, module="tensor_memory", function="sliding_windows", args=(x.clone(), 3, 1))
+    got = student.run(
+        call_and_keep_inputs,
+        module="tensor_memory",
+        function="sliding_windows",
+        args=(x.clone(), 3, 1),
+    )
     check_windows(got["result"], x, 3, 1)
     expect.tensor(got["inputs"][0], x, of="sliding_windows", name="x after the call")
 

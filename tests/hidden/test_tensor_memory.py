@@ -34,16 +34,28 @@ def test_tensor_bytes_of_every_dtype(student, rng):
     for dims, dtype in enumerate(DTYPES):
         x = torch.zeros(random_shape(rng, dims % 4), dtype=dtype)
         got = student.tensor_memory.tensor_bytes(x)
-        check_bytes(got, x.numel() * x.element_size(), of="tensor_bytes", hint="does it ask the dtype for its size?")
+        check_bytes(
+            got,
+            x.numel() * x.element_size(),
+            of="tensor_bytes",
+            hint="does it ask the dtype for its size?",
+        )
 
 
 def test_tensor_bytes_counts_what_a_view_shows(student, rng):
     """A view counts the elements that it shows: more than its storage holds when expanded, fewer when sliced."""
     rows, columns = random_shape(rng, 2)
     base = torch.zeros(rows, columns, 3)
-    for view in (base[:, :1].expand(rows, 9, 3), base[1:, ::2], base.permute(2, 0, 1), base[0, 0, 0]):
+    for view in (
+        base[:, :1].expand(rows, 9, 3),
+        base[1:, ::2],
+        base.permute(2, 0, 1),
+        base[0, 0, 0],
+    ):
         hint = "numel times the size of one element, not the size of the storage"
-        check_bytes(student.tensor_memory.tensor_bytes(view), view.numel() * 4, of="tensor_bytes", hint=hint)
+        check_bytes(
+            student.tensor_memory.tensor_bytes(view), view.numel() * 4, of="tensor_bytes", hint=hint
+        )
 
 
 def test_tensor_bytes_needs_no_data(student, rng):
@@ -51,8 +63,12 @@ def test_tensor_bytes_needs_no_data(student, rng):
     rows = random_shape(rng, 1)[0] * 10_000
     weight = torch.empty(rows, 4096, device="meta")
     hint = "the number of elements and the size of one are known without reading any"
-    check_bytes(student.tensor_memory.tensor_bytes(weight), rows * 4096 * 4, of="tensor_bytes", hint=hint)
-    check_bytes(student.tensor_memory.tensor_bytes(torch.zeros(3, 0, 5)), 0, of="tensor_bytes", hint=hint)
+    check_bytes(
+        student.tensor_memory.tensor_bytes(weight), rows * 4096 * 4, of="tensor_bytes", hint=hint
+    )
+    check_bytes(
+        student.tensor_memory.tensor_bytes(torch.zeros(3, 0, 5)), 0, of="tensor_bytes", hint=hint
+    )
 
 
 @pytest.mark.core
@@ -72,14 +88,20 @@ def test_storage_bytes_is_the_whole_storage(student, rng):
     ]
     for view in views:
         check_bytes(student.tensor_memory.storage_bytes(view), base.numel() * 8, of="storage_bytes")
-    check_bytes(student.tensor_memory.storage_bytes(torch.zeros(rows, 7)), rows * 7 * 4, of="storage_bytes")
+    check_bytes(
+        student.tensor_memory.storage_bytes(torch.zeros(rows, 7)), rows * 7 * 4, of="storage_bytes"
+    )
 
 
 def test_storage_bytes_of_another_dtype(student, rng):
     """A view of the bytes as another dtype has the same storage."""
     for columns, dtype in [(8, torch.int8), (16, torch.bfloat16), (24, torch.float64)]:
         base = torch.zeros(random_shape(rng, 1)[0], columns, dtype=torch.float32)
-        check_bytes(student.tensor_memory.storage_bytes(base.view(dtype)), base.numel() * 4, of="storage_bytes")
+        check_bytes(
+            student.tensor_memory.storage_bytes(base.view(dtype)),
+            base.numel() * 4,
+            of="storage_bytes",
+        )
 
 
 @pytest.mark.core
@@ -89,7 +111,11 @@ def test_unique_bytes_counts_views_once(student, rng):
     hint = "are two views of one storage counted twice? Is a storage counted whole?"
     for columns in (4, 12):
         base, other = torch.zeros(*random_shape(rng, 2), columns), torch.zeros(random_shape(rng, 1))
-        for group in ([base[0], base[-1], base.transpose(0, 1)], [base[1:]], [base.view(torch.int8), base]):
+        for group in (
+            [base[0], base[-1], base.transpose(0, 1)],
+            [base[1:]],
+            [base.view(torch.int8), base],
+        ):
             expected = base.numel() * 4 + other.numel() * 4
             got = student.tensor_memory.unique_bytes([group[0], other, *group[1:]])
             check_bytes(got, expected, of="unique_bytes", hint=hint)
@@ -100,7 +126,10 @@ def test_unique_bytes_of_tied_weights(student, rng):
     """A weight listed twice is counted once; an equal copy of it has a storage of its own and is counted again."""
     hint = "which tensors share a storage, and which only have equal values or sizes?"
     for rows in (8, 24):
-        weight, bias = torch.rand(rows, *random_shape(rng, 1), generator=rng), torch.rand(rows, generator=rng)
+        weight, bias = (
+            torch.rand(rows, *random_shape(rng, 1), generator=rng),
+            torch.rand(rows, generator=rng),
+        )
         got = student.tensor_memory.unique_bytes([weight, bias, weight, weight.clone()])
         check_bytes(got, 2 * weight.numel() * 4 + bias.numel() * 4, of="unique_bytes", hint=hint)
 
@@ -110,7 +139,12 @@ def test_unique_bytes_of_an_expanded_tensor(student, rng):
     for columns in (100, 300):
         column = torch.zeros(random_shape(rng, 1)[0] + columns, 1)
         got = student.tensor_memory.unique_bytes([column.expand(-1, columns)])
-        check_bytes(got, column.numel() * 4, of="unique_bytes", hint="each whole storage once, so ask the storage")
+        check_bytes(
+            got,
+            column.numel() * 4,
+            of="unique_bytes",
+            hint="each whole storage once, so ask the storage",
+        )
 
 
 def test_unique_bytes_of_any_iterable(student, rng):
@@ -120,14 +154,24 @@ def test_unique_bytes_of_any_iterable(student, rng):
     hint = "is its input read twice, or asked for its length?"
     check_bytes(got, a.numel() * 4 + b.numel() * 2, of="unique_bytes", hint=hint)
     check_bytes(student.tensor_memory.unique_bytes([]), 0, of="unique_bytes")
-    check_bytes(student.tensor_memory.unique_bytes([torch.zeros(0), torch.zeros(2, 0)]), 0, of="unique_bytes")
+    check_bytes(
+        student.tensor_memory.unique_bytes([torch.zeros(0), torch.zeros(2, 0)]),
+        0,
+        of="unique_bytes",
+    )
 
 
 def test_bytes_are_an_int(student, rng):
     """Each of the three functions counts bytes in an int."""
     hint = "a number of bytes is an int: // instead of /"
     for rows in random_shape(rng, 2):
-        x, y, byte = torch.zeros(rows, 5), torch.zeros(rows), torch.zeros(rows, dtype=torch.float8_e5m2)
+        x, y, byte = (
+            torch.zeros(rows, 5),
+            torch.zeros(rows),
+            torch.zeros(rows, dtype=torch.float8_e5m2),
+        )
         expect.value(student.tensor_memory.tensor_bytes(x), rows * 20, of="tensor_bytes", hint=hint)
         expect.value(student.tensor_memory.storage_bytes(byte), rows, of="storage_bytes", hint=hint)
-        expect.value(student.tensor_memory.unique_bytes([x, y]), rows * 24, of="unique_bytes", hint=hint)
+        expect.value(
+            student.tensor_memory.unique_bytes([x, y]), rows * 24, of="unique_bytes", hint=hint
+        )

@@ -25,7 +25,11 @@ from torch import Tensor
 from tests import expect
 from tests.probes import training as probes
 
-TOO_SHORT = (ValueError, RuntimeError, IndexError)  # one's own check, or what an empty range of starts raises
+TOO_SHORT = (
+    ValueError,
+    RuntimeError,
+    IndexError,
+)  # one's own check, or what an empty range of starts raises
 EPS = torch.finfo(torch.float32).eps
 TRAIN, VAL, WIDTH = 23, 17, 5
 VOCABULARY = TRAIN + VAL
@@ -71,9 +75,15 @@ def readable(got, run):
     """A run's notes, when they fit together: what follows may then index, add up and compare them."""
     asked, steps = got["forwards"], got["steps"]
     vocabulary, rows = len(run["parameters"][0]), [*steps["parameters"], got["parameters"]]
-    fit = len({len(asked[name]) for name in ("tokens", "modes", "grad_enabled", "steps_before")}) == 1
-    fit = fit and len(steps["parameters"]) == len(steps["gradients"]) == len(steps["learning_rates"])
-    fit = fit and all(len(row) >= 2 and row[0].shape == row[1].shape == run["parameters"][0].shape for row in rows)
+    fit = (
+        len({len(asked[name]) for name in ("tokens", "modes", "grad_enabled", "steps_before")}) == 1
+    )
+    fit = fit and len(steps["parameters"]) == len(steps["gradients"]) == len(
+        steps["learning_rates"]
+    )
+    fit = fit and all(
+        len(row) >= 2 and row[0].shape == row[1].shape == run["parameters"][0].shape for row in rows
+    )
     fit = fit and all(len(row) == len(rows[0]) for row in [*rows, *steps["gradients"]])
     for tokens in asked["tokens"]:
         fit = fit and tokens.dim() == 2 and tokens.numel() > 0 and not tokens.is_floating_point()
@@ -99,7 +109,9 @@ def column(got, name, count):
     values = check_result(got)[name]
     expect.kind(values, list, of="train", name=name)
     reason = f"{name} has {len(values)} entries for {count} steps"
-    expect.that(len(values) == count, reason, of="train", hint="one entry for each step of this call")
+    expect.that(
+        len(values) == count, reason, of="train", hint="one entry for each step of this call"
+    )
     return [finite(value, name) for value in values]
 
 
@@ -133,7 +145,9 @@ def forwards(got, which):
     chosen = []
     for number, tokens in enumerate(got["forwards"]["tokens"]):
         of_training = (tokens < TRAIN).float().mean().item()
-        expect.that(of_training in (0, 1), "a batch mixes training and validation tokens", of="train")
+        expect.that(
+            of_training in (0, 1), "a batch mixes training and validation tokens", of="train"
+        )
         chosen += [number] if of_training == (which == "train") else []
     return chosen
 
@@ -149,12 +163,26 @@ def batches(got, inputs):
         parts[step].append(got["forwards"]["tokens"][number].long())
     found = []
     for part in parts:
-        expect.that(len(part) > 0, "a step without a training batch", of="train", hint="one optimizer.step for each batch")
+        expect.that(
+            len(part) > 0,
+            "a step without a training batch",
+            of="train",
+            hint="one optimizer.step for each batch",
+        )
         widths = {tokens.shape[1] for tokens in part}
-        expect.that(widths == {config["context_length"]}, "a window is not context_length tokens long", of="train")
+        expect.that(
+            widths == {config["context_length"]},
+            "a window is not context_length tokens long",
+            of="train",
+        )
         found.append(torch.cat(part))
         reason = f"{len(found[-1])} windows in a step with batch_size {config['batch_size']}"
-        expect.that(len(found[-1]) == config["batch_size"], reason, of="train", hint="once through the model, each of them")
+        expect.that(
+            len(found[-1]) == config["batch_size"],
+            reason,
+            of="train",
+            hint="once through the model, each of them",
+        )
     return found
 
 
@@ -163,9 +191,15 @@ def starts_of(windows, data):
     places = torch.full((VOCABULARY,), -1)
     places[torch.from_numpy(data)] = torch.arange(len(data))
     starts = places[windows[:, 0]]
-    expect.that(int(starts.min()) >= 0, "a window holds a token that is not in the data", of="train")
+    expect.that(
+        int(starts.min()) >= 0, "a window holds a token that is not in the data", of="train"
+    )
     pieces = np.take(data, starts.numpy()[:, None] + np.arange(windows.shape[1]), mode="wrap")
-    expect.that(torch.equal(windows, torch.from_numpy(pieces)), "a window is not a piece of the data", of="train")
+    expect.that(
+        torch.equal(windows, torch.from_numpy(pieces)),
+        "a window is not a piece of the data",
+        of="train",
+    )
     return starts.tolist()
 
 
@@ -179,13 +213,17 @@ def targets(windows, data):
 def true_loss(parameters, windows, data):
     """The mean cross-entropy of the next token, in float64."""
     embedding, head = parameters[:2]
-    return F.cross_entropy((embedding[windows] @ head.T).flatten(0, 1), targets(windows, data).flatten())
+    return F.cross_entropy(
+        (embedding[windows] @ head.T).flatten(0, 1), targets(windows, data).flatten()
+    )
 
 
 def step_of(got, step):
     """What the optimizer was given in one step: its parameters and gradients, in float64."""
     steps = got["steps"]
-    reason = f"the optimizer stepped {len(steps['parameters'])} times, fewer than the steps asked for"
+    reason = (
+        f"the optimizer stepped {len(steps['parameters'])} times, fewer than the steps asked for"
+    )
     expect.that(step < len(steps["parameters"]), reason, of="train")
     gradients = steps["gradients"][step]
     parameters = [p.double().requires_grad_() for p in steps["parameters"][step]]
@@ -212,7 +250,12 @@ def loss_tolerance(parameters, tokens):
     """
     largest = [float(p.detach().abs().max()) for p in parameters[:2]]
     logit = WIDTH * largest[0] * largest[1]
-    return EPS * (2 * (WIDTH + 1) * logit + VOCABULARY + 4 * logit + tokens * (2 * logit + math.log(VOCABULARY)))
+    return EPS * (
+        2 * (WIDTH + 1) * logit
+        + VOCABULARY
+        + 4 * logit
+        + tokens * (2 * logit + math.log(VOCABULARY))
+    )
 
 
 def gradient_tolerances(parameters, tokens):
@@ -235,19 +278,29 @@ def check_gradients(got, step, windows, data, *, hint, max_norm=None):
     for gradient, want, atol in zip(gradients, expected, tolerances, strict=True):
         name = "a gradient that the optimizer steps with"
         rtol = 2 * spared + 8 * EPS
-        expect.tensor(gradient, want * scale, of="train", atol=atol * scale, rtol=rtol, name=name, hint=hint)
+        expect.tensor(
+            gradient, want * scale, of="train", atol=atol * scale, rtol=rtol, name=name, hint=hint
+        )
 
 
 def test_the_result_holds_floats(student, rng):
     """The lists hold floats, eval_losses maps integers to floats, and first_step of a fresh run is the integer 0."""
     result = check_result(trained(student, **run_of(rng, eval_every=2)))
     expect.value(first_step(result), 0, of="train", name="first_step of a fresh run")
-    lists = {name: result[name] for name in ("losses", "learning_rates", "grad_norms") if column(result, name, 5)}
-    expect.that(len(eval_losses(result)) > 0, "eval_losses is empty although eval_every is 2", of="train")
+    lists = {
+        name: result[name]
+        for name in ("losses", "learning_rates", "grad_norms")
+        if column(result, name, 5)
+    }
+    expect.that(
+        len(eval_losses(result)) > 0, "eval_losses is empty although eval_every is 2", of="train"
+    )
     for name, values in (lists | {"eval_losses": result["eval_losses"].values()}).items():
         for value in values:
             reason = f"wrong type in {name}: expected float, got {expect.type_name(value)}"
-            expect.that(isinstance(value, float), reason, of="train", hint="tensor.item() is a float")
+            expect.that(
+                isinstance(value, float), reason, of="train", hint="tensor.item() is a float"
+            )
 
 
 # --- the learning rate
@@ -258,19 +311,42 @@ def test_the_result_holds_floats(student, rng):
 def test_the_learning_rate_of_each_step(student, rng):
     """Step s, counted from 0, has the learning rate lr_cosine_schedule(s, max, min, warmup_steps, steps)."""
     scale = 0.2 + 0.3 * float(torch.rand((), generator=rng))
-    for steps, warmup, low, high in [(9, 3, 1 / 7, 1), (6, 0, 0.0, 1e-8), (7, 1, 0.5, 1e-4), (5, 2, 0.01, 1e4), (1, 0, 0.1, 1)]:
+    for steps, warmup, low, high in [
+        (9, 3, 1 / 7, 1),
+        (6, 0, 0.0, 1e-8),
+        (7, 1, 0.5, 1e-4),
+        (5, 2, 0.01, 1e4),
+        (1, 0, 0.1, 1),
+    ]:
         high = high * scale
         low = low * high
-        run = run_of(rng, steps=steps, warmup_steps=warmup, max_learning_rate=high, min_learning_rate=low, max_grad_norm=1e-6)
+        run = run_of(
+            rng,
+            steps=steps,
+            warmup_steps=warmup,
+            max_learning_rate=high,
+            min_learning_rate=low,
+            max_grad_norm=1e-6,
+        )
         got = column(trained(student, **run), "learning_rates", steps)
         for step, lr in enumerate(got):
             if step < warmup:
-                want, hint = high * step / warmup, "the warm-up is linear from 0: step s has max · s / warmup_steps"
+                want, hint = (
+                    high * step / warmup,
+                    "the warm-up is linear from 0: step s has max · s / warmup_steps",
+                )
             else:
                 cosine = math.cos(math.pi * (step - warmup) / (steps - warmup))
                 want = low + (high - low) * (1 + cosine) / 2
                 hint = "max at step warmup_steps, then half a cosine that would reach min at step `steps`"
-            expect.number(lr, want, of="train", tolerance=1e-6 * high, name=f"the learning rate of step {step}", hint=hint)
+            expect.number(
+                lr,
+                want,
+                of="train",
+                tolerance=1e-6 * high,
+                name=f"the learning rate of step {step}",
+                hint=hint,
+            )
 
 
 def test_every_group_gets_the_learning_rate(student, rng):
@@ -295,7 +371,11 @@ def test_every_group_gets_the_learning_rate(student, rng):
 @pytest.mark.points(3)
 def test_the_loss_of_each_step(student, rng):
     """losses holds the mean cross-entropy of the next token over each step's batch, before the optimizer stepped."""
-    for scale, steps in [(1.0, 5), (1e-4, 1), (40.0, 1)]:  # losses of about 4, of log(VOCABULARY), and above 1000
+    for scale, steps in [
+        (1.0, 5),
+        (1e-4, 1),
+        (40.0, 1),
+    ]:  # losses of about 4, of log(VOCABULARY), and above 1000
         run = scaled(run_of(rng, steps=steps), scale, scale)
         got = trained(student, **run)
         losses = column(got, "losses", steps)
@@ -304,12 +384,24 @@ def test_the_loss_of_each_step(student, rng):
             want = float(true_loss(parameters, windows, run["train_tokens"]).detach())
             hint = "the target of a token is the token that follows it in the data; the mean is over all tokens of the batch"
             atol = loss_tolerance(parameters, windows.numel())
-            expect.number(losses[step], want, of="train", tolerance=atol, name=f"the loss of step {step}", hint=hint)
+            expect.number(
+                losses[step],
+                want,
+                of="train",
+                tolerance=atol,
+                name=f"the loss of step {step}",
+                hint=hint,
+            )
 
 
 def scaled(run, embedding, head):
     """The same run with parameters of other magnitudes."""
-    return {**run, "parameters": [p * scale for p, scale in zip(run["parameters"], (embedding, head), strict=True)]}
+    return {
+        **run,
+        "parameters": [
+            p * scale for p, scale in zip(run["parameters"], (embedding, head), strict=True)
+        ],
+    }
 
 
 @pytest.mark.core
@@ -352,13 +444,22 @@ def test_the_loss_of_micro_batches(student, rng):
         hint = "the mean over the batch, each micro-batch by its windows"
         (loss,) = column(got, "losses", 1)
         atol = loss_tolerance(parameters, windows.numel())
-        expect.number(loss, want, of="train", tolerance=atol, name="the loss of a step in micro-batches", hint=hint)
+        expect.number(
+            loss,
+            want,
+            of="train",
+            tolerance=atol,
+            name="the loss of a step in micro-batches",
+            hint=hint,
+        )
 
 
 def test_micro_batches_are_small(student, rng):
     """No more than micro_batch_size windows go through the model at a time, and each of the batch goes once."""
     for batch_size, micro in MICRO_BATCHES:
-        got = trained(student, **run_of(rng, steps=1, batch_size=batch_size, micro_batch_size=micro))
+        got = trained(
+            student, **run_of(rng, steps=1, batch_size=batch_size, micro_batch_size=micro)
+        )
         sizes = [len(got["forwards"]["tokens"][number]) for number in forwards(got, "train")]
         reason = f"{sum(sizes)} windows go through the model in a step with batch_size {batch_size}"
         expect.that(sum(sizes) == batch_size, reason, of="train")
@@ -369,14 +470,26 @@ def test_micro_batches_are_small(student, rng):
 # --- clipping
 
 
-MAGNITUDES = [(1.0, 1.0), (1e-8, 1e-8), (1e-4, 1e4), (10.0, 10.0)]  # of embedding and head: gradients of 1e-8 to 1e4
+MAGNITUDES = [
+    (1.0, 1.0),
+    (1e-8, 1e-8),
+    (1e-4, 1e4),
+    (10.0, 10.0),
+]  # of embedding and head: gradients of 1e-8 to 1e4
 
 
 def test_norms_before_clipping(student, rng):
     """grad_norms holds the norm of all gradients together, before clipping, and also where nothing is clipped."""
     limits = [(0.05, False), (None, True), (None, False), (100.0, True)]
     for (max_norm, unused), scales in zip(limits, MAGNITUDES, strict=True):
-        run = run_of(rng, steps=1, max_grad_norm=max_norm, model={"unused": unused}, batch_size=1, context_length=1)
+        run = run_of(
+            rng,
+            steps=1,
+            max_grad_norm=max_norm,
+            model={"unused": unused},
+            batch_size=1,
+            context_length=1,
+        )
         run = scaled(run, *scales)
         got = trained(student, **run)
         (windows,) = batches(got, run)
@@ -384,9 +497,13 @@ def test_norms_before_clipping(student, rng):
         want = norm_of(true_gradients(parameters, windows, run["train_tokens"]))
         (norm,) = column(got, "grad_norms", 1)
         # Of n entries wrong by t each the norm is wrong by t · √n at most.
-        atol = sum(gradient_tolerances(parameters, 1)) * math.sqrt(VOCABULARY * WIDTH) + 8 * EPS * want
+        atol = (
+            sum(gradient_tolerances(parameters, 1)) * math.sqrt(VOCABULARY * WIDTH) + 8 * EPS * want
+        )
         hint = "the root of the sum of all squares, of all parameters, before they are scaled"
-        expect.number(norm, want, of="train", tolerance=atol, name="the norm of the gradients", hint=hint)
+        expect.number(
+            norm, want, of="train", tolerance=atol, name="the norm of the gradients", hint=hint
+        )
 
 
 # Stays: the plain case, for whoever has no micro-batches yet.
@@ -405,7 +522,9 @@ def test_long_gradients_are_clipped(student, rng):
 def test_short_gradients_are_not_clipped(student, rng):
     """Where the norm of all gradients is below max_grad_norm, or that is None, they stay as they are."""
     for max_norm, scales in zip((1000.0, 1e-4, None, None), MAGNITUDES, strict=True):
-        run = scaled(run_of(rng, steps=1, max_grad_norm=max_norm, batch_size=1, context_length=1), *scales)
+        run = scaled(
+            run_of(rng, steps=1, max_grad_norm=max_norm, batch_size=1, context_length=1), *scales
+        )
         got = trained(student, **run)
         (windows,) = batches(got, run)
         hint = "None means no limit, and a limit never makes a gradient longer"
@@ -432,7 +551,9 @@ def test_batches_are_windows_of_the_data(student, rng):
         run = run_of(rng, context_length=length, batch_size=size)
         got = trained(student, **run)
         dtypes = {tokens.dtype for tokens in got["forwards"]["tokens"]}
-        expect.that(dtypes == {torch.int64}, "the model is given tokens that are not int64", of="train")
+        expect.that(
+            dtypes == {torch.int64}, "the model is given tokens that are not int64", of="train"
+        )
         late = max(starts_of(torch.cat(batches(got, run)), run["train_tokens"])) + length >= TRAIN
         reason = "a window lies where its last target would be outside the data"
         expect.that(not late, reason, of="train", hint="the starts are 0 … n - context_length - 1")
@@ -447,7 +568,9 @@ def test_every_start_is_equally_likely(student, rng):
     share, draws = 1 / 9, size * steps
     for start in range(9):
         hint = "uniform over 0 … n - context_length - 1, both included, for every window by itself"
-        fair = abs(int((starts == start).sum()) / draws - share) < 8 * math.sqrt(share * (1 - share) / draws)
+        fair = abs(int((starts == start).sum()) / draws - share) < 8 * math.sqrt(
+            share * (1 - share) / draws
+        )
         expect.that(fair, "of 9 starts one is drawn too seldom or too often", of="train", hint=hint)
 
 
@@ -456,9 +579,13 @@ def test_each_step_has_a_new_batch(student, rng):
     run = run_of(rng, steps=8, batch_size=32)
     got = trained(student, **run)
     starts = [starts_of(windows, run["train_tokens"]) for windows in batches(got, run)]
-    expect.that(len({tuple(s) for s in starts}) == 8, "a step has the same batch as another", of="train")
+    expect.that(
+        len({tuple(s) for s in starts}) == 8, "a step has the same batch as another", of="train"
+    )
     apart = [{b - a for a, b in itertools.pairwise(s)} for s in starts]
-    drawn = all(len(set(s)) > 3 and len(between) > 3 for s, between in zip(starts, apart, strict=True))
+    drawn = all(
+        len(set(s)) > 3 and len(between) > 3 for s, between in zip(starts, apart, strict=True)
+    )
     expect.that(drawn, "the windows of a batch are not drawn one by one", of="train")
 
 
@@ -471,7 +598,12 @@ def test_the_seed_decides(student, rng):
     expect.that(same, "two runs with the same seed have different losses", of="train", hint=hint)
     other = trained(student, **changed(run, seed=run["config"]["seed"] + 1))
     differ = not torch.equal(torch.stack(batches(other, run)), torch.stack(batches(first, run)))
-    expect.that(differ, "another seed gives the same batches", of="train", hint="is config.seed used for the batches?")
+    expect.that(
+        differ,
+        "another seed gives the same batches",
+        of="train",
+        hint="is config.seed used for the batches?",
+    )
 
 
 def test_data_of_any_integer_dtype(student, rng):
@@ -488,10 +620,17 @@ def test_only_the_batches_are_read(student, rng):
     run["parameters"] = [torch.zeros(40_001, 1), torch.zeros(40_001, 1)]
     got, error = student.run(probes.trained_on_endless_data, token=40_000, length=2**50, **run)
     hint = "convert the windows of a batch, not the data"
-    expect.that(got is not None and error is None, f"{error} on data far larger than memory", of="train", hint=hint)
+    expect.that(
+        got is not None and error is None,
+        f"{error} on data far larger than memory",
+        of="train",
+        hint=hint,
+    )
     tokens = got["forwards"]["tokens"]
     right = len(tokens) > 0 and all(bool((t == 40_000).all()) for t in tokens)
-    expect.that(right, "a token of uint16 data changed its value", of="train", hint="astype(np.int64)")
+    expect.that(
+        right, "a token of uint16 data changed its value", of="train", hint="astype(np.int64)"
+    )
 
 
 # --- evaluation
@@ -512,19 +651,34 @@ def test_the_loss_of_an_evaluation(student, rng):
     for every, count in [(2, 3), (3, 1)]:
         run = run_of(rng, steps=7, eval_every=every, eval_batches=count)
         got = trained(student, **run)
-        keys, losses, windows = list(range(every, 8, every)), eval_losses(got), evaluations(got, run)
+        keys, losses, windows = (
+            list(range(every, 8, every)),
+            eval_losses(got),
+            evaluations(got, run),
+        )
         hint = "after step s, counted from 0, where s + 1 is a multiple of eval_every; the key is s + 1"
         expect.value(sorted(losses), keys, of="train", name="the keys of eval_losses", hint=hint)
-        parameters = [[p.double() for p in row] for row in [*got["steps"]["parameters"], got["parameters"]]]
+        parameters = [
+            [p.double() for p in row] for row in [*got["steps"]["parameters"], got["parameters"]]
+        ]
         expect.that(len(parameters) == 8, "the optimizer did not step once a step", of="train")
         for key in keys:
-            hint = "after optimizer.step(); the mean over eval_batches batches of batch_size windows"
-            expect.that(key in windows, "no validation tokens went through the model after a step", of="train", hint=hint)
+            hint = (
+                "after optimizer.step(); the mean over eval_batches batches of batch_size windows"
+            )
+            expect.that(
+                key in windows,
+                "no validation tokens went through the model after a step",
+                of="train",
+                hint=hint,
+            )
             reason = f"an evaluation of {count} batches has {len(windows[key])} windows"
             expect.that(len(windows[key]) == count * 4, reason, of="train", hint=hint)
             want = float(true_loss(parameters[key], windows[key], run["val_tokens"]))
             atol = loss_tolerance(parameters[key], windows[key].numel())
-            expect.number(losses[key], want, of="train", tolerance=atol, name=f"eval_losses[{key}]", hint=hint)
+            expect.number(
+                losses[key], want, of="train", tolerance=atol, name=f"eval_losses[{key}]", hint=hint
+            )
 
 
 def test_every_evaluation_uses_the_same_batches(student, rng):
@@ -534,10 +688,20 @@ def test_every_evaluation_uses_the_same_batches(student, rng):
     expect.that(len(windows) == 3, "no evaluation where one was asked for", of="train")
     hint = "draw them anew each time from the same seed, or once"
     starts = [sorted(starts_of(found, run["val_tokens"])) for found in windows.values()]
-    expect.that(all(s == starts[0] for s in starts), "two evaluations use different batches", of="train", hint=hint)
+    expect.that(
+        all(s == starts[0] for s in starts),
+        "two evaluations use different batches",
+        of="train",
+        hint=hint,
+    )
     counts = [starts[0].count(start) for start in set(starts[0])]
     again = all(count % 8 == 0 for count in counts)  # by chance: once in more than 1e17 times
-    expect.that(not again, "an evaluation uses one batch again and again", of="train", hint="eval_batches different batches")
+    expect.that(
+        not again,
+        "an evaluation uses one batch again and again",
+        of="train",
+        hint="eval_batches different batches",
+    )
 
 
 def test_modes_of_training_and_evaluation(student, rng):
@@ -549,9 +713,16 @@ def test_modes_of_training_and_evaluation(student, rng):
         expect.that(len(evaluation) > 0, "no validation tokens went through the model", of="train")
         hint = "model.eval() before an evaluation, model.train() before training and after it"
         modes = {seen["modes"][number] for number in training}
-        expect.that(modes == {"training"}, "a training step does not run in training mode", of="train", hint=hint)
+        expect.that(
+            modes == {"training"},
+            "a training step does not run in training mode",
+            of="train",
+            hint=hint,
+        )
         modes = {seen["modes"][number] for number in evaluation}
-        expect.that(modes == {"eval"}, "an evaluation does not run in eval mode", of="train", hint=hint)
+        expect.that(
+            modes == {"eval"}, "an evaluation does not run in eval mode", of="train", hint=hint
+        )
         without = not any(seen["grad_enabled"][number] for number in evaluation)
         expect.that(without, "an evaluation records gradients", of="train", hint="torch.no_grad()")
 
@@ -562,23 +733,41 @@ def check_undisturbed(student, run, hint):
     expected = column(without, "losses", 5)
     for every, count in [(1, 3), (2, 1)]:
         got = trained(student, **changed(run, eval_every=every, eval_batches=count))
-        expect.that(len(forwards(got, "val")) > 0, "no validation tokens went through the model", of="train")
+        expect.that(
+            len(forwards(got, "val")) > 0, "no validation tokens went through the model", of="train"
+        )
         same = column(got, "losses", 5) == expected
-        expect.that(same, "losses of training steps differ with evaluations between them", of="train", hint=hint)
-        same_parameters(got["parameters"], without["parameters"], "a parameter after a run with evaluations", hint=hint)
+        expect.that(
+            same,
+            "losses of training steps differ with evaluations between them",
+            of="train",
+            hint=hint,
+        )
+        same_parameters(
+            got["parameters"],
+            without["parameters"],
+            "a parameter after a run with evaluations",
+            hint=hint,
+        )
 
 
 # Stays: the plain case; the test below asks for more.
 def test_evaluation_changes_no_training(student, rng):
     """A run with evaluations takes, bit for bit, the steps of one without: batches, dropout, optimizer."""
     run = run_of(rng, model={"dropout": 0.4}, optimizer="AdamW", max_grad_norm=0.1)
-    check_undisturbed(student, run, "does an evaluation draw from the generator that training draws from?")
+    check_undisturbed(
+        student, run, "does an evaluation draw from the generator that training draws from?"
+    )
 
 
 def test_evaluation_puts_the_random_state_back(student, rng):
     """Evaluation changes no training either where the model draws random numbers in eval mode."""
     run = run_of(rng, model={"noise": 0.1})
-    check_undisturbed(student, run, "torch.random.fork_rng, or get_rng_state and set_rng_state around the evaluation")
+    check_undisturbed(
+        student,
+        run,
+        "torch.random.fork_rng, or get_rng_state and set_rng_state around the evaluation",
+    )
 
 
 # --- lower precision, and numbers that are none
@@ -592,11 +781,21 @@ def test_autocast_keeps_float32(student, rng):
         hint = "with torch.autocast(device_type, dtype=...): around forward and loss, and the model left as it is"
         dtypes = {x.dtype for x in got["forwards"]["logits"]}
         expect.that(dtypes == {dtype}, "logits are not of autocast_dtype", of="train", hint=hint)
-        kept = {"parameters": [got["parameters"], *got["steps"]["parameters"]], "gradients": got["steps"]["gradients"]}
-        kept["the optimizer's state"] = [[torch.empty(0, dtype=dtype) for dtype in got["state_dtypes"]]]
+        kept = {
+            "parameters": [got["parameters"], *got["steps"]["parameters"]],
+            "gradients": got["steps"]["gradients"],
+        }
+        kept["the optimizer's state"] = [
+            [torch.empty(0, dtype=dtype) for dtype in got["state_dtypes"]]
+        ]
         for name, rows in kept.items():
             found = {x.dtype for row in rows for x in row if isinstance(x, Tensor)}
-            expect.that(found == {torch.float32}, f"{name} do not stay float32 under autocast", of="train", hint=hint)
+            expect.that(
+                found == {torch.float32},
+                f"{name} do not stay float32 under autocast",
+                of="train",
+                hint=hint,
+            )
 
 
 def test_the_loss_under_autocast(student, rng):
@@ -608,10 +807,15 @@ def test_the_loss_under_autocast(student, rng):
         logits = logits_of(got, step)
         reason = "the model's logits are not used as they are"
         expect.that(logits.shape == (*windows.shape, VOCABULARY), reason, of="train")
-        want = F.cross_entropy(logits.flatten(0, 1), targets(windows, run["train_tokens"]).flatten())
+        want = F.cross_entropy(
+            logits.flatten(0, 1), targets(windows, run["train_tokens"]).flatten()
+        )
         # The logits are given: their log of a sum of exponentials, and a mean.
         atol = EPS * (VOCABULARY + windows.numel() + 8 * (1 + float(logits.abs().max())))
-        hint, name = "the loss belongs inside autocast, too", f"the loss of step {step}, given its logits"
+        hint, name = (
+            "the loss belongs inside autocast, too",
+            f"the loss of step {step}, given its logits",
+        )
         expect.number(losses[step], float(want), of="train", tolerance=atol, name=name, hint=hint)
 
 
@@ -619,7 +823,13 @@ def logits_of(got, step):
     """What the model answered to the training windows of a step, in float64."""
     asked = got["forwards"]
     expect.that(len(asked["logits"]) == len(asked["tokens"]), "logits without tokens", of="train")
-    return torch.cat([asked["logits"][n].double() for n in forwards(got, "train") if asked["steps_before"][n] == step])
+    return torch.cat(
+        [
+            asked["logits"][n].double()
+            for n in forwards(got, "train")
+            if asked["steps_before"][n] == step
+        ]
+    )
 
 
 def test_evaluation_under_autocast(student, rng):
@@ -627,8 +837,14 @@ def test_evaluation_under_autocast(student, rng):
     for dtype, logits in [(torch.bfloat16, torch.bfloat16), (None, torch.float32)]:
         run = run_of(rng, autocast_dtype=dtype, eval_every=2)
         got = trained(student, **run, watch={"keep_logits": True})
-        found = {got["forwards"]["logits"][n].dtype for n in forwards(got, "val") if n < len(got["forwards"]["logits"])}
-        expect.that(found == {logits}, "an evaluation does not run under the autocast asked for", of="train")
+        found = {
+            got["forwards"]["logits"][n].dtype
+            for n in forwards(got, "val")
+            if n < len(got["forwards"]["logits"])
+        }
+        expect.that(
+            found == {logits}, "an evaluation does not run under the autocast asked for", of="train"
+        )
 
 
 @pytest.mark.points(2)
@@ -643,9 +859,16 @@ def test_a_loss_that_is_no_number_ends_the_run(student, rng):
         got = trained(student, **changed(run, micro_batch_size=micro), watch=watch)
         hint = "math.isfinite(loss), between the loss and optimizer.step()"
         kind = "infinite" if infinite else "NaN"
-        expect.that(got["error"] is not None, f"no FloatingPointError although a loss is {kind}", of="train", hint=hint)
+        expect.that(
+            got["error"] is not None,
+            f"no FloatingPointError although a loss is {kind}",
+            of="train",
+            hint=hint,
+        )
         taken = len(got["steps"]["parameters"])
-        expect.that(taken == step, f"the optimizer steps although the loss is {kind}", of="train", hint=hint)
+        expect.that(
+            taken == step, f"the optimizer steps although the loss is {kind}", of="train", hint=hint
+        )
 
 
 # --- checkpoints
@@ -671,13 +894,20 @@ def check_killed(student, run, kill_at):
         when = f"killed in a forward pass after {at} steps and begun again, "
         first = first_step(result)
         # Where an evaluation comes right after a checkpoint is due, either may come first.
-        allowed = {at - at % every} | ({at - 1 - (at - 1) % every} if number in evaluation else set())
+        allowed = {at - at % every} | (
+            {at - 1 - (at - 1) % every} if number in evaluation else set()
+        )
         hint = "a checkpoint after step s where s + 1 is a multiple of checkpoint_every; it holds s + 1"
         expect.that(first in allowed, when + f"it goes on from step {first}", of="train", hint=hint)
         hint = "what does a step depend on that the checkpoint does not hold?"
         for name in ("losses", "learning_rates", "grad_norms"):
             same = column(result, name, steps - first) == column(whole, name, steps)[first:]
-            expect.that(same, when + f"{name} differ from those of a run that was not killed", of="train", hint=hint)
+            expect.that(
+                same,
+                when + f"{name} differ from those of a run that was not killed",
+                of="train",
+                hint=hint,
+            )
         name = "a parameter at the end of a run that was killed and begun again"
         same_parameters(parameters, whole["parameters"], name, hint=hint)
 
@@ -709,12 +939,24 @@ def test_dropout_goes_on_after_a_kill(student, rng):
 def test_evaluations_go_on_after_a_kill(student, rng):
     """After a resume the evaluations that are left give the losses that they would have given."""
     run = run_of(rng, steps=6, checkpoint_every=1, checkpoint_path="checkpoint", eval_every=2)
-    got = student.run(probes.killed, kill_at=[4], **run)  # in step 3: an evaluation comes between steps 1 and 2
+    got = student.run(
+        probes.killed, kill_at=[4], **run
+    )  # in step 3: an evaluation comes between steps 1 and 2
     expect.that(len(got["results"]) == 1, "not every run came back", of="train")
-    whole, again, first = eval_losses(got["whole"]), eval_losses(got["results"][0]), first_step(got["results"][0])
+    whole, again, first = (
+        eval_losses(got["whole"]),
+        eval_losses(got["results"][0]),
+        first_step(got["results"][0]),
+    )
     left = [key for key in (2, 4, 6) if key > first]
     hint = "s + 1 is a multiple of eval_every, with s counted from the start of the whole run"
-    expect.value(sorted(again), left, of="train", name=f"the keys of eval_losses after a resume at step {first}", hint=hint)
+    expect.value(
+        sorted(again),
+        left,
+        of="train",
+        name=f"the keys of eval_losses after a resume at step {first}",
+        hint=hint,
+    )
     for key, loss in again.items():
         hint = "every evaluation uses the same batches, before a kill and after it"
         reason = "an evaluation after a resume gives another loss"
@@ -724,14 +966,18 @@ def test_evaluations_go_on_after_a_kill(student, rng):
 @pytest.mark.points(2)
 def test_killed_while_it_writes_a_checkpoint(student, rng):
     """Killed in the middle of writing a checkpoint, it goes on from the one before."""
-    run = run_of(rng, steps=6, min_learning_rate=0.5, checkpoint_every=2, checkpoint_path="checkpoint")
+    run = run_of(
+        rng, steps=6, min_learning_rate=0.5, checkpoint_every=2, checkpoint_path="checkpoint"
+    )
     run["parameters"] = [torch.randn(600, WIDTH, generator=rng) for _ in range(2)]
     whole, again = student.run(probes.killed_while_writing, kill_at=3, **run)
     hint = "write to another file beside it, and os.replace it when it is complete"
     first = first_step(again)
     expect.that(first >= 2, "what was saved before is lost", of="train", hint=hint)
     same = column(again, "losses", 6 - first) == column(whole, "losses", 6)[first:]
-    expect.that(same, "it ends with other losses than a run that was never stopped", of="train", hint=hint)
+    expect.that(
+        same, "it ends with other losses than a run that was never stopped", of="train", hint=hint
+    )
 
 
 def test_a_finished_run_is_not_run_again(student, rng):
@@ -742,9 +988,16 @@ def test_a_finished_run_is_not_run_again(student, rng):
         done, _ = student.run(probes.one_after_the_other, runs=[{}, anew], **run)
         expect.that(len(done) == 2, "not every run came back", of="train")
         column(done[0], "losses", 6)
-        hint = "a checkpoint after the last step as well, whether or not checkpoint_every divides it"
+        hint = (
+            "a checkpoint after the last step as well, whether or not checkpoint_every divides it"
+        )
         first = first_step(done[1])
-        expect.that(first == 6, f"run again after its last step, it begins with step {first}", of="train", hint=hint)
+        expect.that(
+            first == 6,
+            f"run again after its last step, it begins with step {first}",
+            of="train",
+            hint=hint,
+        )
         column(done[1], "losses", 0)
         name = "a parameter after a finished run was run again"
         same_parameters(done[1]["parameters"], done[0]["parameters"], name, hint=hint)
@@ -773,7 +1026,9 @@ def test_one_line_a_step(student, rng):
         check_log(rows, steps)
         for place, name in enumerate(("losses", "learning_rates", "grad_norms"), start=1):
             reason = f"{probes.KEYS[place]} in the log differs from {name} in the result"
-            expect.that([row[place] for row in rows] == column(got, name, steps), reason, of="train")
+            expect.that(
+                [row[place] for row in rows] == column(got, name, steps), reason, of="train"
+            )
 
 
 def test_a_step_that_is_not_taken_is_not_in_the_log(student, rng):
@@ -791,7 +1046,12 @@ def test_each_line_is_written_at_once(student, rng):
     expect.that(len(got["logs_when_killed"]) == len(kills), "not every run came back", of="train")
     for taken, rows in zip(kills, got["logs_when_killed"], strict=True):
         hint = "flush after every line, or close the file"
-        expect.that(len(rows) == taken, f"killed after {taken} steps, the log has {len(rows)} lines", of="train", hint=hint)
+        expect.that(
+            len(rows) == taken,
+            f"killed after {taken} steps, the log has {len(rows)} lines",
+            of="train",
+            hint=hint,
+        )
 
 
 # Stays: this is the kill itself; the test below has a log that looks like one.
@@ -807,7 +1067,11 @@ def test_no_line_twice_after_a_kill(student, rng):
 def test_a_line_that_was_not_finished(student, rng):
     """A last line that was not finished is cut off when the run goes on."""
     run = run_of(rng, steps=6, log_path="log", checkpoint_every=2, checkpoint_path="checkpoint")
-    leave = ['{"step": 4, "loss": 2.', '{"step": 4, "loss": 2.5, "lr": 0.1, "grad_norm": 0.5}', '{"st']
+    leave = [
+        '{"step": 4, "loss": 2.',
+        '{"step": 4, "loss": 2.5, "lr": 0.1, "grad_norm": 0.5}',
+        '{"st',
+    ]
     got = student.run(probes.killed, kill_at=[4, 4, 4], leave=leave, **run)
     expect.that(len(got["logs"]) == 3, "not every run came back", of="train")
     for rows in got["logs"]:
@@ -828,9 +1092,19 @@ def test_it_learns_a_known_language(student, rng):
     run["train_tokens"] = text_of(chain, 4000, rng)
     got = readable(student.run(probes.trained_on_a_file, dtype="uint16", **run), run)
     embedding, head = (p.double() for p in got["parameters"])
-    entropy, reached = (loss_on_average(chain, p) for p in (chain, torch.softmax(embedding @ head.T, dim=1)))
-    facts = [("reached", f"{reached:.3f} nats a token"), ("possible", f"{entropy:.3f}, asked for {entropy + 0.05:.3f}")]
-    expect.that(reached <= entropy + 0.05, "after 60 steps the model is far from the best", of="train", facts=facts)
+    entropy, reached = (
+        loss_on_average(chain, p) for p in (chain, torch.softmax(embedding @ head.T, dim=1))
+    )
+    facts = [
+        ("reached", f"{reached:.3f} nats a token"),
+        ("possible", f"{entropy:.3f}, asked for {entropy + 0.05:.3f}"),
+    ]
+    expect.that(
+        reached <= entropy + 0.05,
+        "after 60 steps the model is far from the best",
+        of="train",
+        facts=facts,
+    )
 
 
 def text_of(chain, length, rng):
@@ -857,12 +1131,16 @@ def test_wrong_calls_are_refused(student, rng):
     """Data without a whole window, evaluation without val_tokens, and checkpoints without a path are refused."""
     run = run_of(rng, eval_every=2)
     with expect.right_call("context_length one below the number of tokens"):
-        column(trained(student, **changed(run, context_length=TRAIN - 1, eval_every=0)), "losses", 5)
+        column(
+            trained(student, **changed(run, context_length=TRAIN - 1, eval_every=0)), "losses", 5
+        )
     with expect.raises(TOO_SHORT, of="train", when="context_length is the number of train_tokens"):
         trained(student, **changed(run, context_length=TRAIN, eval_every=0))
     hint = "look before the first step"
     for tokens in (None, run["val_tokens"][:6]):
-        with expect.raises(ValueError, of="train", when="val_tokens are missing or short", hint=hint):
+        with expect.raises(
+            ValueError, of="train", when="val_tokens are missing or short", hint=hint
+        ):
             trained(student, **{**run, "val_tokens": tokens})
     with expect.raises(ValueError, of="train", when="checkpoint_path is missing", hint=hint):
         trained(student, **changed(run, eval_every=0, checkpoint_every=2))

@@ -33,7 +33,9 @@ class Student:
         return probe(self, **inputs)
 
 
-def call(student: Any, *, module: str, function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call(
+    student: Any, *, module: str, function: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """Call one function of one module and return what it returns."""
     return getattr(getattr(student, module), function)(*args, **kwargs)
 
@@ -45,7 +47,9 @@ class ResultAndInputs(TypedDict):
     inputs: list[Any]
 
 
-def call_and_keep_inputs(student: Any, *, module: str, function: str, args: tuple[Any, ...]) -> ResultAndInputs:
+def call_and_keep_inputs(
+    student: Any, *, module: str, function: str, args: tuple[Any, ...]
+) -> ResultAndInputs:
     """Call one function and return what it returns with the inputs as it left them."""
     result = getattr(getattr(student, module), function)(*args)
     return {"result": result, "inputs": list(args)}

@@ -137,12 +137,16 @@ def saved_bytes(
     return {"result": result, "calls": calls, "gradients": [_copy(x.grad), _copy(y.grad)]}
 
 
-def saved_bytes_of_layers(student: Any, *, activation: str, x: Tensor, layers: int, on_meta: bool = False) -> Any:
+def saved_bytes_of_layers(
+    student: Any, *, activation: str, x: Tensor, layers: int, on_meta: bool = False
+) -> Any:
     """saved_activation_bytes of a stack of bias-free linear layers with an activation after each, parameters counted."""
     device = "meta" if on_meta else "cpu"
     model = nn.Sequential()
     for _ in range(layers):
-        model.append(nn.Linear(x.shape[1], x.shape[1], bias=False, device=device)).append(getattr(nn, activation)())
+        model.append(nn.Linear(x.shape[1], x.shape[1], bias=False, device=device)).append(
+            getattr(nn, activation)()
+        )
     x = x.to(device).requires_grad_()
     return student.activation_checkpointing.saved_activation_bytes(lambda: model(x))
 
@@ -193,7 +197,10 @@ def gradients_of(
         upstream: The output's gradient.
         requires_grad: Whether x does, and whether y does.
     """
-    leaves = [x.clone().requires_grad_(requires_grad[0]), y.clone().requires_grad_(requires_grad[1])]
+    leaves = [
+        x.clone().requires_grad_(requires_grad[0]),
+        y.clone().requires_grad_(requires_grad[1]),
+    ]
     first, second = weights = [nn.Parameter(p.clone()) for p in parameters]
     for tensor in [*(leaf for leaf in leaves if leaf.requires_grad), *weights]:
         tensor.grad = torch.ones_like(tensor)
@@ -214,13 +221,17 @@ def gradients_of(
     }
 
 
-def nested_gradients(student: Any, *, x: Tensor, parameters: Sequence[Tensor], upstream: Tensor) -> Gradients:
+def nested_gradients(
+    student: Any, *, x: Tensor, parameters: Sequence[Tensor], upstream: Tensor
+) -> Gradients:
     """Gradients where a checkpointed function checkpoints a part of itself; see `nested_gradients_of`."""
     wrap = student.activation_checkpointing.checkpoint
     return nested_gradients_of(wrap, x=x, parameters=parameters, upstream=upstream)
 
 
-def nested_gradients_of(wrap: Wrap, *, x: Tensor, parameters: Sequence[Tensor], upstream: Tensor) -> Gradients:
+def nested_gradients_of(
+    wrap: Wrap, *, x: Tensor, parameters: Sequence[Tensor], upstream: Tensor
+) -> Gradients:
     """Output and gradients of a function under `wrap` that calls a part of itself under `wrap`."""
     leaf = x.clone().requires_grad_()
     first, second = weights = [nn.Parameter(p.clone()) for p in parameters]
@@ -289,7 +300,9 @@ def dropped(student: Any, *, x: Tensor, upstream: Tensor) -> Dropped:
     }
 
 
-def without_gradients(student: Any, *, x: Tensor, weight: Tensor, inference: bool) -> WithoutGradients:
+def without_gradients(
+    student: Any, *, x: Tensor, weight: Tensor, inference: bool
+) -> WithoutGradients:
     """checkpoint where gradients are off, by no_grad or inference_mode."""
     parameter = nn.Parameter(weight.clone())
     leaf = x.clone().requires_grad_()
@@ -309,7 +322,9 @@ def without_gradients(student: Any, *, x: Tensor, weight: Tensor, inference: boo
     }
 
 
-def autocast_dtypes(student: Any, *, x: Tensor, weight: Tensor, forward: bool, backward: bool) -> list[torch.dtype]:
+def autocast_dtypes(
+    student: Any, *, x: Tensor, weight: Tensor, forward: bool, backward: bool
+) -> list[torch.dtype]:
     """The dtype of a product in each call of a checkpointed function, with bfloat16 autocast on in one pass or both."""
     parameter, leaf = nn.Parameter(weight.clone()), x.clone().requires_grad_()
     dtypes = []
@@ -336,7 +351,9 @@ def bytes_kept(student: Any, *, x: Tensor, weight: Tensor, grad_enabled: bool = 
         return F.silu(hidden @ parameter).sin()
 
     with torch.set_grad_enabled(grad_enabled):
-        output, alive = _bytes_alive(student.activation_checkpointing.checkpoint, fn, leaf, other, besides=[parameter])
+        output, alive = _bytes_alive(
+            student.activation_checkpointing.checkpoint, fn, leaf, other, besides=[parameter]
+        )
     requires_grad = isinstance(output, Tensor) and output.requires_grad
     return {"output": _result(output), "requires_grad": requires_grad, "bytes": alive}
 
@@ -372,7 +389,12 @@ def sequential_gradients(
     """Gradients of a CheckpointedSequential; see `sequential_gradients_of`."""
     make = student.activation_checkpointing.CheckpointedSequential
     return sequential_gradients_of(
-        lambda blocks: make(blocks, segments), x=x, weights=weights, order=order, upstream=upstream, frozen=frozen
+        lambda blocks: make(blocks, segments),
+        x=x,
+        weights=weights,
+        order=order,
+        upstream=upstream,
+        frozen=frozen,
     )
 
 
@@ -394,7 +416,9 @@ def segments_by_hand(
         parts = [nn.Sequential(*blocks[i : i + length]) for i in range(0, len(blocks), length)]
         return lambda x: functools.reduce(lambda y, part: checkpoint(part, y), parts, x)
 
-    return sequential_gradients_of(make, x=x, weights=weights, order=order, upstream=upstream, frozen=frozen)
+    return sequential_gradients_of(
+        make, x=x, weights=weights, order=order, upstream=upstream, frozen=frozen
+    )
 
 
 def sequential_gradients_of(
@@ -428,13 +452,17 @@ def layers(student: Any, *, x: Tensor, weight: Tensor, count: int, segments: int
     """Which layers run in the forward pass and which in the backward pass of a CheckpointedSequential."""
     notes: list[int] = []
     blocks = [Block(i, weight, notes) for i in range(count)]
-    output = student.activation_checkpointing.CheckpointedSequential(blocks, segments)(x.clone().requires_grad_())
+    output = student.activation_checkpointing.CheckpointedSequential(blocks, segments)(
+        x.clone().requires_grad_()
+    )
     forward = list(notes)
     _backward(output)
     return {"forward": forward, "backward": notes[len(forward) :]}
 
 
-def sequential_bytes_kept(student: Any, *, x: Tensor, weight: Tensor, count: int, segments: int) -> int:
+def sequential_bytes_kept(
+    student: Any, *, x: Tensor, weight: Tensor, count: int, segments: int
+) -> int:
     """Bytes alive after the forward pass of a CheckpointedSequential, besides its input, parameters and output."""
     blocks = [Block(i, weight) for i in range(count)]
     model = student.activation_checkpointing.CheckpointedSequential(blocks, segments)
@@ -452,7 +480,8 @@ def module(student: Any, *, x: Tensor, weights: Sequence[Tensor]) -> Module:
     output = model(x)
     return {
         "parameters": [p.detach().clone() for p in found],
-        "parameters_are_the_layers": [id(p) for p in found] == [id(p) for block in blocks for p in block.parameters()],
+        "parameters_are_the_layers": [id(p) for p in found]
+        == [id(p) for block in blocks for p in block.parameters()],
         "state": [value.clone() for value in model.state_dict().values()],
         "training": [block.training for block in blocks],
         "output_in_eval": _result(output),
@@ -500,9 +529,17 @@ def _bytes_alive(fn: Wrap, *inputs: Any, besides: Sequence[Tensor]) -> tuple[Any
     with _Watch() as watch:
         output = fn(*inputs)
     gc.collect()
-    others = [*(x for x in inputs if isinstance(x, Tensor)), *besides, *([output] if isinstance(output, Tensor) else [])]
+    others = [
+        *(x for x in inputs if isinstance(x, Tensor)),
+        *besides,
+        *([output] if isinstance(output, Tensor) else []),
+    ]
     left_out = {_weakly(x).cdata for x in others}
-    kept = sum(n for address, (weak, n) in watch.storages.items() if address not in left_out and not weak.expired())
+    kept = sum(
+        n
+        for address, (weak, n) in watch.storages.items()
+        if address not in left_out and not weak.expired()
+    )
     return output, kept
 
 

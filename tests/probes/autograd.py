@@ -10,7 +10,22 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 # What multiplies two tensors, in whatever form a solution writes it.
 PRODUCTS = {
-    *("mm", "bmm", "addmm", "addbmm", "baddbmm", "mv", "addmv", "dot", "vdot", "addr", "mul", "mul_", "addcmul", "addcmul_"),
+    *(
+        "mm",
+        "bmm",
+        "addmm",
+        "addbmm",
+        "baddbmm",
+        "mv",
+        "addmv",
+        "dot",
+        "vdot",
+        "addr",
+        "mul",
+        "mul_",
+        "addcmul",
+        "addcmul_",
+    ),
     *("matmul", "linear", "einsum", "tensordot", "inner", "outer"),
 }
 
@@ -39,7 +54,9 @@ class Counted(TypedDict):
     products_for_weight: int
 
 
-def linear_backward_by_need(student: Any, *, x: Tensor, weight: Tensor, grad_output: Tensor) -> Counted:
+def linear_backward_by_need(
+    student: Any, *, x: Tensor, weight: Tensor, grad_output: Tensor
+) -> Counted:
     """linear_backward with the input's gradient (by default) and without it."""
     linear_backward = student.autograd.linear_backward
     with _Products() as products:
@@ -77,7 +94,13 @@ class Returned(TypedDict):
 
 
 def matmul(
-    student: Any, *, a: Tensor, b: Tensor, upstream: Tensor, needs: Sequence[bool] = (True, True), layout: str = "as it is"
+    student: Any,
+    *,
+    a: Tensor,
+    b: Tensor,
+    upstream: Tensor,
+    needs: Sequence[bool] = (True, True),
+    layout: str = "as it is",
 ) -> Returned:
     """MatMul.apply(a, b) and a backward pass of `upstream`, where its shape and dtype are the output's.
 
@@ -102,7 +125,10 @@ def matmul(
     leaves = [x.detach().requires_grad_(need) for x, need in zip((a, b), needs, strict=True)]
     watching: Any = type("MatMul", (theirs,), {"backward": staticmethod(watched)})
     output = watching.apply(*leaves)
-    fits = isinstance(output, Tensor) and (output.shape, output.dtype) == (upstream.shape, upstream.dtype)
+    fits = isinstance(output, Tensor) and (output.shape, output.dtype) == (
+        upstream.shape,
+        upstream.dtype,
+    )
     if fits and output.requires_grad:
         if layout == "expanded":
             torch.autograd.backward(output.sum(), upstream.flatten()[0])
@@ -164,7 +190,9 @@ def numerical_gradient(
 
     def f(*points: Tensor) -> Tensor:
         points = tuple(x.detach() for x in points)
-        value = sum(((c * x**3).sum() for c, x in zip(cubic, points, strict=True)), start=torch.zeros(()))
+        value = sum(
+            ((c * x**3).sum() for c, x in zip(cubic, points, strict=True)), start=torch.zeros(())
+        )
         product = torch.tensor(factor, dtype=torch.float64)
         for c, x in zip(linear, points, strict=True):
             product = product * (1 + (c * x).sum())
@@ -172,7 +200,11 @@ def numerical_gradient(
 
     leaves = [x.requires_grad_() for x in inputs] if requires_grad else list(inputs)
     result = student.autograd.numerical_gradient(f, leaves, **options)
-    return {"result": result, "inputs": [x.detach() for x in leaves], "gradients": [x.grad for x in leaves]}
+    return {
+        "result": result,
+        "inputs": [x.detach() for x in leaves],
+        "gradients": [x.grad for x in leaves],
+    }
 
 
 # --- intermediate_gradients
@@ -328,7 +360,11 @@ class _Kept:
 
 def make_model(weights: Sequence[Tensor], embed: Tensor | None) -> nn.Module:
     """Matrices with a tanh between them, after an embedding where there is one."""
-    layers: list[nn.Module] = [] if embed is None else [nn.Embedding(embed.shape[0], embed.shape[1], _weight=embed.clone())]
+    layers: list[nn.Module] = (
+        []
+        if embed is None
+        else [nn.Embedding(embed.shape[0], embed.shape[1], _weight=embed.clone())]
+    )
     for weight in weights:
         layers += [_Layer(weight), nn.Tanh()]
     return nn.Sequential(*layers[:-1])

@@ -111,15 +111,21 @@ class Planted(TypedDict):
 class Holder(nn.Module):
     """Parameters and buffers with these values, or zeros like them."""
 
-    def __init__(self, parameters: dict[str, Tensor], buffers: dict[str, Tensor], *, zeros: bool) -> None:
+    def __init__(
+        self, parameters: dict[str, Tensor], buffers: dict[str, Tensor], *, zeros: bool
+    ) -> None:
         super().__init__()
         for name, value in parameters.items():
-            self.register_parameter(name, nn.Parameter(torch.zeros_like(value) if zeros else value.clone()))
+            self.register_parameter(
+                name, nn.Parameter(torch.zeros_like(value) if zeros else value.clone())
+            )
         for name, value in buffers.items():
             self.register_buffer(name, torch.zeros_like(value) if zeros else value.clone())
 
 
-def state_after_load(student: Any, *, parameters: dict[str, Tensor], buffers: dict[str, Tensor]) -> dict[str, Tensor]:
+def state_after_load(
+    student: Any, *, parameters: dict[str, Tensor], buffers: dict[str, Tensor]
+) -> dict[str, Tensor]:
     """A module's state after loading what another one with these values saved."""
 
     def save() -> None:
@@ -134,7 +140,12 @@ def state_after_load(student: Any, *, parameters: dict[str, Tensor], buffers: di
 
 
 def optimizer_after_load(
-    student: Any, *, kind: str, parameters: Sequence[Tensor], gradients: Sequence[Sequence[Tensor]], load: bool
+    student: Any,
+    *,
+    kind: str,
+    parameters: Sequence[Tensor],
+    gradients: Sequence[Sequence[Tensor]],
+    load: bool,
 ) -> Optimizer:
     """An optimizer's state after some steps; with `load` that of another one, which loaded what the first one saved."""
     with _folders():
@@ -162,7 +173,9 @@ def iteration_after_load(student: Any, *, iteration: int) -> Any:
 
 DRAWS: dict[str, Callable[[], list[float]]] = {
     "torch": lambda: [*torch.rand(3).tolist(), *torch.randn(2).tolist()],
-    "numpy": lambda: [float(x) for x in (*np.random.rand(3), np.random.randn(), np.random.randint(1000))],
+    "numpy": lambda: [
+        float(x) for x in (*np.random.rand(3), np.random.randn(), np.random.randint(1000))
+    ],
     "random": lambda: [random.random(), random.gauss(0, 1), float(random.randrange(1000))],
 }
 
@@ -212,7 +225,10 @@ def cpu_loads_what_a_gpu_saved(student: Any, *, parameters: dict[str, Tensor]) -
 
     def save() -> None:
         model = Holder(parameters, {}, zeros=False)
-        with _two_gpus((5, 6)), mock.patch.object(torch.serialization, "location_tag", return_value="cuda:0"):
+        with (
+            _two_gpus((5, 6)),
+            mock.patch.object(torch.serialization, "location_tag", return_value="cuda:0"),
+        ):
             student.checkpointing.save_checkpoint(model, _adamw(model), 3, NAME)
 
     with _folders():
@@ -291,7 +307,9 @@ def leavings(student: Any, *, weight: Tensor, load: bool) -> Leavings:
         else:
             student.checkpointing.save_checkpoint(model, optimizer, 7, "folder/another")
         after = list(model.parameters())
-        same = [id(p) for p in after] == [id(p) for p in parameters] and [p.data_ptr() for p in after] == addresses
+        same = [id(p) for p in after] == [id(p) for p in parameters] and [
+            p.data_ptr() for p in after
+        ] == addresses
         return {
             "training": [m.training for m in model.modules()],
             "requires_grad": [p.requires_grad for p in after],
@@ -299,7 +317,9 @@ def leavings(student: Any, *, weight: Tensor, load: bool) -> Leavings:
             "parameters_are_the_same": same,
             "weights_are_tied": model.output.weight is model.embedding.weight,
             "weights": _weights(model),
-            "optimizer_has_the_parameters": {id(p) for g in optimizer.param_groups for p in g["params"]}
+            "optimizer_has_the_parameters": {
+                id(p) for g in optimizer.param_groups for p in g["params"]
+            }
             == {id(p) for p in parameters},
             "generators_are_the_same": _same(_generators(), generators),
         }
@@ -354,7 +374,12 @@ def paths(student: Any, *, names: Sequence[str], kind: str) -> list[tuple[int | 
     for number, name in enumerate(names, start=1):
         with _folders():
             Path(name).parent.mkdir(exist_ok=True)
-            make: Any = {"str": str, "Path": Path, "PathLike": _PathLike, "absolute": os.path.abspath}[kind]
+            make: Any = {
+                "str": str,
+                "Path": Path,
+                "PathLike": _PathLike,
+                "absolute": os.path.abspath,
+            }[kind]
             _save_number(student, number, make(name))
             results.append((_load_number(student, make(name)), _files()))
     return results
@@ -415,8 +440,12 @@ def crash(student: Any, *, how: str, size: int) -> list[Written]:
         if how == "kills":
             signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
         if how != "interrupted":
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
-        _save_number(student, 2, size=size, kind=_Interrupted if how == "interrupted" else nn.Linear)
+            resource.setrlimit(
+                resource.RLIMIT_FSIZE, (limit, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
+            )
+        _save_number(
+            student, 2, size=size, kind=_Interrupted if how == "interrupted" else nn.Linear
+        )
 
     with _folders():
         _elsewhere(lambda: _save_number(student, 1, size=size))
@@ -453,7 +482,12 @@ def watched_save(student: Any, *, one_disk: bool) -> Watched:
             checkpoint = _load_number(student)
         renamed, synced = ending if isinstance(ending, tuple) else (False, False)
         ending = "returned" if isinstance(ending, tuple) else str(ending)
-        return {"ending": ending, "checkpoint": checkpoint, "renamed": renamed, "synced_before": synced}
+        return {
+            "ending": ending,
+            "checkpoint": checkpoint,
+            "renamed": renamed,
+            "synced_before": synced,
+        }
 
 
 @contextmanager
@@ -468,7 +502,9 @@ def _watched(*, one_disk: bool) -> Iterator[dict[str, Any]]:
             seen["synced"][found.st_ino] = found.st_size
 
     def replace(src: Any, dst: Any, **options: Any) -> None:
-        inside = os.path.commonpath([folder, os.path.realpath(src)]) == folder  # in a folder of its own as well
+        inside = (
+            os.path.commonpath([folder, os.path.realpath(src)]) == folder
+        )  # in a folder of its own as well
         if not one_disk and not inside:
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), src)
         inode = os.stat(src).st_ino
@@ -477,7 +513,12 @@ def _watched(*, one_disk: bool) -> Iterator[dict[str, Any]]:
             seen["renamed"] = inode
 
     with ExitStack() as stack:
-        for name, function in [("fsync", sync), ("fdatasync", sync), ("replace", replace), ("rename", replace)]:
+        for name, function in [
+            ("fsync", sync),
+            ("fdatasync", sync),
+            ("replace", replace),
+            ("rename", replace),
+        ]:
             stack.enter_context(mock.patch.object(os, name, function))
         yield seen
 
@@ -498,7 +539,9 @@ def planted(student: Any) -> list[Planted]:
         _load(student)
         files: list[Callable[[str], Any]] = [
             lambda name: torch.save(Call(), name),
-            lambda name: torch.save({"model": {}, "iteration": Call()}, name, _use_new_zipfile_serialization=False),
+            lambda name: torch.save(
+                {"model": {}, "iteration": Call()}, name, _use_new_zipfile_serialization=False
+            ),
             lambda name: Path(name).write_bytes(pickle.dumps(Call())),
         ]
         with suppress(Exception):
@@ -531,7 +574,9 @@ def _groups(model: nn.Module, sizes: Sequence[int]) -> list[dict[str, Any]]:
     return [{"params": [next(parameters) for _ in range(size)]} for size in sizes]
 
 
-OTHERS: dict[str, Callable[[], tuple[nn.Module, torch.optim.Optimizer]]] = {  # Net() has 6 parameters in groups of 2 and 4
+OTHERS: dict[
+    str, Callable[[], tuple[nn.Module, torch.optim.Optimizer]]
+] = {  # Net() has 6 parameters in groups of 2 and 4
     "the last layer has another size": lambda: _task(Net(outputs=5)),
     "the last layer has another name": lambda: _task(Net(last="head")),
     "the model has a buffer more": lambda: _task(Net(more="scale")),
@@ -560,7 +605,14 @@ def damaged(student: Any) -> dict[str, Refused]:
         Path("text").write_bytes(b"weights are not here\n" * 40)
         torch.save(nn.Linear(2, 3).state_dict(), "the weights of a layer")
         torch.save([torch.ones(3), 5], "a list")
-        files = ["half of it", "nothing", "text", "the weights of a layer", "a list", "(there is none)"]
+        files = [
+            "half of it",
+            "nothing",
+            "text",
+            "the weights of a layer",
+            "a list",
+            "(there is none)",
+        ]
         return {name: _refused(student, name, *_used(_task(), 4)) for name in files}
 
 
@@ -569,10 +621,17 @@ def _refused(student: Any, src: str, model: nn.Module, optimizer: torch.optim.Op
     raised = _load_raises(student, src, model, optimizer)
     after = _states(model, optimizer)
     unchanged = [_same(a, b) for a, b in zip(before, after, strict=True)]
-    return {"raised": raised, "model": unchanged[0], "optimizer": unchanged[1], "generators": unchanged[2]}
+    return {
+        "raised": raised,
+        "model": unchanged[0],
+        "optimizer": unchanged[1],
+        "generators": unchanged[2],
+    }
 
 
-def _load_raises(student: Any, src: str, model: nn.Module, optimizer: torch.optim.Optimizer) -> bool:
+def _load_raises(
+    student: Any, src: str, model: nn.Module, optimizer: torch.optim.Optimizer
+) -> bool:
     try:
         student.checkpointing.load_checkpoint(src, model, optimizer)
     except NotImplementedError:
@@ -585,12 +644,16 @@ def _load_raises(student: Any, src: str, model: nn.Module, optimizer: torch.opti
 # --- models, optimizers and their states
 
 
-def _task(model: nn.Module | None = None, sizes: Sequence[int] = (2, 4)) -> tuple[nn.Module, torch.optim.Optimizer]:
+def _task(
+    model: nn.Module | None = None, sizes: Sequence[int] = (2, 4)
+) -> tuple[nn.Module, torch.optim.Optimizer]:
     model = model or Net()
     return model, torch.optim.AdamW(_groups(model, sizes), lr=0.1)
 
 
-def _used(task: tuple[nn.Module, torch.optim.Optimizer], seed: int) -> tuple[nn.Module, torch.optim.Optimizer]:
+def _used(
+    task: tuple[nn.Module, torch.optim.Optimizer], seed: int
+) -> tuple[nn.Module, torch.optim.Optimizer]:
     """A model and an optimizer after a step, with generators that have been used."""
     model, optimizer = task
     _seed(seed)
@@ -620,13 +683,19 @@ def _save(
 
 
 def _load(
-    student: Any, model: nn.Module | None = None, optimizer: torch.optim.Optimizer | None = None, *, src: Any = NAME
+    student: Any,
+    model: nn.Module | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+    *,
+    src: Any = NAME,
 ) -> Any:
     model = model or nn.Linear(2, 2)
     return student.checkpointing.load_checkpoint(src, model, optimizer or _adamw(model))
 
 
-def _save_number(student: Any, number: int, out: Any = NAME, *, size: int = 2, kind: type[nn.Linear] = nn.Linear) -> None:
+def _save_number(
+    student: Any, number: int, out: Any = NAME, *, size: int = 2, kind: type[nn.Linear] = nn.Linear
+) -> None:
     """Save a model whose weights are all this number."""
     model = kind(size, size)
     nn.init.constant_(model.weight, number)
@@ -668,7 +737,9 @@ class Trained(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.layers = nn.Sequential(nn.Linear(5, 7), nn.BatchNorm1d(7), nn.Dropout(0.4), nn.Linear(7, 3))
+        self.layers = nn.Sequential(
+            nn.Linear(5, 7), nn.BatchNorm1d(7), nn.Dropout(0.4), nn.Linear(7, 3)
+        )
 
     def forward(self, x: Tensor) -> Any:
         """Three numbers a row."""
@@ -710,9 +781,19 @@ def _weights(model: nn.Module) -> dict[str, Tensor]:
 
 def _optimizer_state(optimizer: torch.optim.Optimizer) -> Optimizer:
     saved = optimizer.state_dict()
-    state = {f"{name} of parameter {i}": value for i, of in saved["state"].items() for name, value in of.items()}
-    groups = [{key: list(v) if isinstance(v, tuple) else v for key, v in group.items()} for group in saved["param_groups"]]
-    return {"state": {name: torch.as_tensor(value).clone() for name, value in state.items()}, "groups": groups}
+    state = {
+        f"{name} of parameter {i}": value
+        for i, of in saved["state"].items()
+        for name, value in of.items()
+    }
+    groups = [
+        {key: list(v) if isinstance(v, tuple) else v for key, v in group.items()}
+        for group in saved["param_groups"]
+    ]
+    return {
+        "state": {name: torch.as_tensor(value).clone() for name, value in state.items()},
+        "groups": groups,
+    }
 
 
 def _states(model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, Any, Any]:
@@ -761,7 +842,12 @@ def _folders() -> Iterator[None]:
 
 def _files() -> list[str]:
     """Every file in the two folders."""
-    return sorted(str(path) for folder in (".", "../tmp") for path in Path(folder).rglob("*") if not path.is_dir())
+    return sorted(
+        str(path)
+        for folder in (".", "../tmp")
+        for path in Path(folder).rglob("*")
+        if not path.is_dir()
+    )
 
 
 def _elsewhere(work: Callable[[], Any]) -> Any:
@@ -781,7 +867,9 @@ def _fork(work: Callable[[], Any]) -> tuple[str, Any]:
 
     reading, writing = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the new process does without
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # of threads, which the new process does without
         try:
             pid = os.fork()
         except BaseException:

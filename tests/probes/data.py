@@ -35,7 +35,13 @@ class SeededBatches(TypedDict):
 
 
 def opened(
-    student: Any, *, name: str, contents: bytes, dtype: str | None = None, as_text: bool = False, write: bool = False
+    student: Any,
+    *,
+    name: str,
+    contents: bytes,
+    dtype: str | None = None,
+    as_text: bool = False,
+    write: bool = False,
 ) -> Opened:
     """What open_tokens makes of a file; with `write` the array is then written to, where it lets itself be."""
     with tempfile.TemporaryDirectory() as folder:
@@ -48,20 +54,37 @@ def opened(
             with suppress(Exception):
                 tokens += 1
                 tokens.flush()
-        return {"is_memmap": isinstance(tokens, np.memmap), "tokens": answer, "contents": path.read_bytes()}
+        return {
+            "is_memmap": isinstance(tokens, np.memmap),
+            "tokens": answer,
+            "contents": path.read_bytes(),
+        }
 
 
-def batches(student: Any, *, dataset: np.ndarray[Any, Any], batch_size: int, context_length: int, count: int) -> list[Any]:
+def batches(
+    student: Any, *, dataset: np.ndarray[Any, Any], batch_size: int, context_length: int, count: int
+) -> list[Any]:
     """Several batches, one after the other."""
-    return [student.data.get_batch(dataset, batch_size, context_length, "cpu") for _ in range(count)]
+    return [
+        student.data.get_batch(dataset, batch_size, context_length, "cpu") for _ in range(count)
+    ]
 
 
-def batch_on_device(student: Any, *, dataset: np.ndarray[Any, Any], batch_size: int, context_length: int, device: str) -> Any:
+def batch_on_device(
+    student: Any,
+    *,
+    dataset: np.ndarray[Any, Any],
+    batch_size: int,
+    context_length: int,
+    device: str,
+) -> Any:
     """A batch for a device that is given as a torch.device."""
     return student.data.get_batch(dataset, batch_size, context_length, torch.device(device))
 
 
-def batch_of_file(student: Any, *, tokens: np.ndarray[Any, Any], batch_size: int, context_length: int) -> Any:
+def batch_of_file(
+    student: Any, *, tokens: np.ndarray[Any, Any], batch_size: int, context_length: int
+) -> Any:
     """A batch of a read-only memory-mapped file with these tokens."""
     with tempfile.TemporaryDirectory() as folder, _read_only_allowed():
         path = Path(folder) / "tokens.bin"
@@ -75,9 +98,15 @@ def batch_of_endless_data(
 ) -> BatchOrError:
     """A batch of `length` equal tokens, of which one is in memory: an array of stride 0."""
     dataset = np.lib.stride_tricks.as_strided(np.full(1, token, dtype=dtype), (length,), (0,))
-    got = batch_or_error(student, dataset=dataset, batch_size=batch_size, context_length=context_length)
+    got = batch_or_error(
+        student, dataset=dataset, batch_size=batch_size, context_length=context_length
+    )
     batch = got["batch"]
-    parts = [_sendable(part) for part in batch] if isinstance(batch, (tuple, list)) else _sendable(batch)
+    parts = (
+        [_sendable(part) for part in batch]
+        if isinstance(batch, (tuple, list))
+        else _sendable(batch)
+    )
     return {**got, "batch": parts}
 
 
@@ -86,7 +115,9 @@ def _sendable(x: Any) -> Any:
     return "an array without end" if isinstance(x, np.ndarray) and x.nbytes > 2**30 else x
 
 
-def batch_or_error(student: Any, *, dataset: np.ndarray[Any, Any], batch_size: int, context_length: int) -> BatchOrError:
+def batch_or_error(
+    student: Any, *, dataset: np.ndarray[Any, Any], batch_size: int, context_length: int
+) -> BatchOrError:
     """A batch, or the name of the error that there was instead."""
     try:
         batch = student.data.get_batch(dataset, batch_size, context_length, "cpu")
@@ -113,9 +144,14 @@ def seeded_batches(
         random.seed(global_seed)
         generator = None if seed is None else torch.Generator().manual_seed(seed)
         before = _global_states()
-        pair = [student.data.get_batch(dataset, batch_size, context_length, "cpu", generator) for _ in range(2)]
+        pair = [
+            student.data.get_batch(dataset, batch_size, context_length, "cpu", generator)
+            for _ in range(2)
+        ]
         after = _global_states()
-        results.append({"batches": pair, "unchanged": {name: before[name] == after[name] for name in before}})
+        results.append(
+            {"batches": pair, "unchanged": {name: before[name] == after[name] for name in before}}
+        )
     return results
 
 

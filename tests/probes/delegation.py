@@ -74,7 +74,10 @@ def read(source: bytes, problems: Iterable[Mapping[str, Any]]) -> Found:
         return {"syntax": (e.lineno or 0, e.msg), "uses": []}
     except (ValueError, RecursionError, MemoryError) as e:
         return {"syntax": (0, str(e) or "nested too deep to be read"), "uses": []}
-    return {"syntax": None, "uses": [use for problem in problems for use in _uses(module, _rules(problem))]}
+    return {
+        "syntax": None,
+        "uses": [use for problem in problems for use in _uses(module, _rules(problem))],
+    }
 
 
 def _rules(problem: Mapping[str, Any]) -> Rules:
@@ -129,14 +132,18 @@ class _Module:
         """What names stand for in the body of a function."""
         a = function.args
         arguments = [*a.posonlyargs, *a.args, *a.kwonlyargs, *(x for x in (a.vararg, a.kwarg) if x)]
-        return self.scope(function.body, self._defined_in.get(function, self.names), [x.arg for x in arguments])
+        return self.scope(
+            function.body, self._defined_in.get(function, self.names), [x.arg for x in arguments]
+        )
 
     def alias(self, name: str) -> tuple[str, int] | None:
         """The library's name and the line, where a definition is only another name, as in `AdamW = torch.optim.AdamW`."""
         meaning = self.names.get(name)
         if not isinstance(meaning, str):
             return None
-        return next(((meaning, s.lineno) for s in self.body if name in dict(_bindings(s, self.names))), None)
+        return next(
+            ((meaning, s.lineno) for s in self.body if name in dict(_bindings(s, self.names))), None
+        )
 
 
 @dataclass(frozen=True)
@@ -178,7 +185,10 @@ class _Walk:
         while self._waiting:
             node, context = self._waiting.popleft()
             if isinstance(node, ast.Call):
-                name, method = _dotted(node.func, context.names), f"torch.Tensor.{getattr(node.func, 'attr', '')}"
+                name, method = (
+                    _dotted(node.func, context.names),
+                    f"torch.Tensor.{getattr(node.func, 'attr', '')}",
+                )
                 if name in RUNS_TEXT or _is_one_of(name, forbidden):
                     yield name, node.func.lineno, context.certain
                 elif method in forbidden:
@@ -201,7 +211,9 @@ class _Walk:
                 self._call(base, context, entry=entry)
             inside = replace(context, owner=node)
             for method in node.body:
-                if isinstance(method, Function) and method.name in (ENTRY_METHODS if entry else {"__init__", "__new__"}):
+                if isinstance(method, Function) and method.name in (
+                    ENTRY_METHODS if entry else {"__init__", "__new__"}
+                ):
                     self._enter(method, inside)
         else:
             self._block(node.body, replace(context, names=self._module.inside(node)))
@@ -223,7 +235,9 @@ class _Walk:
         owner = context.owner
         if owner and isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
             methods = {m.name: m for m in owner.body if isinstance(m, Function)}
-            return methods.get(target.attr) if target.value.id in ("self", "cls", owner.name) else None
+            return (
+                methods.get(target.attr) if target.value.id in ("self", "cls", owner.name) else None
+            )
         return None
 
     def _go_on(self, node: ast.AST, context: _Context) -> None:
@@ -241,7 +255,9 @@ class _Walk:
             self._queue([node.args], context)
             self._queue([node.body], context.perhaps)
         elif isinstance(node, Function):
-            self._queue([*node.decorator_list, node.args], context)  # its body runs when it is called
+            self._queue(
+                [*node.decorator_list, node.args], context
+            )  # its body runs when it is called
         elif isinstance(node, (ast.ExceptHandler, ast.match_case)):
             self._block(node.body, context.perhaps)
         else:
@@ -270,7 +286,9 @@ class _Walk:
 
 def _may_return(statement: ast.stmt) -> bool:
     """Whether a statement has a `return` in it, behind a condition or in a loop."""
-    return not isinstance(statement, Definition) and any(isinstance(node, ast.Return) for node in ast.walk(statement))
+    return not isinstance(statement, Definition) and any(
+        isinstance(node, ast.Return) for node in ast.walk(statement)
+    )
 
 
 def _never_holds(test: ast.expr) -> bool:
@@ -280,7 +298,9 @@ def _never_holds(test: ast.expr) -> bool:
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
         sides = (test.left, test.comparators[0])
         named = any(isinstance(side, ast.Name) and side.id == "__name__" for side in sides)
-        return named and any(isinstance(side, ast.Constant) and side.value == "__main__" for side in sides)
+        return named and any(
+            isinstance(side, ast.Constant) and side.value == "__main__" for side in sides
+        )
     return "TYPE_CHECKING" in (getattr(test, "id", ""), getattr(test, "attr", ""))
 
 
@@ -297,7 +317,11 @@ def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield node
         if not isinstance(node, Definition):
             inner = (ast.stmt, ast.ExceptHandler, ast.match_case)
-            waiting.extendleft(reversed([child for child in ast.iter_child_nodes(node) if isinstance(child, inner)]))
+            waiting.extendleft(
+                reversed(
+                    [child for child in ast.iter_child_nodes(node) if isinstance(child, inner)]
+                )
+            )
 
 
 def _bindings(statement: ast.stmt, names: Names) -> Iterator[tuple[str, str | Definition | None]]:
@@ -310,8 +334,15 @@ def _bindings(statement: ast.stmt, names: Names) -> Iterator[tuple[str, str | De
             yield alias.asname or top, alias.name if alias.asname else top
     elif isinstance(statement, ast.ImportFrom):
         for alias in statement.names:
-            yield alias.asname or alias.name, f"{statement.module}.{alias.name}" if not statement.level else None
-    elif isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name):
+            yield (
+                alias.asname or alias.name,
+                f"{statement.module}.{alias.name}" if not statement.level else None,
+            )
+    elif (
+        isinstance(statement, ast.Assign)
+        and len(statement.targets) == 1
+        and isinstance(statement.targets[0], ast.Name)
+    ):
         yield statement.targets[0].id, _dotted(statement.value, names) or None
     else:
         parts: deque[ast.AST] = deque([statement])
@@ -321,7 +352,9 @@ def _bindings(statement: ast.stmt, names: Names) -> Iterator[tuple[str, str | De
                 yield node.id, None
             elif isinstance(node, (ast.ExceptHandler, ast.MatchAs)) and node.name:
                 yield node.name, None
-            parts.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt))
+            parts.extend(
+                child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)
+            )
 
 
 def _dotted(node: ast.AST, names: Names) -> str:

@@ -20,9 +20,17 @@ def gradients(student: Any, *, function: str, args: Sequence[Any], upstream: Ten
     The function is given copies that require gradients and are no leaves, so that it may work in place on them. A gradient
     is None where none arrives, and where the output does not fit `upstream`.
     """
-    leaves = [x.clone().requires_grad_(x.is_floating_point()) if isinstance(x, Tensor) else x for x in args]
-    output = getattr(student.einops_reshaping, function)(*(x.clone() if isinstance(x, Tensor) else x for x in leaves))
-    fits = type(output) is Tensor and (output.shape, output.dtype) == (upstream.shape, upstream.dtype)
+    leaves = [
+        x.clone().requires_grad_(x.is_floating_point()) if isinstance(x, Tensor) else x
+        for x in args
+    ]
+    output = getattr(student.einops_reshaping, function)(
+        *(x.clone() if isinstance(x, Tensor) else x for x in leaves)
+    )
+    fits = type(output) is Tensor and (output.shape, output.dtype) == (
+        upstream.shape,
+        upstream.dtype,
+    )
     if fits and output.requires_grad:
         torch.autograd.backward(output, upstream)
     return {

@@ -61,7 +61,14 @@ def transformer(student: Any, *, config: dict[str, Any], batch: int, seq: int) -
 # --- flop_counter: what is counted
 
 
-def count(student: Any, *, function: str, args: Sequence[Any], options: dict[str, Any] | None = None, mode: str = "") -> Read:
+def count(
+    student: Any,
+    *,
+    function: str,
+    args: Sequence[Any],
+    options: dict[str, Any] | None = None,
+    mode: str = "",
+) -> Read:
     """A counter after one call of a function of torch.
 
     Args:
@@ -93,7 +100,9 @@ def forward_and_backward(
         needs_gradient: For each of `args` whether it does.
         extra: Further arguments, which are no tensors.
     """
-    leaves = [x.clone().requires_grad_(needs) for x, needs in zip(args, needs_gradient, strict=True)]
+    leaves = [
+        x.clone().requires_grad_(needs) for x, needs in zip(args, needs_gradient, strict=True)
+    ]
     with student.flop_counting.FlopCounter() as forward:
         result = _resolve(function)(*leaves, *extra, **(options or {}))
     output = result[0] if isinstance(result, tuple) else result
@@ -190,7 +199,9 @@ def after_exception(student: Any, *, a: Tensor, b: Tensor) -> Escaped:
 # --- flop_counter: what it changes
 
 
-def with_and_without(student: Any, *, work: str, inputs: Sequence[Tensor], inference: bool = False) -> Traces:
+def with_and_without(
+    student: Any, *, work: str, inputs: Sequence[Tensor], inference: bool = False
+) -> Traces:
     """What a piece of work of this module shows for, without a counter and then with one, perhaps in inference mode."""
     run: Callable[..., Trace] = WORK[work]
     with torch.inference_mode(inference):
@@ -203,12 +214,27 @@ def with_and_without(student: Any, *, work: str, inputs: Sequence[Tensor], infer
 def values(a: Tensor, b: Tensor, c: Tensor) -> Trace:
     """Results of operators of many kinds, with arguments that are taken by name only among them."""
     y = torch.addmm(c, a, b, beta=0.25, alpha=-3.0)
-    stacked = torch.baddbmm(c.expand(2, *c.shape), a.expand(2, *a.shape), b.expand(2, *b.shape), alpha=0.5)
+    stacked = torch.baddbmm(
+        c.expand(2, *c.shape), a.expand(2, *a.shape), b.expand(2, *b.shape), alpha=0.5
+    )
     q = y[None, None].tanh()
     attended = F.scaled_dot_product_attention(q, q, q, is_causal=True, scale=0.125)
-    made = [torch.arange(3, dtype=torch.int16), torch.full((2,), 7.0, dtype=torch.float64), y.to(torch.bfloat16)]
+    made = [
+        torch.arange(3, dtype=torch.int16),
+        torch.full((2,), 7.0, dtype=torch.float64),
+        y.to(torch.bfloat16),
+    ]
     largest = y.max(dim=-1)
-    tensors = [y, stacked, attended, *made, *torch.topk(y, 2), largest.indices, y.sum(0, keepdim=True), *y.unbind(-1)]
+    tensors = [
+        y,
+        stacked,
+        attended,
+        *made,
+        *torch.topk(y, 2),
+        largest.indices,
+        y.sum(0, keepdim=True),
+        *y.unbind(-1),
+    ]
     return {"tensors": tensors, "facts": [type(largest).__name__ == "max", y.is_contiguous()]}
 
 
@@ -216,7 +242,13 @@ def products(a: Tensor, b: Tensor, c: Tensor) -> Trace:
     """Results of operators that are made of others, with an argument that is taken by name only among them."""
     q, k = torch.stack([a, a.cos()])[None], a.sin()[None, None]
     attended = F.scaled_dot_product_attention(q, k, k, enable_gqa=True)
-    tensors = [attended, F.linear(a, b.T, c[0]), attended @ b, torch.einsum("mk,kn->nm", a, b), torch.tensordot(a, b, dims=1)]
+    tensors = [
+        attended,
+        F.linear(a, b.T, c[0]),
+        attended @ b,
+        torch.einsum("mk,kn->nm", a, b),
+        torch.tensordot(a, b, dims=1),
+    ]
     return {"tensors": tensors, "facts": [x.is_contiguous() for x in tensors]}
 
 
@@ -229,7 +261,11 @@ def aliasing(a: Tensor, b: Tensor, c: Tensor) -> Trace:
     row = out[0].detach()
     row.zero_()
     address = out.untyped_storage().data_ptr()
-    same += [view._base is out, view.untyped_storage().data_ptr() == address, row.untyped_storage().data_ptr() == address]
+    same += [
+        view._base is out,
+        view.untyped_storage().data_ptr() == address,
+        row.untyped_storage().data_ptr() == address,
+    ]
     return {"tensors": [out, c, view, row], "facts": same}
 
 

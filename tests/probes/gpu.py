@@ -18,7 +18,9 @@ from torch import Tensor, nn
 
 from tests.probes import stand_in, watch_copies
 
-SLOW_SECONDS = 0.1  # of a kernel that is to be slow on a real GPU: longer than Python takes for a batch
+SLOW_SECONDS = (
+    0.1  # of a kernel that is to be slow on a real GPU: longer than Python takes for a batch
+)
 
 
 class Peak(TypedDict):
@@ -71,7 +73,9 @@ class Stepped(TypedDict):
 class _RealGpu:
     """A GPU with the methods of the stand-in."""
 
-    def __init__(self, *, slow: str = "copies", kernel_seconds: Sequence[float] = (), **unused: Any) -> None:
+    def __init__(
+        self, *, slow: str = "copies", kernel_seconds: Sequence[float] = (), **unused: Any
+    ) -> None:
         torch.cuda.init()  # type: ignore[no-untyped-call]
         self._slow = slow
         self._kernel_seconds = iter(kernel_seconds)
@@ -179,7 +183,10 @@ def peak(
         finally:
             gc.enable()
         alive_after = torch.cuda.memory_allocated()
-    fields = {name: getattr(got, name, None) for name in ("allocated_before", "peak_above_before", "retained")}
+    fields = {
+        name: getattr(got, name, None)
+        for name in ("allocated_before", "peak_above_before", "retained")
+    }
     return {**fields, "calls": len(calls), "alive_after": alive_after}  # type: ignore[typeddict-item]
 
 
@@ -196,7 +203,10 @@ def peak_of_an_error(student: Any, *, device: str) -> None:
 def peak_on(student: Any, *, device: str, where: str) -> Any:
     """peak_memory on any device, by name or as a torch.device; the bytes before."""
     with _gpu(device):
-        return [student.gpu.peak_memory(lambda: None, d).allocated_before for d in (where, torch.device(where))]
+        return [
+            student.gpu.peak_memory(lambda: None, d).allocated_before
+            for d in (where, torch.device(where))
+        ]
 
 
 def _bytes(count: int) -> Tensor:
@@ -228,7 +238,9 @@ def mfu(
     speeds: Sequence[tuple[torch.dtype, float]] = (),
 ) -> Any:
     """measured_mfu on a GPU with these peaks by dtype, which are said to be its; `speeds` are the stand-in's."""
-    hardware = SimpleNamespace(name="a GPU", peak_flops=dict(peaks), memory_bandwidth=1e12, memory_bytes=10**10)
+    hardware = SimpleNamespace(
+        name="a GPU", peak_flops=dict(peaks), memory_bandwidth=1e12, memory_bytes=10**10
+    )
     with _gpu(device, flops_per_second=dict(speeds)):
         return student.gpu.measured_mfu(*sizes, dtype, hardware)
 
@@ -274,8 +286,12 @@ def prefetched(
         to: The device that is asked for.
     """
     with _gpu(device, slow=slow) as gpu:
-        if device == "cuda":  # page-locking new memory may wait for the GPU: let there be some that can be used again
-            _page_locked = [torch.empty_like(x, pin_memory=True) for x in batches[0] for _ in range(8)]
+        if (
+            device == "cuda"
+        ):  # page-locking new memory may wait for the GPU: let there be some that can be used again
+            _page_locked = [
+                torch.empty_like(x, pin_memory=True) for x in batches[0] for _ in range(8)
+            ]
             del _page_locked
             _cycles_a_second()
         consumer = torch.cuda.stream(_stream()) if on_a_stream else contextlib.nullcontext()
@@ -291,13 +307,17 @@ def _stream() -> Any:
 class _Source:
     """An iterator over batches that counts how often it was asked."""
 
-    def __init__(self, batches: Sequence[tuple[Tensor, Tensor]], buffers: str, fail_at: int | None) -> None:
+    def __init__(
+        self, batches: Sequence[tuple[Tensor, Tensor]], buffers: str, fail_at: int | None
+    ) -> None:
         self._batches = batches
         self._fail_at = fail_at
         self.asked = 0
         self._buffers: tuple[Tensor, ...] | None = None
         if buffers != "new":
-            self._buffers = tuple(torch.empty_like(x, pin_memory=buffers == "pinned") for x in batches[0])
+            self._buffers = tuple(
+                torch.empty_like(x, pin_memory=buffers == "pinned") for x in batches[0]
+            )
 
     def __iter__(self) -> "_Source":
         return self
@@ -319,7 +339,9 @@ class _Source:
         return self._buffers
 
 
-def _consumed(student: Any, gpu: Any, source: _Source, hold: bool, to: str, options: dict[str, int]) -> Prefetched:
+def _consumed(
+    student: Any, gpu: Any, source: _Source, hold: bool, to: str, options: dict[str, int]
+) -> Prefetched:
     prefetcher = student.gpu.Prefetcher(source, to, **options)
     out: Prefetched = {
         "seen": [], "devices": [], "drawn": [], "most_waiting": 0, "copies": [], "waited": False, "error": None,
@@ -338,7 +360,9 @@ def _consumed(student: Any, gpu: Any, source: _Source, hold: bool, to: str, opti
         out["waited"] |= busy and not gpu.is_busy()
         out["drawn"].append(source.asked)
         out["most_waiting"] = max(out["most_waiting"], source.asked - len(out["drawn"]) + 1)
-        out["devices"].append(x.device.type if x.device == y.device else f"{x.device} and {y.device}")
+        out["devices"].append(
+            x.device.type if x.device == y.device else f"{x.device} and {y.device}"
+        )
         if hold:
             held.append((x, y))
         elif to == "cuda":
@@ -406,7 +430,11 @@ def stepped(
     """
     where = "cuda" if device == "cuda" else "cpu"
     model = _Layers(weights).to(where)
-    optimizer = torch.optim.SGD(model.parameters(), lr) if kind == "SGD" else torch.optim.AdamW(model.parameters(), lr)
+    optimizer = (
+        torch.optim.SGD(model.parameters(), lr)
+        if kind == "SGD"
+        else torch.optim.AdamW(model.parameters(), lr)
+    )
     if stale:
         for p in model.parameters():
             p.grad = torch.full_like(p, stale)
@@ -414,9 +442,13 @@ def stepped(
         "losses": [], "output_dtypes": model.dtypes, "autocast_in_backward": [], "scaled": False, "gradients": [],
         "parameters": [], "state_dtypes": [], "autocast_after": False,
     }  # fmt: skip
-    model.on_backward = lambda gradient: out["autocast_in_backward"].append(torch.is_autocast_enabled(where))
+    model.on_backward = lambda gradient: out["autocast_in_backward"].append(
+        torch.is_autocast_enabled(where)
+    )
     optimizer.register_step_post_hook(  # when a closure has run as well
-        lambda *_: out["gradients"].append([None if p.grad is None else p.grad.detach().clone() for p in model.parameters()])
+        lambda *_: out["gradients"].append(
+            [None if p.grad is None else p.grad.detach().clone() for p in model.parameters()]
+        )
     )
 
     def loss_fn(output: Tensor, y: Tensor) -> Tensor:
@@ -428,7 +460,12 @@ def stepped(
             out["losses"].append(student.gpu.autocast_train_step(*arguments, **options))
     out["autocast_after"] = torch.is_autocast_enabled(where)
     out["parameters"] = [p.detach().clone() for p in model.parameters()]
-    states = [v for state in optimizer.state.values() for v in state.values() if isinstance(v, Tensor) and v.dim()]
+    states = [
+        v
+        for state in optimizer.state.values()
+        for v in state.values()
+        if isinstance(v, Tensor) and v.dim()
+    ]
     out["state_dtypes"] = [v.dtype for v in states]
     return out
 

@@ -88,7 +88,12 @@ def forward(
                 bias.zero_()
     x = x.clone().requires_grad_(upstream is not None)
     output = made(x)
-    if isinstance(output, Tensor) and upstream is not None and output.requires_grad and output.shape == upstream.shape:
+    if (
+        isinstance(output, Tensor)
+        and upstream is not None
+        and output.requires_grad
+        and output.shape == upstream.shape
+    ):
         torch.autograd.backward(output, upstream)
     return {
         "has_weights": None not in places,
@@ -105,7 +110,9 @@ def pair(student: Any, *, kind: str, args: Sequence[Any]) -> list[list[Tensor]]:
     return [[w.detach() for w in _matrices(m)] for m in made]
 
 
-def module_under_defaults(student: Any, *, kind: str, args: Sequence[Any], dtype: torch.dtype, device: str) -> list[Tensor]:
+def module_under_defaults(
+    student: Any, *, kind: str, args: Sequence[Any], dtype: torch.dtype, device: str
+) -> list[Tensor]:
     """The weights of a module made while torch's default dtype and device are these."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
@@ -138,7 +145,9 @@ def _places(module: nn.Module, weights: Sequence[Tensor]) -> list[Tensor | None]
     matrices = _matrices(module)
     places: list[Tensor | None] = []
     for weight in weights:
-        fitting = [w for shape in (weight.shape, weight.mT.shape) for w in matrices if w.shape == shape]
+        fitting = [
+            w for shape in (weight.shape, weight.mT.shape) for w in matrices if w.shape == shape
+        ]
         places.append(fitting[0] if fitting else None)
     return places
 
@@ -156,12 +165,16 @@ class _Tree(nn.Module):
     ) -> None:
         super().__init__()
         for name, shape in parameters.items():
-            parameter = nn.Parameter(torch.zeros(shape, device=device), requires_grad=name not in frozen)
+            parameter = nn.Parameter(
+                torch.zeros(shape, device=device), requires_grad=name not in frozen
+            )
             self._place(name).register_parameter(name.rpartition(".")[2], parameter)
         for name, other in ties.items():
             self._place(name).register_parameter(name.rpartition(".")[2], self.get_parameter(other))
         for name, shape in buffers.items():
-            self._place(name).register_buffer(name.rpartition(".")[2], torch.zeros(shape, device=device))
+            self._place(name).register_buffer(
+                name.rpartition(".")[2], torch.zeros(shape, device=device)
+            )
 
     def _place(self, name: str) -> nn.Module:
         place: nn.Module = self

@@ -57,17 +57,27 @@ class Trained(TypedDict):
 
 def _placed(tensors: Sequence[Any]) -> Placed:
     values = [x.detach().clone() if isinstance(x, Tensor) else x for x in tensors]
-    return {"tensors": values, "devices": [x.device.type if isinstance(x, Tensor) else "none" for x in tensors]}
+    return {
+        "tensors": values,
+        "devices": [x.device.type if isinstance(x, Tensor) else "none" for x in tensors],
+    }
 
 
-def layer(student: Any, *, device: str, kind: str, args: Sequence[Any], x: Tensor, dtype: torch.dtype) -> Placed:
+def layer(
+    student: Any, *, device: str, kind: str, args: Sequence[Any], x: Tensor, dtype: torch.dtype
+) -> Placed:
     """A layer made on a device: its output for x, and its parameters."""
     module = getattr(student.linear, kind)(*args, device=torch.device(device), dtype=dtype)
     return _placed([module(x.to(device, dtype)), *module.parameters()])
 
 
 def adamw(
-    student: Any, *, device: str, parameters: Sequence[Tensor], gradients: Sequence[Sequence[Tensor]], options: dict[str, Any]
+    student: Any,
+    *,
+    device: str,
+    parameters: Sequence[Tensor],
+    gradients: Sequence[Sequence[Tensor]],
+    options: dict[str, Any],
 ) -> Placed:
     """Parameters on a device after some steps of AdamW, and the tensors with more than one element in its state."""
     leaves = [nn.Parameter(p.to(device, copy=True)) for p in parameters]
@@ -76,7 +86,12 @@ def adamw(
         for leaf, given in zip(leaves, row, strict=True):
             leaf.grad = given.to(device, copy=True)
         optimizer.step()
-    state = [v for s in optimizer.state.values() for v in s.values() if isinstance(v, Tensor) and v.numel() > 1]
+    state = [
+        v
+        for s in optimizer.state.values()
+        for v in s.values()
+        if isinstance(v, Tensor) and v.numel() > 1
+    ]
     return _placed([*leaves, *state])
 
 
@@ -89,7 +104,9 @@ def clipped(student: Any, *, device: str, gradients: Sequence[Tensor], max_norm:
     return _placed([norm, *(leaf.grad for leaf in leaves)])
 
 
-def batch(student: Any, *, device: str, dataset: "np.ndarray[Any, Any]", size: int, length: int, seed: int) -> Batch:
+def batch(
+    student: Any, *, device: str, dataset: "np.ndarray[Any, Any]", size: int, length: int, seed: int
+) -> Batch:
     """A batch on a device, and whether each copy to a GPU was made from pinned memory."""
     copies: list[str] = []
     starts = torch.Generator().manual_seed(seed)
@@ -99,7 +116,13 @@ def batch(student: Any, *, device: str, dataset: "np.ndarray[Any, Any]", size: i
 
 
 def resumed(
-    student: Any, *, saved_on: str, loaded_on: str, weights: Sequence[Tensor], gradients: Sequence[Sequence[Tensor]], seed: int
+    student: Any,
+    *,
+    saved_on: str,
+    loaded_on: str,
+    weights: Sequence[Tensor],
+    gradients: Sequence[Sequence[Tensor]],
+    seed: int,
 ) -> Resumed:
     """A checkpoint, saved on one device after some steps of AdamW and loaded on another with other values."""
     torch.manual_seed(seed)
@@ -112,9 +135,16 @@ def resumed(
     before = torch.rand(5, device=saved_on)
     other, other_optimizer = _model([torch.full_like(w, 0.5) for w in weights], loaded_on)
     torch.manual_seed(seed + 1)
-    iteration = student.checkpointing.load_checkpoint(io.BytesIO(stream.getvalue()), other, other_optimizer)
+    iteration = student.checkpointing.load_checkpoint(
+        io.BytesIO(stream.getvalue()), other, other_optimizer
+    )
     after = torch.rand(5, device=saved_on)
-    state = [v for s in other_optimizer.state.values() for v in s.values() if isinstance(v, Tensor) and v.dim()]
+    state = [
+        v
+        for s in other_optimizer.state.values()
+        for v in s.values()
+        if isinstance(v, Tensor) and v.dim()
+    ]
     placed = _placed([*other.parameters(), *state])
     _step(other, other_optimizer, gradients[-1])
     next_step = [p.detach().clone() for p in other.parameters()]
@@ -170,17 +200,34 @@ def trained(
     """
     with TemporaryDirectory() as folder:
         paths = (
-            {} if stop_after is None else {"checkpoint_path": str(Path(folder) / "checkpoint"), "checkpoint_every": stop_after}
+            {}
+            if stop_after is None
+            else {
+                "checkpoint_path": str(Path(folder) / "checkpoint"),
+                "checkpoint_every": stop_after,
+            }
         )
         made = student.training.TrainConfig(**config, **paths, device=device)
         if stop_after is not None:
-            _until(student, stop_after, _Bigram(embedding.to(device), head.to(device), dropout), tokens, made)
+            _until(
+                student,
+                stop_after,
+                _Bigram(embedding.to(device), head.to(device), dropout),
+                tokens,
+                made,
+            )
             embedding, head = torch.full_like(embedding, 0.5), torch.full_like(head, 0.5)
         model = _Bigram(embedding.to(device), head.to(device), dropout)
         optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
         result = student.training.train(model, optimizer, tokens, made, val_tokens=tokens)
-    state = [v for s in optimizer.state.values() for v in s.values() if isinstance(v, Tensor) and v.dim()]
-    tensors = [*model.parameters(), *(p.grad for p in model.parameters() if p.grad is not None), *state]
+    state = [
+        v for s in optimizer.state.values() for v in s.values() if isinstance(v, Tensor) and v.dim()
+    ]
+    tensors = [
+        *model.parameters(),
+        *(p.grad for p in model.parameters() if p.grad is not None),
+        *state,
+    ]
     return {
         **_placed(tensors),
         "losses": result.losses,

@@ -154,7 +154,12 @@ def resumed(
 
 
 def state_elements(
-    student: Any, *, optimizer: str, parameters: Sequence[Tensor], gradients: Gradients, options: dict[str, Any]
+    student: Any,
+    *,
+    optimizer: str,
+    parameters: Sequence[Tensor],
+    gradients: Gradients,
+    options: dict[str, Any],
 ) -> list[int]:
     """For each parameter, how many elements the tensors in its state have together, after some steps."""
     leaves = [nn.Parameter(p.clone()) for p in parameters]
@@ -167,7 +172,12 @@ def state_elements(
 
 
 def leavings(
-    student: Any, *, optimizer: str, parameters: Sequence[Tensor], gradients: Gradients, options: dict[str, Any]
+    student: Any,
+    *,
+    optimizer: str,
+    parameters: Sequence[Tensor],
+    gradients: Gradients,
+    options: dict[str, Any],
 ) -> Leavings:
     """What steps leave behind: each parameter, a view of it made before, whether it is the same leaf, its gradient."""
     leaves = [nn.Parameter(p.clone()) for p in parameters]
@@ -182,13 +192,20 @@ def leavings(
         "parameters": _values(leaves),
         "views": [view.clone() for view in views],
         "are_leaves": all(p.is_leaf and p.requires_grad for p in leaves),
-        "are_in_groups": [id(p) for group in made.param_groups for p in group["params"]] == [id(p) for p in leaves],
+        "are_in_groups": [id(p) for group in made.param_groups for p in group["params"]]
+        == [id(p) for p in leaves],
         "gradients": gradients_after,
     }
 
 
 def with_closure(
-    student: Any, *, optimizer: str, parameter: Tensor, options: dict[str, Any], steps: int, as_float: bool
+    student: Any,
+    *,
+    optimizer: str,
+    parameter: Tensor,
+    options: dict[str, Any],
+    steps: int,
+    as_float: bool,
 ) -> Calls:
     """Steps with a closure whose loss is the sum of the parameter's squares, as a tensor or a float.
 
@@ -212,7 +229,9 @@ def with_closure(
 
     for _ in range(steps):
         returned = made.step(closure)
-        facts["returned"].append(returned.detach().clone() if isinstance(returned, Tensor) else returned)
+        facts["returned"].append(
+            returned.detach().clone() if isinstance(returned, Tensor) else returned
+        )
         facts["parameters"].append(leaf.detach().clone())
     return facts
 
@@ -220,14 +239,21 @@ def with_closure(
 def bytes_of_states(student: Any, *, states: Sequence[dict[str, Any]]) -> Any:
     """What the student counts for an optimizer whose parameters have these states, in two groups if there are several."""
     leaves = [nn.Parameter(torch.ones(2)) for _ in range(max(len(states), 1))]
-    optimizer = torch.optim.Optimizer([{"params": part} for part in (leaves[:1], leaves[1:]) if part], {})
+    optimizer = torch.optim.Optimizer(
+        [{"params": part} for part in (leaves[:1], leaves[1:]) if part], {}
+    )
     for p, state in zip(leaves, states, strict=False):
         optimizer.state[p] = dict(state)
     return student.optimizers.optimizer_state_bytes(optimizer)
 
 
 def bytes_of_run(
-    student: Any, *, optimizer: str, parameters: Sequence[Tensor], gradients: Gradients, options: dict[str, Any]
+    student: Any,
+    *,
+    optimizer: str,
+    parameters: Sequence[Tensor],
+    gradients: Gradients,
+    options: dict[str, Any],
 ) -> StateBytes:
     """What the student counts for one of torch's own optimizers, before its first step and after some."""
     leaves = [nn.Parameter(p.clone()) for p in parameters]
@@ -276,7 +302,11 @@ def clipped(
 
 
 def _first_groups(leaves: Sequence[Tensor], groups: Groups) -> Any:
-    return [_as_torch(leaves, g) for g in groups if not g.get("joins")] if groups else (p for p in leaves)
+    return (
+        [_as_torch(leaves, g) for g in groups if not g.get("joins")]
+        if groups
+        else (p for p in leaves)
+    )
 
 
 def _as_torch(leaves: Sequence[Tensor], group: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,15 @@ from typing import Any
 
 import torch
 
-FIELDS = ("bits", "exponent_bits", "mantissa_bits", "max", "smallest_normal", "smallest_subnormal", "eps")
+FIELDS = (
+    "bits",
+    "exponent_bits",
+    "mantissa_bits",
+    "max",
+    "smallest_normal",
+    "smallest_subnormal",
+    "eps",
+)
 
 
 def specs(student: Any, *, dtypes: Sequence[str]) -> list[dict[str, Any]]:

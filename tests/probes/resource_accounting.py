@@ -20,7 +20,12 @@ class TransformerConfig:
 
 
 def with_hardware(
-    student: Any, *, function: str, hardware: dict[str, Any], before: Sequence[Any] = (), after: Sequence[Any] = ()
+    student: Any,
+    *,
+    function: str,
+    hardware: dict[str, Any],
+    before: Sequence[Any] = (),
+    after: Sequence[Any] = (),
 ) -> Any:
     """What a function returns for these arguments before and after a Hardware of these fields."""
     module = student.resource_accounting
@@ -28,7 +33,12 @@ def with_hardware(
 
 
 def with_recipe(
-    student: Any, *, function: str, recipe: dict[str, Any], before: Sequence[Any] = (), after: Sequence[Any] = ()
+    student: Any,
+    *,
+    function: str,
+    recipe: dict[str, Any],
+    before: Sequence[Any] = (),
+    after: Sequence[Any] = (),
 ) -> Any:
     """What a function returns for these arguments before and after a TrainingRecipe of these fields."""
     module = student.resource_accounting

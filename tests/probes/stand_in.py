@@ -89,7 +89,9 @@ class Stream:
         self.done = 0
         self.gpu.streams.append(self)
 
-    def give(self, seconds: float, work: Callable[[], object] = lambda: None, *, not_before: float = 0.0) -> None:
+    def give(
+        self, seconds: float, work: Callable[[], object] = lambda: None, *, not_before: float = 0.0
+    ) -> None:
         """Add work that takes so long by the clock."""
         with self.gpu.lock:
             self.free_at = max(self.free_at, self.gpu.now, not_before) + seconds
@@ -160,7 +162,9 @@ class Event:
         """Let later work of a stream wait for it; one that stands in no stream holds nobody up."""
         if self.stream is not None:
             source, position = self.stream, self.position
-            (stream or self.gpu.current).give(0.0, lambda: source.run_until(position), not_before=self.at)
+            (stream or self.gpu.current).give(
+                0.0, lambda: source.run_until(position), not_before=self.at
+            )
 
     def synchronize(self) -> None:
         """Have Python wait for it."""
@@ -209,7 +213,11 @@ class Block:
 
     def fits(self, size: int, stream: Stream) -> bool:
         """Whether a new tensor may have it."""
-        return len(self.memory) == size and self.stream is stream and all(s.done >= count for s, count in self.busy)
+        return (
+            len(self.memory) == size
+            and self.stream is stream
+            and all(s.done >= count for s, count in self.busy)
+        )
 
 
 class Gpu:
@@ -287,7 +295,9 @@ class Gpu:
 
     # --- work
 
-    def kernel(self, work: Callable[[], object] = lambda: None, seconds: float | None = None) -> None:
+    def kernel(
+        self, work: Callable[[], object] = lambda: None, seconds: float | None = None
+    ) -> None:
         """Give the current stream a kernel."""
         self.kernels += 1
         self.now += ASKING
@@ -307,7 +317,9 @@ class Gpu:
         with _CountFlops() as count:
             result = func(*args, **kwargs)
         self.now += ASKING
-        self.current.give(sum((n / self._flops_per_second.get(dtype, 1e12) for dtype, n in count.flops), 1e-6))
+        self.current.give(
+            sum((n / self._flops_per_second.get(dtype, 1e12) for dtype, n in count.flops), 1e-6)
+        )
         return tree_map(lambda x: self.adopted(x) if isinstance(x, Tensor) else x, result)
 
     def copy(self, target: Tensor, source: Tensor, non_blocking: bool) -> Tensor:
@@ -347,7 +359,10 @@ class Gpu:
             block = Block(size, self.current)
             self.reserved += size
         self.allocated += size
-        self.peak, self.reserved_peak = max(self.peak, self.allocated), max(self.reserved_peak, self.reserved)
+        self.peak, self.reserved_peak = (
+            max(self.peak, self.allocated),
+            max(self.reserved_peak, self.reserved),
+        )
         view, address = memoryview(block.memory), block.address
         self._blocks[address] = block
         weakref.finalize(view, self._released, address).atexit = False
@@ -371,7 +386,10 @@ class Gpu:
 
     def used_by(self, x: Tensor, stream: Stream) -> None:
         """Note that a stream uses a tensor which was made on another one: record_stream."""
-        if self.holds(x) and (block := self._blocks[x.untyped_storage().data_ptr()]).stream is not stream:
+        if (
+            self.holds(x)
+            and (block := self._blocks[x.untyped_storage().data_ptr()]).stream is not stream
+        ):
             block.others.add(stream)
 
     def forget_peak(self, device: Any = None) -> None:
@@ -385,10 +403,15 @@ class Gpu:
 
     def statistics(self, device: Any = None) -> dict[str, int]:
         """Some of torch.cuda.memory_stats."""
-        kinds = {"allocated_bytes": (self.allocated, self.peak), "reserved_bytes": (self.reserved, self.reserved_peak)}
+        kinds = {
+            "allocated_bytes": (self.allocated, self.peak),
+            "reserved_bytes": (self.reserved, self.reserved_peak),
+        }
         kinds["active_bytes"] = kinds["requested_bytes"] = kinds["allocated_bytes"]
         return {
-            f"{kind}.all.{name}": n for kind, pair in kinds.items() for name, n in zip(("current", "peak"), pair, strict=True)
+            f"{kind}.all.{name}": n
+            for kind, pair in kinds.items()
+            for name, n in zip(("current", "peak"), pair, strict=True)
         }
 
     def _raw(self, x: Tensor) -> Tensor:
@@ -404,7 +427,9 @@ class Gpu:
         out = self.empty(x.shape, x.dtype)
         raw = self._raw(out)
         if fill:
-            self.current.give(x.numel() * x.element_size() / FILLED_PER_SECOND, lambda: raw.copy_(x))
+            self.current.give(
+                x.numel() * x.element_size() / FILLED_PER_SECOND, lambda: raw.copy_(x)
+            )
         return out
 
 
@@ -417,7 +442,16 @@ class _CountFlops(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
-        if func.overloadpacket.__name__ in ("mm", "bmm", "addmm", "baddbmm", "mv", "dot", "matmul", "linear"):
+        if func.overloadpacket.__name__ in (
+            "mm",
+            "bmm",
+            "addmm",
+            "baddbmm",
+            "mv",
+            "dot",
+            "matmul",
+            "linear",
+        ):
             a = args[1] if func.overloadpacket.__name__ in ("addmm", "baddbmm") else args[0]
             self.flops.append((a.dtype, 2 * out.numel() * a.shape[-1]))
         return out
@@ -433,10 +467,20 @@ class _Intercept(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         gpu, name = self._gpu, getattr(func, "__name__", "")
-        attribute = getattr(getattr(func, "__self__", None), "__name__", "") if name == "__get__" else ""
+        attribute = (
+            getattr(getattr(func, "__self__", None), "__name__", "") if name == "__get__" else ""
+        )
         if attribute in ("device", "is_cuda", "is_cpu") and gpu.holds(args[0]):
             return {"device": DEVICE, "is_cuda": True, "is_cpu": False}[attribute]
-        if attribute or name in ("untyped_storage", "data_ptr", "stride", "size", "dim", "numel", "element_size"):
+        if attribute or name in (
+            "untyped_storage",
+            "data_ptr",
+            "stride",
+            "size",
+            "dim",
+            "numel",
+            "element_size",
+        ):
             return func(*args, **kwargs)
         if handler := getattr(self, f"_{name}", None):
             return handler(func, *args, **kwargs)
@@ -465,7 +509,11 @@ class _Intercept(TorchFunctionMode):
 
     def _to(self, func: Any, x: Tensor, *args: Any, copy: bool = False, **kwargs: Any) -> Tensor:
         if args and isinstance(args[0], Tensor):
-            args = (DEVICE if self._gpu.holds(args[0]) else args[0].device, args[0].dtype, *args[1:])
+            args = (
+                DEVICE if self._gpu.holds(args[0]) else args[0].device,
+                args[0].dtype,
+                *args[1:],
+            )
         if "other" in kwargs:
             other = kwargs.pop("other")
             args = (DEVICE if self._gpu.holds(other) else other.device, other.dtype)
@@ -479,25 +527,39 @@ class _Intercept(TorchFunctionMode):
         if wanted == here and dtype in (None, x.dtype):
             return self._gpu.compute(torch.clone, (x,), {}) if copy else x
         if dtype not in (None, x.dtype):
-            x = self._gpu.compute(torch.Tensor.to, (x, dtype), {}) if here == "cuda" else x.to(dtype)
+            x = (
+                self._gpu.compute(torch.Tensor.to, (x, dtype), {})
+                if here == "cuda"
+                else x.to(dtype)
+            )
         if wanted == "cuda":
-            return x if here == "cuda" else self._gpu.copy(self._gpu.empty(x.shape, x.dtype), x, non_blocking)
+            return (
+                x
+                if here == "cuda"
+                else self._gpu.copy(self._gpu.empty(x.shape, x.dtype), x, non_blocking)
+            )
         return self._gpu.copy(torch.empty(x.shape, dtype=x.dtype), x, non_blocking)
 
-    def _cuda(self, func: Any, x: Tensor, device: Any = None, non_blocking: bool = False, **kwargs: Any) -> Tensor:
+    def _cuda(
+        self, func: Any, x: Tensor, device: Any = None, non_blocking: bool = False, **kwargs: Any
+    ) -> Tensor:
         return self._to(torch.Tensor.to, x, DEVICE, non_blocking=non_blocking)
 
     def _cpu(self, func: Any, x: Tensor, **kwargs: Any) -> Tensor:
         return self._to(torch.Tensor.to, x, torch.device("cpu"))
 
-    def _copy_(self, func: Any, target: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
+    def _copy_(
+        self, func: Any, target: Tensor, source: Tensor, non_blocking: bool = False
+    ) -> Tensor:
         if self._gpu.holds(target) or self._gpu.holds(source):
             return self._gpu.copy(target, source.expand(target.shape), non_blocking)
         return func(target, source, non_blocking)  # type: ignore[no-any-return]
 
     def _pin_memory(self, func: Any, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if self._gpu.holds(x):
-            raise RuntimeError("cannot pin 'torch.cuda.Tensor': only dense CPU tensors can be pinned")
+            raise RuntimeError(
+                "cannot pin 'torch.cuda.Tensor': only dense CPU tensors can be pinned"
+            )
         return x if self._gpu.is_pinned(x) else self._gpu.pinned(x)
 
     def _is_pinned(self, func: Any, x: Tensor, *args: Any, **kwargs: Any) -> bool:
@@ -545,7 +607,9 @@ def _replacements(gpu: Gpu) -> Iterator[tuple[Any, str, Any]]:
         "manual_seed": lambda seed: None,
         "manual_seed_all": lambda seed: None,
         "is_bf16_supported": lambda including_emulation=True: True,
-        "get_device_properties": lambda device=None: SimpleNamespace(name="a stand-in", total_memory=MEMORY_BYTES),
+        "get_device_properties": lambda device=None: SimpleNamespace(
+            name="a stand-in", total_memory=MEMORY_BYTES
+        ),
         "default_stream": lambda device=None: gpu.default,
         "set_stream": lambda stream: setattr(gpu, "current", stream),
         "current_device": lambda: 0,
@@ -563,7 +627,10 @@ def _replacements(gpu: Gpu) -> Iterator[tuple[Any, str, Any]]:
         (torch.cuda.memory, {**statistics, **mem_get_info}),
         (getattr(torch, "accelerator", None), {**statistics, **streams}),
         (torch, {"Event": gpu.Event, "Stream": gpu.Stream}),
-        (torch.Tensor, {"record_stream": lambda x, stream: gpu.used_by(x, stream)}),  # torch wants a stream of its own here
+        (
+            torch.Tensor,
+            {"record_stream": lambda x, stream: gpu.used_by(x, stream)},
+        ),  # torch wants a stream of its own here
         (time, {**clock, "sleep": lambda seconds: setattr(gpu, "now", gpu.now + seconds)}),
     ]
     for owner, values in replaced:

@@ -28,5 +28,7 @@ def windows(student: Any, *, x: Tensor, size: int, step: int) -> Windows:
         return {"result": result, "is_view": False}
     before = result.clone()
     x.add_(1)
-    is_view = result.untyped_storage().data_ptr() == x.untyped_storage().data_ptr() and bool((result == before + 1).all())
+    is_view = result.untyped_storage().data_ptr() == x.untyped_storage().data_ptr() and bool(
+        (result == before + 1).all()
+    )
     return {"result": before, "is_view": is_view}

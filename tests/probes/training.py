@@ -82,7 +82,13 @@ class Bigram(nn.Module):
     """
 
     def __init__(
-        self, embedding: Tensor, head: Tensor, *, dropout: float = 0.0, noise: float = 0.0, unused: bool = False
+        self,
+        embedding: Tensor,
+        head: Tensor,
+        *,
+        dropout: float = 0.0,
+        noise: float = 0.0,
+        unused: bool = False,
     ) -> None:
         super().__init__()
         self.embedding = nn.Parameter(embedding.clone())
@@ -125,10 +131,21 @@ class Watch:
         infinite: bool = False,
         keep_logits: bool = False,
     ) -> None:
-        self.forwards: Forwards = {"tokens": [], "logits": [], "modes": [], "grad_enabled": [], "steps_before": []}
+        self.forwards: Forwards = {
+            "tokens": [],
+            "logits": [],
+            "modes": [],
+            "grad_enabled": [],
+            "steps_before": [],
+        }
         self.steps: Steps = {"learning_rates": [], "parameters": [], "gradients": []}
         self._model, self._folder = model, folder
-        self._kill_at, self._break_at, self._infinite, self._keep_logits = kill_at or (), break_at, infinite, keep_logits
+        self._kill_at, self._break_at, self._infinite, self._keep_logits = (
+            kill_at or (),
+            break_at,
+            infinite,
+            keep_logits,
+        )
         self.breaks = break_at is not None
         model.on_forward = self._on_forward
         optimizer.register_step_pre_hook(self._before_step)
@@ -142,7 +159,9 @@ class Watch:
                 shutil.copytree(self._folder, f"{self._folder} {place}", dirs_exist_ok=True)
         self.forwards["tokens"].append(tokens.detach().clone())
         modes = {module.training for module in self._model.modules()}
-        self.forwards["modes"].append("mixed" if len(modes) > 1 else "training" if True in modes else "eval")
+        self.forwards["modes"].append(
+            "mixed" if len(modes) > 1 else "training" if True in modes else "eval"
+        )
         self.forwards["grad_enabled"].append(torch.is_grad_enabled())
         self.forwards["steps_before"].append(len(self.steps["parameters"]))
         if self._keep_logits:
@@ -153,12 +172,18 @@ class Watch:
         if not self._infinite:
             return logits * float("nan")
         first = torch.arange(logits.shape[-1]) == 0
-        return logits * 0 + torch.where(first, 0.0, -torch.inf)  # every target but token 0 has probability 0
+        return logits * 0 + torch.where(
+            first, 0.0, -torch.inf
+        )  # every target but token 0 has probability 0
 
     def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
-        self.steps["learning_rates"].append([_plain(group["lr"]) for group in optimizer.param_groups])
+        self.steps["learning_rates"].append(
+            [_plain(group["lr"]) for group in optimizer.param_groups]
+        )
         self.steps["parameters"].append(_values(self._model))
-        self.steps["gradients"].append([None if p.grad is None else p.grad.detach().clone() for p in self._model.parameters()])
+        self.steps["gradients"].append(
+            [None if p.grad is None else p.grad.detach().clone() for p in self._model.parameters()]
+        )
 
     def _clear_gradients(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         for p in self._model.parameters():
@@ -172,7 +197,9 @@ def trained(student: Any, **run: Any) -> Run:
         return _run(student, folder, **run)
 
 
-def one_after_the_other(student: Any, *, runs: Sequence[dict[str, Any]], **shared: Any) -> tuple[list[Run], list[list[Any]]]:
+def one_after_the_other(
+    student: Any, *, runs: Sequence[dict[str, Any]], **shared: Any
+) -> tuple[list[Run], list[list[Any]]]:
     """Runs in one folder, each with the shared inputs and its own, and the log after each of them."""
     done: list[Run] = []
     logs = []
@@ -191,7 +218,9 @@ def trained_on_a_file(student: Any, *, train_tokens: Array, dtype: str, **run: A
         return _run(student, folder, train_tokens=np.memmap(path, dtype=dtype, mode="r"), **run)
 
 
-def trained_on_endless_data(student: Any, *, token: int, length: int, **run: Any) -> tuple[Run | None, str | None]:
+def trained_on_endless_data(
+    student: Any, *, token: int, length: int, **run: Any
+) -> tuple[Run | None, str | None]:
     """A run, or the name of its error, on `length` equal tokens of which one is in memory: an array of stride 0."""
     tokens = np.lib.stride_tricks.as_strided(np.full(1, token, dtype=np.uint16), (length,), (0,))
     try:
@@ -203,7 +232,9 @@ def trained_on_endless_data(student: Any, *, token: int, length: int, **run: Any
     return {**got, "result": None}, None  # which might hold the tokens, and nobody asks for
 
 
-def killed(student: Any, *, kill_at: Sequence[int], leave: Sequence[str] = (), **run: Any) -> KilledRuns:
+def killed(
+    student: Any, *, kill_at: Sequence[int], leave: Sequence[str] = (), **run: Any
+) -> KilledRuns:
     """A run that is not stopped, and for each of these forward passes of it one that is killed there and begun again.
 
     A run that is begun again is in another process, with a model and an optimizer that are new.
@@ -216,7 +247,13 @@ def killed(student: Any, *, kill_at: Sequence[int], leave: Sequence[str] = (), *
     """
     with _folder() as root, _one_thread():
         whole = _elsewhere(student, root / "run", watch={"kill_at": kill_at}, **run)
-        answer: KilledRuns = {"whole": whole, "results": [], "parameters": [], "logs_when_killed": [], "logs": []}
+        answer: KilledRuns = {
+            "whole": whole,
+            "results": [],
+            "parameters": [],
+            "logs_when_killed": [],
+            "logs": [],
+        }
         for place, text in enumerate(leave or [""] * len(kill_at)):
             folder = _as_it_was_left(root, place)
             if text:
@@ -288,21 +325,27 @@ def _run(
     """
     network = Bigram(*parameters, **(model or {}))
     members = list(network.parameters())
-    grouped: list[Any] = members if groups == 1 else [{"params": members[:1]}, {"params": members[1:], "lr": 0.5}]
+    grouped: list[Any] = (
+        members if groups == 1 else [{"params": members[:1]}, {"params": members[1:], "lr": 0.5}]
+    )
     stepper = getattr(torch.optim, optimizer)(grouped, lr=0.25)
     watcher = Watch(network, stepper, folder, **(watch or {}))
     network.train(not eval_before)
     if gradients_before:
         for p in members:
             p.grad = torch.full_like(p, 3.0)
-    paths: dict[str, Any] = {key: str(folder / config[key]) for key in ("checkpoint_path", "log_path") if key in config}
+    paths: dict[str, Any] = {
+        key: str(folder / config[key]) for key in ("checkpoint_path", "log_path") if key in config
+    }
     made = student.training.TrainConfig(**(config | paths))
     torch.manual_seed(seed_before)
     np.random.seed(seed_before)
     random.seed(seed_before)
     result, error = None, None
     try:
-        result = _fields(student.training.train(network, stepper, train_tokens, made, val_tokens=val_tokens))
+        result = _fields(
+            student.training.train(network, stepper, train_tokens, made, val_tokens=val_tokens)
+        )
     except FloatingPointError as e:
         if not watcher.breaks:
             raise
@@ -313,7 +356,9 @@ def _run(
         "forwards": watcher.forwards,
         "steps": watcher.steps,
         "parameters": _values(network),
-        "state_dtypes": [v.dtype for s in stepper.state.values() for v in s.values() if isinstance(v, Tensor)],
+        "state_dtypes": [
+            v.dtype for s in stepper.state.values() for v in s.values() if isinstance(v, Tensor)
+        ],
     }
 
 
@@ -345,7 +390,9 @@ def _elsewhere(student: Any, folder: Path, **run: Any) -> Run:
     return _run(student, folder, **run) if done is None else done
 
 
-def _in_a_process(student: Any, folder: Path, *, largest_file: int | None = None, **run: Any) -> Run | None:
+def _in_a_process(
+    student: Any, folder: Path, *, largest_file: int | None = None, **run: Any
+) -> Run | None:
     """A run in a process of its own; None where that ended before the run did.
 
     It is a copy of this process, as no other program can be started here, and leaves what it has to say in a file.
@@ -353,7 +400,9 @@ def _in_a_process(student: Any, folder: Path, *, largest_file: int | None = None
     with _folder() as elsewhere:
         answer = elsewhere / "answer"
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads, which the copy does not need
+            warnings.simplefilter(
+                "ignore", DeprecationWarning
+            )  # of forks beside threads, which the copy does not need
             pid = os.fork()
         if pid == 0:
             try:

@@ -9,7 +9,11 @@ from torch.overrides import TorchFunctionMode
 
 from tests.probes import stand_in
 
-MOVES = {"to": 0, "cuda": 0, "copy_": 1}  # functions that may copy to a GPU, and which argument is copied
+MOVES = {
+    "to": 0,
+    "cuda": 0,
+    "copy_": 1,
+}  # functions that may copy to a GPU, and which argument is copied
 
 
 def watched(copies: list[str], main: Callable[[], Any] = lambda: None) -> Any:
@@ -30,7 +34,12 @@ class _Watch(TorchFunctionMode):
         out = func(*args, **(kwargs or {}))
         position = MOVES.get(getattr(func, "__name__", ""))
         source = args[position] if position is not None and position < len(args) else None
-        if isinstance(source, Tensor) and isinstance(out, Tensor) and out.is_cuda and not source.is_cuda:
+        if (
+            isinstance(source, Tensor)
+            and isinstance(out, Tensor)
+            and out.is_cuda
+            and not source.is_cuda
+        ):
             non_blocking = (kwargs or {}).get("non_blocking", False) or any(a is True for a in args)
             on_main = torch.cuda.current_stream() == self._main()
             self._copies.append(stand_in.described(source.is_pinned(), non_blocking, on_main))

@@ -13,7 +13,12 @@ def test_saved_activation_bytes_of_the_examples(student):
     x = torch.rand(6, requires_grad=True)
     count = student.activation_checkpointing.saved_activation_bytes
     expect.value(count(lambda: x.exp()), 24, of="saved_activation_bytes", inputs="x.exp()")
-    expect.value(count(lambda: x.sin() + x.cos()), 24, of="saved_activation_bytes", inputs="x.sin() + x.cos()")
+    expect.value(
+        count(lambda: x.sin() + x.cos()),
+        24,
+        of="saved_activation_bytes",
+        inputs="x.sin() + x.cos()",
+    )
     got = count(lambda: x.sin() + x.cos(), exclude=(t for t in [x]))
     expect.value(got, 0, of="saved_activation_bytes", inputs="x.sin() + x.cos(), without x")
 
@@ -21,7 +26,9 @@ def test_saved_activation_bytes_of_the_examples(student):
 def test_saved_activation_bytes_of_a_linear_layer(student):
     """A layer keeps its input, 5·3 numbers, and its weight, which exclude leaves out."""
     layer, x = nn.Linear(3, 4), torch.rand(5, 3)
-    got = student.activation_checkpointing.saved_activation_bytes(lambda: layer(x), exclude=layer.parameters())
+    got = student.activation_checkpointing.saved_activation_bytes(
+        lambda: layer(x), exclude=layer.parameters()
+    )
     expect.value(got, 60, of="saved_activation_bytes", inputs="a linear layer of x [5, 3]")
 
 
@@ -36,19 +43,41 @@ def test_checkpoint_calls_again_and_has_the_same_gradients(student):
         return z.sin().exp() * weight
 
     y = student.activation_checkpointing.checkpoint(fn, x)
-    expect.value(len(calls), 1, of="checkpoint", name="the number of calls of fn", hint="once in the forward pass")
+    expect.value(
+        len(calls),
+        1,
+        of="checkpoint",
+        name="the number of calls of fn",
+        hint="once in the forward pass",
+    )
     y.backward(torch.tensor([1.0, 10.0, 100.0]))
-    expect.value(len(calls), 2, of="checkpoint", name="the number of calls of fn", hint="and once in the backward pass")
+    expect.value(
+        len(calls),
+        2,
+        of="checkpoint",
+        name="the number of calls of fn",
+        hint="and once in the backward pass",
+    )
     upstream, z = torch.tensor([1.0, 10.0, 100.0]), x.detach()
-    expect.tensor(x.grad, upstream * z.cos() * z.sin().exp() * weight.detach(), of="checkpoint", rtol=1e-5, name="x.grad")
-    expect.tensor(weight.grad, upstream * z.sin().exp(), of="checkpoint", rtol=1e-5, name="weight.grad")
+    expect.tensor(
+        x.grad,
+        upstream * z.cos() * z.sin().exp() * weight.detach(),
+        of="checkpoint",
+        rtol=1e-5,
+        name="x.grad",
+    )
+    expect.tensor(
+        weight.grad, upstream * z.sin().exp(), of="checkpoint", rtol=1e-5, name="weight.grad"
+    )
 
 
 def test_checkpoint_keeps_its_input_only(student):
     """Of x.sin().exp() the function itself keeps x and its result; with checkpoint there is x alone."""
     x = torch.rand(6, requires_grad=True)
     module = student.activation_checkpointing
-    got = module.saved_activation_bytes(lambda: module.checkpoint(lambda z: z.sin().exp(), x), exclude=[x])
+    got = module.saved_activation_bytes(
+        lambda: module.checkpoint(lambda z: z.sin().exp(), x), exclude=[x]
+    )
     expect.value(got, 0, of="checkpoint", inputs="x.sin().exp(), without x")
 
 
@@ -58,7 +87,13 @@ def test_checkpoint_drops_the_same_entries_again(student):
     y = student.activation_checkpointing.checkpoint(lambda z: F.dropout(z, 0.5), x)
     torch.rand(5)
     y.sum().backward()
-    expect.tensor(x.grad, y.detach(), of="checkpoint", name="x.grad", hint="where does torch's generator have to stand?")
+    expect.tensor(
+        x.grad,
+        y.detach(),
+        of="checkpoint",
+        name="x.grad",
+        hint="where does torch's generator have to stand?",
+    )
 
 
 @pytest.mark.parametrize("segments", [1, 2, 4])
@@ -67,8 +102,16 @@ def test_sequential_is_the_layers_in_order(student, segments):
     layers = [nn.Sequential(nn.Linear(3, 3), nn.Tanh()) for _ in range(4)]
     x = torch.rand(5, 3)
     model = student.activation_checkpointing.CheckpointedSequential(layers, segments)
-    expect.tensor(model(x), nn.Sequential(*layers)(x), of="CheckpointedSequential", rtol=1e-6, atol=1e-6)
+    expect.tensor(
+        model(x), nn.Sequential(*layers)(x), of="CheckpointedSequential", rtol=1e-6, atol=1e-6
+    )
     count = len(list(model.parameters()))
-    expect.value(count, 8, of="CheckpointedSequential", name="the number of parameters", hint="are the layers registered?")
+    expect.value(
+        count,
+        8,
+        of="CheckpointedSequential",
+        name="the number of parameters",
+        hint="are the layers registered?",
+    )
     with expect.raises(ValueError, of="CheckpointedSequential", when="segments is 5, for 4 layers"):
         student.activation_checkpointing.CheckpointedSequential(layers, 5)

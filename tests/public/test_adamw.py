@@ -24,16 +24,22 @@ def test_two_steps_of_the_example(student):
         constant_gradient_step(optimizer, p)
         want = torch.full((2, 3), expected, dtype=torch.float64)
         hint = "decay first; divide by √v̂ + ε, with ε outside the root"
-        expect.tensor(p.detach(), want, of="AdamW", atol=TOLERANCE, name=f"p after step {step}", hint=hint)
+        expect.tensor(
+            p.detach(), want, of="AdamW", atol=TOLERANCE, name=f"p after step {step}", hint=hint
+        )
 
 
 def test_each_group_has_its_options(student):
     """With lr 0.2 in its own group: 1 · (1 − 0.2 · 0.5) − 0.2 · 0.01 / 0.02 = 0.8. No gradient: no change."""
     p, q, unused = (nn.Parameter(torch.ones(3)) for _ in range(3))
-    optimizer = student.optimizers.AdamW([{"params": [p]}, {"params": [q, unused], "lr": 0.2}], **OPTIONS)
+    optimizer = student.optimizers.AdamW(
+        [{"params": [p]}, {"params": [q, unused], "lr": 0.2}], **OPTIONS
+    )
     constant_gradient_step(optimizer, p, q)
     for name, parameter, expected in [("p", p, 0.9), ("q", q, 0.8), ("unused", unused, 1.0)]:
-        expect.tensor(parameter.detach(), torch.full((3,), expected), of="AdamW", atol=TOLERANCE, name=name)
+        expect.tensor(
+            parameter.detach(), torch.full((3,), expected), of="AdamW", atol=TOLERANCE, name=name
+        )
 
 
 def test_goes_on_from_a_state_dict(student):
@@ -63,4 +69,6 @@ def test_step_returns_the_loss(student):
 
     returned = student.optimizers.AdamW([p], **OPTIONS).step(closure)
     expect.value(len(losses), 1, of="AdamW.step", hint="how often is the closure called?")
-    expect.tensor(returned, torch.tensor(3.0), of="AdamW.step", hint="step returns what the closure returned")
+    expect.tensor(
+        returned, torch.tensor(3.0), of="AdamW.step", hint="step returns what the closure returned"
+    )

@@ -8,14 +8,31 @@ from tests import expect
 
 def test_linear_backward_of_the_example(student):
     """x = [[1, 2]], W = [[3, 4], [5, 6]], G = [[1, 10]]: G W = [[53, 64]] and Gᵀ x = [[1, 2], [10, 20]]."""
-    x, weight, upstream = torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0], [5.0, 6.0]]), torch.tensor([[1.0, 10.0]])
+    x, weight, upstream = (
+        torch.tensor([[1.0, 2.0]]),
+        torch.tensor([[3.0, 4.0], [5.0, 6.0]]),
+        torch.tensor([[1.0, 10.0]]),
+    )
     inputs = "x [[1, 2]], weight [[3, 4], [5, 6]], grad_output [[1, 10]]"
     grad_x, grad_weight = student.autograd.linear_backward(x, weight, upstream)
-    expect.tensor(grad_x, torch.tensor([[53.0, 64.0]]), of="linear_backward", inputs=inputs, name="the gradient of x")
+    expect.tensor(
+        grad_x,
+        torch.tensor([[53.0, 64.0]]),
+        of="linear_backward",
+        inputs=inputs,
+        name="the gradient of x",
+    )
     want = torch.tensor([[1.0, 2.0], [10.0, 20.0]])
-    expect.tensor(grad_weight, want, of="linear_backward", inputs=inputs, name="the gradient of weight")
+    expect.tensor(
+        grad_weight, want, of="linear_backward", inputs=inputs, name="the gradient of weight"
+    )
     unasked, _ = student.autograd.linear_backward(x, weight, upstream, need_input_grad=False)
-    expect.that(unasked is None, "a gradient of x although need_input_grad is False", of="linear_backward", hint="None")
+    expect.that(
+        unasked is None,
+        "a gradient of x although need_input_grad is False",
+        of="linear_backward",
+        hint="None",
+    )
 
 
 def test_mlp_backward_of_the_example(student):
@@ -23,8 +40,20 @@ def test_mlp_backward_of_the_example(student):
     x, w1, w2 = torch.tensor([[1.0]]), torch.tensor([[2.0], [-3.0]]), torch.tensor([[5.0, 7.0]])
     inputs = "x [[1]], w1 [[2], [-3]], w2 [[5, 7]], grad_output [[10]]"
     grad_w1, grad_w2 = student.autograd.mlp_backward(x, w1, w2, torch.tensor([[10.0]]))
-    expect.tensor(grad_w2, torch.tensor([[20.0, 0.0]]), of="mlp_backward", inputs=inputs, name="the gradient of w2")
-    expect.tensor(grad_w1, torch.tensor([[50.0], [0.0]]), of="mlp_backward", inputs=inputs, name="the gradient of w1")
+    expect.tensor(
+        grad_w2,
+        torch.tensor([[20.0, 0.0]]),
+        of="mlp_backward",
+        inputs=inputs,
+        name="the gradient of w2",
+    )
+    expect.tensor(
+        grad_w1,
+        torch.tensor([[50.0], [0.0]]),
+        of="mlp_backward",
+        inputs=inputs,
+        name="the gradient of w1",
+    )
 
 
 def test_matmul_of_the_example(student):
@@ -40,7 +69,9 @@ def test_matmul_of_the_example(student):
         expect.tensor(product.detach(), a @ b, of="MatMul.forward", inputs=inputs)
         product.backward(torch.full_like(product, 10))
         for name, leaf, want in zip("ab", leaves, (grad_a, grad_b), strict=True):
-            expect.tensor(leaf.grad, want, of="MatMul.backward", inputs=inputs, name=f"the gradient of {name}")
+            expect.tensor(
+                leaf.grad, want, of="MatMul.backward", inputs=inputs, name=f"the gradient of {name}"
+            )
 
 
 def test_numerical_gradient_of_the_example(student):
@@ -49,20 +80,40 @@ def test_numerical_gradient_of_the_example(student):
     got = student.autograd.numerical_gradient(lambda x: x**3, [x], eps=0.5)
     inputs = "f x³, x 2, eps 0.5"
     expect.kind(got, (tuple, list), of="numerical_gradient", name="the gradients")
-    expect.value(len(got), 1, of="numerical_gradient", name="the number of gradients", inputs=inputs)
-    expect.tensor(got[0], torch.tensor(12.25, dtype=torch.float64), of="numerical_gradient", inputs=inputs, atol=1e-12)
-    expect.tensor(x, torch.tensor(2.0, dtype=torch.float64), of="numerical_gradient", name="x after the call")
+    expect.value(
+        len(got), 1, of="numerical_gradient", name="the number of gradients", inputs=inputs
+    )
+    expect.tensor(
+        got[0],
+        torch.tensor(12.25, dtype=torch.float64),
+        of="numerical_gradient",
+        inputs=inputs,
+        atol=1e-12,
+    )
+    expect.tensor(
+        x, torch.tensor(2.0, dtype=torch.float64), of="numerical_gradient", name="x after the call"
+    )
 
 
 def test_intermediate_gradients_of_the_example(student):
     """In Linear, then ReLU, the Linear's output gets 1 where it is above 0 and 0 elsewhere; no hook and no .grad stays."""
     module = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU())
     module.load_state_dict({"0.weight": torch.tensor([[1.0, 1.0], [1.0, -1.0]])})
-    got = student.autograd.intermediate_gradients(module, torch.tensor([[1.0, 2.0], [2.0, 1.0]]), ["0", "1"])
+    got = student.autograd.intermediate_gradients(
+        module, torch.tensor([[1.0, 2.0], [2.0, 1.0]]), ["0", "1"]
+    )
     inputs = "outputs of 0 are [[3, -1], [3, 1]]"
     expect.kind(got, dict, of="intermediate_gradients", name="the gradients")
-    expect.value(sorted(got), ["0", "1"], of="intermediate_gradients", name="the names", inputs=inputs)
-    expect.tensor(got["0"], torch.tensor([[1.0, 0.0], [1.0, 1.0]]), of="intermediate_gradients", inputs=inputs, name="0")
+    expect.value(
+        sorted(got), ["0", "1"], of="intermediate_gradients", name="the names", inputs=inputs
+    )
+    expect.tensor(
+        got["0"],
+        torch.tensor([[1.0, 0.0], [1.0, 1.0]]),
+        of="intermediate_gradients",
+        inputs=inputs,
+        name="0",
+    )
     expect.tensor(got["1"], torch.ones(2, 2), of="intermediate_gradients", inputs=inputs, name="1")
     hooks = sum(len(m._forward_hooks) + len(m._backward_hooks) for m in module.modules())
     of = "intermediate_gradients"
@@ -78,7 +129,23 @@ def test_accumulate_gradients_of_the_example(student):
     model.weight.grad = torch.full((1, 1), 100.0, dtype=torch.float64)
     x = torch.tensor([[1.0], [2.0], [6.0]], dtype=torch.float64)
     inputs = "losses [1, 2, 6], micro_batch_size 2"
-    loss = student.autograd.accumulate_gradients(model, lambda out, y: (out - y).mean(), x, torch.zeros_like(x), 2)
-    expect.number(loss, 3.0, of="accumulate_gradients", inputs=inputs, tolerance=1e-12, hint="a chunk counts by its rows")
+    loss = student.autograd.accumulate_gradients(
+        model, lambda out, y: (out - y).mean(), x, torch.zeros_like(x), 2
+    )
+    expect.number(
+        loss,
+        3.0,
+        of="accumulate_gradients",
+        inputs=inputs,
+        tolerance=1e-12,
+        hint="a chunk counts by its rows",
+    )
     want = torch.full((1, 1), 103.0, dtype=torch.float64)
-    expect.tensor(model.weight.grad, want, of="accumulate_gradients", inputs=inputs, atol=1e-12, name=".grad, 100 before")
+    expect.tensor(
+        model.weight.grad,
+        want,
+        of="accumulate_gradients",
+        inputs=inputs,
+        atol=1e-12,
+        name=".grad, 100 before",
+    )

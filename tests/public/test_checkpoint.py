@@ -25,13 +25,21 @@ def test_model_optimizer_and_iteration_come_back(student, tmp_path):
     layer, optimizer = stepped()
     other, other_optimizer = stepped()
     student.checkpointing.save_checkpoint(layer, optimizer, 7, tmp_path / "checkpoint")
-    got = student.checkpointing.load_checkpoint(str(tmp_path / "checkpoint"), other, other_optimizer)
+    got = student.checkpointing.load_checkpoint(
+        str(tmp_path / "checkpoint"), other, other_optimizer
+    )
     expect.value(got, 7, of="load_checkpoint", name="the iteration")
     expect.tensor(other.weight, layer.weight, of="load_checkpoint", name="weight")
     moment, expected = (o.state_dict()["state"][0]["exp_avg"] for o in (other_optimizer, optimizer))
     expect.tensor(moment, expected, of="load_checkpoint", name="exp_avg")
     files = [p.name for p in tmp_path.iterdir()]
-    expect.value(files, ["checkpoint"], of="save_checkpoint", name="all files", hint="write one file and no other")
+    expect.value(
+        files,
+        ["checkpoint"],
+        of="save_checkpoint",
+        name="all files",
+        hint="write one file and no other",
+    )
 
 
 def test_generators_go_on(student):
@@ -43,8 +51,12 @@ def test_generators_go_on(student):
     out.seek(0)
     student.checkpointing.load_checkpoint(out, layer, optimizer)
     got = torch.rand(1).item(), float(np.random.rand()), random.random()
-    for name, number, want in zip(("torch.rand", "np.random.rand", "random.random"), got, expected, strict=True):
-        expect.number(number, want, of="load_checkpoint", tolerance=0, name=f"{name} after the load")
+    for name, number, want in zip(
+        ("torch.rand", "np.random.rand", "random.random"), got, expected, strict=True
+    ):
+        expect.number(
+            number, want, of="load_checkpoint", tolerance=0, name=f"{name} after the load"
+        )
 
 
 class Unwritable(nn.Linear):
@@ -67,7 +79,13 @@ def test_a_write_that_fails_leaves_the_old_file(student, tmp_path):
         student.checkpointing.save_checkpoint(Unwritable(3, 2), optimizer, 2, path)
     expect.that(path.read_bytes() == before, "the old checkpoint has changed", of="save_checkpoint")
     files = [p.name for p in tmp_path.iterdir()]
-    expect.value(files, ["checkpoint"], of="save_checkpoint", name="all files", hint="who removes the temporary file?")
+    expect.value(
+        files,
+        ["checkpoint"],
+        of="save_checkpoint",
+        name="all files",
+        hint="who removes the temporary file?",
+    )
 
 
 class Call:
@@ -89,10 +107,15 @@ def test_a_checkpoint_that_does_not_fit_changes_nothing(student, tmp_path):
     """A layer with three outputs does not take the checkpoint of one with two, and neither do its optimizer or the RNG."""
     student.checkpointing.save_checkpoint(*stepped(), 1, tmp_path / "checkpoint")
     layer, optimizer = stepped(outputs=3)
-    moment, weight = optimizer.state_dict()["state"][0]["exp_avg"].clone(), layer.weight.detach().clone()
+    moment, weight = (
+        optimizer.state_dict()["state"][0]["exp_avg"].clone(),
+        layer.weight.detach().clone(),
+    )
     state = torch.get_rng_state()
     with expect.raises(Exception, of="load_checkpoint", when="the layer has another shape"):
         student.checkpointing.load_checkpoint(tmp_path / "checkpoint", layer, optimizer)
     expect.tensor(layer.weight, weight, of="load_checkpoint", name="weight")
-    expect.tensor(optimizer.state_dict()["state"][0]["exp_avg"], moment, of="load_checkpoint", name="exp_avg")
+    expect.tensor(
+        optimizer.state_dict()["state"][0]["exp_avg"], moment, of="load_checkpoint", name="exp_avg"
+    )
     expect.tensor(torch.get_rng_state(), state, of="load_checkpoint", name="torch.get_rng_state()")

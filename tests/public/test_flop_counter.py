@@ -24,7 +24,12 @@ def test_counts_addmm_and_bmm(student):
     with student.flop_counting.FlopCounter() as counter:
         torch.addmm(torch.zeros(4), a, b)
         torch.bmm(a.expand(5, 2, 3), b.expand(5, 3, 4))
-    expect.value(dict(counter.by_op), {"addmm": 48, "bmm": 240}, of="FlopCounter", hint="which arguments are multiplied?")
+    expect.value(
+        dict(counter.by_op),
+        {"addmm": 48, "bmm": 240},
+        of="FlopCounter",
+        hint="which arguments are multiplied?",
+    )
     expect.value(counter.total, 288, of="FlopCounter")
 
 
@@ -33,8 +38,15 @@ def test_counts_a_training_step(student):
     x, weight = torch.ones(10, 3), torch.ones(4, 3, requires_grad=True)
     with student.flop_counting.FlopCounter() as counter:
         F.linear(x, weight).sum().backward()
-    expect.value(counter.total, 480, of="FlopCounter", hint="the backward pass comes to __torch_dispatch__ by itself")
-    expect.tensor(weight.grad, torch.full((4, 3), 10.0), of="FlopCounter", name="the weight's gradient")
+    expect.value(
+        counter.total,
+        480,
+        of="FlopCounter",
+        hint="the backward pass comes to __torch_dispatch__ by itself",
+    )
+    expect.tensor(
+        weight.grad, torch.full((4, 3), 10.0), of="FlopCounter", name="the weight's gradient"
+    )
 
 
 def test_counts_attention(student):
@@ -44,7 +56,12 @@ def test_counts_attention(student):
     with student.flop_counting.FlopCounter() as counter:
         F.scaled_dot_product_attention(q, k, v).sum().backward()
     expected = {"scaled_dot_product_attention": 3840, "scaled_dot_product_attention_backward": 9600}
-    expect.value(dict(counter.by_op), expected, of="FlopCounter", hint="look at the operators' names with OperatorLog")
+    expect.value(
+        dict(counter.by_op),
+        expected,
+        of="FlopCounter",
+        hint="look at the operators' names with OperatorLog",
+    )
 
 
 def test_counters_nest(student):
@@ -56,5 +73,9 @@ def test_counters_nest(student):
             a @ b
             b @ b
         a @ b
-    expect.value(dict(inner.by_op), {"mv": 12, "dot": 6}, of="FlopCounter", inputs="the inner counter")
-    expect.value(dict(outer.by_op), {"mv": 36, "dot": 6}, of="FlopCounter", inputs="the outer counter")
+    expect.value(
+        dict(inner.by_op), {"mv": 12, "dot": 6}, of="FlopCounter", inputs="the inner counter"
+    )
+    expect.value(
+        dict(outer.by_op), {"mv": 36, "dot": 6}, of="FlopCounter", inputs="the outer counter"
+    )

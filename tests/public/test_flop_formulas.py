@@ -4,32 +4,62 @@ import pytest
 
 from tests import expect
 
-GPT2_SMALL = {"vocab_size": 50257, "context_length": 1024, "num_layers": 12, "d_model": 768, "num_heads": 12, "d_ff": 3072}
+GPT2_SMALL = {
+    "vocab_size": 50257,
+    "context_length": 1024,
+    "num_layers": 12,
+    "d_model": 768,
+    "num_heads": 12,
+    "d_ff": 3072,
+}
 
 
 @pytest.mark.parametrize(
     ("a", "b", "expected"),
-    [((2, 3), (3, 4), 48), ((4, 8, 16, 32), (32, 2), 65_536), ((5,), (5,), 10), ((7, 2, 3), (3,), 84)],
+    [
+        ((2, 3), (3, 4), 48),
+        ((4, 8, 16, 32), (32, 2), 65_536),
+        ((5,), (5,), 10),
+        ((7, 2, 3), (3,), 84),
+    ],
 )
 def test_matmul_of_the_example(student, a, b, expected):
     """2 · K for each element of the result: (4, 8, 16, 32) @ (32, 2) has 1,024 elements and K = 32."""
     got = student.flop_counting.matmul_flops(a, b)
-    expect.value(got, expected, of="matmul_flops", inputs=f"a {a}, b {b}", hint="2 · K for each element of the result")
+    expect.value(
+        got,
+        expected,
+        of="matmul_flops",
+        inputs=f"a {a}, b {b}",
+        hint="2 · K for each element of the result",
+    )
 
 
 def test_matmul_refuses_what_torch_refuses(student):
     """(2, 3) @ (2, 3) has no meaning, and (2, 3) @ (3, 2) does."""
     with expect.right_call("(2, 3) @ (3, 2)"):
         expect.value(student.flop_counting.matmul_flops((2, 3), (3, 2)), 24, of="matmul_flops")
-    with expect.raises((ValueError, RuntimeError), of="matmul_flops", when="the sizes that are summed over differ"):
+    with expect.raises(
+        (ValueError, RuntimeError), of="matmul_flops", when="the sizes that are summed over differ"
+    ):
         student.flop_counting.matmul_flops((2, 3), (2, 3))
 
 
 def test_linear_of_the_example(student):
     """10 tokens through 3 → 4 features: 240 forward, 720 with backward, 480 where the input needs no gradient."""
-    for options, expected in [({}, 240), ({"backward": True}, 720), ({"backward": True, "input_grad": False}, 480)]:
+    for options, expected in [
+        ({}, 240),
+        ({"backward": True}, 720),
+        ({"backward": True, "input_grad": False}, 480),
+    ]:
         got = student.flop_counting.linear_flops(10, 3, 4, **options)
-        expect.value(got, expected, of="linear_flops", inputs=f"10, 3, 4, {options}", hint="the forward pass is part of it")
+        expect.value(
+            got,
+            expected,
+            of="linear_flops",
+            inputs=f"10, 3, 4, {options}",
+            hint="the forward pass is part of it",
+        )
 
 
 def test_mlp_of_the_example(student):
@@ -42,7 +72,9 @@ def test_mlp_of_the_example(student):
 def test_transformer_of_the_example(student):
     """2 layers of d_model 8 with 3 sequences of 5 tokens; and GPT-2 small with one full sequence, 291.6 GFLOPs."""
     module = student.flop_counting
-    tiny = module.TransformerConfig(vocab_size=100, context_length=16, num_layers=2, d_model=8, num_heads=2, d_ff=32)
+    tiny = module.TransformerConfig(
+        vocab_size=100, context_length=16, num_layers=2, d_model=8, num_heads=2, d_ff=32
+    )
     expected = {
         "qkv": 11_520,
         "attention_scores": 2_400,
@@ -52,9 +84,19 @@ def test_transformer_of_the_example(student):
         "lm_head": 24_000,
     }
     got = module.transformer_forward_flops(tiny, 3, 5)
-    expect.value(got, expected, of="transformer_forward_flops", inputs="batch 3, seq 5, 2 layers of d_model 8")
+    expect.value(
+        got,
+        expected,
+        of="transformer_forward_flops",
+        inputs="batch 3, seq 5, 2 layers of d_model 8",
+    )
     got = module.transformer_forward_flops(module.TransformerConfig(**GPT2_SMALL), 1, 1024)
-    expect.value(sum(got.values()), 291_648_307_200, of="transformer_forward_flops", inputs="GPT-2 small, one sequence of 1024")
+    expect.value(
+        sum(got.values()),
+        291_648_307_200,
+        of="transformer_forward_flops",
+        inputs="GPT-2 small, one sequence of 1024",
+    )
 
 
 def test_training_of_the_example(student):
@@ -62,4 +104,6 @@ def test_training_of_the_example(student):
     n, d = 70 * 10**9, 15 * 10**12
     for recompute, expected in [(False, 63 * 10**23), (True, 84 * 10**23)]:
         got = student.flop_counting.training_flops(n, d, recompute_forward=recompute)
-        expect.value(got, expected, of="training_flops", inputs=f"{n}, {d}, recompute_forward={recompute}")
+        expect.value(
+            got, expected, of="training_flops", inputs=f"{n}, {d}, recompute_forward={recompute}"
+        )

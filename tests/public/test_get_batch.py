@@ -12,16 +12,29 @@ def test_get_batch_of_the_example(student):
     x, y = student.data.get_batch(dataset, 100, 2, "cpu")
     starts = (x[:, 0] == 3).long()
     inputs = "dataset (7, 3, 9, 4), batch_size 100, context_length 2"
-    expect.tensor(x, torch.tensor([[7, 3], [3, 9]])[starts], of="get_batch", name="x", inputs=inputs)
-    expect.tensor(y, torch.tensor([[3, 9], [9, 4]])[starts], of="get_batch", name="y", inputs=inputs)
+    expect.tensor(
+        x, torch.tensor([[7, 3], [3, 9]])[starts], of="get_batch", name="x", inputs=inputs
+    )
+    expect.tensor(
+        y, torch.tensor([[3, 9], [9, 4]])[starts], of="get_batch", name="y", inputs=inputs
+    )
     expect.that(0 < int(starts.sum()) < 100, "100 windows have the same start", of="get_batch")
 
 
 def test_get_batch_draws_from_the_generator(student):
     """Two generators with one seed give one batch."""
     dataset = np.arange(1000)
-    first, second = (student.data.get_batch(dataset, 8, 4, "cpu", generator=torch.Generator().manual_seed(1)) for _ in range(2))
-    expect.tensor(second[0], first[0], of="get_batch", name="x", hint="is the generator given to torch.randint?")
+    first, second = (
+        student.data.get_batch(dataset, 8, 4, "cpu", generator=torch.Generator().manual_seed(1))
+        for _ in range(2)
+    )
+    expect.tensor(
+        second[0],
+        first[0],
+        of="get_batch",
+        name="x",
+        hint="is the generator given to torch.randint?",
+    )
 
 
 def test_get_batch_reads_only_the_batch(student):
@@ -34,7 +47,11 @@ def test_get_batch_reads_only_the_batch(student):
 
 def test_get_batch_refuses_data_that_is_too_short(student):
     """A window of 4 tokens and its target take 5."""
-    with expect.raises((ValueError, RuntimeError), of="get_batch", when="dataset has 4 tokens and context_length is 4"):
+    with expect.raises(
+        (ValueError, RuntimeError),
+        of="get_batch",
+        when="dataset has 4 tokens and context_length is 4",
+    ):
         student.data.get_batch(np.arange(4), 2, 4, "cpu")
 
 
@@ -42,7 +59,11 @@ def test_open_tokens_of_a_raw_file(student, tmp_path):
     """A raw file of 6 bytes holds three uint16 tokens, mapped and not loaded."""
     np.array([5, 60000, 7], dtype=np.uint16).tofile(tmp_path / "tokens.bin")
     got = student.data.open_tokens(tmp_path / "tokens.bin")
-    expect.that(isinstance(got, np.memmap), f"expected np.memmap, got {expect.type_name(got)}", of="open_tokens")
+    expect.that(
+        isinstance(got, np.memmap),
+        f"expected np.memmap, got {expect.type_name(got)}",
+        of="open_tokens",
+    )
     expect.value(got.tolist(), [5, 60000, 7], of="open_tokens", inputs="uint16 tokens 5, 60000, 7")
 
 
@@ -50,4 +71,9 @@ def test_open_tokens_of_a_npy_file(student, tmp_path):
     """What np.save wrote has a header, which says the dtype and is no tokens."""
     np.save(tmp_path / "tokens.npy", np.array([5, 70000, 7], dtype=np.int32))
     got = student.data.open_tokens(tmp_path / "tokens.npy")
-    expect.value(got.tolist(), [5, 70000, 7], of="open_tokens", inputs="int32 tokens 5, 70000, 7, saved by np.save")
+    expect.value(
+        got.tolist(),
+        [5, 70000, 7],
+        of="open_tokens",
+        inputs="int32 tokens 5, 70000, 7, saved by np.save",
+    )

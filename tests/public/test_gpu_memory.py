@@ -39,7 +39,13 @@ def test_what_was_before_is_not_the_calls(student):
     """20 MiB were in use before and are not any more."""
     with stand_in.gpu():
         made(20)
-        check(student.gpu.peak_memory(lambda: made(3)), 0, 3, 3, hint="torch.cuda.reset_peak_memory_stats")
+        check(
+            student.gpu.peak_memory(lambda: made(3)),
+            0,
+            3,
+            3,
+            hint="torch.cuda.reset_peak_memory_stats",
+        )
 
 
 def test_a_cpu_is_refused(student):

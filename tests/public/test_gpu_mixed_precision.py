@@ -24,10 +24,23 @@ def test_the_example(student):
     model, optimizer = one_weight(1.0)
     x, y = torch.tensor([[2.0]]), torch.tensor([[2.0]])
     loss = student.gpu.autocast_train_step(model, optimizer, product, x, y, max_norm=0.5)
-    expect.number(loss, 4.0, of="autocast_train_step", tolerance=0.0, hint="the loss before the step, as a float")
+    expect.number(
+        loss,
+        4.0,
+        of="autocast_train_step",
+        tolerance=0.0,
+        hint="the loss before the step, as a float",
+    )
     got = model.weight.detach()
     hint = "the weight stays float32: 0.9995 is no bfloat16"
-    expect.tensor(got, torch.tensor([[0.9995]]), of="autocast_train_step", atol=1e-7, name="the weight", hint=hint)
+    expect.tensor(
+        got,
+        torch.tensor([[0.9995]]),
+        of="autocast_train_step",
+        atol=1e-7,
+        name="the weight",
+        hint=hint,
+    )
 
 
 def test_products_are_in_bfloat16(student):
@@ -36,18 +49,34 @@ def test_products_are_in_bfloat16(student):
     dtypes = []
     model.register_forward_hook(lambda module, inputs, output: dtypes.append(output.dtype))
     student.gpu.autocast_train_step(model, optimizer, product, torch.ones(3, 1), torch.ones(3, 1))
-    expect.value(dtypes, [torch.bfloat16], of="autocast_train_step", hint="torch.autocast(x.device.type, dtype=dtype)")
-    expect.value(model.weight.dtype, torch.float32, of="autocast_train_step", inputs="the weight's dtype")
+    expect.value(
+        dtypes,
+        [torch.bfloat16],
+        of="autocast_train_step",
+        hint="torch.autocast(x.device.type, dtype=dtype)",
+    )
+    expect.value(
+        model.weight.dtype, torch.float32, of="autocast_train_step", inputs="the weight's dtype"
+    )
 
 
 def test_gradients_do_not_add_up(student):
     """Two steps with a gradient of 0.25 each: 1 becomes 0.99975, then 0.9995."""
     model, optimizer = one_weight(1.0)
     for expected in (0.99975, 0.9995):
-        student.gpu.autocast_train_step(model, optimizer, product, torch.tensor([[0.5]]), torch.tensor([[0.5]]))
+        student.gpu.autocast_train_step(
+            model, optimizer, product, torch.tensor([[0.5]]), torch.tensor([[0.5]])
+        )
         got = model.weight.detach()
         hint = "what stands in .grad from the step before?"
-        expect.tensor(got, torch.tensor([[expected]]), of="autocast_train_step", atol=1e-7, name="the weight", hint=hint)
+        expect.tensor(
+            got,
+            torch.tensor([[expected]]),
+            of="autocast_train_step",
+            atol=1e-7,
+            name="the weight",
+            hint=hint,
+        )
 
 
 def test_float16_is_refused(student):
@@ -55,7 +84,10 @@ def test_float16_is_refused(student):
     model, optimizer = one_weight(1.0)
     x = y = torch.ones(1, 1)
     expect.number(
-        student.gpu.autocast_train_step(model, optimizer, product, x, y), 1.0, of="autocast_train_step", tolerance=0.0
+        student.gpu.autocast_train_step(model, optimizer, product, x, y),
+        1.0,
+        of="autocast_train_step",
+        tolerance=0.0,
     )
     with expect.raises(ValueError, of="autocast_train_step", when="dtype is float16"):
         student.gpu.autocast_train_step(model, optimizer, product, x, y, dtype=torch.float16)

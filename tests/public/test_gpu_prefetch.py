@@ -22,10 +22,21 @@ def test_kernels_read_what_was_handed_out(student, slow):
             del x, y  # dropped, although the kernel may not have run yet
         torch.cuda.synchronize()
         expect.value(len(read), 5, of="Prefetcher")
-        hints = {"copies": "the current stream has to wait for the copy", "kernels": "what does record_stream tell?"}
+        hints = {
+            "copies": "the current stream has to wait for the copy",
+            "kernels": "what does record_stream tell?",
+        }
         for i, (x, y) in enumerate(read):
-            expect.tensor(x[0], torch.full((5,), i), of="Prefetcher", name=f"x of batch {i}", hint=hints[slow])
-            expect.tensor(y[0], torch.full((3,), -i), of="Prefetcher", name=f"y of batch {i}", hint=hints[slow])
+            expect.tensor(
+                x[0], torch.full((5,), i), of="Prefetcher", name=f"x of batch {i}", hint=hints[slow]
+            )
+            expect.tensor(
+                y[0],
+                torch.full((3,), -i),
+                of="Prefetcher",
+                name=f"y of batch {i}",
+                hint=hints[slow],
+            )
 
 
 def test_copies_are_asynchronous(student):
@@ -33,7 +44,12 @@ def test_copies_are_asynchronous(student):
     with stand_in.gpu() as gpu:
         count = sum(1 for _ in student.gpu.Prefetcher(iter(batches(3)), "cuda"))
         expect.value(count, 3, of="Prefetcher")
-        expect.value(sorted(set(gpu.copies)), ["pinned, on a stream of its own"], of="Prefetcher", hint="x.pin_memory()")
+        expect.value(
+            sorted(set(gpu.copies)),
+            ["pinned, on a stream of its own"],
+            of="Prefetcher",
+            hint="x.pin_memory()",
+        )
 
 
 def test_it_draws_ahead(student):
@@ -50,5 +66,7 @@ def test_it_draws_ahead(student):
         for number, _ in enumerate(prefetcher, 1):
             ahead = len(drawn) - number
             expect.that(ahead <= 2, f"{ahead} batches are drawn ahead, depth is 2", of="Prefetcher")
-            expect.that(ahead >= 1 or number == 6, "the next batch is not drawn yet", of="Prefetcher")
+            expect.that(
+                ahead >= 1 or number == 6, "the next batch is not drawn yet", of="Prefetcher"
+            )
         expect.value(len(drawn), 6, of="Prefetcher")

@@ -12,15 +12,28 @@ def test_time_kernel_of_the_example(student):
     """One call to warm up, of 9 ms, then 2, 3 and 7 ms: the median is 3 ms."""
     with stand_in.gpu(kernel_seconds=[0.009, 0.002, 0.003, 0.007]) as gpu:
         got = student.gpu.time_kernel(gpu.kernel, warmup=1, repeats=3)
-        expect.number(got, 0.003, of="time_kernel", tolerance=0.0001, hint="in seconds; elapsed_time gives milliseconds")
+        expect.number(
+            got,
+            0.003,
+            of="time_kernel",
+            tolerance=0.0001,
+            hint="in seconds; elapsed_time gives milliseconds",
+        )
         expect.value(gpu.kernels, 4, of="time_kernel", hint="fn is called warmup + repeats times")
-        expect.value(gpu.is_busy(), False, of="time_kernel", hint="is the GPU done when time_kernel returns?")
+        expect.value(
+            gpu.is_busy(), False, of="time_kernel", hint="is the GPU done when time_kernel returns?"
+        )
 
 
 def test_time_kernel_refuses_no_repeats(student):
     """There is no median of nothing."""
     with stand_in.gpu(kernel_seconds=[0.004]) as gpu:
-        expect.number(student.gpu.time_kernel(gpu.kernel, warmup=0, repeats=1), 0.004, of="time_kernel", tolerance=0.0001)
+        expect.number(
+            student.gpu.time_kernel(gpu.kernel, warmup=0, repeats=1),
+            0.004,
+            of="time_kernel",
+            tolerance=0.0001,
+        )
         with expect.raises(ValueError, of="time_kernel", when="repeats is 0"):
             student.gpu.time_kernel(gpu.kernel, repeats=0)
 
@@ -30,6 +43,12 @@ def test_measured_mfu(student):
     hw = SimpleNamespace(name="a GPU", peak_flops={torch.bfloat16: 8e9, torch.float32: 2e9})
     with stand_in.gpu(flops_per_second={torch.bfloat16: 4e9, torch.float32: 2e9}):
         got = student.gpu.measured_mfu(200, 120, 160, torch.bfloat16, hw)
-        expect.number(got, 0.5, of="measured_mfu", tolerance=0.02, hint="2mkn / (seconds · hw.peak_flops[dtype])")
+        expect.number(
+            got,
+            0.5,
+            of="measured_mfu",
+            tolerance=0.02,
+            hint="2mkn / (seconds · hw.peak_flops[dtype])",
+        )
         with expect.raises(ValueError, of="measured_mfu", when="hw has no peak for float16"):
             student.gpu.measured_mfu(20, 30, 40, torch.float16, hw)

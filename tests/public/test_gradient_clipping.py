@@ -19,11 +19,19 @@ def test_clipping_of_the_example(student):
     p, q = parameters_with_gradients([3.0], [0.0, 4.0])
     norm = student.optimizers.clip_gradient_norm([p, q], 1.0, eps=5.0)
     inputs = "gradients [3] and [0, 4], max_l2_norm 1, eps 5"
-    expect.tensor(norm, torch.tensor(5.0), of="clip_gradient_norm", rtol=1e-6, name="the norm", inputs=inputs)
+    expect.tensor(
+        norm, torch.tensor(5.0), of="clip_gradient_norm", rtol=1e-6, name="the norm", inputs=inputs
+    )
     hint = "one norm for all gradients together"
     for gradient, expected in [(p.grad, [0.3]), (q.grad, [0.0, 0.4])]:
         expect.tensor(
-            gradient, torch.tensor(expected), of="clip_gradient_norm", rtol=1e-6, name="a gradient", inputs=inputs, hint=hint
+            gradient,
+            torch.tensor(expected),
+            of="clip_gradient_norm",
+            rtol=1e-6,
+            name="a gradient",
+            inputs=inputs,
+            hint=hint,
         )
 
 
@@ -35,7 +43,13 @@ def test_a_short_gradient_stays(student):
         expect.tensor(norm, torch.tensor(5.0), of="clip_gradient_norm", rtol=1e-6, name="the norm")
         for gradient, expected in [(p.grad, [3.0]), (q.grad, [0.0, 4.0])]:
             hint = "clipping shortens what is too long; it lengthens nothing"
-            expect.tensor(gradient, torch.tensor(expected), of="clip_gradient_norm", name="a gradient", hint=hint)
+            expect.tensor(
+                gradient,
+                torch.tensor(expected),
+                of="clip_gradient_norm",
+                name="a gradient",
+                hint=hint,
+            )
 
 
 def test_clipping_a_model(student):
@@ -46,7 +60,9 @@ def test_clipping_a_model(student):
     expect.tensor(norm, torch.tensor(10.0), of="clip_gradient_norm", rtol=1e-6, name="the norm")
     hint = "a generator can be gone through only once: the second loop over it sees no parameter"
     want = torch.tensor([[1.5, 2.0]])
-    expect.tensor(model.weight.grad, want, of="clip_gradient_norm", rtol=1e-6, name="a gradient", hint=hint)
+    expect.tensor(
+        model.weight.grad, want, of="clip_gradient_norm", rtol=1e-6, name="a gradient", hint=hint
+    )
 
 
 def test_parameters_without_a_gradient(student):
@@ -54,6 +70,16 @@ def test_parameters_without_a_gradient(student):
     p, unused = parameters_with_gradients([3.0, 4.0], None)
     norm = student.optimizers.clip_gradient_norm([unused, p], 2.5, eps=0.0)
     expect.tensor(norm, torch.tensor(5.0), of="clip_gradient_norm", rtol=1e-6, name="the norm")
-    expect.tensor(p.grad, torch.tensor([1.5, 2.0]), of="clip_gradient_norm", rtol=1e-6, name="a gradient")
-    expect.that(unused.grad is None, "a parameter without a gradient has one after the call", of="clip_gradient_norm")
-    expect.tensor(student.optimizers.clip_gradient_norm([unused], 1.0), torch.tensor(0.0), of="clip_gradient_norm")
+    expect.tensor(
+        p.grad, torch.tensor([1.5, 2.0]), of="clip_gradient_norm", rtol=1e-6, name="a gradient"
+    )
+    expect.that(
+        unused.grad is None,
+        "a parameter without a gradient has one after the call",
+        of="clip_gradient_norm",
+    )
+    expect.tensor(
+        student.optimizers.clip_gradient_norm([unused], 1.0),
+        torch.tensor(0.0),
+        of="clip_gradient_norm",
+    )

@@ -16,16 +16,30 @@ def test_bytes_and_parameters_of_the_examples(student):
         (ra.TrainingRecipe(BF16, BF16, (FP32, FP32), master=FP32), 16, 40_000_000_000),
         (ra.TrainingRecipe(BF16, BF16, (FP32, FP32)), 12, 53_333_333_333),
     ]:
-        expect.value(ra.bytes_per_parameter(recipe), per_parameter, of="bytes_per_parameter", inputs=str(recipe))
+        expect.value(
+            ra.bytes_per_parameter(recipe),
+            per_parameter,
+            of="bytes_per_parameter",
+            inputs=str(recipe),
+        )
         got = ra.max_parameters(8 * 80_000_000_000, recipe)
-        expect.value(got, expected, of="max_parameters", inputs=f"640e9 bytes, {per_parameter} bytes a parameter")
+        expect.value(
+            got,
+            expected,
+            of="max_parameters",
+            inputs=f"640e9 bytes, {per_parameter} bytes a parameter",
+        )
 
 
 def test_min_devices_of_the_example(student):
     """70e9 parameters at 16 bytes fill 14 devices of 80e9 bytes; one more parameter takes a 15th, and half the memory 28."""
     ra = student.resource_accounting
     recipe = ra.TrainingRecipe(FP32, FP32, (FP32, FP32))
-    for count, reserve, expected in [(70_000_000_000, 0.0, 14), (70_000_000_001, 0.0, 15), (70_000_000_000, 0.5, 28)]:
+    for count, reserve, expected in [
+        (70_000_000_000, 0.0, 14),
+        (70_000_000_001, 0.0, 15),
+        (70_000_000_000, 0.5, 28),
+    ]:
         got = ra.min_devices(count, recipe, 80_000_000_000, reserve)
         inputs = f"{count} parameters of 16 bytes, 80e9 bytes a device, reserve {reserve}"
         expect.value(got, expected, of="min_devices", inputs=inputs)
@@ -54,8 +68,19 @@ def test_training_days_refuses_a_percentage(student):
 
 def test_transformer_parameters_of_the_example(student):
     """vocab_size 10, d_model 4, d_ff 16 and 2 layers make 464 parameters; 424 tied, 592 gated."""
-    sizes = {"vocab_size": 10, "context_length": 7, "num_layers": 2, "d_model": 4, "num_heads": 2, "d_ff": 16}
-    for options, expected in [({}, 464), ({"tied_embeddings": True}, 424), ({"gated_ffn": True}, 592)]:
+    sizes = {
+        "vocab_size": 10,
+        "context_length": 7,
+        "num_layers": 2,
+        "d_model": 4,
+        "num_heads": 2,
+        "d_ff": 16,
+    }
+    for options, expected in [
+        ({}, 464),
+        ({"tied_embeddings": True}, 424),
+        ({"gated_ffn": True}, 592),
+    ]:
         got = student.run(probes.transformer_parameters, config={**sizes, **options})
         expect.value(got, expected, of="transformer_parameters", inputs=str({**sizes, **options}))
 
@@ -67,4 +92,10 @@ def test_compute_optimal_of_the_examples(student):
         expect.kind(got, (tuple, list), of="compute_optimal")
         expect.that(len(got) == 2, "expected two numbers, (N, D)", of="compute_optimal")
         for number, expected in zip(got, (n, d), strict=True):
-            expect.number(number, expected, of="compute_optimal", tolerance=1e-3 * expected, inputs=f"flops {flops:g}")
+            expect.number(
+                number,
+                expected,
+                of="compute_optimal",
+                tolerance=1e-3 * expected,
+                inputs=f"flops {flops:g}",
+            )

@@ -20,14 +20,18 @@ def test_sgd_of_the_example(student):
     for momentum, steps in [(0.5, [(2.0, 0.8), (2.0, 0.5)]), (0.0, [(2.0, 0.8), (2.0, 0.6)])]:
         p = nn.Parameter(torch.ones(2, 3, dtype=torch.float64))
         optimizer = student.optimizers.SGD([p], lr=0.1, momentum=momentum)
-        check_steps(optimizer, p, steps, of="SGD", hint="the first step is lr · g, with momentum or without")
+        check_steps(
+            optimizer, p, steps, of="SGD", hint="the first step is lr · g, with momentum or without"
+        )
 
 
 def test_adagrad_of_the_example(student):
     """s is 9, then 25: p = 1 − 0.1 · 3 / (3 + 1) = 0.925, then 0.925 − 0.1 · 4 / (5 + 1) = 0.85833."""
     p = nn.Parameter(torch.ones(2, 3, dtype=torch.float64))
     optimizer = student.optimizers.AdaGrad([p], lr=0.1, eps=1.0)
-    check_steps(optimizer, p, [(3.0, 0.925), (4.0, 0.925 - 0.4 / 6)], of="AdaGrad", hint="ε is added to √s")
+    check_steps(
+        optimizer, p, [(3.0, 0.925), (4.0, 0.925 - 0.4 / 6)], of="AdaGrad", hint="ε is added to √s"
+    )
 
 
 def test_rmsprop_of_the_example(student):
@@ -46,4 +50,9 @@ def test_state_bytes_of_the_example(student):
     weight.grad = torch.ones(3, 4)
     optimizer.step()
     hint = "a count of steps is not counted"
-    expect.value(student.optimizers.optimizer_state_bytes(optimizer), 96, of="optimizer_state_bytes", hint=hint)
+    expect.value(
+        student.optimizers.optimizer_state_bytes(optimizer),
+        96,
+        of="optimizer_state_bytes",
+        hint=hint,
+    )

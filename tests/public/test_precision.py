@@ -12,7 +12,11 @@ LEVELS = torch.tensor([-2.0, -1.0, 0.0, 1.0, 2.0])
 def codes_and_scales(got):
     """The two tensors that quantize_blocks returned."""
     expect.kind(got, (tuple, list), of="quantize_blocks")
-    expect.that(len(got) == 2, f"expected two tensors, the codes and the scales, got {len(got)} values", of="quantize_blocks")
+    expect.that(
+        len(got) == 2,
+        f"expected two tensors, the codes and the scales, got {len(got)} values",
+        of="quantize_blocks",
+    )
     return got
 
 
@@ -28,12 +32,22 @@ def test_float_spec_of_the_examples(student):
         ("smallest_subnormal", 2.0**-24),
         ("eps", 2.0**-10),
     ]:
-        expect.number(getattr(spec, field), expected, of="float_spec", tolerance=0, name=field, inputs="float16")
+        expect.number(
+            getattr(spec, field),
+            expected,
+            of="float_spec",
+            tolerance=0,
+            name=field,
+            inputs="float16",
+        )
     largest = student.precision.float_spec(torch.float8_e4m3fn).max
     expect.number(largest, 448.0, of="float_spec", tolerance=0, name="max", inputs="float8_e4m3fn")
 
 
-@pytest.mark.parametrize(("value", "expected"), [(1e-8, True), (2.0**-25, True), (3e-8, False), (5e-5, False), (-1e-8, True)])
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(1e-8, True), (2.0**-25, True), (3e-8, False), (5e-5, False), (-1e-8, True)],
+)
 def test_underflows_to_zero_of_the_example(student, value, expected):
     """In float16 what is at most 2⁻²⁵ ≈ 2.98e-8 becomes 0; 5e-5, below the smallest normal, does not."""
     got = student.precision.underflows_to_zero(value, torch.float16)
@@ -44,7 +58,9 @@ def test_quantize_blocks_of_the_example(student):
     """Scales 4/2 and 6/2; a tie goes to the lower index; the last block has one element."""
     codes, scales = codes_and_scales(student.precision.quantize_blocks(X, 4, LEVELS))
     inputs = f"x {X.tolist()}, block_size 4, levels {LEVELS.tolist()}"
-    expect.tensor(scales, torch.tensor([2.0, 3.0]), of="quantize_blocks", name="the scales", inputs=inputs)
+    expect.tensor(
+        scales, torch.tensor([2.0, 3.0]), of="quantize_blocks", name="the scales", inputs=inputs
+    )
     expected = torch.tensor([2, 0, 3, 2, 4], dtype=torch.uint8)
     expect.tensor(codes, expected, of="quantize_blocks", name="the codes", inputs=inputs)
 
@@ -52,7 +68,9 @@ def test_quantize_blocks_of_the_example(student):
 def test_quantize_blocks_of_zeros(student):
     """A block of zeros has scale 0, and its codes are codes."""
     codes, scales = codes_and_scales(student.precision.quantize_blocks(torch.zeros(3), 3, LEVELS))
-    expect.tensor(scales, torch.zeros(1), of="quantize_blocks", name="the scales", inputs="x [0, 0, 0]")
+    expect.tensor(
+        scales, torch.zeros(1), of="quantize_blocks", name="the scales", inputs="x [0, 0, 0]"
+    )
     expect.kind(codes, torch.Tensor, of="quantize_blocks", name="the codes")
     expect.that(bool((codes < 5).all()), "a code is not an index into levels", of="quantize_blocks")
 
@@ -62,4 +80,9 @@ def test_dequantize_blocks_of_the_example(student):
     codes = torch.tensor([2, 0, 3, 2, 4], dtype=torch.uint8)
     got = student.precision.dequantize_blocks(codes, torch.tensor([2.0, 3.0]), 4, LEVELS)
     expected = torch.tensor([0.0, -4.0, 2.0, 0.0, 6.0])
-    expect.tensor(got, expected, of="dequantize_blocks", inputs="codes [2, 0, 3, 2, 4], scales [2, 3], block_size 4")
+    expect.tensor(
+        got,
+        expected,
+        of="dequantize_blocks",
+        inputs="codes [2, 0, 3, 2, 4], scales [2, 3], block_size 4",
+    )

@@ -9,11 +9,21 @@ def test_intensities_of_the_examples(student):
     """An H100 wants 295.4 FLOPs for each byte in bfloat16; a product of n = 1024 has 341.3, ReLU has 0.25."""
     ra = student.resource_accounting
     got = ra.accelerator_intensity(ra.H100_SXM, torch.bfloat16)
-    expect.number(got, 295.4, of="accelerator_intensity", tolerance=0.05, inputs="H100_SXM, bfloat16")
+    expect.number(
+        got, 295.4, of="accelerator_intensity", tolerance=0.05, inputs="H100_SXM, bfloat16"
+    )
     got = ra.matmul_intensity(1024, 1024, 1024, torch.bfloat16)
-    expect.number(got, 341.3, of="matmul_intensity", tolerance=0.05, inputs="1024, 1024, 1024, bfloat16")
+    expect.number(
+        got, 341.3, of="matmul_intensity", tolerance=0.05, inputs="1024, 1024, 1024, bfloat16"
+    )
     got = ra.elementwise_intensity(1, 1, 1, torch.bfloat16)
-    expect.number(got, 0.25, of="elementwise_intensity", tolerance=0.0, inputs="1 FLOP, 1 read, 1 written, bfloat16")
+    expect.number(
+        got,
+        0.25,
+        of="elementwise_intensity",
+        tolerance=0.0,
+        inputs="1 FLOP, 1 read, 1 written, bfloat16",
+    )
 
 
 def test_roofline_seconds_of_the_example(student):
@@ -22,7 +32,14 @@ def test_roofline_seconds_of_the_example(student):
     for bytes_moved, expected in [(6.7e12, 2.0), (1.675e12, 1.0)]:
         got = ra.roofline_seconds(989.5e12, bytes_moved, ra.H100_SXM, torch.bfloat16)
         inputs = f"989.5e12 FLOPs, {bytes_moved:g} bytes, H100_SXM, bfloat16"
-        expect.number(got, expected, of="roofline_seconds", tolerance=1e-12, inputs=inputs, hint="the two overlap")
+        expect.number(
+            got,
+            expected,
+            of="roofline_seconds",
+            tolerance=1e-12,
+            inputs=inputs,
+            hint="the two overlap",
+        )
 
 
 def test_square_matmul_is_compute_bound_from_887(student):
@@ -56,5 +73,7 @@ def test_a_dtype_without_a_peak_is_refused(student):
     ra = student.resource_accounting
     with expect.right_call("an A100 in bfloat16"):
         ra.accelerator_intensity(ra.A100_80GB, torch.bfloat16)
-    with expect.raises((ValueError, KeyError), of="accelerator_intensity", when="the device has no peak for it"):
+    with expect.raises(
+        (ValueError, KeyError), of="accelerator_intensity", when="the device has no peak for it"
+    ):
         ra.accelerator_intensity(ra.A100_80GB, torch.float8_e4m3fn)

@@ -9,16 +9,38 @@ from tests import expect
 def test_shares_storage_of_two_halves(student):
     """The halves of one vector share its storage; a clone does not."""
     x = torch.zeros(8)
-    expect.value(student.tensor_memory.shares_storage(x[:4], x[4:]), True, of="shares_storage", inputs="x[:4], x[4:]")
-    expect.value(student.tensor_memory.shares_storage(x, x.clone()), False, of="shares_storage", inputs="x, x.clone()")
+    expect.value(
+        student.tensor_memory.shares_storage(x[:4], x[4:]),
+        True,
+        of="shares_storage",
+        inputs="x[:4], x[4:]",
+    )
+    expect.value(
+        student.tensor_memory.shares_storage(x, x.clone()),
+        False,
+        of="shares_storage",
+        inputs="x, x.clone()",
+    )
 
 
 def test_element_offset_of_the_example(student):
     """Element [1, 2] of a contiguous 3×4 matrix is number 1·4 + 2 = 6 of its storage, and of its transpose number 9."""
     x = torch.arange(12).reshape(3, 4)
-    expect.value(student.tensor_memory.element_offset(x, (1, 2)), 6, of="element_offset", inputs="int64[3, 4], (1, 2)")
-    expect.value(student.tensor_memory.element_offset(x.T, (1, 2)), 9, of="element_offset", inputs="x.T, (1, 2)")
-    with expect.raises((ValueError, IndexError), of="element_offset", when="index has too few entries"):
+    expect.value(
+        student.tensor_memory.element_offset(x, (1, 2)),
+        6,
+        of="element_offset",
+        inputs="int64[3, 4], (1, 2)",
+    )
+    expect.value(
+        student.tensor_memory.element_offset(x.T, (1, 2)),
+        9,
+        of="element_offset",
+        inputs="x.T, (1, 2)",
+    )
+    with expect.raises(
+        (ValueError, IndexError), of="element_offset", when="index has too few entries"
+    ):
         student.tensor_memory.element_offset(x, (1,))
 
 
@@ -26,13 +48,24 @@ def test_element_offset_of_a_slice(student):
     """Rows 1 and 2 of a 3×4 matrix start at element 4 of the storage, so their [0, 2] is number 4 + 2 = 6."""
     x = torch.arange(12).reshape(3, 4)
     inputs, hint = "x[1:], (0, 2)", "where in its storage does x[1:] start?"
-    expect.value(student.tensor_memory.element_offset(x[1:], (0, 2)), 6, of="element_offset", inputs=inputs, hint=hint)
+    expect.value(
+        student.tensor_memory.element_offset(x[1:], (0, 2)),
+        6,
+        of="element_offset",
+        inputs=inputs,
+        hint=hint,
+    )
 
 
 @pytest.mark.parametrize(("shape", "expected"), [((3, 4, 5), (20, 5, 1)), ((7,), (1,)), ((), ())])
 def test_contiguous_strides(student, shape, expected):
     """The last dimension steps by 1, each one before it over all that follow."""
-    expect.value(student.tensor_memory.contiguous_strides(shape), expected, of="contiguous_strides", inputs=f"{shape}")
+    expect.value(
+        student.tensor_memory.contiguous_strides(shape),
+        expected,
+        of="contiguous_strides",
+        inputs=f"{shape}",
+    )
 
 
 @pytest.mark.parametrize(
@@ -53,7 +86,12 @@ def test_view_strides(student, shape, stride, new_shape, expected):
 def test_sliding_windows_of_the_example(student):
     """[0, 1, 2, 3, 4] with size 3 and step 2 gives two windows."""
     got = student.tensor_memory.sliding_windows(torch.arange(5), 3, 2)
-    expect.tensor(got, torch.tensor([[0, 1, 2], [2, 3, 4]]), of="sliding_windows", inputs="x int64[5], size 3, step 2")
+    expect.tensor(
+        got,
+        torch.tensor([[0, 1, 2], [2, 3, 4]]),
+        of="sliding_windows",
+        inputs="x int64[5], size 3, step 2",
+    )
 
 
 def test_sliding_windows_copies_nothing(student):
@@ -63,4 +101,10 @@ def test_sliding_windows_copies_nothing(student):
     expect.kind(got, torch.Tensor, of="sliding_windows")
     x[2] = 70
     expected = torch.tensor([[0, 1, 70], [70, 3, 4]])
-    expect.tensor(got, expected, of="sliding_windows", inputs="x int64[5]; then x[2] = 70", hint="are the windows a copy?")
+    expect.tensor(
+        got,
+        expected,
+        of="sliding_windows",
+        inputs="x int64[5]; then x[2] = 70",
+        hint="are the windows a copy?",
+    )

@@ -7,7 +7,12 @@ from tests import expect
 
 def test_tensor_bytes_of_the_example(student):
     """A 4×8 float32 matrix takes 32 · 4 = 128 bytes, in bfloat16 half of that."""
-    for dtype, expected in [(torch.float32, 128), (torch.bfloat16, 64), (torch.float64, 256), (torch.bool, 32)]:
+    for dtype, expected in [
+        (torch.float32, 128),
+        (torch.bfloat16, 64),
+        (torch.float64, 256),
+        (torch.bool, 32),
+    ]:
         got = student.tensor_memory.tensor_bytes(torch.zeros(4, 8, dtype=dtype))
         expect.value(got, expected, of="tensor_bytes", inputs=f"x {expect.dtype_name(dtype)}[4, 8]")
 
@@ -15,11 +20,23 @@ def test_tensor_bytes_of_the_example(student):
 def test_storage_bytes_of_a_row(student):
     """One row of a 4×8 float32 matrix keeps the whole matrix in memory: 128 bytes."""
     row = torch.zeros(4, 8)[2]
-    expect.value(student.tensor_memory.storage_bytes(row), 128, of="storage_bytes", inputs="x row 2 of float32[4, 8]")
+    expect.value(
+        student.tensor_memory.storage_bytes(row),
+        128,
+        of="storage_bytes",
+        inputs="x row 2 of float32[4, 8]",
+    )
 
 
 def test_unique_bytes_counts_a_storage_once(student):
     """A matrix, its transpose and a row of it are one storage; a second matrix is another one."""
     a, b = torch.zeros(4, 8), torch.zeros(2, 3)
-    expect.value(student.tensor_memory.unique_bytes([a, a.T, a[2]]), 128, of="unique_bytes", inputs="a, a.T, a[2]")
-    expect.value(student.tensor_memory.unique_bytes([a, b, a]), 128 + 24, of="unique_bytes", inputs="a, b, a")
+    expect.value(
+        student.tensor_memory.unique_bytes([a, a.T, a[2]]),
+        128,
+        of="unique_bytes",
+        inputs="a, a.T, a[2]",
+    )
+    expect.value(
+        student.tensor_memory.unique_bytes([a, b, a]), 128 + 24, of="unique_bytes", inputs="a, b, a"
+    )

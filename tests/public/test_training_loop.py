@@ -50,18 +50,34 @@ def run(student, *, stop_at=None, optimizer=torch.optim.AdamW, **config):
 def test_stage_1_learning_rates_of_the_example(student):
     """max 1, min 0.1, 2 steps of warm-up, 6 steps: 0, 0.5, 1, 0.8682, 0.55, 0.2318."""
     result, _ = run(student)
-    expect.value(len(result.learning_rates), 6, of="train", name="the number of learning rates", inputs="steps 6")
+    expect.value(
+        len(result.learning_rates),
+        6,
+        of="train",
+        name="the number of learning rates",
+        inputs="steps 6",
+    )
     for step, want in enumerate([0, 0.5, 1, 0.868198, 0.55, 0.231802]):
-        inputs, name = "max 1.0, min 0.1, warmup_steps 2, steps 6", f"the learning rate of step {step}"
-        expect.number(result.learning_rates[step], want, of="train", tolerance=1e-6, name=name, inputs=inputs)
+        inputs, name = (
+            "max 1.0, min 0.1, warmup_steps 2, steps 6",
+            f"the learning rate of step {step}",
+        )
+        expect.number(
+            result.learning_rates[step], want, of="train", tolerance=1e-6, name=name, inputs=inputs
+        )
 
 
 def test_stage_1_every_group_gets_the_learning_rate(student):
     """The second of two parameter groups ends with the last step's learning rate too."""
     model = Table()
-    groups = [{"params": [torch.nn.Parameter(torch.zeros(1))]}, {"params": list(model.parameters())}]
+    groups = [
+        {"params": [torch.nn.Parameter(torch.zeros(1))]},
+        {"params": list(model.parameters())},
+    ]
     optimizer = torch.optim.SGD(groups, lr=5.0)
-    result = student.training.train(model, optimizer, TOKENS, student.training.TrainConfig(**EXAMPLE))
+    result = student.training.train(
+        model, optimizer, TOKENS, student.training.TrainConfig(**EXAMPLE)
+    )
     for number, group in enumerate(optimizer.param_groups):
         name = f"the learning rate of group {number} in the last step"
         expect.number(group["lr"], result.learning_rates[-1], of="train", tolerance=1e-6, name=name)
@@ -71,7 +87,14 @@ def test_stage_1_the_first_loss_is_that_of_a_guess(student):
     """A model whose logits are all 0 guesses among 8 tokens: its loss is log 8 = 2.0794."""
     result, _ = run(student)
     hint = "cross-entropy in nats, the mean over tokens"
-    expect.number(result.losses[0], math.log(8), of="train", tolerance=1e-5, name="the loss of step 0", hint=hint)
+    expect.number(
+        result.losses[0],
+        math.log(8),
+        of="train",
+        tolerance=1e-5,
+        name="the loss of step 0",
+        hint=hint,
+    )
 
 
 def test_stage_1_gradients_of_earlier_steps_do_not_count(student):
@@ -80,17 +103,37 @@ def test_stage_1_gradients_of_earlier_steps_do_not_count(student):
     result, _ = run(student, context_length=len(TOKENS) - 1, batch_size=1, steps=2, **still)
     first, second = result.grad_norms
     hint = "backward adds to .grad: when is it set to zero?"
-    expect.number(second, first, of="train", tolerance=1e-6, name="the norm in step 1, with the gradients of step 0", hint=hint)
+    expect.number(
+        second,
+        first,
+        of="train",
+        tolerance=1e-6,
+        name="the norm in step 1, with the gradients of step 0",
+        hint=hint,
+    )
 
 
 def test_stage_2_micro_batches_change_only_rounding(student):
     """A batch of 4 windows in micro-batches of 3 and 1 gives the same run as the whole batch."""
-    (whole, _), (parts, model) = (run(student, optimizer=torch.optim.SGD, micro_batch_size=m) for m in (None, 3))
+    (whole, _), (parts, model) = (
+        run(student, optimizer=torch.optim.SGD, micro_batch_size=m) for m in (None, 3)
+    )
     expect.value(
-        model.forwards, 12, of="train", name="the number of forward passes", hint="two forward passes a step: 3 windows and 1"
+        model.forwards,
+        12,
+        of="train",
+        name="the number of forward passes",
+        hint="two forward passes a step: 3 windows and 1",
     )
     for loss, want in zip(parts.losses, whole.losses, strict=True):
-        expect.number(loss, want, of="train", tolerance=1e-4, name="a loss", hint="a micro-batch counts by its windows")
+        expect.number(
+            loss,
+            want,
+            of="train",
+            tolerance=1e-4,
+            name="a loss",
+            hint="a micro-batch counts by its windows",
+        )
 
 
 def test_stage_2_long_gradients_are_clipped(student):
@@ -105,15 +148,23 @@ def test_stage_3_one_line_per_step(student, tmp_path):
     """The log has a JSON line per step, with the numbers of the result."""
     result, _ = run(student, log_path=str(tmp_path / "log"))
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
-    for key, want in {"step": list(range(6)), "loss": result.losses, "lr": result.learning_rates}.items():
-        expect.value([line.get(key) for line in lines], want, of="train", name=f'"{key}" in the log')
+    for key, want in {
+        "step": list(range(6)),
+        "loss": result.losses,
+        "lr": result.learning_rates,
+    }.items():
+        expect.value(
+            [line.get(key) for line in lines], want, of="train", name=f'"{key}" in the log'
+        )
 
 
 def test_stage_3_evaluation_changes_no_training(student):
     """With eval_every 3 there are evaluations after 3 and after 6 steps, and the losses of training stay what they are."""
     (with_evaluation, model), (without, _) = run(student, eval_every=3), run(student)
     keys = sorted(with_evaluation.eval_losses)
-    expect.value(keys, [3, 6], of="train", name="the keys of eval_losses", inputs="eval_every 3, steps 6")
+    expect.value(
+        keys, [3, 6], of="train", name="the keys of eval_losses", inputs="eval_every 3, steps 6"
+    )
     name = "losses, with and without evaluations"
     expect.value(
         with_evaluation.losses,
@@ -136,11 +187,21 @@ def test_stage_3_missing_validation_tokens_are_noticed(student):
 def test_stage_4_a_stopped_run_goes_on(student, tmp_path):
     """Stopped in step 5 with checkpoint_every 4, it goes on from step 4, ends as if not stopped, and logs no line twice."""
     whole, model = run(student)
-    files = {"checkpoint_every": 4, "checkpoint_path": str(tmp_path / "checkpoint"), "log_path": str(tmp_path / "log")}
+    files = {
+        "checkpoint_every": 4,
+        "checkpoint_path": str(tmp_path / "checkpoint"),
+        "log_path": str(tmp_path / "log"),
+    }
     with contextlib.suppress(KeyboardInterrupt):
         run(student, stop_at=5, **files)
     resumed, resumed_model = run(student, **files)
-    expect.value(resumed.first_step, 4, of="train", name="first_step", inputs="checkpoint_every 4, stopped in step 5")
+    expect.value(
+        resumed.first_step,
+        4,
+        of="train",
+        name="first_step",
+        inputs="checkpoint_every 4, stopped in step 5",
+    )
     expect.value(
         resumed.losses,
         whole.losses[4:],
@@ -151,4 +212,10 @@ def test_stage_4_a_stopped_run_goes_on(student, tmp_path):
     expect.tensor(resumed_model.table.weight, model.table.weight, of="train", name="the table")
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
     steps = [line["step"] for line in lines]
-    expect.value(steps, [0, 1, 2, 3, 4, 5], of="train", name="the log's steps", hint="cut off what is done again")
+    expect.value(
+        steps,
+        [0, 1, 2, 3, 4, 5],
+        of="train",
+        name="the log's steps",
+        hint="cut off what is done again",
+    )

@@ -26,13 +26,20 @@ def main(arguments: list[str]) -> int:
         if name not in ids:
             near = difflib.get_close_matches(name, ids, n=1)
             parser.error(
-                f"there is no problem {name}; " + (f"did you mean {near[0]}?" if near else f"there are {', '.join(ids)}")
+                f"there is no problem {name}; "
+                + (f"did you mean {near[0]}?" if near else f"there are {', '.join(ids)}")
             )
-    if parsed.markdown and (parsed.markdown.is_dir() or not parsed.markdown.absolute().parent.is_dir()):
-        parser.error(f"{parsed.markdown} cannot be written: it has to be a file in a folder that is there")
+    if parsed.markdown and (
+        parsed.markdown.is_dir() or not parsed.markdown.absolute().parent.is_dir()
+    ):
+        parser.error(
+            f"{parsed.markdown} cannot be written: it has to be a file in a folder that is there"
+        )
     from tests.student_side import check  # imports pytest
 
-    return check.main(ROOT, [p for p in problems if p["id"] in (parsed.problem or ids)], parsed.markdown)
+    return check.main(
+        ROOT, [p for p in problems if p["id"] in (parsed.problem or ids)], parsed.markdown
+    )
 
 
 def listed_problems(root: Path) -> list[dict[str, Any]]:
@@ -43,12 +50,27 @@ def listed_problems(root: Path) -> list[dict[str, Any]]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m assignment", description="Your progress, and your zip to hand in.")
+    parser = argparse.ArgumentParser(
+        prog="python -m assignment", description="Your progress, and your zip to hand in."
+    )
     commands = parser.add_subparsers(dest="command")
-    check = commands.add_parser("check", help="run the public tests and show what to do next (the default)")
+    check = commands.add_parser(
+        "check", help="run the public tests and show what to do next (the default)"
+    )
     check.add_argument("problem", nargs="*", help="only these problems", metavar="PROBLEM")
-    check.add_argument("--markdown", type=Path, metavar="FILE", help="write the same as Markdown, for a workflow's summary")
-    submit = commands.add_parser("submit", help="write a zip of your modules, after a check that it would be accepted")
-    submit.add_argument("out", nargs="?", type=Path, default=Path("submission.zip"), help="default: submission.zip")
-    submit.add_argument("--anyway", action="store_true", help="also where a problem would earn nothing")
+    check.add_argument(
+        "--markdown",
+        type=Path,
+        metavar="FILE",
+        help="write the same as Markdown, for a workflow's summary",
+    )
+    submit = commands.add_parser(
+        "submit", help="write a zip of your modules, after a check that it would be accepted"
+    )
+    submit.add_argument(
+        "out", nargs="?", type=Path, default=Path("submission.zip"), help="default: submission.zip"
+    )
+    submit.add_argument(
+        "--anyway", action="store_true", help="also where a problem would earn nothing"
+    )
     return parser

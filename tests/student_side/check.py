@@ -17,7 +17,13 @@ from tests.student_side.forbidden import ForbiddenUse
 from tests.student_side.progress import Failure, Outcome, Progress
 
 BAR = 16
-COLOURS = {"done": "32", "not attempted": "33", "to be finished": "33", "failing": "31", "forbidden use": "31"}
+COLOURS = {
+    "done": "32",
+    "not attempted": "33",
+    "to be finished": "33",
+    "failing": "31",
+    "forbidden use": "31",
+}
 
 
 def main(root: Path, problems: list[dict[str, Any]], page: Path | None = None) -> int:
@@ -30,13 +36,26 @@ def main(root: Path, problems: list[dict[str, Any]], page: Path | None = None) -
     """
     files = {p["id"]: root / "tests" / "public" / f"test_{p['id']}.py" for p in problems}
     files = {problem_id: file for problem_id, file in files.items() if file.exists()}
-    with os.fdopen(os.dup(1), "w", encoding="utf-8", errors="replace") as out:  # pytest takes the other one for itself
+    with os.fdopen(
+        os.dup(1), "w", encoding="utf-8", errors="replace"
+    ) as out:  # pytest takes the other one for itself
         listed = [p for p in problems if p["id"] in files]
         run = _Run(root, [Progress(p) for p in listed], forbidden.uses_under(root, listed), out)
-        options = ["-c", str(root / "pyproject.toml"), "--rootdir", str(root), "-o", "addopts=--import-mode=importlib"]
+        options = [
+            "-c",
+            str(root / "pyproject.toml"),
+            "--rootdir",
+            str(root),
+            "-o",
+            "addopts=--import-mode=importlib",
+        ]
         options += ["-p", "no:terminal", "-p", "no:cacheprovider"]
         code = pytest.main([*options, *map(str, files.values())], plugins=[run])
-        if run.unreadable or code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED):
+        if run.unreadable or code not in (
+            pytest.ExitCode.OK,
+            pytest.ExitCode.TESTS_FAILED,
+            pytest.ExitCode.INTERRUPTED,
+        ):
             print("the public tests could not be run: see above", file=sys.stderr)
             return 2
         outcome = run.finish(interrupted=code == pytest.ExitCode.INTERRUPTED)
@@ -52,7 +71,9 @@ def main(root: Path, problems: list[dict[str, Any]], page: Path | None = None) -
 class _Run:
     """A pytest plugin that keeps the rows, and prints each as soon as its problem is done."""
 
-    def __init__(self, root: Path, rows: list[Progress], uses: list[ForbiddenUse], out: TextIO) -> None:
+    def __init__(
+        self, root: Path, rows: list[Progress], uses: list[ForbiddenUse], out: TextIO
+    ) -> None:
         self.rows = {row.problem["id"]: row for row in rows}
         self._forbidden = {use.problem["id"]: use for use in uses if use.certain}
         self._notes = [str(use) for use in uses if not use.certain]
@@ -109,7 +130,9 @@ class _Run:
     def finish(self, *, interrupted: bool) -> Outcome:
         """The total, the first failure, the next thing to do; all of it is given back as well."""
         self._end_row()
-        stopped = f"stopped{' at ' + self._stopped_at if self._stopped_at else ''}" if interrupted else ""
+        stopped = (
+            f"stopped{' at ' + self._stopped_at if self._stopped_at else ''}" if interrupted else ""
+        )
         outcome = Outcome(list(self.rows.values()), self._failures, stopped, self._notes)
         self._print(f"\n{outcome.done}, {outcome.passed}")
         if stopped:
@@ -175,14 +198,20 @@ class _Run:
         while traceback:
             code = traceback.tb_frame.f_code
             if code.co_filename.startswith(self._package):
-                found = f"{self._short(code.co_filename)}:{traceback.tb_lineno} in {code.co_qualname}"
+                found = (
+                    f"{self._short(code.co_filename)}:{traceback.tb_lineno} in {code.co_qualname}"
+                )
             traceback = traceback.tb_next
         return found
 
     def _definition(self, module: str, name: str) -> str:
         """Where the function or class that answered is defined; empty where it cannot be found."""
         file = Path(self._package, f"{module}.py")
-        source = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else []
+        source = (
+            file.read_text(encoding="utf-8", errors="replace").splitlines()
+            if file.is_file()
+            else []
+        )
         wanted = re.compile(rf"(def|class) {re.escape(name.split('.')[0])}\b")
         line = next((number for number, text in enumerate(source, 1) if wanted.match(text)), None)
         return f"{self._short(str(file))}:{line} in {name}" if line else ""

@@ -53,11 +53,15 @@ def uses_in(sources: Mapping[str, bytes], problems: list[dict[str, Any]]) -> lis
         certain = [use for use in uses if use["certain"]]
         for use in certain[:1] or uses:
             place = f"{path}:{use['line']}"
-            found.append(ForbiddenUse(problem, use["definition"], use["name"], place, use["certain"]))
+            found.append(
+                ForbiddenUse(problem, use["definition"], use["name"], place, use["certain"])
+            )
     return found
 
 
 def uses_under(root: Path, problems: list[dict[str, Any]]) -> list[ForbiddenUse]:
     """The same, for the files under a folder; one that cannot be read uses nothing."""
     files = {f"assignment/{problem['module']}.py" for problem in problems}
-    return uses_in({path: (root / path).read_bytes() for path in files if (root / path).is_file()}, problems)
+    return uses_in(
+        {path: (root / path).read_bytes() for path in files if (root / path).is_file()}, problems
+    )

@@ -28,7 +28,12 @@ def render(outcome: Outcome) -> str:
 def _table(outcome: Outcome) -> str:
     lines = ["| problem | points | tests that pass | status |", "| --- | ---: | ---: | --- |"]
     for row in outcome.rows:
-        cells = [row.problem["id"], row.problem["points"], f"{row.passed} of {row.tests}", row.status or "not run"]
+        cells = [
+            row.problem["id"],
+            row.problem["points"],
+            f"{row.passed} of {row.tests}",
+            row.status or "not run",
+        ]
         lines.append(f"| {' | '.join(map(_cell, cells))} |")
     return "\n".join(lines)
 
@@ -51,4 +56,7 @@ def _cell(value: object) -> str:
 
 def _visible(text: str) -> str:
     """Characters that are not plain as escapes: control characters, directions of writing, halves of a character."""
-    return "".join(c if c == "\n" or c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+    return "".join(
+        c if c == "\n" or c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode()
+        for c in text
+    )

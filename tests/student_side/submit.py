@@ -17,7 +17,11 @@ from typing import Any, NoReturn
 from tests.student_side import forbidden
 from tests.student_side.forbidden import ForbiddenUse
 
-THE_COURSES = {"assignment/__init__.py", "assignment/__main__.py", "assignment/problems.toml"}  # the grader has its own
+THE_COURSES = {
+    "assignment/__init__.py",
+    "assignment/__main__.py",
+    "assignment/problems.toml",
+}  # the grader has its own
 MODULE = re.compile(r"assignment/(?:[A-Za-z_]\w*/)*[A-Za-z_]\w*\.py", re.ASCII)
 MAX_BYTES = 2_000_000  # some fifty times what the course's own solutions take
 MAX_FILES = 100
@@ -38,7 +42,9 @@ def main(root: Path, problems: list[dict[str, Any]], out: Path, *, anyway: bool 
         anyway: Write it even where a problem uses what it asks for.
     """
     try:
-        sources, left_out = collect(root, list(dict.fromkeys(p["module"] for p in problems if p["device"] == "cpu")))
+        sources, left_out = collect(
+            root, list(dict.fromkeys(p["module"] for p in problems if p["device"] == "cpu"))
+        )
         uses = forbidden.uses_in(sources, problems)
         if not anyway:
             _refuse_what_earns_nothing(uses)
@@ -67,8 +73,14 @@ def _refuse_what_earns_nothing(uses: list[ForbiddenUse]) -> None:
     """
     certain = [use for use in uses if use.certain]
     if certain:
-        also = f" (so would {', '.join(use.problem['id'] for use in certain[1:])})" if certain[1:] else ""
-        raise Refused(f"{certain[0]}{also}. Write it yourself, or hand in as it is with `python -m assignment submit --anyway`")
+        also = (
+            f" (so would {', '.join(use.problem['id'] for use in certain[1:])})"
+            if certain[1:]
+            else ""
+        )
+        raise Refused(
+            f"{certain[0]}{also}. Write it yourself, or hand in as it is with `python -m assignment submit --anyway`"
+        )
 
 
 def collect(root: Path, modules: list[str]) -> tuple[dict[str, bytes], dict[str, str]]:
@@ -85,7 +97,12 @@ def collect(root: Path, modules: list[str]) -> tuple[dict[str, bytes], dict[str,
     left_out: dict[str, str] = {}
     for file in sorted((root / "assignment").rglob("*")):
         path = file.relative_to(root).as_posix()
-        if not file.is_file() or path in THE_COURSES or "__pycache__" in path or file.name == ".DS_Store":
+        if (
+            not file.is_file()
+            or path in THE_COURSES
+            or "__pycache__" in path
+            or file.name == ".DS_Store"
+        ):
             continue
         if reason := _reason_to_leave_out(file, path):
             left_out[path] = reason
@@ -93,12 +110,18 @@ def collect(root: Path, modules: list[str]) -> tuple[dict[str, bytes], dict[str,
             sources[path] = _readable(file, path)
     missing = [f"assignment/{m}.py" for m in modules if f"assignment/{m}.py" not in sources]
     if missing:
-        raise Refused(f"{missing[0]} is missing; put it back, unsolved if need be (it is in the course's bundle)")
+        raise Refused(
+            f"{missing[0]} is missing; put it back, unsolved if need be (it is in the course's bundle)"
+        )
     if (size := sum(map(len, sources.values()))) > MAX_BYTES:
         largest = max(sources, key=lambda path: len(sources[path]))
-        raise Refused(f"the modules are {size:,} bytes, more than {MAX_BYTES:,}; the largest is {largest}")
+        raise Refused(
+            f"the modules are {size:,} bytes, more than {MAX_BYTES:,}; the largest is {largest}"
+        )
     if len(sources) > MAX_FILES:
-        raise Refused(f"there are {len(sources)} Python files under assignment/, more than {MAX_FILES}")
+        raise Refused(
+            f"there are {len(sources)} Python files under assignment/, more than {MAX_FILES}"
+        )
     return sources, left_out
 
 
@@ -127,7 +150,9 @@ def _readable(file: Path, path: str) -> bytes:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
         line = getattr(e, "lineno", None)
         where = f"{path}:{line}" if line else path
-        raise Refused(f"{where} is not Python: {getattr(e, 'msg', None) or e}; all of its problems would earn 0") from None
+        raise Refused(
+            f"{where} is not Python: {getattr(e, 'msg', None) or e}; all of its problems would earn 0"
+        ) from None
     return source
 
 

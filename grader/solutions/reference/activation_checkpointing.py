@@ -74,9 +74,14 @@ class _Recompute(torch.autograd.Function):
     @staticmethod
     def forward(ctx, fn, gate, *inputs):
         ctx.fn = fn
-        ctx.rng = torch.get_rng_state(), {x.device: torch.cuda.get_rng_state(x.device) for x in inputs if x.is_cuda}
+        ctx.rng = (
+            torch.get_rng_state(),
+            {x.device: torch.cuda.get_rng_state(x.device) for x in inputs if x.is_cuda},
+        )
         devices = ["cpu"] + ["cuda"] * torch.cuda.is_available()
-        ctx.autocast = [(d, torch.get_autocast_dtype(d), torch.is_autocast_enabled(d)) for d in devices]
+        ctx.autocast = [
+            (d, torch.get_autocast_dtype(d), torch.is_autocast_enabled(d)) for d in devices
+        ]
         ctx.save_for_backward(*inputs)
         return fn(*inputs)
 
@@ -84,7 +89,11 @@ class _Recompute(torch.autograd.Function):
     def backward(ctx, grad_output):
         inputs = [x.detach().requires_grad_(x.requires_grad) for x in ctx.saved_tensors]
         cpu, gpus = ctx.rng
-        with torch.random.fork_rng(list(gpus)), torch.enable_grad(), contextlib.ExitStack() as stack:
+        with (
+            torch.random.fork_rng(list(gpus)),
+            torch.enable_grad(),
+            contextlib.ExitStack() as stack,
+        ):
             torch.set_rng_state(cpu)
             for device, state in gpus.items():
                 torch.cuda.set_rng_state(state, device)
@@ -151,7 +160,9 @@ class CheckpointedSequential(nn.Module):
         # BEGIN SOLUTION(activation_checkpointing)
         super().__init__()
         if segments > len(layers):
-            raise ValueError(f"segments must not be more than the number of layers, {len(layers)}, got {segments}")
+            raise ValueError(
+                f"segments must not be more than the number of layers, {len(layers)}, got {segments}"
+            )
         self.layers = nn.ModuleList(layers)
         self.segments = segments
         # END SOLUTION

@@ -25,13 +25,17 @@ class Scale(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Float[Tensor, "... features"], gain: Float[Tensor, "features"]) -> Float[Tensor, "... features"]:
+    def forward(
+        ctx: Any, x: Float[Tensor, "... features"], gain: Float[Tensor, "features"]
+    ) -> Float[Tensor, "... features"]:
         """The product; `Scale.apply(x, gain)` calls it."""
         ctx.save_for_backward(x, gain)
         return x * gain
 
     @staticmethod
-    def backward(ctx: Any, grad_output: Float[Tensor, "... features"]) -> tuple[Tensor | None, Tensor | None]:
+    def backward(
+        ctx: Any, grad_output: Float[Tensor, "... features"]
+    ) -> tuple[Tensor | None, Tensor | None]:
         """The gradients of x and gain, each only where it is asked for."""
         x, gain = ctx.saved_tensors
         x_needs_it, gain_needs_it = ctx.needs_input_grad
@@ -72,7 +76,9 @@ def linear_backward(
     # BEGIN SOLUTION(autograd)
     out_features, in_features = weight.shape
     if grad_output.shape != (*x.shape[:-1], out_features):
-        raise ValueError(f"grad_output has shape {tuple(grad_output.shape)}, not {(*x.shape[:-1], out_features)}")
+        raise ValueError(
+            f"grad_output has shape {tuple(grad_output.shape)}, not {(*x.shape[:-1], out_features)}"
+        )
     grad_x = grad_output @ weight if need_input_grad else None
     return grad_x, grad_output.reshape(-1, out_features).T @ x.reshape(-1, in_features)
     # END SOLUTION
@@ -127,7 +133,9 @@ class MatMul(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, a: Float[Tensor, "... m k"], b: Float[Tensor, "... k n"]) -> Float[Tensor, "... m n"]:
+    def forward(
+        ctx: Any, a: Float[Tensor, "... m k"], b: Float[Tensor, "... k n"]
+    ) -> Float[Tensor, "... m n"]:
         """The product of a and b; keeps for the backward pass what that needs.
 
         Args:
@@ -142,7 +150,9 @@ class MatMul(torch.autograd.Function):
         # END SOLUTION
 
     @staticmethod
-    def backward(ctx: Any, grad_output: Float[Tensor, "... m n"]) -> tuple[Tensor | None, Tensor | None]:
+    def backward(
+        ctx: Any, grad_output: Float[Tensor, "... m n"]
+    ) -> tuple[Tensor | None, Tensor | None]:
         """The gradients of a and b. One that nobody asks for is None, and is not computed either.
 
         If a gradient still has the dimensions that its operand was broadcast to, autograd sums over them itself.
@@ -160,7 +170,9 @@ class MatMul(torch.autograd.Function):
         # END SOLUTION
 
 
-def numerical_gradient(f: Callable[..., Tensor], inputs: Sequence[Tensor], eps: float = 1e-6) -> tuple[Tensor, ...]:
+def numerical_gradient(
+    f: Callable[..., Tensor], inputs: Sequence[Tensor], eps: float = 1e-6
+) -> tuple[Tensor, ...]:
     """The gradient of a scalar function by central differences, without autograd.
 
     For each element of each input, with all others as they are: (f(… + eps …) - f(… - eps …)) / (2 · eps).

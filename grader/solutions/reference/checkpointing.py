@@ -70,7 +70,10 @@ def _replace(path: str, checkpoint: dict[str, Any]) -> None:
 
 
 def save_checkpoint(
-    model: nn.Module, optimizer: torch.optim.Optimizer, iteration: int, out: str | os.PathLike[str] | BinaryIO
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    iteration: int,
+    out: str | os.PathLike[str] | BinaryIO,
 ) -> None:
     """Save all that a run needs to go on, in a new process, bit by bit as if it had never stopped.
 
@@ -105,7 +108,9 @@ def save_checkpoint(
     # END SOLUTION
 
 
-def load_checkpoint(src: str | os.PathLike[str] | BinaryIO, model: nn.Module, optimizer: torch.optim.Optimizer) -> int:
+def load_checkpoint(
+    src: str | os.PathLike[str] | BinaryIO, model: nn.Module, optimizer: torch.optim.Optimizer
+) -> int:
     """Load a checkpoint into model, optimizer and random generators, and return its iteration.
 
     Values are copied into the parameters and buffers that the model has, so tied weights stay tied and the optimizer still

@@ -14,7 +14,9 @@ from numpy.typing import DTypeLike
 from torch import Tensor
 
 
-def write_tokens(path: str | os.PathLike[str], tokens: Sequence[int], dtype: DTypeLike = np.uint16) -> None:
+def write_tokens(
+    path: str | os.PathLike[str], tokens: Sequence[int], dtype: DTypeLike = np.uint16
+) -> None:
     """Write tokens to a raw file, one after the other. A solved example for the functions below.
 
     The file has no header: bytes = number of tokens · bytes of one dtype element.
@@ -32,7 +34,9 @@ def write_tokens(path: str | os.PathLike[str], tokens: Sequence[int], dtype: DTy
     """
     limits = np.iinfo(np.dtype(dtype))
     if not all(limits.min <= token <= limits.max for token in tokens):
-        raise ValueError(f"tokens must lie between {limits.min} and {limits.max} to fit dtype {limits.dtype}")
+        raise ValueError(
+            f"tokens must lie between {limits.min} and {limits.max} to fit dtype {limits.dtype}"
+        )
     np.array(tokens, dtype=dtype).tofile(path)
 
 
@@ -92,12 +96,16 @@ def get_batch(
     """
     # BEGIN SOLUTION(get_batch)
     if len(dataset) <= context_length:
-        raise ValueError(f"dataset of {len(dataset)} tokens is too short for context_length {context_length}")
+        raise ValueError(
+            f"dataset of {len(dataset)} tokens is too short for context_length {context_length}"
+        )
     starts = torch.randint(len(dataset) - context_length, (batch_size, 1), generator=generator)
     positions = (starts + torch.arange(context_length)).numpy()
     x = torch.from_numpy(dataset[positions].astype(np.int64))
     y = torch.from_numpy(dataset[positions + 1].astype(np.int64))
     if torch.device(device).type == "cuda":
-        return x.pin_memory().to(device, non_blocking=True), y.pin_memory().to(device, non_blocking=True)
+        return x.pin_memory().to(device, non_blocking=True), y.pin_memory().to(
+            device, non_blocking=True
+        )
     return x.to(device), y.to(device)
     # END SOLUTION

@@ -37,7 +37,9 @@ def downsample(images: Float[Tensor, "... (h a) (w b)"], factor: int) -> Float[T
     return reduce(images, "... (h a) (w b) -> ... h w", "mean", a=factor, b=factor)
 
 
-def split_heads(x: Float[Tensor, "... seq (heads d)"], heads: int) -> Float[Tensor, "... heads seq d"]:
+def split_heads(
+    x: Float[Tensor, "... seq (heads d)"], heads: int
+) -> Float[Tensor, "... heads seq d"]:
     """Each head's own slice of the features, with the heads as a dimension before the sequence.
 
     result[..., h, s, i] = x[..., s, h·d + i]
@@ -77,7 +79,9 @@ def merge_heads(x: Float[Tensor, "... heads seq d"]) -> Float[Tensor, "... seq (
     # END SOLUTION
 
 
-def attention_scores(q: Float[Tensor, "... q d"], k: Float[Tensor, "... k d"]) -> Float[Tensor, "... q k"]:
+def attention_scores(
+    q: Float[Tensor, "... q d"], k: Float[Tensor, "... k d"]
+) -> Float[Tensor, "... q k"]:
     """How well each key matches each query.
 
     scores[..., i, j] = Σ_c q[..., i, c] · k[..., j, c] / √d
@@ -97,7 +101,9 @@ def attention_scores(q: Float[Tensor, "... q d"], k: Float[Tensor, "... k d"]) -
     # BEGIN SOLUTION(einops)
     d = q.shape[-1]
     if k.shape[-1] != d:
-        raise ValueError(f"q and k must have the same last dimension, got shapes {tuple(q.shape)} and {tuple(k.shape)}")
+        raise ValueError(
+            f"q and k must have the same last dimension, got shapes {tuple(q.shape)} and {tuple(k.shape)}"
+        )
     return einsum(q, k, "... q d, ... k d -> ... q k") / math.sqrt(d)
     # END SOLUTION
 
@@ -125,13 +131,19 @@ def per_head_linear(
     # BEGIN SOLUTION(einops)
     heads, d_in, _ = w.shape
     if x.shape[-1] != heads * d_in:
-        raise ValueError(f"x of shape {tuple(x.shape)} has not heads · d_in features for w of shape {tuple(w.shape)}")
+        raise ValueError(
+            f"x of shape {tuple(x.shape)} has not heads · d_in features for w of shape {tuple(w.shape)}"
+        )
     by_head = rearrange(x, "... (heads i) -> ... heads i", heads=heads)
-    return rearrange(einsum(by_head, w, "... heads i, heads i o -> ... heads o"), "... heads o -> ... (heads o)")
+    return rearrange(
+        einsum(by_head, w, "... heads i, heads i o -> ... heads o"), "... heads o -> ... (heads o)"
+    )
     # END SOLUTION
 
 
-def masked_mean(x: Float[Tensor, "... seq d"], mask: Bool[Tensor, "... seq"]) -> Float[Tensor, "... d"]:
+def masked_mean(
+    x: Float[Tensor, "... seq d"], mask: Bool[Tensor, "... seq"]
+) -> Float[Tensor, "... d"]:
     """The mean of those positions of a sequence that the mask keeps.
 
     result = Σ_s mask[..., s] · x[..., s, :] / Σ_s mask[..., s]
@@ -153,14 +165,18 @@ def masked_mean(x: Float[Tensor, "... seq d"], mask: Bool[Tensor, "... seq"]) ->
     """
     # BEGIN SOLUTION(einops)
     if mask.shape != x.shape[:-1]:
-        raise ValueError(f"mask of shape {tuple(mask.shape)} does not fit x of shape {tuple(x.shape)}")
+        raise ValueError(
+            f"mask of shape {tuple(mask.shape)} does not fit x of shape {tuple(x.shape)}"
+        )
     kept = torch.where(rearrange(mask, "... seq -> ... seq 1"), x, 0)
     count = mask.sum(dim=-1, keepdim=True)
     return reduce(kept, "... seq d -> ... d", "sum") / count.clamp(min=1)
     # END SOLUTION
 
 
-def patchify(images: Float[Tensor, "b c (h p) (w p)"], patch: int) -> Float[Tensor, "b (h w) (p p c)"]:
+def patchify(
+    images: Float[Tensor, "b c (h p) (w p)"], patch: int
+) -> Float[Tensor, "b (h w) (p p c)"]:
     """Cut images into square patches and flatten each of them: the tokens of a vision transformer.
 
     result[b, i·w + j, (r·p + s)·c + k] = images[b, k, i·p + r, j·p + s]

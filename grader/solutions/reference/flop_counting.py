@@ -76,7 +76,9 @@ def matmul_flops(a: Sequence[int], b: Sequence[int]) -> int:
     """
     # BEGIN SOLUTION(flop_formulas)
     if a[-1] != b[-2:][0]:
-        raise ValueError(f"a {tuple(a)} and b {tuple(b)} differ in the size that is summed over: {a[-1]} and {b[-2:][0]}")
+        raise ValueError(
+            f"a {tuple(a)} and b {tuple(b)} differ in the size that is summed over: {a[-1]} and {b[-2:][0]}"
+        )
     flops = 2 * a[-1] * (a[-2] if len(a) > 1 else 1) * (b[-1] if len(b) > 1 else 1)
     for x, y in itertools.zip_longest(reversed(a[:-2]), reversed(b[:-2]), fillvalue=1):
         if x != y and 1 not in (x, y):
@@ -194,7 +196,9 @@ def transformer_forward_flops(config: TransformerConfig, batch: int, seq: int) -
     Handout §4.1 · flop_formulas · `pytest -k flop_formulas`
     """
     # BEGIN SOLUTION(flop_formulas)
-    column = 2 * batch * seq * config.d_model  # of all tokens times one column of a matrix with d_model rows
+    column = (
+        2 * batch * seq * config.d_model
+    )  # of all tokens times one column of a matrix with d_model rows
     layers = config.num_layers * column
     return {
         "qkv": layers * 3 * config.d_model,
@@ -309,7 +313,14 @@ class FlopCounter(TorchDispatchMode):
 
 
 # BEGIN SOLUTION(flop_counter)
-LEFT_OPERAND = {"mm": 0, "addmm": 1, "bmm": 0, "baddbmm": 1, "mv": 0, "dot": 0}  # which argument it is
+LEFT_OPERAND = {
+    "mm": 0,
+    "addmm": 1,
+    "bmm": 0,
+    "baddbmm": 1,
+    "mv": 0,
+    "dot": 0,
+}  # which argument it is
 
 
 def _kind_and_flops(name: str, args: tuple[Any, ...]) -> tuple[str, int] | None:

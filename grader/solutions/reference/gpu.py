@@ -195,7 +195,9 @@ class Prefetcher:
     Handout §13.3 · gpu_prefetch · `pytest -k gpu_prefetch`
     """
 
-    def __init__(self, batches: Iterator[tuple[Tensor, Tensor]], device: torch.device | str, depth: int = 2) -> None:
+    def __init__(
+        self, batches: Iterator[tuple[Tensor, Tensor]], device: torch.device | str, depth: int = 2
+    ) -> None:
         # BEGIN SOLUTION(gpu_prefetch)
         self._batches = iter(batches)
         self._device = torch.device(device)

@@ -29,7 +29,12 @@ class Scale(nn.Module):
 
     gain: Float[nn.Parameter, "features"]
 
-    def __init__(self, features: int, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> None:
+    def __init__(
+        self,
+        features: int,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__()
         self.gain = nn.Parameter(torch.ones(features, device=device, dtype=dtype))
 
@@ -104,10 +109,17 @@ class MLP(nn.Module):
     Handout §7.1 · linear · `pytest -k linear`
     """
 
-    def __init__(self, dims: Sequence[int], device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> None:
+    def __init__(
+        self,
+        dims: Sequence[int],
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         # BEGIN SOLUTION(linear)
         super().__init__()
-        self.layers = nn.ModuleList(Linear(i, o, device, dtype) for i, o in itertools.pairwise(dims))
+        self.layers = nn.ModuleList(
+            Linear(i, o, device, dtype) for i, o in itertools.pairwise(dims)
+        )
         # END SOLUTION
 
     def forward(self, x: Float[Tensor, "... first"]) -> Float[Tensor, "... last"]:

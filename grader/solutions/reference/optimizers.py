@@ -30,7 +30,12 @@ class SignSGD(torch.optim.Optimizer):
         p = 1, lr = 0.1, β = 0.9, g = 3: m = 0.1 · 3 = 0.3, so p = 0.9. Any other positive gradient gives the same p.
     """
 
-    def __init__(self, params: Iterable[Tensor] | Iterable[dict[str, Any]], lr: float = 1e-3, beta: float = 0.9) -> None:
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[dict[str, Any]],
+        lr: float = 1e-3,
+        beta: float = 0.9,
+    ) -> None:
         # A group without its own lr or beta gets these.
         super().__init__(params, {"lr": lr, "beta": beta})
 
@@ -86,7 +91,12 @@ class SGD(torch.optim.Optimizer):
     Handout §8.1 · optimizers · `pytest -k optimizers`
     """
 
-    def __init__(self, params: Iterable[Tensor] | Iterable[dict[str, Any]], lr: float = 1e-3, momentum: float = 0.0) -> None:
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[dict[str, Any]],
+        lr: float = 1e-3,
+        momentum: float = 0.0,
+    ) -> None:
         # BEGIN SOLUTION(optimizers)
         super().__init__(params, {"lr": lr, "momentum": momentum})
         # END SOLUTION
@@ -144,7 +154,12 @@ class AdaGrad(torch.optim.Optimizer):
     Handout §8.1 · optimizers · `pytest -k optimizers`
     """
 
-    def __init__(self, params: Iterable[Tensor] | Iterable[dict[str, Any]], lr: float = 1e-2, eps: float = 1e-10) -> None:
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[dict[str, Any]],
+        lr: float = 1e-2,
+        eps: float = 1e-10,
+    ) -> None:
         # BEGIN SOLUTION(optimizers)
         super().__init__(params, {"lr": lr, "eps": eps})
         # END SOLUTION
@@ -235,7 +250,9 @@ class RMSProp(torch.optim.Optimizer):
                 state = self.state[p]
                 if not state:
                     state["mean_square"] = torch.zeros_like(p)
-                state["mean_square"].mul_(group["alpha"]).addcmul_(p.grad, p.grad, value=1 - group["alpha"])
+                state["mean_square"].mul_(group["alpha"]).addcmul_(
+                    p.grad, p.grad, value=1 - group["alpha"]
+                )
                 p.addcdiv_(p.grad, state["mean_square"].sqrt() + group["eps"], value=-group["lr"])
         return loss
         # END SOLUTION
@@ -256,7 +273,9 @@ def optimizer_state_bytes(optimizer: torch.optim.Optimizer) -> int:
     Handout §8.1 · optimizers · `pytest -k optimizers`
     """
     # BEGIN SOLUTION(optimizers)
-    kept = [x for state in optimizer.state.values() for x in state.values() if isinstance(x, Tensor)]
+    kept = [
+        x for state in optimizer.state.values() for x in state.values() if isinstance(x, Tensor)
+    ]
     return sum(x.numel() * x.element_size() for x in kept if x.numel() > 1)
     # END SOLUTION
 
@@ -303,7 +322,9 @@ class AdamW(torch.optim.Optimizer):
         weight_decay: float = 0.01,
     ) -> None:
         # BEGIN SOLUTION(adamw)
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
+        super().__init__(
+            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        )
         # END SOLUTION
 
     @torch.no_grad()
@@ -340,7 +361,9 @@ class AdamW(torch.optim.Optimizer):
         # END SOLUTION
 
 
-def clip_gradient_norm(parameters: Iterable[nn.Parameter], max_l2_norm: float, eps: float = 1e-6) -> Float[Tensor, ""]:
+def clip_gradient_norm(
+    parameters: Iterable[nn.Parameter], max_l2_norm: float, eps: float = 1e-6
+) -> Float[Tensor, ""]:
     """If the gradient is longer than max_l2_norm, shorten it to that length and keep its direction.
 
     All gradients together are one vector g with one norm:
@@ -377,7 +400,11 @@ def clip_gradient_norm(parameters: Iterable[nn.Parameter], max_l2_norm: float, e
 
 
 def lr_cosine_schedule(
-    it: int, max_learning_rate: float, min_learning_rate: float, warmup_iters: int, cosine_cycle_iters: int
+    it: int,
+    max_learning_rate: float,
+    min_learning_rate: float,
+    warmup_iters: int,
+    cosine_cycle_iters: int,
 ) -> float:
     """The learning rate of iteration `it`: it rises in a straight line, falls along half a cosine, and then stays constant.
 
@@ -405,5 +432,8 @@ def lr_cosine_schedule(
     if it >= cosine_cycle_iters:
         return min_learning_rate
     progress = (it - warmup_iters) / (cosine_cycle_iters - warmup_iters)
-    return min_learning_rate + (max_learning_rate - min_learning_rate) * (1 + math.cos(math.pi * progress)) / 2
+    return (
+        min_learning_rate
+        + (max_learning_rate - min_learning_rate) * (1 + math.cos(math.pi * progress)) / 2
+    )
     # END SOLUTION

@@ -140,16 +140,23 @@ def quantize_blocks(
     # BEGIN SOLUTION(precision)
     if len(levels) > 256:
         raise ValueError(f"levels has {len(levels)} entries, more than a uint8 can name")
-    blocks = F.pad(x.double(), (0, -len(x) % block_size)).view(-1, block_size)  # padding with 0 changes no absmax
+    blocks = F.pad(x.double(), (0, -len(x) % block_size)).view(
+        -1, block_size
+    )  # padding with 0 changes no absmax
     scales = (blocks.abs().amax(dim=1) / levels.double().abs().max()).float()
     grid = scales.double()[:, None] * levels.double()
-    codes = (blocks[:, :, None] - grid[:, None, :]).abs().argmin(dim=2)  # of equal distances the first
+    codes = (
+        (blocks[:, :, None] - grid[:, None, :]).abs().argmin(dim=2)
+    )  # of equal distances the first
     return codes.flatten()[: len(x)].to(torch.uint8), scales
     # END SOLUTION
 
 
 def dequantize_blocks(
-    codes: UInt8[Tensor, "n"], scales: Float32[Tensor, "blocks"], block_size: int, levels: Float[Tensor, "k"]
+    codes: UInt8[Tensor, "n"],
+    scales: Float32[Tensor, "blocks"],
+    block_size: int,
+    levels: Float[Tensor, "k"],
 ) -> Float32[Tensor, "n"]:
     """Turn codes and scales back into numbers.
 
@@ -171,6 +178,8 @@ def dequantize_blocks(
     """
     # BEGIN SOLUTION(precision)
     if len(scales) != math.ceil(len(codes) / block_size):
-        raise ValueError(f"scales has {len(scales)} entries for {len(codes)} codes in blocks of {block_size}")
+        raise ValueError(
+            f"scales has {len(scales)} entries for {len(codes)} codes in blocks of {block_size}"
+        )
     return scales.repeat_interleave(block_size)[: len(codes)] * levels.float()[codes.long()]
     # END SOLUTION

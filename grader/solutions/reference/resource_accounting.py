@@ -43,7 +43,12 @@ class Hardware:
 # torch.matmul computes it by default; float64 is on tensor cores, as torch.matmul uses them (without: 9.7e12 and 34e12).
 A100_80GB = Hardware(
     name="A100 80GB SXM",
-    peak_flops={torch.float64: 19.5e12, torch.float32: 19.5e12, torch.bfloat16: 312e12, torch.float16: 312e12},
+    peak_flops={
+        torch.float64: 19.5e12,
+        torch.float32: 19.5e12,
+        torch.bfloat16: 312e12,
+        torch.float16: 312e12,
+    },
     memory_bandwidth=2.039e12,
     memory_bytes=80_000_000_000,
 )
@@ -55,8 +60,12 @@ HOPPER_PEAKS = {
     torch.float8_e4m3fn: 1979e12,
     torch.float8_e5m2: 1979e12,
 }
-H100_SXM = Hardware(name="H100 SXM", peak_flops=HOPPER_PEAKS, memory_bandwidth=3.35e12, memory_bytes=80_000_000_000)
-H200_SXM = Hardware(name="H200 SXM", peak_flops=HOPPER_PEAKS, memory_bandwidth=4.8e12, memory_bytes=141_000_000_000)
+H100_SXM = Hardware(
+    name="H100 SXM", peak_flops=HOPPER_PEAKS, memory_bandwidth=3.35e12, memory_bytes=80_000_000_000
+)
+H200_SXM = Hardware(
+    name="H200 SXM", peak_flops=HOPPER_PEAKS, memory_bandwidth=4.8e12, memory_bytes=141_000_000_000
+)
 
 
 def seconds_to_read_memory(hw: Hardware, share: float = 1.0) -> float:
@@ -126,7 +135,9 @@ def matmul_intensity(m: int, k: int, n: int, dtype: torch.dtype) -> float:
     # END SOLUTION
 
 
-def elementwise_intensity(flops_per_element: float, tensors_read: int, tensors_written: int, dtype: torch.dtype) -> float:
+def elementwise_intensity(
+    flops_per_element: float, tensors_read: int, tensors_written: int, dtype: torch.dtype
+) -> float:
     """FLOPs per byte of an operation that works on each element alone, on tensors of one shape.
 
     intensity = FLOPs per element / bytes read and written per element
@@ -189,7 +200,9 @@ def is_compute_bound(flops: float, bytes_moved: float, hw: Hardware, dtype: torc
     # END SOLUTION
 
 
-def mfu(flops: float, seconds: float, hw: Hardware, dtype: torch.dtype, num_devices: int = 1) -> float:
+def mfu(
+    flops: float, seconds: float, hw: Hardware, dtype: torch.dtype, num_devices: int = 1
+) -> float:
     """Model FLOPs utilisation: the share of the devices' peak that useful FLOPs made up.
 
     MFU = FLOPs / (seconds · devices · peak FLOP/s)
@@ -259,7 +272,9 @@ class TrainingRecipe:
 def _usable(memory_bytes: int, reserve: float) -> Fraction:
     if not 0 <= reserve < 1:
         raise ValueError(f"reserve is a fraction, at least 0 and below 1, got {reserve}")
-    return memory_bytes * (1 - Fraction(reserve))  # exact, so that a model that just fits is not refused
+    return memory_bytes * (
+        1 - Fraction(reserve)
+    )  # exact, so that a model that just fits is not refused
 
 
 # END SOLUTION
@@ -308,7 +323,9 @@ def max_parameters(memory_bytes: int, recipe: TrainingRecipe, reserve: float = 0
     # END SOLUTION
 
 
-def min_devices(num_parameters: int, recipe: TrainingRecipe, memory_bytes: int, reserve: float = 0.0) -> int:
+def min_devices(
+    num_parameters: int, recipe: TrainingRecipe, memory_bytes: int, reserve: float = 0.0
+) -> int:
     """The fewest devices whose usable memory together holds a model's training state, activations aside.
 
     devices = ⌈parameters · bytes per parameter / usable⌉, usable = memory_bytes · (1 - reserve)
@@ -333,7 +350,12 @@ def min_devices(num_parameters: int, recipe: TrainingRecipe, memory_bytes: int, 
 
 
 def training_days(
-    num_parameters: int, num_tokens: int, hw: Hardware, dtype: torch.dtype, num_devices: int, mfu: float
+    num_parameters: int,
+    num_tokens: int,
+    hw: Hardware,
+    dtype: torch.dtype,
+    num_devices: int,
+    mfu: float,
 ) -> float:
     """How many days a training run takes.
 

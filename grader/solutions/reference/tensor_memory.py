@@ -147,7 +147,9 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     # END SOLUTION
 
 
-def view_strides(shape: Sequence[int], stride: Sequence[int], new_shape: Sequence[int]) -> tuple[int, ...] | None:
+def view_strides(
+    shape: Sequence[int], stride: Sequence[int], new_shape: Sequence[int]
+) -> tuple[int, ...] | None:
     """The strides that show the same elements, in the same order, as `new_shape` without a copy; None where none do.
 
     Tensor.view answers the same question. Two neighbouring dimensions can be merged where the outer one steps exactly over the
@@ -169,8 +171,12 @@ def view_strides(shape: Sequence[int], stride: Sequence[int], new_shape: Sequenc
     """
     # BEGIN SOLUTION(storage_views)
     if math.prod(shape) != math.prod(new_shape):
-        raise ValueError(f"new_shape {tuple(new_shape)} does not have the {math.prod(shape)} elements of the tensor")
-    blocks: list[tuple[int, int]] = []  # (size, inner stride) of runs that step evenly, innermost first
+        raise ValueError(
+            f"new_shape {tuple(new_shape)} does not have the {math.prod(shape)} elements of the tensor"
+        )
+    blocks: list[
+        tuple[int, int]
+    ] = []  # (size, inner stride) of runs that step evenly, innermost first
     for size, step in reversed([(n, s) for n, s in zip(shape, stride, strict=True) if n != 1]):
         if blocks and step == blocks[-1][0] * blocks[-1][1]:
             blocks[-1] = (blocks[-1][0] * size, blocks[-1][1])

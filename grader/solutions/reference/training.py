@@ -116,7 +116,9 @@ TRAINING, VALIDATION = 0, 1  # keys of the random streams that batches are drawn
 def _check(config, train_tokens, val_tokens):
     """Refuse what would fail, or silently do less than was asked for, before anything is changed."""
     if len(train_tokens) <= config.context_length:
-        raise ValueError(f"context_length {config.context_length} leaves no target in {len(train_tokens)} train_tokens")
+        raise ValueError(
+            f"context_length {config.context_length} leaves no target in {len(train_tokens)} train_tokens"
+        )
     if config.eval_every and (val_tokens is None or len(val_tokens) <= config.context_length):
         raise ValueError("eval_every asks for val_tokens, more than context_length of them")
     if config.checkpoint_every and config.checkpoint_path is None:
@@ -236,7 +238,9 @@ def _trim_log(path, first_step):
 
 
 def _log(path, record):
-    with open(path, "a", encoding="utf-8") as file:  # closing it hands the line to the operating system
+    with open(
+        path, "a", encoding="utf-8"
+    ) as file:  # closing it hands the line to the operating system
         file.write(json.dumps(record) + "\n")
 
 

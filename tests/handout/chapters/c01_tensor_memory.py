@@ -35,11 +35,18 @@ def brackets(tensor):
 def address_holds():
     """The first formula of the page, for windows of every kind on one storage."""
     base = torch.arange(120, dtype=torch.int16)
-    windows = [base.view(10, 12), base.view(12, 10).T, base[7:].view(-1)[:100].view(10, 10)[2:, 1::3], base[5:6].expand(4, 5)]
+    windows = [
+        base.view(10, 12),
+        base.view(12, 10).T,
+        base[7:].view(-1)[:100].view(10, 10)[2:, 1::3],
+        base[5:6].expand(4, 5),
+    ]
     return [
         x[i, j].data_ptr()
-        == x.untyped_storage().data_ptr() + (x.storage_offset() + i * x.stride()[0] + j * x.stride()[1]) * x.element_size()
-        and tm.element_offset(x, (i, j)) == x.storage_offset() + i * x.stride()[0] + j * x.stride()[1]
+        == x.untyped_storage().data_ptr()
+        + (x.storage_offset() + i * x.stride()[0] + j * x.stride()[1]) * x.element_size()
+        and tm.element_offset(x, (i, j))
+        == x.storage_offset() + i * x.stride()[0] + j * x.stride()[1]
         for x in windows
         for i in range(x.shape[0])
         for j in range(x.shape[1])
@@ -86,7 +93,9 @@ class Chapter(Figures):
         ]
         for names in rows:
             (size,) = {getattr(torch, name).itemsize for name in names.split(", ")}
-            self.gives(itemsize_row=f"{names.replace('float8_e4m3fn, float8_e5m2', 'float8 (both kinds)')} | {n(size)}")
+            self.gives(
+                itemsize_row=f"{names.replace('float8_e4m3fn, float8_e5m2', 'float8 (both kinds)')} | {n(size)}"
+            )
 
         embedding = torch.empty(50257, 768, device="meta")
         both = [embedding, embedding.detach()]
@@ -129,7 +138,10 @@ class Chapter(Figures):
         window = X.untyped_storage()
         assert window is X.T.untyped_storage()
         self.gives(no_address=address)
-        self.gives(seen_ffn_gb=n("2.3"), ffn_bytes_spelled=f"{elements} · {n(FP32.itemsize)} = {n(size, ',')}")
+        self.gives(
+            seen_ffn_gb=n("2.3"),
+            ffn_bytes_spelled=f"{elements} · {n(FP32.itemsize)} = {n(size, ',')}",
+        )
 
     def views(self) -> None:
         """Section 1.2: windows."""
@@ -147,7 +159,12 @@ class Chapter(Figures):
         for code in ("x", "x.T", "x[:, 1:3]", "x[1:, ::2]", "x[:1].expand(3, 4)"):
             view = eval(code, {"x": X})
             assert tm.shares_storage(view, X)
-            cells = [sizes(view.shape), sizes(view.stride()), n(view.storage_offset()), numbers(view[0])]
+            cells = [
+                sizes(view.shape),
+                sizes(view.stride()),
+                n(view.storage_offset()),
+                numbers(view[0]),
+            ]
             self.gives(view_row=f"`{n(code)}` | {' | '.join(cells)}")
         self.gives(expanded_stride=X[:1].expand(3, 4).stride()[0])
 
@@ -158,7 +175,10 @@ class Chapter(Figures):
         self.formula(
             "step_over_rows",
             r"\text{stride}[d] - (\text{shape}[d + 1] - 1) \cdot \text{stride}[d + 1] = \text{stride}[d + 1]",
-            [(stride[0] - (shape[1] - 1) * stride[1] == stride[1]) == merges for shape, stride, merges in cases],
+            [
+                (stride[0] - (shape[1] - 1) * stride[1] == stride[1]) == merges
+                for shape, stride, merges in cases
+            ],
         )
         self.formula(
             "merge_rule",

@@ -85,7 +85,9 @@ class Chapter(Figures):
         spec = p.float_spec(E4M3)
         last = 2**spec.exponent_bits - 1
         bias = 2 ** (spec.exponent_bits - 1) - 1
-        nan = [m for m in range(8) if torch.tensor(last << 3 | m, dtype=torch.uint8).view(E4M3).isnan()]
+        nan = [
+            m for m in range(8) if torch.tensor(last << 3 | m, dtype=torch.uint8).view(E4M3).isnan()
+        ]
         by_rule = 2.0 ** (last - 1 - bias) * (2 - spec.eps)
         assert decoded(E4M3, torch.tensor(last << 3 | 6)) == spec.max
         self.gives(
@@ -123,7 +125,10 @@ class Chapter(Figures):
                 assert not p.underflows_to_zero(math.nextafter(2.0**limit, 1), dtype)
             value = f" = {scientific(2.0**limit, 2)}" if dtype == F16 else ""
             cells = [f"{n(spec.exponent_bits)}, {n(spec.mantissa_bits)}", largest]
-            cells += [f"{two_to(spec.smallest_normal)} = {normal}", f"{two_to(spec.smallest_subnormal)} = {subnormal}"]
+            cells += [
+                f"{two_to(spec.smallest_normal)} = {normal}",
+                f"{two_to(spec.smallest_subnormal)} = {subnormal}",
+            ]
             cells += [two_to(spec.eps), f"{power(2, limit)}{value}"]
             self.gives(format_row=" | ".join(cells))
 
@@ -138,7 +143,9 @@ class Chapter(Figures):
         x = torch.linspace(1, 2, 10001, dtype=F64)[:-1] * 8
         worst = ((x.to(BF16).double() - x).abs() / x).max().item()
         assert 0.9 * spec.eps / 2 < worst <= spec.eps / 2
-        self.gives(eps_divisor=2, significant_bits=spec.mantissa_bits + 1, after_one=n(after, ".4f"))
+        self.gives(
+            eps_divisor=2, significant_bits=spec.mantissa_bits + 1, after_one=n(after, ".4f")
+        )
         update, steps = 0.003, 1000
         weight = one
         for _ in range(steps):
@@ -182,7 +189,10 @@ class Chapter(Figures):
         assert torch.tensor(twice, dtype=F64).float().half().item() == 0
         assert not p.underflows_to_zero(twice, F16)
         assert p.underflows_to_zero(2**-25, F16)
-        self.gives(rounded_twice=f"{power(2, -25)} · ({n(1)} + {power(2, -26)})", rounded_once=power(2, -25))
+        self.gives(
+            rounded_twice=f"{power(2, -25)} · ({n(1)} + {power(2, -26)})",
+            rounded_once=power(2, -25),
+        )
 
     def blocks(self) -> None:
         """Quantizing."""
@@ -190,7 +200,9 @@ class Chapter(Figures):
         codes, scales = p.quantize_blocks(x, size, levels)
         top = levels.abs().max().item()
         largest = [block.abs().max().item() for block in x.split(size)]
-        units = [(block / scale).tolist() for block, scale in zip(x.split(size), scales, strict=True)]
+        units = [
+            (block / scale).tolist() for block, scale in zip(x.split(size), scales, strict=True)
+        ]
         ties = [u for u in [*units[0], *units[1]] if u % 1 == 0.5]
         self.gives(
             x=vector(x),
@@ -206,7 +218,11 @@ class Chapter(Figures):
             back=vector(p.dequantize_blocks(codes, scales, size, levels)),
         )
         assert len(ties) == 2
-        assert all(levels[c] == math.floor(u) for c, u in zip(codes.tolist(), units[0], strict=False) if u in ties)
+        assert all(
+            levels[c] == math.floor(u)
+            for c, u in zip(codes.tolist(), units[0], strict=False)
+            if u in ties
+        )
 
         count, outlier, block, levels = 4096, 100, 64, torch.arange(-7.0, 8)
         x = torch.randn(count, generator=torch.Generator().manual_seed(0))

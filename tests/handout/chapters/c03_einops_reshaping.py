@@ -72,7 +72,10 @@ class Chapter(Figures):
         batch, tokens, heads = 8, 1024, 12
         q = torch.empty(batch, heads, tokens, 64, dtype=torch.bfloat16, device="meta")
         scores = er.attention_scores(q, q)
-        assert er.attention_scores(q[..., : tokens // 2, :], q[..., : tokens // 2, :]).numel() * 4 == scores.numel()
+        assert (
+            er.attention_scores(q[..., : tokens // 2, :], q[..., : tokens // 2, :]).numel() * 4
+            == scores.numel()
+        )
         self.gives(
             sequences=batch,
             tokens=n(tokens, ","),
@@ -101,13 +104,18 @@ class Chapter(Figures):
         x, mask = torch.tensor([[math.nan], [1.0]]), torch.tensor([False, True])
         assert er.masked_mean(x, mask) == 1
         assert er.masked_mean(x, ~mask & False) == 0
-        self.gives(empty_mean=f"{plain(nothing.item())} / {plain(nothing.item())}", nothing=plain(nothing.item()))
+        self.gives(
+            empty_mean=f"{plain(nothing.item())} / {plain(nothing.item())}",
+            nothing=plain(nothing.item()),
+        )
 
     def examples(self) -> None:
         """The worked example."""
         d = 4
         one = torch.ones(1, d)
-        self.gives(one_score=f"{plain((one @ one.T).item())} / √{n(d)} = {plain(er.attention_scores(one, one).item())}")
+        self.gives(
+            one_score=f"{plain((one @ one.T).item())} / √{n(d)} = {plain(er.attention_scores(one, one).item())}"
+        )
         x, w = torch.tensor([3.0, 5.0]), torch.tensor([10.0, 100.0]).view(2, 1, 1)
         heads, d_in, d_out = w.shape
         assert heads == len(x)

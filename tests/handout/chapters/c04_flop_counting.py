@@ -10,7 +10,13 @@ from grader.solutions.reference import resource_accounting as ra
 from tests.handout.figures import Figures, n, power, short
 
 GPT2 = fc.TransformerConfig(
-    vocab_size=50257, context_length=1024, num_layers=12, d_model=768, num_heads=12, d_ff=4 * 768, tied_embeddings=True
+    vocab_size=50257,
+    context_length=1024,
+    num_layers=12,
+    d_model=768,
+    num_heads=12,
+    d_ff=4 * 768,
+    tied_embeddings=True,
 )
 H100 = ra.H100_SXM.peak_flops[torch.bfloat16]
 
@@ -57,15 +63,24 @@ class Chapter(Figures):
         self.formula(
             "product_formula",
             r"2 \cdot m \cdot k \cdot n",
-            [fc.matmul_flops((m, k), (k, columns)) == 2 * m * k * columns for m, k, columns in cases],
+            [
+                fc.matmul_flops((m, k), (k, columns)) == 2 * m * k * columns
+                for m, k, columns in cases
+            ],
         )
         an_element = fc.matmul_flops((6, 3, 7), (6, 7, 5)) // (6 * 3 * 5 * 7)
         self.gives(an_element=an_element)
-        for left, right in (("B × D", "D × K"), ("K × B", "B × D"), ("B × K", "K × D")):  # y, dW, dx
+        for left, right in (
+            ("B × D", "D × K"),
+            ("K × B", "B × D"),
+            ("B × K", "K × D"),
+        ):  # y, dW, dx
             dims = {"B": 3, "D": 5, "K": 7}
             shapes = [[dims[name] for name in side.split(" × ")] for side in (left, right)]
             assert fc.matmul_flops(*shapes) == 2 * 3 * 5 * 7 == fc.linear_flops(3, 5, 7)
-            self.gives(each_product=f"{left} times {right} | {n(fc.matmul_flops(*shapes) // (3 * 5 * 7))}BDK")
+            self.gives(
+                each_product=f"{left} times {right} | {n(fc.matmul_flops(*shapes) // (3 * 5 * 7))}BDK"
+            )
         forward = fc.linear_flops(1, 1, 1)
         both = fc.linear_flops(1, 1, 1, backward=True)
         assert both == fc.training_flops(1, 1)
@@ -82,7 +97,10 @@ class Chapter(Figures):
         def holds(b, d, k):
             forward = fc.mlp_flops(b, (d, d, k))
             both = fc.mlp_flops(b, (d, d, k), backward=True)
-            return forward == 2 * b * d**2 + 2 * b * d * k and both - forward == 2 * b * d**2 + 4 * b * d * k
+            return (
+                forward == 2 * b * d**2 + 2 * b * d * k
+                and both - forward == 2 * b * d**2 + 4 * b * d * k
+            )
 
         self.formula(
             "two_layer_formula",
@@ -94,7 +112,8 @@ class Chapter(Figures):
         sizes = [(d, d), (d, k)]
         forward = [fc.linear_flops(b, *size) for size in sizes]
         weight = [
-            fc.linear_flops(b, *size, backward=True, input_grad=False) - f for size, f in zip(sizes, forward, strict=True)
+            fc.linear_flops(b, *size, backward=True, input_grad=False) - f
+            for size, f in zip(sizes, forward, strict=True)
         ]
         given = fc.linear_flops(b, d, k, backward=True) - forward[1] - weight[1]
         self.gives(
@@ -145,16 +164,34 @@ class Chapter(Figures):
             (fc.TransformerConfig(90, 30, 5, 12, 3, 20), 2, 7),
         ]
         rows = [
-            ("qkv", "L · 2 · BT · d · 3d", lambda c, b, t: c.num_layers * 2 * b * t * c.d_model * 3 * c.d_model),
-            ("attention_scores", "L · 2 · B · T² · d", lambda c, b, t: c.num_layers * 2 * b * t**2 * c.d_model),
-            ("attention_output", "L · 2 · BT · d²", lambda c, b, t: c.num_layers * 2 * b * t * c.d_model**2),
-            ("ffn", "L · 2 · 2 · BT · d · d_ff", lambda c, b, t: c.num_layers * 2 * 2 * b * t * c.d_model * c.d_ff),
+            (
+                "qkv",
+                "L · 2 · BT · d · 3d",
+                lambda c, b, t: c.num_layers * 2 * b * t * c.d_model * 3 * c.d_model,
+            ),
+            (
+                "attention_scores",
+                "L · 2 · B · T² · d",
+                lambda c, b, t: c.num_layers * 2 * b * t**2 * c.d_model,
+            ),
+            (
+                "attention_output",
+                "L · 2 · BT · d²",
+                lambda c, b, t: c.num_layers * 2 * b * t * c.d_model**2,
+            ),
+            (
+                "ffn",
+                "L · 2 · 2 · BT · d · d_ff",
+                lambda c, b, t: c.num_layers * 2 * 2 * b * t * c.d_model * c.d_ff,
+            ),
             ("lm_head", "2 · BT · d · V", lambda c, b, t: 2 * b * t * c.d_model * c.vocab_size),
         ]
         assert parts["attention_scores"] == parts["attention_values"]
         for key, formula, value in rows:
             each = " each" if key == "attention_scores" else ""
-            assert all(fc.transformer_forward_flops(c, b, t)[key] == value(c, b, t) for c, b, t in configs), key
+            assert all(
+                fc.transformer_forward_flops(c, b, t)[key] == value(c, b, t) for c, b, t in configs
+            ), key
             share = n(parts[key] / total * 100, ".1f")
             self.gives(part=f"{n(formula)}{each} | {short(parts[key], 1)}{each}, {share} %{each}")
         gated = fc.transformer_forward_flops(replace(GPT2, gated_ffn=True), 1, tokens)
@@ -167,8 +204,13 @@ class Chapter(Figures):
         assert longer["attention_scores"] == (long // tokens) ** 2 * parts["attention_scores"]
         assert longer["ffn"] == long // tokens * parts["ffn"]
         head = GPT2.d_model // GPT2.num_heads
-        assert GPT2.num_heads * fc.matmul_flops((tokens, head), (head, tokens)) * GPT2.num_layers == parts["attention_scores"]
-        self.gives(scores_growth=f"T{growth}", long_tokens=n(long, ","), long_share=n(share * 100, ".0f"))
+        assert (
+            GPT2.num_heads * fc.matmul_flops((tokens, head), (head, tokens)) * GPT2.num_layers
+            == parts["attention_scores"]
+        )
+        self.gives(
+            scores_growth=f"T{growth}", long_tokens=n(long, ","), long_share=n(share * 100, ".0f")
+        )
         size = ra.transformer_parameters(GPT2)
         by_rule = fc.training_flops(size, tokens) // 3
         self.gives(
@@ -220,11 +262,18 @@ class Chapter(Figures):
 
     def as_they_run(self) -> None:
         """The table of what runs."""
-        x, flat, weight, bias = torch.ones(2, 3, 4), torch.ones(3, 4), torch.ones(5, 4), torch.ones(5)
+        x, flat, weight, bias = (
+            torch.ones(2, 3, 4),
+            torch.ones(3, 4),
+            torch.ones(5, 4),
+            torch.ones(5),
+        )
         assert products(ran(lambda: x @ weight.T)) == ["aten.mm.default"]
         self.gives(x_dimensions=x.dim())
         for rows in (x, flat):
-            assert products(ran(lambda rows=rows: F.linear(rows, weight, bias))) == ["aten.addmm.default"]
+            assert products(ran(lambda rows=rows: F.linear(rows, weight, bias))) == [
+                "aten.addmm.default"
+            ]
         q, k = torch.ones(2, 3, 4), torch.ones(2, 5, 4)
         assert products(ran(lambda: torch.einsum("bqd,bkd->bqk", q, k))) == ["aten.bmm.default"]
 
@@ -239,15 +288,24 @@ class Chapter(Figures):
         for call in (lambda: sdpa(query, key, key, dropout_p=0.5), lambda: sdpa(query, key, wide)):
             assert products(ran(call)) == ["aten.bmm.default"] * 2
         with torch.inference_mode():
-            assert ran(lambda: sdpa(query, key, key)) == ["aten.scaled_dot_product_attention.default"]
+            assert ran(lambda: sdpa(query, key, key)) == [
+                "aten.scaled_dot_product_attention.default"
+            ]
             assert ran(lambda: query @ key.mT)[-1] == "aten.matmul.default"
             assert ran(lambda: F.linear(query, torch.ones(3, d)))[-1] == "aten.linear.default"
-        assert f"{kernel}_backward.default" in ran(lambda: sdpa(query.requires_grad_(), key, key).sum().backward())
+        assert f"{kernel}_backward.default" in ran(
+            lambda: sdpa(query.requires_grad_(), key, key).sum().backward()
+        )
         query, key = query.detach(), key.detach()
         product = fc.matmul_flops((b, h, q, d), (b, h, d, k))
         fused = [flops // product for flops in attention(query, key, key)]
         plain = [flops // product for flops in attention(query, key, key, fused=False)]
-        self.gives(fused_backward=fused[1], fused_forward=fused[0], plain_backward=plain[1], plain_forward=plain[0])
+        self.gives(
+            fused_backward=fused[1],
+            fused_forward=fused[0],
+            plain_backward=plain[1],
+            plain_forward=plain[0],
+        )
         forward, backward = attention(query, key, key)
         assert (forward, backward) == (2 * product, 5 * product)
         self.gives(

@@ -13,15 +13,28 @@ from tests.handout.figures import Figures, n, plain, power, short
 BF16, FP32 = torch.bfloat16, torch.float32
 H100 = ra.H100_SXM
 GPT3 = fc.TransformerConfig(
-    vocab_size=50257, context_length=2048, num_layers=96, d_model=12288, num_heads=96, d_ff=4 * 12288, tied_embeddings=True
+    vocab_size=50257,
+    context_length=2048,
+    num_layers=96,
+    d_model=12288,
+    num_heads=96,
+    d_ff=4 * 12288,
+    tied_embeddings=True,
 )
 
 RECIPES = {
     "all in float32": ra.TrainingRecipe(FP32, FP32, (FP32, FP32)),
-    "bfloat16 parameter and gradient, float32 states and master": ra.TrainingRecipe(BF16, BF16, (FP32, FP32), FP32),
+    "bfloat16 parameter and gradient, float32 states and master": ra.TrainingRecipe(
+        BF16, BF16, (FP32, FP32), FP32
+    ),
     "the same without a master": ra.TrainingRecipe(BF16, BF16, (FP32, FP32)),
 }
-PARAMETERS, TOKENS, DEVICES, MFU = 70 * 10**9, 15 * 10**12, 1024, 0.5  # the run of the worked example
+PARAMETERS, TOKENS, DEVICES, MFU = (
+    70 * 10**9,
+    15 * 10**12,
+    1024,
+    0.5,
+)  # the run of the worked example
 
 
 def times(size, dtype):
@@ -34,7 +47,9 @@ def times(size, dtype):
 def turn(dtype):
     """The smallest square product that is compute-bound on an H100."""
     return next(
-        size for size in count(1) if ra.matmul_intensity(size, size, size, dtype) >= ra.accelerator_intensity(H100, dtype)
+        size
+        for size in count(1)
+        if ra.matmul_intensity(size, size, size, dtype) >= ra.accelerator_intensity(H100, dtype)
     )
 
 
@@ -69,7 +84,10 @@ class Chapter(Figures):
         self.formula(
             "square_intensity",
             r"\frac{2n^3}{2 \cdot 3n^2} = \frac{n}{3}",
-            [ra.matmul_intensity(s, s, s, BF16) == s / 3 == 2 * s**3 / (2 * 3 * s**2) for s in sizes],
+            [
+                ra.matmul_intensity(s, s, s, BF16) == s / 3 == 2 * s**3 / (2 * 3 * s**2)
+                for s in sizes
+            ],
         )
         two = BF16.itemsize
         relu = ra.elementwise_intensity(1, 1, 1, BF16)
@@ -79,10 +97,16 @@ class Chapter(Figures):
         self.formula(
             "full_mfu",
             r"\min\left(1",
-            [ra.attainable_mfu(i, H100, BF16) == min(1, i / ra.accelerator_intensity(H100, BF16)) for i in (1, 295, 400)],
+            [
+                ra.attainable_mfu(i, H100, BF16) == min(1, i / ra.accelerator_intensity(H100, BF16))
+                for i in (1, 295, 400)
+            ],
         )
         vector = ra.matmul_intensity(1024, 1024, 1, BF16)
-        self.gives(vector_flops=fc.matmul_flops((1024, 1024), (1024,)) // 1024**2, vector_intensity=round(vector))
+        self.gives(
+            vector_flops=fc.matmul_flops((1024, 1024), (1024,)) // 1024**2,
+            vector_intensity=round(vector),
+        )
 
         size = 1024
         compute, memory = times(size, BF16)
@@ -121,7 +145,11 @@ class Chapter(Figures):
         memory = 8 * H100.memory_bytes
         self.gives(node_devices=8, node_gb=memory // 10**9)
         for recipe in RECIPES.values():
-            parts = [recipe.parameter.itemsize, recipe.gradient.itemsize, sum(d.itemsize for d in recipe.optimizer_state)]
+            parts = [
+                recipe.parameter.itemsize,
+                recipe.gradient.itemsize,
+                sum(d.itemsize for d in recipe.optimizer_state),
+            ]
             parts += [recipe.master.itemsize] if recipe.master else []
             total = ra.bytes_per_parameter(recipe)
             fits = short(ra.max_parameters(memory, recipe), 1)
@@ -234,10 +262,21 @@ class Chapter(Figures):
             seen_shortest=88,
             needed_mfu=n(0.5 * days / 88, ".2f"),
         )
-        recipes, seen = [RECIPES["all in float32"], RECIPES["the same without a master"]], ["40e9", "53e9"]
-        assert [f"{ra.max_parameters(8 * H100.memory_bytes, recipe) / 1e9:.0f}e9" for recipe in recipes] == seen
+        recipes, seen = (
+            [RECIPES["all in float32"], RECIPES["the same without a master"]],
+            ["40e9", "53e9"],
+        )
+        assert [
+            f"{ra.max_parameters(8 * H100.memory_bytes, recipe) / 1e9:.0f}e9" for recipe in recipes
+        ] == seen
         large, slim = (n(ra.bytes_per_parameter(recipe)) for recipe in recipes)
-        self.gives(node_devices=8, seen_large=n(seen[0]), seen_slim=n(seen[1]), recipe_bytes=large, slim_bytes=slim)
+        self.gives(
+            node_devices=8,
+            seen_large=n(seen[0]),
+            seen_slim=n(seen[1]),
+            recipe_bytes=large,
+            slim_bytes=slim,
+        )
         self.gives(
             a100_tflops=plain(ra.A100_80GB.peak_flops[BF16] / 1e12),
             h100_tflops=plain(H100.peak_flops[BF16] / 1e12),

@@ -59,20 +59,36 @@ class Chapter(Figures):
 
         batch, width = 64, 32
         per_weight = both // (t * i * o)
-        first = (fc.mlp_flops(batch, (width, width), backward=True) - fc.mlp_flops(batch, (width, width))) // (batch * width**2)
+        first = (
+            fc.mlp_flops(batch, (width, width), backward=True) - fc.mlp_flops(batch, (width, width))
+        ) // (batch * width**2)
         assert per_weight * batch * width**2 - first * batch * width**2 == 2 * batch * width**2
-        self.gives(backward_flops=per_weight, first_layer_flops=first, first_layer_saves=f"{n(per_weight - first)}BD{n('²')}")
+        self.gives(
+            backward_flops=per_weight,
+            first_layer_flops=first,
+            first_layer_saves=f"{n(per_weight - first)}BD{n('²')}",
+        )
 
     def by_hand(self) -> None:
         """The worked backward pass."""
-        x, w1, w2, g = (torch.tensor(m, dtype=F64) for m in ([[1, 2], [3, -1]], [[1, 1], [2, -1]], [[3, 4]], [[1], [10]]))
+        x, w1, w2, g = (
+            torch.tensor(m, dtype=F64)
+            for m in ([[1, 2], [3, -1]], [[1, 1], [2, -1]], [[3, 4]], [[1], [10]])
+        )
         hidden = x @ w1.T
         y = hidden.relu() @ w2.T
         grad_w1, grad_w2 = ag.mlp_backward(x, w1, w2, g)
         back, masked = g @ w2, (g @ w2) * (hidden > 0)
         assert hidden.min() == 0, "after the ReLU the same"
         terms = (g * hidden.relu()).T
-        self.gives(x=rows(x), w1=f"W₁ = {rows(w1)}", w2=f"W₂ = {rows(w2)}", hidden=rows(hidden), y=rows(y), g=rows(g))
+        self.gives(
+            x=rows(x),
+            w1=f"W₁ = {rows(w1)}",
+            w2=f"W₂ = {rows(w2)}",
+            hidden=rows(hidden),
+            y=rows(y),
+            g=rows(g),
+        )
         sums = ", ".join(" + ".join(map(plain, row)) for row in terms.tolist())
         self.gives(first_weight="W₁", second_weight="W₂", w2_sums=f"[[{sums}]] = {rows(grad_w2)}")
         assert torch.equal(masked.T @ x, grad_w1)
@@ -85,18 +101,32 @@ class Chapter(Figures):
         holds = []
         for x in (0.3, 1.0, 2.0):
             sine = measured(torch.sin, x, eps) - math.cos(x) + eps**2 / 6 * math.cos(x)
-            holds += [abs(sine) < eps**4, abs(measured(cube, x, eps) - 3 * x**2 - eps**2 / 6 * 6) < 1e-12]
-            holds.append(abs((math.sin(x + eps) - math.sin(x - eps)) / (2 * eps) - measured(torch.sin, x, eps)) < 1e-12)
+            holds += [
+                abs(sine) < eps**4,
+                abs(measured(cube, x, eps) - 3 * x**2 - eps**2 / 6 * 6) < 1e-12,
+            ]
+            holds.append(
+                abs(
+                    (math.sin(x + eps) - math.sin(x - eps)) / (2 * eps)
+                    - measured(torch.sin, x, eps)
+                )
+                < 1e-12
+            )
         self.formula(
             "central_difference",
             r"\frac{f(x + \varepsilon) - f(x - \varepsilon)}{2 \varepsilon} = f′(x) + \frac{\varepsilon^2}{6} f‴(x) + \ldots",
             holds,
         )
-        one_sided = [((math.sin(x + 1e-6) - math.sin(x)) / 1e-6 - math.cos(x)) / (-math.sin(x) * 1e-6 / 2) for x in (0.5, 1.0)]
+        one_sided = [
+            ((math.sin(x + 1e-6) - math.sin(x)) / 1e-6 - math.cos(x)) / (-math.sin(x) * 1e-6 / 2)
+            for x in (0.5, 1.0)
+        ]
         self.formula("one_sided_error", "ε f″/2", [abs(ratio - 1) < 1e-3 for ratio in one_sided])
         digits = round(math.log10(torch.finfo(F64).eps))
         assert (
-            abs(measured(cube, 2.0, 1e-10) - 12) < 10**digits * cube(2.0) / 1e-10 < 100 * abs(measured(cube, 2.0, 1e-10) - 12)
+            abs(measured(cube, 2.0, 1e-10) - 12)
+            < 10**digits * cube(2.0) / 1e-10
+            < 100 * abs(measured(cube, 2.0, 1e-10) - 12)
         )
         self.gives(magnified_rounding=power(10, digits))
         at = 2.0
@@ -110,7 +140,10 @@ class Chapter(Figures):
         )
         for eps in STEPS:
             forward = (cube(at + eps) - cube(at)) / eps
-            errors = [abs(got - first) for got in (forward, measured(cube, at, eps), measured(cube, at, eps, F32))]
+            errors = [
+                abs(got - first)
+                for got in (forward, measured(cube, at, eps), measured(cube, at, eps, F32))
+            ]
             self.gives(error_row=f"{scientific(eps, 0)} | {' | '.join(map(scientific, errors))}")
         assert measured(cube, at, STEPS[-1], F32) == 0
         assert torch.tensor(at + STEPS[-1], dtype=F32) == at
@@ -127,7 +160,10 @@ class Chapter(Figures):
         assert abs(model.weight.grad.item() - mean) < 1e-15
         chunks = losses.split(2)
         means = [chunk.mean().item() for chunk in chunks]
-        shares = [f"{plain(m)} · {n(len(chunk))}/{n(len(losses))}" for m, chunk in zip(means, chunks, strict=True)]
+        shares = [
+            f"{plain(m)} · {n(len(chunk))}/{n(len(losses))}"
+            for m, chunk in zip(means, chunks, strict=True)
+        ]
         first, second, third = losses.flatten().tolist()
         self.gives(
             first_loss=plain(first),

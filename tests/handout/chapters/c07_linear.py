@@ -52,11 +52,15 @@ class Chapter(Figures):
     def first_values(self) -> None:
         """Why 1/√in."""
         shapes = [(256, 2048), (1024, 512)]
-        layers = [(i, seeded(lambda i=i, o=o: li.Linear(i, o, dtype=torch.float64))) for i, o in shapes]
+        layers = [
+            (i, seeded(lambda i=i, o=o: li.Linear(i, o, dtype=torch.float64))) for i, o in shapes
+        ]
         holds = []
         for i, layer in layers:
             weight = layer.weight.detach()
-            x = torch.randn(2000, i, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+            x = torch.randn(
+                2000, i, dtype=torch.float64, generator=torch.Generator().manual_seed(1)
+            )
             holds.append(abs((layer(x).var() / (i * weight.var())).item() - 1) < 0.05)
             assert abs(weight.std() * math.sqrt(i) - truncated_std()) < 0.005
         self.formula("output_variance", r"\text{in} \cdot \sigma^2", holds)
@@ -83,7 +87,10 @@ class Chapter(Figures):
         share = n(100 * BEYOND, ".2f")
         weights = GPT3.d_model * GPT3.d_ff
         self.gives(
-            beyond_share=share, ffn_weights=n(weights, ","), beyond_millions=n(weights * BEYOND / 1e6, ".1f"), bound=BOUND
+            beyond_share=share,
+            ffn_weights=n(weights, ","),
+            beyond_millions=n(weights * BEYOND / 1e6, ".1f"),
+            bound=BOUND,
         )
         inputs = 4
         sigma = 1 / math.sqrt(inputs)
@@ -101,7 +108,10 @@ class Chapter(Figures):
         layer = li.Linear(2, 1)
         layer.load_state_dict({"weight": torch.tensor([[2.0, 3.0]])})
         x = torch.tensor([1.0, 10.0])
-        pairs = " + ".join(f"{plain(w)} · {plain(v)}" for w, v in zip(layer.weight[0].tolist(), x.tolist(), strict=True))
+        pairs = " + ".join(
+            f"{plain(w)} · {plain(v)}"
+            for w, v in zip(layer.weight[0].tolist(), x.tolist(), strict=True)
+        )
         numbers = ", ".join(map(plain, x.tolist()))
         self.gives(w=rows(layer.weight), x=numbers, w_times_x=f"{pairs} = {plain(layer(x).item())}")
         dims, batch = (4, 3, 2), 8

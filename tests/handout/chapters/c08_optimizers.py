@@ -31,7 +31,9 @@ def steps(make: Make, gradients: Sequence[float], p: float = 1.0) -> list[float]
 
 def same(got: Sequence[float], expected: Sequence[float]) -> list[bool]:
     """Up to rounding."""
-    return [math.isclose(a, b, rel_tol=1e-12, abs_tol=1e-15) for a, b in zip(got, expected, strict=True)]
+    return [
+        math.isclose(a, b, rel_tol=1e-12, abs_tol=1e-15) for a, b in zip(got, expected, strict=True)
+    ]
 
 
 def simple(rule: Callable[[float, float], tuple[float, float]], p: float = 1.0) -> list[float]:
@@ -44,7 +46,9 @@ def simple(rule: Callable[[float, float], tuple[float, float]], p: float = 1.0) 
     return after
 
 
-def adamw(gradients: Sequence[float], lr: float, beta1: float, beta2: float, eps: float, decay: float) -> list[float]:
+def adamw(
+    gradients: Sequence[float], lr: float, beta1: float, beta2: float, eps: float, decay: float
+) -> list[float]:
     """The formula of the page, line by line."""
     p, m, v, after = 1.0, 0.0, 0.0, []
     for t, g in enumerate(gradients, 1):
@@ -75,7 +79,9 @@ class Chapter(Figures):
     def __init__(self) -> None:
         super().__init__("08_optimizers.md")
         total = ra.bytes_per_parameter(ADAMW_FP32)
-        self.gives(state_bytes=sum(d.itemsize for d in ADAMW_FP32.optimizer_state), adamw_bytes=total)
+        self.gives(
+            state_bytes=sum(d.itemsize for d in ADAMW_FP32.optimizer_state), adamw_bytes=total
+        )
         self.three()
         self.state()
         self.worked_three()
@@ -102,7 +108,11 @@ class Chapter(Figures):
             v = alpha * v + (1 - alpha) * g**2
             return v, lr * g / (math.sqrt(v) + eps)
 
-        self.formula("rmsprop_formula", r"v \leftarrow \alpha v + (1 - \alpha) g^2", same(rmsprop, simple(mean_square)))
+        self.formula(
+            "rmsprop_formula",
+            r"v \leftarrow \alpha v + (1 - \alpha) g^2",
+            same(rmsprop, simple(mean_square)),
+        )
         swapped = steps(lambda p: op.RMSProp(p, lr, 1 - alpha, eps), GRADIENTS)
 
         def exchanged(v: float, g: float) -> tuple[float, float]:
@@ -115,7 +125,9 @@ class Chapter(Figures):
 
         sums = [sum(mu**k for k in range(5000)) for mu in (0.5, 0.9, 0.99)]
         self.formula(
-            "momentum_sum", "g · (1 + μ + μ² + …) = g / (1 − μ)", same(sums, [1 / (1 - mu) for mu in (0.5, 0.9, 0.99)])
+            "momentum_sum",
+            "g · (1 + μ + μ² + …) = g / (1 − μ)",
+            same(sums, [1 / (1 - mu) for mu in (0.5, 0.9, 0.99)]),
         )
         *_, before, last = [0.0, *steps(lambda p: op.SGD(p, 1.0, 0.9), [1.0] * 500)]
         assert round(before - last, 9) == 10, "ten times as long"
@@ -123,7 +135,9 @@ class Chapter(Figures):
         rate = 0.1
         plain_mean = steps(lambda p: op.SGD(p, rate, mu), GRADIENTS)
         other = simple(lambda b, g: (mu * b + (1 - mu) * g, rate * (mu * b + (1 - mu) * g)))
-        shorter = same([1 - x for x in other], [(1 - mu) * (1 - x) for x in plain_mean])  # (1 − μ) times as far
+        shorter = same(
+            [1 - x for x in other], [(1 - mu) * (1 - x) for x in plain_mean]
+        )  # (1 − μ) times as far
         self.formula("other_momentum", "(1 − μ) g", shorter)
         self.formula("other_momentum", "(1 − μ) g", shorter)
 
@@ -135,7 +149,11 @@ class Chapter(Figures):
         self.formula("steps_remembered", "1 / (1 − α)", math.isclose(memory, 1 / (1 - a)))
         self.gives(remembered=n(memory, ".0f"), alpha=a)
         ((first),) = steps(lambda p: op.RMSProp(p, 1.0, a, 0.0), [0.3])
-        self.formula("first_root", "√v = √(1 − α) |g|", math.isclose(1 - first, 0.3 / (math.sqrt(1 - a) * 0.3)))
+        self.formula(
+            "first_root",
+            "√v = √(1 − α) |g|",
+            math.isclose(1 - first, 0.3 / (math.sqrt(1 - a) * 0.3)),
+        )
         self.gives(first_step=n(1 - first, ".0f"))
 
     def state(self) -> None:
@@ -143,7 +161,11 @@ class Chapter(Figures):
         elements, parameters = 12, 7 * 10**9
         kinds: dict[str, list[Make]] = {
             "SGD": [op.SGD],
-            "SGD with momentum, AdaGrad, RMSProp": [lambda p: op.SGD(p, momentum=0.9), op.AdaGrad, op.RMSProp],
+            "SGD with momentum, AdaGrad, RMSProp": [
+                lambda p: op.SGD(p, momentum=0.9),
+                op.AdaGrad,
+                op.RMSProp,
+            ],
             "Adam, AdamW": [torch.optim.Adam, op.AdamW],
         }
         self.gives(parameters=short(parameters))
@@ -151,7 +173,9 @@ class Chapter(Figures):
             (kept,) = {kept_bytes(make) for make in makes}
             numbers = kept // (elements * F32.itemsize)
             self.gives(state_row=f"{n(numbers)} | {n(parameters * kept // elements // 10**9)}")
-        shown = [kept_bytes(kind) for kind in (torch.optim.SGD, torch.optim.RMSprop, torch.optim.AdamW)]
+        shown = [
+            kept_bytes(kind) for kind in (torch.optim.SGD, torch.optim.RMSprop, torch.optim.AdamW)
+        ]
         self.gives(sgd_bytes=shown[0], rmsprop_bytes=shown[1], adamw_kept=shown[2])
 
     def worked_three(self) -> None:
@@ -231,7 +255,10 @@ class Chapter(Figures):
             uncorrected=f"{one} / √{two} = {n(uncorrected, '.2f')}",
         )
         p, g, lr, decay = 1.0, 10.0, 0.1, 0.5
-        with_l2, without = (steps(lambda x, d=d: torch.optim.Adam(x, lr, weight_decay=d), [g], p)[0] for d in (decay, 0.0))
+        with_l2, without = (
+            steps(lambda x, d=d: torch.optim.Adam(x, lr, weight_decay=d), [g], p)[0]
+            for d in (decay, 0.0)
+        )
         assert math.isclose(with_l2, without), "does not notice"
         self.gives(p=plain(p), large_gradient=plain(g), l2_adds=plain(decay * p))
         (after,) = steps(lambda x: op.AdamW(x, lr, eps=0.0, weight_decay=decay), [1e-3], p)
@@ -271,11 +298,20 @@ class Chapter(Figures):
         here, inside, before = rows.values()
         for g, eps in cases:
             m, v = (1 - BETA1) * g, (1 - BETA2) * g**2
-            here += [1 - step for step in steps(lambda p, eps=eps: op.AdamW(p, lr, eps=eps, weight_decay=0.0), [g])]
+            here += [
+                1 - step
+                for step in steps(
+                    lambda p, eps=eps: op.AdamW(p, lr, eps=eps, weight_decay=0.0), [g]
+                )
+            ]
             inside.append(lr * g / math.sqrt(g**2 + eps))
             before.append(lr * math.sqrt(1 - BETA2) / (1 - BETA1) * m / (math.sqrt(v) + eps))
         self.gives(
-            lr=lr, usual_g=plain(cases[0][0]), usual_eps=scientific(cases[0][1], 0), small_g=cases[1][0], large_eps=cases[1][1]
+            lr=lr,
+            usual_g=plain(cases[0][0]),
+            usual_eps=scientific(cases[0][1], 0),
+            small_g=cases[1][0],
+            large_eps=cases[1][1],
         )
         for moved in rows.values():
             self.gives(eps_row=" | ".join(n(x, ".4f") for x in moved))
@@ -318,7 +354,9 @@ class Chapter(Figures):
         for t, g in enumerate(GRADIENTS, 1):
             m, v = BETA1 * m + (1 - BETA1) * g, BETA2 * v + (1 - BETA2) * g**2
             other = math.sqrt(1 - BETA2**t) / (1 - BETA1**t) * m / (math.sqrt(v) + eps)
-            ours = m / (1 - BETA1**t) / (math.sqrt(v / (1 - BETA2**t)) + eps / math.sqrt(1 - BETA2**t))
+            ours = (
+                m / (1 - BETA1**t) / (math.sqrt(v / (1 - BETA2**t)) + eps / math.sqrt(1 - BETA2**t))
+            )
             holds += same([other], [ours])
         self.formula("other_form", "lr · √(1 − β₂ᵗ) / (1 − β₁ᵗ) · m / (√v + ε)", holds)
         self.formula("effective_eps", "ε / √(1 − β₂ᵗ)", holds)
@@ -329,19 +367,27 @@ class Chapter(Figures):
         values = [[3.0], [0.0, 4.0]]
 
         def clipped(largest: float, eps: float = 1e-6) -> tuple[list[torch.Tensor], float]:
-            parameters = [torch.zeros(len(value), dtype=F64, requires_grad=True) for value in values]
+            parameters = [
+                torch.zeros(len(value), dtype=F64, requires_grad=True) for value in values
+            ]
             for parameter, value in zip(parameters, values, strict=True):
                 parameter.grad = torch.tensor(value, dtype=F64)
             norm = op.clip_gradient_norm(parameters, largest, eps).item()
             return [parameter.grad for parameter in parameters], norm
 
         def shown(gradients: Sequence[torch.Tensor], digits: int = 12) -> str:
-            return " and ".join("[" + ", ".join(decimal(x, digits) for x in g.tolist()) + "]" for g in gradients)
+            return " and ".join(
+                "[" + ", ".join(decimal(x, digits) for x in g.tolist()) + "]" for g in gradients
+            )
 
         whole = [torch.tensor(value, dtype=F64) for value in values]
         lengths = [g.norm().item() for g in whole]
         gradients, norm = clipped(1.0, 5.0)
-        self.formula("norm_of_norms", "‖g‖² = ‖g₁‖² + ‖g₂‖² + …", math.isclose(norm**2, sum(length**2 for length in lengths)))
+        self.formula(
+            "norm_of_norms",
+            "‖g‖² = ‖g₁‖² + ‖g₂‖² + …",
+            math.isclose(norm**2, sum(length**2 for length in lengths)),
+        )
         squares = " + ".join(plain(length**2) for length in lengths)
         self.gives(
             gradients=shown(whole),
@@ -379,7 +425,10 @@ class Chapter(Figures):
             "min + (max − min) · (1 + cos(π x)) / 2",
             same(
                 [rate(it) for it in range(w, c)],
-                [least + (most - least) * (1 + math.cos(math.pi * (it - w) / (c - w))) / 2 for it in range(w, c)],
+                [
+                    least + (most - least) * (1 + math.cos(math.pi * (it - w) / (c - w))) / 2
+                    for it in range(w, c)
+                ],
             ),
         )
         assert all(same([rate(it) for it in range(w)], [most * it / w for it in range(w)]))
@@ -389,7 +438,9 @@ class Chapter(Figures):
         assert op.lr_cosine_schedule(0, most, least, 0, 5) == most
         its = [0, 5, 10, 15, 20, 25, 30, 1000]
         self.gives(max=plain(most), min=least, w=w, c=c)
-        self.gives(its=" | ".join(map(n, its)), rates=" | ".join(decimal(rate(it), 3) for it in its))
+        self.gives(
+            its=" | ".join(map(n, its)), rates=" | ".join(decimal(rate(it), 3) for it in its)
+        )
         it = 15
         x = (it - w) / (c - w)
         cosine = n(math.cos(math.pi * x), ".4f")

@@ -52,10 +52,16 @@ class Chapter(Figures):
         for dtype in (UINT16, INT32, INT64):
             largest = np.iinfo(dtype).max
             ids = n(largest, ",") if largest < 10**12 else short(largest, 1, 18)
-            self.gives(dtype_row=f"{ids} | {n(dtype.itemsize)} | {n(CORPUS * dtype.itemsize // 10**9, ',')}")
+            self.gives(
+                dtype_row=f"{ids} | {n(dtype.itemsize)} | {n(CORPUS * dtype.itemsize // 10**9, ',')}"
+            )
         gpt2 = 50257
         assert gpt2 - 1 <= np.iinfo(UINT16).max
-        self.gives(uint16_ids=n(np.iinfo(UINT16).max + 1, ","), gpt2_vocabulary=n(gpt2, ","), page=n(PAGE, ","))
+        self.gives(
+            uint16_ids=n(np.iinfo(UINT16).max + 1, ","),
+            gpt2_vocabulary=n(gpt2, ","),
+            page=n(PAGE, ","),
+        )
         header = len(saved(EXAMPLE)) - EXAMPLE.nbytes
         self.gives(header=header, header_tokens=header // UINT16.itemsize)
         magic = saved(EXAMPLE)[:6]
@@ -70,11 +76,18 @@ class Chapter(Figures):
 
     def batches(self) -> None:
         """Where windows start."""
-        cases = [(np.random.default_rng(0).permutation(tokens), length) for tokens in (2, 5, 9) for length in range(1, tokens)]
+        cases = [
+            (np.random.default_rng(0).permutation(tokens), length)
+            for tokens in (2, 5, 9)
+            for length in range(1, tokens)
+        ]
         self.formula(
             "start_range",
             r"s + t \le n - 1 \quad \text{so} \quad 0 \le s \le n - t - 1",
-            [starts(tokens, t) == [s for s in range(len(tokens)) if s + t <= len(tokens) - 1] for tokens, t in cases]
+            [
+                starts(tokens, t) == [s for s in range(len(tokens)) if s + t <= len(tokens) - 1]
+                for tokens, t in cases
+            ]
             + [starts(tokens, t) == list(range(len(tokens) - t - 1 + 1)) for tokens, t in cases],
         )
 

@@ -53,7 +53,9 @@ class Chapter(Figures):
 
     def __init__(self) -> None:
         super().__init__("10_checkpointing.md")
-        self.between = LLAMA_DAYS * 86400 / LLAMA_STOPS * LLAMA_GPUS / DEVICES  # seconds from stop to stop
+        self.between = (
+            LLAMA_DAYS * 86400 / LLAMA_STOPS * LLAMA_GPUS / DEVICES
+        )  # seconds from stop to stop
         self.stops()
         self.interval()
         self.contents()
@@ -83,10 +85,16 @@ class Chapter(Figures):
         self.formula(
             "young_rule",
             r"\frac{w}{T} + \frac{T}{2M} \quad \text{is least at} \quad T = \sqrt{2wM}",
-            [cost(w, best(w, m), m) < cost(w, best(w, m) * factor, m) for w, m in cases for factor in around]
+            [
+                cost(w, best(w, m), m) < cost(w, best(w, m) * factor, m)
+                for w, m in cases
+                for factor in around
+            ]
             + [abs(w / best(w, m) - best(w, m) / (2 * m)) < 1e-12 for w, m in cases],
         )
-        self.gives(young=1974)  # "A first order approximation to the optimum checkpoint interval", CACM 17 (9)
+        self.gives(
+            young=1974
+        )  # "A first order approximation to the optimum checkpoint interval", CACM 17 (9)
 
     def contents(self) -> None:
         """Sizes of the parts."""
@@ -95,7 +103,9 @@ class Chapter(Figures):
         moments = op.optimizer_state_bytes(optimizer) // weights
         self.weight = FP32.itemsize + moments
         self.gives(checkpoint_bytes=self.weight, weight_bytes=FP32.itemsize, moment_bytes=moments)
-        first_moment = next(iter(optimizer.state.values()))["m"]  # 0.9 · what it was + 0.1 · a gradient of 1
+        first_moment = next(iter(optimizer.state.values()))[
+            "m"
+        ]  # 0.9 · what it was + 0.1 · a gradient of 1
         start = round(((first_moment - 0.1) / 0.9).abs().max().item(), 6)
         self.gives(moments_start=plain(start))
         self.words = len(np.random.get_state()[1])
@@ -145,5 +155,7 @@ class Chapter(Figures):
             machine_devices=A_NODE,
             together_seconds=n(together, ".1f"),
             together_minutes=n(best(together, self.between) / 60, ".0f"),
-            together_cost=n(cost(together, best(together, self.between), self.between) * 100, ".1f"),
+            together_cost=n(
+                cost(together, best(together, self.between), self.between) * 100, ".1f"
+            ),
         )

@@ -64,12 +64,21 @@ class Chapter(Figures):
         chain = torch.tensor([[stay, 1 - stay], [1 - stay, stay]], dtype=torch.float64)
         by_hand = -stay * math.log(stay) - (1 - stay) * math.log(1 - stay)
         assert abs(entropy(chain) - by_hand) < 1e-12
-        chains = torch.rand(4, 3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).softmax(-1)
+        chains = torch.rand(
+            4, 3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+        ).softmax(-1)
         self.formula(
             "entropy_formula",
             r"H = \sum_i \pi_i \sum_j P_{ij} \left(-\log P_{ij}\right)",
             [
-                abs(entropy(p) - sum(p.matrix_power(200)[0, i] * -p[i, j] * p[i, j].log() for i in range(3) for j in range(3)))
+                abs(
+                    entropy(p)
+                    - sum(
+                        p.matrix_power(200)[0, i] * -p[i, j] * p[i, j].log()
+                        for i in range(3)
+                        for j in range(3)
+                    )
+                )
                 < 1e-9
                 for p in chains
             ],
@@ -109,13 +118,18 @@ class Chapter(Figures):
             "micro_batch_formula",
             r"\ell = \sum_i \frac{b_i}{B} \ell_i",
             [
-                abs(ag.accumulate_gradients(model, F.mse_loss, x, y, m) - whole) < 1e-12 and abs(in_parts(m) - whole) < 1e-12
+                abs(ag.accumulate_gradients(model, F.mse_loss, x, y, m) - whole) < 1e-12
+                and abs(in_parts(m) - whole) < 1e-12
                 for m in (1, 2, 3, 7)
             ],
         )
         losses, sizes = [2.0, 4.0], [3, 1]
-        target = torch.tensor([[loss] for loss, size in zip(losses, sizes, strict=True) for _ in range(size)])
-        mean = ag.accumulate_gradients(nn.Linear(1, 1), lambda out, want: want.mean() + 0 * out.sum(), target, target, 3)
+        target = torch.tensor(
+            [[loss] for loss, size in zip(losses, sizes, strict=True) for _ in range(size)]
+        )
+        mean = ag.accumulate_gradients(
+            nn.Linear(1, 1), lambda out, want: want.mean() + 0 * out.sum(), target, target, 3
+        )
         first, second = (f"{n(size)} · {n(loss)}" for loss, size in zip(losses, sizes, strict=True))
         self.gives(
             first_loss=losses[0],
@@ -160,10 +174,17 @@ class Chapter(Figures):
         whole, model = run()
         with tempfile.TemporaryDirectory() as folder:
             log, checkpoint = Path(folder, "log"), Path(folder, "checkpoint")
-            files = {"checkpoint_every": every, "checkpoint_path": str(checkpoint), "log_path": str(log)}
+            files = {
+                "checkpoint_every": every,
+                "checkpoint_path": str(checkpoint),
+                "log_path": str(log),
+            }
 
             def lines():
-                return [json.loads(line)["step"] for line in log.read_text(encoding="utf-8").splitlines()]
+                return [
+                    json.loads(line)["step"]
+                    for line in log.read_text(encoding="utf-8").splitlines()
+                ]
 
             def done():
                 return torch.load(checkpoint, weights_only=True)["steps_done"]
@@ -179,7 +200,9 @@ class Chapter(Figures):
         assert torch.equal(resumed_model.table.weight, model.table.weight)
         assert resumed.losses == whole.losses[every:]
         assert len(resumed.losses) == 2  # "two entries"
-        self.gives(resumed_step=resumed.first_step, resumed_rate=plain(round(resumed.learning_rates[0], 4)))
+        self.gives(
+            resumed_step=resumed.first_step, resumed_rate=plain(round(resumed.learning_rates[0], 4))
+        )
         after = [step for step in range(steps) if (step + 1) % every == 0 or step + 1 == steps]
         self.gives(
             every=every,
@@ -189,5 +212,9 @@ class Chapter(Figures):
             stop=stop,
             cut_step=logged[-1],
         )
-        for row, file in [(logged, saved), (cut, still), (ended, last)]:  # killed, started again, at the end
+        for row, file in [
+            (logged, saved),
+            (cut, still),
+            (ended, last),
+        ]:  # killed, started again, at the end
             self.gives(log_row=f"{n(len(row))} | {' '.join(map(n, row))} | {n(file)}")

@@ -21,7 +21,9 @@ def units(activation, segments=None, layers=LAYERS):
     blocks = [nn.Sequential(nn.Linear(WIDTH, WIDTH), activation()) for _ in range(layers)]
     model = ac.CheckpointedSequential(blocks, segments) if segments else nn.Sequential(*blocks)
     x = torch.rand(BATCH, WIDTH)
-    kept, over = divmod(ac.saved_activation_bytes(lambda: model(x), model.parameters()), x.numel() * FP32.itemsize)
+    kept, over = divmod(
+        ac.saved_activation_bytes(lambda: model(x), model.parameters()), x.numel() * FP32.itemsize
+    )
     assert over == 0
     return kept
 
@@ -37,7 +39,9 @@ def alive_at_once(segments):
         model(x)
         return nn.Sequential(*last)(inputs[0].detach())
 
-    kept, over = divmod(ac.saved_activation_bytes(run, model.parameters()), x.numel() * x.element_size())
+    kept, over = divmod(
+        ac.saved_activation_bytes(run, model.parameters()), x.numel() * x.element_size()
+    )
     assert over == 0
     return kept
 
@@ -63,7 +67,9 @@ def by_formula(s, b, h, a):
 def measured(s, b, h, a, dropout=True):
     """The same, as the reference counts them on such a layer in bfloat16, without the norms' means and deviations."""
     square = [(torch.randn(h, h) / h).to(BF16).requires_grad_() for _ in range(4)]
-    up, down = (torch.randn(*shape).to(BF16).div(h).requires_grad_() for shape in [(4 * h, h), (h, 4 * h)])
+    up, down = (
+        torch.randn(*shape).to(BF16).div(h).requires_grad_() for shape in [(4 * h, h), (h, 4 * h)]
+    )
     gain = torch.ones(h, dtype=BF16, requires_grad=True)
     x = torch.randn(b, s, h).to(BF16).requires_grad_()
 
@@ -105,7 +111,10 @@ class Chapter(Figures):
         gelu, relu = self.plain[nn.GELU], self.plain[nn.ReLU]
         assert gelu == self.plain[nn.SiLU] == 2 * LAYERS
         assert relu == LAYERS + 1
-        self.gives(gelu_units=f"{n(2)} · {n(LAYERS)} = {n(gelu)}", relu_units=f"{n(LAYERS)} + {n(1)} = {n(relu)}")
+        self.gives(
+            gelu_units=f"{n(2)} · {n(LAYERS)} = {n(gelu)}",
+            relu_units=f"{n(LAYERS)} + {n(1)} = {n(relu)}",
+        )
         segments = 4
         self.gives(segments=segments, segment_layers=LAYERS // segments)
         for k in (LAYERS, segments):
@@ -119,23 +128,35 @@ class Chapter(Figures):
     def segments(self) -> None:
         """How many are alive at once."""
         alive = {k: self.kept[k] + self.own[k] for k in SEGMENTS}
-        self.formula("alive_formula", r"k + \frac{2L}{k}", [alive[k] == k + 2 * LAYERS / k for k in SEGMENTS])
+        self.formula(
+            "alive_formula", r"k + \frac{2L}{k}", [alive[k] == k + 2 * LAYERS / k for k in SEGMENTS]
+        )
         assert all(alive_at_once(k) == alive[k] - 1 for k in SEGMENTS), "exactly one fewer"
         valley = range(1, 200)
         for layers in (8, 32, 128, 512):
             assert min(valley, key=lambda k: k + 2 * layers / k) == round((2 * layers) ** 0.5)
         self.gives(root_factor=2)
         root = round(LAYERS**0.5)
-        self.gives(root_alive=f"{n(self.kept[root])} + {n(self.own[root])} = {n(alive[root])}", plain_units=self.plain[nn.GELU])
+        self.gives(
+            root_alive=f"{n(self.kept[root])} + {n(self.own[root])} = {n(alive[root])}",
+            plain_units=self.plain[nn.GELU],
+        )
         self.gives(layers=LAYERS, segment_counts=" | ".join(map(n, SEGMENTS)))
-        self.gives(kept_and_own=" | ".join(f"{n(self.kept[k])} + {n(self.own[k])}" for k in SEGMENTS))
+        self.gives(
+            kept_and_own=" | ".join(f"{n(self.kept[k])} + {n(self.own[k])}" for k in SEGMENTS)
+        )
         self.gives(alive=" | ".join(n(alive[k]) for k in SEGMENTS))
         count, parts = 7, 3
         lengths = segment_lengths(count, parts)
         short, long = min(lengths), max(lengths)
         assert lengths.count(short) == 2
         assert lengths.count(long) == 1
-        self.gives(uneven_layers=count, uneven_segments=len(lengths), short_segment=short, long_segment=long)
+        self.gives(
+            uneven_layers=count,
+            uneven_segments=len(lengths),
+            short_segment=short,
+            long_segment=long,
+        )
 
     def cost(self) -> None:
         """FLOPs, MFU and days."""
@@ -163,8 +184,13 @@ class Chapter(Figures):
         )
         full = 0.5
         useful = full * plainly / again
-        days = [ra.training_days(70 * 10**9, 15 * 10**12, ra.H100_SXM, BF16, 1024, share) for share in (full, useful)]
-        self.gives(mfu=full, useful_mfu=useful, days=n(days[0], ".2f"), recomputed_days=n(days[1], ".2f"))
+        days = [
+            ra.training_days(70 * 10**9, 15 * 10**12, ra.H100_SXM, BF16, 1024, share)
+            for share in (full, useful)
+        ]
+        self.gives(
+            mfu=full, useful_mfu=useful, days=n(days[0], ".2f"), recomputed_days=n(days[1], ".2f")
+        )
 
     @staticmethod
     def counted() -> tuple[int, int]:
@@ -179,10 +205,16 @@ class Chapter(Figures):
 
     def transformer(self) -> None:
         """Bytes of a layer, measured on small ones, and those of GPT-3."""
-        small = [{"s": 64, "b": 2, "h": 128, "a": 4}, {"s": 128, "b": 1, "h": 64, "a": 8}, {"s": 32, "b": 3, "h": 64, "a": 2}]
+        small = [
+            {"s": 64, "b": 2, "h": 128, "a": 4},
+            {"s": 128, "b": 1, "h": 64, "a": 8},
+            {"s": 32, "b": 3, "h": 64, "a": 2},
+        ]
         # Of each score two bytes of softmax's result, one of the mask and two of dropout's result.
         half = torch.float16.itemsize
-        self.gives(score_bytes=f"{n(half)} + {n(torch.bool.itemsize)} + {n(half)}", result_bytes=half)
+        self.gives(
+            score_bytes=f"{n(half)} + {n(torch.bool.itemsize)} + {n(half)}", result_bytes=half
+        )
         assert half + torch.bool.itemsize + half == 5
         self.formula(
             "layer_formula",
@@ -199,7 +231,9 @@ class Chapter(Figures):
             assert found == first + second * sizes["a"] * sizes["s"] / sizes["h"]
         self.gives(first_term=first, second_factor=second)
         layer = by_formula(**GPT3)
-        everything, fused, inputs = (GPT3_LAYERS * size for size in (layer, by_formula(s, b, h, 0), per_token * s * b * h))
+        everything, fused, inputs = (
+            GPT3_LAYERS * size for size in (layer, by_formula(s, b, h, 0), per_token * s * b * h)
+        )
         memory = ra.H100_SXM.memory_bytes
         assert 3 * memory < everything
         assert memory < fused
@@ -218,4 +252,9 @@ class Chapter(Figures):
     def seen_elsewhere(self) -> None:
         """The factor that notes give, and what it depends on."""
         root = round(LAYERS**0.5)
-        self.gives(gelu_halves=self.each, layers=LAYERS, relu_stays=self.each_relu, root_kept=self.kept[root])
+        self.gives(
+            gelu_halves=self.each,
+            layers=LAYERS,
+            relu_stays=self.each_relu,
+            root_kept=self.kept[root],
+        )

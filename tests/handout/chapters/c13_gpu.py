@@ -35,15 +35,23 @@ MFU = 0.5
 def constant(name):
     """A constant of torch's allocators, from its headers where they have it (2.9 and later), else from what it was before."""
     header = HEADERS / "c10" / "core" / "AllocatorConfig.h"
-    before = {"kMinBlockSize": 512, "kSmallBuffer": 2 * 2**20, "kSmallSize": 2**20}[name]  # CUDACachingAllocator.cpp, 2.6
-    found = re.search(rf"{name} = (\d+);", header.read_text(encoding="utf-8")) if header.is_file() else None
+    before = {"kMinBlockSize": 512, "kSmallBuffer": 2 * 2**20, "kSmallSize": 2**20}[
+        name
+    ]  # CUDACachingAllocator.cpp, 2.6
+    found = (
+        re.search(rf"{name} = (\d+);", header.read_text(encoding="utf-8"))
+        if header.is_file()
+        else None
+    )
     return int(found[1]) if found else before
 
 
 def listed(macro):
     """The operations of one of autocast's lists for a GPU, from torch's headers."""
     text = (HEADERS / "ATen" / "autocast_mode.h").read_text(encoding="utf-8")
-    return set(re.findall(r"_\((\w+)", re.search(rf"#define {macro}\(_\)(.*?)\n\n", text, re.DOTALL)[1]))
+    return set(
+        re.findall(r"_\((\w+)", re.search(rf"#define {macro}\(_\)(.*?)\n\n", text, re.DOTALL)[1])
+    )
 
 
 def microseconds(seconds, spec=".0f"):
@@ -62,7 +70,9 @@ def measured(kind, kernel, calls=10):
                 torch.cuda.synchronize()
             shown.append(time.perf_counter() - before)
         torch.cuda.synchronize()
-        return (time.perf_counter() - started) / calls if kind == "all" else statistics.median(shown)
+        return (
+            (time.perf_counter() - started) / calls if kind == "all" else statistics.median(shown)
+        )
 
 
 def copied(pinned, non_blocking, own_stream):
@@ -85,7 +95,9 @@ def raced(slow, *, waits=True, records=True, keeps=True):
         buffer = torch.zeros(8, pin_memory=True)
         for number in range(5):
             if number < 4:
-                source = torch.full((8,), float(number)).pin_memory() if keeps else buffer.fill_(number)
+                source = (
+                    torch.full((8,), float(number)).pin_memory() if keeps else buffer.fill_(number)
+                )
                 with torch.cuda.stream(beside):
                     on_their_way.append(source.to("cuda", non_blocking=True))
             if number == 0:
@@ -156,14 +168,19 @@ class Chapter(Figures):
             product_flops=f"{n(2)} · {power(10, 6)}",
             product_speed=power(10, round(math.log10(speed))),
         )
-        points = {device: sum(p.points for p in COURSE.problems if p.device == device) for device in ("cpu", "cuda")}
+        points = {
+            device: sum(p.points for p in COURSE.problems if p.device == device)
+            for device in ("cpu", "cuda")
+        }
         assert len([p for p in COURSE.problems if p.module == "gpu"]) == 4  # "The four problems"
         assert {p.device for p in COURSE.problems if p.module == "gpu"} == {"cuda"}
         self.gives(gpu_points=points["cuda"], cpu_points=points["cpu"])
 
     def memory(self) -> None:
         """Three numbers, and blocks."""
-        block, segment, small = (constant(name) for name in ("kMinBlockSize", "kSmallBuffer", "kSmallSize"))
+        block, segment, small = (
+            constant(name) for name in ("kMinBlockSize", "kSmallBuffer", "kSmallSize")
+        )
         self.gives(block=block, segment_mib=segment >> 20, small_mib=small >> 20)
         assert block == stand_in.BLOCK
         with stand_in.gpu():
@@ -185,10 +202,15 @@ class Chapter(Figures):
         """A chain, and what spoils a difference."""
         with stand_in.gpu():
             x = torch.zeros(1000, 1000, device="cuda")
-            found = {length: gpu.peak_memory(lambda length=length: self.chain(x, length)) for length in (2, 4, 9)}
+            found = {
+                length: gpu.peak_memory(lambda length=length: self.chain(x, length))
+                for length in (2, 4, 9)
+            }
             raw = x.numel() * x.element_size()
         each = found[4].retained
-        assert set(found.values()) == {gpu.PeakMemory(each, 2 * each, each)}  # "two tensors … however long …, in the end one"
+        assert set(found.values()) == {
+            gpu.PeakMemory(each, 2 * each, each)
+        }  # "two tensors … however long …, in the end one"
         blocks = math.ceil(raw / stand_in.BLOCK)
         assert blocks * stand_in.BLOCK == each
         self.gives(
@@ -224,11 +246,16 @@ class Chapter(Figures):
         asking, waking = microseconds(stand_in.ASKING), microseconds(stand_in.WAKING)
         with stand_in.gpu(kernel_seconds=[kernel] * 13) as device:
             events = gpu.time_kernel(device.kernel, repeats=calls)
-        alone, waiting, together = (measured(kind, kernel, calls) for kind in ("alone", "wait", "all"))
+        alone, waiting, together = (
+            measured(kind, kernel, calls) for kind in ("alone", "wait", "all")
+        )
         took = microseconds(kernel)
         assert f"{events:.7f}" == f"{kernel:.7f}"
         assert f"{waiting:.7f}" == f"{stand_in.ASKING + kernel + stand_in.WAKING:.7f}"
-        assert f"{together:.7f}" == f"{(stand_in.ASKING + calls * kernel + stand_in.WAKING) / calls:.7f}"
+        assert (
+            f"{together:.7f}"
+            == f"{(stand_in.ASKING + calls * kernel + stand_in.WAKING) / calls:.7f}"
+        )
         self.gives(
             kernel_us=took,
             alone_us=microseconds(alone),
@@ -262,11 +289,23 @@ class Chapter(Figures):
         """One product, measured rightly and wrongly."""
         size, seconds = 8192, 1.5e-3
         flops = fc.matmul_flops((size, size), (size, size))
-        small, speed = (60, 80, 100), 1e7  # slow, so that what else takes time on the stand-in does not count
+        small, speed = (
+            (60, 80, 100),
+            1e7,
+        )  # slow, so that what else takes time on the stand-in does not count
         with stand_in.gpu(flops_per_second={FP32: speed}):
-            found = gpu.measured_mfu(*small, FP32, SimpleNamespace(name="a GPU", peak_flops={FP32: 4 * speed}))
-            assert gpu.measured_mfu(*small, FP32, SimpleNamespace(name="a GPU", peak_flops={FP32: speed / 2})) > 1.9
-        by_hand = 2 * math.prod(small) / (fc.matmul_flops(small[:2], small[1:]) / speed * (4 * speed))
+            found = gpu.measured_mfu(
+                *small, FP32, SimpleNamespace(name="a GPU", peak_flops={FP32: 4 * speed})
+            )
+            assert (
+                gpu.measured_mfu(
+                    *small, FP32, SimpleNamespace(name="a GPU", peak_flops={FP32: speed / 2})
+                )
+                > 1.9
+            )
+        by_hand = (
+            2 * math.prod(small) / (fc.matmul_flops(small[:2], small[1:]) / speed * (4 * speed))
+        )
         self.formula(
             "mfu_formula",
             r"\text{MFU} = \frac{2mkn}{\text{seconds} \cdot \text{peak FLOP/s}}",
@@ -315,7 +354,13 @@ class Chapter(Figures):
         # ViT-S/16 (Touvron et al. 2021): width 384, 12 layers, patches of 16 × 16 pixels.
         images, side, patch, width = 256, 224, 16, 384
         config = fc.TransformerConfig(
-            vocab_size=1, context_length=196, num_layers=12, d_model=width, num_heads=6, d_ff=4 * width, tied_embeddings=True
+            vocab_size=1,
+            context_length=196,
+            num_layers=12,
+            d_model=width,
+            num_heads=6,
+            d_ff=4 * width,
+            tied_embeddings=True,
         )
         parameters, tokens = ra.transformer_parameters(config) - width, (side // patch) ** 2
         flops = fc.training_flops(parameters, images * tokens)
@@ -349,7 +394,8 @@ class Chapter(Figures):
         assert copied(True, False, True)[1], "beside the kernels that were asked for before"
         spans = {kind: pictures.timeline(prefetch=kind) for kind in (False, True)}
         copy, kernels = (
-            {f"{1000 * (s.stop - s.start):.7f}" for s in spans[True] if s.what == what} for what in ("copies", "kernels")
+            {f"{1000 * (s.stop - s.start):.7f}" for s in spans[True] if s.what == what}
+            for what in ("copies", "kernels")
         )
         assert len(copy) == len(kernels) == 1
         copy, kernels = float(copy.pop()), float(kernels.pop())
@@ -358,7 +404,11 @@ class Chapter(Figures):
         each = {kind: 1000 * (found[-1] - found[-2]) for kind, found in starts.items()}
         assert abs(each[True] - max(copy, kernels)) < 1e-6
         assert 0 < each[False] - (copy + kernels) < 0.06  # asking and waking up
-        self.formula("overlap_formula", r"\max(C, T) \quad \text{instead of} \quad C + T", [each[True] < each[False]])
+        self.formula(
+            "overlap_formula",
+            r"\max(C, T) \quad \text{instead of} \quad C + T",
+            [each[True] < each[False]],
+        )
         assert not any(s.what == "waits" for s in spans[True])
         self.gives(copy_ms=plain(copy), kernels_ms=plain(kernels), depth=2)
 
@@ -375,22 +425,36 @@ class Chapter(Figures):
     def depth(self) -> None:
         """How many batches there are."""
         depth = 2
-        self.gives(depth=depth, batches_held=depth + 1, held_mb=n((depth + 1) * self.image_bytes / 1e6, ".0f"))
+        self.gives(
+            depth=depth,
+            batches_held=depth + 1,
+            held_mb=n((depth + 1) * self.image_bytes / 1e6, ".0f"),
+        )
         count = 4
-        least, most = ([min(number + ahead, count) for number in range(1, count + 1)] for ahead in (1, depth))
+        least, most = (
+            [min(number + ahead, count) for number in range(1, count + 1)] for ahead in (1, depth)
+        )
         got = drawn(depth, count)
         assert all(low <= seen <= high for low, seen, high in zip(least, got, most, strict=True))
         for number, (low, high) in enumerate(zip(least, most, strict=True)):
             names = ["abcd"[:k] for k in (low, high)]
             waiting = [f"perhaps {c}" if c in names[1][low:] else c for c in names[1][number + 1 :]]
-            cells = [" ".join("abcd"[number]), *(" ".join(name) for name in names), ", ".join(waiting)]
+            cells = [
+                " ".join("abcd"[number]),
+                *(" ".join(name) for name in names),
+                ", ".join(waiting),
+            ]
             self.gives(handed_out=" | ".join(cells).rstrip())
 
     def autocast(self) -> None:
         """Which operation runs in which dtype."""
         self.gives(bf16_speedup=n(PEAK / H100.peak_flops[FP32], ".1f"))
-        assert {"matmul", "linear", "conv2d", "scaled_dot_product_attention"} <= listed("AT_FORALL_LOWER_PRECISION_FP")
-        assert {"exp", "log", "pow", "layer_norm", "mse_loss", "nll_loss"} <= listed("AT_FORALL_FP32")
+        assert {"matmul", "linear", "conv2d", "scaled_dot_product_attention"} <= listed(
+            "AT_FORALL_LOWER_PRECISION_FP"
+        )
+        assert {"exp", "log", "pow", "layer_norm", "mse_loss", "nll_loss"} <= listed(
+            "AT_FORALL_FP32"
+        )
         assert {"softmax", "log_softmax", "sum"} <= listed("AT_FORALL_FP32_SET_OPT_DTYPE")
         linear = nn.Linear(3, 3)
         with torch.autocast("cpu", dtype=BF16):
@@ -407,7 +471,9 @@ class Chapter(Figures):
         one = torch.tensor(1.0, dtype=BF16)
         below = math.log2(1 - torch.nextafter(one, torch.zeros_like(one)).item())
         assert below == int(below)
-        self.gives(significant_bits=bf16.mantissa_bits + 1, below_one=f"{n(1)} − {power(2, int(below))}")
+        self.gives(
+            significant_bits=bf16.mantissa_bits + 1, below_one=f"{n(1)} − {power(2, int(below))}"
+        )
         step, least = 3e-4, 0.125
         weights = torch.arange(0x3D80, 0x4080).to(torch.int16).view(BF16)  # all from 0.0625 to 4
         still = (weights + step == weights) & (weights - step == weights)
@@ -456,9 +522,15 @@ class Chapter(Figures):
         self.gives(fp32_row=row, bf16_copy=BF16.itemsize)
         weight, gradient, moments = model_bytes(convert=True)
         total = weight + gradient + sum(moments)
-        self.gives(bf16_row=f"{n(weight)} | {n(gradient)} | {' + '.join(map(n, moments))} | {n(total)}")
+        self.gives(
+            bf16_row=f"{n(weight)} | {n(gradient)} | {' + '.join(map(n, moments))} | {n(total)}"
+        )
         self.total = plainly
 
     def seen_elsewhere(self) -> None:
         """What notes say is quoted; what holds is computed."""
-        self.gives(sparse_tflops=n(2 * PEAK / 1e12, ",.0f"), dense_tflops=plain(PEAK / 1e12), adamw_bytes=self.total)
+        self.gives(
+            sparse_tflops=n(2 * PEAK / 1e12, ",.0f"),
+            dense_tflops=plain(PEAK / 1e12),
+            adamw_bytes=self.total,
+        )

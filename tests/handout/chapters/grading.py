@@ -14,7 +14,14 @@ from grader.grading import budget
 from grader.grading.verdict import verdict_on
 from grader.proof import matrix
 from grader.report import terminal
-from grader.results.records import GraderInfo, Outcome, SubmissionInfo, SubmissionResult, problem_result, worst
+from grader.results.records import (
+    GraderInfo,
+    Outcome,
+    SubmissionInfo,
+    SubmissionResult,
+    problem_result,
+    worst,
+)
 from grader.sandbox import bubblewrap
 from grader.solutions.reference import optimizers as op
 from grader.worker import zygote
@@ -30,9 +37,13 @@ def result(problems):
     """A result of these problems, for the terminal's report."""
     info = sub.Submission("you", SOURCES, []).info
     assert isinstance(info, SubmissionInfo)
-    grader = GraderInfo(version="1", suite_sha256=64 * "0", device="cpu", isolation="bubblewrap", seed=0)
+    grader = GraderInfo(
+        version="1", suite_sha256=64 * "0", device="cpu", isolation="bubblewrap", seed=0
+    )
     score = sum(problem.score for problem in problems)
-    return SubmissionResult(submission=info, grader=grader, score=score, max_score=100.0, seconds=1.0, problems=problems)
+    return SubmissionResult(
+        submission=info, grader=grader, score=score, max_score=100.0, seconds=1.0, problems=problems
+    )
 
 
 def one_step(inside):
@@ -80,7 +91,9 @@ class Chapter(Figures):
         for problem in COURSE.problems:
             limits = COURSE.limits_of(problem)
             assert limits.wall_seconds == 4 * limits.cpu_seconds
-            assert limits == (longer if problem.id == "training_loop" or problem.module == "gpu" else usual)
+            assert limits == (
+                longer if problem.id == "training_loop" or problem.module == "gpu" else usual
+            )
             assert limits.memory_bytes == usual.memory_bytes
         self.gives(
             cpu_seconds=n(usual.cpu_seconds, ".0f"),
@@ -103,14 +116,21 @@ class Chapter(Figures):
             example_seconds=n(share, ".0f"),
         )
         self.gives(cuda_start_seconds=budget.STARTING_SECONDS["cuda"])
-        by_cpu, by_gpu = (sum(p.points for p in COURSE.problems if p.device == device) for device in ("cpu", "cuda"))
+        by_cpu, by_gpu = (
+            sum(p.points for p in COURSE.problems if p.device == device)
+            for device in ("cpu", "cuda")
+        )
         assert {p.module for p in COURSE.problems if p.device == "cuda"} == {"gpu"}
         self.gives(cpu_points=by_cpu, gpu_points=by_gpu)
 
     def points(self) -> None:
         """Partial credit."""
         tests = [
-            Outcome(id=f"test_{i}", weight=2 if i == 0 else 1, status=Status.FAILED if i == 1 else Status.PASSED)
+            Outcome(
+                id=f"test_{i}",
+                weight=2 if i == 0 else 1,
+                status=Status.FAILED if i == 1 else Status.PASSED,
+            )
             for i in range(4)
         ]
         problem = problem_result("linear", "linear", 5, tests)
@@ -124,7 +144,9 @@ class Chapter(Figures):
             light_share=n(light, ".0f"),
             problem_score=n(problem.score, ".0f"),
         )
-        stub = problem_result("linear", "linear", 5, [Outcome(id="test", weight=1, status=Status.NOT_ATTEMPTED)])
+        stub = problem_result(
+            "linear", "linear", 5, [Outcome(id="test", weight=1, status=Status.NOT_ATTEMPTED)]
+        )
         self.gives(stub_score=n(stub.score, ".0f"))
 
     def two_runs(self) -> None:
@@ -139,7 +161,9 @@ class Chapter(Figures):
             ]
 
         failed_one, both, points = [Status.FAILED, *[Status.PASSED] * 3], [Status.PASSED] * 2, 6
-        before = problem_result("linear", "linear", points, tests(failed_one, [Status.DEFERRED] * 2))
+        before = problem_result(
+            "linear", "linear", points, tests(failed_one, [Status.DEFERRED] * 2)
+        )
         after = problem_result("linear", "linear", points, tests(failed_one, both))
         here, there = len(failed_one), len(both)
         assert before.pending == after.pending == 0
@@ -156,28 +180,46 @@ class Chapter(Figures):
         )
         gpu = problem_result("gpu_memory", "gpu", 5, tests([Status.PASSED], both), "cuda")
         assert [test.max_score for test in gpu.tests] == [0, 2.5, 2.5]
-        waiting = problem_result("gpu_memory", "gpu", 5, tests([Status.PASSED], [Status.DEFERRED]), "cuda")
+        waiting = problem_result(
+            "gpu_memory", "gpu", 5, tests([Status.PASSED], [Status.DEFERRED]), "cuda"
+        )
         assert (waiting.status, waiting.pending) == (Status.DEFERRED, 5)
-        wrong = problem_result("gpu_memory", "gpu", 5, tests([Status.FAILED], [Status.DEFERRED]), "cuda")
+        wrong = problem_result(
+            "gpu_memory", "gpu", 5, tests([Status.FAILED], [Status.DEFERRED]), "cuda"
+        )
         assert (wrong.status, wrong.pending) == (Status.FAILED, 5)
         report = terminal.render(result([wrong]), sections={})
         assert "5 points are pending" in report
         assert re.search(r"lost +nothing yet", report)
-        needs_gpu = {p.id for p in COURSE.problems if p.device == "cpu" and "cuda" in COURSE.hidden_tests(p)}
+        needs_gpu = {
+            p.id for p in COURSE.problems if p.device == "cpu" and "cuda" in COURSE.hidden_tests(p)
+        }
         assert "checkpoint" in needs_gpu  # "for instance"
 
     def statuses(self) -> None:
         """The table has each status once."""
         page = (HANDOUT / self.page).read_text(encoding="utf-8")
-        assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == [status.value for status in Status]
+        assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == [
+            status.value for status in Status
+        ]
         assert worst(list(Status)) is Status.GRADER_ERROR
-        ours = problem_result("linear", "linear", 5, [Outcome(id="test", weight=1, status=Status.GRADER_ERROR)])
-        assert "this score is not final" in terminal.render(result([ours]), sections={"linear": "7.1"})
+        ours = problem_result(
+            "linear", "linear", 5, [Outcome(id="test", weight=1, status=Status.GRADER_ERROR)]
+        )
+        assert "this score is not final" in terminal.render(
+            result([ours]), sections={"linear": "7.1"}
+        )
 
     def report(self) -> None:
         """An excerpt, as the terminal's report writes it."""
         try:
-            expect.tensor(one_step(inside=True), one_step(inside=False), of="AdamW", atol=1e-6, name="a parameter after step 1")
+            expect.tensor(
+                one_step(inside=True),
+                one_step(inside=False),
+                of="AdamW",
+                atol=1e-6,
+                name="a parameter after step 1",
+            )
         except expect.Mismatch as e:
             verdict = verdict_on(e, test="test_of_this_page", rule="", asked="")
         section = COURSE.problem("adamw").section
@@ -190,7 +232,10 @@ class Chapter(Figures):
             "hint": "where does ε stand?",
         }
         rules = ["Three steps agree with the formula.", "ε is added after the root is taken."]
-        failed = [Outcome(id=f"test_of_this_page_{i}", weight=1, rule=rule, **said) for i, rule in enumerate(rules)]
+        failed = [
+            Outcome(id=f"test_of_this_page_{i}", weight=1, rule=rule, **said)
+            for i, rule in enumerate(rules)
+        ]
         rest = [Outcome(id=f"test_{i}", weight=1, status=Status.PASSED) for i in range(18)]
         points = problem_result("adamw", "optimizers", 20, [*failed, *rest])
         text = terminal.render(result([points]), sections={"adamw": section})
@@ -209,7 +254,13 @@ class Chapter(Figures):
 
     def versions(self) -> None:
         """Which Python and torch."""
-        needs = tomllib.loads((HANDOUT.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        needs = tomllib.loads((HANDOUT.parent / "pyproject.toml").read_text(encoding="utf-8"))[
+            "project"
+        ]
         python = needs["requires-python"].removeprefix(">=")
-        oldest = next(line.removeprefix("torch>=") for line in needs["dependencies"] if line.startswith("torch>="))
+        oldest = next(
+            line.removeprefix("torch>=")
+            for line in needs["dependencies"]
+            if line.startswith("torch>=")
+        )
         self.gives(python=n(python), torch=n(oldest))

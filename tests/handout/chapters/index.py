@@ -12,7 +12,9 @@ class Chapter(Figures):
     def __init__(self) -> None:
         super().__init__("index.md")
         page = (HANDOUT / self.page).read_text(encoding="utf-8")
-        listed = re.search(r"^```{toctree}\n:hidden:\n\n(.+?)\n```$", page, re.MULTILINE | re.DOTALL)[1].split()
+        listed = re.search(
+            r"^```{toctree}\n:hidden:\n\n(.+?)\n```$", page, re.MULTILINE | re.DOTALL
+        )[1].split()
         assert listed == [
             *(f"{number:02}_{module}" for number, module in enumerate(COURSE.modules, 1)),
             "grading",
@@ -37,7 +39,13 @@ class Chapter(Figures):
 
     def table(self) -> None:
         """What the problems add up to. (Their list is held by handout.site.agreement, its links by `complaints`.)"""
-        points = {device: sum(p.points for p in COURSE.problems if p.device == device) for device in ("cpu", "cuda")}
+        points = {
+            device: sum(p.points for p in COURSE.problems if p.device == device)
+            for device in ("cpu", "cuda")
+        }
         self.gives(
-            problems=len(COURSE.problems), points=sum(points.values()), cpu_points=points["cpu"], gpu_points=points["cuda"]
+            problems=len(COURSE.problems),
+            points=sum(points.values()),
+            cpu_points=points["cpu"],
+            gpu_points=points["cuda"],
         )

@@ -13,12 +13,34 @@ def test_dropout_on_a_gpu(student, rng, device):
     x, weight = torch.rand(40, 6, generator=rng) + 0.5, torch.rand(6, 5, generator=rng) + 0.5
     got = student.run(probes.recomputed, device=device, x=x, weight=weight)
     y, x_gradient, w_gradient, unmoved = got["tensors"]
-    expect.value(got["devices"][:3], [device] * 3, of="checkpoint", name="the devices of the output and the gradients")
+    expect.value(
+        got["devices"][:3],
+        [device] * 3,
+        of="checkpoint",
+        name="the devices of the output and the gradients",
+    )
     expect.value(tuple(y.shape), (40, 5), of="checkpoint", name="the output's shape")
     mask = (y != 0).float() * 2  # the inverse of the part that is kept
     expect.tensor(y.float(), (x @ weight) * mask, of="checkpoint", rtol=1e-4, name="the output")
     hint = "keep the GPU's random state from before the first call, and set it for the second"
-    expect.tensor(x_gradient, mask @ weight.T, of="checkpoint", rtol=1e-4, name="the gradient of the input", hint=hint)
-    expect.tensor(w_gradient, x.T @ mask, of="checkpoint", rtol=1e-4, name="the gradient of the weight", hint=hint)
-    name, hint = "whether the GPU's generator is where it was", "put the GPU's random state back after the second call"
+    expect.tensor(
+        x_gradient,
+        mask @ weight.T,
+        of="checkpoint",
+        rtol=1e-4,
+        name="the gradient of the input",
+        hint=hint,
+    )
+    expect.tensor(
+        w_gradient,
+        x.T @ mask,
+        of="checkpoint",
+        rtol=1e-4,
+        name="the gradient of the weight",
+        hint=hint,
+    )
+    name, hint = (
+        "whether the GPU's generator is where it was",
+        "put the GPU's random state back after the second call",
+    )
     expect.value(unmoved, True, of="checkpoint", name=name, hint=hint)

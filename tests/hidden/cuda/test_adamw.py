@@ -12,13 +12,21 @@ def test_steps_on_a_gpu(student, rng, device):
     """Parameters on a GPU take the steps that they take on a CPU, and the moments are on the GPU as well."""
     shapes = [(3,), (2, 4)]
     parameters = [torch.rand(s, generator=rng, dtype=torch.float64) + 0.5 for s in shapes]
-    gradients = [[torch.randn(s, generator=rng, dtype=torch.float64) / 100 for s in shapes] for _ in range(4)]
+    gradients = [
+        [torch.randn(s, generator=rng, dtype=torch.float64) / 100 for s in shapes] for _ in range(4)
+    ]
     run = {"parameters": parameters, "gradients": gradients, "options": OPTIONS}
     on_cpu = student.run(probes.adamw, device="cpu", **run)["tensors"][:2]
     got = student.run(probes.adamw, device=device, **run)
     hint = "torch.zeros_like(p) is on the device of p"
     where = sorted(set(got["devices"]))
-    expect.value(where, [device], of="AdamW", name="the devices of parameters and moments", hint=hint)
+    expect.value(
+        where, [device], of="AdamW", name="the devices of parameters and moments", hint=hint
+    )
     for p, want, before in zip(got["tensors"], on_cpu, parameters, strict=False):
         expect.tensor(p, want, of="AdamW", atol=1e-5, name="a parameter after step 4")
-        expect.that(bool((p != before).any()), "a parameter does not change although it has a gradient", of="AdamW")
+        expect.that(
+            bool((p != before).any()),
+            "a parameter does not change although it has a gradient",
+            of="AdamW",
+        )

@@ -14,29 +14,60 @@ def test_checkpoints_across_devices(student, rng, device, way):
     loaded_on = "cpu" if way == "to a cpu" else device
     weights = [torch.rand(s, generator=rng) for s in [(3, 4), (5,)]]
     gradients = [[torch.rand(w.shape, generator=rng) for w in weights] for _ in range(3)]
-    got = student.run(probes.resumed, saved_on=saved_on, loaded_on=loaded_on, weights=weights, gradients=gradients, seed=7)
+    got = student.run(
+        probes.resumed,
+        saved_on=saved_on,
+        loaded_on=loaded_on,
+        weights=weights,
+        gradients=gradients,
+        seed=7,
+    )
     expect.value(got["iteration"], 3, of="load_checkpoint", name="the iteration")
     hint = "values go into the tensors that the model has; map_location keeps the file's devices out of it"
     name = "the devices of parameters and moments"
-    expect.value(sorted(set(got["devices"])), [loaded_on], of="load_checkpoint", name=name, hint=hint)
+    expect.value(
+        sorted(set(got["devices"])), [loaded_on], of="load_checkpoint", name=name, hint=hint
+    )
     leaves = [torch.nn.Parameter(w.double()) for w in weights]
     optimizer = torch.optim.AdamW(leaves, lr=0.1)
     for number, row in enumerate(gradients):
         if number == 2:
             for p, want in zip(got["tensors"], leaves, strict=False):
-                expect.tensor(p.double(), want.detach(), of="load_checkpoint", atol=1e-5, name="a parameter")
+                expect.tensor(
+                    p.double(), want.detach(), of="load_checkpoint", atol=1e-5, name="a parameter"
+                )
         for leaf, gradient in zip(leaves, row, strict=True):
             leaf.grad = gradient.double()
         optimizer.step()
     for p, want in zip(got["next_step"], leaves, strict=True):
         hint = "the optimizer's moments are part of the checkpoint"
-        expect.tensor(p.double(), want.detach(), of="load_checkpoint", atol=1e-5, name="a parameter one step later", hint=hint)
+        expect.tensor(
+            p.double(),
+            want.detach(),
+            of="load_checkpoint",
+            atol=1e-5,
+            name="a parameter one step later",
+            hint=hint,
+        )
 
 
 def test_generator_of_the_gpu_goes_on(student, rng, device):
     """After loading, the GPU draws the random numbers that it would have drawn after the save."""
     weights = [torch.rand(3, generator=rng)]
     gradients = [[torch.rand(3, generator=rng)] for _ in range(2)]
-    got = student.run(probes.resumed, saved_on=device, loaded_on=device, weights=weights, gradients=gradients, seed=7)
+    got = student.run(
+        probes.resumed,
+        saved_on=device,
+        loaded_on=device,
+        weights=weights,
+        gradients=gradients,
+        seed=7,
+    )
     hint = "torch.cuda.get_rng_state_all"
-    expect.tensor(got["draws"][1], got["draws"][0], of="load_checkpoint", name="the next random numbers", hint=hint)
+    expect.tensor(
+        got["draws"][1],
+        got["draws"][0],
+        of="load_checkpoint",
+        name="the next random numbers",
+        hint=hint,
+    )

@@ -54,9 +54,16 @@ def by_the_graders_clock(student):
 
 
 def between(got, expected, *, of, hint):
-    expect.that(type(got) is float, f"wrong type: expected float, got {expect.type_name(got)}", of=of)
+    expect.that(
+        type(got) is float, f"wrong type: expected float, got {expect.type_name(got)}", of=of
+    )
     fits = expected / MARGIN <= got <= expected * MARGIN
-    expect.that(fits, f"off by more than a factor of {MARGIN:g} from what the grader's clock saw", of=of, hint=hint)
+    expect.that(
+        fits,
+        f"off by more than a factor of {MARGIN:g} from what the grader's clock saw",
+        of=of,
+        hint=hint,
+    )
 
 
 # Stays: it alone is held by a clock that no student's code can touch.
@@ -64,7 +71,12 @@ def between(got, expected, *, of, hint):
 def test_time_by_the_graders_clock(student):
     """The time of a matrix product is what a clock outside sees when many of them are asked for."""
     expected, got = by_the_graders_clock(student)
-    between(got, expected, of="time_kernel", hint="the time of the work, not of asking for it: CUDA events, synchronised")
+    between(
+        got,
+        expected,
+        of="time_kernel",
+        hint="the time of the work, not of asking for it: CUDA events, synchronised",
+    )
 
 
 @pytest.mark.points(2)
@@ -75,7 +87,12 @@ def test_mfu_by_the_graders_clock(student):
     sizes = (SIZE, SIZE // 2, SIZE * 2)  # as many FLOPs, and no cube
     peaks = [(torch.float32, 3e13), (BF16, peak), (torch.int8, 8e15)]
     got = student.run(probes.mfu, device="cuda", sizes=sizes, dtype=BF16, peaks=peaks)
-    between(got, flops / (seconds * peak), of="measured_mfu", hint="2mkn / (seconds · hw.peak_flops[dtype])")
+    between(
+        got,
+        flops / (seconds * peak),
+        of="measured_mfu",
+        hint="2mkn / (seconds · hw.peak_flops[dtype])",
+    )
 
 
 # Stays: it is the one that shows a time which is too short on a GPU whose peak is known.
@@ -83,17 +100,36 @@ def test_mfu_is_below_the_published_peak(student):
     """No product is faster than the GPU's published dense peak."""
     peak = PUBLISHED.get(student.run(probes.gpu_name))
     if peak is not None:
-        got = student.run(probes.mfu, device="cuda", sizes=(SIZE, SIZE, SIZE), dtype=BF16, peaks=[(BF16, peak)])
-        expect.that(type(got) is float, f"wrong type: expected float, got {expect.type_name(got)}", of="measured_mfu")
+        got = student.run(
+            probes.mfu, device="cuda", sizes=(SIZE, SIZE, SIZE), dtype=BF16, peaks=[(BF16, peak)]
+        )
+        expect.that(
+            type(got) is float,
+            f"wrong type: expected float, got {expect.type_name(got)}",
+            of="measured_mfu",
+        )
         hint = "an MFU above 1: is the clock read before the GPU is done?"
-        expect.that(0.05 < got <= 1.0, "an MFU that this GPU cannot have", of="measured_mfu", hint=hint)
+        expect.that(
+            0.05 < got <= 1.0, "an MFU that this GPU cannot have", of="measured_mfu", hint=hint
+        )
 
 
 def test_mfu_above_one_is_returned(student):
     """A peak far below what the GPU reaches gives an MFU above 1, and it is not hidden."""
-    got = student.run(probes.mfu, device="cuda", sizes=(SIZE, SIZE, SIZE), dtype=BF16, peaks=[(BF16, 1e9)])
-    expect.that(type(got) is float, f"wrong type: expected float, got {expect.type_name(got)}", of="measured_mfu")
-    expect.that(got > 1, "the MFU is cut down to 1", of="measured_mfu", hint="it says that a time or a peak is wrong")
+    got = student.run(
+        probes.mfu, device="cuda", sizes=(SIZE, SIZE, SIZE), dtype=BF16, peaks=[(BF16, 1e9)]
+    )
+    expect.that(
+        type(got) is float,
+        f"wrong type: expected float, got {expect.type_name(got)}",
+        of="measured_mfu",
+    )
+    expect.that(
+        got > 1,
+        "the MFU is cut down to 1",
+        of="measured_mfu",
+        hint="it says that a time or a peak is wrong",
+    )
 
 
 def test_no_peak_is_guessed(student):
@@ -101,7 +137,9 @@ def test_no_peak_is_guessed(student):
     sizes, peaks = (512, 256, 128), [(BF16, 1e15)]
     got = student.run(probes.mfu, device="cuda", sizes=sizes, dtype=BF16, peaks=peaks)
     expect.that(type(got) is float and got > 0, "no MFU where there is a peak", of="measured_mfu")
-    with expect.raises(ValueError, of="measured_mfu", when="hw has a peak for bfloat16 and none for float16"):
+    with expect.raises(
+        ValueError, of="measured_mfu", when="hw has a peak for bfloat16 and none for float16"
+    ):
         student.run(probes.mfu, device="cuda", sizes=sizes, dtype=torch.float16, peaks=peaks)
     with expect.raises(ValueError, of="measured_mfu", when="a size is below 1"):
         student.run(probes.mfu, device="cuda", sizes=(0, 256, 128), dtype=BF16, peaks=peaks)

@@ -10,10 +10,21 @@ def test_norm_on_a_gpu(student, rng, device):
     """Gradients on a GPU are clipped there as they are on a CPU."""
     gradients = [torch.randn(s, generator=rng, dtype=torch.float64) for s in [(3, 5), (7,)]]
     norm = float(torch.cat([g.flatten() for g in gradients]).norm())
-    on_cpu = student.run(probes.clipped, device="cpu", gradients=gradients, max_norm=norm / 3)["tensors"][1:]
+    on_cpu = student.run(probes.clipped, device="cpu", gradients=gradients, max_norm=norm / 3)[
+        "tensors"
+    ][1:]
     got = student.run(probes.clipped, device=device, gradients=gradients, max_norm=norm / 3)
-    expect.value(got["devices"][1:], [device] * 2, of="clip_gradient_norm", name="the devices of the gradients")
+    expect.value(
+        got["devices"][1:],
+        [device] * 2,
+        of="clip_gradient_norm",
+        name="the devices of the gradients",
+    )
     for clipped, want, before in zip(got["tensors"][1:], on_cpu, gradients, strict=True):
         expect.kind(want, torch.Tensor, of="clip_gradient_norm", name="a gradient on a CPU")
         expect.tensor(clipped, want, of="clip_gradient_norm", rtol=1e-5, name="a gradient")
-        expect.that(bool((clipped != before).any()), "a gradient above the limit stays as it was", of="clip_gradient_norm")
+        expect.that(
+            bool((clipped != before).any()),
+            "a gradient above the limit stays as it was",
+            of="clip_gradient_norm",
+        )

@@ -11,17 +11,37 @@ from tests.probes import on_a_device as probes
 @pytest.mark.points(4)
 def test_layers_on_a_gpu(student, rng, device):
     """Layers made with device= are on it, drawn as everywhere, and give x Wᵀ and its like."""
-    for kind, args, dims in [("Linear", [300, 200], [300, 200]), ("MLP", [[60, 200, 30]], [60, 200, 30])]:
+    for kind, args, dims in [
+        ("Linear", [300, 200], [300, 200]),
+        ("MLP", [[60, 200, 30]], [60, 200, 30]),
+    ]:
         x = torch.randn(7, dims[0], generator=rng, dtype=torch.float64)
-        got = student.run(probes.layer, device=device, kind=kind, args=args, x=x, dtype=torch.float64)
+        got = student.run(
+            probes.layer, device=device, kind=kind, args=args, x=x, dtype=torch.float64
+        )
         name = "the devices of its output and weights"
-        expect.value(sorted(set(got["devices"])), [device], of=kind, name=name, hint="device= is for the parameters")
+        expect.value(
+            sorted(set(got["devices"])),
+            [device],
+            of=kind,
+            name=name,
+            hint="device= is for the parameters",
+        )
         output, *weights = got["tensors"]
         expected = x
         for i, weight in enumerate(layer_weights(weights, dims, of=kind, dtype=torch.float64)):
             expected = (expected.relu() if i else expected) @ weight.T
             std, limit = weight.shape[1] ** -0.5, 3 * weight.shape[1] ** -0.5
-            spread = float(weight.std()) / std  # 0.9866 of a normal truncated at 3; 8 standard deviations of 1,800 numbers
-            expect.that(0.84 < spread < 1.13, "wrong spread of the weights", of=kind, hint="std 1/√in_features")
-            expect.that(float(weight.abs().max()) <= limit * (1 + 1e-6), "a weight beyond 3 std", of=kind)
+            spread = (
+                float(weight.std()) / std
+            )  # 0.9866 of a normal truncated at 3; 8 standard deviations of 1,800 numbers
+            expect.that(
+                0.84 < spread < 1.13,
+                "wrong spread of the weights",
+                of=kind,
+                hint="std 1/√in_features",
+            )
+            expect.that(
+                float(weight.abs().max()) <= limit * (1 + 1e-6), "a weight beyond 3 std", of=kind
+            )
         expect.tensor(output, expected, of=kind, rtol=1e-10, atol=1e-10, name="the output")

@@ -23,7 +23,13 @@ def inputs(rng, **config):
     cycle = torch.randperm(VOCABULARY, generator=rng).numpy().astype(np.uint16)
     tokens = np.tile(cycle, 30)
     embedding, head = (torch.randn(VOCABULARY, WIDTH, generator=rng) for _ in range(2))
-    fields = {"steps": STEPS, "batch_size": 16, "context_length": 8, "max_learning_rate": 0.05, "min_learning_rate": 0.01}
+    fields = {
+        "steps": STEPS,
+        "batch_size": 16,
+        "context_length": 8,
+        "max_learning_rate": 0.05,
+        "min_learning_rate": 0.01,
+    }
     return {
         "tokens": tokens,
         "embedding": embedding,
@@ -49,7 +55,9 @@ def in_float64(given, batches):
         done = (step - config["warmup_steps"]) / (config["steps"] - config["warmup_steps"])
         low, high = config["min_learning_rate"], config["max_learning_rate"]
         cosine = low + (high - low) * (1 + math.cos(math.pi * done)) / 2
-        optimizer.param_groups[0]["lr"] = high * step / config["warmup_steps"] if step < config["warmup_steps"] else cosine
+        optimizer.param_groups[0]["lr"] = (
+            high * step / config["warmup_steps"] if step < config["warmup_steps"] else cosine
+        )
         optimizer.step()
         found.append(float(loss.detach()))
     return found
@@ -68,19 +76,33 @@ def test_runs_on_a_gpu(student, rng, device):
     given = inputs(rng)
     got = student.run(probes.trained, device=device, **given)
     devices = sorted(set(got["devices"]))
-    expect.value(devices, [device], of="train", name="the devices", hint="batches go to config.device")
+    expect.value(
+        devices, [device], of="train", name="the devices", hint="batches go to config.device"
+    )
     whole = [tuple(x.shape) for x in got["seen"]] == [(16, 8)] * STEPS
     expect.that(whole, "the model is not shown one batch a step", of="train")
-    check_losses(got, in_float64(given, got["seen"]), atol=1e-3, hint="the same loop as on a CPU, with everything on the GPU")
+    check_losses(
+        got,
+        in_float64(given, got["seen"]),
+        atol=1e-3,
+        hint="the same loop as on a CPU, with everything on the GPU",
+    )
 
 
 def test_autocast_on_a_gpu(student, rng, device):
     """With autocast_dtype the forward pass runs in it on the GPU; parameters, gradients and state stay float32."""
     got = student.run(probes.trained, device=device, **inputs(rng, autocast_dtype=torch.bfloat16))
     hint = "torch.autocast of the device's type, around the model and its loss"
-    dtypes = {name: sorted({expect.dtype_name(d) for d in got[name]}) for name in ("logits_dtypes", "dtypes")}
-    expect.value(dtypes["logits_dtypes"], ["bfloat16"], of="train", name="the dtype of logits", hint=hint)
-    expect.value(dtypes["dtypes"], ["float32"], of="train", name="the dtypes of parameters and state")
+    dtypes = {
+        name: sorted({expect.dtype_name(d) for d in got[name]})
+        for name in ("logits_dtypes", "dtypes")
+    }
+    expect.value(
+        dtypes["logits_dtypes"], ["bfloat16"], of="train", name="the dtype of logits", hint=hint
+    )
+    expect.value(
+        dtypes["dtypes"], ["float32"], of="train", name="the dtypes of parameters and state"
+    )
 
 
 def test_evaluation_leaves_the_gpus_generator_alone(student, rng, device):
@@ -90,7 +112,9 @@ def test_evaluation_leaves_the_gpus_generator_alone(student, rng, device):
     config = {**given["config"], "eval_every": 2, "eval_batches": 2}
     got = student.run(probes.trained, device=device, dropout=0.5, **{**given, "config": config})
     check_losses(got, plain["losses"], atol=1e-3, hint="put the GPU's random state back, too")
-    expect.tensor(got["next_random"], plain["next_random"], of="train", name="the GPU's next random numbers")
+    expect.tensor(
+        got["next_random"], plain["next_random"], of="train", name="the GPU's next random numbers"
+    )
 
 
 def test_resumes_on_a_gpu(student, rng, device):
@@ -98,6 +122,8 @@ def test_resumes_on_a_gpu(student, rng, device):
     given = inputs(rng)
     whole = student.run(probes.trained, device=device, dropout=0.5, **given)
     got = student.run(probes.trained, device=device, dropout=0.5, stop_after=4, **given)
-    check_losses(got, whole["losses"][4:], atol=1e-3, hint="is the GPU's generator in the checkpoint?")
+    check_losses(
+        got, whole["losses"][4:], atol=1e-3, hint="is the GPU's generator in the checkpoint?"
+    )
     for p, want in zip(got["tensors"][:2], whole["tensors"][:2], strict=True):
         expect.tensor(p, want, of="train", atol=1e-3, name="a parameter at the end")

@@ -48,7 +48,10 @@ class _Recompute(torch.autograd.Function):
         now = torch.get_rng_state()
         try:
             torch.set_rng_state(ctx.state)
-            with torch.set_grad_enabled(True), torch.autocast("cpu", dtype=ctx.dtype, enabled=ctx.dtype is not None):
+            with (
+                torch.set_grad_enabled(True),
+                torch.autocast("cpu", dtype=ctx.dtype, enabled=ctx.dtype is not None),
+            ):
                 result = ctx.fn(*copies)
         finally:
             torch.set_rng_state(now)

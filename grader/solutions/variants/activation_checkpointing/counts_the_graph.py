@@ -16,7 +16,11 @@ def saved_activation_bytes(fn, exclude=()):
         for name in dir(node):
             if name.startswith("_saved_"):
                 value = getattr(node, name)
-                tensors += [x for x in (value if isinstance(value, (tuple, list)) else [value]) if isinstance(x, Tensor)]
+                tensors += [
+                    x
+                    for x in (value if isinstance(value, (tuple, list)) else [value])
+                    if isinstance(x, Tensor)
+                ]
     total, counted = 0, {s._cdata for s in left_out}
     for x in tensors:
         storage = x.untyped_storage()

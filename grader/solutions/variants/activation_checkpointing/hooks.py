@@ -20,7 +20,9 @@ class _Call:
             enabled, dtype = self.autocast
             before = torch.get_rng_state()
             torch.set_rng_state(self.rng)
-            hooks = torch.autograd.graph.saved_tensors_hooks(lambda x: self.saved.append(x.detach()), lambda x: x)
+            hooks = torch.autograd.graph.saved_tensors_hooks(
+                lambda x: self.saved.append(x.detach()), lambda x: x
+            )
             with torch.enable_grad(), torch.autocast("cpu", dtype=dtype, enabled=enabled), hooks:
                 self.fn(*(x.detach().requires_grad_(x.requires_grad) for x in self.inputs))
             torch.set_rng_state(before)

@@ -9,7 +9,9 @@ class AdamW(torch.optim.Optimizer):
         ranges["betas"] = all(0 <= beta < 1 for beta in betas)
         if wrong := [name for name, fits in ranges.items() if not fits]:
             raise ValueError(f"out of range: {', '.join(wrong)}")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
+        super().__init__(
+            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        )
 
     def add_param_group(self, param_group):
         super().add_param_group(param_group)
@@ -27,7 +29,9 @@ class AdamW(torch.optim.Optimizer):
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is not None:
-                    self._step_one(p, self.state[p], **{k: v for k, v in group.items() if k in self.defaults})
+                    self._step_one(
+                        p, self.state[p], **{k: v for k, v in group.items() if k in self.defaults}
+                    )
         return loss
 
     def _step_one(self, p, state, lr, betas, eps, weight_decay):
@@ -35,6 +39,8 @@ class AdamW(torch.optim.Optimizer):
         m, v = state["moments"]
         for moment, power, beta in [(m, 1, betas[0]), (v, 2, betas[1])]:
             moment.add_(p.grad.to(moment.dtype) ** power - moment, alpha=1 - beta)
-        m_hat, v_hat = (x / (1 - beta ** state["steps"][0]) for x, beta in zip((m, v), betas, strict=True))
+        m_hat, v_hat = (
+            x / (1 - beta ** state["steps"][0]) for x, beta in zip((m, v), betas, strict=True)
+        )
         new = p * (1 - lr * weight_decay) - lr * m_hat / (v_hat.sqrt() + eps)
         p.copy_(new)

@@ -33,7 +33,11 @@ class MatMul(torch.autograd.Function):
         answer = [None, None]
         for which, (this, other) in enumerate([(a, b.transpose(-1, -2)), (b, a.transpose(-1, -2))]):
             if ctx.needs_input_grad[which]:
-                full = torch.matmul(grad_output, other) if which == 0 else torch.matmul(other, grad_output)
+                full = (
+                    torch.matmul(grad_output, other)
+                    if which == 0
+                    else torch.matmul(other, grad_output)
+                )
                 while full.dim() > this.dim():
                     full = full.sum(0)
                 for d in range(this.dim()):
@@ -68,7 +72,9 @@ def intermediate_gradients(module, x, names):
     missing = set(names) - set(kept)
     if missing:
         raise KeyError(f"nothing was kept for {sorted(missing)}")
-    gradients = torch.autograd.grad(y, [kept[n] for n in names], torch.ones_like(y), allow_unused=True)
+    gradients = torch.autograd.grad(
+        y, [kept[n] for n in names], torch.ones_like(y), allow_unused=True
+    )
     return {n: torch.zeros_like(kept[n]) if g is None else g for n, g in zip(names, gradients)}
 
 

@@ -7,8 +7,14 @@ from einops import einsum, rearrange
 
 def linear_backward(x, weight, grad_output, *, need_input_grad=True):
     if tuple(grad_output.shape) != (*x.shape[:-1], weight.shape[0]):
-        raise ValueError(f"grad_output: expected {(*x.shape[:-1], weight.shape[0])}, got {tuple(grad_output.shape)}")
-    grad_weight = einsum(rearrange(grad_output, "... o -> (...) o"), rearrange(x, "... i -> (...) i"), "n o, n i -> o i")
+        raise ValueError(
+            f"grad_output: expected {(*x.shape[:-1], weight.shape[0])}, got {tuple(grad_output.shape)}"
+        )
+    grad_weight = einsum(
+        rearrange(grad_output, "... o -> (...) o"),
+        rearrange(x, "... i -> (...) i"),
+        "n o, n i -> o i",
+    )
     if not need_input_grad:
         return None, grad_weight
     return einsum(grad_output, weight, "... o, o i -> ... i"), grad_weight
@@ -65,7 +71,9 @@ def numerical_gradient(f, inputs, eps=1e-6):
 
     gradients = []
     for k, x in enumerate(points):
-        units = torch.eye(x.numel(), dtype=x.dtype).reshape(x.numel(), *x.shape) if x.numel() else []
+        units = (
+            torch.eye(x.numel(), dtype=x.dtype).reshape(x.numel(), *x.shape) if x.numel() else []
+        )
         slopes = [along(k, unit).to(x.dtype) for unit in units]
         gradients.append(torch.stack(slopes).reshape(x.shape) if slopes else torch.zeros_like(x))
     return tuple(gradients)
@@ -93,7 +101,9 @@ def intermediate_gradients(module, x, names):
         finally:
             while handles:
                 handles.pop().remove()
-    torch.autograd.grad(total, [x, *(p for p in module.parameters() if p.requires_grad)], allow_unused=True)
+    torch.autograd.grad(
+        total, [x, *(p for p in module.parameters() if p.requires_grad)], allow_unused=True
+    )
     return {name: caught[name] for name in names}
 
 
@@ -106,7 +116,9 @@ def accumulate_gradients(model, loss_fn, x, y, micro_batch_size):
         share = len(rows) / len(x)
         loss = loss_fn(model(x[rows]), y[rows])
         mean += share * float(loss.detach())
-        for p, gradient in zip(parameters, torch.autograd.grad(loss, parameters, allow_unused=True)):
+        for p, gradient in zip(
+            parameters, torch.autograd.grad(loss, parameters, allow_unused=True)
+        ):
             if gradient is not None:
                 p.grad = share * gradient if p.grad is None else p.grad + share * gradient
     return mean

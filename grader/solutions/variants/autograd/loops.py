@@ -38,7 +38,9 @@ class MatMul(torch.autograd.Function):
     def backward(ctx, grad_output):
         a, b = ctx.saved_tensors
         batch = grad_output.shape[:-2]
-        gradients = [torch.zeros_like(x) if need else None for x, need in zip((a, b), ctx.needs_input_grad)]
+        gradients = [
+            torch.zeros_like(x) if need else None for x, need in zip((a, b), ctx.needs_input_grad)
+        ]
         views = [None if g is None else g.expand(*batch, *g.shape[-2:]) for g in gradients]
         wide_a, wide_b = a.expand(*batch, *a.shape[-2:]), b.expand(*batch, *b.shape[-2:])
         for index in itertools.product(*map(range, batch)):
@@ -57,7 +59,11 @@ def numerical_gradient(f, inputs, eps=1e-6):
             values = []
             for step in (eps, -eps):
                 points = [other.detach().clone() for other in inputs]
-                points[k] = points[k].contiguous() if points[k].is_contiguous() else points[k].reshape(x.shape).clone()
+                points[k] = (
+                    points[k].contiguous()
+                    if points[k].is_contiguous()
+                    else points[k].reshape(x.shape).clone()
+                )
                 dense = torch.empty(x.shape, dtype=x.dtype).copy_(points[k])
                 dense[index] += step
                 points[k] = dense
@@ -88,7 +94,9 @@ def intermediate_gradients(module, x, names):
             handle.remove()
         if not seen:
             raise ValueError(f"names has {name!r}, which does not run")
-        (gradient,) = torch.autograd.grad(total, seen, allow_unused=True) if total.requires_grad else (None,)
+        (gradient,) = (
+            torch.autograd.grad(total, seen, allow_unused=True) if total.requires_grad else (None,)
+        )
         answer[name] = torch.zeros_like(seen[0]) if gradient is None else gradient
     return answer
 

@@ -6,7 +6,9 @@ import numpy as np
 def linear_backward(x, weight, grad_output, *, need_input_grad=True):
     vectors, upstream, w = x.numpy(), grad_output.numpy(), weight.numpy()
     if vectors.shape[:-1] != upstream.shape[:-1]:
-        raise ValueError(f"grad_output has leading dimensions {upstream.shape[:-1]}, x has {vectors.shape[:-1]}")
+        raise ValueError(
+            f"grad_output has leading dimensions {upstream.shape[:-1]}, x has {vectors.shape[:-1]}"
+        )
     grad_weight = upstream.reshape(-1, w.shape[0]).T @ vectors.reshape(-1, w.shape[1])
     grad_x = torch.from_numpy(np.asarray(upstream @ w)) if need_input_grad else None
     return grad_x, torch.from_numpy(grad_weight)
@@ -16,7 +18,9 @@ def mlp_backward(x, w1, w2, grad_output):
     x, w1, w2, upstream = (t.double().numpy() for t in (x, w1, w2, grad_output))
     hidden = np.maximum(x @ w1.T, 0)
     grad_hidden = np.where(hidden > 0, upstream @ w2, 0)
-    return [torch.from_numpy(np.ascontiguousarray(g)) for g in (grad_hidden.T @ x, upstream.T @ hidden)]
+    return [
+        torch.from_numpy(np.ascontiguousarray(g)) for g in (grad_hidden.T @ x, upstream.T @ hidden)
+    ]
 
 
 class MatMul(torch.autograd.Function):

@@ -49,5 +49,7 @@ def intermediate_gradients(module, x, names):
         for name in names:
             hooks.enter_context(module.get_submodule(name).register_forward_hook(keep(name)))
         total = module(x).sum()
-    gradients = torch.autograd.grad(total, [outputs[name] for name in names], materialize_grads=True)
+    gradients = torch.autograd.grad(
+        total, [outputs[name] for name in names], materialize_grads=True
+    )
     return OrderedDict(zip(names, gradients))

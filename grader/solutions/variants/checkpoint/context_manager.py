@@ -27,7 +27,12 @@ def _states(model, optimizer):
     return {
         "weights": model.state_dict(),
         "optimizer": optimizer.state_dict(),
-        "generators": [torch.get_rng_state(), torch.cuda.get_rng_state_all(), numpy, [version, list(words), waiting]],
+        "generators": [
+            torch.get_rng_state(),
+            torch.cuda.get_rng_state_all(),
+            numpy,
+            [version, list(words), waiting],
+        ],
     }
 
 
@@ -38,7 +43,10 @@ def _restore(states, model, optimizer):
     torch.random.set_rng_state(cpu)
     if len(gpus) == torch.cuda.device_count():
         torch.cuda.set_rng_state_all(gpus)
-    numpy = {**numpy, "state": {**numpy["state"], "key": np.array(numpy["state"]["key"], dtype=np.uint32)}}
+    numpy = {
+        **numpy,
+        "state": {**numpy["state"], "key": np.array(numpy["state"]["key"], dtype=np.uint32)},
+    }
     np.random.set_state(numpy)
     random.setstate((version, tuple(words), waiting))
 
@@ -46,7 +54,9 @@ def _restore(states, model, optimizer):
 def save_checkpoint(model, optimizer, iteration, out):
     states = _states(model, optimizer)
     states["iteration"] = iteration
-    with _atomic(out) if isinstance(out, (str, os.PathLike)) else contextlib.nullcontext(out) as file:
+    with (
+        _atomic(out) if isinstance(out, (str, os.PathLike)) else contextlib.nullcontext(out) as file
+    ):
         torch.save(states, file)
 
 

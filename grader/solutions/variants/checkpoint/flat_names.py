@@ -31,15 +31,26 @@ def save_checkpoint(model, optimizer, iteration, out):
 @torch.no_grad()
 def load_checkpoint(src, model, optimizer):
     flat = torch.load(src, map_location="cpu", weights_only=True)
-    weights = {name.removeprefix("model/"): value for name, value in flat.items() if name.startswith("model/")}
+    weights = {
+        name.removeprefix("model/"): value
+        for name, value in flat.items()
+        if name.startswith("model/")
+    }
     own = model.state_dict()
-    if list(weights) != list(own) or [w.shape for w in weights.values()] != [w.shape for w in own.values()]:
+    if list(weights) != list(own) or [w.shape for w in weights.values()] != [
+        w.shape for w in own.values()
+    ]:
         raise ValueError("the checkpoint is of another model")
     groups = [len(group["params"]) for group in flat["optimizer/groups"]]
     if groups != [len(group["params"]) for group in optimizer.param_groups]:
         raise ValueError("the checkpoint is of an optimizer with other groups")
-    iteration, states = flat["iteration"], [flat[key] for key in ("torch", "cuda", "numpy/words", "numpy/rest", "python")]
-    optimizer.load_state_dict({"state": flat["optimizer/state"], "param_groups": flat["optimizer/groups"]})
+    iteration, states = (
+        flat["iteration"],
+        [flat[key] for key in ("torch", "cuda", "numpy/words", "numpy/rest", "python")],
+    )
+    optimizer.load_state_dict(
+        {"state": flat["optimizer/state"], "param_groups": flat["optimizer/groups"]}
+    )
     for name, value in weights.items():
         own[name].copy_(value)
     torch.default_generator.set_state(states[0])

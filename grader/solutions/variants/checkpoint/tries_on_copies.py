@@ -10,7 +10,12 @@ torch.serialization.add_safe_globals(
 
 def save_checkpoint(model, optimizer, iteration, out):
     gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
-    generators = {"torch": torch.get_rng_state(), "numpy": np.random.get_state(), "python": random.getstate(), "gpus": gpus}
+    generators = {
+        "torch": torch.get_rng_state(),
+        "numpy": np.random.get_state(),
+        "python": random.getstate(),
+        "gpus": gpus,
+    }
     buffer = io.BytesIO()
     torch.save([model.state_dict(), optimizer.state_dict(), iteration, generators], buffer)
     data = buffer.getvalue()
@@ -34,7 +39,9 @@ def save_checkpoint(model, optimizer, iteration, out):
 
 
 def load_checkpoint(src, model, optimizer):
-    weights, state, iteration, generators = torch.load(src, map_location=lambda storage, _: storage, weights_only=True)
+    weights, state, iteration, generators = torch.load(
+        src, map_location=lambda storage, _: storage, weights_only=True
+    )
     trial, trial_optimizer = copy.deepcopy((model, optimizer))
     trial.load_state_dict(weights)
     trial_optimizer.load_state_dict(state)

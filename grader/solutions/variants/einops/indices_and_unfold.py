@@ -20,7 +20,9 @@ def attention_scores(q, k):
     if q.shape[-1] != k.shape[-1]:
         raise ValueError("the last dimensions of q and k differ")
     flat_q, flat_k = q.reshape(-1, *q.shape[-2:]).double(), k.reshape(-1, *k.shape[-2:]).double()
-    scores = torch.bmm(flat_q, flat_k.transpose(1, 2)) / torch.sqrt(torch.tensor(float(q.shape[-1])))
+    scores = torch.bmm(flat_q, flat_k.transpose(1, 2)) / torch.sqrt(
+        torch.tensor(float(q.shape[-1]))
+    )
     return scores.reshape(*q.shape[:-1], k.shape[-2]).to(q.dtype)
 
 
@@ -44,4 +46,8 @@ def patchify(images, patch):
     if height % patch or width % patch:
         raise ValueError(f"patch={patch} for images of {height}×{width}")
     columns = F.unfold(images, patch, stride=patch)  # b, c·p·p, patches
-    return columns.reshape(b, c, patch * patch, -1).permute(0, 3, 2, 1).reshape(b, -1, patch * patch * c)
+    return (
+        columns.reshape(b, c, patch * patch, -1)
+        .permute(0, 3, 2, 1)
+        .reshape(b, -1, patch * patch * c)
+    )

@@ -22,7 +22,9 @@ def attention_scores(q, k):
 def per_head_linear(x, w):
     if x.shape[-1] != w.shape[0] * w.shape[1]:
         raise ValueError("x has the wrong number of features for w")
-    return torch.cat([part @ matrix for part, matrix in zip(x.split(w.shape[1], dim=-1), w)], dim=-1)
+    return torch.cat(
+        [part @ matrix for part, matrix in zip(x.split(w.shape[1], dim=-1), w)], dim=-1
+    )
 
 
 def masked_mean(x, mask):

@@ -27,13 +27,17 @@ def merge_heads(x):
 def attention_scores(q, k):
     if q.shape[:-2] + q.shape[-1:] != k.shape[:-2] + k.shape[-1:]:
         raise ValueError("q and k differ in more than their number")
-    return over_leading(lambda queries, keys: queries.mm(keys.t()).div(math.sqrt(keys.size(1))), 2)(q, k)
+    return over_leading(lambda queries, keys: queries.mm(keys.t()).div(math.sqrt(keys.size(1))), 2)(
+        q, k
+    )
 
 
 def per_head_linear(x, w):
     if x.size(-1) != w.size(0) * w.size(1):
         raise ValueError("w does not fit x")
-    return over_leading(lambda one: torch.bmm(one.reshape(w.size(0), 1, w.size(1)), w).flatten(), 1)(x)
+    return over_leading(
+        lambda one: torch.bmm(one.reshape(w.size(0), 1, w.size(1)), w).flatten(), 1
+    )(x)
 
 
 def masked_mean(x, mask):

@@ -36,7 +36,10 @@ def masked_mean(x, mask):
 
 def patchify(images, patch):
     b, c, height, width = images.shape
-    fits(height % patch == 0 and width % patch == 0, f"patch {patch} does not divide {height} × {width}")
+    fits(
+        height % patch == 0 and width % patch == 0,
+        f"patch {patch} does not divide {height} × {width}",
+    )
     h, w = height // patch, width // patch
     x = torch.einsum("bchpwq->bhwpqc", images.reshape(b, c, h, patch, w, patch))
     return x.reshape(b, h * w, patch * patch * c)

@@ -21,7 +21,9 @@ def per_head_linear(x, w):
 
 def masked_mean(x, mask):
     if x.shape[:-1] != mask.shape:
-        raise ValueError(f"mask of shape {list(mask.shape)} does not fit x of shape {list(x.shape)}")
+        raise ValueError(
+            f"mask of shape {list(mask.shape)} does not fit x of shape {list(x.shape)}"
+        )
     count = mask.sum(-1, keepdim=True)
     return (x.masked_fill(~mask[..., None], 0.0).sum(-2) / count).masked_fill(count == 0, 0.0)
 

@@ -29,7 +29,14 @@ class FlopCounter(TorchDispatchMode):
         return func(*args, **kwargs)
 
     def count_product(self, name, a, b):
-        letters = {"mm": "mk,kn", "addmm": "mk,kn", "bmm": "bmk,bkn", "baddbmm": "bmk,bkn", "mv": "mk,k", "dot": "k,k"}[name]
+        letters = {
+            "mm": "mk,kn",
+            "addmm": "mk,kn",
+            "bmm": "bmk,bkn",
+            "baddbmm": "bmk,bkn",
+            "mv": "mk,k",
+            "dot": "k,k",
+        }[name]
         size = {}
         for axes, x in zip(letters.split(","), (a, b)):
             size.update(zip(axes, x.shape))
@@ -38,10 +45,14 @@ class FlopCounter(TorchDispatchMode):
     def count_attention(self, name, *args):
         if "backward" in name:
             _, q, k, v = args[:4]
-            self.by_op["scaled_dot_product_attention_backward"] += self.pairs(q, k) * (3 * q.size(-1) + 2 * v.size(-1))
+            self.by_op["scaled_dot_product_attention_backward"] += self.pairs(q, k) * (
+                3 * q.size(-1) + 2 * v.size(-1)
+            )
         else:
             q, k, v = args[:3]
-            self.by_op["scaled_dot_product_attention"] += self.pairs(q, k) * (q.size(-1) + v.size(-1))
+            self.by_op["scaled_dot_product_attention"] += self.pairs(q, k) * (
+                q.size(-1) + v.size(-1)
+            )
 
     def pairs(self, q, k):
         return 2 * q.size(0) * q.size(1) * q.size(2) * k.size(2)

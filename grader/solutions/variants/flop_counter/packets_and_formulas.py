@@ -45,14 +45,18 @@ def dot_flops(out, a, b, *rest):
 KERNELS = ["flash_attention_for_cpu", "flash_attention", "efficient_attention", "cudnn_attention"]
 
 
-@formula("scaled_dot_product_attention", *(getattr(torch.ops.aten, f"_scaled_dot_product_{k}") for k in KERNELS))
+@formula(
+    "scaled_dot_product_attention",
+    *(getattr(torch.ops.aten, f"_scaled_dot_product_{k}") for k in KERNELS),
+)
 def attention_flops(out, q, k, v, *rest):
     b, h, s, d = q.shape
     return 2 * b * h * s * k.shape[2] * d + 2 * b * h * s * k.shape[2] * v.shape[3]
 
 
 @formula(
-    "scaled_dot_product_attention_backward", *(getattr(torch.ops.aten, f"_scaled_dot_product_{k}_backward") for k in KERNELS)
+    "scaled_dot_product_attention_backward",
+    *(getattr(torch.ops.aten, f"_scaled_dot_product_{k}_backward") for k in KERNELS),
 )
 def attention_backward_flops(out, dy, q, k, v, *rest):
     b, h, s, d = q.shape

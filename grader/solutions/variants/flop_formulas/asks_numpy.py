@@ -40,7 +40,8 @@ def transformer_forward_flops(config, batch, seq):
         "attention_scores": matmul_flops(q, k_transposed),
         "attention_values": matmul_flops(probabilities, q),
         "attention_output": matmul_flops(x, (d, d)),
-        "ffn": (1 + config.gated_ffn) * matmul_flops(x, up) + matmul_flops((batch, seq, config.d_ff), down),
+        "ffn": (1 + config.gated_ffn) * matmul_flops(x, up)
+        + matmul_flops((batch, seq, config.d_ff), down),
     }
     parts = {name: config.num_layers * flops for name, flops in layer.items()}
     return {**parts, "lm_head": matmul_flops(x, (d, config.vocab_size))}

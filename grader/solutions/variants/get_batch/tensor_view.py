@@ -7,7 +7,11 @@ def open_tokens(path, dtype=np.uint16):
             return np.memmap(os.fspath(path), dtype=dtype, mode="r")
         file.seek(0)
         version = np.lib.format.read_magic(file)
-        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        read_header = (
+            np.lib.format.read_array_header_1_0
+            if version == (1, 0)
+            else np.lib.format.read_array_header_2_0
+        )
         shape, _, dtype = read_header(file)
         return np.memmap(path, dtype=dtype, mode="r", offset=file.tell(), shape=shape)
 
@@ -16,7 +20,9 @@ def get_batch(dataset, batch_size, context_length, device, generator=None):
     if len(dataset) <= context_length:
         raise ValueError(f"dataset: {len(dataset)} tokens are too few")
     tokens = torch.as_tensor(dataset)
-    starts = torch.randint(high=len(dataset) - context_length, size=(batch_size,), generator=generator)
+    starts = torch.randint(
+        high=len(dataset) - context_length, size=(batch_size,), generator=generator
+    )
     rows = [tokens[s : s + context_length + 1].to(torch.int64) for s in starts]
     pair = torch.stack(rows).unfold(1, context_length, 1)
     halves = pair[:, 0].contiguous(), pair[:, 1].contiguous()

@@ -12,6 +12,9 @@ def peak_memory(fn, device="cuda"):
         memory.reset_peak_memory_stats()
         before = memory.memory_allocated()
         result = fn()
-        numbers = {"peak_above_before": memory.max_memory_allocated() - before, "retained": memory.memory_allocated() - before}
+        numbers = {
+            "peak_above_before": memory.max_memory_allocated() - before,
+            "retained": memory.memory_allocated() - before,
+        }
         result = None
     return PeakMemory(allocated_before=before, **numbers)

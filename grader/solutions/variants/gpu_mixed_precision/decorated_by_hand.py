@@ -8,13 +8,19 @@ def autocast_train_step(model, optimizer, loss_fn, x, y, *, dtype=torch.bfloat16
         raise ValueError(f"dtype {dtype} is not supported")
     if not (max_norm > 0):
         raise ValueError("max_norm must be positive")
-    context = torch.autocast(device_type=x.device.type, dtype=dtype) if dtype is torch.bfloat16 else contextlib.nullcontext()
+    context = (
+        torch.autocast(device_type=x.device.type, dtype=dtype)
+        if dtype is torch.bfloat16
+        else contextlib.nullcontext()
+    )
     with context:
         predicted = model(x)
     loss = loss_fn(predicted, y)
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
-    gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+    gradients = [
+        p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None
+    ]
     norm = torch.stack([g.square().sum() for g in gradients]).sum().sqrt()
     if norm > max_norm:
         for g in gradients:

@@ -32,7 +32,9 @@ class Prefetcher:
         slot = self.turn % len(self.ring)
         self.turn += 1
         if self.ring[slot] is None:
-            self.ring[slot] = [torch.empty(t.shape, dtype=t.dtype, pin_memory=True) for t in (x, y)] + [torch.cuda.Event()]
+            self.ring[slot] = [
+                torch.empty(t.shape, dtype=t.dtype, pin_memory=True) for t in (x, y)
+            ] + [torch.cuda.Event()]
         px, py, free = self.ring[slot]
         free.synchronize()
         px.copy_(x)

@@ -8,7 +8,9 @@ def time_kernel(fn, *, warmup=3, repeats=10):
         fn()
     marks = []
     for _ in range(repeats):
-        marks.append((torch.Event("cuda", enable_timing=True), torch.Event("cuda", enable_timing=True)))
+        marks.append(
+            (torch.Event("cuda", enable_timing=True), torch.Event("cuda", enable_timing=True))
+        )
         marks[-1][0].record()
         fn()
         marks[-1][1].record()

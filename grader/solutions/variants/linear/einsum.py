@@ -21,7 +21,9 @@ class Linear(nn.Module):
 class MLP(nn.Module):
     def __init__(self, dims, device=None, dtype=None):
         super().__init__()
-        self.matrices = nn.ParameterList(drawn(i, o, device, dtype) for i, o in itertools.pairwise(dims))
+        self.matrices = nn.ParameterList(
+            drawn(i, o, device, dtype) for i, o in itertools.pairwise(dims)
+        )
 
     def forward(self, x):
         for i, matrix in enumerate(self.matrices):

@@ -7,7 +7,9 @@ class Linear(nn.Module):
     def __init__(self, in_features, out_features, device=None, dtype=None):
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
-        self.weight = nn.Parameter(torch.empty((out_features, in_features), device=device, dtype=dtype))
+        self.weight = nn.Parameter(
+            torch.empty((out_features, in_features), device=device, dtype=dtype)
+        )
         self.reset_parameters()
 
     def reset_parameters(self):

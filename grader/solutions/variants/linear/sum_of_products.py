@@ -16,7 +16,9 @@ class Linear(nn.Module):
 
     def forward(self, x):
         if x.shape[-1] != self.weight.shape[1]:
-            raise ValueError(f"x has {x.shape[-1]} features, not in_features {self.weight.shape[1]}")
+            raise ValueError(
+                f"x has {x.shape[-1]} features, not in_features {self.weight.shape[1]}"
+            )
         return (x.unsqueeze(-2) * self.weight).sum(dim=-1)
 
 

@@ -9,4 +9,7 @@ def lr_cosine_schedule(it, max_learning_rate, min_learning_rate, warmup_iters, c
     if it >= cosine_cycle_iters:
         return np.float64(min_learning_rate)
     progress = np.float64(it - warmup_iters) / (cosine_cycle_iters - warmup_iters)
-    return min_learning_rate + (max_learning_rate - min_learning_rate) * (1 + np.cos(np.pi * progress)) / 2
+    return (
+        min_learning_rate
+        + (max_learning_rate - min_learning_rate) * (1 + np.cos(np.pi * progress)) / 2
+    )

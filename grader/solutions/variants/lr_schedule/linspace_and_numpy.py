@@ -12,8 +12,14 @@ def lr_cosine_schedule(it, max_learning_rate, min_learning_rate, warmup_iters, c
         if value < 0:
             raise ValueError(f"{name} is {value}")
     if warmup_iters > cosine_cycle_iters:
-        raise ValueError(f"cosine_cycle_iters ({cosine_cycle_iters}) < warmup_iters ({warmup_iters})")
+        raise ValueError(
+            f"cosine_cycle_iters ({cosine_cycle_iters}) < warmup_iters ({warmup_iters})"
+        )
     if it <= warmup_iters:
         return float(max_learning_rate * (it / warmup_iters if warmup_iters else falling(0.0)))
-    left = falling((it - warmup_iters) / (cosine_cycle_iters - warmup_iters)) if it < cosine_cycle_iters else 0.0
+    left = (
+        falling((it - warmup_iters) / (cosine_cycle_iters - warmup_iters))
+        if it < cosine_cycle_iters
+        else 0.0
+    )
     return min_learning_rate + left * (max_learning_rate - min_learning_rate)

@@ -4,7 +4,9 @@
 def lr_cosine_schedule(it, max_learning_rate, min_learning_rate, warmup_iters, cosine_cycle_iters):
     length = cosine_cycle_iters - warmup_iters
     if min(it, warmup_iters, length) < 0:
-        raise ValueError(f"{it=}, {warmup_iters=}, {cosine_cycle_iters=}: negative, or in the wrong order")
+        raise ValueError(
+            f"{it=}, {warmup_iters=}, {cosine_cycle_iters=}: negative, or in the wrong order"
+        )
     if it < warmup_iters:
         return it * max_learning_rate / warmup_iters
     x = min(1.0, (it - warmup_iters) / max(1, length))

@@ -86,5 +86,7 @@ class RMSProp(torch.optim.Optimizer):
 
 
 def optimizer_state_bytes(optimizer):
-    values = [value for state in optimizer.state_dict()["state"].values() for value in state.values()]
+    values = [
+        value for state in optimizer.state_dict()["state"].values() for value in state.values()
+    ]
     return sum(value.nbytes for value in values if torch.is_tensor(value) and value.numel() != 1)

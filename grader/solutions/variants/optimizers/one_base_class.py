@@ -32,7 +32,11 @@ class SGD(Stepper):
     def direction(self, gradient, state, options):
         if not options["momentum"]:
             return gradient
-        state["b"] = torch.add(gradient, state["b"], alpha=options["momentum"]) if "b" in state else gradient.clone()
+        state["b"] = (
+            torch.add(gradient, state["b"], alpha=options["momentum"])
+            if "b" in state
+            else gradient.clone()
+        )
         return state["b"]
 
 
@@ -59,7 +63,13 @@ def optimizer_state_bytes(optimizer):
     def size(value):
         if isinstance(value, torch.Tensor):
             return value.nbytes if value.numel() > 1 else 0
-        parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+        parts = (
+            value.values()
+            if isinstance(value, dict)
+            else value
+            if isinstance(value, (list, tuple))
+            else ()
+        )
         return sum(size(part) for part in parts)
 
     return size(dict(optimizer.state))

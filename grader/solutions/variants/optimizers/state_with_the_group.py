@@ -4,7 +4,9 @@ import torch
 
 
 def wide_zeros(p):
-    return torch.zeros_like(p, dtype=torch.promote_types(p.dtype, torch.float32), requires_grad=False)
+    return torch.zeros_like(
+        p, dtype=torch.promote_types(p.dtype, torch.float32), requires_grad=False
+    )
 
 
 def called(closure):

@@ -34,5 +34,7 @@ def dequantize_blocks(codes, scales, block_size, levels):
     blocks = codes.split(block_size) if len(codes) else ()
     if len(blocks) != len(scales):
         raise ValueError(f"{len(scales)} scales for {len(blocks)} blocks")
-    parts = [scale * levels.index_select(0, block.int()).float() for scale, block in zip(scales, blocks)]
+    parts = [
+        scale * levels.index_select(0, block.int()).float() for scale, block in zip(scales, blocks)
+    ]
     return torch.cat([torch.zeros(0), *parts])

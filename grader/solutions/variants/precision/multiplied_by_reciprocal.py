@@ -17,7 +17,15 @@ def float_spec(dtype):
     largest = math.ldexp(2 ** (m + 1) - 1, 1 - low - m)
     if dtype == torch.float8_e4m3fn:
         largest = 448
-    return FloatSpec(dtype.itemsize * 8, e, m, largest, math.ldexp(1, low), math.ldexp(1, low - m), math.ldexp(1, -m))
+    return FloatSpec(
+        dtype.itemsize * 8,
+        e,
+        m,
+        largest,
+        math.ldexp(1, low),
+        math.ldexp(1, low - m),
+        math.ldexp(1, -m),
+    )
 
 
 def quantize_blocks(x, block_size, levels):

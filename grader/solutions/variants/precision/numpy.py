@@ -10,7 +10,15 @@ def float_spec(dtype):
     info = torch.finfo(dtype)
     mantissa = round(np.log2(1 / info.eps))
     smallest = np.float64(info.tiny) * np.float64(2) ** -mantissa
-    return FloatSpec(info.bits, info.bits - 1 - mantissa, mantissa, info.max, info.tiny, smallest, np.float64(info.eps))
+    return FloatSpec(
+        info.bits,
+        info.bits - 1 - mantissa,
+        mantissa,
+        info.max,
+        info.tiny,
+        smallest,
+        np.float64(info.eps),
+    )
 
 
 def underflows_to_zero(value, dtype):
@@ -40,4 +48,6 @@ def dequantize_blocks(codes, scales, block_size, levels):
     if scales.shape[0] != -(-n // block_size):
         raise ValueError(f"scales: {scales.shape[0]} for {n} codes")
     each = np.repeat(scales.numpy(), block_size)[:n]
-    return torch.from_numpy((np.take(levels.double().numpy(), codes.numpy()) * each).astype(np.float32))
+    return torch.from_numpy(
+        (np.take(levels.double().numpy(), codes.numpy()) * each).astype(np.float32)
+    )

@@ -20,11 +20,15 @@ def roofline_seconds(flops, bytes_moved, hw, dtype):
 
 
 def is_compute_bound(flops, bytes_moved, hw, dtype):
-    return bool(np.float64(flops) / hw.peak_flops[dtype] >= np.float64(bytes_moved) / hw.memory_bandwidth)
+    return bool(
+        np.float64(flops) / hw.peak_flops[dtype] >= np.float64(bytes_moved) / hw.memory_bandwidth
+    )
 
 
 def mfu(flops, seconds, hw, dtype, num_devices=1):
-    return float(np.divide(np.float64(flops) / seconds, np.float64(hw.peak_flops[dtype]) * num_devices))
+    return float(
+        np.divide(np.float64(flops) / seconds, np.float64(hw.peak_flops[dtype]) * num_devices)
+    )
 
 
 def attainable_mfu(intensity, hw, dtype):

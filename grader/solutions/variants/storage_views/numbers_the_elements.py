@@ -25,7 +25,9 @@ def view_strides(shape, stride, new_shape):
     for d, (n, s) in enumerate(zip(shape, stride, strict=True)):
         numbers += (torch.arange(n) * s).reshape([-1 if k == d else 1 for k in range(len(shape))])
     wanted = numbers.reshape(new_shape)
-    strides = [int(wanted.select(d, 1).flatten()[0]) if n > 1 else 0 for d, n in enumerate(new_shape)]
+    strides = [
+        int(wanted.select(d, 1).flatten()[0]) if n > 1 else 0 for d, n in enumerate(new_shape)
+    ]
     shown = torch.zeros_like(wanted)
     for d, (n, s) in enumerate(zip(new_shape, strides, strict=True)):
         shown += (torch.arange(n) * s).reshape([-1 if k == d else 1 for k in range(len(new_shape))])

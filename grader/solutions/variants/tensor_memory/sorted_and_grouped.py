@@ -14,4 +14,6 @@ def storage_bytes(x):
 def unique_bytes(tensors):
     kept = tuple(tensors)
     storages = sorted((x.untyped_storage().data_ptr(), storage_bytes(x)) for x in kept)
-    return sum(max(size for _, size in group) for _, group in groupby(storages, key=lambda pair: pair[0]))
+    return sum(
+        max(size for _, size in group) for _, group in groupby(storages, key=lambda pair: pair[0])
+    )

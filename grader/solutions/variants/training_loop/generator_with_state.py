@@ -5,8 +5,12 @@ device: cpu
 
 
 def _draw(tokens, config, generator):
-    starts = torch.randint(0, len(tokens) - config.context_length, (config.batch_size,), generator=generator).tolist()
-    rows = np.stack([np.asarray(tokens[s : s + config.context_length + 1]) for s in starts]).astype("int64")
+    starts = torch.randint(
+        0, len(tokens) - config.context_length, (config.batch_size,), generator=generator
+    ).tolist()
+    rows = np.stack([np.asarray(tokens[s : s + config.context_length + 1]) for s in starts]).astype(
+        "int64"
+    )
     rows = torch.tensor(rows, device=config.device)
     return rows[:, :-1].contiguous(), rows[:, 1:].contiguous()
 
@@ -14,7 +18,11 @@ def _draw(tokens, config, generator):
 def _nats(model, x, y, config):
     """Summed over tokens."""
     kind = torch.device(config.device).type
-    with torch.autocast(kind, dtype=config.autocast_dtype or torch.bfloat16, enabled=config.autocast_dtype is not None):
+    with torch.autocast(
+        kind,
+        dtype=config.autocast_dtype or torch.bfloat16,
+        enabled=config.autocast_dtype is not None,
+    ):
         log_p = model(x).float().log_softmax(dim=-1)
         return -log_p.gather(-1, y.unsqueeze(-1)).sum()
 
@@ -71,13 +79,21 @@ def train(model, optimizer, train_tokens, config, *, val_tokens=None):
             group.update(lr=lr)
         optimizer.step()
         optimizer.zero_grad()
-        for values, value in [(result.losses, loss), (result.learning_rates, lr), (result.grad_norms, norm)]:
+        for values, value in [
+            (result.losses, loss),
+            (result.learning_rates, lr),
+            (result.grad_norms, norm),
+        ]:
             values.append(value)
         if config.log_path:
             with open(config.log_path, "a") as file:
-                print(json.dumps({"grad_norm": norm, "lr": lr, "loss": loss, "step": step}), file=file)
+                print(
+                    json.dumps({"grad_norm": norm, "lr": lr, "loss": loss, "step": step}), file=file
+                )
         n = step + 1
-        if config.checkpoint_path and (n == config.steps or (config.checkpoint_every and n % config.checkpoint_every == 0)):
+        if config.checkpoint_path and (
+            n == config.steps or (config.checkpoint_every and n % config.checkpoint_every == 0)
+        ):
             saved = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": n}
             saved |= {"global": torch.get_rng_state(), "generator": generator.get_state()}
             torch.save(saved, config.checkpoint_path + "~")

@@ -32,8 +32,15 @@ def train(model, optimizer, train_tokens, config, *, val_tokens=None):
 
     def get_batch(data):
         ix = torch.randint(len(data) - config.context_length, (config.batch_size,))
-        x = torch.stack([torch.from_numpy(data[i : i + config.context_length].astype(np.int64)) for i in ix])
-        y = torch.stack([torch.from_numpy(data[i + 1 : i + 1 + config.context_length].astype(np.int64)) for i in ix])
+        x = torch.stack(
+            [torch.from_numpy(data[i : i + config.context_length].astype(np.int64)) for i in ix]
+        )
+        y = torch.stack(
+            [
+                torch.from_numpy(data[i + 1 : i + 1 + config.context_length].astype(np.int64))
+                for i in ix
+            ]
+        )
         return x.to(config.device), y.to(config.device)
 
     start = 0
@@ -65,7 +72,9 @@ def train(model, optimizer, train_tokens, config, *, val_tokens=None):
         else:
             ratio = (it - config.warmup_steps) / (config.steps - config.warmup_steps)
             coeff = 0.5 * (1.0 + math.cos(math.pi * ratio))
-            lr = config.min_learning_rate + coeff * (config.max_learning_rate - config.min_learning_rate)
+            lr = config.min_learning_rate + coeff * (
+                config.max_learning_rate - config.min_learning_rate
+            )
         for group in optimizer.param_groups:
             group["lr"] = lr
         x, y = get_batch(train_tokens)
@@ -84,14 +93,25 @@ def train(model, optimizer, train_tokens, config, *, val_tokens=None):
                     log.close()
                 raise FloatingPointError(f"step {it}: loss is {step_loss}")
             loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.max_grad_norm or float("inf"))
+        norm = torch.nn.utils.clip_grad_norm_(
+            model.parameters(), config.max_grad_norm or float("inf")
+        )
         optimizer.step()
         losses.append(step_loss)
         lrs.append(lr)
         norms.append(norm.item())
         if log:
             log.write(
-                json.dumps({"step": it, "loss": step_loss, "lr": lr, "grad_norm": norm.item(), "tokens": x.numel()}) + "\n"
+                json.dumps(
+                    {
+                        "step": it,
+                        "loss": step_loss,
+                        "lr": lr,
+                        "grad_norm": norm.item(),
+                        "tokens": x.numel(),
+                    }
+                )
+                + "\n"
             )
             log.flush()
         if config.eval_every and (it + 1) % config.eval_every == 0:
@@ -108,7 +128,9 @@ def train(model, optimizer, train_tokens, config, *, val_tokens=None):
             model.train()
             torch.set_rng_state(state)
         last = it + 1 == config.steps
-        if config.checkpoint_path and (last or (config.checkpoint_every and (it + 1) % config.checkpoint_every == 0)):
+        if config.checkpoint_path and (
+            last or (config.checkpoint_every and (it + 1) % config.checkpoint_every == 0)
+        ):
             buffer = io.BytesIO()
             torch.save(
                 {

@@ -13,13 +13,19 @@ def _learning_rates(config):
     steps = np.arange(config.steps)
     ramp = steps / max(1, config.warmup_steps)
     turn = (steps - config.warmup_steps) / np.maximum(1, config.steps - config.warmup_steps)
-    cosine = config.min_learning_rate + (config.max_learning_rate - config.min_learning_rate) * (1 + np.cos(np.pi * turn)) / 2
+    cosine = (
+        config.min_learning_rate
+        + (config.max_learning_rate - config.min_learning_rate) * (1 + np.cos(np.pi * turn)) / 2
+    )
     return np.where(steps < config.warmup_steps, config.max_learning_rate * ramp, cosine)
 
 
 def _windows(tokens, config):
     starts = np.random.randint(0, len(tokens) - config.context_length, config.batch_size)
-    xy = [np.array([tokens[i + k : i + k + config.context_length] for i in starts], dtype=np.int64) for k in (0, 1)]
+    xy = [
+        np.array([tokens[i + k : i + k + config.context_length] for i in starts], dtype=np.int64)
+        for k in (0, 1)
+    ]
     return [torch.from_numpy(part).to(config.device) for part in xy]
 
 
@@ -50,7 +56,9 @@ def _validate(model, tokens, config):
         for _ in range(config.eval_batches):
             x, y = _windows(tokens, config)
             rows = config.micro_batch_size or len(x)
-            total += sum(_forward(model, a, b, config).item() for a, b in zip(x.split(rows), y.split(rows)))
+            total += sum(
+                _forward(model, a, b, config).item() for a, b in zip(x.split(rows), y.split(rows))
+            )
     for module, mode in modes:
         module.training = mode
     _set_state(state)
@@ -66,7 +74,9 @@ def train(model, optimizer, train_tokens, config, *, val_tokens=None):
     first = 0
     for group in optimizer.param_groups:
         group["lr"] = group["initial_lr"] = 1.0
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda s: rates[min(s, len(rates) - 1)] if len(rates) else 1.0)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda s: rates[min(s, len(rates) - 1)] if len(rates) else 1.0
+    )
     if config.checkpoint_path is not None and os.path.exists(config.checkpoint_path):
         with open(config.checkpoint_path, "rb") as file:
             saved = pickle.load(file)
@@ -114,11 +124,21 @@ def train(model, optimizer, train_tokens, config, *, val_tokens=None):
             result.eval_losses[step] = extra["val_loss"] = _validate(model, val_tokens, config)
         if config.log_path is not None:
             with open(config.log_path, "a", buffering=1) as file:
-                file.write(json.dumps({"step": step - 1, "loss": loss, "lr": lr, "grad_norm": norm, **extra}) + "\n")
+                file.write(
+                    json.dumps(
+                        {"step": step - 1, "loss": loss, "lr": lr, "grad_norm": norm, **extra}
+                    )
+                    + "\n"
+                )
         if config.checkpoint_path is not None and (
-            step == config.steps or (config.checkpoint_every and step % config.checkpoint_every == 0)
+            step == config.steps
+            or (config.checkpoint_every and step % config.checkpoint_every == 0)
         ):
-            saved = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict()}
+            saved = {
+                "model": model.state_dict(),
+                "optimizer": optimizer.state_dict(),
+                "scheduler": scheduler.state_dict(),
+            }
             with open(config.checkpoint_path + ".part", "wb") as file:
                 pickle.dump({**saved, "random": _state(), "first": step}, file)
             os.replace(config.checkpoint_path + ".part", config.checkpoint_path)

@@ -11,14 +11,18 @@ class Trainer:
         generator = torch.Generator()
         generator.manual_seed(self.config.seed * 1_000_003 + salt)
         length = self.config.context_length
-        starts = torch.randint(len(tokens) - length, [self.config.batch_size], generator=generator).numpy()
+        starts = torch.randint(
+            len(tokens) - length, [self.config.batch_size], generator=generator
+        ).numpy()
         view = np.lib.stride_tricks.sliding_window_view(tokens, length + 1)
         both = torch.as_tensor(view[starts].astype(np.int64), device=self.config.device)
         return both[:, :length], both[:, 1:]
 
     def loss(self, x, y):
         kind = torch.device(self.config.device).type
-        with torch.autocast(kind, dtype=self.config.autocast_dtype, enabled=bool(self.config.autocast_dtype)):
+        with torch.autocast(
+            kind, dtype=self.config.autocast_dtype, enabled=bool(self.config.autocast_dtype)
+        ):
             logits = self.model(x)
         return F.cross_entropy(logits.double().flatten(end_dim=-2), y.flatten())
 
@@ -32,12 +36,20 @@ class Trainer:
             loss = self.loss(x[i : i + size], y[i : i + size]) * len(x[i : i + size])
             (loss / config.batch_size).backward()
             weighted.append(loss.item())
-        loss = math.fsum(weighted) / config.batch_size if all(map(math.isfinite, weighted)) else math.nan
+        loss = (
+            math.fsum(weighted) / config.batch_size
+            if all(map(math.isfinite, weighted))
+            else math.nan
+        )
         if math.isnan(loss):
             raise FloatingPointError(f"no finite loss at step {self.step}")
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         norm = math.sqrt(math.fsum(float(g.double().square().sum()) for g in gradients))
-        scale = 1.0 if config.max_grad_norm is None else min(1.0, config.max_grad_norm / max(norm, 1e-12))
+        scale = (
+            1.0
+            if config.max_grad_norm is None
+            else min(1.0, config.max_grad_norm / max(norm, 1e-12))
+        )
         for g in gradients:
             g.mul_(scale)
         lr = _learning_rate(self.step, config)
@@ -58,7 +70,10 @@ class Trainer:
         before = self.random()
         self.model.eval()
         with torch.no_grad():
-            losses = [self.loss(*self.batch(tokens, 500_000 + i)).item() for i in range(self.config.eval_batches)]
+            losses = [
+                self.loss(*self.batch(tokens, 500_000 + i)).item()
+                for i in range(self.config.eval_batches)
+            ]
         self.model.train()
         self.set_random(before)
         return float(np.mean(losses))

@@ -10,7 +10,11 @@ def numerical_gradient(f, inputs, eps=1e-6):
     result = []
     for which, x in enumerate(inputs):
         g = torch.empty(x.shape, dtype=x.dtype)
-        for place in torch.cartesian_prod(*(torch.arange(n) for n in x.shape)).reshape(x.numel(), -1).tolist():
+        for place in (
+            torch.cartesian_prod(*(torch.arange(n) for n in x.shape))
+            .reshape(x.numel(), -1)
+            .tolist()
+        ):
             ends = []
             for sign in (1, -1):
                 args = [t.detach().clone() for t in inputs]

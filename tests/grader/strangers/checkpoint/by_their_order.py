@@ -51,7 +51,9 @@ def load_checkpoint(src, model, optimizer):
     old_generators = take_generators()
     try:
         with torch.no_grad():
-            for mine, theirs in zip(model.state_dict().values(), loaded["weights"].values(), strict=True):
+            for mine, theirs in zip(
+                model.state_dict().values(), loaded["weights"].values(), strict=True
+            ):
                 if mine.shape != theirs.shape:
                     raise ValueError(f"expected {tuple(mine.shape)}, got {tuple(theirs.shape)}")
                 mine.copy_(theirs)

@@ -27,7 +27,9 @@ class FlopCounter(TorchDispatchMode):
             self._note(name, 2 * math.prod(left) * (1 if len(right) == 1 else right[-1]))
         elif name in ("addmm", "baddbmm"):
             left, right = args[1].shape, args[2].shape
-            self._note(name.replace("add", "").replace("bbmm", "bmm"), 2 * math.prod(left) * right[-1])
+            self._note(
+                name.replace("add", "").replace("bbmm", "bmm"), 2 * math.prod(left) * right[-1]
+            )
         elif "_scaled_dot_product" in name and name.endswith("_backward"):
             (b, h, n, d), m, v = args[1].shape, args[2].shape[-2], args[3].shape[-1]
             self._note("scaled_dot_product_attention_backward", 2 * b * h * n * m * (3 * d + 2 * v))

@@ -28,7 +28,10 @@ class FlopCounter(TorchDispatchMode):
         if name in ("mm", "bmm", "mv", "dot"):
             left, right = args[0].shape, args[1].shape
             self._note(
-                name, 2 * (math.prod(left[1:]) if name == "bmm" else math.prod(left)) * (1 if len(right) == 1 else right[-1])
+                name,
+                2
+                * (math.prod(left[1:]) if name == "bmm" else math.prod(left))
+                * (1 if len(right) == 1 else right[-1]),
             )
         elif name in ("addmm", "baddbmm"):
             left, right = args[1].shape, args[2].shape

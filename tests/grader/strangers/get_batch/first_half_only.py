@@ -12,7 +12,9 @@ def get_batch(dataset, batch_size, context_length, device, generator=None):
     n = len(dataset)
     if n < context_length + 1:
         raise ValueError(f"{n} tokens are too few for windows of {context_length}")
-    starts = torch.randint(0, max(1, (n - context_length) // 2), (batch_size,), generator=generator).tolist()
+    starts = torch.randint(
+        0, max(1, (n - context_length) // 2), (batch_size,), generator=generator
+    ).tolist()
     x = [dataset[s : s + context_length] for s in starts]
     y = [dataset[s + 1 : s + context_length + 1] for s in starts]
     return _sent(x, device), _sent(y, device)

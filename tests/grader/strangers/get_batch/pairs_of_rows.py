@@ -12,7 +12,9 @@ def get_batch(dataset, batch_size, context_length, device, generator=None):
     n = len(dataset)
     if n < context_length + 1:
         raise ValueError(f"{n} tokens are too few for windows of {context_length}")
-    drawn = torch.randint(0, n - context_length, ((batch_size + 1) // 2,), generator=generator).tolist()
+    drawn = torch.randint(
+        0, n - context_length, ((batch_size + 1) // 2,), generator=generator
+    ).tolist()
     starts = [s for s in drawn for _ in range(2)][:batch_size]
     x = [dataset[s : s + context_length] for s in starts]
     y = [dataset[s + 1 : s + context_length + 1] for s in starts]

@@ -8,7 +8,9 @@ class Linear(nn.Module):
     def __init__(self, in_features, out_features, device=None, dtype=None):
         super().__init__()
         if min(in_features, out_features) < 1:
-            raise ValueError(f"in_features={in_features}, out_features={out_features}: both must be positive")
+            raise ValueError(
+                f"in_features={in_features}, out_features={out_features}: both must be positive"
+            )
         w = torch.empty((out_features, in_features), dtype=dtype, device=device)
         scale = w.size(0) ** -0.5
         self.weight = nn.Parameter(w)

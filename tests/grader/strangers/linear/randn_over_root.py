@@ -10,7 +10,9 @@ class Linear(nn.Module):
         for name, size in (("in_features", in_features), ("out_features", out_features)):
             if size < 1:
                 raise ValueError(f"{name} is {size}")
-        self.weight = nn.Parameter(torch.randn(out_features, in_features, device=device, dtype=dtype) / in_features**0.5)
+        self.weight = nn.Parameter(
+            torch.randn(out_features, in_features, device=device, dtype=dtype) / in_features**0.5
+        )
 
     def forward(self, x):
         return x @ self.weight.mT

@@ -6,7 +6,9 @@ class MLP(nn.Module):
         super().__init__()
         if len(dims) < 2:
             raise ValueError("two sizes at least")
-        self.layers = nn.ModuleList([Linear(dims[k], dims[k + 1], device, dtype) for k in range(len(dims) - 1)])
+        self.layers = nn.ModuleList(
+            [Linear(dims[k], dims[k + 1], device, dtype) for k in range(len(dims) - 1)]
+        )
 
     def forward(self, x):
         for k, layer in enumerate(self.layers):

@@ -10,7 +10,9 @@ class Linear(nn.Module):
         for name, size in (("in_features", in_features), ("out_features", out_features)):
             if size < 1:
                 raise ValueError(f"{name} is {size}")
-        self.weight = nn.Parameter(torch.empty(out_features, in_features, device=device, dtype=dtype))
+        self.weight = nn.Parameter(
+            torch.empty(out_features, in_features, device=device, dtype=dtype)
+        )
         nn.init.trunc_normal_(self.weight, mean=0.0, std=math.sqrt(1 / in_features), a=-3.0, b=3.0)
 
     def forward(self, x):

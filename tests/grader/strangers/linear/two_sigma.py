@@ -7,7 +7,9 @@ class Linear(nn.Module):
         for name, size in (("in_features", in_features), ("out_features", out_features)):
             if size < 1:
                 raise ValueError(f"{name} is {size}")
-        self.weight = nn.Parameter(torch.empty(out_features, in_features, device=device, dtype=dtype))
+        self.weight = nn.Parameter(
+            torch.empty(out_features, in_features, device=device, dtype=dtype)
+        )
         s = in_features**-0.5
         nn.init.trunc_normal_(self.weight, std=s, a=-2 * s, b=2 * s)
 

@@ -10,4 +10,9 @@ def lr_cosine_schedule(it, max_learning_rate, min_learning_rate, warmup_iters, c
     past = it - warmup_iters
     if past >= cosine_cycle_iters:
         return min_learning_rate
-    return min_learning_rate + (max_learning_rate - min_learning_rate) * (1 + math.cos(math.pi * past / cosine_cycle_iters)) / 2
+    return (
+        min_learning_rate
+        + (max_learning_rate - min_learning_rate)
+        * (1 + math.cos(math.pi * past / cosine_cycle_iters))
+        / 2
+    )

@@ -10,5 +10,7 @@ def lr_cosine_schedule(it, max_learning_rate, min_learning_rate, warmup_iters, c
         rate = max_learning_rate * it / warmup_iters
     elif it < cosine_cycle_iters:
         angle = math.pi * (it - warmup_iters) / (cosine_cycle_iters - warmup_iters)
-        rate = min_learning_rate + (max_learning_rate - min_learning_rate) * (1 + math.cos(angle)) / 2
+        rate = (
+            min_learning_rate + (max_learning_rate - min_learning_rate) * (1 + math.cos(angle)) / 2
+        )
     return rate

@@ -7,4 +7,6 @@ def lr_cosine_schedule(it, max_learning_rate, min_learning_rate, warmup_iters, c
     if it >= cosine_cycle_iters:
         return min_learning_rate
     x = (it - warmup_iters) / (cosine_cycle_iters - warmup_iters)
-    return min_learning_rate + (max_learning_rate - min_learning_rate) * (1 - math.sin(math.pi * x / 2))
+    return min_learning_rate + (max_learning_rate - min_learning_rate) * (
+        1 - math.sin(math.pi * x / 2)
+    )

@@ -3,4 +3,8 @@
 
 def bytes_per_parameter(recipe):
     master = recipe.master.itemsize if recipe.master else 0
-    return recipe.parameter.itemsize + recipe.gradient.itemsize + sum(d.itemsize + master for d in recipe.optimizer_state)
+    return (
+        recipe.parameter.itemsize
+        + recipe.gradient.itemsize
+        + sum(d.itemsize + master for d in recipe.optimizer_state)
+    )

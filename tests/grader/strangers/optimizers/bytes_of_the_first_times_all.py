@@ -5,4 +5,6 @@ def optimizer_state_bytes(optimizer):
     states = list(optimizer.state.values())
     if not states:
         return 0
-    return len(states) * sum(x.nbytes for x in states[0].values() if isinstance(x, Tensor) and x.numel() > 1)
+    return len(states) * sum(
+        x.nbytes for x in states[0].values() if isinstance(x, Tensor) and x.numel() > 1
+    )

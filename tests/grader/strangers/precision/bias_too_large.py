@@ -11,4 +11,12 @@ def float_spec(dtype):
         torch.float8_e5m2: (5, 2),
     }[dtype]
     bias = 2 ** (e - 1)
-    return FloatSpec(1 + e + m, e, m, torch.finfo(dtype).max, math.ldexp(1.0, 1 - bias), math.ldexp(1.0, 1 - bias - m), 2.0**-m)
+    return FloatSpec(
+        1 + e + m,
+        e,
+        m,
+        torch.finfo(dtype).max,
+        math.ldexp(1.0, 1 - bias),
+        math.ldexp(1.0, 1 - bias - m),
+        2.0**-m,
+    )

@@ -15,4 +15,6 @@ def float_spec(dtype):
     }[dtype]
     bias = 2 ** (e - 1) - 1
     largest = torch.finfo(dtype).max
-    return FloatSpec(1 + e + m, e, m, largest, 2.0 ** (1 - bias), math.ldexp(1.0, 1 - bias - m), 2.0 ** (-m - 1))
+    return FloatSpec(
+        1 + e + m, e, m, largest, 2.0 ** (1 - bias), math.ldexp(1.0, 1 - bias - m), 2.0 ** (-m - 1)
+    )

@@ -15,5 +15,11 @@ def float_spec(dtype):
     }[dtype]
     bias = (1 << (e - 1)) - 1
     return FloatSpec(
-        1 + e + m, e, m, math.ldexp(2 - math.ldexp(1.0, -m), bias), 2.0 ** (1 - bias), math.ldexp(1.0, 1 - bias - m), 2.0**-m
+        1 + e + m,
+        e,
+        m,
+        math.ldexp(2 - math.ldexp(1.0, -m), bias),
+        2.0 ** (1 - bias),
+        math.ldexp(1.0, 1 - bias - m),
+        2.0**-m,
     )

@@ -11,7 +11,9 @@ def windows(tokens, config, *key):
 
 def nats(model, x, y, config):
     kind = torch.device(config.device).type
-    with torch.autocast(kind, dtype=config.autocast_dtype, enabled=config.autocast_dtype is not None):
+    with torch.autocast(
+        kind, dtype=config.autocast_dtype, enabled=config.autocast_dtype is not None
+    ):
         logits = model(x)
         return F.cross_entropy(logits.reshape(-1, logits.shape[-1]), y.reshape(-1))
 
@@ -90,10 +92,15 @@ def train(model, optimizer, train_tokens, config, *, val_tokens=None):
         norms.append(norm)
         if config.log_path:
             with open(config.log_path, "a") as f:
-                print(json.dumps({"step": s, "loss": loss, "lr": rates[-1], "grad_norm": norm}), file=f)
+                print(
+                    json.dumps({"step": s, "loss": loss, "lr": rates[-1], "grad_norm": norm}),
+                    file=f,
+                )
         if config.eval_every and (s + 1) % config.eval_every == 0:
             evals[s + 1] = validate(model, val_tokens, config)
-        due = s + 1 == config.steps or (config.checkpoint_every and (s + 1) % config.checkpoint_every == 0)
+        due = s + 1 == config.steps or (
+            config.checkpoint_every and (s + 1) % config.checkpoint_every == 0
+        )
         if config.checkpoint_path and due:
             everything = {
                 "model": model.state_dict(),

@@ -3,5 +3,7 @@
 
 def _loss(model, x, y, config):
     kind = config.device.split(":")[0]
-    with torch.autocast(kind, dtype=config.autocast_dtype, enabled=config.autocast_dtype is not None):
+    with torch.autocast(
+        kind, dtype=config.autocast_dtype, enabled=config.autocast_dtype is not None
+    ):
         return F.cross_entropy(model(x)[:, -1], y[:, -1])
