@@ -259,7 +259,7 @@ def release(
 ) -> None:
     """Write a bundle to hand out, the same bytes whenever it is made. Exits 1, writing nothing, where a secret would leave."""
     from grader import course as courses
-    from grader.publish import student as bundles
+    from grader.publish import bundles
 
     _one_of("release", kind, "student")
     files.check_writable(out)

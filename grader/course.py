@@ -163,7 +163,7 @@ class Course(msgspec.Struct, frozen=True):
             f"grader/solutions/reference/{path.name}": path for path in self.reference.glob("*.py")
         }
         # The grader's own, wherever the course is: the version, which pages name, and the marks of figures.
-        named |= {f"grader/{name}": PACKAGE / name for name in ("__init__.py", "figures.py")}
+        named |= {f"grader/{name}": PACKAGE / name for name in ("__init__.py", "figure_marks.py")}
         return dict(sorted(named.items()))
 
     def handout_sha256(self) -> str:

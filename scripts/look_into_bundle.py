@@ -7,8 +7,7 @@ import zipfile
 from pathlib import Path
 
 from grader import course as courses
-from grader.publish import stubs
-from grader.publish import student as release
+from grader.publish import leaks, stubs
 
 OURS = re.compile(r"(^|/)(grader|hidden|reference|wrong|variants|course_files|__pycache__)(/|\.|$)")
 
@@ -16,7 +15,7 @@ OURS = re.compile(r"(^|/)(grader|hidden|reference|wrong|variants|course_files|__
 def complaints(files: dict[str, bytes]) -> list[str]:
     """Each path that is the staff's, each secret line, each mark of a solution."""
     found = [f"{path} is the staff's" for path in files if OURS.search(path)]
-    found += map(str, release.leaks(files, release.secrets(courses.load())))
+    found += map(str, leaks.leaks(files, leaks.secrets(courses.load())))
     for path, content in files.items():
         if mark := stubs.MARK.search(content.decode(errors="replace")):
             found.append(f"{path} has the mark of a solution: {mark[0]}")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from grader import course as courses
 from grader.proof import validate
-from grader.publish import student as release
+from grader.publish import bundles
 
 
 def main() -> None:
@@ -15,7 +15,7 @@ def main() -> None:
     out = parser.parse_args().out
     out.parent.mkdir(parents=True, exist_ok=True)
     sources = validate.sources_in(courses.load().reference)
-    out.write_bytes(release.zipped(sources))
+    out.write_bytes(bundles.zipped(sources))
     print(f"{out}: {len(sources)} modules")
 
 

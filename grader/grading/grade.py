@@ -20,11 +20,11 @@ import torch._dynamo  # torch.optim, as an oracle, would import it during a test
 from grader import __version__
 from grader.course import Course, Limits, Problem
 from grader.errors import GraderFault
-from grader.grading.book import Book
-from grader.grading.health import GpuHealth
+from grader.grading.gpu_health import GpuHealth
 from grader.grading.job import Job, Progress
+from grader.grading.outcomes import Outcomes
 from grader.grading.plugin import run_tests
-from grader.grading.reading import settled_without_running
+from grader.grading.static_checks import settled_without_running
 from grader.results.records import GraderInfo, SubmissionResult, problem_result, submission_result
 from grader.sandbox.box import Sandbox
 from grader.sandbox.preflight import check_cpu
@@ -75,7 +75,7 @@ def grade(
     job = Job(
         sources, course, sandbox, chosen, device, seed, progress, explain, until_one_fails, session
     )
-    book = _tested(job)
+    outcomes = _tested(job)
     info = GraderInfo(
         version=__version__,
         suite_sha256=course.suite_sha256(),
@@ -85,24 +85,22 @@ def grade(
         environment=environment,
     )
     results = [
-        problem_result(
-            p.id, p.module, p.points, book.outcomes(p, only_run=until_one_fails), p.device
-        )
+        problem_result(p.id, p.module, p.points, outcomes.of(p, only_run=until_one_fails), p.device)
         for p in chosen
     ]
     return submission_result(submission.info, info, results, seconds=time.monotonic() - started)
 
 
-def _tested(job: Job) -> Book:
+def _tested(job: Job) -> Outcomes:
     """Look at the device, read the submission, run the tests; what came of it."""
-    book, health = Book(job.problems), GpuHealth(job)
+    outcomes, health = Outcomes(job.problems), GpuHealth(job)
     with _tests_of(job.course):
         try:
             health.look()
-            run_tests(job, book, settled_without_running(job), health)
+            run_tests(job, outcomes, settled_without_running(job), health)
         except GraderFault as e:
-            book.faults = {problem.id: str(e) for problem in job.problems}
-    return book
+            outcomes.faults = {problem.id: str(e) for problem in job.problems}
+    return outcomes
 
 
 def _largest(course: Course, problems: list[Problem]) -> Limits:

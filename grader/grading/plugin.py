@@ -7,11 +7,11 @@ import torch
 
 from grader.course import problem_of_file
 from grader.errors import GraderFault, Status
-from grader.grading.book import Book, Entry
-from grader.grading.cases import Cases
-from grader.grading.health import GpuHealth
+from grader.grading.gpu_health import GpuHealth
 from grader.grading.job import Job
-from grader.grading.student import RemoteStudent, Students
+from grader.grading.outcomes import Entry, Outcomes
+from grader.grading.recorded_cases import Cases
+from grader.grading.sandboxed_student import RemoteStudent, Students
 from grader.grading.verdict import Verdict, our_fault, verdict_on
 
 NEEDS = {
@@ -28,8 +28,8 @@ OF_NO_USE = (
 Settled = dict[str, Verdict]  # by problem
 
 
-def run_tests(job: Job, book: Book, settled: Settled, health: GpuHealth) -> None:
-    """Have pytest run the hidden tests in this process, and write into the book how each ended.
+def run_tests(job: Job, outcomes: Outcomes, settled: Settled, health: GpuHealth) -> None:
+    """Have pytest run the hidden tests in this process, and record how each ended.
 
     Raises:
         GraderFault: pytest stopped before the tests were done.
@@ -51,16 +51,16 @@ def run_tests(job: Job, book: Book, settled: Settled, health: GpuHealth) -> None
     ]
     options += [word for plugin in OF_NO_USE for word in ("-p", f"no:{plugin}")]
     options += ["--seed", str(job.seed), *(["-x"] if job.until_one_fails else [])]
-    plugin = Plugin(job, book, settled, health)
+    plugin = Plugin(job, outcomes, settled, health)
     code = pytest.main([*options, *job.files], plugins=[plugin])
     if plugin.interrupted:
         raise KeyboardInterrupt  # pytest makes an exit code of it
     done = [pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED]
     done += [
         pytest.ExitCode.NO_TESTS_COLLECTED
-    ]  # none is left to run; whether there were any, the book knows
+    ]  # none is left to run; `Outcomes` knows whether there were any
     done += [pytest.ExitCode.INTERRUPTED] if job.until_one_fails else []
-    if code not in done and not book.faults:
+    if code not in done and not outcomes.faults:
         raise GraderFault(f"pytest ended with {code!r} before the tests were done")
 
 
@@ -69,13 +69,13 @@ class Plugin:
 
     Args:
         job: What is graded.
-        book: Where how a test ended is written.
+        outcomes: Where to record how a test ended.
         settled: Problems whose tests need not run, and how they ended.
         health: Of the GPU.
     """
 
-    def __init__(self, job: Job, book: Book, settled: Settled, health: GpuHealth) -> None:
-        self._job, self._book, self._settled, self._health = job, book, settled, health
+    def __init__(self, job: Job, outcomes: Outcomes, settled: Settled, health: GpuHealth) -> None:
+        self._job, self._outcomes, self._settled, self._health = job, outcomes, settled, health
         self._students = Students(job)
         self._student: RemoteStudent | None = None  # of the test that is running
         self._rng_state: torch.Tensor | None = None  # of its generator, before it ran
@@ -94,7 +94,7 @@ class Plugin:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note a file of tests that cannot be read."""
         if report.failed:
-            self._book.cannot_be_read(
+            self._outcomes.cannot_be_read(
                 report.nodeid, (report.longreprtext.strip().splitlines() or [""])[-1]
             )
 
@@ -102,7 +102,7 @@ class Plugin:
         """Note what is expected to run; leave out what is settled already."""
         waiting = []
         for item in items:
-            entry = self._book.entry_of(item)
+            entry = self._outcomes.entry_of(item)
             if verdict := self._settled_for(entry):
                 entry.settle(verdict)
             else:
@@ -121,7 +121,7 @@ class Plugin:
         """A student in the sandbox, for this test alone."""
         if self._health.complaint:
             raise GraderFault(self._health.complaint)
-        self._student = self._students.for_test(self._book.problem_of(item), item.name)
+        self._student = self._students.for_test(self._outcomes.problem_of(item), item.name)
         return self._student
 
     def pytest_runtest_call(self, item: pytest.Item) -> None:
@@ -131,7 +131,7 @@ class Plugin:
 
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
         """Judge how a phase of a test ended."""
-        entry = self._book.entry_of(item)
+        entry = self._outcomes.entry_of(item)
         entry.seconds += call.duration
         error = call.excinfo.value if call.excinfo else None
         if call.when == "call" or error is not None:
@@ -154,8 +154,8 @@ class Plugin:
         """Have the student's process ended; after the last test of a problem, see whether its failures look like a mistake."""
         self._end_student()
         self._student = None
-        problem = self._book.problem_of(item)
-        if nextitem is None or self._book.problem_of(nextitem) != problem:
+        problem = self._outcomes.problem_of(item)
+        if nextitem is None or self._outcomes.problem_of(nextitem) != problem:
             for entry, mistake in self._cases.explained(problem).items():
                 entry.mistake = mistake
 

@@ -26,7 +26,7 @@ from grader import interrupts
 from grader.course import Course, Problem, id_of_test
 from grader.errors import Status, UsageError
 from grader.grading.grade import grade
-from grader.grading.local import LocalBox, LocalSession
+from grader.grading.local_student import LocalBox, LocalSession
 from grader.proof import mutants, trials
 from grader.proof.matrix import HiddenTest, Matrix, Row, tests_in
 from grader.results.records import ProblemResult, SubmissionResult, TestResult, worst

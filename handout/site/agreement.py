@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from grader.course import Course, Problem
-from grader.figures import without_marks
+from grader.figure_marks import without_marks
 
 HANDOUT = Path(__file__).parents[1]
 HEADING = re.compile(r"^(#+) (\d+)(?:\.(\d+))? (.+)$", re.MULTILINE)

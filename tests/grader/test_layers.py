@@ -20,7 +20,7 @@ COURSE_CODE = (
 # that stands beside them. Inside a room imports make no circle.
 FLOORS = [
     ["grader"],
-    ["grader.errors", "grader.text", "grader.figures", "grader.protocol"],
+    ["grader.errors", "grader.text", "grader.figure_marks", "grader.protocol"],
     ["grader.interrupts", "grader.problems", "grader.results"],
     ["grader.files", "grader.course"],
     ["grader.solutions", "grader.sandbox", "grader.archives"],
@@ -133,7 +133,7 @@ def test_reports_know_results_alone(path):
         "grader.results.records",
         "grader.errors",
         "grader.text",
-        "grader.figures",
+        "grader.figure_marks",
         "grader.report",
     }
     inner = {
@@ -187,7 +187,7 @@ def test_nothing_is_ever_unpickled(path):
         if isinstance(node, ast.Call)
     }
     allowed = (
-        {"exec"} if name_of(path) == "grader.grading.rehearsal" else set()
+        {"exec"} if name_of(path) == "grader.grading.mistake_matching" else set()
     )  # of wrong solutions that are ours
     assert (
         set()
@@ -243,7 +243,7 @@ def test_tests_see_the_student_through_the_fixture_alone(path):
 def test_no_import_hides_in_a_call():
     """importlib is for those who import a solution: the worker, the probes, and who runs one of ours in its own process."""
     users = {name_of(p) for p in [*TRUSTED, *PUBLIC] for n in imports(p) if n == "importlib"}
-    assert {"tests.probes", "grader.grading.local"} == users
+    assert {"tests.probes", "grader.grading.local_student"} == users
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_dependencies_of_the_handout_point_one_way(path):
         for other in imports(path)
         if tops([other]) == {"grader"} and not other.startswith("grader.solutions.reference")
     }
-    assert known <= {"grader", "grader.course", "grader.figures"}
+    assert known <= {"grader", "grader.course", "grader.figure_marks"}
 
 
 def test_the_grader_does_not_import_the_handout():

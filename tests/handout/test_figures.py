@@ -6,10 +6,10 @@ from importlib import import_module
 
 import pytest
 
-from grader.figures import MARK, without_marks
+from grader.figure_marks import MARK, without_marks
 from handout.site import agreement
 from tests.handout import chapters
-from tests.handout.figures import CODE, COURSE, DIGITS, HANDOUT, Figures, run_code
+from tests.handout.page_figures import CODE, COURSE, DIGITS, HANDOUT, Figures, run_code
 
 PAGES = sorted(path.name for path in HANDOUT.glob("*.md"))
 

@@ -7,9 +7,9 @@ from html.parser import HTMLParser
 import pytest
 
 from grader import course as courses
-from grader.publish import student as release
+from grader.publish import bundles, leaks
 from handout.site import agreement, formulas
-from tests.handout.figures import CODE
+from tests.handout.page_figures import CODE
 
 COURSE = courses.load()
 LONG = 24  # characters without blanks: `for _ in range(2):` and `np.save(file, tokens)` are in every program
@@ -49,7 +49,7 @@ def test_no_line_of_a_solution_is_on_a_page(site):
     """Neither as it stands, nor with other blanks and quotes, in the text, in its code or in what the page loads."""
     secret = {
         squeezed(line): where
-        for line, where in release.secrets(COURSE).items()
+        for line, where in leaks.secrets(COURSE).items()
         if len(squeezed(line)) >= LONG
     }
     seen = 0
@@ -59,7 +59,7 @@ def test_no_line_of_a_solution_is_on_a_page(site):
         parser.feed(text)
         lines = [
             line
-            for piece in [*parser.pieces, release._text(path.name, text.encode())]
+            for piece in [*parser.pieces, bundles._text(path.name, text.encode())]
             for line in piece.splitlines()
         ]
         assert [

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urldefrag
 import pytest
 
 from grader import course as courses
-from grader.publish import student as release
+from grader.publish import bundles
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
@@ -47,7 +47,7 @@ def test_it_opens_from_the_students_bundle(site, page, tmp_path):
     """Unpacked somewhere else: text, pictures, calculators, the other pages."""
     course = courses.load()
     archive = tmp_path / "student.zip"
-    archive.write_bytes(release.zipped(release.student(course, site.parent)))
+    archive.write_bytes(bundles.zipped(bundles.student(course, site.parent)))
     zipfile.ZipFile(archive).extractall(tmp_path / "a folder with blanks")
     page.goto((tmp_path / "a folder with blanks" / "handout" / "site" / "index.html").as_uri())
     page.get_by_role("link", name="5 Resource accounting").first.click()

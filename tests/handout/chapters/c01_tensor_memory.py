@@ -6,7 +6,7 @@ import torch
 
 from grader.solutions.reference import tensor_memory as tm
 from tests.handout.chapters.c05_resource_accounting import GPT3
-from tests.handout.figures import Figures, n, power
+from tests.handout.page_figures import Figures, n, power
 
 FP32, BF16 = torch.float32, torch.bfloat16
 X = torch.arange(12).view(3, 4)

@@ -7,7 +7,7 @@ import torch
 
 from grader.solutions.reference import precision as p
 from grader.solutions.reference import resource_accounting as ra
-from tests.handout.figures import Figures, n, plain, power, scientific, short
+from tests.handout.page_figures import Figures, n, plain, power, scientific, short
 
 F64, F32, F16, BF16 = torch.float64, torch.float32, torch.float16, torch.bfloat16
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2

@@ -8,7 +8,7 @@ from einops import EinopsError, rearrange
 
 from grader.solutions.reference import einops_reshaping as er
 from grader.solutions.reference import tensor_memory as tm
-from tests.handout.figures import Figures, n, plain, short
+from tests.handout.page_figures import Figures, n, plain, short
 
 
 def listed(tensor, brackets="[]"):

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
-from tests.handout.figures import Figures, n, power, short
+from tests.handout.page_figures import Figures, n, power, short
 
 GPT2 = fc.TransformerConfig(
     vocab_size=50257,

@@ -8,7 +8,7 @@ import torch
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
 from tests.handout.chapters.c04_flop_counting import GPT2
-from tests.handout.figures import Figures, n, plain, power, short
+from tests.handout.page_figures import Figures, n, plain, power, short
 
 BF16, FP32 = torch.bfloat16, torch.float32
 H100 = ra.H100_SXM

@@ -7,7 +7,7 @@ from torch import nn
 
 from grader.solutions.reference import autograd as ag
 from grader.solutions.reference import flop_counting as fc
-from tests.handout.figures import Figures, n, plain, power, scientific
+from tests.handout.page_figures import Figures, n, plain, power, scientific
 
 F64, F32 = torch.float64, torch.float32
 STEPS = [1e-1, 1e-3, 1e-6, 1e-10]

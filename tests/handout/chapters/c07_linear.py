@@ -10,7 +10,7 @@ from grader.solutions.reference import linear as li
 from grader.solutions.reference import resource_accounting as ra
 from tests.handout.chapters.c05_resource_accounting import GPT3
 from tests.handout.chapters.c06_autograd import rows
-from tests.handout.figures import Figures, n, plain, scientific, short
+from tests.handout.page_figures import Figures, n, plain, scientific, short
 
 BOUND = 3  # standard deviations
 BEYOND = math.erfc(BOUND / math.sqrt(2))  # the share of a normal distribution outside

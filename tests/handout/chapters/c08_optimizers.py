@@ -8,7 +8,7 @@ import torch
 
 from grader.solutions.reference import optimizers as op
 from grader.solutions.reference import resource_accounting as ra
-from tests.handout.figures import Figures, n, plain, power, scientific, short
+from tests.handout.page_figures import Figures, n, plain, power, scientific, short
 
 F64, F32 = torch.float64, torch.float32
 ADAMW_FP32 = ra.TrainingRecipe(F32, F32, (F32, F32))

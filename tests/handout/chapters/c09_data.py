@@ -10,7 +10,7 @@ import torch
 from grader.solutions.reference import data
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
-from tests.handout.figures import Figures, n, short
+from tests.handout.page_figures import Figures, n, short
 
 UINT16, INT32, INT64 = (np.dtype(name) for name in ("uint16", "int32", "int64"))
 CORPUS = 300 * 10**9

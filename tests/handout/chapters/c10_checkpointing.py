@@ -10,7 +10,7 @@ from torch import nn
 from grader.solutions.reference import checkpointing as ck
 from grader.solutions.reference import optimizers as op
 from grader.solutions.reference import resource_accounting as ra
-from tests.handout.figures import Figures, n, plain, short
+from tests.handout.page_figures import Figures, n, plain, short
 
 BF16, FP32 = torch.bfloat16, torch.float32
 LLAMA_GPUS, LLAMA_STOPS, LLAMA_DAYS = 16_384, 419, 54  # The Llama 3 Herd of Models, section 3.3.4

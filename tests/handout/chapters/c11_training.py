@@ -16,7 +16,7 @@ from grader.solutions.reference import autograd as ag
 from grader.solutions.reference import optimizers as op
 from grader.solutions.reference import resource_accounting as ra
 from grader.solutions.reference import training as tr
-from tests.handout.figures import Figures, n, plain
+from tests.handout.page_figures import Figures, n, plain
 from tests.public.test_training_loop import Table
 
 FP32, BF16 = torch.float32, torch.bfloat16

@@ -7,7 +7,7 @@ from torch import nn
 from grader.solutions.reference import activation_checkpointing as ac
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
-from tests.handout.figures import Figures, n
+from tests.handout.page_figures import Figures, n
 
 FP32, BF16 = torch.float32, torch.bfloat16
 LAYERS, WIDTH, BATCH = 16, 64, 8

@@ -1,6 +1,6 @@
 """The page of all calculators: its units."""
 
-from tests.handout.figures import Figures, power
+from tests.handout.page_figures import Figures, power
 
 
 class Chapter(Figures):

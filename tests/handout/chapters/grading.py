@@ -26,7 +26,7 @@ from grader.sandbox import bubblewrap
 from grader.solutions.reference import optimizers as op
 from grader.worker import zygote
 from tests import expect
-from tests.handout.figures import COURSE, HANDOUT, Figures, n
+from tests.handout.page_figures import COURSE, HANDOUT, Figures, n
 from tests.probes import delegation
 from tests.student_side import submit
 

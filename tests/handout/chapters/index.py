@@ -3,7 +3,7 @@
 import re
 
 from grader.solutions.reference import flop_counting
-from tests.handout.figures import COURSE, HANDOUT, Figures, n, power, short
+from tests.handout.page_figures import COURSE, HANDOUT, Figures, n, power, short
 
 
 class Chapter(Figures):

@@ -32,7 +32,7 @@ from tests.probes import call
 
 pytestmark = pytest.mark.xdist_group("gpu")  # one warm sandbox serves this file
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 COURSE = courses.load()
 GIB, MIB = 2**30, 2**20
 LIMITS = msgspec.structs.replace(COURSE.limits, wall_seconds=120.0, cpu_seconds=60)
@@ -945,14 +945,14 @@ import json, sys
 from pathlib import Path
 sys.path[:0] = [{root!r}, {tests!r}]
 from grader import course as courses
-from grader.grading import health
+from grader.grading import gpu_health
 from grader.grading.grade import grade
 from grader.errors import GraderFault
 from grader.report import json as report
 from grader.sandbox.box import Sandbox
 from grader.submission import Submission
 from grader.proof.validate import sources_in
-from test_gpu_lane import stand_in
+from test_gpu import stand_in
 
 looks = json.loads(sys.argv[1])
 def look(sandbox, limits):
@@ -961,7 +961,7 @@ def look(sandbox, limits):
         raise GraderFault(said)
 seen = []
 if looks != "real":
-    health.check_device = look
+    gpu_health.check_device = look
 course = courses.load()
 gpu = stand_in(Path({folder!r}))
 with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes, gpu=gpu) as sandbox:

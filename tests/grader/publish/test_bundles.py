@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from grader import course as courses
-from grader.publish import student as release
+from grader.publish import bundles, leaks
 from grader.solutions import mistakes
 from grader.solutions.regions import lines_of
 from tests.grader.test_layers import imports
@@ -32,14 +32,14 @@ def built(tmp_path_factory):
 @pytest.fixture(scope="session")
 def bundle(built):
     """The files of the student's bundle."""
-    return release.student(COURSE, built)
+    return bundles.student(COURSE, built)
 
 
 @pytest.fixture
 def unpacked(bundle, tmp_path):
     """The student's bundle in an empty folder."""
     archive = tmp_path / "bundle.zip"
-    archive.write_bytes(release.zipped(bundle))
+    archive.write_bytes(bundles.zipped(bundle))
     folder = tmp_path / "student"
     zipfile.ZipFile(archive).extractall(folder)
     return folder
@@ -142,7 +142,7 @@ def look_into(archive, root):
 
 def test_a_look_into_a_bundle_finds_nothing(bundle, root, tmp_path):
     """In the one that is handed out."""
-    (tmp_path / "student.zip").write_bytes(release.zipped(bundle))
+    (tmp_path / "student.zip").write_bytes(bundles.zipped(bundle))
     done = look_into(tmp_path / "student.zip", root)
     assert (done.returncode, done.stdout) == (0, f"{len(bundle)} files, 0 complaints\n")
 
@@ -170,7 +170,7 @@ def test_a_look_into_a_bundle_finds_what_must_not_be_there(
 ):
     """A path of the staff's, a secret line, a mark: exit 1, and where it is."""
     content = content.format(secret=secret_line(root, "solution").strip())
-    (tmp_path / "student.zip").write_bytes(release.zipped({**bundle, path: content.encode()}))
+    (tmp_path / "student.zip").write_bytes(bundles.zipped({**bundle, path: content.encode()}))
     done = look_into(tmp_path / "student.zip", root)
     assert done.returncode == 1
     assert complaint in done.stdout
@@ -282,12 +282,12 @@ def test_a_course_without_the_graders_source_has_the_same_handout(root, tmp_path
 
 def test_a_secret_line_on_a_page_is_found_between_its_tags(bundle):
     """In a page's code every word has a tag of its own."""
-    secret = release.secrets(COURSE)
+    secret = leaks.secrets(COURSE)
     line = next(line for line in secret if "trunc_normal_" in line and "<" not in line)
     tagged = "".join(
         f"<span>{word}</span>" if word.strip() else word for word in re.split(r"(\s+)", line)
     )
-    found = release.leaks(
+    found = leaks.leaks(
         {"handout/site/07_linear.html": f"<p>text</p>\n<pre>{tagged}\n</pre>".encode()}, secret
     )
     assert [leak.line for leak in found] == [line]
@@ -302,7 +302,7 @@ def test_the_bundle_is_the_same_bytes_each_time(grader, tmp_path, built):
         contents.append((tmp_path / name).read_bytes())
     assert contents[0] == contents[1]
     assert {info.date_time for info in zipfile.ZipFile(tmp_path / "one.zip").infolist()} == {
-        release.TIME
+        bundles.TIME
     }
 
 

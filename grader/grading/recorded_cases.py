@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from grader.course import Course, Problem
-from grader.grading.book import Entry
-from grader.grading.rehearsal import Case, explained
-from grader.grading.student import RemoteStudent
+from grader.grading.mistake_matching import Case, explained
+from grader.grading.outcomes import Entry
+from grader.grading.sandboxed_student import RemoteStudent
 from grader.grading.verdict import Verdict
 from grader.solutions.mistakes import Mistake
 
@@ -33,7 +33,7 @@ class Cases:
 
         Args:
             item: The test.
-            entry: What the book has on it.
+            entry: What is known of the test so far.
             student: Whom it asked.
             rng_state: Of its generator, before it ran; None where it has none.
             verdict: How it ended.

@@ -23,8 +23,8 @@ import torch
 
 from grader.course import Course, Problem
 from grader.errors import Raised, StudentFault
-from grader.grading import local
-from grader.grading.answers import elements, has_numbers, same
+from grader.grading import local_student
+from grader.grading.same_answers import elements, has_numbers, same
 from grader.solutions import mistakes
 from grader.solutions.mistakes import Mistake
 
@@ -117,7 +117,7 @@ class Rehearsal:
         """What the probe returns, or raises, on the wrong solution; or the end of the rehearsal."""
         asked = self._next(probe, inputs)
         try:
-            value = local.answer(self._package, probe, inputs, self._seed)
+            value = local_student.answer(self._package, probe, inputs, self._seed)
         except _NeedsAProcess:
             _need_a_process.add(probe)
             raise

@@ -1,4 +1,4 @@
-"""The book of one grade: how each test ended, over all its cases, and what kept tests from running."""
+"""How each test of a grade ended, over all its cases, and what kept tests from running."""
 
 from dataclasses import dataclass, field
 
@@ -54,7 +54,7 @@ class Entry:
         )
 
 
-class Book:
+class Outcomes:
     """An entry for each test function of the problems that are graded.
 
     Attributes:
@@ -96,7 +96,7 @@ class Book:
         for problem_id in [name] if name in self._problems else self._problems:
             self.faults[problem_id] = f"its hidden tests cannot be read: {reason}"
 
-    def outcomes(self, problem: Problem, *, only_run: bool = False) -> list[Outcome]:
+    def of(self, problem: Problem, *, only_run: bool = False) -> list[Outcome]:
         """How a problem's tests ended; one fault of ours in the place of all where they could not be run.
 
         Args:

@@ -1,7 +1,7 @@
 """Checks every figure of the handout against what computes it.
 
 In the Markdown each figure has a mark with an id, as in `it takes [143.93]{#days} days`, which no reader sees (see
-grader/figures.py). A page's figures (tests/handout/chapters/) give the value of each id, computed from the reference where it
+grader/figure_marks.py). A page's figures (tests/handout/chapters/) give the value of each id, computed from the reference where it
 has a function for it. So a sentence is written once, and a figure twice: in the text and as what computes it. A digit has to
 be part of a figure, of a block of code that runs, of a name, or of a number that the order of things settles (headings, steps
 of a list, links to chapters, a problem's points). Anything else is a complaint, with its line.
@@ -27,7 +27,7 @@ from pathlib import Path
 import torch
 
 from grader import course as courses
-from grader.figures import MARK, without_marks
+from grader.figure_marks import MARK, without_marks
 
 HANDOUT = Path(__file__).parents[2] / "handout"
 COURSE = courses.load()

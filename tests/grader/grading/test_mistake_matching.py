@@ -8,9 +8,9 @@ import torch
 
 from grader import course as courses
 from grader.errors import raised
-from grader.grading import rehearsal
-from grader.grading.answers import same
-from grader.grading.rehearsal import Call, Case, explained
+from grader.grading import mistake_matching
+from grader.grading.mistake_matching import Call, Case, explained
+from grader.grading.same_answers import same
 from grader.report import json as json_report
 from grader.solutions import mistakes
 
@@ -83,7 +83,7 @@ def test_a_mistake_that_nobody_knows_is_not_named(graded):
 @pytest.mark.parametrize("problem", [problem.id for problem in COURSE.problems])
 def test_every_wrong_solution_can_be_rehearsed(problem):
     """It is a module that loads: a report that finds a mistake must not fail over it."""
-    loaded = rehearsal.wrong_solutions(COURSE, COURSE.problem(problem))
+    loaded = mistake_matching.wrong_solutions(COURSE, COURSE.problem(problem))
     on_a_cpu = [
         m for m in mistakes.load(COURSE.mistakes, problem) if m.is_tried_on("cpu", ("cpu",))
     ]
@@ -149,9 +149,12 @@ def named(*cases):
 @pytest.fixture
 def twice(monkeypatch):
     """Two of the wrong solutions of `linear`: one counts a tied parameter twice, the other is about another function."""
-    found = {m.name: (m, p) for m, p in rehearsal.wrong_solutions(COURSE, COURSE.problem("linear"))}
+    found = {
+        m.name: (m, p)
+        for m, p in mistake_matching.wrong_solutions(COURSE, COURSE.problem("linear"))
+    }
     pair = [found["count_ties_twice"], found["weight_transposed"]]
-    monkeypatch.setattr(rehearsal, "wrong_solutions", lambda *_: pair)
+    monkeypatch.setattr(mistake_matching, "wrong_solutions", lambda *_: pair)
     return pair
 
 
@@ -198,7 +201,8 @@ def test_a_mistake_that_fails_what_passed_is_not_named(twice):
 def test_a_mistake_that_needs_a_device_is_not_rehearsed(monkeypatch):
     """Only tests on a CUDA device can notice it, and this process touches none."""
     assert {
-        m.devices for m, _ in rehearsal.wrong_solutions(COURSE, COURSE.problem("training_loop"))
+        m.devices
+        for m, _ in mistake_matching.wrong_solutions(COURSE, COURSE.problem("training_loop"))
     } <= {
         (),
         ("cpu",),

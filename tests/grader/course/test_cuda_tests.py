@@ -17,7 +17,7 @@ from tests import expect
 from tests.probes import Student
 
 COURSE = course.load()
-HIDDEN = Path(__file__).resolve().parents[1] / "hidden"
+HIDDEN = Path(__file__).resolve().parents[2] / "hidden"
 FILES = sorted((HIDDEN / "cuda").glob("test_*.py"))
 OF_CPU_PROBLEMS = [f for f in FILES if COURSE.problem(f.stem.removeprefix("test_")).device == "cpu"]
 

@@ -12,7 +12,7 @@ import pytest
 
 from grader import course as courses
 from grader.grading.grade import grade
-from grader.grading.local import LocalBox, LocalSession
+from grader.grading.local_student import LocalBox, LocalSession
 from grader.proof.validate import sources_in
 from grader.solutions import fragments, mistakes
 from grader.submission import Submission

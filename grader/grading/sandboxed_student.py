@@ -10,7 +10,7 @@ import msgspec
 from grader.course import Problem
 from grader.grading.budget import STARTING_SECONDS, Budgets
 from grader.grading.job import Job
-from grader.grading.rehearsal import Call, name_of
+from grader.grading.mistake_matching import Call, name_of
 from grader.sandbox.session import Probe
 
 
