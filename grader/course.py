@@ -1,4 +1,4 @@
-"""The course that is graded: every path of it, its problems, its limits, and the hash of its suite."""
+"""The course that is graded: its paths, its problems, its limits, and the hash of its suite."""
 
 import hashlib
 from pathlib import Path
@@ -13,7 +13,11 @@ PACKAGE = Path(__file__).parent
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What one test may use, `device_memory_bytes` of a GPU; `submission_seconds` is for all tests of a submission together."""
+    """What one test may use.
+
+    `device_memory_bytes` is memory of a GPU. `submission_seconds` is for all tests of a submission
+    together.
+    """
 
     wall_seconds: float
     cpu_seconds: int
@@ -26,7 +30,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One entry of problems.toml; see the comment there."""
+    """One entry of problems.toml; the comment in that file explains the keys."""
 
     id: str
     module: str
@@ -40,17 +44,17 @@ class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def path(self) -> str:
-        """The file of a submission that holds it."""
+        """The file of a submission that contains this problem, relative to the submission."""
         return f"assignment/{self.module}.py"
 
     @property
     def by_hand(self) -> list[str]:
-        """The definitions in which autograd may run no backward pass, as in "autograd.linear_backward"."""
+        """Definitions where autograd may run no backward pass, as in "autograd.linear_backward"."""
         return [f"{self.module}.{name}" for name in self.forbidden_in]
 
     @property
     def rules(self) -> dict[str, Any]:
-        """What its source is searched for, as plain data. See tests/probes/delegation.py."""
+        """What its source is searched for, as plain data; see tests/probes/delegation.py."""
         names = ("id", "functions", "forbidden", "forbidden_in")
         return {name: getattr(self, name) for name in names}
 
@@ -59,10 +63,11 @@ class Course(msgspec.Struct, frozen=True):
     """The problems, and where the files about them are.
 
     Attributes:
-        root: The folder that holds assignment/, tests/ and handout/.
-        solutions: The folder that holds reference/, mistakes/, variants/ and mutants.toml; nothing of it is ever handed out.
-        limits: What a test may use where its problem does not say otherwise.
-        problems: In the order of the handout.
+        root: The folder that contains assignment/, tests/ and handout/.
+        solutions: The folder that contains reference/, mistakes/, variants/ and mutants.toml. It is
+            never handed out.
+        limits: What a test may use, unless its problem sets limits of its own.
+        problems: The problems in the order of the handout.
     """
 
     root: Path
@@ -82,7 +87,7 @@ class Course(msgspec.Struct, frozen=True):
 
     @property
     def handout(self) -> Path:
-        """The folder of the handout's text, and of what was built of it."""
+        """The folder of the handout's text and of everything that is built from it."""
         return self.root / "handout"
 
     @property
@@ -92,39 +97,39 @@ class Course(msgspec.Struct, frozen=True):
 
     @property
     def mistakes(self) -> Path:
-        """The folder of known mistakes, a file per problem."""
+        """The folder of known mistakes, one file per problem."""
         return self.solutions / "mistakes"
 
     @property
     def variants(self) -> Path:
-        """The folder of right solutions in other styles."""
+        """The folder of correct solutions in other styles."""
         return self.solutions / "variants"
 
     @property
     def mutants(self) -> Path:
-        """The list of mutants of the reference that nothing can notice."""
+        """The list of mutants of the reference that no test can detect."""
         return self.solutions / "mutants.toml"
 
     @property
     def bundle(self) -> Path:
-        """What only the student's bundle has, in student/, and shared_lines.txt: see `release`."""
+        """The folder of what only the student's bundle has: student/ and shared_lines.txt."""
         own = self.root / "bundle"
         return own if own.is_dir() else PACKAGE / "publish" / "bundle"
 
     def reference_of(self, problem: Problem) -> str:
-        """The source of the reference's module that a problem is in."""
+        """The source of the reference module that contains a problem."""
         return (self.reference / f"{problem.module}.py").read_text(encoding="utf-8")
 
     @property
     def modules(self) -> list[str]:
-        """The modules of the assignment, each once."""
+        """The modules of the assignment, without duplicates."""
         return list(dict.fromkeys(problem.module for problem in self.problems))
 
     def problem(self, problem_id: str) -> Problem:
-        """The problem of that id.
+        """The problem with the given id.
 
         Raises:
-            KeyError: There is none.
+            KeyError: No problem has this id.
         """
         return {problem.id: problem for problem in self.problems}[problem_id]
 
@@ -133,13 +138,13 @@ class Course(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self.limits, **problem.limits)
 
     def hidden_tests(self, problem: Problem) -> dict[str, Path]:
-        """The files of a problem's hidden tests, by the device that they need: of "cpu" and "cuda" those that there are."""
+        """A problem's files of hidden tests by device ("cpu", "cuda"); only files that exist."""
         hidden, name = self.tests / "hidden", f"test_{problem.id}.py"
         files = {"cpu": hidden / name, "cuda": hidden / "cuda" / name}
         return {device: path for device, path in files.items() if path.is_file()}
 
     def suite_sha256(self) -> str:
-        """A hash over everything that decides a score besides the grader itself: tests, probes, problems."""
+        """A hash of what decides a score besides the grader: tests, probes and problems."""
         files = [self.assignment / "problems.toml", *sorted(self.tests.glob("*.py"))]
         files += sorted((self.tests / "probes").rglob("*.py")) + sorted(
             (self.tests / "hidden").rglob("*.py")
@@ -147,7 +152,11 @@ class Course(msgspec.Struct, frozen=True):
         return _sha256({path.relative_to(self.root).as_posix(): path for path in files})
 
     def handout_sources(self) -> dict[str, Path]:
-        """What the built handout is made from: its folder, problems.toml, and what pictures and figures are computed with."""
+        """The files that the built handout depends on, by name.
+
+        They are the handout's folder, problems.toml, and the sources that its pictures and figures
+        are computed with.
+        """
         made = {self.handout / "build", *self.handout.rglob("__pycache__")}
         files = [
             path
@@ -155,39 +164,43 @@ class Course(msgspec.Struct, frozen=True):
             if path.is_file() and not made & set(path.parents)
         ]
         files += [self.assignment / "problems.toml", self.tests / "probes" / "stand_in.py"]
-        files += self.assignment.glob(
-            "*.py"
-        )  # checked against the text, and the reference imports some
+        # The stubs are checked against the handout's text, and the reference imports some of them.
+        files += self.assignment.glob("*.py")
         named = {path.relative_to(self.root).as_posix(): path for path in files}
         named |= {
             f"grader/solutions/reference/{path.name}": path for path in self.reference.glob("*.py")
         }
-        # The grader's own, wherever the course is: the version, which pages name, and the marks of figures.
+        # Two files always come from the grader itself, wherever the course lies: the pages show the
+        # grader's version, and figure_marks.py parses the marks of figures.
         named |= {f"grader/{name}": PACKAGE / name for name in ("__init__.py", "figure_marks.py")}
         return dict(sorted(named.items()))
 
     def handout_sha256(self) -> str:
-        """A hash over what the built handout is made from."""
+        """A hash of the files that the built handout depends on."""
         return _sha256(self.handout_sources())
 
 
 def device_of(hidden_test: Path) -> str:
-    """The device that the tests of a file in tests/hidden need: its folder says it."""
+    """The device that a file in tests/hidden needs, which its folder determines."""
     return "cuda" if hidden_test.parent.name == "cuda" else "cpu"
 
 
 def problem_of_file(hidden_test: str) -> str:
-    """The id of the problem that a file in tests/hidden belongs to, by its path or by the id of a test in it."""
+    """The id of the problem that a file in tests/hidden belongs to.
+
+    Args:
+        hidden_test: The path of the file, or the pytest id of a test in it.
+    """
     return Path(hidden_test.split("::")[0]).stem.removeprefix("test_")
 
 
 def id_of_test(device: str, function: str) -> str:
-    """The id of a hidden test in results."""
+    """The id that results use for a hidden test."""
     return f"cuda/{function}" if device == "cuda" else function
 
 
 def _sha256(files: dict[str, Path]) -> str:
-    """A hash over the names and contents of files."""
+    """A hash of the names and contents of files."""
     digest = hashlib.sha256()
     for name, file in files.items():
         content = file.read_bytes()
@@ -196,10 +209,12 @@ def _sha256(files: dict[str, Path]) -> str:
 
 
 def load(root: Path | None = None) -> Course:
-    """The course in `root`; by default the one that this grader was installed with or lies beside.
+    """Load the course in `root`.
+
+    By default, this is the course that the grader was installed with or lies beside.
 
     Raises:
-        CourseFault: There is no course there, or its problems.toml is wrong.
+        CourseFault: `root` contains no course, or its problems.toml is wrong.
     """
     root = _own_root() if root is None else root.absolute()
     path = root / "assignment" / "problems.toml"
@@ -224,7 +239,7 @@ def load(root: Path | None = None) -> Course:
 
 
 def _solutions(root: Path) -> Path:
-    """A course's own folder of solutions; those of the course that comes with the grader are beside its code."""
+    """The course's own solutions/, or else the solutions that come with the grader."""
     own = root / "solutions"
     beside = root / "grader" / "solutions"
     return own if own.is_dir() else beside if beside.is_dir() else PACKAGE / "solutions"

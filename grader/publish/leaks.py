@@ -1,82 +1,158 @@
-"""What must not leave: every telling line of a solution, a hidden test, a wrong solution or a variant.
+"""Keep secrets out of a bundle: statements of a solution, a hidden test, a known mistake or a variant.
 
-A line that a public file shares with a secret one by coincidence is listed, by a person, in bundle/shared_lines.txt.
+A statement is found however it is wrapped, spaced and quoted. A person lists the statements that a public
+file shares with a secret one by coincidence in bundle/shared_lines.txt.
 """
 
+import ast
 import html
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from grader.course import Course, Problem
 from grader.solutions import mistakes
 from grader.solutions.regions import lines_of
 
-SHORTEST = 16  # characters; shorter lines (`return loss`, `else:`) are in every program
-TELLS_NOTHING = re.compile(r"import |from \S+ import |@|class |(async )?def |#|\)")
+# Characters of a squeezed statement. Shorter ones (`return loss`, `else:`) are in every program.
+SHORTEST = 14
+# Characters of a line within a statement, a row of a table for instance.
+SHORTEST_PART = 30
+TELLS_NOTHING = re.compile(r"import|from\S+import|class[A-Z]|(async)?def\w|@(\w|\.)+(\(\))?$|#|\)")
+MOST_LINES = 30  # of one statement
 
 
 @dataclass(frozen=True)
 class Leak:
-    """A secret line in a file that was to leave."""
+    """A secret statement in a file of the bundle.
+
+    Attributes:
+        path: The file.
+        number: The statement's first line there.
+        line: That line.
+        secret: Where the statement comes from.
+    """
 
     path: str
     number: int
     line: str
-    secret: str  # where the line is from
+    secret: str
 
     def __str__(self) -> str:
         return f"{self.path}:{self.number} is a line of {self.secret}: {self.line}"
 
 
+def squeezed(code: str) -> str:
+    """Code without what is a matter of style: blanks, line ends, quotes and trailing commas."""
+    return re.sub(r",(?=[)\]}])", "", re.sub(r"[\s'\"]", "", code))
+
+
 def secrets(course: Course) -> dict[str, str]:
-    """Every telling line of what students must not see, without its indentation, and where it is from."""
-    listed = course.bundle / "shared_lines.txt"
-    shared = set(listed.read_text(encoding="utf-8").splitlines()) if listed.is_file() else set()
+    """Every telling statement that students must not see, squeezed, and where it comes from."""
     found: dict[str, str] = {}
     for path in sorted(course.reference.glob("*.py")):
-        solution = lines_of(path.read_text(encoding="utf-8")).values()
-        found |= dict.fromkeys(_telling("\n".join(solution)), f"the solution of {path.stem}")
+        source = path.read_text(encoding="utf-8")
+        inside = lines_of(source)
+        told = (code for number, code in _numbered(source) if number in inside)
+        found |= dict.fromkeys(told, f"the solution of {path.stem}")
     for folder, kind in [(course.tests / "hidden", "hidden test"), (course.variants, "variant")]:
         for path in sorted(folder.rglob("*.py")):
             where = f"the {kind} {path.relative_to(folder).with_suffix('').as_posix()}"
-            for line in _telling(path.read_text(encoding="utf-8")):
-                found.setdefault(line, where)
+            for code in _of(path.read_text(encoding="utf-8")):
+                found.setdefault(code, where)
     for problem in course.problems:
-        for line, name in _of_mistakes(course, problem):
-            found.setdefault(line, f"the wrong solution {problem.id}/{name}")
-    return {line: where for line, where in found.items() if line not in shared}
+        for code, name in _of_mistakes(course, problem):
+            found.setdefault(code, f"the wrong solution {problem.id}/{name}")
+    listed = course.bundle / "shared_lines.txt"
+    shared = listed.read_text(encoding="utf-8").splitlines() if listed.is_file() else []
+    for line in shared:
+        found.pop(squeezed(line), None)
+    return found
 
 
 def _of_mistakes(course: Course, problem: Problem) -> Iterator[tuple[str, str]]:
-    """The lines of a problem's wrong solutions that the reference lacks, and what is said about them; each with a name."""
+    """The statements that a problem's known mistakes add to the reference, and their descriptions; each with a name."""
     reference = course.reference_of(problem)
-    given = set(_telling(reference))
+    given = _of(reference)
     for mistake in mistakes.load(course.mistakes, problem.id):
-        lines = _telling(
-            "\n".join([mistake.says, mistake.hint or "", mistake.applied_to(reference)])
-        )
-        yield from ((line, mistake.name) for line in lines if line not in given)
+        wrong = _of(mistake.applied_to(reference)) - given
+        described = map(squeezed, [mistake.says, mistake.hint or ""])
+        yield from ((code, mistake.name) for code in [*wrong, *filter(_tells, described)])
 
 
 def leaks(files: dict[str, bytes], secret: dict[str, str]) -> list[Leak]:
-    """Every secret line in these files."""
-    return [
-        Leak(path, number, line.strip(), secret[line.strip()])
-        for path, content in files.items()
-        for number, line in enumerate(_text(path, content).splitlines(), 1)
-        if line.strip() in secret
-    ]
+    """Find every secret statement in these files."""
+    found = []
+    for path, content in files.items():
+        lines = _text(path, content).splitlines()
+        for i in range(len(lines)):
+            if code := next((code for code in _beginning_at(i, lines) if code in secret), None):
+                found.append(Leak(path, i + 1, lines[i].strip(), secret[code]))
+    return found
+
+
+def _beginning_at(i: int, lines: list[str]) -> Iterator[str]:
+    """The line with this index, squeezed, and the same with the lines after it for as long as a bracket is open."""
+    code = ""
+    for line in lines[i : i + MOST_LINES]:
+        code += re.sub(r"^\s*(>>>|\.\.\.) ?", "", line)
+        yield squeezed(code)
+        if sum(map(code.count, "([{")) <= sum(map(code.count, ")]}")):
+            return
 
 
 def _text(path: str, content: bytes) -> str:
-    """What a file says: of a page, what is read on it."""
+    """What a file contains: for a page, the text that is read on it."""
     text = content.decode("utf-8", errors="replace")
     return html.unescape(re.sub(r"<[^>]*>", "", text)) if path.endswith(".html") else text
 
 
-def _telling(source: str) -> Iterator[str]:
-    """The lines of a source that give something away: not those that any program has."""
-    for line in map(str.strip, source.splitlines()):
-        if len(line) >= SHORTEST and not TELLS_NOTHING.match(line) and re.search(r"[A-Za-z]", line):
-            yield line
+def _of(source: str) -> set[str]:
+    """The telling statements of a Python source."""
+    return {code for _, code in _numbered(source)}
+
+
+def _numbered(source: str) -> Iterator[tuple[int, str]]:
+    """The telling statements of a Python source, each with the number of its first line."""
+    first = 1
+    for block in source.split("\n\n\n"):
+        yield from ((first + n, code) for n, code in _statements(block))
+        first += block.count("\n") + 3
+
+
+@cache  # the known mistakes of a problem have most definitions in common
+def _statements(block: str) -> list[tuple[int, str]]:
+    """The telling statements of some definitions, with the offset of each one's first line."""
+    found: list[tuple[int, str]] = []
+    lines = [re.sub(r"  # .*", "", line) for line in block.splitlines()]
+    for node in ast.walk(ast.parse(block)):
+        for first, last in _spans(node):
+            is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+            if first == last or not is_text:
+                found.append((first, squeezed("".join(lines[first : last + 1]))))
+            if first != last:
+                parts = [(n, squeezed(lines[n])) for n in range(first, last + 1)]
+                shortest = SHORTEST if is_text else SHORTEST_PART
+                found += [(n, part) for n, part in parts if len(part) >= shortest]
+    return [(n, code) for n, code in found if _tells(code)]
+
+
+def _spans(node: ast.AST) -> Iterator[tuple[int, int]]:
+    """The first and last line, from 0, of a statement up to its body if it has one, and of its decorators."""
+    for decorator in getattr(node, "decorator_list", []):
+        yield decorator.lineno - 1, decorator.end_lineno - 1
+    if isinstance(node, ast.stmt | ast.ExceptHandler):
+        first, last = node.lineno, node.end_lineno or node.lineno
+        if body := getattr(node, "body", None):
+            last = max(first, min(n.lineno for n in ast.walk(body[0]) if hasattr(n, "lineno")) - 1)
+        yield first - 1, last - 1
+
+
+def _tells(code: str) -> bool:
+    """Whether squeezed code gives something away: short statements and heads are in any program."""
+    return (
+        len(code) >= SHORTEST
+        and not TELLS_NOTHING.match(code)
+        and re.search(r"[A-Za-z]", code) is not None
+    )

@@ -1,4 +1,4 @@
-"""Stubs: the reference without its marked regions, and in every place of one a NotImplementedError."""
+"""Stubs: the reference with a NotImplementedError in place of each marked region."""
 
 import ast
 import importlib
@@ -68,12 +68,15 @@ class C:
 
 
 def test_regions_become_a_todo_and_a_raise():
-    """With the lines of code that the solution took; a region at the left margin vanishes with its blank lines."""
+    """The TODO counts the solution's lines of code.
+
+    A region at the left margin disappears with its blank lines.
+    """
     assert STUB == stubs.stub(SOLUTION, COURSE)
 
 
 def test_a_stub_of_a_stub_is_the_stub():
-    """Without regions nothing changes but the end of the file."""
+    """A source without regions stays the same, except for its end."""
     assert STUB == stubs.stub(STUB, COURSE) == stubs.stub(STUB + "\n\n", COURSE)
 
 
@@ -89,7 +92,10 @@ def test_a_stub_of_a_stub_is_the_stub():
             "a solution is marked as liner, which is no problem",
         ),
         (
-            "def f():\n    # BEGIN SOLUTION(linear)\n    return 1\n    # BEGIN SOLUTION(linear)\n    # END SOLUTION\n",
+            (
+                "def f():\n    # BEGIN SOLUTION(linear)\n    return 1\n"
+                "    # BEGIN SOLUTION(linear)\n    # END SOLUTION\n"
+            ),
             "out of place, or not written as a mark is: # BEGIN SOLUTION(linear)",
         ),
         (
@@ -125,19 +131,19 @@ def test_a_stub_of_a_stub_is_the_stub():
     ],
 )
 def test_a_mark_that_is_wrong_is_our_fault(source, message):
-    """It would hand a solution out, or swallow what follows it."""
+    """A wrong mark would hand out a solution or swallow the code after it."""
     with pytest.raises(GraderFault) as caught:
         stubs.stub(source, COURSE)
     assert message == str(caught.value)
 
 
 def test_the_committed_stubs_are_those_of_the_reference():
-    """Nobody edited one of the two alone. `grader stubs` writes them."""
+    """The stubs match the reference; `grader stubs` writes them."""
     assert [] == [path.name for path in stubs.drifted(COURSE)]
 
 
 def test_drift_is_seen_and_mended(tmp_path):
-    """A changed stub and a missing one; what is as it must be is left alone."""
+    """A changed stub and a missing one are rewritten; correct stubs are left alone."""
     folder = tmp_path / "assignment"
     folder.mkdir()
     course = courses.Course(
@@ -159,7 +165,7 @@ def test_drift_is_seen_and_mended(tmp_path):
 
 @pytest.mark.parametrize("module", COURSE.modules)
 def test_no_line_of_a_solution_is_left_in_a_stub(module):
-    """But for lines that stand outside of a region as well, as a worked neighbour's may."""
+    """Only lines that also occur outside a region, such as in a solved example, may remain."""
     solution, ours, inside = set(), set(), False
     for line in (REFERENCE / f"{module}.py").read_text().splitlines():
         if re.search("(BEGIN|END) SOLUTION", line):
@@ -176,7 +182,8 @@ def test_no_line_of_a_solution_is_left_in_a_stub(module):
 
 @pytest.mark.parametrize("problem", COURSE.problems, ids=lambda p: p.id)
 def test_every_function_of_a_problem_is_a_stub(problem):
-    """Each definition that problems.toml lists has a TODO of that problem in it; its docstring names the problem."""
+    """Each definition listed in problems.toml raises for its problem, and its docstring names it.
+    """
     tree = ast.parse((ROOT / problem.path).read_text())
     found = {
         node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)
@@ -193,7 +200,7 @@ def test_every_function_of_a_problem_is_a_stub(problem):
 
 
 def unwritten(module):
-    """Every function and method of a stub that has something to write, as (qualified name, function)."""
+    """Yield every stub function and method with a TODO, as (qualified name, function)."""
     source = (ROOT / "assignment" / f"{module}.py").read_text()
     namespace = vars(importlib.import_module(f"assignment.{module}"))
     for node in ast.parse(source).body:
@@ -210,7 +217,7 @@ STUBS = [
 
 
 def test_every_todo_is_called_below():
-    """None of them hides where it would not be reached."""
+    """No TODO is in a place that the next test cannot reach."""
     sources = [(ROOT / "assignment" / f"{module}.py").read_text() for module in COURSE.modules]
     assert sum(source.count("# TODO(") for source in sources) == len(STUBS)
 
@@ -219,7 +226,7 @@ def test_every_todo_is_called_below():
     ("module", "name", "function"), STUBS, ids=[f"{m}.{n}" for m, n, _ in STUBS]
 )
 def test_a_stub_raises_not_implemented_error_and_nothing_else(module, name, function):
-    """Called with anything at all, it says which problem it is and where to read."""
+    """Called with any arguments, a stub names its problem and the section to read."""
     needed = [
         p
         for p in inspect.signature(function).parameters.values()
