@@ -1,23 +1,46 @@
-"""The commands: parse, and call one function. How a command ends is cli.py's business."""
+"""The commands: each parses its options, calls one function, and prints what came of it.
+
+How a command ends (exit codes, one line for a user's mistake) is decided in cli.py.
+"""
 
 import hashlib
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, TypeVar, get_args
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from grader import __version__, files, interrupts
+from grader import course as courses
+from grader import submission as submissions
+from grader.course import Course, Problem
 from grader.errors import UsageError
+from grader.proof import matrix as matrices
+from grader.publish import bundles
+from grader.publish import stubs as stub_files
+from grader.report import json as json_report
+from grader.report import terminal
+from grader.results.merge import merged
+from grader.results.records import SubmissionResult
+from grader.sandbox.box import Isolation, Sandbox
+from grader.sandbox.gpu import Gpu
+from grader.sandbox.gpu import find as find_gpu
+
+# grader.grading and grader.proof.validate import torch, which takes seconds: only commands that
+# need them import them, inside the function.
+
+Choice = TypeVar("Choice", bound=str)
+SECONDS_BETWEEN_LINES = 60.0  # of progress, where it is not a terminal that shows it
 
 app = typer.Typer(
     name="grader",
-    help="Grade submissions in a sandbox, and prove that the tests which judge them can be trusted.",
+    help="Grade submissions in a sandbox, and prove that the hidden tests can be trusted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -27,22 +50,23 @@ Only = Annotated[
     list[str] | None,
     typer.Option("--only", metavar="PROBLEM", help="Only this problem; may be repeated."),
 ]
-Seed = Annotated[int, typer.Option("--seed", help="The tests' inputs follow from it.")]
+Seed = Annotated[int, typer.Option("--seed", help="The tests draw their inputs from it.")]
 Device = Annotated[
     str,
     typer.Option(
-        "--device", help="cpu or cuda: the tests that need the other one wait for a run there."
+        "--device", help="cpu or cuda: tests for the other device are deferred to a run there."
     ),
 ]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", help="Every reason and every rule, not only what costs most.")
+    bool,
+    typer.Option("--verbose", help="Every failure with every rule, not only those that cost most."),
 ]
 Folder = Annotated[
     Path | None,
     typer.Option(
         "--course",
         metavar="FOLDER",
-        help="Another course; by default the one that comes with the grader.",
+        help="Another course (default: the one that comes with the grader).",
     ),
 ]
 Json = Annotated[
@@ -72,32 +96,30 @@ def grade(
         str,
         typer.Option(
             "--isolation",
-            help="bubblewrap, or none: to debug on a machine without it, never to grade.",
+            help="bubblewrap; none is for debugging on a machine without it, never for grades.",
         ),
     ] = "bubblewrap",
     verbose: Verbose = False,
     folder: Folder = None,
 ) -> None:
-    """Grade one submission and print its report. Exits 0 whatever the score, 3 where the grader itself failed."""
-    from grader import course as courses
-    from grader import submission as submissions
-    from grader.sandbox.box import Sandbox
+    """Grade one submission and print its report.
 
+    Exits 0 whatever the score is, and 3 if the grader itself failed.
+    """
     course = courses.load(folder)
     problems = _chosen(course, only)
     if json:
         files.check_writable(json)
     _one_of("--device", device, "cpu", "cuda")
-    level = _isolation(isolation)
+    level: Isolation = _one_of("--isolation", isolation, *get_args(Isolation))
     read = submissions.read(submission)
     scratch_bytes = course.limits.file_bytes
     with (
         _device(device) as gpu,
         Sandbox(course.tests, isolation=level, scratch_bytes=scratch_bytes, gpu=gpu) as sandbox,
     ):
-        from grader.grading.grade import (
-            grade as run,
-        )  # imports torch and pytest, while the sandbox does the same
+        # Imports torch and pytest, while the sandbox does the same.
+        from grader.grading.grade import grade as run
 
         sandbox.wait_until_ready()
         with _progress("grading") as progress:
@@ -125,11 +147,10 @@ def merge(
     verbose: Verbose = False,
     folder: Folder = None,
 ) -> None:
-    """Make one result of a CPU run's and a CUDA run's of one submission, and print its report. Exits as grade does."""
-    from grader import course as courses
-    from grader.report import json as json_report
-    from grader.results.merge import merged
+    """Combine a CPU run and a CUDA run of one submission into one result, and print its report.
 
+    Exits as grade does.
+    """
     course = courses.load(folder)
     if json:
         files.check_writable(json)
@@ -142,20 +163,18 @@ def merge(
 @app.command()
 def stubs(
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; exit 1 where assignment/ has drifted.")
+        bool,
+        typer.Option("--check", help="Write nothing; exit 1 if a stub differs from its reference."),
     ] = False,
     folder: Folder = None,
 ) -> None:
     """Write assignment/ from the reference solutions."""
-    from grader import course as courses
-    from grader.publish import stubs as maker
-
     course = courses.load(folder)
     if not check:
-        for path in maker.write(course):
+        for path in stub_files.write(course):
             files.say(f"wrote {path.relative_to(course.root)}\n")
         return
-    drifted = maker.drifted(course)
+    drifted = stub_files.drifted(course)
     for path in drifted:
         print(
             f"{path.relative_to(course.root)} differs from its reference: run `grader stubs`",
@@ -172,29 +191,32 @@ def validate(
     seeds: Annotated[
         int,
         typer.Option(
-            "--seeds", min=1, help="How many seeds the reference and the variants must pass."
+            "--seeds", min=1, help="Number of seeds that the reference and the variants must pass."
         ),
     ] = 1,
     with_mutants: Annotated[
         bool,
-        typer.Option("--mutants", help="Try automatic mutants of the reference as well (minutes)."),
+        typer.Option(
+            "--mutants", help="Also try automatic mutants of the reference (takes minutes)."
+        ),
     ] = False,
     quick: Annotated[
         bool,
         typer.Option(
             "--quick",
-            help="A sample, without a matrix: every twelfth wrong solution, every fourth variant.",
+            help="Try a sample: every twelfth known mistake and every fourth variant. No matrix.",
         ),
     ] = False,
     draft: Annotated[
         bool,
         typer.Option(
             "--draft",
-            help="Without the sandbox, in a tenth of the time: to write tests with, not to prove them.",
+            help="Skip the sandbox: ten times as fast, for writing tests, not for proving them.",
         ),
     ] = False,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", min=1, help="Processes; by default one a processor.")
+        int | None,
+        typer.Option("--jobs", min=1, help="Number of processes (default: one per processor)."),
     ] = None,
     matrix: Annotated[
         Path | None,
@@ -202,15 +224,12 @@ def validate(
     ] = None,
     folder: Folder = None,
 ) -> None:
-    """Prove the suite: reference full, stubs 0, wrong solutions caught, variants full, no idle test; else exit 1.
+    """Prove the hidden tests; exit 1 if anything is not as it must be.
 
-    All of it by the tests for one device. With --device cuda the tests of CPU problems have to catch only the wrong solutions
-    that a CPU cannot show.
+    The reference and every variant get full marks, stubs get none, every known mistake is caught,
+    and every test catches something. Only the tests for one device are run. With --device cuda, the
+    tests of CPU problems have to catch only the mistakes that a CPU cannot show.
     """
-    from grader import course as courses
-    from grader.proof import matrix as matrices
-    from grader.proof import validate as validation
-
     course = courses.load(folder)
     problems = _chosen(course, only)
     _one_of("--device", device, "cpu", "cuda")
@@ -221,8 +240,11 @@ def validate(
     if matrix:
         _one_of("--matrix", matrix.suffix, *matrices.FORMATS)
         files.check_writable(matrix)
+    from grader.proof.validate import usual_jobs
+    from grader.proof.validate import validate as run
+
     with _device(device) as gpu, _progress("validating") as progress:
-        found = validation.validate(
+        found = run(
             course,
             problems,
             device=device,
@@ -231,7 +253,7 @@ def validate(
             with_mutants=with_mutants,
             quick=quick,
             draft=draft,
-            jobs=jobs or validation.usual_jobs(),
+            jobs=jobs or usual_jobs(),
             progress=progress,
         )
     if matrix:
@@ -257,23 +279,26 @@ def release(
     ] = None,
     folder: Folder = None,
 ) -> None:
-    """Write a bundle to hand out, the same bytes whenever it is made. Exits 1, writing nothing, where a secret would leave."""
-    from grader import course as courses
-    from grader.publish import bundles
+    """Write a bundle to hand out; the same files always give the same bytes.
 
+    Exits 1 and writes nothing if a line of the bundle is secret.
+    """
     _one_of("release", kind, "student")
     files.check_writable(out)
     course = courses.load(folder)
     bundle = bundles.student(course, handout or course.handout / "build")
     content = bundles.zipped(bundle)
     files.write(out, content)
-    text = f"{out}: {len(bundle)} files, {len(content):,} bytes, sha256 {hashlib.sha256(content).hexdigest()[:12]}\n"
+    sha256 = hashlib.sha256(content).hexdigest()[:12]
+    text = f"{out}: {len(bundle)} files, {len(content):,} bytes, sha256 {sha256}\n"
     if "handout/site/index.html" in bundle and "handout/handout.pdf" not in bundle:
-        text += "the handout's PDF is not in it: `make handout` makes it where a Chromium is installed\n"
+        text += (
+            "it lacks the handout's PDF, which `make handout` makes where Chromium is installed\n"
+        )
     files.say(text, needed=False)
 
 
-def _chosen(course: Any, only: list[str] | None) -> list[Any]:
+def _chosen(course: Course, only: list[str] | None) -> list[Problem]:
     """The problems asked for.
 
     Raises:
@@ -286,11 +311,8 @@ def _chosen(course: Any, only: list[str] | None) -> list[Any]:
     return [known[p] for p in known if not only or p in only]
 
 
-def _report(result: Any, course: Any, json: Path | None, verbose: bool) -> None:
-    """Write a result's JSON where that was asked for, and then print its report; exit 3 where the grader itself failed."""
-    from grader.report import json as json_report
-    from grader.report import terminal
-
+def _report(result: SubmissionResult, course: Course, json: Path | None, verbose: bool) -> None:
+    """Write a result's JSON if asked to, print its report, and exit 3 if the grader itself failed."""
     if json:
         files.write(json, json_report.render(result).encode())
     sections = {p.id: p.section for p in course.problems}
@@ -302,43 +324,40 @@ def _report(result: Any, course: Any, json: Path | None, verbose: bool) -> None:
         raise typer.Exit(3)
 
 
-def _one_of(option: str, value: str, *allowed: str) -> str:
-    if value not in allowed:
-        raise UsageError(f"{option} {value}: expected {' or '.join(allowed)}")
-    return value
-
-
-def _isolation(value: str) -> Any:
-    return _one_of("--isolation", value, "bubblewrap", "none")
+def _one_of(option: str, value: str, *allowed: Choice) -> Choice:
+    for choice in allowed:
+        if choice == value:
+            return choice
+    raise UsageError(f"{option} {value}: expected {' or '.join(allowed)}")
 
 
 @contextmanager
-def _device(name: str) -> Iterator[Any]:
-    """The CUDA device that submissions are given, this command's alone for as long as it runs; None for a CPU.
+def _device(name: str) -> Iterator[Gpu | None]:
+    """The CUDA device for the submissions, locked while this command runs; None for a CPU.
 
     Raises:
-        UsageError: This machine has none.
-        GraderFault: It has one that does not work.
+        UsageError: This machine has no CUDA device.
+        GraderFault: Its CUDA device does not work.
     """
     if name == "cpu":
         yield None
         return
-    from grader.sandbox import gpu as gpus
-
-    found = gpus.find()
-    os.environ["CUDA_VISIBLE_DEVICES"] = (
-        ""  # for this process, which holds the expected values: none ever gets onto the device
-    )
+    found = find_gpu()
+    # This process holds the expected values: none of them ever gets onto the device.
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
     with found.lock(say=lambda text: print(text, file=sys.stderr)):
         yield found
 
 
 @contextmanager
 def _progress(what: str) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on stderr while it is a terminal. Each step is also where an interrupt that was swallowed takes effect."""
+    """A bar on stderr while it is a terminal, otherwise one line per minute.
+
+    Each step is also where an interrupt that something swallowed takes effect.
+    """
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield lambda name, done, total: interrupts.stop_if_seen()
+        yield _lines(what)
         return
     columns = (
         TextColumn("{task.description}"),
@@ -354,3 +373,16 @@ def _progress(what: str) -> Iterator[Callable[[str, int, int], None]]:
             bar.update(task, description=f"{what} {name}", completed=done, total=total)
 
         yield advance
+
+
+def _lines(what: str) -> Callable[[str, int, int], None]:
+    last = time.monotonic()
+
+    def advance(name: str, done: int, total: int) -> None:
+        nonlocal last
+        interrupts.stop_if_seen()
+        if time.monotonic() - last > SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            print(f"{what}: {done} of {total} done, now {name}", file=sys.stderr, flush=True)
+
+    return advance

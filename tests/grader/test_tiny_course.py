@@ -1,4 +1,4 @@
-"""Another course than ours: the same commands grade, prove and hand out the smallest one that there can be."""
+"""Another course: the same commands grade, prove and hand out the smallest possible one."""
 
 import json
 import shutil
@@ -13,20 +13,20 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def course(root):
-    """The example."""
+    """The example course."""
     return root / "examples" / "tiny_course"
 
 
 @pytest.fixture
 def solved(course, tmp_path):
-    """Its reference, as a submission."""
+    """The example's reference, as a submission."""
     return shutil.copytree(
         course / "solutions" / "reference", tmp_path / "solved" / "assignment"
     ).parent
 
 
 def test_it_is_small(course):
-    """An hour's work: what is shared with our course is a link to it."""
+    """The course takes about an hour to write; files shared with our course are links."""
     own = [
         path
         for path in course.rglob("*")
@@ -37,12 +37,12 @@ def test_it_is_small(course):
 
 
 def test_its_links_lead_somewhere(course):
-    """To files of ours, which may have moved."""
+    """Our files, which the links point to, may have moved."""
     assert [path for path in course.rglob("*") if path.is_symlink() and not path.exists()] == []
 
 
 def test_it_is_graded(grader, course, solved, tmp_path):
-    """With its own points; a mistake that it knows is named."""
+    """The course's own points count, and a known mistake is named."""
     done = grader("grade", "--course", course, solved, "--json", tmp_path / "r.json")
     assert done.returncode == 0, done.stderr
     result = json.loads((tmp_path / "r.json").read_text())
@@ -59,9 +59,9 @@ def test_it_is_graded(grader, course, solved, tmp_path):
 
 
 def test_it_is_proved(grader, course, tmp_path):
-    """By its own mistakes; a test of it that nobody needs is named."""
+    """The course's own mistakes are tried, and an unneeded test is named."""
     done = grader("validate", "--course", course, "--jobs", 1)
-    assert (0, "") == (done.returncode, done.stderr)
+    assert done.returncode == 0, done.stderr
     assert "3 wrong solutions, 3 of 3 trials as they must be" in done.stdout
     other = shutil.copytree(course, tmp_path / "course")
     hidden = other / "tests/hidden/test_softmax.py"
@@ -75,7 +75,7 @@ def test_it_is_proved(grader, course, tmp_path):
 
 
 def test_it_is_handed_out(grader, course, tmp_path):
-    """Stubs, public tests and text; a student can work with the bundle."""
+    """The bundle has stubs, public tests and text, and a student can work with it."""
     done = grader("release", "student", "--course", course, tmp_path / "student.zip")
     assert done.returncode == 0, done.stderr
     with zipfile.ZipFile(tmp_path / "student.zip") as archive:
@@ -102,7 +102,7 @@ def test_its_stubs_are_those_of_its_reference(grader, course):
 
 
 def test_a_folder_that_is_no_course_is_refused(grader, tmp_path, solved):
-    """In a sentence, with the folder."""
+    """One sentence names the folder."""
     done = grader("grade", "--course", tmp_path, solved)
     assert done.returncode == 3
     assert f"no course in {tmp_path}: " in done.stderr
