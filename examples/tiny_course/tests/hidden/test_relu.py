@@ -1,4 +1,4 @@
-"""relu: compared with torch's own."""
+"""relu: compared with torch's operator."""
 
 import pytest
 import torch
@@ -8,6 +8,6 @@ from tests import expect
 
 @pytest.mark.core
 def test_relu_of_numbers_of_either_sign(student, rng):
-    """What is below 0 becomes 0; the rest stays as it is."""
+    """Negative numbers become 0; all others stay the same."""
     x = torch.randn(3, 5, generator=rng)
     expect.tensor(student.activations.relu(x), torch.relu(x), of="relu", hint="max(0, x)")
