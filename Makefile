@@ -1,4 +1,4 @@
-# `make help` lists what there is. Everything runs in .venv, which the first call makes.
+# `make help` lists the targets. Everything runs in .venv, which the first call creates.
 
 PYTHON ?= python3
 TORCH  ?= torch==2.13.0
@@ -14,28 +14,28 @@ WORKFLOWS := $(wildcard .github/workflows/*.yml grader/publish/bundle/student/.g
 help:            ## List these targets
 	@sed -n 's/^\([a-z]*\): .*## /\1\t/p;s/^\([a-z]*\):  *## /\1\t/p' Makefile | expand -t 12
 
-install: $(INSTALLED) bubblewrap ## Make .venv and install everything, bubblewrap too where it is missing
+install: $(INSTALLED) bubblewrap ## Create .venv and install everything, including bubblewrap if it is missing
 
 grade: install   ## Grade a submission: make grade SUBMISSION=path (default: the sample)
 	@$(BIN)/grader grade "$(SUBMISSION)" $(ARGS)
 
-test: install browser ## Run every test of the grader, the suite and the handout (ARGS=--require-browser: fail without a Chromium)
+test: install browser ## Run every test of the grader, the course and the handout (ARGS=--require-browser: fail without Chromium)
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
 
-quick: install   ## Run the tests that take seconds
+quick: install   ## Run all tests but the slow ones
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow" $(ARGS)
 
-check: workflows ## ruff, mypy, stubs that have drifted from their reference, and the workflows
+check: workflows ## Run ruff and mypy, and check the stubs and the workflows
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/grader stubs --check
 
-workflows: $(INSTALLED) ## Hold the workflows against GitHub's schema, and look for what is unsafe in them; no network
+workflows: $(INSTALLED) ## Check the workflows against GitHub's schema and for unsafe patterns, without a network
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows $(WORKFLOWS)
 	$(BIN)/zizmor --offline --no-progress --quiet --persona pedantic $(WORKFLOWS)
 
-validate: install ## Prove the suite, mutants included (a quarter of an hour); writes matrix.md
+validate: install ## Prove the hidden tests, with mutants; writes matrix.md (takes an hour on two cores)
 	$(BIN)/grader validate --mutants --matrix matrix.md
 
 stubs: $(INSTALLED)   ## Write assignment/ from grader/solutions/reference
@@ -44,13 +44,13 @@ stubs: $(INSTALLED)   ## Write assignment/ from grader/solutions/reference
 handout: $(INSTALLED) browser ## Build the handout: handout/build/site/index.html and handout/build/handout.pdf
 	$(BIN)/python -m handout.site
 
-bundle: handout  ## Write student.zip, what students get
+bundle: handout  ## Write student.zip, the bundle for students
 	$(BIN)/grader release student student.zip
 
-reference: $(INSTALLED) ## Write build/reference.zip: the reference solutions, as a submission
+reference: $(INSTALLED) ## Write build/reference.zip, the reference solutions as a submission
 	$(BIN)/python scripts/reference_submission.py build/reference.zip
 
-bench: install   ## Measure the grader beside plain pytest; writes benchmarks/results/single.json
+bench: install   ## Compare the grader with plain pytest; writes benchmarks/results/single.json
 	$(BIN)/python benchmarks/single.py --json benchmarks/results/single.json $(ARGS)
 
 $(INSTALLED): pyproject.toml
