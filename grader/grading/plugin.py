@@ -1,4 +1,4 @@
-"""The pytest plugin of one grade: it gives each test its student, and listens to how each ends."""
+"""The pytest plugin of one grade: gives each test its student, and records how each test ends."""
 
 import os
 
@@ -14,32 +14,23 @@ from grader.grading.recorded_cases import Cases
 from grader.grading.sandboxed_student import RemoteStudent, Students
 from grader.grading.verdict import Verdict, our_fault, verdict_on
 
-NEEDS = {
-    "cpu": "runs on a CPU",
-    "cuda": "needs a CUDA device",
-}  # what is said of a test that was deferred
-OF_NO_USE = (
-    "terminal",
-    "cacheprovider",
-    "logging",
-    "unraisableexception",
-    "threadexception",
-)  # plugins, and slow ones
+# The message of a deferred test.
+NEEDS = {"cpu": "runs on a CPU", "cuda": "needs a CUDA device"}
+# Pytest plugins that a grade does not need, and that are slow.
+OF_NO_USE = ("terminal", "cacheprovider", "logging", "unraisableexception", "threadexception")
 Settled = dict[str, Verdict]  # by problem
 
 
 def run_tests(job: Job, outcomes: Outcomes, settled: Settled, health: GpuHealth) -> None:
-    """Have pytest run the hidden tests in this process, and record how each ended.
+    """Run the hidden tests with pytest in this process, and record how each ended.
 
     Raises:
         GraderFault: pytest stopped before the tests were done.
     """
     if not job.files:
-        return  # pytest would look for tests elsewhere
-    for name in (
-        "PYTEST_ADDOPTS",
-        "PYTEST_PLUGINS",
-    ):  # of whoever runs the grader: no business of a grade
+        return  # without files, pytest would look for tests elsewhere
+    # Settings of the person who runs the grader must not affect a grade.
+    for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
         os.environ.pop(name, None)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     options = ["-c", os.devnull, "--rootdir", str(job.course.root)]
@@ -54,52 +45,51 @@ def run_tests(job: Job, outcomes: Outcomes, settled: Settled, health: GpuHealth)
     plugin = Plugin(job, outcomes, settled, health)
     code = pytest.main([*options, *job.files], plugins=[plugin])
     if plugin.interrupted:
-        raise KeyboardInterrupt  # pytest makes an exit code of it
+        raise KeyboardInterrupt  # pytest turned it into an exit code
     done = [pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED]
-    done += [
-        pytest.ExitCode.NO_TESTS_COLLECTED
-    ]  # none is left to run; `Outcomes` knows whether there were any
+    # No test may be left to run; `Outcomes` knows whether there were any.
+    done += [pytest.ExitCode.NO_TESTS_COLLECTED]
     done += [pytest.ExitCode.INTERRUPTED] if job.until_one_fails else []
     if code not in done and not outcomes.faults:
         raise GraderFault(f"pytest ended with {code!r} before the tests were done")
 
 
 class Plugin:
-    """What pytest tells of the tests of one grade, and what it asks.
+    """The hooks through which pytest reports on the tests of one grade and asks for their fixtures.
 
     Args:
         job: What is graded.
         outcomes: Where to record how a test ended.
-        settled: Problems whose tests need not run, and how they ended.
-        health: Of the GPU.
+        settled: Verdicts of the problems whose tests need not run.
+        health: The state of the GPU.
     """
 
     def __init__(self, job: Job, outcomes: Outcomes, settled: Settled, health: GpuHealth) -> None:
         self._job, self._outcomes, self._settled, self._health = job, outcomes, settled, health
         self._students = Students(job)
         self._student: RemoteStudent | None = None  # of the test that is running
-        self._rng_state: torch.Tensor | None = None  # of its generator, before it ran
+        self._rng_state: torch.Tensor | None = None  # of the test's generator, before the test ran
         self._cases = Cases(job.course)
         self._done = self._to_run = 0
         self.interrupted = False
 
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Tracebacks are for nobody here, and cost more than most tests."""
+        """Turn tracebacks off: nobody reads them here, and they cost more than most tests."""
         config.option.tbstyle = "no"
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """Note Ctrl-C; what pytest itself stops with is of the same kind."""
+        """Record Ctrl-C; pytest reports its own exit exceptions through the same hook."""
         self.interrupted = type(excinfo.value) is KeyboardInterrupt
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Note a file of tests that cannot be read."""
+        """Record a test file that cannot be read."""
         if report.failed:
             self._outcomes.cannot_be_read(
                 report.nodeid, (report.longreprtext.strip().splitlines() or [""])[-1]
             )
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Note what is expected to run; leave out what is settled already."""
+        """Record the tests that were found, and deselect those whose outcome is already known."""
         waiting = []
         for item in items:
             entry = self._outcomes.entry_of(item)
@@ -111,26 +101,26 @@ class Plugin:
         self._to_run = len(items)
 
     def _settled_for(self, entry: Entry) -> Verdict | None:
-        """How a test that need not run ended: it waits for its device, or its problem is settled."""
+        """The verdict on a test that need not run: deferred, or settled with its whole problem."""
         if entry.device != self._job.device:
             return Verdict(Status.DEFERRED, NEEDS[entry.device])
         return self._settled.get(entry.problem.id)
 
-    @pytest.hookimpl(optionalhook=True)  # the tests' conftest.py says what it is
+    @pytest.hookimpl(optionalhook=True)  # specified by the tests' conftest.py
     def pytest_make_student(self, item: pytest.Item) -> RemoteStudent:
-        """A student in the sandbox, for this test alone."""
+        """Make a student in the sandbox for this test alone."""
         if self._health.complaint:
             raise GraderFault(self._health.complaint)
         self._student = self._students.for_test(self._outcomes.problem_of(item), item.name)
         return self._student
 
     def pytest_runtest_call(self, item: pytest.Item) -> None:
-        """Remember where the test's generator stood, so that the test can be repeated with the same inputs."""
+        """Save the state of the test's generator, to repeat the test with the same inputs."""
         rng = item.funcargs.get("rng") if isinstance(item, pytest.Function) else None
         self._rng_state = rng.get_state() if isinstance(rng, torch.Generator) else None
 
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-        """Judge how a phase of a test ended."""
+        """Judge how a phase of a test (set-up, call or teardown) ended."""
         entry = self._outcomes.entry_of(item)
         entry.seconds += call.duration
         error = call.excinfo.value if call.excinfo else None
@@ -141,17 +131,24 @@ class Plugin:
                 self._cases.keep(item, entry, self._student, self._rng_state, verdict, error)
 
     def _judged(self, item: pytest.Item, error: BaseException | None) -> Verdict:
-        """How a test ended; where it did not pass on a GPU, only after a look whether that GPU still works."""
-        rule = (getattr(item, "function", None).__doc__ or "").strip().splitlines()[:1]
+        """The verdict on a test.
+
+        If it did not pass on a GPU, first check that the GPU still works.
+        """
+        first_paragraph = (getattr(item, "function", None).__doc__ or "").strip().split("\n\n")[0]
+        rule = " ".join(first_paragraph.split())
         asked = self._student.asked_for if self._student else ""
-        verdict = verdict_on(error, test=item.name, rule="".join(rule), asked=asked)
+        verdict = verdict_on(error, test=item.name, rule=rule, asked=asked)
         if self._health.may_be_the_reason(verdict):
             self._end_student()
             self._health.look()
         return our_fault(item.name, self._health.complaint) if self._health.complaint else verdict
 
     def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
-        """Have the student's process ended; after the last test of a problem, see whether its failures look like a mistake."""
+        """End the student's process.
+
+        After the last test of a problem, compare its failures with the known mistakes.
+        """
         self._end_student()
         self._student = None
         problem = self._outcomes.problem_of(item)
@@ -164,7 +161,7 @@ class Plugin:
             self._student.close()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Show progress."""
+        """Report progress."""
         if report.when == "teardown":
             self._done += 1
             if self._job.progress:

@@ -1,7 +1,7 @@
-"""How a test ended, from what it raised, in the words that its student is told.
+"""How a test ended, judged by the exception that it raised, in the words that its student reads.
 
-Nothing raised is a pass. A `Mismatch` and a `StudentFault` are the student's; anything else, a bare `assert` among it, is ours,
-because then the test itself is wrong.
+No exception is a pass. A `Mismatch` or a `StudentFault` is the student's fault. Anything else,
+including a bare `assert`, is ours, because then the test itself is wrong.
 """
 
 import os
@@ -21,10 +21,10 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True)
 class Verdict:
-    """How one run of a test ended. `results.Outcome` says what the words are.
+    """How one run of a test ended. `results.Outcome` documents the other fields.
 
     Attributes:
-        status: In one word.
+        status: The outcome in one word.
     """
 
     status: Status
@@ -36,7 +36,7 @@ class Verdict:
 
     @property
     def function(self) -> str:
-        """The function or class that it is about."""
+        """The function or class that the verdict is about."""
         return self.about.split(".")[0]
 
 
@@ -44,12 +44,12 @@ def verdict_on(error: BaseException | None, *, test: str, rule: str, asked: str)
     """The verdict on one run of a test.
 
     Args:
-        error: What it raised, if anything.
-        test: Its name.
-        rule: The first line of its docstring.
-        asked: The function that it called last by its name, or "".
+        error: The exception that the run raised, if any.
+        test: The name of the test.
+        rule: The first paragraph of the test's docstring.
+        asked: The function that the test last called by its name, or "".
     """
-    from tests import expect  # the course's, on sys.path only while it is graded
+    from tests import expect  # the course's module, on sys.path only while the course is graded
 
     if error is None:
         return Verdict(Status.PASSED)
@@ -77,7 +77,11 @@ def _with_rule(
     rule: str,
     hint: str | None,
 ) -> Verdict:
-    """The rule belongs to what the test is about. Where a right call failed that came before, that call is told instead."""
+    """Add the rule of the test.
+
+    The rule applies to the call that the test is about. If an earlier, correct call failed, name
+    that call instead.
+    """
     if call := getattr(error, "right_call", ""):
         facts, rule = [*facts, Fact("call", one_line(f"a right one: {call}", MAX_FACT))], ""
     return Verdict(
@@ -86,7 +90,7 @@ def _with_rule(
 
 
 def _about(fault: StudentFault, asked: str) -> str:
-    """The function of the student's that a fault happened in."""
+    """The student's function in which a fault happened."""
     return fault.where.rpartition(" in ")[2] if fault.where and " in " in fault.where else asked
 
 
@@ -95,7 +99,7 @@ def _place(fault: StudentFault) -> list[Fact]:
 
 
 def _happened(fault: StudentFault) -> str:
-    """A fault in the student's code, in a line."""
+    """A fault in the student's code, in one line."""
     if fault.status is Status.NOT_ATTEMPTED:
         return "not attempted"
     what = printable(plain(fault.text), MAX_TEXT)
@@ -103,9 +107,11 @@ def _happened(fault: StudentFault) -> str:
 
 
 def plain(text: str) -> str:
-    """An exception's text as one line without colours. Of a text of many lines, as torch writes them, the first sentence.
+    """An exception's text as one line without colours.
 
-    The rest is advice for somebody at a prompt, such as to load a file with weights_only=False.
+    Of a text of several lines, as torch writes them, keep only the first sentence.
+
+    The rest is advice for an interactive user, such as to load a file with weights_only=False.
     """
     lines = [line.strip() for line in COLOURS.sub("", text).strip().splitlines()]
     lines = [line for line in lines if line]
@@ -116,7 +122,7 @@ def plain(text: str) -> str:
 
 
 def _origin(error: BaseException) -> str:
-    """An unexpected exception and where in our code it came from."""
+    """An unexpected exception and the place in our code where it was raised."""
     traceback = error.__traceback__
     while traceback and traceback.tb_next:
         traceback = traceback.tb_next

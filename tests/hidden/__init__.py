@@ -1,2 +1,5 @@
-"""Hidden tests, one file a problem: test_<id>.py. They run in the grader's process and reach the student's code through
-the `student` fixture alone. A docstring's first line is the rule that a student is told when the test fails."""
+"""Hidden tests: one file per problem, test_<id>.py.
+
+They run in the grader's process and reach the student's code only through the `student` fixture.
+The first line of a test's docstring is the rule that the report shows if the test fails.
+"""

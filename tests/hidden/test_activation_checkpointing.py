@@ -1,15 +1,17 @@
-"""activation_checkpointing: what is counted, what is kept, and gradients that are those of a plain run.
+"""activation_checkpointing: what is counted, what is kept, and gradients equal to a plain run's.
 
-Accepted on purpose: an autograd.Function or hooks on saved tensors; a count of what is saved while fn runs or of what is
-still held when it has ended; parameters' gradients by .backward() alone, as an autograd.Function gives them (so
-torch.autograd.grad of a parameter is not asked); inputs kept in any way that copies nothing; a state of a generator kept
-for each call; a result that requires a gradient where nothing does; any names in a state_dict; longer segments first, last
-or in between; whatever nested checkpoints keep. A second backward pass of one graph is not asked.
+Accepted on purpose: an autograd.Function or hooks on saved tensors; a count of what is saved while
+fn runs, or of what is still held when it has ended; parameters' gradients only through .backward(),
+as an autograd.Function gives them (so torch.autograd.grad of a parameter is not asked); inputs kept
+in any way that copies nothing; a generator state kept per call; a result that requires a gradient
+although nothing else does; any names in a state_dict; longer segments first, last or in between;
+anything that nested checkpoints keep. A second backward pass of one graph is not asked.
 
-What is kept is measured by which storages are alive after the forward pass, not by the student's own count. Oracles are
-closed forms for bytes, and for gradients the same functions run plainly, in float64. One mistake has one price: only one test
-judges the gradients' values, the others ask which gradients there are; a CheckpointedSequential may have those of the student's
-own `checkpoint`, called by hand for each segment.
+What is kept is measured by which storages are alive after the forward pass, not by the student's
+own count. The oracles are closed forms for bytes, and plain float64 runs of the same functions for
+gradients. Each mistake costs points once: only one test judges the values of the gradients, and the
+others ask which gradients exist; a CheckpointedSequential may have the gradients of the student's
+own `checkpoint`, called manually for each segment.
 """
 
 import pytest
@@ -19,7 +21,7 @@ from torch import nn
 from tests import expect
 from tests.probes import activation_checkpointing as probes
 
-# Sums of fewer than 100 terms of order 1, a few of them one after the other, which float64 has right to 1e-11.
+# A few nested sums of fewer than 100 terms of order 1, whose float64 error is below 1e-11.
 ATOL = 1e-11
 
 
@@ -29,7 +31,7 @@ def sizes(rng, count, low=3, high=11):
 
 
 def random(rng, *shape, dtype=torch.float64):
-    """Numbers between 0.5 and 1.5, none of them 0."""
+    """Draw numbers between 0.5 and 1.5, so none is 0."""
     return (torch.rand(*shape, generator=rng, dtype=torch.float64) + 0.5).to(dtype)
 
 
@@ -40,7 +42,7 @@ def check_bytes(student, save, x, y, expected, *, hint, **options):
 
 
 def check_gradients(got, expected, *, of, hint=None, tolerance=ATOL):
-    """Output and gradients are those of the plain run, and there is a gradient exactly where that has one."""
+    """Check output and gradients against the plain run, including which gradients exist."""
     expect.tensor(got["output"], expected["output"], of=of, atol=ATOL, name="the output")
     for kind, gradient, want in check_which_gradients(got, expected, of=of, hint=hint):
         expect.tensor(
@@ -54,14 +56,16 @@ def check_gradients(got, expected, *, of, hint=None, tolerance=ATOL):
 
 
 def check_which_gradients(got, expected, *, of, hint=None):
-    """There is a gradient where the plain run has one, and none where it has none; gives those that there are."""
+    """Check that the same gradients exist as in the plain run, and return those that do."""
     found = []
     for kind in ("input", "parameter"):
         for gradient, want in zip(
             got[f"{kind}_gradients"], expected[f"{kind}_gradients"], strict=True
         ):
             if want is None:
-                expect.that(gradient is None, f"a gradient of an {kind} that requires none", of=of)
+                expect.that(
+                    gradient is None, f"a gradient of an {kind} that does not require one", of=of
+                )
             else:
                 expect.that(
                     gradient is not None and bool(gradient.any()),
@@ -74,7 +78,7 @@ def check_which_gradients(got, expected, *, of, hint=None):
 
 
 def a_result(got, like, *, of):
-    """The output is a tensor of this shape and dtype with numbers in it, so that a test can go on with it."""
+    """Check that the output is a finite tensor of this shape and dtype, and return it."""
     expect.kind(got, torch.Tensor, of=of, name="the output")
     expect.value(tuple(got.shape), tuple(like.shape), of=of, name="the output's shape")
     expect.value(got.dtype, like.dtype, of=of, name="the output's dtype")
@@ -86,7 +90,10 @@ def a_result(got, like, *, of):
 
 
 def check_called_again(calls):
-    """fn was called again. If it was not, then nothing was asked of the second call, and a plain call is no checkpoint."""
+    """Check that fn was called again.
+
+    Without a second call, the test has judged nothing, and a plain call is not a checkpoint.
+    """
     expect.that(calls >= 2, "fn is not called again in the backward pass", of="checkpoint")
 
 
@@ -112,7 +119,10 @@ def plain(fn, *inputs):
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_counts_what_operations_keep(student, rng):
-    """exp keeps its result, sin its input, a product its factors, a sum nothing, each in its own dtype."""
+    """exp keeps its result, sin its input, a product its factors, and a sum nothing.
+
+    Each counts with the bytes of its own dtype.
+    """
     n, m = sizes(rng, 2)
     for dtype, size in [(torch.float32, 4), (torch.float64, 8), (torch.bfloat16, 2)]:
         x, y = random(rng, n, m, dtype=dtype), random(rng, n, m, dtype=dtype)
@@ -123,20 +133,26 @@ def test_counts_what_operations_keep(student, rng):
             ("gelu of x·y", 3),
             ("x + y", 0),
         ]:
-            hint = "saved_tensors_hooks shows each tensor that an operation keeps: how many bytes is it?"
+            hint = (
+                "saved_tensors_hooks shows each tensor that an operation saves: how many "
+                "bytes does it have?"
+            )
             check_bytes(student, save, x, y, tensors * n * m * size, hint=hint)
 
 
-# Stays: it is the sum that chapter 12 is about, and the one that a student will compare with.
+# Stays: this is the sum that chapter 12 is about, and the one that students compare with.
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_counts_layers(student, rng):
-    """L layers keep L weights and, with a GELU, 2L activations; with a ReLU L + 1: its result is what the next layer keeps."""
+    """L layers keep L weights plus 2L activations with GELU, or L + 1 with ReLU.
+
+    The result of a ReLU is the tensor that the next layer keeps, so it counts once.
+    """
     batch, d, count = sizes(rng, 3)
     x = random(rng, batch, d, dtype=torch.float32)
     for activation, activations in [("GELU", 2 * count), ("ReLU", count + 1)]:
         got = student.run(probes.saved_bytes_of_layers, activation=activation, x=x, layers=count)
-        hint = "what does each layer keep, and is some of it the same storage?"
+        hint = "what does each layer keep, and do some of these tensors share a storage?"
         expected = (activations * batch * d + count * d * d) * 4
         expect.value(got, expected, of="saved_activation_bytes", name="the bytes", hint=hint)
 
@@ -144,7 +160,7 @@ def test_counts_layers(student, rng):
 @pytest.mark.core
 @pytest.mark.points(6)
 def test_counts_a_storage_once(student, rng):
-    """A storage that several operations keep counts once, whole, also where they keep views of it."""
+    """A storage counts once and with its full size, even if several operations save views of it."""
     n, m = sizes(rng, 2)
     x, y = random(rng, n, m, dtype=torch.float32), random(rng, n, m, dtype=torch.float32)
     for save, tensors in [
@@ -154,13 +170,13 @@ def test_counts_a_storage_once(student, rng):
         ("an expanded row of x, times y", 2),
         ("exp of sin x", 2),
     ]:
-        hint = "tell storages apart, not tensors; a view keeps its whole storage"
+        hint = "compare storages, not tensors; a view keeps its whole storage alive"
         check_bytes(student, save, x, y, tensors * n * m * 4, hint=hint)
 
 
 @pytest.mark.points(2)
 def test_counts_equal_tensors_apart(student, rng):
-    """Two storages of one size with the same values are two."""
+    """Two storages of the same size with the same values count twice."""
     x = random(rng, *sizes(rng, 2), dtype=torch.float32)
     check_bytes(
         student,
@@ -168,19 +184,19 @@ def test_counts_equal_tensors_apart(student, rng):
         x,
         x.clone(),
         2 * x.numel() * 4,
-        hint="which two tensors are the same storage?",
+        hint="which two tensors share a storage?",
     )
 
 
 @pytest.mark.points(2)
 def test_counts_on_the_meta_device(student, rng):
-    """Tensors without data have storages with a size, too: a model can be measured that fits nowhere."""
+    """Meta tensors count with their storage's size, so a huge model can be measured."""
     (count,) = sizes(rng, 1)
     x = torch.empty(2**17, 2**13, device="meta")
     got = student.run(
         probes.saved_bytes_of_layers, activation="GELU", x=x, layers=count, on_meta=True
     )
-    hint = "every meta tensor has the address 0"
+    hint = "all meta tensors have the address 0"
     expect.value(
         got,
         count * (2 * 2**30 + 2**26) * 4,
@@ -193,7 +209,7 @@ def test_counts_on_the_meta_device(student, rng):
 @pytest.mark.core
 @pytest.mark.points(6)
 def test_leaves_out_what_is_excluded(student, rng):
-    """Storages of excluded tensors, given as any iterable, are not counted; all others are."""
+    """Storages of the excluded tensors, given as any iterable, are left out; all others count."""
     n, m = sizes(rng, 2)
     x, y = random(rng, n, m, dtype=torch.float32), random(rng, n, m, dtype=torch.float32)
     for save, exclude, tensors in [
@@ -204,13 +220,13 @@ def test_leaves_out_what_is_excluded(student, rng):
         ("sin of a row of x", ["y"], 1),
         ("exp x", ["x", "y"], 1),
     ]:
-        hint = "is exclude gone through once, and compared by storage?"
+        hint = "do you iterate over exclude only once, and compare by storage?"
         check_bytes(student, save, x, y, tensors * n * m * 4, exclude=exclude, hint=hint)
 
 
 @pytest.mark.points(4)
 def test_leaves_out_views_of_what_is_excluded(student, rng):
-    """A view stands for its storage, whether it is what is kept or what is excluded."""
+    """A view counts as its storage, whether it is saved or excluded."""
     n, m = sizes(rng, 2)
     x, y = random(rng, n, m, dtype=torch.float32), random(rng, n, m, dtype=torch.float32)
     for save, exclude, tensors in [
@@ -218,24 +234,24 @@ def test_leaves_out_views_of_what_is_excluded(student, rng):
         ("sin of a row of x", ["x transposed"], 0),
         ("sin x, sin y", ["a row of x"], 1),
     ]:
-        hint = "a linear layer keeps W as a view, its transpose: compare storages"
+        hint = "a linear layer saves the view W.T: compare storages"
         check_bytes(student, save, x, y, tensors * n * m * 4, exclude=exclude, hint=hint)
 
 
 @pytest.mark.points(1)
 def test_the_function_may_take_gradients(student, rng):
-    """A backward pass inside fn finds what it needs, and what is kept for the one that is to come is counted."""
+    """fn may run a backward pass of its own; what is kept for the outer one is still counted."""
     n, m = sizes(rng, 2)
     x = random(rng, n, m, dtype=torch.float32)
-    hint = "what pack returns is what a backward pass will be given"
+    hint = "a backward pass receives what pack returned"
     check_bytes(student, "exp x times its gradient", x, x, 2 * n * m * 4, hint=hint)
 
 
 @pytest.mark.points(2)
 def test_counts_nothing_where_there_is_no_backward_pass(student, rng):
-    """Where gradients are off, or no tensor requires one, nothing is kept."""
+    """If gradients are disabled, or no tensor requires one, nothing is kept: 0 bytes."""
     x, y = random(rng, 4, 3, dtype=torch.float32), random(rng, 4, 3, dtype=torch.float32)
-    hint = "only what autograd keeps counts, not what the forward pass makes"
+    hint = "count only what autograd saves, not everything that the forward pass computes"
     check_bytes(student, "gelu of x·y", x, y, 3 * 12 * 4, hint=hint)
     for options in ({"grad_enabled": False}, {"requires_grad": False}):
         check_bytes(student, "gelu of x·y", x, y, 0, hint=hint, **options)
@@ -243,7 +259,7 @@ def test_counts_nothing_where_there_is_no_backward_pass(student, rng):
 
 @pytest.mark.points(2)
 def test_calls_the_function_once(student, rng):
-    """fn is called once, and no backward pass is run: gradients stay None."""
+    """fn is called once, and no backward pass runs: gradients stay None."""
     x, y = random(rng, 4, 3, dtype=torch.float32), random(rng, 4, 3, dtype=torch.float32)
     got = check_bytes(student, "sin x", x, y, 12 * 4, hint=None)
     expect.value(got["calls"], 1, of="saved_activation_bytes", name="the number of calls of fn")
@@ -252,7 +268,7 @@ def test_calls_the_function_once(student, rng):
         not left,
         "a gradient is left behind",
         of="saved_activation_bytes",
-        hint="is a backward pass needed?",
+        hint="does the count need a backward pass?",
     )
 
 
@@ -262,7 +278,7 @@ def test_calls_the_function_once(student, rng):
 @pytest.mark.core
 @pytest.mark.points(12)
 def test_output_and_gradients_are_those_of_the_function(student, rng):
-    """Output and gradients, of inputs and of parameters that fn takes from around it, are added up as in a plain run."""
+    """Output and gradients, of inputs and of fn's parameters, are those of a plain run."""
     calls = [
         ((True, True), 1.0),
         ((True, False), 1.0),
@@ -274,44 +290,48 @@ def test_output_and_gradients_are_those_of_the_function(student, rng):
         inputs["upstream"] = inputs["upstream"] * scale
         expected = probes.gradients_of(plain, **inputs)
         got = student.run(probes.gradients, **inputs)
-        hint = "in the backward pass: run fn with gradients on, then backward with the upstream gradient as it is"
+        hint = (
+            "in the backward pass, run fn with gradients enabled, then call backward with "
+            "the unchanged upstream gradient"
+        )
         check_gradients(got, expected, of="checkpoint", hint=hint, tolerance=ATOL * max(1.0, scale))
         check_called_again(got["calls"])
 
 
-# Stays: frozen first layers meet the same case, but through CheckpointedSequential.
+# Stays: frozen first layers are the same case, but through CheckpointedSequential.
 @pytest.mark.points(4)
 def test_parameters_get_gradients_where_no_input_requires_one(student, rng):
-    """fn's parameters get their gradients also where none of the inputs requires one."""
+    """fn's parameters get their gradients even if none of the inputs requires one."""
     inputs = {**random_function(rng), "requires_grad": (False, False)}
     expected = probes.gradients_of(plain, **inputs)
     got = student.run(probes.gradients, **inputs)
     a_result(got["output"], expected["output"], of="checkpoint")
-    hint = "an autograd.Function none of whose inputs requires a gradient has no backward pass"
+    hint = "an autograd.Function has no backward pass if none of its inputs requires a gradient"
     for _, gradient, _ in check_which_gradients(got, expected, of="checkpoint", hint=hint):
         changed = not torch.equal(gradient, torch.ones_like(gradient))  # it was 1 before
         expect.that(changed, "no gradient reaches the parameters", of="checkpoint", hint=hint)
     check_called_again(got["calls"])
 
 
-# Stays: with one input, as in a segment, a copy of the others would go unnoticed.
+# Stays: with only one input, as in a segment, a copy of the other inputs would go unnoticed.
 @pytest.mark.core
 @pytest.mark.points(12)
 def test_keeps_its_inputs_only(student, rng):
-    """Between forward and backward nothing that fn computed is alive, besides its result, and no copy of the inputs."""
+    """Between forward and backward only fn's inputs and result are kept, without copies."""
     n, d = sizes(rng, 2, 20, 40)
     x = random(rng, n, d)
     got = student.run(probes.bytes_kept, x=x, weight=random(rng, d, d))
     a_result(got["output"], x, of="checkpoint")
-    expect.that(got["requires_grad"], "the result requires no gradient", of="checkpoint")
+    expect.that(got["requires_grad"], "the result does not require a gradient", of="checkpoint")
     reason = (
-        f"{got['bytes'] / (n * d * 8):.3g} times the bytes of an input are kept besides the inputs"
+        f"{got['bytes'] / (n * d * 8):.3g} times the bytes of an input are kept in "
+        "addition to the inputs"
     )
-    hint = "with gradients on, the first call of fn keeps its activations"
+    hint = "if gradients are enabled, the first call of fn keeps its activations"
     expect.that(got["bytes"] == 0, reason, of="checkpoint", hint=hint)
 
 
-# Stays: it alone says when the second call comes and what it is given.
+# Stays: only this test checks when the second call comes, and with which inputs.
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_calls_the_function_again_in_the_backward_pass(student, rng):
@@ -320,7 +340,7 @@ def test_calls_the_function_again_in_the_backward_pass(student, rng):
     got = student.run(probes.calls, x=x, upstream=random(rng, *x.shape))
     name = "the number of calls of fn after the {} pass"
     expect.value(got["after_forward"], 1, of="checkpoint", name=name.format("forward"))
-    hint = "once more in the backward pass, and only there"
+    hint = "call it once more in the backward pass, and only there"
     expect.value(got["after_backward"], 2, of="checkpoint", name=name.format("backward"), hint=hint)
     for z in got["inputs"]:
         expect.tensor(z, x, of="checkpoint", name="fn's input")
@@ -329,7 +349,7 @@ def test_calls_the_function_again_in_the_backward_pass(student, rng):
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_draws_the_same_random_numbers_again(student, rng):
-    """In the backward pass a dropout drops the entries that it dropped in the forward pass, whatever was drawn since."""
+    """In the backward pass dropout drops the same entries as in the forward pass."""
     x = random(rng, 12, 16)
     got = student.run(probes.dropped, x=x, upstream=random(rng, 12, 16))
     kept = a_result(got["output"], x, of="checkpoint") != 0
@@ -344,25 +364,25 @@ def test_draws_the_same_random_numbers_again(student, rng):
         of="checkpoint",
     )
     differ = int(((gradient != 0) != kept).sum())
-    hint = "fn has to find torch's generator where it stood at its first call"
-    reason = f"{differ} of {x.numel()} entries are dropped in one of the two calls alone"
+    hint = "restore the state that torch's generator had before fn's first call"
+    reason = f"{differ} of {x.numel()} entries are dropped in only one of the two calls"
     expect.that(differ == 0, reason, of="checkpoint", hint=hint)
 
 
 @pytest.mark.points(2)
 def test_leaves_the_random_state_as_it_was(student, rng):
-    """After either pass torch's generator stands where a plain run would have it, so that the run goes on as a plain one."""
+    """After each pass torch's generator is in the same state as after a plain run."""
     x = random(rng, 6, 5)
     got = student.run(probes.dropped, x=x, upstream=x)
     check_called_again(got["calls"])
     expect.that(got["gradient"] is not None, "no gradient reaches the input", of="checkpoint")
-    hint = "the first call draws as fn alone would: is a seed set before it?"
-    reason = "the forward pass moves torch's generator elsewhere than fn alone does"
+    hint = "the first call must draw exactly as fn alone would: is a seed set before it?"
+    reason = "the forward pass leaves torch's generator in another state than fn alone does"
     expect.that(got["forward_draws_as_plain"], reason, of="checkpoint", hint=hint)
-    hint = "what was the state before fn was called again?"
+    hint = "which state did the generator have before the second call of fn?"
     expect.that(
         got["random_state_is_as_before"],
-        "the backward pass moves torch's generator",
+        "the backward pass changes the state of torch's generator",
         of="checkpoint",
         hint=hint,
     )
@@ -370,14 +390,17 @@ def test_leaves_the_random_state_as_it_was(student, rng):
 
 @pytest.mark.points(2)
 def test_without_gradients_it_just_calls_the_function(student, rng):
-    """Under no_grad or inference_mode fn is called once, its result requires no gradient, and nothing is kept."""
+    """Under no_grad or inference_mode checkpoint only calls fn once, and keeps nothing.
+
+    The result does not require a gradient.
+    """
     n, d = sizes(rng, 2)
     x, weight = random(rng, n, d), random(rng, d, d)
     for inference in (False, True):
         got = student.run(probes.without_gradients, x=x, weight=weight, inference=inference)
         expect.tensor(got["output"], x @ weight, of="checkpoint", atol=ATOL, name="the output")
         expect.value(got["calls"], 1, of="checkpoint", name="the number of calls of fn")
-        hint = "does something turn gradients on that were off?"
+        hint = "does something enable gradients that were disabled?"
         expect.that(
             not got["requires_grad"],
             "the result requires a gradient under no_grad",
@@ -385,13 +408,13 @@ def test_without_gradients_it_just_calls_the_function(student, rng):
             hint=hint,
         )
     kept = student.run(probes.bytes_kept, x=x, weight=weight, grad_enabled=False)["bytes"]
-    hint = "nothing has to be kept where there is no backward pass"
+    hint = "without a backward pass nothing has to be kept"
     expect.value(kept, 0, of="checkpoint", name="the bytes kept under no_grad", hint=hint)
 
 
 @pytest.mark.points(2)
 def test_runs_again_under_the_same_autocast(student, rng):
-    """The second call runs under the autocast of the first one, whatever is on where backward is called."""
+    """The second call runs under the first call's autocast, whatever is active in backward."""
     x, weight = random(rng, 4, 3, dtype=torch.float32), random(rng, 3, 3, dtype=torch.float32)
     for forward, backward in [(True, False), (False, True), (True, True), (False, False)]:
         got = student.run(
@@ -399,7 +422,10 @@ def test_runs_again_under_the_same_autocast(student, rng):
         )
         check_called_again(len(got))
         expected = [torch.bfloat16 if forward else torch.float32] * len(got)
-        hint = "is autocast on in the forward pass, and with which dtype? It has to be so again"
+        hint = (
+            "is autocast on in the forward pass, and with which dtype? Use the same for the "
+            "second call"
+        )
         expect.value(
             got, expected, of="checkpoint", name="the dtypes of a product in fn's calls", hint=hint
         )
@@ -407,7 +433,7 @@ def test_runs_again_under_the_same_autocast(student, rng):
 
 @pytest.mark.points(2)
 def test_checkpoints_inside_a_checkpoint(student, rng):
-    """A function that checkpoints a part of itself can be checkpointed."""
+    """A function that checkpoints a part of itself can itself be checkpointed."""
     batch, d, h = sizes(rng, 3)
     inputs = {
         "x": random(rng, batch, d) - 1,
@@ -420,7 +446,7 @@ def test_checkpoints_inside_a_checkpoint(student, rng):
         got,
         expected,
         of="checkpoint",
-        hint="does the inner one work inside the backward pass of the outer one?",
+        hint="does the inner checkpoint work inside the backward pass of the outer one?",
     )
     check_called_again(got["calls"])
 
@@ -439,12 +465,12 @@ def random_layers(rng, order):
     }
 
 
-# Stays: it alone looks at what comes out, with layers that differ.
+# Stays: only this test checks the output, with layers that differ.
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_layers_run_one_after_the_other(student, rng):
-    """Output and gradients are those of nn.Sequential for any number of segments, also where a layer comes twice."""
-    of, hint = "CheckpointedSequential", "every layer once, in the order given"
+    """Output and gradients equal nn.Sequential's for any segments, even if a layer is repeated."""
+    of, hint = "CheckpointedSequential", "run every layer once, in the given order"
     for order, segments in [
         ([0, 1, 2, 3], 2),
         ([0, 1, 0, 2], 4),
@@ -466,11 +492,11 @@ def test_layers_run_one_after_the_other(student, rng):
             check_gradients(got, own, of=of, hint=hint)
 
 
-# Stays: it is what segments are for, and it does not depend on when the layers run again.
+# Stays: this is the purpose of segments, and it does not depend on when the layers run again.
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_segments_keep_their_inputs_only(student, rng):
-    """After the forward pass the inputs of the segments are alive, and no other activation."""
+    """After the forward pass only the inputs of the segments are alive, and no other activation."""
     n, d = sizes(rng, 2, 10, 20)
     x, weight = random(rng, n, d), random(rng, d, d)
     for count, segments in [(6, 1), (6, 3), (5, 5), (7, 2)]:
@@ -478,22 +504,29 @@ def test_segments_keep_their_inputs_only(student, rng):
             probes.sequential_bytes_kept, x=x, weight=weight, count=count, segments=segments
         )
         kept = got / (n * d * 8)
-        reason = f"{kept:.3g} activations are kept besides the input and the output, expected {segments - 1}"
-        hint = "each segment runs under checkpoint, the last one too; the input of the first is the module's own"
+        reason = (
+            f"{kept:.3g} activations are kept in addition to the input and the output, "
+            f"expected {segments - 1}"
+        )
+        hint = (
+            "run each segment under checkpoint, the last one too; the first segment's input "
+            "is the module's own"
+        )
         expect.that(kept == segments - 1, reason, of="CheckpointedSequential", hint=hint)
 
 
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_segments_are_nearly_equal(student, rng):
-    """There are as many segments as asked for, of neighbouring layers, and their lengths differ by at most one."""
+    """The layers form `segments` consecutive groups whose lengths differ by at most 1."""
     of = "CheckpointedSequential"
     x, weight = random(rng, 2, 3), random(rng, 3, 3)
     for count, segments in [(7, 3), (8, 3), (9, 4), (6, 3), (5, 4), (4, 1), (10, 7)]:
         got = student.run(probes.layers, x=x, weight=weight, count=count, segments=segments)
-        name, hint = "the layers that the forward pass runs", "every layer once, in order"
+        name, hint = "the layers that the forward pass runs", "run every layer once, in order"
         expect.value(got["forward"], list(range(count)), of=of, name=name, hint=hint)
-        runs: list[list[int]] = []  # the backward pass runs the segments again, the last one first
+        # The backward pass runs the segments again, the last one first.
+        runs: list[list[int]] = []
         for number in got["backward"]:
             if not runs or number < runs[-1][-1]:
                 runs.append([])
@@ -501,20 +534,21 @@ def test_segments_are_nearly_equal(student, rng):
         again = [number for run in reversed(runs) for number in run]
         name, hint = (
             "the layers that the backward pass runs",
-            "in the backward pass each layer runs once more",
+            "run each layer once more in the backward pass",
         )
         expect.value(again, list(range(count)), of=of, name=name, hint=hint)
         expect.value(len(runs), segments, of=of, name="the number of segments")
         lengths = [len(run) for run in runs]
-        hint = f"{count} layers in {segments} segments: how long is each?"
+        hint = f"{count} layers in {segments} segments: how long is each segment?"
         near = max(lengths) - min(lengths) <= 1
         expect.that(near, "the lengths of the segments differ by more than one", of=of, hint=hint)
 
 
-# Stays: an optimizer that is given no parameter trains nothing, which costs more than a name too many in a state_dict.
+# Stays: an optimizer without parameters trains nothing, which is worse than an extra name in a
+# state_dict.
 @pytest.mark.points(6)
 def test_registers_its_layers(student, rng):
-    """Parameters are the layers' own, and eval() reaches every layer."""
+    """parameters() returns the layers' own parameters, and eval() reaches every layer."""
     got, _ = registered(student, rng)
     of, hint = "CheckpointedSequential", "nn.ModuleList registers the layers"
     expect.that(
@@ -530,7 +564,7 @@ def test_registers_its_layers(student, rng):
 
 @pytest.mark.points(1)
 def test_registers_each_layer_once(student, rng):
-    """state_dict() has the parameters and buffers of the layers, each under one name."""
+    """state_dict() has each parameter and buffer of the layers under exactly one name."""
     got, count = registered(student, rng)
     reason = (
         f"state_dict holds {len(got['state'])} tensors, expected {count} weights and {count} biases"
@@ -539,12 +573,15 @@ def test_registers_each_layer_once(student, rng):
         len(got["state"]) == 2 * count,
         reason,
         of="CheckpointedSequential",
-        hint="is each layer registered, and once?",
+        hint="is each layer registered exactly once?",
     )
 
 
 def registered(student, rng):
-    """What a CheckpointedSequential registers, once it is known to run its layers; and how many layers have parameters."""
+    """Check that a CheckpointedSequential runs, and return what it registers.
+
+    Also returns how many layers have parameters.
+    """
     d, n = sizes(rng, 2)
     weights, x = [random(rng, d, d) for _ in range(3)], random(rng, n, d)
     got = student.run(probes.module, x=x, weights=weights)
@@ -554,10 +591,10 @@ def registered(student, rng):
 
 @pytest.mark.points(2)
 def test_first_layers_may_be_frozen(student, rng):
-    """Where input and first layers require no gradient, the others get theirs."""
+    """If the input and the first layers require no gradient, the other layers still get theirs."""
     of, hint = (
         "CheckpointedSequential",
-        "has the result of a segment a gradient to pass on, in the second call too?",
+        "does the result of a segment require a gradient, in the second call too?",
     )
     for frozen, segments in [(1, 4), (2, 2), (3, 2)]:
         inputs = {**random_layers(rng, [0, 1, 2, 3]), "frozen": frozen}
@@ -569,7 +606,7 @@ def test_first_layers_may_be_frozen(student, rng):
 
 @pytest.mark.points(1)
 def test_refuses_more_segments_than_layers(student, rng):
-    """More segments than there are layers is a ValueError."""
+    """More segments than layers raise a ValueError."""
     x = random(rng, 3)
     with expect.right_call("4 layers in 1 segment, and in 4"):
         for segments in (1, 4):

@@ -1,16 +1,19 @@
-"""adamw: the parameters after every step, and what an optimizer keeps.
+"""adamw: the parameters after every step, and the state that an optimizer keeps.
 
-Accepted on purpose: state under any keys, as tensors, tuples or numbers, made in __init__ or at the first step; a count
-of steps as an int or a float32 tensor, as torch keeps one; moments of another precision than the parameter's, float32 at
-least; operations that commute in another order, in place or not, as long as the parameter is the same leaf with the same
-storage; a step without no_grad that works on p.data; options out of range, refused or not. Closures are called where
-gradients are on, so a step that leaves them on needs no enable_grad.
+Accepted on purpose: state under any keys, as tensors, tuples or numbers, made in __init__ or at the
+first step; a step count as an int or as a float32 tensor, as torch keeps it; moments of another
+precision than the parameter's, if at least float32; commuting operations in another order, in place
+or not, as long as the parameter is the same leaf with the same storage; a step without no_grad that
+works on p.data; options out of range, refused or not. Closures are called with gradients enabled,
+so a step that leaves them enabled needs no enable_grad.
 
-Four tests judge the formula. Each of the first three is blind to what the others ask: where the decay stands is seen in the
-student's own steps without it, where ε stands in steps without decay, and the corrections where ε plays no part. So one
-mistake loses one of them and the test of everything together, and two mistakes lose two. Everything else (groups, None,
-state_dict, closures) is judged against the student's own optimizer of one parameter, after the parameters were seen to move.
-Weights are tiny instead of 0 where 0 could be refused: one test asks for 0.
+Four tests judge the formula. Each of the first three ignores what the others ask: the place of the
+decay is judged against the student's own steps without it, the place of ε in steps without decay,
+and the bias corrections where ε has no effect. So one mistake loses one of these tests plus the
+test of everything together, and two mistakes lose two. Everything else (groups, None, state_dict,
+closures) is judged against the student's own optimizer of one parameter, after a check that the
+parameters moved. Weights are tiny instead of 0 where an optimizer may refuse 0; one test asks for
+0.
 """
 
 import math
@@ -30,16 +33,17 @@ TINY = 1e-30
 def tolerance(steps, *, lr, betas, largest=0.0, dtype=torch.float64):
     """How far apart two right answers may be after some steps.
 
-    A count of steps in float32 makes 1 − βᵗ wrong by at most 1.5 eps32 / (1 − β) of itself, so m̂ / √v̂ by less than
-    3 eps32 / (1 − β), and that quotient is below 4 for the betas used here. In the parameters' dtype a step rounds the
-    quotient and what makes it up at most 16 times, and the parameter, as large as `largest`, 4 times.
+    With a step count in float32, 1 − βᵗ has a relative error of at most 1.5 eps32 / (1 − β), so m̂
+    / √v̂ has one below 3 eps32 / (1 − β), and that quotient is below 4 for the betas used here. In
+    the parameters' dtype a step rounds the quotient and its parts at most 16 times, and the
+    parameter, which is at most `largest`, 4 times.
     """
     eps32, eps = torch.finfo(torch.float32).eps, torch.finfo(dtype).eps
     return steps * (4 * lr * (3 * eps32 / (1 - max(betas)) + 16 * eps) + 4 * eps * largest)
 
 
 def random_run(rng, steps, *, shapes=SHAPES, scale=1e-2, dtype=torch.float64):
-    """Parameters and, for each step, gradients of about `scale`: between 0.5 and 1.5 times that, or the negatives."""
+    """Draw parameters, and gradients per step with absolute values of 0.5 to 1.5 · `scale`."""
 
     def away_from_zero(shape):
         signs = torch.randint(0, 2, shape, generator=rng) * 2 - 1
@@ -53,12 +57,12 @@ def random_run(rng, steps, *, shapes=SHAPES, scale=1e-2, dtype=torch.float64):
 
 
 def own_steps(student, inputs):
-    """The parameters after each step if the student's own optimizer has each of them to itself, in float64."""
+    """The float64 parameters after each step, each in a student's optimizer of its own."""
     return student.run(probes.alone, optimizer="AdamW", **inputs)
 
 
 def check_steps(got, expected, *, atol, hint=None, first=1):
-    """Every parameter after every step."""
+    """Check every parameter after every step."""
     expect.value(len(got), len(expected), of="AdamW", name="the number of steps taken")
     for step, (row, expected_row) in enumerate(zip(got, expected, strict=True), start=first):
         for p, want in zip(row, expected_row, strict=True):
@@ -68,14 +72,20 @@ def check_steps(got, expected, *, atol, hint=None, first=1):
 
 
 def check_moved(after, before, *, of="AdamW"):
-    """Each of these parameters changed: code that does nothing has no right groups, closures or checkpoints."""
+    """Check that each of these parameters changed.
+
+    Code that does nothing must not earn points for groups, closures or checkpoints.
+    """
     for p, old in zip(after, before, strict=True):
         moved = p.shape == old.shape and bool((p != old).any())
         expect.that(moved, "a parameter does not change although it has a gradient", of=of)
 
 
 def check_length(student, rng):
-    """A first step is about lr long though the gradient is tiny: what is asked next is about steps of Adam's kind."""
+    """Check that a first step is about lr long even for a tiny gradient.
+
+    The tests that call this judge only steps of Adam's kind.
+    """
     run = random_run(rng, 1, shapes=[(3,)], scale=1e-4)
     options = {**OPTIONS, "eps": TINY, "weight_decay": TINY}
     ((after,),) = student.run(probes.trajectory, optimizer="AdamW", options=options, **run)
@@ -86,12 +96,12 @@ def check_length(student, rng):
         bool(((lengths > 0.01) & (lengths < 1)).all()),
         reason,
         of="AdamW",
-        hint="m̂ / √v̂ has no scale of the gradient in it",
+        hint="m̂ / √v̂ does not depend on the gradient's scale",
     )
 
 
 def check_against_torch(student, inputs, *, hint, size=1.0):
-    """The student's steps are those of torch.optim.AdamW for parameters of this size."""
+    """Check that the student's steps are those of torch.optim.AdamW for parameters of this size."""
     got = student.run(probes.trajectory, optimizer="AdamW", **inputs)
     expected = probes.run_steps(torch.optim.AdamW, **inputs)
     options = inputs["options"]
@@ -100,7 +110,7 @@ def check_against_torch(student, inputs, *, hint, size=1.0):
 
 
 def check_memory(student, expected, inputs, *, atol):
-    """The step after the third is another one than a first step from the same parameters."""
+    """Check that the step after the third differs from a first step from the same parameters."""
     rest = {**inputs, "parameters": expected[2], "gradients": inputs["gradients"][3:]}
     pairs = zip(own_steps(student, rest)[0], expected[3], strict=True)
     differ = any(p.shape == q.shape and bool(((p - q).abs() > atol).any()) for p, q in pairs)
@@ -110,15 +120,16 @@ def check_memory(student, expected, inputs, *, atol):
 # --- the formula
 
 
-# Stays: the test of all options sees this as well; here it can be told that it was the decay.
+# Stays: the test of all options catches this too; only this one shows that the decay is wrong.
 @pytest.mark.core
 @pytest.mark.points(18)
 def test_decays_before_the_step(student, rng):
-    """A step multiplies p by 1 − lr · weight_decay, and then subtracts what it would subtract without a decay."""
+    """A step first multiplies p by 1 − lr · weight_decay, then subtracts the step without decay."""
     for size in SIZES:
         run = random_run(rng, 4, shapes=[(3, 5)], scale=size)
         run["parameters"] = [p * size for p in run["parameters"]]
-        # With ε = 1 a gradient of 1e-8 moves p by 1e-9, which is about as small beside p as the decay is.
+        # With ε = 1 a gradient of 1e-8 moves p by 1e-9. Relative to p, that is about as small as
+        # the decay.
         options = {"lr": 0.1, "betas": (0.8, 0.9), "eps": 1.0}
         without = {**run, "options": {**options, "weight_decay": TINY}}
         plain = student.run(probes.trajectory, optimizer="AdamW", **without)
@@ -133,14 +144,16 @@ def test_decays_before_the_step(student, rng):
         for (before,), (after,) in zip([run["parameters"], *plain], plain, strict=False):
             p = p * (1 - 0.1 * 0.5) - (before - after)
             expected.append([p])
-        hint = "p ← p − lr · λ · p comes first; λ has no part in m, v or the step that follows"
+        hint = "p ← p − lr · λ · p comes first; λ does not enter m, v or the step that follows"
         check_steps(got, expected, atol=1e-9 * size + 1e-13, hint=hint)
 
 
 @pytest.mark.core
 @pytest.mark.points(18)
 def test_adds_eps_to_the_root(student, rng):
-    """Without a decay a step subtracts lr · m̂ / (√v̂ + ε), also where ε is as large as the gradients."""
+    """Without a decay a step subtracts lr · m̂ / (√v̂ + ε), also where ε is
+    as large as the gradients.
+    """
     for size in SIZES:
         options = {"lr": 0.1, "betas": (0.9, 0.999), "eps": size, "weight_decay": TINY}
         inputs = {**random_run(rng, 4, shapes=[(3, 5)], scale=size), "options": options}
@@ -149,11 +162,11 @@ def test_adds_eps_to_the_root(student, rng):
         )
 
 
-# Stays: the test of all options sees this as well; here neither ε nor the decay plays a part.
+# Stays: the test of all options catches this too; here neither ε nor the decay has any effect.
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_corrects_both_means(student, rng):
-    """Without a decay, and with an ε next to nothing, twelve steps subtract lr · m̂ / √v̂ each."""
+    """Without decay and with a negligible ε, each of twelve steps subtracts lr · m̂ / √v̂."""
     for size, betas in [(1e-2, (0.9, 0.95)), (1.0, (0.5, 0.8)), (1e4, (0.8, 0.6))]:
         options = {"lr": 0.1, "betas": betas, "eps": TINY, "weight_decay": TINY}
         inputs = {**random_run(rng, 12, shapes=[(3, 5)], scale=size), "options": options}
@@ -161,11 +174,13 @@ def test_corrects_both_means(student, rng):
         check_against_torch(student, inputs, hint=hint)
 
 
-# Stays: a formula that is right in parts does not have to be right as a whole.
+# Stays: a formula whose parts are right can still be wrong as a whole.
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_all_options_together(student, rng):
-    """Twelve steps agree with torch.optim.AdamW for any lr, betas, eps and weight_decay, and for weights of any size."""
+    """Twelve steps agree with torch.optim.AdamW for any lr, betas, eps and weight_decay,
+    and for weights of any size.
+    """
     for size, betas in [
         (1.0, (0.9, 0.95)),
         (1e4, (0.5, 0.8)),
@@ -177,14 +192,15 @@ def test_all_options_together(student, rng):
         )
         run = random_run(rng, 12, shapes=[(3, 5)], scale=0.1)
         run["parameters"] = [p * size for p in run["parameters"]]
-        # lr · weight_decay, the share that decays in a step, is at most 0.1 for weights of every size.
+        # lr · weight_decay, the fraction that decays in a step, is at most 0.1 for weights
+        # of every size.
         decay = 10 * tenth / max(size, 1.0)
         inputs = {
             **run,
             "options": {"lr": lr * size, "betas": betas, "eps": eps, "weight_decay": decay},
         }
         check_against_torch(
-            student, inputs, size=size, hint="is every option used as the formula uses it?"
+            student, inputs, size=size, hint="does each option enter where the formula has it?"
         )
 
 
@@ -194,14 +210,14 @@ def test_all_options_together(student, rng):
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_goes_on_from_a_state_dict(student, rng):
-    """A fresh optimizer that loads a state_dict goes on as the first one would have: m, v, t and options come with it."""
+    """An optimizer that loads a state_dict continues like the first one: m, v, t and options."""
     groups = [{"members": [0, 1], "lr": 0.04}, {"members": [2]}]
     inputs = {**random_run(rng, 6), "options": OPTIONS, "groups": groups}
     expected = own_steps(student, inputs)
     check_moved(expected[0], inputs["parameters"])
     atol = tolerance(6, lr=0.1, betas=(0.8, 0.9), largest=1.5)
     check_memory(student, expected, inputs, atol=atol)
-    hint = "keep m, v and t in self.state[p]: state_dict saves what is there"
+    hint = "keep m, v and t in self.state[p]: state_dict saves what self.state contains"
     elements = student.run(
         probes.state_elements, optimizer="AdamW", options=OPTIONS, **random_run(rng, 2)
     )
@@ -215,9 +231,10 @@ def test_goes_on_from_a_state_dict(student, rng):
 
 @pytest.mark.points(4)
 def test_each_parameter_counts_its_own_steps(student, rng):
-    """A step without a gradient does not touch the parameter or its count, and one added later starts its own count."""
+    """Without a gradient, a parameter keeps its value and count; one added later starts at 0."""
     run = random_run(rng, 6)
-    # Parameters 0 and 1 share a group but no count in the steps that both take; parameter 2 joins later.
+    # Parameters 0 and 1 share a group but take different steps, so they need separate counts.
+    # Parameter 2 joins later.
     for step, i in [(1, 0), (2, 0), (0, 1), (1, 1), (3, 1)]:
         run["gradients"][step][i] = None
     groups = [{"members": [0, 1]}, {"members": [2], "joins": 2}]
@@ -239,14 +256,17 @@ def test_each_parameter_counts_its_own_steps(student, rng):
 
 @pytest.mark.points(3)
 def test_works_in_place(student, rng):
-    """A parameter stays the same leaf with its storage and its dtype, and a step changes no gradient."""
+    """A step keeps each parameter the same leaf, storage and dtype, and changes no gradient."""
     run = random_run(rng, 2, shapes=[(3,), (2, 4), (5,)])
     dtypes = (torch.float64, torch.float32, torch.bfloat16)
     for row in (run["parameters"], *run["gradients"]):
         row[:] = [x.to(dtype) for x, dtype in zip(row, dtypes, strict=True)]
     got = student.run(probes.leavings, optimizer="AdamW", options=OPTIONS, **run)
     check_moved(got["parameters"], run["parameters"])
-    hint = "an operation in place, such as p.mul_ or p.add_, keeps the storage; a new tensor for p or p.data does not"
+    hint = (
+        "an in-place operation such as p.mul_ or p.add_ keeps the storage; a new tensor for "
+        "p or p.data does not"
+    )
     for p, view in zip(got["parameters"], got["views"], strict=True):
         expect.tensor(
             view, p, of="AdamW", name="a view of a parameter, made before the steps", hint=hint
@@ -278,7 +298,7 @@ def test_works_in_place(student, rng):
 
 @pytest.mark.points(2)
 def test_every_group_has_its_options(student, rng):
-    """Each group steps by its own options; those that it does not name are the optimizer's."""
+    """Each group steps with its own options; for those it does not set, the optimizer's apply."""
     groups = [
         {"members": [0], "weight_decay": 0.1},
         {"members": [2], "lr": 0.03, "eps": 0.1},
@@ -292,13 +312,13 @@ def test_every_group_has_its_options(student, rng):
         got,
         own_steps(student, inputs),
         atol=atol,
-        hint="each group is a dict with the options of its parameters",
+        hint="each group is a dict that contains the options of its parameters",
     )
 
 
 @pytest.mark.points(2)
 def test_options_change_between_steps(student, rng):
-    """A step uses the lr in the group at that step, where a learning-rate schedule writes it."""
+    """Each step reads lr from its group, where a learning-rate schedule writes it."""
     run = random_run(rng, 4)
     schedule = [{"lr": 0.1}, {"lr": 0.0}, {"lr": 0.05}, {"lr": 0.0}]
     options = {**OPTIONS, "weight_decay": TINY}
@@ -317,7 +337,10 @@ def test_options_change_between_steps(student, rng):
 
 @pytest.mark.points(2)
 def test_calls_the_closure(student, rng):
-    """The closure is called once, gradients on, before any change; its gradients count, and step returns its loss."""
+    """step first calls the closure once, with gradients on, and returns its loss.
+
+    The step uses the closure's gradients.
+    """
     p = random_run(rng, 1, shapes=[(5,)])["parameters"][0]
     of = "AdamW.step"
     for as_float in (False, True):
@@ -342,7 +365,7 @@ def test_calls_the_closure(student, rng):
             got["grad_enabled"],
             [True] * 3,
             of=of,
-            name="whether gradients were on in the closure",
+            name="whether gradients were enabled in the closure",
             hint=hint,
         )
         for seen, before in zip(got["seen"], [p, *got["parameters"]], strict=False):
@@ -367,18 +390,18 @@ def test_calls_the_closure(student, rng):
 
 
 def test_default_options(student, rng):
-    """Without options lr is 1e-3, betas are (0.9, 0.999), eps is 1e-8 and weight_decay is 0.01."""
+    """By default lr is 1e-3, betas are (0.9, 0.999), eps is 1e-8 and weight_decay is 0.01."""
     run = random_run(rng, 5, shapes=[(4, 3), (6,)])
-    run["parameters"][0] *= 10  # so that the decay, 1e-5 of it in a step, shows
-    run["gradients"] = [
-        [g, h * 1e-6] for g, h in run["gradients"]
-    ]  # the second ones are about as small as eps
+    # Large enough for the decay to show: a step decays it by 1e-5 of its value.
+    run["parameters"][0] *= 10
+    # The second gradients are about as small as eps.
+    run["gradients"] = [[g, h * 1e-6] for g, h in run["gradients"]]
     named = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}
     expected = own_steps(student, {**run, "options": named})
     check_moved(expected[0], run["parameters"])
     got = student.run(probes.trajectory, optimizer="AdamW", options={}, **run)
     atol = tolerance(5, lr=1e-3, betas=(0.9, 0.999), largest=15)
-    check_steps(got, expected, atol=atol, hint="are the defaults those of the signature?")
+    check_steps(got, expected, atol=atol, hint="do the defaults match the signature?")
 
 
 def test_takes_options_of_zero(student, rng):

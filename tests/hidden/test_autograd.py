@@ -1,20 +1,23 @@
-"""autograd: backward passes by hand, a check by differences, gradients inside a module, gradients of a batch in chunks.
+"""autograd: manual backward passes, numerical and intermediate gradients, gradients in chunks.
 
-Accepted on purpose, since the result is the same: einsum, matmul, loops or numpy, with any layout of the result; a pair as a
-list; an aten operator count of 0, which is what work outside torch looks like; forward with setup_context or without; a
-backward of MatMul that leaves the sum over broadcast dimensions to autograd, which makes it; functions for numerical_gradient
-that are called with copies or with the inputs themselves, in any order and as often as one likes; hooks on modules, on tensors
-or none at all; zeros that are made or that autograd materializes; torch's AttributeError or a KeyError for a name that is none,
-torch's RuntimeError for shapes that do not fit; chunks that are shorter than they could be. Not asked: one-dimensional operands
-of MatMul and its second derivative, inputs of a check that share storage, an f that raises, submodules that run twice or return
-no tensor, an empty list of names, an empty batch, losses that are no mean over rows.
+Accepted on purpose, because the result is the same: einsum, matmul, loops or numpy, with any layout
+of the result; a pair as a list; an aten operator count of 0, which is what work outside torch looks
+like; forward with setup_context or without; a backward of MatMul that leaves the sum over broadcast
+dimensions to autograd, which performs it; numerical_gradient calling the function with copies or
+with the inputs themselves, in any order and any number of times; hooks on modules, on tensors or
+none at all; zeros created explicitly or materialized by autograd; torch's AttributeError or a
+KeyError for an unknown name, and torch's RuntimeError for shapes that do not fit; chunks that are
+shorter than they could be. Not asked: one-dimensional operands of MatMul and its second derivative,
+inputs of numerical_gradient that share storage, an f that raises, submodules that run twice or do
+not return a tensor, an empty list of names, an empty batch, losses that are not a mean over rows.
 
-The two functions without a graph are called in inference mode, where autograd records nothing: code that gets around the
-watch over autograd fails there.
+linear_backward and mlp_backward, which must not use a graph, are called in inference mode, where
+autograd records nothing: code that evades the watch over autograd fails there.
 
-The oracle is autograd on torch's own operators in float64. Where inputs have 12 bits each, every product of up to three of
-them and every sum of a few such products fits into the 53 bits of a float64, so all right answers agree to the last bit and
-the tolerance is 0. A power of two as a scale changes nothing of that.
+The oracle is autograd on torch's own operators in float64. Inputs of 12 bits each make every
+product of up to three of them, and every sum of a few such products, fit into the 53 bits of a
+float64. So all right answers agree to the last bit and the tolerance is 0. Scaling by a power of
+two does not change that.
 """
 
 import math
@@ -27,10 +30,11 @@ from tests import expect
 from tests.probes import autograd as probes
 from tests.probes import call_and_keep_inputs
 
-# Numbers below 200, each the end of fewer than 1000 roundings of 1.1e-16 of their size: 1000 · 1.1e-16 · 200 < 1e-10.
+# Numbers below 200 after fewer than 1000 roundings, each of relative size 1.1e-16: 1000 · 1.1e-16 ·
+# 200 < 1e-10.
 CHUNKS_TOLERANCE = 1e-10
 RTOL32 = torch.finfo(torch.float32).eps
-SCALES = (1.0, 2.0**-27, 2.0**-13, 2.0**13)  # gradients as training shows them: 7e-9 to 8e3
+SCALES = (1.0, 2.0**-27, 2.0**-13, 2.0**13)  # magnitudes of gradients in training: 7e-9 to 8e3
 
 
 def exact(rng, *shape):
@@ -44,20 +48,23 @@ def sizes(rng, count, low=2, high=9):
 
 
 def gradients_of(f, inputs, upstream):
-    """What autograd says."""
+    """The gradients that autograd computes."""
     leaves = [x.clone().requires_grad_() for x in inputs]
     return torch.autograd.grad(f(*leaves), leaves, upstream)
 
 
 def pair(got, *, of):
-    """A pair of gradients, as far as it is one."""
+    """Check that `got` is a pair of gradients, and return it."""
     expect.kind(got, (tuple, list), of=of, name="the gradients")
     expect.that(len(got) == 2, f"expected two gradients, got {len(got)}", of=of)
     return got
 
 
 def a_tensor(got, *, of, shape=None):
-    """A gradient that another answer of the student's is to agree with, so that one mistake is not paid for twice."""
+    """Check that a gradient is usable as the reference for another of the student's answers.
+
+    Comparing with it, instead of the right gradient, keeps one mistake from costing points twice.
+    """
     expect.kind(got, torch.Tensor, of=of, name="a gradient")
     fits = shape is None or got.shape == shape
     expect.that(fits and got.is_floating_point(), "a gradient has a wrong shape or dtype", of=of)
@@ -90,30 +97,35 @@ def check_linear_backward(student, x, weight, upstream, *, hint):
     )
 
 
-# Stays: the plain rule. What breaks it breaks leading dimensions as well, but not the other way round.
+# Stays: this is the plain rule. What breaks it also breaks leading dimensions, but not the other
+# way round.
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_linear_backward_of_a_batch(student, rng):
-    """For y = x Wᵀ and any upstream gradient G, small or large: G W for x and Gᵀ x for W."""
+    """For y = x Wᵀ and upstream gradient G, the gradients are G W for x and Gᵀ x for W."""
     for scale in SCALES:
         x, weight, upstream = linear_inputs(rng, sizes(rng, 1))
-        hint = "G W and Gᵀ x, by hand: what has which shape? Change no number on the way"
+        hint = (
+            "G W and Gᵀ x, by hand: which shape does each factor have? Do not rescale or "
+            "clamp any number"
+        )
         check_linear_backward(student, x, weight, upstream * scale, hint=hint)
 
 
-# Stays: with two dimensions nothing has to be summed over; with strides besides, another mistake could be the cause.
+# Stays: two dimensions need no sum over leading ones, and with unusual strides another mistake
+# could be the cause.
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_linear_backward_for_any_leading_dimensions(student, rng):
-    """x may have no, one or several leading dimensions; the weight gets the sum over all."""
+    """x may have no, one or several leading dimensions; the gradient of W sums over all of them."""
     for leading in [(), (1,), (2, 5, 3)]:
-        hint = "every vector of x went through the same weight"
+        hint = "every vector of x was multiplied by the same weight"
         check_linear_backward(student, *linear_inputs(rng, leading), hint=hint)
 
 
 @pytest.mark.points(2)
 def test_linear_backward_for_any_strides(student, rng):
-    """x, weight and grad_output need not be contiguous."""
+    """x, weight and grad_output may be non-contiguous."""
     i, o = sizes(rng, 2)
     turned = (
         exact(rng, i, 3, 4).permute(2, 1, 0),
@@ -122,15 +134,13 @@ def test_linear_backward_for_any_strides(student, rng):
     )
     expanded = exact(rng, 4, i), exact(rng, o, i), exact(rng, 1, 1).expand(4, o)
     for inputs in (turned, expanded):
-        check_linear_backward(
-            student, *inputs, hint="reshape copies where it has to, view does not"
-        )
+        check_linear_backward(student, *inputs, hint="reshape copies if it has to; view does not")
 
 
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_linear_backward_computes_only_what_is_asked_for(student, rng):
-    """With need_input_grad=False the first gradient is None, and the product for it does not run."""
+    """With need_input_grad=False the first gradient is None and its product is not computed."""
     x, weight, upstream = linear_inputs(rng, sizes(rng, 1))
     got = student.run(probes.linear_backward_by_need, x=x, weight=weight, grad_output=upstream)
     first, second = pair(got["weight_alone"], of="linear_backward")
@@ -138,7 +148,7 @@ def test_linear_backward_computes_only_what_is_asked_for(student, rng):
         first is None,
         "a gradient of x although need_input_grad is False",
         of="linear_backward",
-        hint="None",
+        hint="return None",
     )
     own = a_tensor(pair(got["both"], of="linear_backward")[1], of="linear_backward")
     expect.tensor(
@@ -163,7 +173,7 @@ def mlp_shapes(rng):
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_mlp_backward_of_a_batch(student, rng):
-    """The gradients of both weights of relu(x w1ᵀ) w2ᵀ for any upstream gradient, small or large."""
+    """mlp_backward returns the gradients of both weights of relu(x w1ᵀ) w2ᵀ."""
     for scale in SCALES:
         x, w1, w2, upstream = (exact(rng, *shape) for shape in mlp_shapes(rng))
         upstream = upstream * scale
@@ -172,14 +182,17 @@ def test_mlp_backward_of_a_batch(student, rng):
         expected = gradients_of(
             lambda w1, w2, x=x: F.linear(F.linear(x, w1).relu(), w2), (w1, w2), upstream
         )
-        hint = "w2 saw the hidden units after relu; on the way to w1 relu lets through only what was above 0"
+        hint = (
+            "the input of w2 is the hidden units after relu; on the way to w1, relu passes a "
+            "gradient only where its input was above 0"
+        )
         expect.tensor(grad_w2, expected[1], of="mlp_backward", name="the gradient of w2", hint=hint)
         expect.tensor(grad_w1, expected[0], of="mlp_backward", name="the gradient of w1", hint=hint)
 
 
 @pytest.mark.points(2)
 def test_mlp_backward_where_relu_is_exactly_at_zero(student, rng):
-    """Where relu's input is exactly 0, it hands on no gradient, as in torch."""
+    """Where relu's input is exactly 0, its gradient is 0, as in torch."""
     x, w1, w2, upstream = (exact(rng, *shape).abs() + 1 for shape in mlp_shapes(rng))
     w1[0] = 0
     got = student.run(probes.by_hand, function="mlp_backward", args=(x, w1, w2, upstream))
@@ -190,7 +203,7 @@ def test_mlp_backward_where_relu_is_exactly_at_zero(student, rng):
 
 @pytest.mark.points(2)
 def test_by_hand_in_the_dtype_of_the_inputs(student, rng):
-    """linear_backward and mlp_backward compute in the dtype of their inputs; linear_backward returns gradients of it."""
+    """linear_backward and mlp_backward compute and return gradients in their inputs' dtype."""
     linear = linear_inputs(rng, (3,))
     got = student.run(probes.by_hand, function="linear_backward", args=[x.float() for x in linear])
     for gradient in pair(got, of="linear_backward"):
@@ -200,7 +213,7 @@ def test_by_hand_in_the_dtype_of_the_inputs(student, rng):
         )
     mlp = [exact(rng, *shape).abs() + 1 for shape in mlp_shapes(rng)]  # no unit is dead
     for function, args, of_weight in [("linear_backward", linear, 1), ("mlp_backward", mlp, 0)]:
-        # Gᵀ x changes with the last bits of x, which float32 does not have.
+        # Gᵀ x depends on the last bits of x, which float32 does not have.
         inputs = args, [args[0] * (1 + 2.0**-40), *args[1:]]
         first, second = (
             pair(student.run(probes.by_hand, function=function, args=x), of=function)[of_weight]
@@ -237,7 +250,7 @@ def test_leaves_its_inputs_as_they_were(student, rng):
                 before,
                 of=function,
                 name="an input after the call",
-                hint="is something done in place?",
+                hint="is something changed in place?",
             )
     inputs = chunk_inputs(rng, 6)
     got = student.run(probes.accumulate_gradients, micro_batch_size=2, **inputs)
@@ -253,7 +266,7 @@ def test_leaves_its_inputs_as_they_were(student, rng):
 
 
 def check_matmul(student, a, b, rng, *, upstream=None, hint=None, **options):
-    """The product and both gradients are those of torch.matmul."""
+    """Check that the product and both gradients are those of torch.matmul."""
     expected = a @ b
     upstream = exact(rng, *expected.shape) if upstream is None else upstream
     got = student.run(probes.matmul, a=a, b=b, upstream=upstream, **options)
@@ -267,12 +280,12 @@ def check_matmul(student, a, b, rng, *, upstream=None, hint=None, **options):
         expect.tensor(gradient, want, of="MatMul.backward", name=name, hint=hint)
 
 
-# Stays: the plain rule. What breaks it breaks batches as well, but not the other way round.
+# Stays: this is the plain rule. What breaks it also breaks batches, but not the other way round.
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_matmul_of_matrices(student, rng):
-    """The product of two matrices, and G bᵀ and aᵀ G for any upstream gradient G, small or large."""
-    hint = "G bᵀ and aᵀ G: what has which shape? Change no number on the way"
+    """For two matrices and an upstream gradient G, the gradients are G bᵀ for a and aᵀ G for b."""
+    hint = "G bᵀ and aᵀ G: which shape does each factor have? Do not rescale or clamp any number"
     for scale in SCALES:
         m, k, n = sizes(rng, 3)
         check_matmul(
@@ -285,11 +298,12 @@ def test_matmul_of_matrices(student, rng):
         )
 
 
-# Stays: it asks for batches alone, which what breaks strides or broadcasting need not break.
+# Stays: this asks only for batches; code that handles strides or broadcasting wrongly can still get
+# them right.
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_matmul_of_batches(student, rng):
-    """Operands with equal leading dimensions."""
+    """MatMul and its gradients work for operands with equal leading dimensions."""
     m, k, n, batch, heads = sizes(rng, 5)
     for leading in [(batch,), (batch, heads)]:
         hint = "ᵀ swaps the last two dimensions and keeps the others"
@@ -300,9 +314,9 @@ def test_matmul_of_batches(student, rng):
 
 @pytest.mark.points(2)
 def test_matmul_of_any_strides(student, rng):
-    """Operands and upstream gradients that are not contiguous, or are expanded."""
+    """Operands and upstream gradients may be non-contiguous or expanded."""
     m, k, n, batch, heads = sizes(rng, 5)
-    hint = "nothing needs to be contiguous"
+    hint = "nothing has to be contiguous"
     turned = exact(rng, k, m, batch).permute(2, 1, 0), exact(rng, batch, n, k).mT
     check_matmul(
         student, *turned, rng, upstream=exact(rng, n, batch, m).permute(1, 2, 0), hint=hint
@@ -320,14 +334,14 @@ def test_matmul_of_any_strides(student, rng):
         *operands,
         rng,
         layout="expanded",
-        hint="the gradient of a sum is one number, expanded",
+        hint="the gradient that reaches you from a sum is one number, expanded",
     )
 
 
 @pytest.mark.core
 @pytest.mark.points(6)
 def test_matmul_of_broadcast_operands(student, rng):
-    """An operand that was broadcast gets the sum of the gradients of all its uses."""
+    """The gradient of a broadcast operand is the sum over all the places where it was used."""
     m, k, n, batch, heads = sizes(rng, 5)
     for leading_a, leading_b in [
         ((batch,), ()),
@@ -343,14 +357,14 @@ def test_matmul_of_broadcast_operands(student, rng):
             a,
             b,
             rng,
-            hint="sum over what was broadcast: missing dimensions, and dimensions of size 1",
+            hint="sum over the broadcast dimensions: missing ones, and those of size 1",
         )
 
 
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_matmul_computes_only_the_gradients_asked_for(student, rng):
-    """Where one operand needs no gradient, backward returns None for it, and the product for it does not run."""
+    """If an operand needs no gradient, backward returns None for it and skips its product."""
     of = "MatMul.backward"
     m, k, n = sizes(rng, 3)
     a, b, upstream = exact(rng, m, k), exact(rng, k, n), exact(rng, m, n)
@@ -366,18 +380,21 @@ def test_matmul_computes_only_the_gradients_asked_for(student, rng):
         )
         unasked = pair(got["returned"][0], of=of)[1 - wanted]
         expect.that(
-            unasked is None, "a gradient that nobody asked for", of=of, hint="ctx.needs_input_grad"
+            unasked is None, "a gradient that was not requested", of=of, hint="ctx.needs_input_grad"
         )
         fewer = got["products"] < both["products"] or both["products"] == 0
-        reason = "the product for a gradient that nobody asked for runs"
+        reason = "the product for a gradient that was not requested runs"
         expect.that(
-            fewer, reason, of=of, hint="computed and then thrown away? ctx.needs_input_grad"
+            fewer,
+            reason,
+            of=of,
+            hint="is it computed and then thrown away? See ctx.needs_input_grad",
         )
 
 
 @pytest.mark.points(2)
 def test_matmul_notices_operands_changed_in_place(student, rng):
-    """An operand that is changed in place between forward and backward is an error, and no gradient of other numbers."""
+    """Changing an operand in place between forward and backward raises an error."""
     m, k, n = sizes(rng, 3)
     a, b = exact(rng, m, k), exact(rng, k, n)
     got = student.run(probes.matmul, a=a, b=b, upstream=exact(rng, m, n))
@@ -390,7 +407,7 @@ def test_matmul_notices_operands_changed_in_place(student, rng):
             raised,
             reason,
             of="MatMul",
-            hint="how does ctx keep tensors so that autograd watches over them?",
+            hint="how does ctx save tensors so that autograd notices when they change?",
         )
 
 
@@ -398,16 +415,17 @@ def test_matmul_notices_operands_changed_in_place(student, rng):
 
 
 def leave_one_out(factors):
-    """For each factor the product of the others."""
+    """For each factor, the product of the others."""
     return [math.prod(factors[:i] + factors[i + 1 :]) for i in range(len(factors))]
 
 
 def central_differences(inputs, cubic, linear, eps, factor=1.0):
-    """What central differences give, in closed form, and how far rounding may take them from it.
+    """The exact result of central differences, and how far rounding may take an answer from it.
 
-    ((x + e)³ - (x - e)³) / 2e = 3x² + e², and the product of sums is linear in each element. The function's value and all
-    intermediate ones are below M = Σ|c|(|x| + e)³ + |factor| Π(1 + Σ|c|(|x| + e)) and take at most n + 20 roundings of 1.1e-16,
-    where n is the number of elements; so do x + e and x - e, whose relative error counts up to three times. Twice that is
+    ((x + e)³ - (x - e)³) / 2e = 3x² + e², and the product of sums is linear in each element. The
+    function's value and all intermediate ones are below M = Σ|c|(|x| + e)³ + |factor| Π(1 +
+    Σ|c|(|x| + e)), and take at most n + 20 roundings of 1.1e-16, where n is the number of elements.
+    These include x + e and x - e, whose relative error counts up to three times. Twice that is
     divided by 2e.
     """
     wide = [x.double() for x in inputs]
@@ -426,7 +444,7 @@ def central_differences(inputs, cubic, linear, eps, factor=1.0):
 
 
 def check_differences(got, expected, inputs, *, atol, hint, dtype_matters=False):
-    """The gradients are these, up to rounding; their dtype is judged in one test alone."""
+    """Check the gradients up to rounding. Only one test judges their dtype."""
     result, of = got["result"], "numerical_gradient"
     expect.kind(result, (tuple, list), of=of, name="the gradients")
     expect.that(
@@ -441,7 +459,7 @@ def check_differences(got, expected, inputs, *, atol, hint, dtype_matters=False)
 
 
 def uniform(rng, *shape):
-    """Numbers between 0.5 and 1.5 or the negatives of that, in float64."""
+    """Draw float64 numbers with absolute values between 0.5 and 1.5 and random signs."""
     signs = torch.randint(0, 2, shape, generator=rng) * 2 - 1
     return (torch.rand(shape, generator=rng, dtype=torch.float64) + 0.5) * signs
 
@@ -454,10 +472,11 @@ def difference_inputs(rng, inputs):
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_numerical_gradient_of_several_inputs(student, rng):
-    """One gradient for each input, of its shape and dtype: scalars, several dimensions, float32."""
+    """There is one gradient per input, of the input's shape and dtype."""
     a, b = sizes(rng, 2)
     shapes = [((a, b), torch.float64), ((), torch.float32), ((1, b, 1), torch.float64)]
-    # Few bits, a product of sums alone, and a power of two for eps: nothing is rounded, in float32 either.
+    # With few bits, only a product of sums, and a power of two for eps, nothing is rounded, even in
+    # float32.
     inputs = [torch.randint(-8, 9, shape, generator=rng).to(dtype) / 8 for shape, dtype in shapes]
     linear = [torch.randint(1, 4, shape, generator=rng).to(dtype) for shape, dtype in shapes]
     cubic = [torch.zeros_like(x) for x in inputs]
@@ -471,14 +490,14 @@ def test_numerical_gradient_of_several_inputs(student, rng):
         }
         got = student.run(probes.numerical_gradient, **args)
         expected, _ = central_differences(**args)
-        hint = "all the other inputs stay as they are"
+        hint = "change one element at a time, and keep all other inputs as they are"
         check_differences(got, expected, inputs[:count], atol=0.0, hint=hint, dtype_matters=True)
 
 
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_numerical_gradient_takes_central_differences(student, rng):
-    """A step of eps to either side: for c·x³ that gives 3c·x² + c·eps², for small and large eps and any size of f."""
+    """The step is eps to either side: for c·x³ the result is 3c·x² + c·eps²."""
     inputs = [uniform(rng, 3, 2), uniform(rng, 4)]
     for eps, scale in [
         (0.25, 1.0),
@@ -494,15 +513,13 @@ def test_numerical_gradient_takes_central_differences(student, rng):
         }
         got = student.run(probes.numerical_gradient, inputs=inputs, **coefficients, eps=eps)
         expected, atol = central_differences(inputs, **coefficients, eps=eps)
-        hint = (
-            "(f(x + eps) - f(x - eps)) / (2 · eps), with the eps that is given, in full precision"
-        )
+        hint = "(f(x + eps) - f(x - eps)) / (2 · eps), with the given eps, in full precision"
         check_differences(got, expected, inputs, atol=atol, hint=hint)
 
 
 @pytest.mark.points(2)
 def test_numerical_gradient_has_a_small_step_by_default(student, rng):
-    """eps is 1e-6 where none is given."""
+    """The default eps is 1e-6."""
     inputs = [uniform(rng, 3, 2), uniform(rng, 4)]
     coefficients = {
         **difference_inputs(rng, inputs),
@@ -515,7 +532,7 @@ def test_numerical_gradient_has_a_small_step_by_default(student, rng):
 
 @pytest.mark.points(2)
 def test_numerical_gradient_leaves_its_inputs_bit_equal(student, rng):
-    """Inputs that require a gradient or not come back bit for bit, and get no .grad."""
+    """The inputs are bit for bit the same afterwards and get no .grad."""
     inputs = [
         uniform(rng, 2, 3),
         torch.tensor([1e-17, -0.0, 3e2, 1 / 3], dtype=torch.float64),
@@ -534,13 +551,13 @@ def test_numerical_gradient_leaves_its_inputs_bit_equal(student, rng):
             eps=1e-3,
         )
         expect.kind(got["result"], (tuple, list), of=of, name="the gradients")
-        expect.that(len(got["result"]) > 0, "no gradient came back", of=of)
+        expect.that(len(got["result"]) > 0, "no gradient was returned", of=of)
         a_tensor(got["result"][0], of=of)
         for x, same in zip(got["inputs"], before, strict=True):
             bits, same_bits = x.reshape(-1).view(torch.int64), same.reshape(-1).view(torch.int64)
             expect.that(
                 torch.equal(bits, same_bits),
-                "an input is not what it was, bit for bit",
+                "an input has changed, if only by a bit",
                 of=of,
                 hint=hint,
             )
@@ -554,18 +571,17 @@ def test_numerical_gradient_leaves_its_inputs_bit_equal(student, rng):
 
 @pytest.mark.points(2)
 def test_numerical_gradient_of_inputs_that_are_not_contiguous(student, rng):
-    """Transposed and stepped inputs are as good as any other."""
+    """Inputs may be transposed or strided."""
     inputs = [uniform(rng, 4, 3).T, uniform(rng, 6)[::2], uniform(rng, 2, 3, 2).permute(2, 0, 1)]
     coefficients = {
         **difference_inputs(rng, inputs),
         "cubic": [torch.zeros_like(x) for x in inputs],
     }
     expected, _ = central_differences(inputs, **coefficients, eps=1e-3)
-    _, atol = central_differences(
-        inputs, **coefficients, eps=1e-6
-    )  # which step is taken is not judged here
+    # Another test judges the step size.
+    _, atol = central_differences(inputs, **coefficients, eps=1e-6)
     got = student.run(probes.numerical_gradient, inputs=inputs, **coefficients, eps=1e-3)
-    hint = "reshape and flatten copy where a tensor is not contiguous; then who sees the change?"
+    hint = "reshape and flatten copy a non-contiguous tensor; does f then see your change?"
     check_differences(got, expected, inputs, atol=atol, hint=hint)
 
 
@@ -584,7 +600,7 @@ def random_net(rng):
 
 
 def expected_intermediate(net, x):
-    """The gradient of the sum of the net's output with respect to each part's output."""
+    """The gradient of the sum of the net's output with respect to each submodule's output."""
     h, kept = x.clone().requires_grad_(), {}
     for i, weight in enumerate(net["blocks"]):
         kept[f"blocks.{i}.fc"] = h @ weight.T
@@ -597,7 +613,7 @@ def expected_intermediate(net, x):
 
 
 def intermediate(student, net, x, names, *, inplace=False, **options):
-    """What intermediate_gradients gives, as far as it is a dict with these names."""
+    """Run intermediate_gradients, and check that it returns a dict with these names."""
     got = student.run(
         probes.intermediate_gradients, net={**net, "inplace": inplace}, x=x, names=names, **options
     )
@@ -606,14 +622,14 @@ def intermediate(student, net, x, names, *, inplace=False, **options):
 
 
 def check_names(result, names):
-    """The answer is a dict with these names."""
+    """Check that the answer is a dict with exactly these names."""
     of = "intermediate_gradients"
     expect.kind(result, dict, of=of, name="the gradients")
-    expect.that(set(result) == set(names), "its keys are not the names that were given", of=of)
+    expect.that(set(result) == set(names), "its keys are not the given names", of=of)
 
 
 def check_against_plain(student, rng, names, *, hint, **options):
-    """The gradients are those of the same net in a plain setting."""
+    """Check that the gradients are those of the same net in a plain setting."""
     of = "intermediate_gradients"
     net, x = random_net(rng)
     plain = intermediate(student, net, x, names)
@@ -626,7 +642,10 @@ def check_against_plain(student, rng, names, *, hint, **options):
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_intermediate_gradients_of_named_submodules(student, rng):
-    """The gradient of the sum of the module's output with respect to what each named submodule returned, nested ones too."""
+    """Each gradient is that of the sum of the output with respect to the submodule's output.
+
+    Submodules may be nested.
+    """
     several = ["blocks.1.act", "head", "blocks.0.fc", "blocks.1.fc", "blocks.0"]
     for names, scale in [
         (several, 1.0),
@@ -640,7 +659,8 @@ def test_intermediate_gradients_of_named_submodules(student, rng):
         for name in names:
             which, hint = (
                 f"the gradient of an output ({name})",
-                "of the sum, not of the mean; of the output, not the input",
+                "the gradient of the sum, not of the mean, with respect to the "
+                "submodule's output, not its input",
             )
             expect.tensor(
                 got[name], expected[name], of="intermediate_gradients", name=which, hint=hint
@@ -648,12 +668,14 @@ def test_intermediate_gradients_of_named_submodules(student, rng):
 
 
 def check_as_it_was(got, *, when=""):
-    """Hooks, attributes, modes and requires_grad of a module are what they were."""
+    """Check that a module's hooks, attributes, modes and requires_grad have not changed."""
     of, before, after = "intermediate_gradients", got["before"], got["after"]
-    hint = "a hook is removed by the handle that registering it returned; try … finally, or with"
+    hint = (
+        "remove a hook with the handle that registering it returned, in a try … finally or a with"
+    )
     expect.that(
         before["hooks"] == after["hooks"],
-        f"the module's hooks are not what they were{when}",
+        f"the module's hooks have changed{when}",
         of=of,
         hint=hint,
     )
@@ -670,7 +692,7 @@ def check_as_it_was(got, *, when=""):
 
 @pytest.mark.points(2)
 def test_intermediate_gradients_leaves_the_module_as_it_was(student, rng):
-    """No hook is left behind; hooks of others, the mode and requires_grad stay."""
+    """intermediate_gradients removes its hooks, and keeps others, the mode and requires_grad."""
     net, x = random_net(rng)
     names = ["blocks.0.fc", "head"]
     inputs = {"net": {**net, "inplace": False}, "x": x, "names": names}
@@ -679,29 +701,29 @@ def test_intermediate_gradients_leaves_the_module_as_it_was(student, rng):
     for name in names:
         a_tensor(got["result"][name], of="intermediate_gradients")
     check_as_it_was(got)
-    # Whether a frozen module works is another test's rule.
+    # Another test judges whether a frozen module works.
     check_as_it_was(student.run(probes.intermediate_gradients, **inputs, frozen=True, fails=True))
 
 
 @pytest.mark.points(1)
 def test_intermediate_gradients_leaves_no_hook_after_an_error(student, rng):
-    """No hook is left behind where the forward pass raises, or a name is wrong."""
+    """No hook is left behind if the forward pass raises or a name is wrong."""
     net, x = random_net(rng)
     intermediate(student, net, x, ["blocks.0.fc", "head"])
     bad = {**net, "head": exact(rng, 3, net["head"].shape[1] + 1)}
     for these, names in [(bad, ["blocks.0.fc"]), (net, ["blocks.0.fc", "no.such"])]:
         inputs = {"net": {**these, "inplace": False}, "x": x, "names": names, "fails": True}
         check_as_it_was(
-            student.run(probes.intermediate_gradients, **inputs), when=" when it raised"
+            student.run(probes.intermediate_gradients, **inputs), when=" after an error"
         )
 
 
 @pytest.mark.points(2)
 def test_intermediate_gradients_touches_no_grad(student, rng):
-    """The .grad of parameters and of x stay as they were, both where there is one and where there is none; and so does x."""
+    """intermediate_gradients changes neither x nor any .grad, whether it is None or a tensor."""
     of = "intermediate_gradients"
     net, x = random_net(rng)
-    hint = "torch.autograd.grad returns gradients without leaving them anywhere"
+    hint = "torch.autograd.grad returns gradients without storing them in .grad"
     for gradients in (False, True):
         inputs = {
             "net": {**net, "inplace": False},
@@ -720,7 +742,9 @@ def test_intermediate_gradients_touches_no_grad(student, rng):
         )
         for old, new in zip(*rows, strict=True):
             if old is None:
-                expect.that(new is None, "a .grad that was None is not any more", of=of, hint=hint)
+                expect.that(
+                    new is None, "a .grad that was None is no longer None", of=of, hint=hint
+                )
             else:
                 expect.tensor(new, old, of=of, name="a .grad after the call", hint=hint)
         expect.tensor(after["input"], before["input"], of=of, name="x after the call")
@@ -730,17 +754,20 @@ def test_intermediate_gradients_touches_no_grad(student, rng):
 
 @pytest.mark.points(2)
 def test_intermediate_gradients_before_a_layer_that_works_in_place(student, rng):
-    """The gradient belongs to what the submodule returned, also where the next layer overwrites that."""
+    """The gradient belongs to what the submodule returned, even if the next layer overwrites it."""
     names = ["blocks.0.fc", "blocks.1.fc", "blocks.1.act"]
-    hint = "after an in-place operation a tensor stands for another value: of which one is this the gradient?"
+    hint = (
+        "after an in-place operation the tensor has a different value: to which of the two "
+        "does this gradient belong?"
+    )
     check_against_plain(student, rng, names, inplace=True, hint=hint)
 
 
 @pytest.mark.points(2)
 def test_intermediate_gradients_without_grad_mode_or_trainable_parameters(student, rng):
-    """It works under torch.no_grad(), and for a module whose parameters need no gradient."""
+    """intermediate_gradients works under torch.no_grad() and for a frozen module."""
     names = ["blocks.0.fc", "blocks.1", "head"]
-    hint = "is anything there that requires a gradient, and is autograd on?"
+    hint = "does anything require a gradient, and is autograd enabled?"
     check_against_plain(student, rng, names, grad_mode=False, hint=hint)
     check_against_plain(student, rng, names, frozen=True, hint=hint)
     check_against_plain(student, rng, names[1:], frozen=True, grad_mode=False, hint=hint)
@@ -748,10 +775,10 @@ def test_intermediate_gradients_without_grad_mode_or_trainable_parameters(studen
 
 @pytest.mark.points(2)
 def test_intermediate_gradients_of_an_unused_output(student, rng):
-    """A submodule that runs, but on whose output the result does not depend, has a gradient of zeros."""
+    """If the result does not depend on a submodule's output, its gradient is zeros."""
     name, hint = (
         "the gradient of an unused output",
-        "None is no gradient; zeros of the output's shape are",
+        "return zeros of the output's shape, not None",
     )
     for names in (["side", "blocks.1.fc"], ["side"]):
         net, x = random_net(rng)
@@ -804,17 +831,17 @@ def check_chunks(student, inputs, micro_batch_size, expected, *, hint, **options
             gradient is not None,
             "a parameter has no .grad afterwards",
             of=of,
-            hint="one backward pass a chunk",
+            hint="run one backward pass per chunk",
         )
         expect.tensor(gradient, want, of=of, atol=tolerance, name="a parameter's .grad", hint=hint)
 
 
-# Stays: the plain rule, which right code for equal chunks alone earns.
+# Stays: this is the plain rule, and code that is right only for equal chunks earns these points.
 @pytest.mark.core
 @pytest.mark.points(6)
 def test_accumulate_gradients_in_equal_chunks(student, rng):
-    """Chunks of one size, or one chunk of all rows, leave the gradients of the whole batch, small or large."""
-    hint = "backward adds; the loss of all rows is a mean"
+    """Chunks of equal size, or one chunk, leave the gradients of the whole batch in .grad."""
+    hint = "backward adds to .grad; the loss is a mean over all rows"
     for micro_batch_size, scale in [
         (6, 1.0),
         (3, 1.0),
@@ -833,26 +860,30 @@ def test_accumulate_gradients_in_one_chunk(student, rng):
     whole = student.run(probes.accumulate_gradients, micro_batch_size=6, **inputs)["gradients"]
     whole = [a_tensor(gradient, of="accumulate_gradients") for gradient in whole]
     check_chunks(
-        student, inputs, 40, whole, hint="it is an upper bound; all rows then fit into one chunk"
+        student, inputs, 40, whole, hint="it is an upper bound: all rows then fit into one chunk"
     )
 
 
 @pytest.mark.core
 @pytest.mark.points(6)
 def test_accumulate_gradients_with_a_short_last_chunk(student, rng):
-    """Where the last chunk is short, each row still counts the same; also for tokens and cross-entropy."""
+    """If the last chunk is short, each row still has the same weight."""
     for inputs in (chunk_inputs(rng, 7), chunk_inputs(rng, 7, tokens=True)):
         _, expected = whole_batch(inputs)
         for micro_batch_size in (2, 3, 4, 5, 6):
             check_chunks(
-                student, inputs, micro_batch_size, expected, hint="a chunk counts by its rows"
+                student,
+                inputs,
+                micro_batch_size,
+                expected,
+                hint="weight a chunk by its number of rows",
             )
 
 
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_accumulate_gradients_adds_to_what_is_there(student, rng):
-    """A .grad that is there already stays in the sum, as with backward."""
+    """Gradients are added to an existing .grad, as backward does."""
     inputs = chunk_inputs(rng, 6, tokens=True)
     gradients = student.run(probes.accumulate_gradients, micro_batch_size=2, **inputs)["gradients"]
     gradients = [a_tensor(gradient, of="accumulate_gradients") for gradient in gradients]
@@ -864,7 +895,7 @@ def test_accumulate_gradients_adds_to_what_is_there(student, rng):
         2,
         expected,
         already=already,
-        hint="add to .grad; clear and scale nothing of it",
+        hint="add to .grad; do not clear or rescale what it contains",
     )
     check_chunks(
         student,
@@ -872,13 +903,13 @@ def test_accumulate_gradients_adds_to_what_is_there(student, rng):
         3,
         [*expected[:1], *gradients[1:]],
         already=already[:1],
-        hint="a .grad may be None or not",
+        hint=".grad may be None or a tensor",
     )
 
 
 @pytest.mark.points(4)
 def test_accumulate_gradients_returns_the_mean_loss(student, rng):
-    """It returns loss_fn(model(x), y) of the whole batch."""
+    """The returned loss is loss_fn(model(x), y) of the whole batch."""
     for n, micro_batch_size, scale in [
         (6, 2, 1.0),
         (7, 3, 1.0),
@@ -891,10 +922,12 @@ def test_accumulate_gradients_returns_the_mean_loss(student, rng):
             "loss"
         ]
         if isinstance(got, torch.Tensor) and got.numel() == 1 and got.device.type == "cpu":
-            got = (
-                got.detach().to_dense().flatten()[0].item()
-            )  # whether it is a float is another test's rule
-        hint = "of all rows: neither the last chunk's, nor the plain mean of the chunks' means"
+            # Another test judges whether the loss is a float.
+            got = got.detach().to_dense().flatten()[0].item()
+        hint = (
+            "the mean over all rows: neither the last chunk's loss nor the plain mean of the "
+            "chunks' means"
+        )
         tolerance = CHUNKS_TOLERANCE * scale
         expect.number(
             got,
@@ -908,7 +941,7 @@ def test_accumulate_gradients_returns_the_mean_loss(student, rng):
 
 @pytest.mark.points(1)
 def test_accumulate_gradients_returns_a_float(student, rng):
-    """The loss is a number, and no tensor that keeps a graph alive."""
+    """The loss is a Python float, not a tensor that keeps a graph alive."""
     inputs = chunk_inputs(rng, 6)
     losses = []
     for scale in (1.0, 1024.0):
@@ -930,7 +963,7 @@ def test_accumulate_gradients_returns_a_float(student, rng):
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_accumulate_gradients_holds_one_chunk_at_a_time(student, rng):
-    """The model is never given more than micro_batch_size rows, and a chunk's graph is freed before the next chunk runs."""
+    """Only one chunk of at most micro_batch_size rows, with its graph, is in memory at a time."""
     of = "accumulate_gradients"
     for n, micro_batch_size in [(8, 3), (6, 2)]:
         got = student.run(
@@ -951,10 +984,10 @@ def test_accumulate_gradients_holds_one_chunk_at_a_time(student, rng):
             "the model is given more than micro_batch_size rows",
             of=of,
         )
-        hint = "one backward pass for each chunk, right after its forward pass"
+        hint = "run the backward pass of each chunk right after its forward pass"
         for gradient in got["gradients"]:
             a_tensor(gradient, of=of)
-        reason = "when a chunk runs, autograd still keeps tensors of earlier ones"
+        reason = "while a chunk runs, autograd still holds tensors of earlier chunks"
         expect.that(max(got["held"]) == 0, reason, of=of, hint=hint)
 
 
@@ -963,7 +996,7 @@ def test_accumulate_gradients_holds_one_chunk_at_a_time(student, rng):
 
 @pytest.mark.points(2)
 def test_refuses_what_does_not_fit(student, rng):
-    """A grad_output not of y's shape, a name under which no submodule runs, x and y of different lengths: each is an error."""
+    """Shapes or lengths that do not match, and names of submodules that do not run, are errors."""
     i, o = sizes(rng, 2)
     weight = exact(rng, o, i)
     with expect.right_call("linear_backward of x [2, 3, in] and grad_output [2, 3, out]"):
@@ -981,7 +1014,7 @@ def test_refuses_what_does_not_fit(student, rng):
     with expect.right_call("intermediate_gradients of the submodule head"):
         intermediate(student, net, x, ["head"])
     for name in ("no.such", "idle"):
-        errors, when = (ValueError, AttributeError, KeyError), "no submodule runs under a name"
+        errors, when = (ValueError, AttributeError, KeyError), "no submodule with that name runs"
         with expect.raises(errors, of="intermediate_gradients", when=when):
             student.run(
                 probes.intermediate_gradients,

@@ -1,13 +1,14 @@
-"""checkpoint: what comes back in another process, what a crash leaves, and what is refused.
+"""checkpoint: what is restored in another process, what a crash leaves, and what is refused.
 
-Accepted on purpose: any layout of the file; any name of the temporary file, and a temporary folder of its own inside the
-checkpoint's folder, removed or left over by a process that was killed; any permissions; fsync or fdatasync; any exception
-where a checkpoint does not fit; an optimizer of another class with groups of the same sizes, which torch's own
-load_state_dict accepts; either of numpy's formats of its state.
+Accepted on purpose: any layout of the file; any name of the temporary file, and a temporary folder
+of its own inside the checkpoint's folder, removed or left behind by a process that was killed; any
+permissions; fsync or fdatasync; any exception if a checkpoint does not fit; an optimizer of another
+class with groups of the same sizes, which torch's own load_state_dict accepts; either of numpy's
+formats of its state.
 
-Saving happens in a process forked for it, which ends, so that only the file is left. The state that has to come back is
-known beforehand or comes from a run that never stops, and all of it is compared bit by bit. Checkpoints lie in a folder;
-only the test of paths saves under a bare name.
+Each save happens in a forked process that then ends, so that only the file is left. The state to be
+restored is known in advance or comes from a run that never stops, and all of it is compared bit by
+bit. Checkpoints are saved in a folder; only the test of paths saves under a bare file name.
 """
 
 import pytest
@@ -25,8 +26,10 @@ def integer(rng, low, high):
 
 
 def check_tensors(got, expected, *, of, hint=None):
-    """The same names, with the same tensors, bit by bit."""
-    expect.that(got.keys() == expected.keys(), "other names than those saved", of=of, hint=hint)
+    """Check for the same names with the same tensors, bit by bit."""
+    expect.that(
+        got.keys() == expected.keys(), "other names than those that were saved", of=of, hint=hint
+    )
     for name, want in expected.items():
         expect.tensor(got[name], want, of=of, name=name, hint=hint)
 
@@ -37,7 +40,7 @@ def check_tensors(got, expected, *, of, hint=None):
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_parameters_and_buffers_come_back(student, rng):
-    """Every parameter and every buffer comes back bit by bit, of any dtype, shape and magnitude."""
+    """Every parameter and buffer is restored bit by bit, for any dtype, shape and magnitude."""
     parameters = {
         "a": torch.randn(3, 5, generator=rng) * torch.tensor([1e-8, 1e-4, 1.0, 100.0, 1e4]),
         "b": torch.randn(4, generator=rng, dtype=torch.float64),
@@ -56,24 +59,25 @@ def test_parameters_and_buffers_come_back(student, rng):
         got,
         {**parameters, **buffers},
         of=LOAD,
-        hint="model.state_dict() has the parameters and the buffers",
+        hint="model.state_dict() contains the parameters and the buffers",
     )
 
 
-# Stays: a whole run fails for this as well, but does not say what is missing.
+# Stays: a whole run also fails because of this, but does not show what is missing.
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_the_optimizer_comes_back(student, rng):
-    """Moments, step counts, and the options of each group as they are by then, of AdamW and of SGD with momentum."""
+    """The optimizer's moments, step counts and current group options are restored.
+
+    The optimizers are AdamW and SGD with momentum.
+    """
     parameters = [torch.randn(shape, generator=rng) for shape in [(3, 4), (5,), (2,)]]
     gradients = [[torch.randn(p.shape, generator=rng) for p in parameters] for _ in range(3)]
     for kind in ("AdamW", "SGD"):
         inputs = {"kind": kind, "parameters": parameters, "gradients": gradients}
         expected = student.run(probes.optimizer_after_load, load=False, **inputs)
         got = student.run(probes.optimizer_after_load, load=True, **inputs)
-        hint = (
-            "optimizer.state_dict() has the state of each parameter and the options of each group"
-        )
+        hint = "optimizer.state_dict() contains each parameter's state and each group's options"
         check_tensors(got["state"], expected["state"], of=LOAD, hint=hint)
         expect.value(
             got["groups"], expected["groups"], of=LOAD, name="the groups' options", hint=hint
@@ -81,10 +85,12 @@ def test_the_optimizer_comes_back(student, rng):
 
 
 def test_the_iteration_comes_back(student, rng):
-    """load_checkpoint returns the iteration that was saved, as an int."""
+    """load_checkpoint returns the saved iteration as an int."""
     for iteration in (0, 1, integer(rng, 2, 10**6)):
         got = student.run(probes.iteration_after_load, iteration=iteration)
-        expect.value(got, iteration, of=LOAD, name="the iteration", hint="return what was saved")
+        expect.value(
+            got, iteration, of=LOAD, name="the iteration", hint="return the saved iteration"
+        )
 
 
 def check_draws(student, rng, source, hint):
@@ -93,32 +99,32 @@ def check_draws(student, rng, source, hint):
     got = student.run(probes.draws, source=source, seed=seed, load=True)
     expect.that(
         got == expected,
-        f"{source} draws other numbers than it would have drawn after the save",
+        f"after the load, {source} draws other numbers than it would have drawn after the save",
         of=LOAD,
         hint=hint,
     )
 
 
-# Stays: a whole run fails for this as well, but does not say what is missing.
+# Stays: a whole run also fails because of this, but does not show what is missing.
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_torchs_generator_goes_on(student, rng):
-    """After a load torch draws the numbers that it would have drawn after the save."""
+    """After a load, torch draws the same random numbers as it would have after the save."""
     check_draws(student, rng, "torch", "torch.get_rng_state()")
 
 
 def test_numpys_generator_goes_on(student, rng):
-    """After a load np.random draws the numbers that it would have drawn after the save, normal ones too."""
+    """After a load, np.random draws the same numbers as after the save, normal ones too."""
     check_draws(
         student,
         rng,
         "numpy",
-        "np.random.get_state() has five parts; the last two are for a normal number drawn in advance",
+        "np.random.get_state() has five parts; the last two hold a normal number drawn in advance",
     )
 
 
 def test_pythons_generator_goes_on(student, rng):
-    """After a load random draws the numbers that it would have drawn after the save, normal ones too."""
+    """After a load, random draws the same numbers as after the save, normal ones too."""
     check_draws(
         student,
         rng,
@@ -128,40 +134,49 @@ def test_pythons_generator_goes_on(student, rng):
 
 
 def test_the_generator_of_every_gpu_goes_on(student, rng):
-    """With two GPUs (stand-ins), each one's generator goes on from where it stood."""
+    """With two GPUs, the generator state of each GPU is restored.
+
+    The GPUs are simulated.
+    """
     seeds = (integer(rng, 0, 10**6), integer(rng, 10**6, 10**7))
     got = student.run(probes.draws_of_two_gpus, seeds=seeds)
     for seed, numbers in zip(seeds, got, strict=True):
         generator = torch.Generator().manual_seed(seed)
         torch.rand(3, generator=generator)
         expected = torch.rand(4, generator=generator).tolist()
-        hint = "torch.get_rng_state() is the CPU's; every GPU has a generator of its own"
+        hint = "torch.get_rng_state() is only the CPU's state; every GPU has a generator of its own"
         expect.that(
-            numbers == expected, "a GPU draws other numbers than after the save", of=LOAD, hint=hint
+            numbers == expected,
+            "after the load, a GPU draws other numbers than after the save",
+            of=LOAD,
+            hint=hint,
         )
 
 
 def test_a_cpu_loads_what_a_gpu_saved(student, rng):
-    """A machine without a GPU loads a checkpoint with tensors, and generators' states, of GPUs."""
+    """A machine without a GPU loads a checkpoint with the tensors and generator states of GPUs."""
     parameters = {"weight": torch.randn(3, 4, generator=rng), "bias": torch.randn(3, generator=rng)}
     got = student.run(probes.cpu_loads_what_a_gpu_saved, parameters=parameters)
     check_tensors(got, parameters, of=LOAD)
 
 
-# Stays: it is what the chapter promises; the tests of the parts say what is missing.
+# Stays: this is what the chapter promises; the tests of the parts show what is missing.
 @pytest.mark.core
 @pytest.mark.points(5)
 def test_a_run_goes_on_bit_by_bit(student, rng):
-    """A run with dropout and random data goes on in another process as if it had never stopped."""
+    """A run with dropout and random data resumes in another process as if it had never stopped."""
     seed = integer(rng, 0, 2**30)
     expected = student.run(probes.run, seed=seed, steps=6, stop=None)
     got = student.run(probes.run, seed=seed, steps=6, stop=4)
-    hint = "compare with a run that never stops: parameters, buffers, the optimizer, and where torch's generator is"
+    hint = (
+        "compare with a run that never stops: parameters, buffers, the optimizer, and the "
+        "state of torch's generator"
+    )
     for what in ("losses", "learning_rates"):
         same = got[what] == expected[what][-len(got[what]) :] and len(got[what]) > 0
         expect.that(
             same,
-            f"other {what.replace('_', ' ')} after the load than without a stop",
+            f"{what.replace('_', ' ')} after the load differ from those of a run that never stops",
             of=LOAD,
             hint=hint,
         )
@@ -169,9 +184,9 @@ def test_a_run_goes_on_bit_by_bit(student, rng):
 
 
 def check_leavings(got, weight, *, of):
-    """Modes, gradients, requires_grad, the parameters themselves and their ties are what the probe made them."""
+    """Check modes, gradients, requires_grad, parameters and their ties against the probe's."""
     expect.tensor(got["weights"]["output.weight"], weight, of=of, name="a tied weight")
-    hint = "train and eval mode are the caller's choice, for each module"
+    hint = "train or eval mode is the caller's choice for each module; leave it alone"
     expect.value(
         got["training"],
         [True, True, False, True, True],
@@ -186,27 +201,30 @@ def check_leavings(got, weight, *, of):
         name="requires_grad, parameter by parameter",
     )
     for gradient in got["gradients"]:
-        expect.that(gradient.numel() > 0, "a gradient is gone", of=of, hint="leave .grad alone")
+        expect.that(gradient.numel() > 0, "a gradient is gone", of=of, hint="do not change .grad")
         expect.tensor(gradient, torch.full_like(gradient, 2.0), of=of, name="a gradient")
-    hint = "copy values into the parameters that are there"
+    hint = "copy the values into the existing parameters"
     expect.that(
-        got["parameters_are_the_same"], "a parameter is another one than before", of=of, hint=hint
+        got["parameters_are_the_same"], "a parameter is no longer the same object", of=of, hint=hint
     )
-    expect.that(got["weights_are_tied"], "two tied weights are not tied any more", of=of, hint=hint)
+    expect.that(got["weights_are_tied"], "two tied weights are no longer tied", of=of, hint=hint)
     expect.that(
-        got["optimizer_has_the_parameters"], "the optimizer has other parameters", of=of, hint=hint
+        got["optimizer_has_the_parameters"],
+        "the optimizer no longer has the model's parameters",
+        of=of,
+        hint=hint,
     )
 
 
 def test_saving_changes_nothing(student, rng):
-    """A run that saves after each step is the same run, and saving changes no parameter, gradient, mode or generator."""
+    """Saving does not change the run: losses, parameters, gradients, modes and generators."""
     seed, steps = integer(rng, 0, 2**30), 3
     expected = student.run(probes.run, seed=seed, steps=steps, stop=None)
     got, saved = student.run(probes.run_that_saves, seed=seed, steps=steps)
     hint = "does saving draw a random number, or change the model's mode?"
     expect.that(
         got["losses"] == expected["losses"],
-        "other losses when checkpoints are saved",
+        "losses change when checkpoints are saved",
         of=SAVE,
         hint=hint,
     )
@@ -221,12 +239,12 @@ def test_saving_changes_nothing(student, rng):
         left["generators_are_the_same"],
         reason,
         of=SAVE,
-        hint="tempfile draws from a generator of its own",
+        hint="tempfile uses a random generator of its own",
     )
 
 
 def test_loading_writes_into_the_parameters_that_are_there(student, rng):
-    """After a load parameters are the same objects, tied ones are tied, and modes and gradients are as before."""
+    """Loading writes into the existing parameters, and keeps ties, modes and gradients."""
     weight = torch.randn(5, 3, generator=rng)
     check_leavings(student.run(probes.leavings, weight=weight, load=True), weight, of=LOAD)
 
@@ -243,33 +261,33 @@ def test_file_like_objects(student, rng):
             not got["is_closed"],
             "a file-like object is closed",
             of=SAVE,
-            hint="whoever opened it closes it",
+            hint="whoever opened the object closes it",
         )
-        hint = "write from where the object stands"
+        hint = "write from the object's current position"
         expect.that(
             got["starts_with"] == before,
-            "what stood before the checkpoint is overwritten",
+            "the data before the checkpoint are overwritten",
             of=SAVE,
             hint=hint,
         )
-        hint = "read from where the object stands"
+        hint = "read from the object's current position"
         expect.tensor(got["weights"]["weight"], weight, of=LOAD, name="weight", hint=hint)
 
 
 def test_paths_of_any_kind(student):
-    """A path is a str, a Path or any os.PathLike, relative or absolute, in a folder or a bare file name."""
+    """A path is a str, Path or os.PathLike, relative or absolute, with or without a folder."""
     names = ["checkpoint", "a folder/step 5.final.pt"]
     for kind in ("str", "Path", "PathLike", "absolute"):
         got = student.run(probes.paths, names=names, kind=kind)
         expected = [(i, [name]) for i, name in enumerate(names, start=1)]
         name = "checkpoints loaded, and files"
         expect.value(
-            got, expected, of=SAVE, name=name, hint=f"is a path given as {kind} taken as it is?"
+            got, expected, of=SAVE, name=name, hint=f"is a path given as {kind} used unchanged?"
         )
 
 
 def test_one_file_holds_it_all(student):
-    """A save replaces the checkpoint that was there, leaves no second file, and the file can be moved."""
+    """A save replaces the old checkpoint and writes only this one file, which can be moved."""
     for number, (there, moved, files) in enumerate(student.run(probes.replaced, count=3), start=1):
         expect.value(
             files,
@@ -282,9 +300,9 @@ def test_one_file_holds_it_all(student):
             there == number,
             "an older checkpoint is loaded",
             of=LOAD,
-            hint="read the file that is there now",
+            hint="read the file that is at the path now",
         )
-        reason = "the checkpoint cannot be loaded where it was moved to"
+        reason = "the checkpoint cannot be loaded from where it was moved"
         expect.that(moved == number, reason, of=LOAD, hint="is everything in this one file?")
 
 
@@ -292,20 +310,18 @@ def test_one_file_holds_it_all(student):
 
 
 def check_crash(student, how, when, ending, rng):
-    """The first checkpoint is whole after the second one did not get through, and the third one gets through."""
+    """Check that a failed second save leaves the first checkpoint intact and a third works."""
     first, then = student.run(probes.crash, how=how, size=integer(rng, 50, 70))
     reason = f"save_checkpoint {first['ending']} when {when}, expected that it is {ending}"
-    expect.that(
-        first["ending"] == ending, reason, of=SAVE, hint="does what goes wrong reach the caller?"
-    )
-    hint = "write to another file in that folder, and rename it when it is whole"
+    expect.that(first["ending"] == ending, reason, of=SAVE, hint="does the error reach the caller?")
+    hint = "write to another file in that folder, and rename it when it is complete"
     expect.that(
         first["checkpoint"] == 1,
-        f"the old checkpoint is not what it was when {when}",
+        f"the old checkpoint has changed when {when}",
         of=SAVE,
         hint=hint,
     )
-    hint = "is what the last save left in the way of the next one?"
+    hint = "do leftovers of the last save block the next one?"
     expect.that(then["ending"] == "returned", "the next save fails", of=SAVE, hint=hint)
     expect.that(
         then["checkpoint"] == 3, "the next save does not replace the checkpoint", of=SAVE, hint=hint
@@ -316,13 +332,13 @@ def check_crash(student, how, when, ending, rng):
 @pytest.mark.core
 @pytest.mark.points(5)
 def test_a_killed_process_leaves_the_old_checkpoint(student, rng):
-    """When the process is killed in the middle of writing, the old checkpoint is whole, and the next save works."""
+    """A process killed while writing leaves the old checkpoint intact; the next save works."""
     check_crash(student, "kills", "the process is killed while it writes", "killed", rng)
 
 
 @pytest.mark.points(2)
 def test_a_write_that_fails_leaves_the_old_checkpoint(student, rng):
-    """When writing fails, as on a full disk, that is raised, the old checkpoint is whole, and no other file is there."""
+    """If writing fails (disk full), an error is raised, and only the old checkpoint is left."""
     files = check_crash(student, "fails", "writing fails", "raised", rng)
     expect.value(
         files,
@@ -334,44 +350,49 @@ def test_a_write_that_fails_leaves_the_old_checkpoint(student, rng):
 
 
 def test_an_interrupt_leaves_the_old_checkpoint(student, rng):
-    """On a KeyboardInterrupt while saving, the old checkpoint is whole and no other file is there."""
+    """After a KeyboardInterrupt during a save, only the intact old checkpoint is left."""
     files = check_crash(student, "interrupted", "Ctrl-C comes while it is written", "raised", rng)
-    hint = "KeyboardInterrupt is no Exception: `finally` and `except BaseException` meet it"
+    hint = "KeyboardInterrupt is not an Exception: use `finally` or `except BaseException`"
     expect.value(files, [NAME], of=SAVE, name="all files after the interrupt", hint=hint)
 
 
 def check_second(got):
-    """The second of two saves that were watched got through."""
+    """Check that the second of two watched saves succeeded."""
     reason = f"the second of two saves {got['ending']}, expected that it returned"
     expect.that(got["ending"] == "returned", reason, of=SAVE)
     expect.that(
-        got["checkpoint"] == 2, "the second of two saves is not the one that is loaded", of=SAVE
+        got["checkpoint"] == 2,
+        "after two saves, the second one is not the checkpoint that is loaded",
+        of=SAVE,
     )
 
 
 def test_the_file_is_synced_before_it_takes_its_name(student):
-    """Before the file takes the checkpoint's name, all of it is synced to the disk (fsync)."""
+    """The whole file is synced to disk (fsync) before it gets the checkpoint's name."""
     got = student.run(probes.watched_save, one_disk=True)
     check_second(got)
-    hint = "what is in Python's buffer is not in the file yet, and what is not synced may be lost in a power cut"
-    reason = "the file takes its name before all of it is synced to the disk"
+    hint = (
+        "flush Python's buffer into the file first; data that are not synced may be lost in "
+        "a power cut"
+    )
+    reason = "the file gets its name before all of it is synced to disk"
     expect.that(got["synced_before"], reason, of=SAVE, hint=hint)
 
 
 def test_the_temporary_file_is_in_the_same_folder(student):
-    """The checkpoint takes its name by a rename inside its folder, because no rename works between two disks."""
+    """The temporary file is in the checkpoint's folder, because a rename cannot cross disks."""
     got = student.run(probes.watched_save, one_disk=False)
     hint = "another folder, such as the system's temporary one, may be on another disk"
     expect.that(
         got["ending"] == "returned",
-        "the save fails where a rename between two folders does",
+        "the save fails if a rename between two folders does",
         of=SAVE,
         hint=hint,
     )
     check_second(got)
     expect.that(
         got["renamed"],
-        "the checkpoint does not take its name by a rename",
+        "the checkpoint does not get its name by a rename",
         of=SAVE,
         hint="os.replace",
     )
@@ -381,12 +402,12 @@ def test_the_temporary_file_is_in_the_same_folder(student):
 
 
 def test_a_file_is_data_and_no_program(student):
-    """A pickle that asks for a call when it is loaded is refused, and the call is not made."""
+    """A pickle that would call a function when loaded is refused, and the call is not made."""
     for planted in student.run(probes.planted):
-        hint = "weights_only=True, without a second try"
+        hint = "use weights_only=True, and do not try again without it"
         expect.that(
             not planted["call_was_made"],
-            "a call that was planted in a file is made",
+            "a call planted in a file is made",
             of=LOAD,
             hint=hint,
         )
@@ -396,10 +417,13 @@ def test_a_file_is_data_and_no_program(student):
 def check_refused(refused, *, when):
     expect.that(refused["raised"], f"nothing is raised when {when}", of=LOAD)
     for what in ("model", "optimizer", "generators"):
-        hint = "check all before the first change, or put back what was there; load_state_dict copies before it raises"
+        hint = (
+            "check everything before the first change, or restore what was there; "
+            "load_state_dict copies before it raises"
+        )
         expect.that(
             refused[what],
-            f"the load raises and has changed the {what} when {when}",
+            f"the load raises but has already changed the {what} when {when}",
             of=LOAD,
             hint=hint,
         )
@@ -407,12 +431,12 @@ def check_refused(refused, *, when):
 
 @pytest.mark.points(2)
 def test_a_checkpoint_that_does_not_fit_changes_nothing(student):
-    """A checkpoint of another model or other groups is refused, and model, optimizer and generators are as they were."""
+    """A checkpoint of another model or other groups is refused, and nothing is changed."""
     for other, refused in student.run(probes.unfit).items():
         check_refused(refused, when=other)
 
 
 def test_a_file_that_is_no_checkpoint_changes_nothing(student):
-    """A damaged or missing file, or one with something else in it, is refused, and everything is as it was."""
+    """A damaged, missing or unrelated file is refused, and nothing is changed."""
     for contents, refused in student.run(probes.damaged).items():
         check_refused(refused, when=f"the file holds {contents}")

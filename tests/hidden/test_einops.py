@@ -1,16 +1,19 @@
 """einops: axes split, merged and ordered; products and means over named axes.
 
-Accepted on purpose, since the result is the same: views or copies, in any memory layout; einops, einsum, matmul, unfold or
-loops; the scale before the product, after it, or half on each side; float32 or float64 inside for half precision; a scale
-or a count rounded to float32, or with an eps of 1e-8 added to the count, which no float32 shows. For a wrong call a ValueError,
-and also the RuntimeError (einops' own errors are RuntimeErrors) or IndexError of the operation that refused. Not asked: tensors
-without elements, as `-1` in a shape is fair; heads or patches below 1; masks that are not bool; queries and keys whose leading
-dimensions could be broadcast; masked_mean on the meta device, as x[mask] has no shape there.
+Accepted on purpose, because the result is the same: views or copies, in any memory layout; einops,
+einsum, matmul, unfold or loops; the scale before the product, after it, or half on each side;
+float32 or float64 inside for half precision; a scale or a count rounded to float32, or an eps of
+1e-8 added to the count, which is invisible in float32. A wrong call may raise ValueError, and also
+the RuntimeError (einops' own errors are RuntimeErrors) or IndexError of the operation that failed.
+Not asked: tensors without elements, because `-1` in a shape is fair; heads or patches below 1;
+masks that are not bool; queries and keys whose leading dimensions could be broadcast; masked_mean
+on the meta device, because x[mask] has no shape there.
 
-One test per function judges its values, against slices, loops and the formula written out in float64. Everything else (leading
-dimensions, layouts, dtypes, gradients, padding) is judged against the student's own answers to plainer calls, so that a wrong
-order of axes costs its own points and no others. Each function is linear in each of its tensors, which shows a gradient
-without an oracle: for any v, upstream · f(v) = gradient · v.
+One test per function judges its values against slices, loops and the formula written out in
+float64. Everything else (leading dimensions, layouts, dtypes, gradients, padding) is judged against
+the student's own answers to plainer calls, so that a wrong order of axes costs only its own points.
+Each function is linear in each of its tensors, which allows a check of gradients without an oracle:
+for any v, upstream · f(v) = gradient · v.
 """
 
 import math
@@ -25,11 +28,8 @@ from tests.probes import einops_reshaping as probes
 
 SEQ, KEYS, HEADS, D, CHANNELS, PATCH = 5, 7, 2, 4, 2, 3
 MAGNITUDES = (1e-8, 1e-4, 1.0, 1e4)  # of gradients, activations and scores in training
-SUMS = {
-    "attention_scores": math.sqrt(D),
-    "per_head_linear": D,
-    "masked_mean": 1.0,
-}  # their largest |result| for |inputs| <= 1
+# The largest |result| for |inputs| <= 1.
+SUMS = {"attention_scores": math.sqrt(D), "per_head_linear": D, "masked_mean": 1.0}
 
 
 def sizes(rng, count, low=2, high=9):
@@ -38,18 +38,18 @@ def sizes(rng, count, low=2, high=9):
 
 
 def uniform(rng, *shape, dtype=torch.float32):
-    """Numbers between -1 and 1."""
+    """Draw numbers between -1 and 1."""
     return (2 * torch.rand(shape, generator=rng, dtype=torch.float64) - 1).to(dtype)
 
 
 def some_kept(rng, *shape):
-    """A mask that keeps and leaves out at least one position of each sequence, not the same number in each."""
+    """A mask that keeps some and drops some positions of each sequence, in varying numbers."""
     order = torch.rand(shape, generator=rng).argsort(-1)
     return order <= torch.randint(0, shape[-1] - 1, (*shape[:-1], 1), generator=rng)
 
 
 def arguments(function, rng, leading=(4,), dtype=torch.float32):
-    """A right call of a function; patchify takes one leading dimension and no other number of them."""
+    """The arguments of a right call of a function. patchify takes exactly one leading dimension."""
     match function:
         case "split_heads":
             return [uniform(rng, *leading, SEQ, HEADS * D, dtype=dtype), HEADS]
@@ -72,18 +72,18 @@ def arguments(function, rng, leading=(4,), dtype=torch.float32):
 
 
 def plain_arguments(function, rng, dtype=torch.float32):
-    """A right call with the leading dimensions that are most common: nothing but them is asked here."""
+    """The arguments of a right call with the most common leading dimensions."""
     leading = (4, 3) if function in ("attention_scores", "per_head_linear") else (4,)
     return arguments(function, rng, leading, dtype)
 
 
 def floats(args):
-    """Which arguments are floating-point tensors."""
+    """The indices of the floating-point tensors among the arguments."""
     return [i for i, x in enumerate(args) if isinstance(x, Tensor) and x.is_floating_point()]
 
 
 def elements(function, args):
-    """How many elements a right answer has."""
+    """The number of elements of a right answer."""
     x = args[0]
     match function:
         case "attention_scores":
@@ -95,7 +95,10 @@ def elements(function, args):
 
 
 def answer(student, function, args):
-    """What the student's function returns, once it is known to be a tensor of floats, of the right size and not the input."""
+    """Call the student's function and check that the result is usable.
+
+    It must be a float tensor of the right size on the CPU, and not equal to the input.
+    """
     got = getattr(student.einops_reshaping, function)(*args)
     expect.kind(got, Tensor, of=function)
     reason = f"wrong dtype or device: got {expect.dtype_name(got.dtype)} on {got.device.type}"
@@ -103,21 +106,22 @@ def answer(student, function, args):
     expect.that(
         got.numel() == elements(function, args), f"wrong shape: got {tuple(got.shape)}", of=function
     )
-    expect.that(not torch.equal(got, args[0]), "the input came back as it was", of=function)
+    expect.that(not torch.equal(got, args[0]), "the input was returned unchanged", of=function)
     return got
 
 
 def rounding(function, dtype, terms=SEQ):
     """How far rounding may take a result of inputs up to 1: not at all where elements only move.
 
-    A sum of n products is off by at most n·eps of the sum of their absolute values; inputs that are scaled first, the scale
-    itself, the division and the result are rounded as well, each by at most eps.
+    A sum of n products is off by at most n·eps times the sum of their absolute values. Inputs that
+    are scaled first, the scale itself, the division and the result are rounded as well, each by at
+    most eps.
     """
     return (terms + 4) * torch.finfo(dtype).eps * SUMS.get(function, 0.0)
 
 
 def refuses(student, function, args, *, when, hint=None):
-    """The call ends in a ValueError, or in the error of the operation that refused."""
+    """Check that the call raises ValueError, or the error of the operation that failed."""
     with expect.raises((ValueError, RuntimeError, IndexError), of=function, when=when, hint=hint):
         getattr(student.einops_reshaping, function)(*args)
 
@@ -125,15 +129,13 @@ def refuses(student, function, args, *, when, hint=None):
 @pytest.mark.core
 @pytest.mark.points(7)
 def test_split_heads_gives_each_head_its_slice(student, rng):
-    """Head h holds the d features from h·d on, and the dimension of the heads comes before the sequence."""
+    """Head h has the d features from index h·d on, and the head dimension comes before seq."""
     for heads, magnitude in [(2, 1e-8), (3, 1.0), (1, 1e4)]:
         batch, seq, d = sizes(rng, 3, 4, 9)
         x = magnitude * uniform(rng, batch, seq, heads * d)
         got = student.einops_reshaping.split_heads(x, heads)
         slices = [x[..., h * d : (h + 1) * d] for h in range(heads)]
-        hint = (
-            "(heads d): the axis that stands last steps fastest; then heads and seq change places"
-        )
+        hint = "(heads d): the last axis varies fastest; then swap heads and seq"
         expect.tensor(got, torch.stack(slices, dim=-3), of="split_heads", hint=hint)
 
 
@@ -147,14 +149,14 @@ def test_merge_heads_puts_the_heads_side_by_side(student, rng):
         got = student.einops_reshaping.merge_heads(x)
         expected = torch.cat([x[:, h] for h in range(heads)], dim=-1)
         expect.tensor(
-            got, expected, of="merge_heads", hint="seq comes before (heads d), and d steps fastest"
+            got, expected, of="merge_heads", hint="seq comes before (heads d), and d varies fastest"
         )
 
 
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_attention_scores_are_products_over_root_d(student, rng):
-    """Each query with each key, divided by the square root of d, for few and for many features."""
+    """Scores are the products of each query with each key, divided by the square root of d."""
     for magnitude, d in zip(MAGNITUDES, (3, 4, 200, *sizes(rng, 1, 2, 5)), strict=True):
         batch, heads, queries, keys = sizes(rng, 4, 5, 12)
         q = magnitude * uniform(rng, batch, heads, queries, d)
@@ -163,7 +165,7 @@ def test_attention_scores_are_products_over_root_d(student, rng):
         largest = float((q.abs() @ k.abs().mT).max()) / math.sqrt(d)
         atol = (d + 4) * torch.finfo(torch.float32).eps * largest  # as in `rounding`
         got = student.einops_reshaping.attention_scores(q, k)
-        hint = "queries by keys, summed over d; which size stands under the root?"
+        hint = "queries by keys, summed over d; which size goes under the root?"
         expect.tensor(got, expected, of="attention_scores", atol=atol, hint=hint)
 
 
@@ -178,7 +180,10 @@ def test_per_head_linear_gives_each_head_its_matrix(student, rng):
         slices = [x[..., h * d_in : (h + 1) * d_in].double() @ w[h].double() for h in range(heads)]
         got = student.einops_reshaping.per_head_linear(x, w)
         atol = (d_in + 4) * torch.finfo(torch.float32).eps * d_in * magnitude
-        hint = "name heads, d_in and d_out: which of them is summed over, and which stays beside heads?"
+        hint = (
+            "name heads, d_in and d_out: which of them is summed over, and which stays next "
+            "to heads?"
+        )
         expect.tensor(
             got, torch.cat(slices, dim=-1).float(), of="per_head_linear", atol=atol, hint=hint
         )
@@ -187,7 +192,7 @@ def test_per_head_linear_gives_each_head_its_matrix(student, rng):
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_masked_mean_is_the_mean_of_what_is_kept(student, rng):
-    """Each sequence's sum of kept positions is divided by its own number of them."""
+    """Each sequence's mean is the sum of its kept positions divided by their number."""
     for magnitude in MAGNITUDES:
         batch, seq, d = sizes(rng, 3, 3, 9)
         x = magnitude * (uniform(rng, batch, seq, d) + 1)
@@ -197,14 +202,14 @@ def test_masked_mean_is_the_mean_of_what_is_kept(student, rng):
         got = student.einops_reshaping.masked_mean(x, mask)
         # The inputs go up to 2 · magnitude.
         atol = 2 * magnitude * rounding("masked_mean", torch.float32, terms=seq)
-        hint = "which positions are kept, and how many of them are there in this sequence?"
+        hint = "which positions are kept, and how many are there in this sequence?"
         expect.tensor(got, expected.float(), of="masked_mean", atol=atol, hint=hint)
 
 
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_patchify_orders_patches_and_pixels(student, rng):
-    """Patches go row by row; inside one, pixels go row by row with their channels next to each other."""
+    """Patches go row by row, and so do a patch's pixels, with each pixel's channels together."""
     for patch, magnitude in [(2, 1e-8), (3, 1.0), (1, 1e4)]:
         batch, c, h, w = sizes(rng, 4)
         images = magnitude * uniform(rng, batch, c, h * patch, w * patch)
@@ -215,13 +220,19 @@ def test_patchify_orders_patches_and_pixels(student, rng):
             for x in patches
         ]
         got = student.einops_reshaping.patchify(images, patch)
-        hint = "(h w) and (p p c): name both p's apart, and look which axis steps fastest"
+        hint = (
+            "(h w) and (p p c): give the two p's different names, and check which axis "
+            "varies fastest"
+        )
         expect.tensor(got, torch.stack(pixels, dim=1), of="patchify", hint=hint)
 
 
 def check_leading_dimensions(student, rng, function):
-    """With no, one, two or three leading dimensions, each entry is treated as it would be alone."""
-    hint = "`...` in a pattern, negative dimensions, and x.shape[:-1] work for any number of leading dimensions"
+    """Check that with 0 to 3 leading dimensions each entry is treated as it would be alone."""
+    hint = (
+        "`...` in a pattern, negative dimensions, and x.shape[:-1] work for any number of "
+        "leading dimensions"
+    )
     for leading in [(), (3,), (2, 3), (2, 1, 3)]:
         args = arguments(function, rng, leading)
         shared = 1 if function == "per_head_linear" else len(args)  # w has no leading dimensions
@@ -233,7 +244,7 @@ def check_leading_dimensions(student, rng, function):
         fits = batch.dim() > 0 and batch.shape[0] == math.prod(leading)
         expect.that(
             fits,
-            "the result has not one entry for each entry of a leading dimension",
+            "the result does not have one entry for each entry of a leading dimension",
             of=function,
             hint=hint,
         )
@@ -245,7 +256,7 @@ def check_leading_dimensions(student, rng, function):
 
 
 def check_layouts(student, rng, function):
-    """A transposed or stepped input gives what its contiguous copy gives."""
+    """Check that a transposed or strided input gives the same result as its contiguous copy."""
     args = plain_arguments(function, rng)
     expected = answer(student, function, args)
     for which in [i for i, x in enumerate(args) if isinstance(x, Tensor)]:
@@ -258,27 +269,31 @@ def check_layouts(student, rng, function):
                 )
             atol = 2 * rounding(function, torch.float32)
             expect.tensor(
-                got, expected, of=function, atol=atol, hint="is the input taken for contiguous?"
+                got,
+                expected,
+                of=function,
+                atol=atol,
+                hint="does the code assume a contiguous input?",
             )
 
 
 def check_half_precision(student, rng, function):
-    """float16 and bfloat16 come back as they came in."""
-    hint = "what dtype have the tensors that you make, or divide by?"
+    """Check that float16 and bfloat16 inputs give results of the same dtype."""
+    hint = "what dtype do the tensors have that you create, or divide by?"
     for dtype in (torch.float16, torch.bfloat16):
         args = plain_arguments(function, rng, dtype=dtype)
         wide = answer(
             student, function, [x.double() if i in floats(args) else x for i, x in enumerate(args)]
         )
         got = getattr(student.einops_reshaping, function)(*args)
-        # Two answers, the wide one rounded at last.
+        # Two answers, the wide one rounded at the end.
         expect.tensor(
             got, wide.to(dtype), of=function, atol=2 * rounding(function, dtype), hint=hint
         )
 
 
 def check_float64(student, rng, function):
-    """float64 comes back as float64 and keeps all of its digits."""
+    """Check that float64 inputs give float64 results in full precision."""
     hint = "is anything computed in float32?"
     args = plain_arguments(function, rng, dtype=torch.float64)
     before = answer(student, function, args)
@@ -291,7 +306,8 @@ def check_float64(student, rng, function):
         expect.that(
             along_v.shape == before.shape, "the shape of the result depends on values", of=function
         )
-        # The function is linear. Two answers, to inputs that are rounded once more; what 1e-10 adds is far larger.
+        # The function is linear. Two answers, to inputs that are rounded once more; the change of
+        # 1e-10 is far larger.
         atol = 4 * rounding(function, torch.float64) + 4 * torch.finfo(torch.float64).eps
         expect.tensor(
             after, before.double() + 1e-10 * along_v.double(), of=function, atol=atol, hint=hint
@@ -299,7 +315,7 @@ def check_float64(student, rng, function):
 
 
 def check_device(student, rng, function):
-    """Tensors on the meta device, which stands for any other than the CPU, give a result there."""
+    """Check a call with meta tensors, which represent any device other than the CPU."""
     args = plain_arguments(function, rng)
     on_cpu = answer(student, function, args)
     with expect.right_call("tensors on the meta device, which has shapes and no data"):
@@ -307,12 +323,12 @@ def check_device(student, rng, function):
             *(x.to("meta") if isinstance(x, Tensor) else x for x in args)
         )
     expect.tensor(
-        got, on_cpu.to("meta"), of=function, hint="a tensor that you make needs device=x.device"
+        got, on_cpu.to("meta"), of=function, hint="a tensor that you create needs device=x.device"
     )
 
 
 def check_kinds_of_input(student, rng, function):
-    """Any memory layout, dtype and device of an input will do, and the result has its dtype and device."""
+    """Check that an input may have any memory layout, dtype and device, which the result shares."""
     check_layouts(student, rng, function)
     check_half_precision(student, rng, function)
     check_float64(student, rng, function)
@@ -321,8 +337,11 @@ def check_kinds_of_input(student, rng, function):
 
 
 def check_gradients(student, rng, function):
-    """A gradient arrives at each floating-point input, and it is that of the function; no input is changed."""
-    hint = "is there a .detach(), .data, .item() or numpy on the way, or a torch.tensor() of computed values?"
+    """Check that each floating-point input gets its gradient, and that no input is changed."""
+    hint = (
+        "is there a .detach(), .data, .item() or numpy on the way, or a torch.tensor() of "
+        "computed values?"
+    )
     args = plain_arguments(function, rng)
     upstream = uniform(rng, *answer(student, function, args).shape)
     got = student.run(probes.gradients, function=function, args=args, upstream=upstream)
@@ -336,7 +355,8 @@ def check_gradients(student, rng, function):
             "the shape of the result depends on values",
             of=function,
         )
-        # Both sums go over the same products, SUMS at most for each result, rounded on the way as `rounding` says.
+        # Both sums go over the same products, each result at most SUMS, with the rounding that
+        # `rounding` allows.
         each = (max(SEQ, KEYS) + 4) * torch.finfo(torch.float32).eps * SUMS.get(function, 1.0)
         difference = (upstream.double() * along_v.double()).sum() - (
             gradient.double() * v.double()
@@ -347,7 +367,7 @@ def check_gradients(student, rng, function):
 
 
 def check_inputs_are_left(student, function, args):
-    """The function does not change a tensor that it was given."""
+    """Check that the function does not change its input tensors."""
     given = tuple(x.clone() if isinstance(x, Tensor) else x for x in args)
     got = student.run(
         call_and_keep_inputs, module="einops_reshaping", function=function, args=given
@@ -360,13 +380,13 @@ def check_inputs_are_left(student, function, args):
 
 @pytest.mark.points(2)
 def test_split_heads_takes_any_leading_dimensions(student, rng):
-    """With no, one, two or three leading dimensions, each entry is treated as it would be alone."""
+    """With 0 to 3 leading dimensions, split_heads gives each entry the same result as alone."""
     check_leading_dimensions(student, rng, "split_heads")
 
 
 @pytest.mark.points(2)
 def test_split_heads_takes_any_kind_of_input(student, rng):
-    """An input may have any memory layout, dtype and device; the result has the same dtype and device."""
+    """split_heads takes any memory layout, dtype and device, and keeps dtype and device."""
     check_kinds_of_input(student, rng, "split_heads")
 
 
@@ -378,13 +398,13 @@ def test_split_heads_passes_gradients(student, rng):
 
 @pytest.mark.points(2)
 def test_merge_heads_takes_any_leading_dimensions(student, rng):
-    """With no, one, two or three leading dimensions, each entry is treated as it would be alone."""
+    """With 0 to 3 leading dimensions, merge_heads gives each entry the same result as alone."""
     check_leading_dimensions(student, rng, "merge_heads")
 
 
 @pytest.mark.points(2)
 def test_merge_heads_takes_any_kind_of_input(student, rng):
-    """An input may have any memory layout, dtype and device; the result has the same dtype and device."""
+    """merge_heads takes any memory layout, dtype and device, and keeps dtype and device."""
     check_kinds_of_input(student, rng, "merge_heads")
 
 
@@ -396,49 +416,49 @@ def test_merge_heads_passes_gradients(student, rng):
 
 @pytest.mark.points(2)
 def test_attention_scores_takes_any_leading_dimensions(student, rng):
-    """With no, one, two or three leading dimensions, each entry is treated as it would be alone."""
+    """With 0 to 3 leading dimensions, attention_scores gives each entry the result it has alone."""
     check_leading_dimensions(student, rng, "attention_scores")
 
 
 @pytest.mark.points(2)
 def test_attention_scores_takes_any_kind_of_input(student, rng):
-    """An input may have any memory layout, dtype and device; the result has the same dtype and device."""
+    """attention_scores takes any memory layout, dtype and device, and keeps dtype and device."""
     check_kinds_of_input(student, rng, "attention_scores")
 
 
 @pytest.mark.points(2)
 def test_attention_scores_passes_gradients(student, rng):
-    """The gradient of the result reaches q and k, and neither of them is changed."""
+    """The gradient of the result reaches q and k, and neither is changed."""
     check_gradients(student, rng, "attention_scores")
 
 
 @pytest.mark.points(2)
 def test_per_head_linear_takes_any_leading_dimensions(student, rng):
-    """With no, one, two or three leading dimensions, each entry is treated as it would be alone."""
+    """With 0 to 3 leading dimensions, per_head_linear gives each entry the result it has alone."""
     check_leading_dimensions(student, rng, "per_head_linear")
 
 
 @pytest.mark.points(2)
 def test_per_head_linear_takes_any_kind_of_input(student, rng):
-    """An input may have any memory layout, dtype and device; the result has the same dtype and device."""
+    """per_head_linear takes any memory layout, dtype and device, and keeps dtype and device."""
     check_kinds_of_input(student, rng, "per_head_linear")
 
 
 @pytest.mark.points(2)
 def test_per_head_linear_passes_gradients(student, rng):
-    """The gradient of the result reaches x and w, and neither of them is changed."""
+    """The gradient of the result reaches x and w, and neither is changed."""
     check_gradients(student, rng, "per_head_linear")
 
 
 @pytest.mark.points(2)
 def test_masked_mean_takes_any_leading_dimensions(student, rng):
-    """With no, one, two or three leading dimensions, each entry is treated as it would be alone."""
+    """With 0 to 3 leading dimensions, masked_mean gives each entry the same result as alone."""
     check_leading_dimensions(student, rng, "masked_mean")
 
 
 @pytest.mark.points(2)
 def test_masked_mean_takes_any_kind_of_input(student, rng):
-    """An input may have any memory layout, dtype and device; the result has the same dtype and device."""
+    """masked_mean takes any memory layout, dtype and device, and keeps dtype and device."""
     check_kinds_of_input(student, rng, "masked_mean")
 
 
@@ -450,7 +470,7 @@ def test_masked_mean_passes_gradients(student, rng):
 
 @pytest.mark.points(2)
 def test_patchify_takes_any_kind_of_input(student, rng):
-    """An input may have any memory layout, dtype and device; the result has the same dtype and device."""
+    """patchify takes any memory layout, dtype and device, and keeps dtype and device."""
     check_kinds_of_input(student, rng, "patchify")
 
 
@@ -462,7 +482,10 @@ def test_patchify_passes_gradients(student, rng):
 
 @pytest.mark.points(3)
 def test_masked_mean_is_zero_where_nothing_is_kept(student, rng):
-    """A sequence that keeps nothing gives zeros, in half precision too, and the others give what they give anyway."""
+    """A sequence without kept positions gives zeros, and the others are not affected.
+
+    This also holds in half precision.
+    """
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
         x, mask = arguments("masked_mean", rng, dtype=dtype)
         expected = answer(student, "masked_mean", [x, mask])
@@ -483,7 +506,7 @@ def test_masked_mean_is_zero_where_nothing_is_kept(student, rng):
 
 @pytest.mark.points(3)
 def test_masked_mean_does_not_look_at_what_is_not_kept(student, rng):
-    """NaN or infinity changes nothing at a position that is not kept, and shows in the mean at one that is."""
+    """NaN or infinity has no effect where mask is False, and shows in the mean where it is True."""
     x, mask = arguments("masked_mean", rng)
     expected = answer(student, "masked_mean", [x, mask])
     for padding in (math.nan, math.inf, -math.inf):
@@ -496,23 +519,23 @@ def test_masked_mean_does_not_look_at_what_is_not_kept(student, rng):
             expected,
             of="masked_mean",
             atol=atol,
-            hint="0 · NaN is NaN: choose, do not multiply",
+            hint="0 · NaN is NaN: select, do not multiply",
         )
     first_kept = mask.int().argmax(-1)
     for kept in (math.nan, math.inf):
         x[torch.arange(len(x)), first_kept] = kept
         got = answer(student, "masked_mean", [x, mask])
-        reason = f"a position that is kept is {kept}, and the mean does not show it"
+        reason = f"a kept position is {kept}, but the mean does not show it"
         expect.that(
             not bool(got.isfinite().any()),
             reason,
             of="masked_mean",
-            hint="only what is not kept may be replaced",
+            hint="replace only what the mask leaves out",
         )
 
 
 def test_split_heads_refuses_heads_that_do_not_fit(student, rng):
-    """A number of heads that does not divide the last dimension is a ValueError."""
+    """If heads does not divide the last dimension, split_heads raises a ValueError."""
     x = uniform(rng, 3, 6, 8)
     with expect.right_call("8 features, 4 heads"):
         answer(student, "split_heads", [x, 4])
@@ -528,7 +551,7 @@ def test_split_heads_refuses_heads_that_do_not_fit(student, rng):
 
 
 def test_patchify_refuses_patches_that_do_not_fit(student, rng):
-    """A patch that does not divide height and width is a ValueError."""
+    """If patch does not divide height and width, patchify raises a ValueError."""
     with expect.right_call("4×6 pixels, patch 2"):
         answer(student, "patchify", [uniform(rng, 2, 3, 4, 6), 2])
     for shape, patch in [((6, 8), 3), ((8, 6), 3), ((4, 4), 8), ((7, 7), 2)]:
@@ -540,25 +563,28 @@ def test_patchify_refuses_patches_that_do_not_fit(student, rng):
 
 
 def test_masked_mean_refuses_a_mask_of_another_shape(student, rng):
-    """A mask of another shape than x without its last dimension is a ValueError, even if it could be broadcast."""
+    """masked_mean raises a ValueError unless mask has x's shape without the last dimension."""
     x = uniform(rng, 4, SEQ, D)
     with expect.right_call("a mask of the shape of x without its last dimension"):
         answer(student, "masked_mean", [x, torch.ones(4, SEQ, dtype=torch.bool)])
     for shape in [(SEQ,), (1, SEQ), (4, 1), (4, SEQ, 1), (4, SEQ + 1)]:
         when, hint = (
             "mask has another shape than x without its last dimension",
-            "would such a mask be broadcast?",
+            "is a mask of this shape broadcast?",
         )
         mask = torch.ones(shape, dtype=torch.bool)
         refuses(student, "masked_mean", [x, mask], when=when, hint=hint)
 
 
 def test_products_refuse_an_axis_of_another_size(student, rng):
-    """An axis that is summed over has one size in both tensors, and a size of 1 is not stretched."""
+    """An axis that is summed over must have equal sizes in both tensors; 1 is not broadcast."""
     x, w = uniform(rng, 4, 3, HEADS * D), uniform(rng, HEADS, D, D)
     with expect.right_call("per_head_linear of an x and a w that fit"):
         answer(student, "per_head_linear", [x, w])
-    hint = "is each size what the shape of w says? einsum stretches an axis of size 1, and reshape takes what fits"
+    hint = (
+        "is each size what w's shape requires? einsum broadcasts an axis of size 1, and "
+        "reshape accepts any matching number of elements"
+    )
     for width in (HEADS * D + 1, HEADS * D * 2, HEADS):
         when = "the last dimension of x is not heads · d_in"
         refuses(student, "per_head_linear", [uniform(rng, 4, 3, width), w], when=when, hint=hint)

@@ -1,13 +1,15 @@
-"""flop_counter: what a counter counts, when it counts, and that it changes nothing.
+"""flop_counter: what a counter counts, when it counts, and that it does not change results.
 
-Accepted on purpose: by_op as any mapping; whole floats, except in the one test that asks for integers; an operator that raises
-counted or not; products by operators that the stub does not name (addmv, addbmm, vdot, convolutions) counted or not; under
-inference_mode any way that gives the right total. Not asked: empty products, one counter entered twice.
+Accepted on purpose: by_op as any mapping; whole floats, except in the one test that asks for
+integers; an operator that raises, counted or not; products by operators that the stub does not name
+(addmv, addbmm, vdot, convolutions), counted or not; any method that gives the right total under
+inference_mode. Not asked: empty products, one counter entered twice.
 
-Which operators torch.matmul, einsum and linear become differs between versions of torch, so only their total is judged: 2 · K
-for each element of the result. Names are judged by calls of one operator. Everything that is not about a formula is judged in
-units of the student's own count of one mm, which must be above 0: a mistake in a formula costs that formula's points alone, and
-a counter that counts nothing earns nothing. Fused kernels that a CPU does not have run on the meta device.
+The operators into which torch.matmul, einsum and linear decompose differ between versions of torch,
+so only their total is judged: 2 · K per element of the result. Names are judged by calls of single
+operators. Everything other than a formula is judged in units of the student's own count of one mm,
+which must be above 0: so a mistake in a formula costs only that formula's points, and a counter
+that counts nothing earns nothing. Fused kernels that a CPU does not have run on the meta device.
 """
 
 import itertools
@@ -29,22 +31,22 @@ def sizes(rng, count, low=2, high=9):
 
 
 def check_total(read, expected, hint=None):
-    """A counter's total is this number of FLOPs. A whole float is right: that totals are integers has its own test."""
+    """Check a counter's total. A whole float is fine here: another test asks for integers."""
     expect.number(
         read["total"], expected, of=OF, name="total", tolerance=1e-12 * expected, hint=hint
     )
 
 
 def total_of(read):
-    """A counter's total, once it is known to be a number above 0."""
+    """Check that a counter's total is a number above 0, and return it."""
     total = read["total"]
     expect.number(total, total, of=OF, name="total", tolerance=0.0)
-    expect.that(total > 0, "a product counts nothing", of=OF, hint="2 · m · k · n")
+    expect.that(total > 0, "a product counts as 0 FLOPs", of=OF, hint="2 · m · k · n")
     return total
 
 
 def by_op_of(read):
-    """A counter's by_op, once it is known to be a dict of numbers."""
+    """Check that a counter's by_op is a dict of numbers, and return it."""
     by_op = read["by_op"]
     expect.kind(by_op, dict, of=f"{OF}.by_op")
     for count in by_op.values():
@@ -53,12 +55,12 @@ def by_op_of(read):
 
 
 def own_total(student, **inputs):
-    """What the student's counter says of one product, where that is more than nothing."""
+    """The student's count of one product, which must be above 0."""
     return total_of(student.run(probes.count, **inputs))
 
 
 def operands(rng, name):
-    """Tensors for one operator, and the FLOPs that it takes."""
+    """Tensors for one operator, and the number of FLOPs it takes."""
     m, k, n, b = sizes(rng, 4)
     shapes = {
         "mm": [(m, k), (k, n)],
@@ -82,7 +84,7 @@ def operands(rng, name):
 def qkv(
     rng, *, batch, heads, queries, keys, d, kv_heads=None, v=None, dtype=torch.float32, device="cpu"
 ):
-    """Queries, keys and values of attention."""
+    """Queries, keys and values for attention."""
     kv_heads = kv_heads or heads
     shapes = [
         (batch, heads, queries, d),
@@ -101,7 +103,10 @@ def pair(rng):
 
 
 def one_mm(student, operands):
-    """What the student's counter says of one mm, which is more than nothing: the unit of what is not about formulas."""
+    """The student's count of one mm, which must be above 0.
+
+    Tests that are not about a formula use this as their unit.
+    """
     return own_total(student, function="torch.mm", args=(operands["a"], operands["b"]))
 
 
@@ -109,7 +114,7 @@ def one_mm(student, operands):
 
 
 def check_operators(student, rng, names, hint):
-    """Each of these operators takes what its formula says."""
+    """Check that each of these operators takes the FLOPs of its formula."""
     for name in names:
         for _ in range(2):
             args, flops = operands(rng, name)
@@ -117,29 +122,29 @@ def check_operators(student, rng, names, hint):
             check_total(got, flops, hint)
 
 
-# Stays: it is the formula itself; a mistake in it shows in larger computations as well.
+# Stays: this is the formula itself; a mistake in it also shows in larger computations.
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_counts_mm(student, rng):
-    """A product of an m×k and a k×n matrix takes 2 · m · k · n FLOPs: a multiply and an add for each of k products."""
-    check_operators(student, rng, ["mm"], "2 · m · k · n, by the shapes of the operands")
+    """An m×k times a k×n matrix takes 2 · m · k · n FLOPs: k multiplies and k adds per element."""
+    check_operators(student, rng, ["mm"], "2 · m · k · n, from the shapes of the operands")
     for a, b in [((1, 7), (7, 1)), ((3, 1), (1, 4))]:
         got = student.run(probes.count, function="torch.mm", args=(torch.ones(a), torch.ones(b)))
-        check_total(got, 2 * a[0] * a[1] * b[1], "2 · m · k · n, by the shapes of the operands")
+        check_total(got, 2 * a[0] * a[1] * b[1], "2 · m · k · n, from the shapes of the operands")
 
 
-# Stays: a mistake in the batch shows in attention and matmul as well.
+# Stays: a mistake in the batch also shows in attention and matmul.
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_counts_bmm(student, rng):
-    """A batch of products takes 2 · b · m · k · n FLOPs: each matrix product of the batch counts once."""
+    """A batch of b products takes 2 · b · m · k · n FLOPs."""
     check_operators(student, rng, ["bmm"], "2 · b · m · k · n")
 
 
-# Stays: a mistake in addmm shows in linear layers as well.
+# Stays: a mistake in addmm also shows in linear layers.
 @pytest.mark.core
 def test_counts_addmm_and_baddbmm(student, rng):
-    """addmm and baddbmm take what mm and bmm take: what they add to the product is free."""
+    """addmm and baddbmm take as many FLOPs as mm and bmm: the addition is free."""
     hint = "the first argument is added, the next two are multiplied"
     check_operators(student, rng, ["addmm", "baddbmm"], hint)
     (added, a, b), flops = operands(rng, "addmm")
@@ -152,17 +157,20 @@ def test_counts_addmm_and_baddbmm(student, rng):
 def test_counts_mv_and_dot(student, rng):
     """A matrix times a vector takes 2 · m · k FLOPs, and the dot product of two vectors 2 · k."""
     check_operators(
-        student, rng, ["mv", "dot"], "products too: 2 FLOPs for each element of the first operand"
+        student,
+        rng,
+        ["mv", "dot"],
+        "these are products too: 2 FLOPs per element of the first operand",
     )
 
 
 def test_counts_in_place_and_out_forms(student, rng):
-    """addmm_, baddbmm_ and the forms with out= take what the plain forms take."""
+    """addmm_, baddbmm_ and the out= forms take as many FLOPs as the plain forms."""
     for name in ("addmm", "baddbmm"):
         args, _ = operands(rng, name)
         plain = own_total(student, function=f"torch.{name}", args=args)
         got = student.run(probes.count, function=f"torch.Tensor.{name}_", args=args)
-        check_total(got, plain, "the in-place form is another operator, with a name of its own")
+        check_total(got, plain, "the in-place form is another operator with its own name")
     for name in ("mm", "bmm", "addmm", "mv", "dot"):
         args, _ = operands(rng, name)
         plain = own_total(student, function=f"torch.{name}", args=args)
@@ -171,13 +179,15 @@ def test_counts_in_place_and_out_forms(student, rng):
         check_total(got, plain, "func.overloadpacket is the same for mm.default and mm.out")
 
 
-# Stays: it is how products are written in practice; a mistake in it shows in the operators that they become as well.
+# Stays: in practice products are written this way; a mistake here also shows in the operators that
+# they become.
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_counts_what_matmul_becomes_once(student, rng):
-    """matmul, einsum, tensordot and linear of any shapes take 2 · K for each element of their result, counted once."""
+    """matmul, einsum, tensordot and linear take 2 · K per element of the result, counted once."""
     m, k, n, b, c = sizes(rng, 5)
-    # Function, what comes before its tensors, their shapes, the size that is summed over.
+    # Function, its arguments before the tensors, the tensors' shapes, and the size that is summed
+    # over.
     calls = [
         ("torch.matmul", [], [(b, m, k), (k, n)], k),
         ("torch.matmul", [], [(b, 1, m, k), (c, k, n)], k),
@@ -198,15 +208,18 @@ def test_counts_what_matmul_becomes_once(student, rng):
         )(*args, **options)
         got = student.run(probes.count, function=function, args=args, options=options)
         check_total(
-            got, 2 * summed * result.numel(), "what does the log of operators show for this call?"
+            got,
+            2 * summed * result.numel(),
+            "which operators does the operator log show for this call?",
         )
 
 
-# Stays: it is what the counter is for; whatever misses the backward pass misses that of attention too.
+# Stays: this is the counter's purpose; code that misses the backward pass also misses that of
+# attention.
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_counts_the_backward_pass(student, rng):
-    """The backward pass of a layer is two products, and one where its input needs no gradient."""
+    """A layer's backward pass is two products, or one if its input needs no gradient."""
     batch, *dims = sizes(rng, 4)
     x = torch.randn(batch, dims[0], generator=rng)
     weights = [torch.randn(o, i, generator=rng) for i, o in itertools.pairwise(dims)]
@@ -216,21 +229,23 @@ def test_counts_the_backward_pass(student, rng):
         check_total(got["forward"], forward, "2 · rows · in · out for each layer")
         backward = 2 * forward - (0 if needs else 2 * batch * weights[0].numel())
         check_total(
-            got["backward"], backward, "the backward pass comes to __torch_dispatch__ by itself"
+            got["backward"],
+            backward,
+            "the backward pass reaches __torch_dispatch__ without any extra code",
         )
 
 
 def test_counts_no_other_work(student, rng):
-    """What multiplies no matrix takes no FLOPs here: look-ups, element-wise operators, norms, reductions, views."""
+    """Look-ups, element-wise operators, norms, reductions and views count as 0 FLOPs here."""
     one_mm(student, pair(rng))
     got = student.run(probes.no_products, x=torch.randn(5, 5, generator=rng))
-    check_total(got, 0, "only the operators that the stub lists")
+    check_total(got, 0, "count only the operators that the stub lists")
 
 
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_attention_forward(student, rng):
-    """Fused attention takes 2 · b·h·q·k · (d + v) FLOPs: the scores and the values, whatever is masked."""
+    """Fused attention takes 2 · b·h·q·k · (d + v) FLOPs, for scores and values, masked or not."""
     mask = torch.ones(5, 6, dtype=torch.bool)
     for options, dtype in [
         ({}, torch.float32),
@@ -242,25 +257,35 @@ def test_attention_forward(student, rng):
         queries, keys = (5, 6) if "attn_mask" in options else sizes(rng, 2, 6, 12)
         args = qkv(rng, batch=batch, heads=heads, queries=queries, keys=keys, d=8 * d, dtype=dtype)
         got = student.run(probes.count, function=ATTENTION, args=args, options=options)
-        hint = "which kernel ran is in the log of operators; each query meets each key, also behind a mask"
+        hint = (
+            "the operator log shows which kernel ran; every query meets every key, even "
+            "behind a mask"
+        )
         check_total(got, 4 * batch * heads * queries * keys * 8 * d, hint)
 
 
 def test_attention_of_grouped_heads(student, rng):
-    """With fewer heads of keys than of queries, each head of queries still has scores and values of its own."""
+    """With fewer key heads than query heads, each query head still computes scores and values."""
     batch, kv_heads, group, queries, keys, d = sizes(rng, 6, 2, 10)
     for heads, options in [(kv_heads * group, {"enable_gqa": True}), (kv_heads, {})]:
         args = qkv(
             rng, batch=batch, heads=heads, kv_heads=kv_heads, queries=queries, keys=keys, d=d
         )
         got = student.run(probes.count, function=ATTENTION, args=args, options=options)
-        check_total(got, 4 * batch * heads * queries * keys * d, "whose heads are counted?")
+        check_total(
+            got,
+            4 * batch * heads * queries * keys * d,
+            "which heads are counted, those of the queries or of the keys?",
+        )
 
 
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_attention_backward(student, rng):
-    """The backward pass of fused attention takes 2 · b·h·q·k · (3d + 2v) FLOPs: the scores once more, and four products."""
+    """The backward pass of fused attention takes 2 · b·h·q·k · (3d + 2v) FLOPs: 5 products.
+
+    It computes the scores once more, plus four products.
+    """
     for causal in (False, True):
         batch, heads, queries, keys, d = sizes(rng, 5, 2, 10)
         args = qkv(rng, batch=batch, heads=heads, queries=queries, keys=keys, d=d)
@@ -271,12 +296,15 @@ def test_attention_backward(student, rng):
             "options": {"is_causal": causal},
         }
         got = student.run(probes.forward_and_backward, **inputs)
-        hint = "which argument of the backward kernel comes first, and how many products are there?"
+        hint = (
+            "which argument of the backward kernel comes first, and how many products does "
+            "it compute?"
+        )
         check_total(got["backward"], 10 * batch * heads * queries * keys * d, hint)
 
 
 def test_attention_without_a_fused_kernel(student, rng):
-    """Attention that no fused kernel takes runs as single products, two forward and four backward, each counted once."""
+    """Attention without a fused kernel counts as its products: two forward and four backward."""
     batch, heads, queries, keys, d, v = sizes(rng, 6, 2, 10)
     for width, options in [(v, {}), (d, {"dropout_p": 0.25})]:
         args = qkv(rng, batch=batch, heads=heads, queries=queries, keys=keys, d=d, v=width)
@@ -288,13 +316,13 @@ def test_attention_without_a_fused_kernel(student, rng):
         }
         got = student.run(probes.forward_and_backward, **inputs)
         forward = 2 * batch * heads * queries * keys * (d + width)
-        check_total(got["forward"], forward, "is it counted once, as bmm?")
-        check_total(got["backward"], 2 * forward, "is it counted once, as bmm?")
+        check_total(got["forward"], forward, "is each product counted once, as bmm?")
+        check_total(got["backward"], 2 * forward, "is each product counted once, as bmm?")
 
 
 @pytest.mark.parametrize("kernel", ["flash", "efficient"])
 def test_attention_by_a_kernel_of_a_gpu(student, rng, kernel):
-    """The kernels that a GPU runs take as many FLOPs, with values narrower or wider than queries too."""
+    """A GPU's attention kernels take as many FLOPs, even if values and queries differ in width."""
     batch, heads, queries, keys, d, v = (8 * size for size in sizes(rng, 6))
     v = v if kernel == "efficient" else d
     args = qkv(
@@ -313,16 +341,16 @@ def test_attention_by_a_kernel_of_a_gpu(student, rng, kernel):
     inputs = {"function": function, "args": args, "needs_gradient": [True] * 3, "extra": extra}
     got = student.run(probes.forward_and_backward, **inputs)
     pairs = 2 * batch * heads * queries * keys
-    check_total(got["forward"], pairs * (d + v), "d features of a query and a key, v of a value")
+    check_total(got["forward"], pairs * (d + v), "queries and keys have d features, values have v")
     check_total(
         got["backward"],
         pairs * (3 * d + 2 * v),
-        "the scores again, then the gradients of probabilities, v, q, k",
+        "the scores again, then the gradients of probabilities, v, q and k",
     )
 
 
 def test_totals_are_integers(student, rng):
-    """Totals are Python integers, also those of a large run, which overflow int64."""
+    """Totals are exact Python integers, even for runs so large that they overflow int64."""
     m, k, n = (2**25 + 2 * i + 1 for i in sizes(rng, 3, 1, 1000))
     args = [
         torch.empty(m, k, device="meta", dtype=torch.int8),
@@ -335,17 +363,17 @@ def test_totals_are_integers(student, rng):
             int,
             of=OF,
             name="a count",
-            hint="integers all the way: / makes a float, // does not",
+            hint="use integers throughout: / gives a float, // does not",
         )
-    # The product of the sizes is odd and past 2**53: no number that was rounded to a float, or that lost what is above 64
-    # bits, has it as a factor.
-    hint = "a float is exact up to 2**53 only, and a 64-bit integer of numpy or torch overflows"
+    # The product of the sizes is odd and larger than 2**53, so it does not divide a number that was
+    # rounded to a float or that lost the bits above 64.
+    hint = "a float is exact only up to 2**53, and a 64-bit integer of numpy or torch overflows"
     expect.that(got["total"] % (m * k * n) == 0, "a large total is not exact", of=OF, hint=hint)
 
 
 @pytest.mark.parametrize("mode", ["no_grad", "inference_mode"])
 def test_counts_the_same_without_autograd(student, rng, mode):
-    """Under no_grad and inference_mode the same products run and count the same."""
+    """Under no_grad and inference_mode the same products run and the counts are the same."""
     m, k, n, b, c = sizes(rng, 5)
     attended = qkv(rng, batch=b, heads=c, queries=m, keys=n, d=k)
     calls = [
@@ -361,7 +389,7 @@ def test_counts_the_same_without_autograd(student, rng, mode):
         inputs = {"function": function, "args": args, "options": options}
         usual = own_total(student, **inputs)
         got = student.run(probes.count, mode=mode, **inputs)
-        hint = "an operator made of others may come whole: see func.decompose in the docstring"
+        hint = "a composite operator may arrive undecomposed: see func.decompose in the docstring"
         check_total(got, usual, hint)
 
 
@@ -369,13 +397,13 @@ def test_counts_the_same_without_autograd(student, rng, mode):
 
 
 def check_keys(read, kind, hint):
-    """by_op has this key alone, or none where nothing was counted, which is judged elsewhere."""
+    """Check that by_op has at most this key. Another test judges whether it is empty."""
     by_op = by_op_of(read)
     expect.value(list(by_op), [kind] if by_op else [], of=f"{OF}.by_op", name="the keys", hint=hint)
 
 
 def test_names_of_operators(student, rng):
-    """by_op has the plain name of the operator that ran as its only key, also for in-place forms and those with out=."""
+    """by_op's only key is the operator's plain name, also for in-place and out= forms."""
     one_mm(student, pair(rng))
     calls = [(f"torch.{name}", name, {}) for name in ("mm", "addmm", "bmm", "baddbmm", "mv", "dot")]
     calls += [
@@ -392,12 +420,13 @@ def test_names_of_operators(student, rng):
         check_keys(
             got,
             name,
-            "the name in aten, without overload and kernel: addmm_ and mm.out count under addmm and mm",
+            "use the aten name without overload and kernel: addmm_ and mm.out count "
+            "under addmm and mm",
         )
 
 
 def test_names_of_attention(student, rng):
-    """Fused attention is one key forward and one backward, whichever kernel ran."""
+    """Fused attention has one key for forward and one for backward, whichever kernel ran."""
     size = {"batch": 2, "heads": 3, "queries": 4, "keys": 5, "d": 8}
     for function, extra, device in [
         (ATTENTION, (), "cpu"),
@@ -414,18 +443,18 @@ def test_names_of_attention(student, rng):
                 "by_op is empty after attention",
                 of=f"{OF}.by_op",
             )
-        check_keys(got["forward"], KEY, "the kernel's name is left out")
-        check_keys(got["backward"], KEY_BACKWARD, "the kernel's name is left out")
+        check_keys(got["forward"], KEY, "leave out the kernel's name")
+        check_keys(got["backward"], KEY_BACKWARD, "leave out the kernel's name")
 
 
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_by_op_adds_up_to_the_total(student, rng):
-    """by_op has one key for each kind that ran, with the FLOPs of all its calls, and no other; their sum is the total."""
+    """by_op has one key per kind of operator with the FLOPs of its calls; its sum is total."""
     times = sizes(rng, 1, 3, 7)[0]
     got = student.run(probes.several_kinds, times=times, **pair(rng))
     total, counts = total_of(got), list(by_op_of(got).values())
-    hint = "every product goes into both, added to what was there"
+    hint = "add every product to both, on top of what they already contain"
     expect.that(
         all(count > 0 for count in counts),
         "a value of by_op is not above 0",
@@ -441,7 +470,7 @@ def test_by_op_adds_up_to_the_total(student, rng):
 
 
 def check_session(student, inputs, steps, expected, hint):
-    """What each "read" reads is this many times one mm."""
+    """Check that each "read" gives this many times the count of one mm."""
     unit = one_mm(student, inputs)
     reads = student.run(probes.session, steps=steps, **inputs)
     expect.that(len(reads) == len(expected), f"{len(reads)} reads, not {len(expected)}", of=OF)
@@ -451,20 +480,20 @@ def check_session(student, inputs, steps, expected, hint):
 
 
 def check_by_op_too(reads, hint):
-    """by_op has something in it where the total is more than 0, and there alone."""
+    """Check that by_op is non-empty exactly where the total is above 0."""
     for read in reads:
         filled = any(count != 0 for count in by_op_of(read).values())
         reason = (
-            "by_op holds counts where the total is 0"
+            "by_op has counts where the total is 0"
             if filled
             else "by_op is empty where the total is not 0"
         )
         expect.that(filled == (read["total"] > 0), reason, of=f"{OF}.by_op", hint=hint)
 
 
-# Stays: a dict or a total that counters share shows wherever a test uses two of them.
+# Stays: counters that share a dict or a total fail wherever a test uses two of them.
 def test_counters_are_independent(student, rng):
-    """A new counter starts at 0 and counts for itself alone."""
+    """A new counter starts at 0 and does not share its counts with others."""
     steps = [
         "make x",
         "make y",
@@ -478,21 +507,21 @@ def test_counters_are_independent(student, rng):
         "make z",
     ]
     steps += ["read x", "read y", "read z"]
-    hint = "what belongs to one counter is made in __init__"
+    hint = "create everything that belongs to one counter in __init__"
     check_by_op_too(check_session(student, pair(rng), steps, [2, 1, 0], hint), hint)
 
 
 # Stays: a mode that is on too early or too long shows in every session of several steps.
 def test_counts_inside_the_with_only(student, rng):
-    """What runs before the `with` and after it is not counted."""
+    """Operators that run before or after the `with` are not counted."""
     steps = ["run", "make x", "run", "read x", "enter x", "run", "leave x", "run", "read x"]
     check_session(
-        student, pair(rng), steps, [0, 1], "entering and leaving are TorchDispatchMode's own"
+        student, pair(rng), steps, [0, 1], "use TorchDispatchMode's own entering and leaving"
     )
 
 
 def test_attributes_are_up_to_date(student, rng):
-    """total and by_op can be read at any time inside the `with`."""
+    """total and by_op are up to date at any time inside the `with`."""
     steps = [
         "make x",
         "enter x",
@@ -505,12 +534,12 @@ def test_attributes_are_up_to_date(student, rng):
         "leave x",
         "read x",
     ]
-    hint = "they change with every operator, not at the end"
+    hint = "update them with every operator, not at the end"
     check_by_op_too(check_session(student, pair(rng), steps, [0, 1, 3, 3], hint), hint)
 
 
 def test_counters_nest(student, rng):
-    """A counter inside another one counts what runs inside it, and the outer one counts that as well."""
+    """A nested counter counts what runs inside it, and the outer counter counts that too."""
     steps = [
         "make x",
         "make y",
@@ -530,19 +559,19 @@ def test_counters_nest(student, rng):
         pair(rng),
         steps,
         [4, 2],
-        "run the operator so that the outer counter sees it, once",
+        "run the operator so that the outer counter sees it exactly once",
     )
 
 
 def test_exceptions_pass_through(student, rng):
-    """An exception leaves the `with`, the counter keeps what it had, and counts no more."""
+    """An exception leaves the `with`; the counter keeps its counts and stops counting."""
     inputs = pair(rng)
     unit = one_mm(student, inputs)
     got = student.run(probes.after_exception, **inputs)
     expect.that(got["escaped"], "an exception inside the `with` does not reach the caller", of=OF)
-    check_total(got["read"], unit, "the attributes are kept when an exception ends the `with`")
+    check_total(got["read"], unit, "keep the attributes when an exception ends the `with`")
     check_total(
-        got["read_later"], unit, "__exit__ is TorchDispatchMode's own, also after an exception"
+        got["read_later"], unit, "use TorchDispatchMode's own __exit__, also after an exception"
     )
 
 
@@ -550,7 +579,7 @@ def test_exceptions_pass_through(student, rng):
 
 
 def check_unchanged(student, rng, work, hint, **options):
-    """A piece of work shows the same facts and bit for bit the same tensors with a counter and without one."""
+    """Check that work gives the same facts and bit-equal tensors with and without a counter."""
     m, k, n = sizes(rng, 3)
     inputs = [
         torch.randn(shape, generator=rng, dtype=torch.float64) for shape in [(m, k), (k, n), (m, n)]
@@ -572,33 +601,33 @@ def check_unchanged(student, rng, work, hint, **options):
 
 
 def test_results_are_the_same(student, rng):
-    """Operators give the same values, dtypes and shapes as without a counter."""
+    """Under a counter, operators give the same values, dtypes and shapes as without one."""
     check_unchanged(
         student,
         rng,
         "values",
-        "is every argument passed on, also those by name, and is the result returned?",
+        "are all arguments passed on, including keyword arguments, and is the result returned?",
     )
 
 
 def test_results_in_inference_mode_are_the_same(student, rng):
-    """Under inference_mode operators that are made of others give the same values as without a counter."""
-    hint = "an operator that runs as its parts gets every argument too"
+    """Under inference_mode, composite operators give the same values as without a counter."""
+    hint = "an operator that is decomposed needs every argument too"
     check_unchanged(student, rng, "products", hint, inference=True)
 
 
 def test_views_and_in_place_results_are_the_same(student, rng):
-    """Views stay views, in-place operators run once, and those with out= return that tensor."""
+    """Views stay views, in-place operators run once, and out= operators return that tensor."""
     check_unchanged(
-        student, rng, "aliasing", "run the operator once and return what it returned, not a copy"
+        student, rng, "aliasing", "run the operator once and return its result, not a copy"
     )
 
 
 def test_gradients_are_the_same(student, rng):
-    """Results need gradients as before, and the backward pass gives the same ones."""
-    check_unchanged(student, rng, "gradients", "the operator's own result goes back to autograd")
+    """Results require gradients as before, and the backward pass gives the same gradients."""
+    check_unchanged(student, rng, "gradients", "return the operator's own result to autograd")
 
 
 def test_random_numbers_are_the_same(student, rng):
-    """Nothing is drawn from torch's generator that would not be drawn without a counter."""
-    check_unchanged(student, rng, "random_numbers", "is an operator run a second time?")
+    """A counter draws nothing from torch's generator."""
+    check_unchanged(student, rng, "random_numbers", "does an operator run a second time?")

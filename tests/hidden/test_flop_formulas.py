@@ -1,11 +1,12 @@
-"""flop_formulas: how many FLOPs matrix products take, alone and in layers, models and training runs.
+"""flop_formulas: the FLOPs of matrix products, alone and in layers, models and training runs.
 
-Accepted on purpose: whole floats, except in the one test that asks for integers; torch's own RuntimeError for shapes that do
-not fit; the parts of a transformer in any order. Not asked: scalars, sizes of 0 and below, shapes as lists, sequences longer
-than the context, and heads that do not divide d_model.
+Accepted on purpose: whole floats, except in the one test that asks for integers; torch's own
+RuntimeError for shapes that do not fit; the parts of a transformer in any order. Not asked:
+scalars, sizes of 0 and below, shapes as lists, sequences longer than the context, and a num_heads
+that does not divide d_model.
 
-The oracle for shapes is torch.matmul itself on small tensors: 2 · K for each element of what it returns, and an error where it
-raises one. Layers and models are lists of such products.
+The oracle for shapes is torch.matmul itself on small tensors: 2 · K per element of its result, and
+an error where it raises one. Layers and models are lists of such products.
 """
 
 import itertools
@@ -27,12 +28,12 @@ def sizes(rng, count, low=2, high=9):
 
 
 def check(got, expected, *, of, **facts):
-    """A count of FLOPs. A whole float is right here: that counts are integers has a test of its own."""
+    """Check a count of FLOPs. A whole float is fine here: another test asks for integers."""
     expect.number(got, expected, of=of, tolerance=1e-12 * expected, **facts)
 
 
 def flops_of(a, b):
-    """What torch.matmul takes for these shapes."""
+    """The FLOPs of torch.matmul for these shapes."""
     return 2 * a[-1] * torch.matmul(torch.zeros(a), torch.zeros(b)).numel()
 
 
@@ -45,7 +46,7 @@ def check_matmul(student, pairs, hint):
 
 
 def config_of(rng, **options):
-    """A small model of distinct sizes, as the fields of its config."""
+    """The config fields of a small model with distinct sizes."""
     vocab, context, layers, heads, width, d_ff = sizes(rng, 6)
     return {
         **dict(
@@ -60,7 +61,7 @@ def config_of(rng, **options):
 
 
 def parts_of(config, batch, seq):
-    """The products of a forward pass by part, as torch.matmul's operands in each layer and head."""
+    """The FLOPs of a forward pass by part, from torch.matmul's operands in each layer and head."""
     d, heads, tokens = config["d_model"], config["num_heads"], (batch, seq)
     layers, width = config["num_layers"], d // heads
     to_d_ff = 2 if config.get("gated_ffn") else 1
@@ -79,7 +80,7 @@ def parts_of(config, batch, seq):
 
 
 def parts_from(student, config, batch, seq):
-    """The student's parts, once they are known to be a dict."""
+    """Check that the student's parts are a dict, and return them."""
     got = student.run(probes.transformer, config=config, batch=batch, seq=seq)
     expect.kind(got, dict, of=OF_PARTS)
     return got
@@ -92,13 +93,13 @@ def check_part(
     hint,
     options=({}, {"tied_embeddings": True}, {"gated_ffn": True}, {"num_heads": 1}),
 ):
-    """One part of a forward pass of several models, whatever the other parts say."""
+    """Check one part of the forward pass of several models, independently of the other parts."""
     for changes in options:
         config = config_of(rng, **changes)
         batch, seq = sizes(rng, 2, 2, 14)
         got = parts_from(student, config, batch, seq)
         expect.that(
-            name in got, f"no part {name!r}", of=OF_PARTS, hint="the six keys of the docstring"
+            name in got, f"no part {name!r}", of=OF_PARTS, hint="see the six keys in the docstring"
         )
         check(
             got[name], parts_of(config, batch, seq)[name], of=OF_PARTS, name=repr(name), hint=hint
@@ -108,11 +109,11 @@ def check_part(
 # --- matmul_flops
 
 
-# Stays: it is the formula itself; a mistake in it shows in every other product as well.
+# Stays: this is the formula itself; a mistake in it also shows in every other product.
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_matmul_of_matrices(student, rng):
-    """An m×k times a k×n matrix takes 2 · m · k · n FLOPs: a multiply and an add for each of k products."""
+    """An m×k times a k×n matrix takes 2 · m · k · n FLOPs: k multiplies and k adds per element."""
     m, k, n = sizes(rng, 3)
     check_matmul(
         student,
@@ -122,7 +123,7 @@ def test_matmul_of_matrices(student, rng):
 
 
 def test_matmul_of_vectors(student, rng):
-    """A vector on the left is a row, one on the right is a column, and two vectors give one number."""
+    """A vector on the left is a row, one on the right is a column, and two give one number."""
     m, k, n = sizes(rng, 3)
     pairs = [((k,), (k,)), ((m, k), (k,)), ((k,), (k, n)), ((m, n, k), (k,))]
     check_matmul(student, pairs, "which dimension of a vector is summed over?")
@@ -144,12 +145,12 @@ def test_matmul_broadcasts_batches(student, rng):
     check_matmul(
         student,
         pairs,
-        "how many matrices has the result? line the leading dimensions up from the right",
+        "how many matrices does the result have? align the leading dimensions from the right",
     )
 
 
 def test_matmul_refuses_shapes_that_do_not_fit(student, rng):
-    """Shapes that torch.matmul refuses are an error: different sizes to sum over, or batches that do not broadcast."""
+    """Inner sizes that differ, or batches that do not broadcast, raise an error."""
     m, k, n, b, c = sizes(rng, 5)
     with expect.right_call("two matrices that fit"):
         got = student.flop_counting.matmul_flops((m, k), (k, n))
@@ -176,7 +177,7 @@ def test_matmul_refuses_shapes_that_do_not_fit(student, rng):
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_linear_forward(student, rng):
-    """The forward pass is one product; without `backward`, `input_grad` changes nothing."""
+    """The forward pass is one product; without `backward`, `input_grad` has no effect."""
     for _ in range(3):
         t, i, o = sizes(rng, 3, 2, 50)
         for options in ({}, {"backward": False}, {"input_grad": True}, {"input_grad": False}):
@@ -197,7 +198,10 @@ def test_linear_backward(student, rng):
                 got,
                 expected,
                 of="linear_flops",
-                hint="forward, weight's gradient and input's gradient: a product each",
+                hint=(
+                    "one product each for the forward pass, the weight's gradient and the "
+                    "input's gradient"
+                ),
             )
 
 
@@ -217,57 +221,57 @@ def test_mlp_forward(student, rng):
         for options in ({}, {"backward": False}):
             got = student.flop_counting.mlp_flops(b, tuple(dims[:count]), **options)
             check(
-                got, expected, of="mlp_flops", hint="layer i takes dims[i] features to dims[i + 1]"
+                got, expected, of="mlp_flops", hint="layer i maps dims[i] features to dims[i + 1]"
             )
 
 
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_mlp_backward(student, rng):
-    """Each layer's backward pass is two products, but only one in the first layer: the data needs no gradient."""
+    """A layer's backward pass is two products, or one in the first: x needs no gradient."""
     b, *dims = sizes(rng, 6, 2, 30)
     for count in (2, 3, 5):
         weights = sum(i * o for i, o in itertools.pairwise(dims[:count]))
         got = student.flop_counting.mlp_flops(b, tuple(dims[:count]), backward=True)
         expected = 6 * b * weights - 2 * b * dims[0] * dims[1]
-        check(got, expected, of="mlp_flops", hint="two products per layer, and one in the first")
+        check(
+            got, expected, of="mlp_flops", hint="two products per layer, but only one in the first"
+        )
 
 
 # --- transformer_forward_flops
 
 
 def test_transformer_qkv(student, rng):
-    """The projections to queries, keys and values are three d_model × d_model matrices in each layer."""
-    check_part(student, rng, "qkv", "three products in each layer")
+    """Queries, keys and values take three d_model × d_model matrices in each layer."""
+    check_part(student, rng, "qkv", "three products per layer")
 
 
 @pytest.mark.core
 def test_transformer_attention_scores(student, rng):
-    """The scores are every query of a sequence times every key of it, in each head, with nothing off for a causal mask."""
+    """Scores: in each head, every query times every key of its sequence, even if masked."""
     check_part(
         student,
         rng,
         "attention_scores",
-        "seq × seq scores in each head, each a sum of d_model / num_heads products",
+        "seq × seq scores per head, each a sum of d_model / num_heads products",
     )
 
 
 @pytest.mark.core
 def test_transformer_attention_values(student, rng):
-    """The values are seq × seq probabilities times seq values, in each head, with nothing off for a causal mask."""
+    """Values: in each head, seq × seq probabilities times seq values, even if masked."""
     check_part(student, rng, "attention_values", "the probabilities of each head times its values")
 
 
 def test_transformer_attention_output(student, rng):
-    """The heads' results, side by side, take one d_model × d_model matrix in each layer."""
-    check_part(
-        student, rng, "attention_output", "one product in each layer, with all heads in one row"
-    )
+    """The concatenated head outputs go through one d_model × d_model matrix in each layer."""
+    check_part(student, rng, "attention_output", "one product per layer, with all heads in one row")
 
 
 @pytest.mark.core
 def test_transformer_ffn(student, rng):
-    """The FFN is two matrices in each layer, and three where it is gated."""
+    """The FFN is two matrices in each layer, or three if it is gated."""
     check_part(
         student,
         rng,
@@ -279,18 +283,18 @@ def test_transformer_ffn(student, rng):
 
 @pytest.mark.core
 def test_transformer_lm_head(student, rng):
-    """The LM head turns every token into vocab_size logits once, after the last layer, also where its matrix is tied."""
+    """The LM head, tied or not, maps every token to vocab_size logits, once per model."""
     check_part(
         student,
         rng,
         "lm_head",
-        "one product for the whole model; a tied matrix is multiplied by as well",
+        "one product for the whole model; a tied matrix is multiplied too",
     )
 
 
 def test_transformer_parts_are_these_six(student, rng):
-    """The answer has one entry for each of the six parts and no other, so that their sum is the forward pass."""
-    config, hint = config_of(rng), "the six keys of the docstring"
+    """The answer has exactly these six parts, so that their sum is the whole forward pass."""
+    config, hint = config_of(rng), "see the six keys in the docstring"
     once, more = (parts_from(student, config, batch, config["context_length"]) for batch in (2, 3))
     extra, missing = len(once.keys() - set(PARTS)), len(set(PARTS) - once.keys())
     expect.that(
@@ -310,7 +314,7 @@ def test_transformer_parts_are_these_six(student, rng):
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_training_takes_six_flops_for_a_parameter_and_a_token(student, rng):
-    """Training takes 2 FLOPs forward and 4 backward for each parameter and token."""
+    """Training takes 6 FLOPs per parameter and token: 2 forward and 4 backward."""
     for n, d in [sizes(rng, 2, 2, 1000), (70_000_000_000, 15_000_000_000_000)]:
         for options in ({}, {"recompute_forward": False}):
             got = student.flop_counting.training_flops(n, d, **options)
@@ -318,21 +322,22 @@ def test_training_takes_six_flops_for_a_parameter_and_a_token(student, rng):
 
 
 def test_training_with_recomputation_takes_eight(student, rng):
-    """Running the forward pass once more adds 2 FLOPs for each parameter and token."""
+    """Recomputing the forward pass adds 2 FLOPs per parameter and token: 8 in total."""
     for n, d in [sizes(rng, 2, 2, 1000), (70_000_000_001, 15_000_000_000_001)]:
         got = student.flop_counting.training_flops(n, d, recompute_forward=True)
         check(
             got,
             8 * n * d,
             of="training_flops",
-            hint="which pass runs once more, and how many FLOPs is that?",
+            hint="which pass is recomputed, and how many FLOPs does it take?",
         )
 
 
 def test_counts_are_integers(student, rng):
-    """Counts are Python integers, also those of a large run, which overflow int64."""
-    # Each count has a product of two of these odd sizes as a factor and is larger than 2**63. A number that was rounded to a
-    # float, or that lost the bits above 64, does not have that factor. The tensors themselves could still exist.
+    """Counts are exact Python integers, even for runs so large that they overflow int64."""
+    # Each count is larger than 2**63 and divisible by a product of two of these odd sizes. A number
+    # that was rounded to a float, or that lost the bits above 64, is not. The tensors themselves
+    # could still exist.
     a, b, c = (2**21 + 2 * i + 1 for i in sizes(rng, 3, 1, 1000))
     config = dict(zip(CONFIG, (b, 7 * a, 5, 3 * c, 3, b), strict=True))
     parts = parts_from(student, config, 7, a)
@@ -351,8 +356,8 @@ def test_counts_are_integers(student, rng):
             int,
             of=of,
             name="a count",
-            hint="integers all the way: / makes a float, // does not",
+            hint="use integers throughout: / gives a float, // does not",
         )
     for of, got in counts:
-        hint = "a float is exact up to 2**53 only, and a 64-bit integer of numpy or torch overflows"
+        hint = "a float is exact only up to 2**53, and a 64-bit integer of numpy or torch overflows"
         expect.that(got > 0 and got % (a * c) == 0, "a large count is not exact", of=of, hint=hint)

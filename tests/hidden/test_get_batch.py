@@ -1,13 +1,15 @@
 """get_batch: tokens in a file, and random batches of them.
 
-Accepted on purpose, because the result is the same: starts from torch's, numpy's or Python's global generator where none is
-given, and any use of a given generator that moves it on; windows by slices, by an array of positions, or by a sliding view; a
-list instead of the tuple; x and y on one storage; any clear exception for data that are too short; a file mapped
-copy-on-write instead of read-only. Read-only data come from memory-mapped files alone, with torch's warning about them off.
+Accepted on purpose, because the result is the same: starts from torch's, numpy's or Python's global
+generator if none is given, and any use of a given generator that advances it; windows by slices, by
+an array of positions, or by a sliding view; a list instead of the tuple; x and y on one storage;
+any clear exception for data that are too short; a file mapped copy-on-write instead of read-only.
+Read-only data always come from memory-mapped files, with torch's warning about them turned off.
 
-Most tests look at x alone, whatever its dtype and even when it is transposed: wrong targets, a wrong dtype and a wrong layout
-each have a test of their own. Tokens are distinct, so the first token of a window shows where the window starts. No right
-solution fails by chance: counts get 8 standard deviations, and every other chance is below 1e-30.
+Most tests look only at x, with any dtype and even if it is transposed: wrong targets, a wrong dtype
+and a wrong layout each have a test of their own. Tokens are distinct, so the first token of a
+window shows where the window starts. No right solution fails by chance: counts may deviate by 8
+standard deviations, and every other chance is below 1e-30.
 """
 
 import io
@@ -23,13 +25,11 @@ from tests import expect
 from tests.probes import call_and_keep_inputs
 from tests.probes import data as probes
 
-TOO_SHORT = (
-    ValueError,
-    RuntimeError,
-    IndexError,
-)  # one's own check, or what torch, numpy and Python say of an empty range
+# A check in the student's code, or the errors that torch, numpy and Python raise for an empty
+# range.
+TOO_SHORT = (ValueError, RuntimeError, IndexError)
 
-# A student's process fills new memory of integers with the largest one.
+# A student's process fills new integer memory with the largest integer.
 UNWRITTEN = (
     ("2**63 - 1", "is memory of torch.empty read before it is written? It holds that number here."),
 )
@@ -45,7 +45,7 @@ def permutation(rng, n, dtype=np.int64):
 
 
 def pair(batch):
-    """The two tensors of a batch."""
+    """Check that a batch is two tensors, and return it."""
     expect.kind(batch, (tuple, list), of="get_batch", name="the batch")
     expect.that(
         len(batch) == 2, f"expected two tensors, x and y, got {len(batch)} values", of="get_batch"
@@ -54,14 +54,14 @@ def pair(batch):
         expect.kind(part, Tensor, of="get_batch", name=name)
         expect.that(
             not part.is_complex() and part.layout is torch.strided,
-            f"{name} holds no tokens",
+            f"{name} does not contain tokens",
             of="get_batch",
         )
     return batch
 
 
 def values(part, shape, name):
-    """A tensor's tokens as float64, which holds all tokens used here, with one row per window."""
+    """A tensor's tokens as float64, one row per window; all tokens used here are exact."""
     expect.that(
         part.device.type == "cpu", f"{name} is on {part.device.type}, expected cpu", of="get_batch"
     )
@@ -75,12 +75,12 @@ def values(part, shape, name):
 
 
 def starts_of(batch, dataset, shape, *, hint=None):
-    """Where in the data the windows of x start. Past the end of the data a window may go on at the beginning."""
+    """Where in the data the windows of x start. The data are treated as a ring."""
     x = values(pair(batch)[0], shape, "x")
     positions = {token: i for i, token in enumerate(dataset.tolist())}
     starts = [positions.get(token, -1) for token in x[:, 0].tolist()]
     facts = UNWRITTEN if bool((x == torch.iinfo(torch.int64).max).any()) else ()
-    reason = "x holds a token that is not in the data"
+    reason = "x contains a token that is not in the data"
     expect.that(min(starts) >= 0, reason, of="get_batch", facts=facts, hint=hint)
     windows = np.array(starts)[:, None] + np.arange(shape[1])
     same = torch.equal(
@@ -93,7 +93,7 @@ def starts_of(batch, dataset, shape, *, hint=None):
 @pytest.mark.core
 @pytest.mark.points(9)
 def test_targets_are_one_later_in_the_data(student, rng):
-    """A row of x is a window of the data, and the same row of y is that window one token later in the data."""
+    """A row of x is a window of the data; the same row of y is that window one token later."""
     for _ in range(3):
         dataset, shape = (
             permutation(rng, integer(rng, 1500, 2000)),
@@ -108,11 +108,11 @@ def test_targets_are_one_later_in_the_data(student, rng):
                 got == shape,
                 reason,
                 of="get_batch",
-                hint="(batch_size, context_length): a row is a window",
+                hint="(batch_size, context_length): each row is a window",
             )
         later = np.array(starts)[:, None] + np.arange(shape[1]) + 1
         want = torch.from_numpy(np.take(dataset, later, mode="wrap").astype(np.float64))
-        hint = "y[i, j] = dataset[start_i + j + 1], one position later and not one number higher"
+        hint = "y[i, j] = dataset[start_i + j + 1]: the next position, not the next number"
         expect.tensor(values(batch[1], shape, "y"), want, of="get_batch", name="y", hint=hint)
 
 
@@ -130,13 +130,14 @@ def test_batches_are_int64(student, rng):
                 part.dtype is torch.int64,
                 reason,
                 of="get_batch",
-                hint="embeddings and cross_entropy want int64",
+                hint="embeddings and cross_entropy need int64",
             )
 
 
 def test_large_tokens_keep_their_value(student, rng):
-    """A token keeps its value: 40,000 of uint16 data, and 2**24 + 1 of int32 data."""
-    odd = 2 * permutation(rng, 3000) + 1  # float32 holds no odd number above 2**24
+    """Every token keeps its value, even 40,000 in uint16 data or 2**24 + 1 in int32 data."""
+    # float32 cannot represent odd numbers above 2**24.
+    odd = 2 * permutation(rng, 3000) + 1
     for dataset in (
         permutation(rng, 2**16)[:3000].astype(np.uint16),
         (2**24 + odd).astype(np.int32),
@@ -151,7 +152,7 @@ def test_large_tokens_keep_their_value(student, rng):
 
 
 def test_batches_of_one(student, rng):
-    """x and y have two dimensions also for one window, for windows of one token, and for both."""
+    """x and y have two dimensions even for one window, for windows of one token, and for both."""
     dataset = permutation(rng, 50)
     for shape in [(1, integer(rng, 2, 9)), (integer(rng, 2, 9), 1), (1, 1)]:
         batch = student.data.get_batch(dataset, *shape, "cpu")
@@ -165,45 +166,45 @@ def test_batches_of_one(student, rng):
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_every_start_is_equally_likely(student, rng):
-    """Each start from the first, 0, to the last, n - context_length - 1, gets its share of many windows."""
+    """All starts from 0 to n - context_length - 1 are equally likely."""
     length, count, size = integer(rng, 2, 5), integer(rng, 8, 12), 4000
     dataset = permutation(rng, length + count)
     got = student.run(
         probes.batches, dataset=dataset, batch_size=size, context_length=length, count=2
     )
     starts = [s for batch in got for s in starts_of(batch, dataset, (size, length))]
-    hint = "uniform over 0 … n - context_length - 1, both included"
+    hint = "draw uniformly from 0 … n - context_length - 1, both included"
     reason = "a window starts so late that its last target is outside the data"
     expect.that(max(starts) < count, reason, of="get_batch", hint=hint)
     share, draws = 1 / count, 2 * size
     for start in range(count):
         fair = abs(starts.count(start) / draws - share) < 8 * math.sqrt(share * (1 - share) / draws)
-        reason = f"of {count} starts, number {start} is drawn too seldom or too often"
+        reason = f"of {count} starts, number {start} is drawn too rarely or too often"
         expect.that(fair, reason, of="get_batch", hint=hint)
 
 
-# Stays: it is the smallest case of a missing first or last start, without statistics.
+# Stays: this is the smallest case of a missing first or last start, and it needs no statistics.
 def test_data_of_one_window_and_of_two(student, rng):
-    """Data of context_length + 1 tokens have one start for all windows of a batch, and one token more gives two starts."""
+    """Data of context_length + 1 tokens have one possible start; one token more gives two."""
     length, size = integer(rng, 3, 9), 200
     for count in (1, 2):
         dataset = permutation(rng, length + count)
         starts = starts_of(
             student.data.get_batch(dataset, size, length, "cpu"), dataset, (size, length)
         )
-        hint = "the starts are 0 … n - context_length - 1, both included, drawn with replacement"
-        reason = f"of {count} possible starts, other ones than these are drawn, or not all of them"
+        hint = "draw the starts from 0 … n - context_length - 1, both included, with replacement"
+        reason = f"of {count} possible starts, not all are drawn, or others are drawn too"
         expect.that(set(starts) == set(range(count)), reason, of="get_batch", hint=hint)
 
 
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_windows_of_a_batch_are_independent(student, rng):
-    """The windows of a batch start at different places, and not evenly spaced."""
+    """The windows of a batch have different starts that are not evenly spaced."""
     dataset = permutation(rng, 20_000)
     starts = starts_of(student.data.get_batch(dataset, 64, 8, "cpu"), dataset, (64, 8))
     steps = [b - a for a, b in itertools.pairwise(starts)]
-    hint = "draw a start for each window"
+    hint = "draw a separate start for each window"
     expect.that(
         len(set(starts)) > 32,
         "many windows of a batch have the same start",
@@ -222,12 +223,12 @@ def test_batches_differ(student, rng):
     dataset = permutation(rng, 20_000)
     got = student.run(probes.batches, dataset=dataset, batch_size=32, context_length=4, count=3)
     starts = {tuple(starts_of(batch, dataset, (32, 4))) for batch in got}
-    hint = "are starts drawn at all, and from a generator that goes on from call to call?"
+    hint = "are starts drawn at all, and from a generator that advances from call to call?"
     expect.that(len(starts) == 3, "two calls return the same batch", of="get_batch", hint=hint)
 
 
 def test_a_generator_decides_alone(student, rng):
-    """With a generator the batch depends on it alone: on its seed, and on how often it was used."""
+    """With a generator, the batch depends only on its seed and on how often it was used."""
     dataset = permutation(rng, 20_000)
     a, b, c, d = permutation(rng, 2**30 // 2**12)[:4].tolist()
     got = student.run(
@@ -240,27 +241,27 @@ def test_a_generator_decides_alone(student, rng):
     first, again, other = (
         [starts_of(batch, dataset, (16, 4)) for batch in g["batches"]] for g in got
     )
-    hint = "draw the starts with the generator that is given"
+    hint = "draw the starts with the given generator"
     expect.that(
         first == again,
-        "two generators of one seed give different batches",
+        "two generators with the same seed give different batches",
         of="get_batch",
         hint=hint,
     )
     expect.that(
         first != other,
-        "generators of different seeds give the same batches",
+        "generators with different seeds give the same batches",
         of="get_batch",
         hint=hint,
     )
-    hint = "a generator moves on when it is used, and must not be set back"
+    hint = "a generator advances when it is used; do not reset it"
     expect.that(
         first[0] != first[1], "a generator gives the same batch again", of="get_batch", hint=hint
     )
 
 
 def test_a_generator_leaves_the_global_ones_alone(student, rng):
-    """With a generator no global random state moves."""
+    """With a generator, no global random state changes."""
     dataset, seeds = permutation(rng, 100), [(integer(rng, 0, 2**30), integer(rng, 0, 2**30))]
     (got,) = student.run(
         probes.seeded_batches, dataset=dataset, batch_size=3, context_length=4, seeds=seeds
@@ -270,12 +271,15 @@ def test_a_generator_leaves_the_global_ones_alone(student, rng):
     for name, unchanged in got["unchanged"].items():
         reason = f"the global generator of {name} was used although a generator was given"
         expect.that(
-            unchanged, reason, of="get_batch", hint="pass the generator on, and call no manual_seed"
+            unchanged,
+            reason,
+            of="get_batch",
+            hint="pass the generator on, and do not call manual_seed",
         )
 
 
 def test_without_a_generator_the_global_seed_decides(student, rng):
-    """Without a generator the same global seed gives the same batches, and another seed gives others."""
+    """Without a generator, the global seed determines the batches."""
     dataset = permutation(rng, 20_000)
     a, b = permutation(rng, 2**18)[:2].tolist()
     seeds = [(a, None), (a, None), (b, None)]
@@ -287,9 +291,9 @@ def test_without_a_generator_the_global_seed_decides(student, rng):
     )
     hint = "draw from a global generator, of torch, numpy or random"
     expect.that(
-        first == again, "one global seed gives different batches", of="get_batch", hint=hint
+        first == again, "the same global seed gives different batches", of="get_batch", hint=hint
     )
-    hint = "is a seed set inside, or is nothing drawn?"
+    hint = "is a seed set inside get_batch, or is nothing drawn?"
     expect.that(first != other, "two global seeds give the same batches", of="get_batch", hint=hint)
 
 
@@ -297,7 +301,7 @@ def test_without_a_generator_the_global_seed_decides(student, rng):
 
 
 def test_batches_go_to_the_device(student, rng):
-    """x and y are on the device asked for, whether that is text or a torch.device."""
+    """x and y are on the requested device, given as a string or as a torch.device."""
     dataset, shape = permutation(rng, 40), (3, 5)
     inputs = {"dataset": dataset, "batch_size": 3, "context_length": 5}
     starts_of(student.run(probes.batch_on_device, device="cpu", **inputs), dataset, shape)
@@ -314,7 +318,7 @@ def test_batches_go_to_the_device(student, rng):
 
 
 def test_batches_of_a_file(student, rng):
-    """A memory-mapped file that is read-only serves as well as an array."""
+    """The dataset may be a read-only memory-mapped file."""
     for dtype in (np.uint16, np.int64):
         dataset = permutation(rng, 5000, dtype)
         starts_of(
@@ -325,7 +329,10 @@ def test_batches_of_a_file(student, rng):
 
 
 def test_only_the_batch_is_read(student, rng):
-    """A batch takes memory for its own tokens only, however long the data are: 2**50 tokens here."""
+    """get_batch uses memory only for the batch, however long the data are.
+
+    The test uses 2**50 tokens.
+    """
     token, shape = integer(rng, 0, 2**15), (4, 6)
     for dtype in ("uint16", "int64"):
         got = student.run(
@@ -337,15 +344,15 @@ def test_only_the_batch_is_read(student, rng):
             context_length=6,
         )
         reason = f"{got['error']} on data that are far larger than memory"
-        hint = "convert the windows and not the dataset, and make no list of all starts"
+        hint = "convert the windows, not the dataset, and do not build a list of all starts"
         expect.that(got["error"] is None, reason, of="get_batch", hint=hint)
         x = values(pair(got["batch"])[0], shape, "x")
         expect.that(
-            bool((x == token).all()), "x holds a token that is not in the data", of="get_batch"
+            bool((x == token).all()), "x contains a token that is not in the data", of="get_batch"
         )
 
 
-# Stays: elsewhere a change of the data is seen only by what it does to later batches.
+# Stays: elsewhere a change of the data shows only through its effect on later batches.
 def test_data_are_left_as_they_were(student, rng):
     """Drawing a batch does not change the data."""
     dataset = permutation(rng, 60)
@@ -385,7 +392,7 @@ def npy(tokens):
 
 
 def check_opened(got, tokens, *, hint):
-    """These tokens in this dtype. Whether they are mapped, and read-only, is for tests of their own."""
+    """Check the tokens and their dtype. Other tests judge whether they are mapped and read-only."""
     found = got["tokens"]
     expect.kind(found, np.ndarray, of="open_tokens", name="the tokens")
     reason = f"wrong dtype: expected {tokens.dtype}, got {found.dtype}"
@@ -397,16 +404,19 @@ def check_opened(got, tokens, *, hint):
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_open_raw_tokens(student, rng):
-    """A raw file holds uint16 tokens unless another dtype is given."""
+    """A raw file contains uint16 tokens unless another dtype is given."""
     for dtype in (None, "int32", "int64", "uint8"):
         tokens = permutation(rng, 2**16)[: integer(rng, 200, 900)].astype(dtype or "uint16")
         got = student.run(probes.opened, name="tokens.bin", contents=tokens.tobytes(), dtype=dtype)
-        check_opened(got, tokens, hint="np.memmap with the dtype that is given")
+        check_opened(got, tokens, hint="use np.memmap with the given dtype")
 
 
 def test_open_a_npy_file(student, rng):
-    """A file that begins with b'\\x93NUMPY' is read, and mapped, as its header says, whatever the file's name is."""
-    hint = r"what b'\x93NUMPY' begins has a header: np.load(path, mmap_mode='r') reads that"
+    """A file that starts with b'\\x93NUMPY' is mapped as its header says, whatever its name."""
+    hint = (
+        r"a file that starts with b'\x93NUMPY' has a header: np.load(path, mmap_mode='r') "
+        r"reads it"
+    )
     for name, dtype, asked in [
         ("tokens.npy", "uint16", None),
         ("tokens.bin", "int32", None),
@@ -426,20 +436,20 @@ def test_open_a_npy_file(student, rng):
     check_opened(
         got,
         tokens,
-        hint="without b'\\x93NUMPY' at its beginning a file is raw, whatever its name is",
+        hint="a file that does not start with b'\\x93NUMPY' is raw, whatever its name",
     )
 
 
 def test_open_a_path_of_either_kind(student, rng):
-    """A path may be text or a Path."""
+    """A path may be a str or a Path."""
     tokens = permutation(rng, 300, np.uint16)
     for as_text in (False, True):
         got = student.run(probes.opened, name="tokens", contents=tokens.tobytes(), as_text=as_text)
-        check_opened(got, tokens, hint="open() and np.memmap take a str and a Path")
+        check_opened(got, tokens, hint="open() and np.memmap accept both str and Path")
 
 
 def test_tokens_are_mapped(student, rng):
-    """The tokens of a raw file are a np.memmap: they are not read into memory when the file is opened."""
+    """The tokens of a raw file are a np.memmap, so opening it does not read them into memory."""
     tokens = permutation(rng, 300, np.uint16)
     got = student.run(probes.opened, name="tokens.bin", contents=tokens.tobytes())
     check_opened(got, tokens, hint=None)
@@ -453,5 +463,5 @@ def test_a_file_cannot_be_changed_by_accident(student, rng):
         got = student.run(probes.opened, name=name, contents=contents, write=True)
         if name == "tokens.bin":
             check_opened(got, tokens, hint=None)
-        reason = "what is written to the array gets into the file"
+        reason = "writing to the array changes the file"
         expect.that(got["contents"] == contents, reason, of="open_tokens", hint='mode="r"')

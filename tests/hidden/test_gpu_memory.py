@@ -1,10 +1,11 @@
-"""gpu_memory: what a call takes on a GPU at its worst, and what it leaves there.
+"""gpu_memory: the most memory that a call takes on a GPU, and what it leaves there.
 
-Every test here runs on the stand-in for a GPU, where it is worth no points, and again, from cuda/, on a real one. Tensors are
-multiples of 512 bytes below 1 MiB, which torch's allocator counts exactly as large as they are.
+Every test here runs on the simulated GPU (the stand-in), where it earns no points, and again, from
+cuda/, on a real one. Tensor sizes are multiples of 512 bytes below 1 MiB, which torch's allocator
+counts exactly.
 
-Accepted on purpose: any of torch's statistics that count tensors; a collection of garbage, a synchronisation or an emptied
-cache more than is needed; the statistics of the peak left as the call made them.
+Accepted on purpose: any of torch's statistics that count tensors; an additional garbage collection,
+synchronisation or emptied cache; peak statistics that are left as the call made them.
 """
 
 import pytest
@@ -22,14 +23,16 @@ def sizes(rng, count):
 
 
 def check(got, before, peak, retained, *, hint=None):
-    """The three numbers, one after the other."""
+    """Check the three numbers, one after the other."""
     for name, expected in [
         ("allocated_before", before),
         ("peak_above_before", peak),
         ("retained", retained),
     ]:
         field = got[name]
-        expect.that(field is not None, f"no field {name}: is a PeakMemory returned?", of=OF)
+        expect.that(
+            field is not None, f"there is no field {name}: is a PeakMemory returned?", of=OF
+        )
         expect.that(
             type(field) is int,
             f"wrong type of {name}: expected int, got {expect.type_name(field)}",
@@ -38,11 +41,14 @@ def check(got, before, peak, retained, *, hint=None):
         expect.that(field == expected, f"wrong number of bytes in {name}", of=OF, hint=hint)
 
 
-# Stays: it is the rule itself, on calls that do all of it at once; every other test takes one part of it.
+# Stays: this is the rule itself, on calls that combine all of it; every other test covers one part.
 @pytest.mark.core
 @pytest.mark.points(10)
 def test_peak_and_rest_of_a_call(student, rng, device):
-    """The peak is the most that is alive at one moment, above what was there; retained is what is left, above that."""
+    """The peak and the retained bytes are counted above what was allocated before the call.
+
+    The peak is the most in use at any one moment; retained is what is left at the end.
+    """
     for _ in range(3):
         a, b, c, d, there = sizes(rng, 5)
         steps = [
@@ -58,55 +64,60 @@ def test_peak_and_rest_of_a_call(student, rng, device):
         )
         peak = max(a + b, b + c, c + d)
         check(
-            got, there, peak, c, hint="both are differences from what was allocated before the call"
+            got,
+            there,
+            peak,
+            c,
+            hint="both are differences from the bytes allocated before the call",
         )
 
 
-# Stays: a result that nobody holds is the likeliest mistake, and the message of another test would not name it.
+# Stays: dropping fn's result too early is the likeliest mistake, and no other test's message would
+# name it.
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_result_of_the_call_counts(student, rng, device):
-    """What fn returns is alive when `retained` is read."""
+    """fn's result is still alive when `retained` is read."""
     a, b, there = sizes(rng, 3)
     steps = [("make", "a", a), ("make", "b", b)]
     got = student.run(probes.peak, device=device, steps=steps, alive=[there], result="b")
     check(got, there, a + b, b, hint="keep fn's result until the bytes are read")
 
 
-# Stays: a peak of the past is the likeliest mistake, and here nothing else can be the reason.
+# Stays: counting an earlier peak is the likeliest mistake, and here it is the only possible cause.
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_earlier_peak_is_not_the_calls(student, rng, device):
-    """However much was in use before the call, the peak is the call's own."""
+    """The peak is that of the call itself, however much memory was in use before."""
     a, b, there = sizes(rng, 3)
     steps = [("make", "a", a), ("drop", "a", 0), ("make", "b", b)]
     got = student.run(
         probes.peak, device=device, steps=steps, alive=[there], earlier=2 * (a + b + there)
     )
-    check(got, there, max(a, b), 0, hint="reset_peak_memory_stats lets the peak start anew")
+    check(got, there, max(a, b), 0, hint="reset_peak_memory_stats resets the peak")
 
 
 @pytest.mark.points(4)
 def test_freeing_more_than_it_makes(student, rng, device):
-    """A call that frees what was there retains a negative number of bytes; its peak is never below 0."""
+    """A call that frees older tensors retains a negative number; its peak is never below 0."""
     a, first, second = sorted(sizes(rng, 3))
     steps = [("free", "1", 0), ("make", "a", a), ("keep", "a", 0)]
     got = student.run(probes.peak, device=device, steps=steps, alive=[first, second])
-    check(got, first + second, 0, a - second, hint="retained is a difference, and may be negative")
+    check(got, first + second, 0, a - second, hint="retained is a difference and may be negative")
 
 
 @pytest.mark.points(4)
 def test_garbage_is_gone_before(student, rng, device):
-    """Garbage that nobody has collected yet is not part of what is there before, and not freed by the call."""
+    """Uncollected garbage does not count as allocated before, nor as freed by the call."""
     a, waste, there = sizes(rng, 3)
     steps = [("make", "a", a), ("keep", "a", 0), ("collect", "", 0)]
     got = student.run(probes.peak, device=device, steps=steps, alive=[there], garbage=waste)
-    check(got, there, a, a, hint="gc.collect() before anything is read")
+    check(got, there, a, a, hint="call gc.collect() before you read anything")
 
 
 @pytest.mark.points(4)
 def test_fn_is_called_once_and_nothing_is_kept(student, rng, device):
-    """fn runs once, and its result is gone when peak_memory has returned."""
+    """fn runs once, and its result is freed by the time peak_memory returns."""
     a, there = sizes(rng, 2)
     got = student.run(
         probes.peak, device=device, steps=[("make", "a", a)], alive=[there], result="a"
@@ -118,13 +129,13 @@ def test_fn_is_called_once_and_nothing_is_kept(student, rng, device):
 
 @pytest.mark.points(4)
 def test_any_name_of_the_device(student, device):
-    """A device may be given as a string or as a torch.device, with or without its number."""
+    """The device may be a string or a torch.device, with or without an index."""
     for where in ("cuda", "cuda:0"):
         expect.value(student.run(probes.peak_on, device=device, where=where), [0, 0], of=OF)
 
 
 def test_wrong_calls(student, rng, device):
-    """What fn raises passes through, and a device that is no GPU is a ValueError."""
+    """fn's exceptions pass through, and a device that is not a GPU raises a ValueError."""
     (a,) = sizes(rng, 1)
     check(student.run(probes.peak, device=device, steps=[("make", "a", a)]), 0, a, 0)
     with expect.raises(KeyError, of=OF, when="fn raises KeyError"):

@@ -1,12 +1,14 @@
-"""gpu_mixed_precision: a step that computes in bfloat16 and loses nothing of the weights.
+"""gpu_mixed_precision: a step that computes in bfloat16 without loss of precision in the weights.
 
-Every test here runs on a CPU, where it is worth no points, and again, from cuda/, on a GPU: torch.autocast is on both.
+Every test here runs on a CPU, where it earns no points, and again, from cuda/, on a GPU:
+torch.autocast exists on both.
 
-Numbers are small integers and their quotients by powers of two, which bfloat16 and every sum here hold exactly. So the oracle
-is float64 and the tolerance that of one rounding in float32, whatever the order of the sums.
+All numbers are small integers and their quotients by powers of two, which are exact in bfloat16,
+and so is every sum here. Therefore the oracle is float64 and the tolerance is one float32 rounding,
+whatever the order of the sums.
 
-Accepted on purpose: autocast around the loss as well or around the model alone; set_to_none or zeros; clip_grad_norm_ with
-or without its 1e-6; a GradScaler that is not enabled.
+Accepted on purpose: autocast around model and loss, or around the model alone; set_to_none or
+zeros; clip_grad_norm_ with or without its 1e-6; a GradScaler that is not enabled.
 """
 
 import math
@@ -23,19 +25,21 @@ RTOL = 2.0**-22
 
 
 def integers(rng, *shape, high=2):
-    """Small integers, as float32."""
+    """Draw small integers, as float32."""
     return torch.randint(-high, high + 1, shape, generator=rng).float()
 
 
 def problem(rng, *, count=1):
-    """Weights of one map, and batches for it: sums stay below 2**8 of their units, and no gradient is all zeros."""
+    """Weights of one linear map, and batches for it.
+
+    Sums stay below 2**8 of their units, and no gradient is all zeros.
+    """
     features, outputs = int(torch.randint(3, 6, (), generator=rng)), 4
     data = []
     for _ in range(count):
         x, y = integers(rng, 2, features), integers(rng, 2, outputs, high=3) + 0.5
-        x[:, 0] = torch.tensor(
-            [2.0, 1.0]
-        )  # twice an odd number of halves and once another are never 0 together
+        # An odd number of halves times 2, and another times 1, are never 0 together.
+        x[:, 0] = torch.tensor([2.0, 1.0])
         data.append((x, y))
     return [integers(rng, outputs, features)], data
 
@@ -60,11 +64,11 @@ def check_loss(got, expected):
     )
 
 
-# Stays: it is the step itself, with numbers that leave no room for rounding.
+# Stays: this is the step itself, with numbers that are never rounded.
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_step_is_that_of_the_gradients(student, rng, device):
-    """Weights move by the learning rate against the gradients of the loss, and the loss before the step is returned."""
+    """p ← p − lr · gradient for every weight, and the loss from before the step is returned."""
     for _ in range(3):
         weights, data = problem(rng)
         got = student.run(
@@ -84,7 +88,7 @@ def test_step_is_that_of_the_gradients(student, rng, device):
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_forward_runs_in_the_dtype(student, rng, device):
-    """The model's products are computed in bfloat16, by default as well, and in float32 where that is asked for."""
+    """The forward pass computes in `dtype`, which is bfloat16 by default."""
     weights, data = problem(rng)
     for options, dtype in [({}, BF16), ({"dtype": BF16}, BF16), ({"dtype": FP32}, FP32)]:
         got = student.run(
@@ -94,11 +98,11 @@ def test_forward_runs_in_the_dtype(student, rng, device):
             got["output_dtypes"],
             [dtype],
             of=OF,
-            hint="model(x) under torch.autocast of x's device, in `dtype`",
+            hint="run model(x) under torch.autocast for x's device, in `dtype`",
         )
 
 
-# Stays: it names what is wrong where other tests see only its effect on numbers.
+# Stays: it names the mistake, where other tests see only its effect on numbers.
 @pytest.mark.points(2)
 def test_weights_gradients_and_state_keep_float32(student, rng, device):
     """Parameters, their gradients and AdamW's moments are float32 after the step."""
@@ -127,7 +131,7 @@ def test_weights_gradients_and_state_keep_float32(student, rng, device):
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_small_steps_are_not_lost(student, rng, device):
-    """A step that bfloat16 could not show, 1 + 2**-12, is in the weights."""
+    """A step from 1 to 1 + 2**-12, which bfloat16 would lose, changes the weights."""
     weights, data = problem(rng)
     loss, (gradient,) = gradients(weights, *data[0])
     lr = 2.0**-12 / float(gradient.abs().max())
@@ -142,13 +146,13 @@ def test_small_steps_are_not_lost(student, rng, device):
         of=OF,
         rtol=RTOL,
         name="the weight",
-        hint="the weights are float32 throughout",
+        hint="keep the weights float32 throughout",
     )
 
 
 @pytest.mark.points(2)
 def test_gradients_from_before_do_not_count(student, rng, device):
-    """What stands in .grad before the step is no part of it."""
+    """Values in .grad from before the step do not count."""
     weights, data = problem(rng)
     got = student.run(
         probes.stepped,
@@ -161,14 +165,17 @@ def test_gradients_from_before_do_not_count(student, rng, device):
     )
     _, (gradient,) = gradients(weights, *data[0])
     expected = (weights[0] - 0.5 * gradient).float()
-    hint = "zero_grad() before the backward pass"
+    hint = "call zero_grad() before the backward pass"
     expect.tensor(got["parameters"][0], expected, of=OF, rtol=RTOL, name="the weight", hint=hint)
 
 
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_norm_of_all_gradients_is_clipped(student, rng, device):
-    """Gradients longer than max_norm, all of them as one vector, are scaled to it; shorter ones stay; 1.0 by default."""
+    """Gradients with a norm above max_norm (default 1.0) are scaled to it; shorter ones stay.
+
+    The norm is that of all gradients as one vector.
+    """
     features, hidden, outputs = 3, 5, 4
     weights = [integers(rng, hidden, features).abs() + 1, integers(rng, outputs, hidden).abs() + 1]
     x, y = integers(rng, 4, features).abs() + 1, -integers(rng, 4, outputs).abs() * 8
@@ -185,8 +192,8 @@ def test_norm_of_all_gradients_is_clipped(student, rng, device):
         )
         for before, after, gradient in zip(small, got["parameters"], exact, strict=True):
             expected = (before - gradient * wanted / norm).float()
-            hint = "one norm for all gradients, after the backward pass and before the step"
-            # bfloat16 rounds activations and gradients to 8 bits, some of them one after the other
+            hint = "compute one norm of all gradients, after the backward pass and before the step"
+            # bfloat16 rounds activations and gradients to 8 bits, some of them repeatedly.
             atol = 2.0**-5 * float((gradient * wanted / norm).abs().max())
             expect.tensor(after, expected, of=OF, atol=atol, name="a weight", hint=hint)
     weights, data = problem(rng)
@@ -195,7 +202,7 @@ def test_norm_of_all_gradients_is_clipped(student, rng, device):
     got = student.run(
         probes.stepped, device=device, weights=weights, batches=data, lr=1.0, max_norm=norm / 3
     )
-    hint = "a gradient that is clipped keeps the 24 bits of float32"
+    hint = "a clipped gradient keeps float32's 24 bits"
     expect.tensor(
         got["gradients"][0][0],
         (gradient / 3).float(),
@@ -209,36 +216,36 @@ def test_norm_of_all_gradients_is_clipped(student, rng, device):
 
 @pytest.mark.points(2)
 def test_backward_is_outside_of_autocast(student, rng, device):
-    """Autocast is for the forward pass and the loss; it is off in the backward pass and afterwards."""
+    """Autocast is on for forward pass and loss, and off in the backward pass and afterwards."""
     weights, data = problem(rng, count=2)
     got = student.run(probes.stepped, device=device, weights=weights, batches=data, lr=0.5)
     expect.value(
         got["autocast_in_backward"],
         [False, False],
         of=OF,
-        hint="loss.backward() after the `with` block",
+        hint="call loss.backward() after the `with` block",
     )
     expect.value(
-        got["autocast_after"], False, of=OF, hint="autocast as a `with` block ends by itself"
+        got["autocast_after"], False, of=OF, hint="a `with` block turns autocast off at its end"
     )
 
 
 @pytest.mark.points(2)
 def test_loss_is_not_scaled(student, rng, device):
-    """bfloat16 has float32's range: there is nothing for a GradScaler to do, and the optimizer steps each time."""
+    """bfloat16 has float32's range, so no GradScaler is used and the optimizer steps every time."""
     weights, data = problem(rng, count=2)
     got = student.run(probes.stepped, device=device, weights=weights, batches=data, lr=0.5)
-    expect.value(len(got["gradients"]), 2, of=OF, hint="one step of the optimizer for each call")
+    expect.value(len(got["gradients"]), 2, of=OF, hint="step the optimizer once per call")
     expect.that(
         not got["scaled"],
-        "a GradScaler scales the loss: it is for float16",
+        "a GradScaler scales the loss, which only float16 needs",
         of=OF,
-        hint="loss.backward(), plainly",
+        hint="call loss.backward() without a scaler",
     )
 
 
 def test_float16_is_refused(student, rng, device):
-    """float16, which would need a GradScaler, is a ValueError."""
+    """float16, which would need a GradScaler, raises a ValueError."""
     weights, data = problem(rng)
     run = {"device": device, "weights": weights, "batches": data, "lr": 0.5}
     with expect.right_call("the default dtype"):

@@ -1,11 +1,12 @@
-"""gpu_timing: the time that the GPU took, and not the time that Python took to ask for it.
+"""gpu_timing: the time that the GPU took, not the time that Python took to launch the work.
 
-Most tests here run on the stand-in for a GPU, where they are worth no points, and again, from cuda/, on a real one. The
-stand-in knows how long each kernel takes, to the nanosecond; asking takes 5 µs, waking up after a wait 20 µs. On a real GPU a
-kernel that spins takes what it is asked for within its clock's changes, so that there the tolerance is half.
+Most tests here run on the simulated GPU (the stand-in), where they earn no points, and again, from
+cuda/, on a real one. The stand-in knows how long each kernel takes, to the nanosecond; a launch
+takes 5 µs, and waking up after a wait 20 µs. On a real GPU, a spinning kernel takes the requested
+time only to within changes of the clock rate, so the tolerance there is a half.
 
-Accepted on purpose: all events recorded before one wait, or a wait after each call; either middle value, or the mean of both,
-where the number of repeats is even; warm-up calls that are waited for or not.
+Accepted on purpose: all events recorded before one wait, or a wait after each call; for an even
+number of repeats, either middle value or their mean; warm-up calls with or without a wait.
 """
 
 import statistics
@@ -16,15 +17,13 @@ import torch
 from tests import expect
 from tests.probes import gpu as probes
 
-TOLERANCE = {
-    "stand-in": 0.1,
-    "cuda": 0.5,
-}  # relative; the mistakes are wrong by a factor of 2 or more
+# Relative. The mistakes are wrong by a factor of 2 or more.
+TOLERANCE = {"stand-in": 0.1, "cuda": 0.5}
 BF16, FP16, FP32 = torch.bfloat16, torch.float16, torch.float32
 
 
 def milliseconds(rng, count, low=2, high=9):
-    """Times of kernels, in seconds."""
+    """Draw kernel times, in seconds."""
     return [int(n) / 1000 for n in torch.randint(low, high, (count,), generator=rng)]
 
 
@@ -32,21 +31,16 @@ def check(got, expected, tolerance, *, of="time_kernel", hint=None):
     expect.number(got, expected, of=of, tolerance=tolerance * expected, hint=hint)
 
 
-# Stays: it is the rule itself; the tests below ask for the same times in cases of their own.
+# Stays: this is the rule itself; the tests below ask for the same times in special cases.
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_median_of_what_the_gpu_took(student, rng, device):
-    """The answer is the median, in seconds, of the GPU's own times of the calls after the warm-up."""
+    """time_kernel returns the median, in seconds, of the GPU's times after the warm-up calls."""
     for warmup in (1, 2):
         (unit,) = milliseconds(rng, 1, 8, 14)
         low, median, high = [unit / 9, unit / 3], unit, [3 * unit, 9 * unit]
-        measured = [
-            high[0],
-            low[0],
-            high[1],
-            median,
-            low[1],
-        ]  # neither the mean nor the one in the middle is near the median
+        # Neither the mean nor the value in the middle position is near the median.
+        measured = [high[0], low[0], high[1], median, low[1]]
         got = student.run(
             probes.timed,
             device=device,
@@ -54,26 +48,26 @@ def test_median_of_what_the_gpu_took(student, rng, device):
             warmup=warmup,
             repeats=5,
         )
-        hint = "the median, in seconds, by two events around each call that is measured"
+        hint = "the median, in seconds, measured with two events around each call after the warm-up"
         check(got["seconds"], median, TOLERANCE[device], hint=hint)
 
 
-# Stays: it tells a warm-up that is measured from other wrong times, which the median may hide.
+# Stays: it distinguishes a measured warm-up from other wrong times, which the median may hide.
 @pytest.mark.core
 def test_warm_up_is_not_measured(student, rng, device):
-    """Calls before the measured ones are made and their time does not count, however long they take."""
+    """The warm-up calls run before the measured ones, and their time never counts."""
     (t,) = milliseconds(rng, 1)
     got = student.run(
         probes.timed, device=device, seconds=[0.2, 0.1, 0.1, t, t, t], warmup=3, repeats=3
     )
     check(
-        got["seconds"], t, TOLERANCE[device], hint="the first `warmup` calls of fn are not measured"
+        got["seconds"], t, TOLERANCE[device], hint="do not measure the first `warmup` calls of fn"
     )
     got = student.run(probes.timed, device=device, seconds=[0.2, t, t], warmup=0, repeats=1)
-    check(got["seconds"], 0.2, TOLERANCE[device], hint="with warmup 0 the first call is measured")
+    check(got["seconds"], 0.2, TOLERANCE[device], hint="with warmup=0 the first call is measured")
 
 
-# Stays: it holds the defaults, and counts calls that cost no time.
+# Stays: it checks the defaults, and counts calls that take no time.
 def test_number_of_calls(student, rng, device):
     """fn is called warmup + repeats times; by default 3 and 10."""
     for options, calls in [
@@ -85,35 +79,37 @@ def test_number_of_calls(student, rng, device):
         times = milliseconds(rng, 1) * 20
         got = student.run(probes.timed, device=device, seconds=times, **options)
         check(got["seconds"], times[0], TOLERANCE[device])
-        expect.value(got["calls"], calls, of="time_kernel", hint="warmup calls, then repeats calls")
+        expect.value(
+            got["calls"], calls, of="time_kernel", hint="first warmup calls, then repeats calls"
+        )
 
 
 def test_even_number_of_repeats(student, rng, device):
-    """With an even number of repeats the median lies between the two middle ones."""
+    """With an even number of repeats, the median lies between the two middle times."""
     (t,) = milliseconds(rng, 1)
     got = student.run(
         probes.timed, device=device, seconds=[0.0005, 0.1, t, t, 0.1, t], warmup=0, repeats=6
     )
-    check(got["seconds"], t, TOLERANCE[device], hint="the middle of the sorted times")
+    check(got["seconds"], t, TOLERANCE[device], hint="take the middle of the sorted times")
 
 
-# Stays: it is the only one that looks at the GPU after the call.
+# Stays: it is the only test that looks at the GPU after the call.
 def test_gpu_is_done(student, rng, device):
-    """When time_kernel returns the GPU has nothing left to do."""
+    """When time_kernel returns, the GPU has finished all work."""
     times = milliseconds(rng, 4)
     got = student.run(probes.timed, device=device, seconds=times, warmup=1, repeats=3)
     check(got["seconds"], statistics.median(times[1:]), TOLERANCE[device])
     expect.that(
-        not got["busy"], "the GPU is still at work when time_kernel returns", of="time_kernel"
+        not got["busy"], "the GPU is still working when time_kernel returns", of="time_kernel"
     )
 
 
 @pytest.mark.core
 def test_short_kernels(student, rng):
-    """The time of a kernel of 50 µs holds neither the asking for all of it nor the waking up after a wait."""
+    """The time of a 50 µs kernel includes neither launches nor the wake-up after a wait."""
     (t,) = milliseconds(rng, 1, 40, 70)
     got = student.run(probes.timed, device="stand-in", seconds=[t / 1000] * 8, warmup=2, repeats=5)
-    hint = "a clock of the CPU shows the waiting as well: use torch.cuda.Event(enable_timing=True)"
+    hint = "a CPU clock also measures the wait: use torch.cuda.Event(enable_timing=True)"
     check(got["seconds"], t / 1000, 0.2, hint=hint)
 
 
@@ -127,14 +123,14 @@ def mfu(student, sizes, dtype, peaks, speeds):
 
 
 def random_sizes(rng):
-    """Distinct sizes of a product that a CPU does in no time."""
+    """Distinct sizes of a product that a CPU computes quickly."""
     return tuple((100 + 20 * (torch.randperm(8, generator=rng)[:3] + 1)).tolist())
 
 
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_mfu_is_flops_over_time_and_peak(student, rng):
-    """2mkn FLOPs, the GPU's time for the product, and the peak of `hw` for the dtype of the matrices."""
+    """The MFU is 2mkn FLOPs / (the GPU's time for the product · `hw`'s peak for the dtype)."""
     for dtype, speed, share in [(BF16, 4e9, 0.6), (FP32, 1e9, 0.25), (FP16, 2e9, 0.5)]:
         speeds = [(BF16, 4e9), (FP16, 2e9), (FP32, 1e9)]
         peaks = [(FP16, 8e10), (dtype, speed / share), (torch.float64, 3e7)]
@@ -143,21 +139,21 @@ def test_mfu_is_flops_over_time_and_peak(student, rng):
 
 
 def test_mfu_above_one_is_returned(student, rng):
-    """A peak below what the GPU reaches gives an MFU above 1, and it is not hidden."""
+    """An MFU above 1, from a peak that the GPU exceeds, is returned as it is."""
     got = mfu(student, random_sizes(rng), FP32, [(FP32, 1e9)], [(FP32, 3e9)])
     check(
         got,
         3.0,
         0.1,
         of="measured_mfu",
-        hint="a result above 1 says that a time or a peak is wrong",
+        hint="a result above 1 shows that a time or a peak is wrong",
     )
 
 
 def test_no_peak_is_guessed(student, rng):
-    """A dtype that `hw` has no peak for is a ValueError or a KeyError, whatever the other peaks are."""
+    """A dtype for which `hw` has no peak raises a ValueError or a KeyError."""
     sizes, speeds = random_sizes(rng), [(BF16, 1e9), (FP16, 1e9)]
-    with expect.right_call("a dtype that hw has a peak for"):
+    with expect.right_call("a dtype for which hw has a peak"):
         check(mfu(student, sizes, BF16, [(BF16, 2e9)], speeds), 0.5, 0.1, of="measured_mfu")
     with expect.raises(
         (ValueError, KeyError),

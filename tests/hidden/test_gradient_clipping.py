@@ -1,14 +1,17 @@
-"""gradient_clipping: the norm that comes back, and the gradients afterwards.
+"""gradient_clipping: the norm that is returned, and the gradients afterwards.
 
-Accepted on purpose: a norm of any float dtype, computed in the gradients' own, in float32 or in float64, for all entries
-at once or from each gradient's norm; the factor as a number or a tensor; a factor cut off at 1, as torch's own function has
-it; foreach operations; work on p.grad.data; a norm on which autograd is on. A norm that is a Python number, or has one
-element in some dimensions, counts as its value and costs one test of its own. Not asked, because the course does not say: a
-parameter that is listed twice, gradients that are NaN or infinite or whose squares overflow, sparse ones, a limit of 0.
+Accepted on purpose: a norm of any float dtype, computed in the gradients' own dtype, in float32 or
+in float64, over all entries at once or from each gradient's norm; the factor as a number or a
+tensor; a factor clamped at 1, as in torch's own function; foreach operations; work on p.grad.data;
+a norm that still requires grad. A norm that is a Python number, or that has one element in some
+dimensions, counts as its value and fails one test about the type. Not asked, because the course
+does not specify it: a parameter that is listed twice, gradients that are NaN or infinite or whose
+squares overflow, sparse gradients, a limit of 0.
 
-Parameters are handed over as a generator, as model.parameters() is one. The norm and the factor are judged against float64,
-for gradients from 1e-8 to 1e4. Everything else (None, dtypes, tensors that stay the same) is judged by what the student's own
-function does with the same gradients in the plain case, so that a mistake in the norm costs the norm.
+Parameters are passed as a generator, because model.parameters() is one. The norm and the factor are
+judged against float64, for gradients from 1e-8 to 1e4. Everything else (None, dtypes, tensors that
+must stay the same) is judged against the student's own function on the same gradients in the plain
+case, so a mistake in the norm costs only the norm's points.
 """
 
 import math
@@ -25,7 +28,7 @@ SIZES = (1e-8, 1e-4, 1.0, 1e4)
 
 
 def random_gradients(rng, *, shapes=SHAPES, size=1.0, dtype=torch.float32):
-    """Entries between 0.5 and 1.5 times a size, or the negatives of that: never all equal, and never of one sign for long."""
+    """Draw entries with absolute values of 0.5 to 1.5 times a size and random signs."""
     signs = [torch.randint(0, 2, shape, generator=rng) * 2 - 1 for shape in shapes]
     return [((torch.rand(s.shape, generator=rng) + 0.5) * s * size).to(dtype) for s in signs]
 
@@ -38,11 +41,12 @@ def norm_of(gradients):
 
 
 def tolerance(gradients):
-    """How far rounding may take the norm, relative to itself, and a clipped entry, relative to itself.
+    """The largest relative rounding error of the norm, and of a clipped entry.
 
-    At worst everything happens in the gradients' dtype: squares, the sum of each gradient's, which torch keeps in float32
-    at least, the sum over gradients one by one, and the root, which halves what came before; then ε, the factor and the
-    product. For n gradients of m entries that is less than n + 8 roundings, and m of float32.
+    At worst everything happens in the gradients' dtype: the squares, each gradient's sum of squares
+    (which torch keeps in float32 at least), the sum over the gradients one by one, and the root,
+    which halves the error so far; then ε, the factor and the product. For n gradients of m entries
+    that is less than n + 8 roundings in their dtype, and m in float32.
     """
     own = max(torch.finfo(g.dtype).eps for g in gradients if g is not None)
     entries = sum(g.numel() for g in gradients if g is not None)
@@ -57,7 +61,7 @@ def clip(student, gradients, max_l2_norm, *, eps=None, **how):
 
 
 def norm_in(returned, *, hint=None):
-    """The number in what came back. One test is about its type."""
+    """The returned norm as a number. Another test judges its type."""
     if (
         isinstance(returned, torch.Tensor)
         and returned.layout == torch.strided
@@ -71,7 +75,7 @@ def norm_in(returned, *, hint=None):
 
 
 def check_norm(returned, expected, *, rtol, hint):
-    """What came back is near the norm."""
+    """Check that the returned value is near the norm."""
     norm = norm_in(returned, hint=hint)
     expect.number(norm, expected, of=OF, tolerance=rtol * expected, name="the norm", hint=hint)
 
@@ -90,14 +94,20 @@ def check_gradients(got, expected, *, rtol=0.0, hint):
 
 
 def check_shorter(got, before):
-    """A gradient above the limit changed: code that leaves all gradients alone has clipped none of them rightly."""
+    """Check that each gradient above the limit changed.
+
+    Code that leaves all gradients alone must not earn points for the details of clipping.
+    """
     for gradient, old in zip(got, before, strict=True):
         expect.kind(gradient, torch.Tensor, of=OF, name="a gradient")
         changed = gradient.shape == old.shape and (not old.numel() or bool((gradient != old).any()))
-        hint = "the tensor p.grad itself has to change; and you can go through model.parameters() only once"
+        hint = (
+            "change the tensor p.grad itself; model.parameters() is a generator, so you can "
+            "go through it only once"
+        )
         expect.that(
             changed,
-            "a gradient stays as it was although the norm is above the limit",
+            "a gradient did not change although the norm is above the limit",
             of=OF,
             hint=hint,
         )
@@ -106,7 +116,7 @@ def check_shorter(got, before):
 @pytest.mark.core
 @pytest.mark.points(11)
 def test_rescales_a_long_gradient(student, rng):
-    """Above max_l2_norm every gradient is multiplied by max_l2_norm / (norm + ε), all by the same number."""
+    """If the norm exceeds max_l2_norm, every gradient is multiplied by max_l2_norm / (norm + ε)."""
     for size in SIZES:
         for share, relative_eps in [(0.9, 0.0), (0.3, 0.5), (0.01, 2.0)]:
             gradients = random_gradients(rng, size=size)
@@ -121,13 +131,13 @@ def test_rescales_a_long_gradient(student, rng):
 @pytest.mark.core
 @pytest.mark.points(5)
 def test_leaves_a_short_gradient(student, rng):
-    """With a norm below max_l2_norm the gradients stay exactly as they are."""
+    """If the norm is below max_l2_norm, the gradients stay exactly as they are."""
     for size in SIZES:
         gradients = random_gradients(rng, size=size)
         norm = norm_of(gradients)
         check_shorter(clip(student, gradients, 0.1 * norm)["gradients"], gradients)
         for factor in (10.0, 1000.0):
-            # An ε this small leaves a factor that is cut off at 1 exactly 1.
+            # With an ε this small, a factor that is clamped at 1 is exactly 1.
             got = clip(student, gradients, factor * norm, eps=1e-6 * norm)
             check_gradients(
                 got["gradients"], gradients, hint="only a norm above max_l2_norm changes a gradient"
@@ -137,7 +147,7 @@ def test_leaves_a_short_gradient(student, rng):
 @pytest.mark.core
 @pytest.mark.points(6)
 def test_returns_the_norm_of_all_gradients(student, rng):
-    """The norm is the root of the sum of the squares of every entry of every gradient, of whatever shape."""
+    """The norm is the root of the sum of the squares of all entries of all gradients."""
     for size in SIZES:
         for shapes in (SHAPES, [(7,)], [(2, 3), (4,)]):
             gradients = random_gradients(rng, shapes=shapes, size=size)
@@ -148,29 +158,29 @@ def test_returns_the_norm_of_all_gradients(student, rng):
 
 @pytest.mark.points(2)
 def test_returns_the_norm_before_clipping(student, rng):
-    """If gradients are rescaled, the function still returns the norm that they had before."""
+    """The function returns the norm from before any rescaling."""
     gradients = random_gradients(rng)
     before = norm_in(clip(student, gradients, 1e3)["returned"])
     got = clip(student, gradients, 0.5)
     check_shorter(got["gradients"], gradients)
-    hint = "the norm of the gradients as they were before anything was rescaled"
+    hint = "compute the norm before you rescale anything"
     check_norm(got["returned"], before, rtol=tolerance(gradients), hint=hint)
 
 
 @pytest.mark.points(2)
 def test_works_in_place(student, rng):
-    """Each gradient stays the same tensor with new values, in any memory layout; parameters stay as they are."""
+    """Each p.grad stays the same tensor, in any memory layout, and the parameters do not change."""
     gradients = random_gradients(rng)
     plain = clip(student, gradients, 0.5)["gradients"]
     check_shorter(plain, gradients)
-    hint = "p.grad.mul_(...) changes the tensor that p.grad is"
+    hint = "p.grad.mul_(...) changes the tensor in place"
     for transposed in (False, True):
         got = clip(student, gradients, 0.5, transposed=transposed)
         for gradient, want in zip(got["held"], plain, strict=True):
             name = "the tensor that p.grad was before the call"
             expect.tensor(gradient, want, of=OF, rtol=tolerance(gradients), name=name, hint=hint)
         expect.that(
-            all(got["are_the_same"]), "p.grad is another tensor than before", of=OF, hint=hint
+            all(got["are_the_same"]), "p.grad is a different tensor than before", of=OF, hint=hint
         )
         for p, g in zip(got["parameters"], gradients, strict=True):
             expect.tensor(
@@ -178,13 +188,13 @@ def test_works_in_place(student, rng):
                 g / 3,
                 of=OF,
                 name="a parameter",
-                hint="clipping changes gradients and no parameter",
+                hint="clipping changes only gradients, never a parameter",
             )
 
 
 @pytest.mark.points(2)
 def test_skips_parameters_without_a_gradient(student, rng):
-    """Parameters whose gradient is None are skipped, wherever they stand, and stay without one."""
+    """Parameters whose gradient is None, at any position, are skipped and stay without one."""
     gradients = random_gradients(rng)
     plain = clip(student, gradients, 0.5)
     check_shorter(plain["gradients"], gradients)
@@ -219,15 +229,15 @@ def test_the_norm_is_a_tensor(student, rng):
             returned.dim() == 0, f"the norm has {returned.dim()} dimensions", of=OF, hint=hint
         )
         seen.append(norm_in(returned))
-    expect.that(seen[0] < seen[1], "gradients four times as long have no larger norm", of=OF)
+    expect.that(seen[0] < seen[1], "gradients four times as long do not have a larger norm", of=OF)
 
 
 def test_default_eps(student, rng):
-    """Without eps it is 1e-6, which shows where the norm is about as small."""
+    """The default eps is 1e-6, which matters when the norm is about that small."""
     gradients = random_gradients(rng, size=1e-6)
     named = clip(student, gradients, 1e-14, eps=1e-6)["gradients"]
     check_shorter(named, gradients)
     got = clip(student, gradients, 1e-14)["gradients"]
     check_gradients(
-        got, named, rtol=tolerance(gradients), hint="is the default that of the signature?"
+        got, named, rtol=tolerance(gradients), hint="does the default match the signature?"
     )

@@ -1,17 +1,20 @@
 """linear: a linear layer, a stack of them, and a count of parameters.
 
-Accepted on purpose, since the result is the same: any names and any order of an MLP's parameters (they are told apart
-by shape, so the sizes here are distinct); matmul, einsum or a sum of products; trunc_normal_, the inverse of the
-distribution function or drawing again, from torch's, numpy's or Python's generator; torch's own RuntimeError for an
-input that does not fit; einsum's broadcasting of a last dimension of size 1; two Parameter objects on one storage
-counted once or twice (not asked: a tied parameter is one object).
+Accepted on purpose, because the result is the same: any names and any order of an MLP's parameters
+(the tests identify them by shape, so the sizes here are distinct); matmul, einsum or a sum of
+products; trunc_normal_, the inverse of the distribution function or redrawing, with torch's,
+numpy's or Python's generator; torch's own RuntimeError for an input that does not fit; einsum's
+broadcasting of a last dimension of size 1; two Parameter objects on one storage, counted once or
+twice (not asked: a tied parameter is one object).
 
-One mistake has one price. Tests of a forward pass put weights of their own into the module, transposed where the module
-stores them so, and so do not depend on how they are drawn, on their dtype or on whether they are registered. What an MLP has
-from Linear is compared with the student's own Linear.
+Each mistake costs points once. Tests of a forward pass put their own weights into the module,
+transposed if the module stores them so, and therefore do not depend on how weights are drawn, on
+their dtype or on whether they are registered. Whatever an MLP gets from Linear is compared with the
+student's own Linear.
 
-Oracles are products in float64 and the moments of the truncated normal distribution. No right solution fails by chance:
-counts and moments of n draws get 7 standard deviations, which they leave with a probability below 1e-11.
+The oracles are products in float64 and the moments of the truncated normal distribution. No right
+solution fails by chance: counts and moments of n draws may deviate by 7 standard deviations, which
+they exceed with a probability below 1e-11.
 """
 
 import itertools
@@ -24,16 +27,12 @@ import torch.nn.functional as F
 from tests import expect
 from tests.probes import linear as probes
 
-# Of a standard normal truncated at ±3: 0.98658.
+# The std of a standard normal distribution truncated at ±3: 0.98658.
 TRUNCATED_STD = math.sqrt(
     1 - 3 * math.exp(-4.5) * math.sqrt(2 / math.pi) / math.erf(3 / math.sqrt(2))
 )
-MAGNITUDES = (
-    1.0,
-    1e-8,
-    1e-4,
-    1e4,
-)  # of what training shows: a right answer is right for all of them
+# Sizes that occur in training: a right answer is right for all of them.
+MAGNITUDES = (1.0, 1e-8, 1e-4, 1e4)
 
 
 def sizes(rng, count, low=2, high=9):
@@ -42,8 +41,8 @@ def sizes(rng, count, low=2, high=9):
 
 
 def check_kind(weight, *, of, dtype=torch.float32, device="cpu"):
-    """A weight has this dtype and device."""
-    hint = "are device= and dtype= given to the tensor that becomes the weight?"
+    """Check a weight's dtype and device."""
+    hint = "are device= and dtype= passed to the tensor that becomes the weight?"
     expected = f"{expect.dtype_name(dtype)} on {device}"
     got = f"{expect.dtype_name(weight.dtype)} on {weight.device.type}"
     expect.that(
@@ -52,7 +51,7 @@ def check_kind(weight, *, of, dtype=torch.float32, device="cpu"):
 
 
 def weight_of(got, args, **kind):
-    """The weight of a Linear made with `args`, as out × in and with entries that were written."""
+    """Check that a Linear made with `args` holds a weight, and return it as out × in."""
     expect.that(
         len(got["weights"]) > 0,
         "the layer holds no matrix",
@@ -62,9 +61,8 @@ def weight_of(got, args, **kind):
     weight = got["weights"][0]
     if kind:
         check_kind(weight, of="Linear", **kind)
-    if tuple(weight.shape) == tuple(
-        args
-    ):  # whether it is stored as out × in is another test's rule
+    # Another test judges whether the weight is stored as out × in.
+    if tuple(weight.shape) == tuple(args):
         weight = weight.mT
     like = torch.empty(args[1], args[0], dtype=weight.dtype, device=weight.device.type)
     expect.tensor(
@@ -79,7 +77,7 @@ def weight_of(got, args, **kind):
 
 
 def check_written(weight, *, of):
-    """The entries are numbers, where there are any."""
+    """Check that the entries are finite."""
     if weight.device.type != "meta":
         finite = bool(weight.isfinite().all())
         expect.that(
@@ -91,7 +89,7 @@ def check_written(weight, *, of):
 
 
 def layer_weights(weights, dims, *, of="MLP", **kind):
-    """The weights in the order of the layers, told apart by their shapes, as out × in and with entries that were written."""
+    """The weights as out × in, in the order of the layers; their shapes identify them."""
     found = {tuple(w.shape): w for w in weights}
     layers = []
     for i, o in itertools.pairwise(dims):
@@ -111,9 +109,10 @@ def drawn(rng, dims, scale=1.0):
 
 
 def relu_stack(x, weights):
-    """What an MLP with these weights gives, in float64, and how far float32 may be from it.
+    """What an MLP with these weights returns, in float64, and the largest error float32 may have.
 
-    A sum of k products is off by at most (k + 1)·eps·Σ|x||w|, and an error that is there already grows with Σ|w|.
+    A sum of k products is off by at most (k + 1)·eps·Σ|x||w|, and an error already in its input
+    grows by Σ|w|.
     """
     y, error = x.double(), torch.zeros_like(x, dtype=torch.float64)
     for depth, weight in enumerate(weights):
@@ -128,10 +127,9 @@ def relu_stack(x, weights):
 
 
 def run(student, kind, args, weights, x, **options):
-    """A module with these weights, once it is known to hold matrices for them."""
-    args = [
-        list(a) if isinstance(a, list) else a for a in args
-    ]  # whether dims is used up is another test's rule
+    """Run a module with these weights, after a check that it holds matrices for them."""
+    # Another test judges whether the module changes dims.
+    args = [list(a) if isinstance(a, list) else a for a in args]
     got = student.run(probes.forward, kind=kind, args=args, weights=weights, x=x, **options)
     reason = "the module holds no matrix of out × in"
     expect.that(got["has_weights"], reason, of=kind, hint="self.weight = nn.Parameter(...)")
@@ -139,7 +137,7 @@ def run(student, kind, args, weights, x, **options):
 
 
 def check_output(student, kind, args, weights, x, *, hint):
-    """The output of a module with these weights, in float32."""
+    """Check the output of a module with these weights, in float32."""
     got = run(student, kind, args, weights, x)
     expected, error = relu_stack(x, weights)
     expect.tensor(
@@ -153,18 +151,21 @@ def check_output(student, kind, args, weights, x, *, hint):
 
 
 def check_std(ratio, tolerance, *, of, hint="is std 1/sqrt(in_features)?"):
-    """A standard deviation is what it should be, up to a relative tolerance."""
+    """Check a std, given as a ratio to the right one, against a relative tolerance."""
     reason = f"the weight's standard deviation is {ratio:.3g} times what it should be"
     expect.that(abs(ratio - 1) < tolerance, reason, of=of, hint=hint)
 
 
 def check_truncated_normal(weight, std, *, of):
-    """The entries of a float32 weight follow the normal distribution of this std, truncated at ±3 std."""
+    """Check that a float32 weight's entries follow the normal distribution truncated at ±3 std."""
     z = weight.double().flatten() / std
     n = z.numel()
-    # The relative error of a sample's std is 1/sqrt(2n) for a normal and less for a truncated one.
+    # The relative error of a sample's std is 1/sqrt(2n) for a normal distribution, and smaller for
+    # a truncated one.
     check_std(z.std().item() / TRUNCATED_STD, max(7 / math.sqrt(2 * n), 0.013), of=of)
-    hint = "the bounds are -3·std and 3·std, and a and b of trunc_normal_ are values, not multiples of std"
+    hint = (
+        "the bounds are -3·std and 3·std: a and b of trunc_normal_ are values, not multiples of std"
+    )
     expect.that(
         z.abs().max().item() <= 3 * (1 + 1e-6),
         "an entry lies beyond 3 standard deviations",
@@ -183,16 +184,16 @@ def check_truncated_normal(weight, std, *, of):
             of=of,
             hint="nn.init.trunc_normal_",
         )
-    # 9 of a million draws lie there; clamping puts 2700 there.
+    # A right weight has about 9 of a million draws here; clamping would put 2700 here.
     at_the_bound = (z.abs() > 2.999).double().mean().item()
-    hint = "a draw beyond 3·std is drawn again, not moved to the bound"
+    hint = "redraw a value beyond 3·std instead of moving it to the bound"
     expect.that(at_the_bound < 1e-3, "entries pile up at 3 standard deviations", of=of, hint=hint)
 
 
 # --- Linear
 
 
-# Stays: a weight that no optimizer finds costs more than one of another name.
+# Stays: a weight that no optimizer finds costs more than one with another name.
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_linear_registers_its_weight(student, rng):
@@ -208,7 +209,7 @@ def test_linear_registers_its_weight(student, rng):
 
 @pytest.mark.points(6)
 def test_linear_has_one_parameter(student, rng):
-    """A layer has one parameter, `weight`, of out_features × in_features, and no bias."""
+    """A layer has exactly one parameter, `weight`, of out_features × in_features, and no bias."""
     i, o = sizes(rng, 2)
     got = student.run(probes.module, kind="Linear", args=(i, o))
     hint = "self.weight = nn.Parameter(...), no bias"
@@ -228,13 +229,16 @@ def test_linear_has_one_parameter(student, rng):
     )
 
 
-# Stays: it is the formula. What breaks it breaks an MLP as well, but not the other way round.
+# Stays: this is the formula. What breaks it also breaks an MLP, but not the other way round.
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_linear_for_any_leading_dimensions(student, rng):
-    """y = x Wᵀ for inputs with no, one or several leading dimensions, and for small and large numbers."""
+    """y = x Wᵀ for inputs with any number of leading dimensions, for small and large numbers."""
     i, o = sizes(rng, 2)
-    hint = "multiply along the last dimension, and keep the others and all the numbers as they are"
+    hint = (
+        "multiply along the last dimension, and leave the other dimensions and all numbers "
+        "as they are"
+    )
     for leading in [(4,), (), (2, 5, 3)]:
         check_output(
             student,
@@ -252,7 +256,7 @@ def test_linear_for_any_leading_dimensions(student, rng):
 
 @pytest.mark.points(2)
 def test_linear_of_an_input_that_is_not_contiguous_or_empty(student, rng):
-    """An input may be transposed or stepped, or have no rows, like that of an expert that no token was sent to."""
+    """The input may be non-contiguous, or have no rows, as when an expert is sent no tokens."""
     i, o = sizes(rng, 2)
     stepped = torch.randn(5, 3, 2 * i, generator=rng)[:, 1:, ::2]
     turned = torch.randn(i, 4, 3, generator=rng).permute(2, 1, 0)
@@ -267,14 +271,18 @@ def test_linear_of_an_input_that_is_not_contiguous_or_empty(student, rng):
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_linear_gradients(student, rng):
-    """Gradients reach the weight and the input, for small and large upstream gradients, and the input is left as it was."""
+    """Gradients of any size reach the weight and the input, and the input is not changed."""
     i, o = sizes(rng, 2)
     for scale in MAGNITUDES:
         (weight,) = drawn(rng, (i, o))
         x, upstream = torch.randn(6, i, generator=rng), torch.randn(6, o, generator=rng) * scale
         got = run(student, "Linear", (i, o), [weight], x, upstream=upstream)
         expect.tensor(
-            got["x"], x, of="Linear.forward", name="x after the call", hint="nothing in place on x"
+            got["x"],
+            x,
+            of="Linear.forward",
+            name="x after the call",
+            hint="do not change x in place",
         )
         g = upstream.double()
         gradients = {
@@ -285,11 +293,14 @@ def test_linear_gradients(student, rng):
             ),
         }
         for which, (gradient, expected) in gradients.items():
-            hint = "use the parameter itself, without .data or .detach(), and change no number on the way"
+            hint = (
+                "use the parameter itself, without .data or .detach(), and do not rescale or "
+                "clamp any number"
+            )
             expect.that(
                 gradient is not None, f"no gradient reaches {which}", of="Linear.forward", hint=hint
             )
-            # Fewer than ten products of numbers below 6.
+            # Each entry sums fewer than ten products of numbers below 6.
             tolerance = 10 * torch.finfo(torch.float32).eps * 360 * scale
             name = f"the gradient of {which}"
             expect.tensor(
@@ -303,14 +314,17 @@ def test_linear_gradients(student, rng):
 
 
 def transposed_to(gradient, shape):
-    """A gradient as out × in, whichever way the weight is stored."""
+    """Return a gradient as out × in, whichever way the weight is stored."""
     return gradient if gradient is None or gradient.shape == shape else gradient.mT
 
 
 @pytest.mark.core
 @pytest.mark.points(12)
 def test_linear_is_drawn_from_a_truncated_normal(student, rng):
-    """Entries follow a normal distribution of std 1/sqrt(in_features), truncated at ±3 std, for any out_features."""
+    """Entries are normal with std 1/sqrt(in_features), truncated at ±3 std.
+
+    They do not depend on out_features.
+    """
     i, o = sizes(rng, 2, 20, 400)
     for args in [(i, 200_000 // i), (200_000 // o, o)]:
         got = student.run(probes.module, kind="Linear", args=args)
@@ -319,12 +333,13 @@ def test_linear_is_drawn_from_a_truncated_normal(student, rng):
 
 @pytest.mark.points(1)
 def test_linear_is_drawn_alike_in_half_precision(student, rng):
-    """A bfloat16 or float16 weight has the std and the bounds of a float32 one, up to its own rounding."""
+    """A bfloat16 or float16 weight has the std and bounds of a float32 one, up to rounding."""
     (i,) = sizes(rng, 1, 100, 400)
     std, args = 1 / math.sqrt(i), (i, 100_000 // i)
     own = weight_of(student.run(probes.module, kind="Linear", args=args), args).double() / std
     expect.that(bool(own.any()), "a float32 layer is 0 everywhere", of="Linear")
-    truncated = own.abs().max().item() <= 3 * (1 + 1e-6)  # if not, that is another test's rule
+    # If the float32 weight is not truncated, another test fails.
+    truncated = own.abs().max().item() <= 3 * (1 + 1e-6)
     for dtype in (torch.bfloat16, torch.float16):
         z = (
             weight_of(
@@ -332,21 +347,22 @@ def test_linear_is_drawn_alike_in_half_precision(student, rng):
             ).double()
             / std
         )
-        # Drawing in few bits shifts the std by under 1 %; 100,000 draws by under 2 %, twice.
-        hint = "is the dtype given where the numbers are drawn?"
+        # Drawing in few bits shifts the std by less than 1 %; each of the two samples of 100,000
+        # draws by less than 2 %.
+        hint = "is dtype= passed to the tensor in which the numbers are drawn?"
         check_std(z.std().item() / own.std().item(), 0.06, of="Linear", hint=hint)
         inside = not truncated or z.abs().max().item() <= 3 * (1 + torch.finfo(dtype).eps)
         expect.that(
             inside,
             "an entry lies beyond 3 standard deviations",
             of="Linear",
-            hint="bounds in units of std",
+            hint="are the bounds -3·std and 3·std?",
         )
 
 
 @pytest.mark.points(2)
 def test_linear_in_every_float_dtype(student, rng):
-    """Weight and output have the dtype asked for, and a float64 layer computes in float64."""
+    """Weight and output have the requested dtype, and a float64 layer computes in float64."""
     i, o = sizes(rng, 2)
     for dtype in (torch.float64, torch.float16, torch.bfloat16, torch.float32):
         x = torch.randn(7, i, generator=rng, dtype=torch.float64).to(dtype)
@@ -355,7 +371,7 @@ def test_linear_in_every_float_dtype(student, rng):
         tolerance = (
             (i + 1) * torch.finfo(dtype).eps * (x.double().abs() @ weight.abs().T).max().item()
         )
-        hint = "give dtype= to the tensor that becomes the weight, and compute in x's own dtype"
+        hint = "pass dtype= to the tensor that becomes the weight, and compute in x's own dtype"
         expected = (x.double() @ weight.T).to(dtype)
         expect.tensor(
             got["output"],
@@ -369,12 +385,12 @@ def test_linear_in_every_float_dtype(student, rng):
 
 @pytest.mark.points(2)
 def test_linear_on_the_meta_device(student, rng):
-    """On the meta device a layer has a shape and a dtype and runs, and nothing takes memory."""
+    """On the meta device a layer has a shape and a dtype and can run, but takes no memory."""
     i, o = sizes(rng, 2)
     x = torch.empty(3, i, device="meta")
     got = student.run(probes.module, kind="Linear", args=(i, o), x=x, device="meta")
     weight = weight_of(got, (i, o))
-    hint = "is device= given to the tensor that becomes the weight?"
+    hint = "is device= passed to the tensor that becomes the weight?"
     expect.value(weight.device.type, "meta", of="Linear", name="the weight's device", hint=hint)
     expect.tensor(
         got["output"], torch.empty(3, o, device="meta"), of="Linear.forward", name="the output"
@@ -403,7 +419,7 @@ def test_defaults_are_those_of_torch(student, rng):
 
 @pytest.mark.points(1)
 def test_two_modules_are_drawn_anew(student, rng):
-    """Two modules of one size, made one after the other, have different weights."""
+    """Two modules of the same size, made one after the other, have different weights."""
     i, o = sizes(rng, 2, 6, 12)
     for kind, args in [("Linear", (i, o)), ("MLP", ([i, o, i],))]:
         first, second = student.run(probes.pair, kind=kind, args=args)
@@ -412,7 +428,10 @@ def test_two_modules_are_drawn_anew(student, rng):
             check_written(weight, of=kind)
         same = any(torch.equal(a, b) for a in first for b in second)
         expect.that(
-            not same, "two modules start with the same weights", of=kind, hint="who sets the seed?"
+            not same,
+            "two modules start with the same weights",
+            of=kind,
+            hint="does the module set the seed?",
         )
 
 
@@ -436,11 +455,11 @@ def test_modules_can_be_moved(student, rng):
 
 @pytest.mark.points(1)
 def test_linear_refuses_an_input_that_does_not_fit(student, rng):
-    """An input whose last dimension is not in_features is an error, torch's own included."""
+    """An input whose last dimension is not in_features raises an error, torch's own or another."""
     i, o = sizes(rng, 2)
     errors = (ValueError, RuntimeError)
     weights, x = drawn(rng, (i, o)), torch.randn(4, i, generator=rng)
-    with expect.right_call("an input of in_features numbers"):
+    with expect.right_call("an input with in_features features"):
         output = run(student, "Linear", (i, o), weights, x)["output"]
         expect.kind(output, torch.Tensor, of="Linear.forward", name="the output")
         expect.value(tuple(output.shape), (4, o), of="Linear.forward", name="the output's shape")
@@ -459,9 +478,10 @@ def test_linear_refuses_an_input_that_does_not_fit(student, rng):
 @pytest.mark.core
 @pytest.mark.points(10)
 def test_mlp_has_one_weight_a_layer(student, rng):
-    """An MLP of n + 1 sizes registers n trainable weights and nothing else, and leaves the list of sizes as it was."""
+    """An MLP of n + 1 sizes registers n trainable weights and nothing else. dims is unchanged."""
     one = student.run(probes.module, kind="Linear", args=(2, 3))
-    each = max(1, len(one["names"]))  # a bias of Linear's is another test's rule
+    # Another test judges a bias in Linear.
+    each = max(1, len(one["names"]))
     for count in (2, 3, 5):
         dims = sizes(rng, count)
         got = student.run(probes.module, kind="MLP", args=(list(dims),))
@@ -477,7 +497,7 @@ def test_mlp_has_one_weight_a_layer(student, rng):
         )
         layer_weights(got["weights"], dims)
         expect.that(all(got["trainable"]), "a weight is not trainable", of="MLP")
-        hint = "only weights are saved"
+        hint = "the state_dict contains only the weights"
         expect.that(
             state == names,
             f"its state_dict has {state} tensors for {names} parameters",
@@ -493,13 +513,9 @@ def test_mlp_has_one_weight_a_layer(student, rng):
 @pytest.mark.points(12)
 def test_mlp_has_relus_between_its_layers(student, rng):
     """A ReLU follows every layer but the last, for small and large numbers."""
-    hint = "max(0, x) between the layers, whatever x is, and none after the last"
-    for count in (
-        5,
-        3,
-        4,
-        6,
-    ):  # five sizes have four layers: enough to tell which of them lacks its ReLU
+    hint = "max(0, x) between the layers, for every x, and none after the last layer"
+    # Five sizes make four layers: enough to show which of them lacks its ReLU.
+    for count in (5, 3, 4, 6):
         dims = sizes(rng, count, 3, 12)
         check_output(
             student,
@@ -523,13 +539,13 @@ def test_mlp_has_relus_between_its_layers(student, rng):
         ([a, h, h, b],),
         [first, square, last],
         x,
-        hint="y = W x, and nothing is added to it",
+        hint="y = W x, with nothing added",
     )
 
 
 @pytest.mark.points(2)
 def test_mlp_of_one_layer_is_linear(student, rng):
-    """An MLP of two sizes is one layer and has no ReLU."""
+    """An MLP of two sizes is one layer without a ReLU."""
     dims = sizes(rng, 2)
     x = torch.randn(50, dims[0], generator=rng)
     check_output(
@@ -538,13 +554,13 @@ def test_mlp_of_one_layer_is_linear(student, rng):
         (dims,),
         drawn(rng, dims),
         x,
-        hint="none after the last layer, however few there are",
+        hint="no ReLU after the last layer, even if it is the only one",
     )
 
 
 @pytest.mark.points(1)
 def test_mlp_keeps_leading_dimensions(student, rng):
-    """Inputs may have no leading dimension, or several."""
+    """An MLP's input may have no leading dimensions, or several."""
     dims = sizes(rng, 3)
     weights, x = drawn(rng, dims), torch.randn(2, 3, 4, dims[0], generator=rng)
     own = run(student, "MLP", (dims,), weights, x.flatten(0, 2))["output"]
@@ -563,13 +579,13 @@ def test_mlp_keeps_leading_dimensions(student, rng):
             of="MLP.forward",
             atol=atol,
             name="the output",
-            hint="y has x's leading dimensions",
+            hint="y has the same leading dimensions as x",
         )
 
 
 @pytest.mark.points(4)
 def test_mlp_gradients(student, rng):
-    """Gradients reach every weight of an MLP and its input, and the input is left as it was."""
+    """Gradients reach every weight of an MLP and its input, and the input is not changed."""
     dims = sizes(rng, 4)
     weights = [w.abs() + 0.1 for w in drawn(rng, dims)]  # all above 0, so that no unit is dead
     x, upstream = (
@@ -578,7 +594,11 @@ def test_mlp_gradients(student, rng):
     )
     got = run(student, "MLP", (dims,), weights, x, upstream=upstream)
     expect.tensor(
-        got["x"], x, of="MLP.forward", name="x after the call", hint="nothing in place on x"
+        got["x"],
+        x,
+        of="MLP.forward",
+        name="x after the call",
+        hint="do not change x in place",
     )
     hint = "gradients have to pass through every layer"
     for which, gradient in [
@@ -591,10 +611,10 @@ def test_mlp_gradients(student, rng):
 
 @pytest.mark.points(4)
 def test_mlp_layers_share_nothing(student, rng):
-    """Layers of one size are separate parameters with separate values."""
+    """Layers of the same size are separate parameters with different values."""
     (size,) = sizes(rng, 1)
     got = student.run(probes.module, kind="MLP", args=([size] * 5,))
-    hint = "make a new layer for each place"
+    hint = "make a new layer for each position"
     count = len(got["weights"])
     expect.that(count == 4, f"{count} weights for 4 layers", of="MLP", hint=hint)
     for weight in got["weights"]:
@@ -605,7 +625,7 @@ def test_mlp_layers_share_nothing(student, rng):
 
 @pytest.mark.points(4)
 def test_mlp_layers_are_drawn_like_linear(student, rng):
-    """Each layer's weight is drawn like that of a Linear of its sizes."""
+    """Each layer's weight is drawn like that of a Linear of the same size."""
     a, b = sizes(rng, 2, 100, 300)
     dims = [a, 60_000 // a, b, 2]
     weights = layer_weights(student.run(probes.module, kind="MLP", args=(dims,))["weights"], dims)
@@ -614,7 +634,7 @@ def test_mlp_layers_are_drawn_like_linear(student, rng):
         expect.that(bool(own.any()), "a Linear of this size is 0 everywhere", of="Linear")
         ratio = weight.double().std().item() / own.double().std().item()
         # The relative error of each std is below 1/sqrt(2n).
-        hint = "is each layer made as in Linear?"
+        hint = "is each layer made as Linear makes its own?"
         check_std(ratio, 10 / math.sqrt(2 * weight.numel()), of="MLP", hint=hint)
         further = weight.abs().max().item() / own.abs().max().item()
         expect.that(
@@ -627,14 +647,14 @@ def test_mlp_layers_are_drawn_like_linear(student, rng):
 
 @pytest.mark.points(2)
 def test_mlp_lives_where_it_is_wanted(student, rng):
-    """An MLP hands device= and dtype= on to each of its layers."""
+    """An MLP passes device= and dtype= on to each of its layers."""
     dims = sizes(rng, 4)
     for device, dtype in [
         ("meta", torch.float32),
         ("cpu", torch.bfloat16),
         ("meta", torch.float64),
     ]:
-        # Whether Linear does as it is told is another test's rule.
+        # Another test judges whether Linear itself follows device= and dtype=.
         own = student.run(probes.module, kind="Linear", args=(2, 3), device=device, dtype=dtype)[
             "weights"
         ]
@@ -648,7 +668,7 @@ def test_mlp_lives_where_it_is_wanted(student, rng):
 
 
 def check_counts(student, expected, expected_trainable, *, hint, **tree):
-    """count_parameters of a module with these parameters, of all of them and of those that are trainable."""
+    """Check count_parameters of a module with these parameters, for all and for trainable ones."""
     got = student.run(probes.counts, **tree)
     expect.value(got["all"], expected, of="count_parameters", name="the count of all", hint=hint)
     name = "the count with trainable_only=True"
@@ -658,7 +678,7 @@ def check_counts(student, expected, expected_trainable, *, hint, **tree):
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_count_parameters_counts_elements(student, rng):
-    """Every parameter counts with all of its elements, those of submodules too; a scalar is one."""
+    """Every parameter counts with all of its elements, including submodules'; a scalar counts 1."""
     a, b, c = sizes(rng, 3)
     parameters = {"w": [a, b], "block.w": [c], "block.inner.w": [a, b, c], "gain": []}
     total = a * b + c + a * b * c + 1
@@ -666,7 +686,7 @@ def test_count_parameters_counts_elements(student, rng):
         student,
         total,
         total,
-        hint="elements, not tensors; submodules' as well",
+        hint="count elements, not tensors, and include submodules",
         parameters=parameters,
     )
 
@@ -674,7 +694,7 @@ def test_count_parameters_counts_elements(student, rng):
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_count_parameters_counts_a_tied_parameter_once(student, rng):
-    """One parameter under several names counts once; equal values in separate parameters count each."""
+    """A parameter with several names counts once; separate but equal parameters all count."""
     a, b = sizes(rng, 2)
     tree = {
         "parameters": {"embed.w": [a, b], "twin.w": [a, b]},
@@ -684,7 +704,7 @@ def test_count_parameters_counts_a_tied_parameter_once(student, rng):
         student,
         2 * a * b,
         2 * a * b,
-        hint="is a tied parameter counted twice, or an equal one not?",
+        hint="is a tied parameter counted twice, or an equal but separate one skipped?",
         **tree,
     )
 
@@ -692,16 +712,22 @@ def test_count_parameters_counts_a_tied_parameter_once(student, rng):
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_count_parameters_of_a_frozen_part(student, rng):
-    """With trainable_only a frozen parameter is left out; without it, it is counted."""
+    """A frozen parameter is left out with trainable_only=True, and counted without it."""
     a, b, c = sizes(rng, 3)
     tree = {"parameters": {"w": [a, b], "v": [b, c], "gain": [c]}, "frozen": ["v"]}
     total = a * b + b * c + c
-    check_counts(student, total, a * b + c, hint="requires_grad says what is trainable", **tree)
+    check_counts(
+        student,
+        total,
+        a * b + c,
+        hint="requires_grad tells whether a parameter is trainable",
+        **tree,
+    )
 
 
 @pytest.mark.points(2)
 def test_count_parameters_ignores_buffers(student, rng):
-    """Buffers, such as running means, are no parameters."""
+    """Buffers, such as running means, are not parameters and do not count."""
     a, b = sizes(rng, 2)
     buffers = {"mean": [b], "block.mask": [b, b]}
     check_counts(
@@ -716,9 +742,9 @@ def test_count_parameters_ignores_buffers(student, rng):
 
 @pytest.mark.points(1)
 def test_count_parameters_of_a_module_without_memory(student, rng):
-    """On the meta device every parameter counts as well."""
+    """Parameters on the meta device count too."""
     a, b = sizes(rng, 2)
     parameters = {"w": [a, b], "v": [a, b], "huge": [2**20 + 1, 2**15 + 1]}
     total = 2 * a * b + (2**20 + 1) * (2**15 + 1)
-    hint = "meta tensors have no address, so tell parameters apart by identity"
+    hint = "meta tensors have no address, so compare parameters by identity"
     check_counts(student, total, total, hint=hint, parameters=parameters, device="meta")

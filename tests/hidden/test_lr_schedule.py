@@ -1,11 +1,13 @@
-"""lr_schedule: the learning rate of an iteration.
+"""lr_schedule: the learning rate at each iteration.
 
-Accepted on purpose: rates computed in float32, by numpy or torch; a number of numpy's; any way to write the cosine. A tensor
-without dimensions counts as its number, and costs one test of its own. Not asked: negative iterations, a cosine that ends at
-or before the end of the warm-up (CS336's formula divides by 0 there), a largest rate below the smallest one.
+Accepted on purpose: rates computed in float32, by numpy or torch; a numpy number; any way to write
+the cosine. A tensor without dimensions counts as its number, and fails only the test about the
+type. Not asked: negative iterations, a cosine that ends at or before the end of the warm-up
+(CS336's formula divides by 0 there), a largest rate below the smallest one.
 
-The expected values are closed forms: a straight line, cos² of half the angle, and thirds of the way, where the cosine is 1/2.
-Each is asked for at rates from 1e-8 to 1e4, because code that rounds or limits a rate is right at some sizes only.
+The expected values are closed forms: a straight line, the squared cosine of half the angle, and
+points at thirds of the cosine's angle, where the cosine is ±1/2. Each test uses rates from 1e-8 to
+1e4, because code that rounds or limits a rate is right at some sizes only.
 """
 
 import math
@@ -24,21 +26,25 @@ def integers(rng, low, high, count=1):
 
 
 def rates(rng, size=1.0):
-    """A largest and a smallest rate of about this size; the smallest is no round part of the largest."""
+    """A largest and a smallest rate of about this size, whose ratio is not a round number."""
     largest, share = torch.empty(2, dtype=torch.float64).uniform_(0.2, 0.6, generator=rng).tolist()
     return size * largest, size * share * largest
 
 
 def tolerance(schedule):
-    """16 roundings of float32 of numbers that are not above the largest rate.
+    """The error that 16 float32 roundings can cause in numbers up to the largest rate.
 
-    A fraction, its angle, the cosine and five operations after it; an error of the angle, at most π, counts π times.
+    The 16 cover a fraction, its angle, the cosine and five further operations; an error in the
+    angle, which is at most π, counts π times.
     """
     return 16 * torch.finfo(torch.float32).eps * max(schedule[:2])
 
 
 def rate(student, it, schedule):
-    """The rate at an iteration. One test is about its type, so a tensor without dimensions is taken as its number here."""
+    """Return the rate at an iteration, and turn a tensor without dimensions into its number.
+
+    The type has a test of its own.
+    """
     got = student.optimizers.lr_cosine_schedule(it, *schedule)
     if isinstance(got, torch.Tensor) and got.layout == torch.strided and got.device.type == "cpu":
         return got.item() if got.dim() == 0 and got.is_floating_point() else got
@@ -46,7 +52,7 @@ def rate(student, it, schedule):
 
 
 def check(student, it, schedule, expected, *, name, hint):
-    """The rate at an iteration."""
+    """Check the rate at an iteration."""
     expect.number(
         rate(student, it, schedule),
         expected,
@@ -60,7 +66,7 @@ def check(student, it, schedule, expected, *, name, hint):
 @pytest.mark.core
 @pytest.mark.points(5)
 def test_warms_up_in_a_straight_line(student, rng):
-    """Before warmup_iters the rate is max · it / warmup_iters: 0 at iteration 0, and below max at the last one."""
+    """During warm-up the rate is max · it / warmup_iters, which starts at 0 and stays below max."""
     for size in SIZES:
         largest, smallest = rates(rng, size)
         (warmup,) = integers(rng, 20, 60)
@@ -80,7 +86,10 @@ def test_warms_up_in_a_straight_line(student, rng):
 @pytest.mark.core
 @pytest.mark.points(6)
 def test_falls_along_half_a_cosine(student, rng):
-    """Between warmup_iters and cosine_cycle_iters the rate is min + (max − min) · (1 + cos(π x)) / 2."""
+    """From warmup_iters to cosine_cycle_iters the rate is min + (max − min) · (1 + cos(π x)) / 2.
+
+    x goes from 0 to 1 in that interval.
+    """
     hint = "x goes from 0 at warmup_iters to 1 at cosine_cycle_iters"
     for size in SIZES:
         largest, smallest = rates(rng, size)
@@ -113,7 +122,7 @@ def test_falls_along_half_a_cosine(student, rng):
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_stays_at_the_smallest_rate(student, rng):
-    """At cosine_cycle_iters the rate is min, and it stays there."""
+    """From iteration cosine_cycle_iters on, the rate is min."""
     for size in SIZES:
         largest, smallest = rates(rng, size)
         warmup, length = integers(rng, 5, 30, 2)
@@ -147,14 +156,14 @@ def test_peak_at_the_end_of_the_warm_up(student, rng):
 
 
 def test_a_smallest_rate_of_zero(student, rng):
-    """min may be 0, and then the rate ends at 0."""
+    """min may be 0; the rate then ends at 0."""
     largest, _ = rates(rng)
     warmup, length = integers(rng, 5, 30, 2)
     end = warmup + length
     warm = rate(student, warmup - 1, (largest, 0.0, warmup, end))
     expect.kind(warm, (float, int), of=OF, name="the rate in the warm-up")
     expect.that(float(warm) > 0, "the rate in the warm-up is not positive", of=OF)
-    hint = "a min of 0 is a rate like any other"
+    hint = "a min of 0 needs no special case"
     check(
         student,
         3 * end,
@@ -167,25 +176,27 @@ def test_a_smallest_rate_of_zero(student, rng):
 
 @pytest.mark.points(2)
 def test_without_a_warm_up(student, rng):
-    """With warmup_iters 0 the cosine starts at iteration 0, so that the first rate is not 0."""
+    """With warmup_iters = 0 the cosine starts at iteration 0, so the first rate is not 0."""
     largest, smallest = rates(rng)
     (length,) = integers(rng, 5, 30)
     seen = []
     for it in (0, 1, length // 2, 3 * length):
-        # Only that there is a rate: what it is on a cosine has a test of its own.
+        # Check only that there is a rate: other tests check its values on a cosine.
         got = rate(student, it, (largest, smallest, 0, length))
-        hint = "warmup_iters may be 0: nothing may be divided by it then, and iteration 0 is on the cosine"
+        hint = (
+            "warmup_iters may be 0: do not divide by it then, and start the cosine at iteration 0"
+        )
         expect.kind(got, (float, int), of=OF, name="the rate", hint=hint)
         expect.that(
             0 <= float(got) < 3 * largest, "the rate is not between 0 and max", of=OF, hint=hint
         )
         seen.append(float(got))
-    expect.that(seen[0] > 0, "the rate of iteration 0 is 0", of=OF, hint=hint)
+    expect.that(seen[0] > 0, "the rate at iteration 0 is 0", of=OF, hint=hint)
     expect.that(max(seen) > min(seen), "the rate is the same at every iteration", of=OF)
 
 
 def test_the_rate_is_a_number(student, rng):
-    """The rate is a Python float in every part of the schedule, and not a tensor."""
+    """The rate is a Python float, not a tensor, in every part of the schedule."""
     largest, smallest = rates(rng)
     for it in (3, 15, 40):
         seen = []
@@ -193,7 +204,7 @@ def test_the_rate_is_a_number(student, rng):
             got = student.optimizers.lr_cosine_schedule(
                 it, factor * largest, factor * smallest, 10, 30
             )
-            hint = "the rate is a Python float; .item() makes one of a tensor"
+            hint = "the rate is a Python float; .item() turns a tensor into one"
             expect.kind(got, (float, int), of=OF, name="the rate", hint=hint)
             seen.append(float(got))
-        expect.that(seen[0] < seen[1], "twice as large a max and min give no larger rate", of=OF)
+        expect.that(seen[0] < seen[1], "doubling max and min does not increase the rate", of=OF)

@@ -1,13 +1,15 @@
 """napkin_math: bytes and parameters, devices and days, and the model that a budget should train.
 
-Accepted on purpose: whole floats for counts, except in the one test that asks for integers; (N, D) as a list; any order of
-operations, as numbers are compared up to 1e-12; any rounding of memory_bytes · (1 − reserve) to whole bytes, as it is whole
-here; devices that hold whole parameters or parts of one; a KeyError, as well as a ValueError, for a dtype without a peak. Not
-asked: counts that are 0 or negative, and counts that a float cannot hold. Hardware and TrainingRecipe are given and not
-judged: those here are made up.
+Accepted on purpose: whole floats for counts, except in the one test that asks for integers; (N, D)
+as a list; any order of operations, because numbers are compared to within 1e-12; any rounding of
+memory_bytes · (1 − reserve) to whole bytes, because it is whole here; devices that hold whole
+parameters or fractions of one; a KeyError as well as a ValueError for a dtype without a peak. Not
+asked: counts that are 0 or negative, and counts that a float cannot represent. Hardware and
+TrainingRecipe are given, not judged; these tests use made-up ones.
 
-Oracles are exact integer and rational arithmetic. What fits is asked relative to the student's own bytes_per_parameter, and
-parts of a transformer as differences between two of the student's own counts, so that a mistake costs its own test alone.
+The oracles use exact integer and rational arithmetic. What fits in memory is judged relative to the
+student's own bytes_per_parameter, and the parts of a transformer as differences between two of the
+student's own counts, so that a mistake fails only its own test.
 """
 
 from fractions import Fraction
@@ -18,7 +20,7 @@ import torch
 from tests import expect
 from tests.probes import resource_accounting as probes
 
-TOLERANCE = 1e-12  # relative; a formula by logarithms is right to about 34 eps
+TOLERANCE = 1e-12  # relative; a formula that uses logarithms is accurate to about 34 eps
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn]
 
 
@@ -51,28 +53,27 @@ def device(rng):
 
 
 def number_of(got, *, of):
-    """`got` as a Fraction, once it is known to be a finite number."""
+    """Check that `got` is a finite number, and return it as a Fraction."""
     expect.number(got, got, of=of, tolerance=0.0)
-    expect.that(
-        abs(got) < 1e100, "a number beyond all reason", of=of
-    )  # so that the oracle can go on with it
+    # The oracle goes on to compute with this number.
+    expect.that(abs(got) < 1e100, "the number is absurdly large", of=of)
     return Fraction(got)
 
 
 def check(got, expected, *, of, hint=None):
-    """A number that agrees with an exact one up to rounding."""
+    """Check that a number agrees with an exact one up to rounding."""
     expect.number(
         got, float(expected), of=of, tolerance=TOLERANCE * abs(float(expected)), hint=hint
     )
 
 
 def check_count(got, expected, *, of, hint=None):
-    """A number of things. A whole float is right here: that counts are integers has a test of its own."""
+    """Check a count. A whole float is fine here: another test asks for integers."""
     expect.number(got, float(expected), of=of, tolerance=0.0, hint=hint)
 
 
 def bytes_of(student, recipe):
-    """What the student's own bytes_per_parameter says."""
+    """The student's own bytes_per_parameter."""
     got = number_of(
         student.run(probes.with_recipe, function="bytes_per_parameter", recipe=recipe),
         of="bytes_per_parameter",
@@ -100,13 +101,13 @@ def days(student, n, d, hw, dtype, num_devices, mfu):
 
 
 def parameters(student, sizes, **options):
-    """What transformer_parameters says, as an exact number."""
+    """The student's transformer_parameters, as an exact number."""
     got = student.run(probes.transformer_parameters, config={**sizes, **options})
     return number_of(got, of="transformer_parameters")
 
 
 def pair(got):
-    """N and D as exact numbers, once they are known to be two numbers above 0."""
+    """Check that `got` is two numbers above 0, and return N and D as exact numbers."""
     expect.kind(got, (tuple, list), of="compute_optimal")
     expect.that(
         len(got) == 2, f"expected two numbers, N and D, got {len(got)}", of="compute_optimal"
@@ -132,7 +133,7 @@ def transformer_sizes(rng):
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_bytes_of_parameter_gradient_and_states(student, rng):
-    """A parameter takes the bytes of itself, of its gradient and of each number that the optimizer keeps, by dtype."""
+    """A parameter takes its own bytes, its gradient's and each optimizer state's, by dtype."""
     adamw = {
         "parameter": torch.float32,
         "gradient": torch.float32,
@@ -153,7 +154,7 @@ def test_bytes_of_parameter_gradient_and_states(student, rng):
 
 
 def test_bytes_of_the_master_copy(student, rng):
-    """A master copy is kept as well as the parameter, so its bytes are added."""
+    """A master copy is kept in addition to the parameter, so its bytes are added."""
     recipe = recipe_of(rng)
     without = bytes_of(student, recipe)
     for dtype in (torch.float32, torch.float64, torch.bfloat16, recipe["parameter"]):
@@ -171,7 +172,7 @@ def test_bytes_of_the_master_copy(student, rng):
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_max_parameters_is_rounded_down(student, rng):
-    """A parameter fits if all of its bytes fit."""
+    """A parameter fits only if all of its bytes fit."""
     recipe = recipe_of(rng)
     size = bytes_of(student, recipe)
     for count in (integer(rng, 2, 9), integer(rng, 10**9, 10**10)):
@@ -185,7 +186,7 @@ def test_max_parameters_is_rounded_down(student, rng):
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_min_devices_is_rounded_up(student, rng):
-    """Devices that are exactly full are enough; what they do not hold takes one more device."""
+    """Devices that are exactly full are enough; any remainder needs one more device."""
     recipe = recipe_of(rng)
     size = bytes_of(student, recipe)
     each, devices = integer(rng, 10**6, 10**9), integer(rng, 2, 900)
@@ -208,7 +209,7 @@ def test_min_devices_is_rounded_up(student, rng):
 
 @pytest.mark.points(2)
 def test_reserve_is_kept_free(student, rng):
-    """A reserve of a quarter leaves three quarters of each device's memory."""
+    """The reserve is a fraction of each device's memory that stays free."""
     recipe, hint = recipe_of(rng), "usable = memory_bytes · (1 − reserve)"
     for reserve in (0.25, 0.75, 0.125, 0.5, 0.0):
         memory, count = 8 * integer(rng, 10**7, 10**9), integer(rng, 10**11, 10**12)
@@ -221,7 +222,7 @@ def test_reserve_is_kept_free(student, rng):
         )
         check_count(fit, number_of(fit_alone, of="max_parameters"), of="max_parameters", hint=hint)
         check_count(many, number_of(many_alone, of="min_devices"), of="min_devices", hint=hint)
-    # A reserve of 0 came last, so that a constant is no answer.
+    # The reserve of 0 comes last, so that a constant is not an answer.
     half_fit, half_many = (
         max_parameters(student, recipe, memory, 0.5),
         min_devices(student, recipe, count, memory, 0.5),
@@ -243,19 +244,21 @@ def test_reserve_is_kept_free(student, rng):
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_training_days(student, rng):
-    """A run takes 6 FLOPs for each parameter and token, at the share of all devices' peak that the MFU says."""
+    """A run takes 6·N·D FLOPs at a speed of num_devices · MFU · peak FLOP/s."""
     for n, d in [(10**4, 10**6), (10**9, 10**11), (10**12, 10**14)]:
         for mfu in (uniform(rng, 0.1, 0.9), uniform(rng, 0.001, 0.01)):
             hw, num_devices = device(rng), integer(rng, 2, 5000)
             n, d = integer(rng, n, 9 * n), integer(rng, d, 9 * d)
             speed = num_devices * Fraction(mfu) * Fraction(hw["peak_flops"][torch.bfloat16])
             got = days(student, n, d, hw, torch.bfloat16, num_devices, mfu)
-            hint = "6ND FLOPs, divided by the FLOP/s that are reached, are seconds; the result is not rounded"
+            hint = (
+                "6ND FLOPs divided by the achieved FLOP/s gives seconds; the result is not rounded"
+            )
             check(got, 6 * n * d / speed / 86400, of="training_days", hint=hint)
 
 
 def test_training_days_take_the_peak_of_the_dtype(student, rng):
-    """The days follow from the peak of the given dtype, whatever the device's other peaks are; without one it is an error."""
+    """The days follow from the given dtype's peak alone; if the device has none, it is an error."""
     hw, hint = device(rng), "hw.peak_flops[dtype]"
     run = (10**9, integer(rng, 10**10, 10**11))
     for dtype, peak in hw["peak_flops"].items():
@@ -267,7 +270,9 @@ def test_training_days_take_the_peak_of_the_dtype(student, rng):
         days(student, *run, {**hw, "peak_flops": {dtype: 2 * peak}}, dtype, 8, 0.5),
         of="training_days",
     )
-    expect.that(twice != alone, "twice the peak makes no difference", of="training_days", hint=hint)
+    expect.that(
+        twice != alone, "twice the peak does not change the days", of="training_days", hint=hint
+    )
     with expect.raises(
         (ValueError, KeyError), of="training_days", when="hw has no peak for the dtype", hint=hint
     ):
@@ -275,14 +280,14 @@ def test_training_days_take_the_peak_of_the_dtype(student, rng):
 
 
 def test_percentages_are_refused(student, rng):
-    """A reserve or an MFU above 1, such as 20 for 20 %, is a ValueError: both are fractions."""
+    """A reserve or an MFU above 1, such as 20 for 20 %, raises a ValueError: both are fractions."""
     recipe, hw = recipe_of(rng), device(rng)
     for of, ask in [
         ("max_parameters", lambda share: max_parameters(student, recipe, 10**9, share)),
         ("min_devices", lambda share: min_devices(student, recipe, 10**9, 10**9, share)),
         ("training_days", lambda share: days(student, 10**9, 10**10, hw, torch.bfloat16, 8, share)),
     ]:
-        with expect.right_call("a share of 0.5"):
+        with expect.right_call("a fraction of 0.5"):
             expect.that(number_of(ask(0.5), of=of) > 0, "not above 0", of=of)
         for percent in (1.5, 20, 40.0):
             with expect.raises(
@@ -296,7 +301,7 @@ def test_percentages_are_refused(student, rng):
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_parameters_of_a_layer(student, rng):
-    """A layer adds four d_model × d_model matrices of attention and two d_model × d_ff matrices, and nothing else."""
+    """A layer adds exactly four d_model × d_model matrices and two d_model × d_ff matrices."""
     for options in ({}, {"tied_embeddings": True}):
         sizes, more = transformer_sizes(rng), integer(rng, 1, 20)
         deeper = {**sizes, "num_layers": sizes["num_layers"] + more}
@@ -317,13 +322,13 @@ def test_parameters_of_a_gated_network(student, rng):
         float(got),
         expected,
         of="transformer_parameters",
-        hint="a gate is one matrix more, of the size asked for",
+        hint="a gate is one more matrix of size d_model × d_ff",
     )
 
 
 @pytest.mark.points(2)
 def test_parameters_of_the_embeddings(student, rng):
-    """Tied embeddings are one vocab_size × d_model matrix, untied ones are two, and positions have none."""
+    """Embeddings are one vocab_size × d_model matrix if tied, two if not; positions have none."""
     sizes = transformer_sizes(rng)
     deeper = {**sizes, "num_layers": 2 * sizes["num_layers"]}
     for tied, matrices in [(True, 1), (False, 2)]:
@@ -331,41 +336,40 @@ def test_parameters_of_the_embeddings(student, rng):
             parameters(student, config, tied_embeddings=tied) for config in (sizes, deeper)
         )
         expected = matrices * sizes["vocab_size"] * sizes["d_model"]
-        hint = "what is left without layers: tokens in, and tokens out"
+        hint = "the parameters outside the layers: token embeddings in, logits out"
         check_count(float(2 * once - twice), expected, of="transformer_parameters", hint=hint)
 
 
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_compute_optimal_spends_the_budget(student, rng):
-    """6 · N · D is the budget."""
+    """The compute-optimal N and D use the whole budget: 6 · N · D = flops."""
     for ratio in ((), (uniform(rng, 5, 15),), (uniform(rng, 30, 200),)):
         for exponent in (2, 12, 26):
             flops = 10 ** uniform(rng, exponent - 1, exponent)
             n, d = pair(student.resource_accounting.compute_optimal(flops, *ratio))
             near = abs(6 * n * d - Fraction(flops)) <= Fraction(TOLERANCE) * Fraction(flops)
-            hint = "put D = ratio · N into 6ND = flops; N and D are not rounded"
+            hint = "substitute D = ratio · N into 6ND = flops; do not round N and D"
             expect.that(near, "6 · N · D is not flops", of="compute_optimal", hint=hint)
 
 
 def test_compute_optimal_has_so_many_tokens_per_parameter(student, rng):
-    """The model is trained on tokens_per_parameter tokens for each parameter, 20 by default."""
+    """The model is trained on tokens_per_parameter tokens per parameter, 20 by default."""
     for ratio in ((), (uniform(rng, 5, 15),), (uniform(rng, 30, 200),)):
         n, d = pair(student.resource_accounting.compute_optimal(10 ** uniform(rng, 15, 26), *ratio))
         expected = n * Fraction(*ratio or (20,))
-        near = (
-            abs(d - expected) <= expected / 10**6
-        )  # loose, as rounding N and D is another test's business
+        # The tolerance is loose because another test judges the rounding of N and D.
+        near = abs(d - expected) <= expected / 10**6
         expect.that(
             near,
             "D is not tokens_per_parameter · N",
             of="compute_optimal",
-            hint="(N, D), in this order",
+            hint="return (N, D), in this order",
         )
 
 
 def test_counts_are_integers(student, rng):
-    """Bytes, parameters and devices are counted: they are integers."""
+    """Counts of bytes, parameters and devices are integers."""
     recipe = recipe_of(rng)
     one = student.run(probes.with_recipe, function="bytes_per_parameter", recipe=recipe)
     fit = [
@@ -395,13 +399,16 @@ def test_counts_are_integers(student, rng):
                 got,
                 int,
                 of=of,
-                hint="// of two integers is an integer; / makes a float, and so does 0.0",
+                hint=(
+                    "// of two integers is an integer; / gives a float, and so does "
+                    "arithmetic with 0.0"
+                ),
             )
             expect.that(got > 0, "a count is not above 0", of=of)
-    expect.that(fit[0] < fit[2], "more memory holds no more parameters", of="max_parameters")
-    expect.that(many[0] > many[2], "more memory needs no fewer devices", of="min_devices")
+    expect.that(fit[0] < fit[2], "more memory does not hold more parameters", of="max_parameters")
+    expect.that(many[0] > many[2], "more memory does not need fewer devices", of="min_devices")
     expect.that(
         models[0] < models[1],
-        "a larger vocabulary has no more parameters",
+        "a larger vocabulary does not have more parameters",
         of="transformer_parameters",
     )

@@ -1,16 +1,18 @@
-"""optimizers: the parameters after every step of SGD, AdaGrad and RMSProp, and the bytes that an optimizer keeps.
+"""optimizers: the steps of SGD, AdaGrad and RMSProp, and the bytes that an optimizer keeps.
 
-Accepted on purpose: state under any keys, as tensors or tuples, made in __init__, with the group or at the first step; a
-count of steps that nobody needs; state of another precision than the parameter's, float32 at least; operations that commute
-in another order, in place or not, as long as the parameter is the same leaf with the same storage; a None gradient taken for
-zeros by AdaGrad, where it comes to the same; options out of range, refused or not; tensors deeper inside a state, in a list,
-counted or not.
+Accepted on purpose: state under any keys, as tensors or tuples, made in __init__, with the group or
+at the first step; an unused step count; state of another precision than the parameter's, if at
+least float32; commuting operations in another order, in place or not, as long as the parameter is
+the same leaf with the same storage; a None gradient treated as zeros by AdaGrad, where the result
+is the same; options out of range, refused or not; tensors nested in a list inside a state, counted
+or not.
 
-A class's formula is judged by tests of its own, against torch.optim's class of that name on the same gradients, with an
-ε as large as the gradients, because ε = 1e-8 shows no mistake, and for gradients and weights from 1e-8 to 1e4. Everything
-else (groups, None, state_dict, closures) is judged against the student's own optimizer of one parameter, after the parameters
-were seen to move, and for each class apart: one mistake in a formula costs that formula, and a class that is missing costs
-its own share.
+Tests of its own judge each class's formula. They compare with torch.optim's class of that name on
+the same gradients, for gradients and weights from 1e-8 to 1e4, with an ε as large as the gradients
+because ε = 1e-8 hides mistakes. Everything else (groups, None, state_dict, closures) is judged
+against the student's own optimizer of one parameter, for each class separately, after a check that
+the parameters moved. So a mistake in a formula costs only that formula, and a missing class costs
+only its own share.
 """
 
 import pytest
@@ -25,33 +27,31 @@ OPTIONS = {
     "AdaGrad": {"lr": 0.1, "eps": 1e-2},
     "RMSProp": {"lr": 0.1, "alpha": 0.8, "eps": 1e-2},
 }
-SCALE = {
-    "SGD": 1.0,
-    "AdaGrad": 1e-2,
-    "RMSProp": 1e-2,
-}  # of the gradients: about ε, where there is one
+# The gradients' scale: about ε for the optimizers that have one.
+SCALE = {"SGD": 1.0, "AdaGrad": 1e-2, "RMSProp": 1e-2}
 TORCH = {"SGD": torch.optim.SGD, "AdaGrad": torch.optim.Adagrad, "RMSProp": torch.optim.RMSprop}
 SIZES = (1e-8, 1e-4, 1.0, 1e4)
 
 
 def tolerance(steps, *, direction=10.0, largest=10.0, dtype=torch.float32):
-    """How far apart two right answers may be after some steps of an lr of at most 0.1, whatever their state's dtype.
+    """How far apart two right answers may be after some steps with lr ≤ 0.1, in any state dtype.
 
-    The state of step k has been rounded at most 4k times relative to its size, and what is made of it 8 times more: that
-    is 4·steps + 8 roundings of a direction of at most `direction`. The parameter itself, never above `largest`, is
-    rounded 4 times a step. State in float32 is accepted here, so float32 is what rounds.
+    The state of step k has been rounded at most 4k times relative to its size, and the values
+    computed from it 8 times more. That makes 4·steps + 8 roundings of a direction of at most
+    `direction`. The parameter itself, which never exceeds `largest`, is rounded 4 times per step.
+    Since state in float32 is accepted here, these are float32 roundings.
     """
     return steps * torch.finfo(dtype).eps * (0.1 * direction * (4 * steps + 8) + 4 * largest)
 
 
 def away_from_zero(rng, shape, dtype=torch.float64):
-    """Numbers between 0.5 and 1.5, or the negatives of that."""
+    """Draw numbers with absolute values between 0.5 and 1.5 and random signs."""
     signs = torch.randint(0, 2, shape, generator=rng) * 2 - 1
     return ((torch.rand(shape, generator=rng, dtype=torch.float64) + 0.5) * signs).to(dtype)
 
 
 def random_run(rng, kind, steps, *, shapes=SHAPES):
-    """Parameters, and for each step gradients of the scale that shows most."""
+    """Parameters, and gradients for each step at the scale that shows most mistakes."""
     gradients = [[away_from_zero(rng, s) * SCALE[kind] for s in shapes] for _ in range(steps)]
     return {
         "parameters": [away_from_zero(rng, s) for s in shapes],
@@ -61,12 +61,12 @@ def random_run(rng, kind, steps, *, shapes=SHAPES):
 
 
 def own_steps(student, kind, inputs):
-    """The parameters after each step if the student's own optimizer has each of them to itself, in float64."""
+    """The float64 parameters after each step, each in a student's optimizer of its own."""
     return student.run(probes.alone, optimizer=kind, **inputs)
 
 
 def check_steps(got, expected, *, kind, atol, hint=None, first=1):
-    """Every parameter after every step."""
+    """Check every parameter after every step."""
     expect.value(len(got), len(expected), of=kind, name="the number of steps taken")
     for step, (row, expected_row) in enumerate(zip(got, expected, strict=True), start=first):
         for p, want in zip(row, expected_row, strict=True):
@@ -76,16 +76,23 @@ def check_steps(got, expected, *, kind, atol, hint=None, first=1):
 
 
 def check_moved(after, before, *, of):
-    """Each of these parameters changed: code that does nothing has no right groups, closures or checkpoints."""
+    """Check that each of these parameters changed.
+
+    Code that does nothing must not earn points for groups, closures or checkpoints.
+    """
     for p, old in zip(after, before, strict=True):
         moved = p.shape == old.shape and bool((p != old).any())
         expect.that(moved, "a parameter does not change although it has a gradient", of=of)
 
 
 def check_formula(student, kind, run, *, options, hint):
-    """Runs with gradients and weights of several sizes agree with torch's class; lr and ε have the size of what they meet."""
+    """Check runs with gradients and weights of several sizes against torch's class.
+
+    lr is scaled with the weights, and ε with the gradients.
+    """
     for size, weights in zip(SIZES, [1.0, 1e4, 1e-8, 1e-4], strict=True):
-        weights = size if kind == "SGD" else weights  # its steps are as large as its gradients
+        # An SGD step is as large as its gradient.
+        weights = size if kind == "SGD" else weights
         sized = {**options, "lr": options["lr"] * (1.0 if kind == "SGD" else weights)}
         if "eps" in options:
             sized["eps"] = options["eps"] * size / SCALE[kind]
@@ -102,11 +109,12 @@ def check_formula(student, kind, run, *, options, hint):
 # --- the formulas
 
 
-# Stays: the plainest step of all; without it, what has no momentum is tried only where something else is asked.
+# Stays: this is the plainest step; without it, SGD without momentum is tried only together with
+# other features.
 @pytest.mark.core
 @pytest.mark.points(7)
 def test_sgd_without_momentum(student, rng):
-    """Without momentum a step is p − lr · g, and after some of them p has moved by lr times the gradients' sum."""
+    """Without momentum a step is p ← p − lr · g; several add up to −lr times the sum of g."""
     for size in SIZES:
         run = random_run(rng, "SGD", 4)
         parameters = [p * size for p in run["parameters"]]
@@ -127,7 +135,7 @@ def test_sgd_without_momentum(student, rng):
 @pytest.mark.core
 @pytest.mark.points(9)
 def test_sgd_with_momentum(student, rng):
-    """With momentum b ← momentum · b + g, where g counts whole and the first b is g; then p ← p − lr · b."""
+    """With momentum b ← momentum · b + g, and the first b is g; then p ← p − lr · b."""
     for momentum in (0.9, 0.3):
         options = {"lr": 0.1, "momentum": momentum}
         check_formula(
@@ -141,7 +149,7 @@ def test_sgd_with_momentum(student, rng):
 
 @pytest.mark.points(2)
 def test_sgd_changes_lr_at_once(student, rng):
-    """lr is not part of b: what older gradients have left in b is multiplied by the lr of this step."""
+    """b does not contain lr: each step multiplies all of b by that step's lr."""
     run = random_run(rng, "SGD", 5)
     constant = [run["parameters"], *student.run(probes.trajectory, optimizer="SGD", **run)]
     check_moved(constant[1], constant[0], of="SGD")
@@ -156,7 +164,7 @@ def test_sgd_changes_lr_at_once(student, rng):
             for p, b, a in zip(now, before, after, strict=True)
         ]
         expected.append(now)
-    # Each of five steps adds at most the errors of two places of the other run.
+    # Each of the five steps adds at most the errors of two positions of the other run.
     check_steps(
         got,
         expected,
@@ -167,7 +175,7 @@ def test_sgd_changes_lr_at_once(student, rng):
 
 
 def test_sgd_keeps_nothing_without_momentum(student, rng):
-    """With momentum 0 no number per weight is kept."""
+    """With momentum 0 the optimizer stores no number per weight."""
     run = random_run(rng, "SGD", 2, shapes=[(4,), (2, 3)])
     without = {**run, "options": {"lr": 0.1, "momentum": 0.0}}
     check_moved(
@@ -175,7 +183,7 @@ def test_sgd_keeps_nothing_without_momentum(student, rng):
     )
     got = student.run(probes.state_elements, optimizer="SGD", **without)
     for elements, p in zip(got, run["parameters"], strict=True):
-        reason = "self.state[p] holds a number per weight although momentum is 0"
+        reason = "self.state[p] contains a number per weight although momentum is 0"
         expect.that(
             elements < p.numel(),
             reason,
@@ -187,7 +195,7 @@ def test_sgd_keeps_nothing_without_momentum(student, rng):
 @pytest.mark.core
 @pytest.mark.points(14)
 def test_adagrad_formula(student, rng):
-    """s ← s + g², starting at 0, and p ← p − lr · g / (√s + ε): ε is added to the root, and s has this step's g in it."""
+    """s ← s + g², starting at 0 and with this step's g; then p ← p − lr · g / (√s + ε)."""
     for lr, eps in ((0.1, 1e-2), (0.05, 1e-4), (0.02, 0.05)):
         run = random_run(rng, "AdaGrad", 5)
         check_formula(
@@ -202,7 +210,7 @@ def test_adagrad_formula(student, rng):
 @pytest.mark.core
 @pytest.mark.points(14)
 def test_rmsprop_formula(student, rng):
-    """v ← α v + (1 − α) g², starting at 0, and p ← p − lr · g / (√v + ε): ε is added to the root, and v is not corrected."""
+    """v ← α v + (1 − α) g², starting at 0 and never corrected; then p ← p − lr · g / (√v + ε)."""
     for lr, alpha, eps in ((0.1, 0.8, 1e-2), (0.05, 0.9, 1e-4), (0.02, 0.3, 0.05)):
         run = random_run(rng, "RMSProp", 5)
         hint = "v ← α v + (1 − α) g², then g / (√v + ε), and nothing else"
@@ -211,7 +219,7 @@ def test_rmsprop_formula(student, rng):
         )
 
 
-# --- what every optimizer does, for each class apart
+# --- what every optimizer does, for each class separately
 
 
 def check_groups(student, rng, kind, first, second):
@@ -219,7 +227,7 @@ def check_groups(student, rng, kind, first, second):
     inputs = {**random_run(rng, kind, 4), "groups": groups}
     got = student.run(probes.trajectory, optimizer=kind, **inputs)
     check_moved(got[-1], inputs["parameters"], of=kind)
-    hint = "read each option from the group, in every step, for every group"
+    hint = "in every step, read each option from each group"
     check_steps(got, own_steps(student, kind, inputs), kind=kind, atol=tolerance(4), hint=hint)
     run = random_run(rng, kind, 2)
     got = student.run(
@@ -232,19 +240,19 @@ def check_groups(student, rng, kind, first, second):
 
 @pytest.mark.points(3)
 def test_sgd_groups(student, rng):
-    """SGD: each group steps by its own options as they are at that step, and so does a group that was added later."""
+    """SGD: in every step each group, even one added later, uses its own current options."""
     check_groups(student, rng, "SGD", {"lr": 0.03}, {"momentum": 0.3})
 
 
 @pytest.mark.points(3)
 def test_adagrad_groups(student, rng):
-    """AdaGrad: each group steps by its own options as they are at that step, and so does a group that was added later."""
+    """AdaGrad: in every step each group, even one added later, uses its own current options."""
     check_groups(student, rng, "AdaGrad", {"lr": 0.03}, {"eps": 0.1})
 
 
 @pytest.mark.points(3)
 def test_rmsprop_groups(student, rng):
-    """RMSProp: each group steps by its own options as they are at that step, and so does a group that was added later."""
+    """RMSProp: in every step each group, even one added later, uses its own current options."""
     check_groups(student, rng, "RMSProp", {"lr": 0.03, "eps": 0.1}, {"alpha": 0.3})
 
 
@@ -267,19 +275,19 @@ def check_none(student, rng, kind):
 
 @pytest.mark.points(2)
 def test_sgd_without_a_gradient(student, rng):
-    """SGD: where a gradient is None, neither the parameter nor what is kept for it changes; the others step."""
+    """SGD: a parameter without a gradient keeps its value and its state; the others step."""
     check_none(student, rng, "SGD")
 
 
 @pytest.mark.points(2)
 def test_adagrad_without_a_gradient(student, rng):
-    """AdaGrad: where a gradient is None, neither the parameter nor what is kept for it changes; the others step."""
+    """AdaGrad: a parameter without a gradient keeps its value and its state; the others step."""
     check_none(student, rng, "AdaGrad")
 
 
 @pytest.mark.points(2)
 def test_rmsprop_without_a_gradient(student, rng):
-    """RMSProp: where a gradient is None, neither the parameter nor what is kept for it changes; the others step."""
+    """RMSProp: a parameter without a gradient keeps its value and its state; the others step."""
     check_none(student, rng, "RMSProp")
 
 
@@ -295,28 +303,28 @@ def check_resumed(student, rng, kind):
     )
     expect.that(differ, "a step uses nothing from earlier steps", of=kind)
     got = student.run(probes.resumed, optimizer=kind, stop=3, **inputs)
-    hint = "keep what a step needs from earlier ones in self.state[p], where state_dict finds it"
+    hint = "keep what later steps need in self.state[p], where state_dict finds it"
     check_steps(got, expected[3:], kind=kind, atol=tolerance(5), hint=hint, first=4)
 
 
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_sgd_goes_on_from_a_state_dict(student, rng):
-    """SGD: a fresh optimizer that loads a state_dict goes on as the first one would have, with its options."""
+    """SGD: an optimizer that loads a state_dict continues like the first, options included."""
     check_resumed(student, rng, "SGD")
 
 
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_adagrad_goes_on_from_a_state_dict(student, rng):
-    """AdaGrad: a fresh optimizer that loads a state_dict goes on as the first one would have, with its options."""
+    """AdaGrad: an optimizer that loads a state_dict continues like the first, options included."""
     check_resumed(student, rng, "AdaGrad")
 
 
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_rmsprop_goes_on_from_a_state_dict(student, rng):
-    """RMSProp: a fresh optimizer that loads a state_dict goes on as the first one would have, with its options."""
+    """RMSProp: an optimizer that loads a state_dict continues like the first, options included."""
     check_resumed(student, rng, "RMSProp")
 
 
@@ -327,7 +335,9 @@ def check_leavings(student, rng, kind):
         row[:] = [x.to(dtype) for x, dtype in zip(row, dtypes, strict=True)]
     got = student.run(probes.leavings, optimizer=kind, **run)
     check_moved(got["parameters"], run["parameters"], of=kind)
-    hint = "an in-place operation such as p.sub_ or p.addcdiv_, not a new tensor for p or p.data"
+    hint = (
+        "use an in-place operation such as p.sub_ or p.addcdiv_, not a new tensor for p or p.data"
+    )
     for p, view in zip(got["parameters"], got["views"], strict=True):
         expect.tensor(
             view, p, of=kind, name="a view of a parameter, made before the steps", hint=hint
@@ -344,7 +354,8 @@ def check_leavings(student, rng, kind):
     for p, want, dtype in zip(
         got["parameters"], own_steps(student, kind, run)[-1], dtypes, strict=True
     ):
-        # Two steps: |b| ≤ 1.5 + 0.9 · 1.5 < 3, g / √v ≤ 1 / √0.2 < 3, and no parameter is above 1.5 + 2 · 0.1 · 3 = 2.1.
+        # Two steps: |b| ≤ 1.5 + 0.9 · 1.5 < 3, g / √v ≤ 1 / √0.2 < 3, and no parameter is above 1.5
+        # + 2 · 0.1 · 3 = 2.1.
         rounds = torch.bfloat16 if dtype == torch.bfloat16 else torch.float32
         atol = tolerance(2, direction=3, largest=2.1, dtype=rounds)
         expect.tensor(
@@ -352,25 +363,25 @@ def check_leavings(student, rng, kind):
         )
     for row, before in zip(got["gradients"], run["gradients"], strict=True):
         for gradient, g in zip(row, before, strict=True):
-            hint = "no operation in place on p.grad, and no buffer that is p.grad itself"
+            hint = "do not change p.grad in place, and do not use p.grad itself as a buffer"
             expect.tensor(gradient, g, of=kind, name="a gradient after a step", hint=hint)
 
 
 @pytest.mark.points(2)
 def test_sgd_works_in_place(student, rng):
-    """SGD: a parameter stays the same leaf with its storage and dtype, and a step changes no gradient."""
+    """SGD: a step keeps each parameter's leaf, storage and dtype, and changes no gradient."""
     check_leavings(student, rng, "SGD")
 
 
 @pytest.mark.points(2)
 def test_adagrad_works_in_place(student, rng):
-    """AdaGrad: a parameter stays the same leaf with its storage and dtype, and a step changes no gradient."""
+    """AdaGrad: a step keeps each parameter's leaf, storage and dtype, and changes no gradient."""
     check_leavings(student, rng, "AdaGrad")
 
 
 @pytest.mark.points(2)
 def test_rmsprop_works_in_place(student, rng):
-    """RMSProp: a parameter stays the same leaf with its storage and dtype, and a step changes no gradient."""
+    """RMSProp: a step keeps each parameter's leaf, storage and dtype, and changes no gradient."""
     check_leavings(student, rng, "RMSProp")
 
 
@@ -399,7 +410,7 @@ def check_closure(student, rng, kind):
             got["grad_enabled"],
             [True] * 3,
             of=of,
-            name="whether gradients were on in the closure",
+            name="whether gradients were enabled in the closure",
             hint=hint,
         )
         for seen, before in zip(got["seen"], [p, *got["parameters"]], strict=False):
@@ -419,28 +430,28 @@ def check_closure(student, rng, kind):
 
 
 def test_sgd_closure(student, rng):
-    """SGD: the closure is called once, gradients on, before any change; its gradients count, and step returns its loss."""
+    """SGD: step first calls the closure once, with gradients on, and returns its loss."""
     check_closure(student, rng, "SGD")
 
 
 def test_adagrad_closure(student, rng):
-    """AdaGrad: the closure is called once, gradients on, before any change; its gradients count, and step returns its loss."""
+    """AdaGrad: step first calls the closure once, with gradients on, and returns its loss."""
     check_closure(student, rng, "AdaGrad")
 
 
 def test_rmsprop_closure(student, rng):
-    """RMSProp: the closure is called once, gradients on, before any change; its gradients count, and step returns its loss."""
+    """RMSProp: step first calls the closure once, with gradients on, and returns its loss."""
     check_closure(student, rng, "RMSProp")
 
 
 def check_defaults(student, rng, kind, defaults, scale):
-    """The defaults, with gradients of a scale that shows all of them."""
+    """Check the defaults, with gradients of a scale at which each of them matters."""
     run = random_run(rng, kind, 3)
     run["gradients"] = [[g / SCALE[kind] * scale for g in row] for row in run["gradients"]]
     expected = own_steps(student, kind, {**run, "options": defaults})
     check_moved(expected[0], run["parameters"], of=kind)
     got = student.run(probes.trajectory, optimizer=kind, **{**run, "options": {}})
-    hint = "are the defaults those of the signature?"
+    hint = "do the defaults match the signature?"
     check_steps(got, expected, kind=kind, atol=tolerance(3), hint=hint)
 
 
@@ -472,7 +483,7 @@ def sizes(rng, count, low=2, high=9):
 @pytest.mark.core
 @pytest.mark.points(9)
 def test_state_bytes_by_dtype(student, rng):
-    """Each tensor in each parameter's state counts with its elements times the bytes of its own dtype, in all groups."""
+    """Each state tensor, in all groups, counts with its elements times its own dtype's bytes."""
     a, b, c = sizes(rng, 3)
     eight_bit = {
         "codes": torch.zeros(a, b, dtype=torch.uint8),
@@ -496,7 +507,7 @@ def test_state_bytes_by_dtype(student, rng):
 
 @pytest.mark.points(4)
 def test_state_bytes_leave_out_counts(student, rng):
-    """Tensors of one element, numbers, None and text are not counted."""
+    """Tensors of one element, numbers, None and strings are not counted."""
     a, b = sizes(rng, 2)
     steps = {
         "step": torch.tensor(7.0),
@@ -505,7 +516,7 @@ def test_state_bytes_leave_out_counts(student, rng):
     }
     others = {"step": 12, "factor": 0.5, "buffer": None, "note": "warm"}
     states = [{**steps, "m": torch.zeros(a)}, {**others, "m": torch.zeros(3, b)}]
-    hint = "count tensors alone, and of these only those with numel() above 1"
+    hint = "count only tensors, and of these only those with numel() above 1"
     got = student.run(probes.bytes_of_states, states=states)
     expect.value(got, 4 * a + 12 * b, of=OF, name="the bytes", hint=hint)
 
@@ -513,7 +524,7 @@ def test_state_bytes_leave_out_counts(student, rng):
 # Stays: the states above are made up; these are the ones that a student will count.
 @pytest.mark.points(4)
 def test_state_bytes_of_torchs_own(student, rng):
-    """Of torch's own optimizers: nothing before the first step, then so many numbers for each weight that had a gradient."""
+    """torch's optimizers take 0 bytes before step 1, then n numbers per weight with a gradient."""
     a, b, c = sizes(rng, 3)
     parameters = [torch.ones(a, b), torch.ones(c), torch.ones(()), torch.ones(b, c)]
     gradients = [[torch.full_like(p, 0.1) for p in parameters[:3]] + [None]] * 2
@@ -524,9 +535,9 @@ def test_state_bytes_of_torchs_own(student, rng):
     ]:
         inputs = {"parameters": parameters, "gradients": gradients, "options": options}
         got = student.run(probes.bytes_of_run, optimizer=name, **inputs)
-        hint = "before its first step an optimizer keeps nothing, which is 0 bytes"
+        hint = "before its first step an optimizer keeps nothing: 0 bytes"
         expect.value(got["before"], 0, of=OF, name="the bytes before the first step", hint=hint)
-        hint = "count what is in optimizer.state, under whatever name"
+        hint = "count everything in optimizer.state, under any name"
         expect.value(
             got["after"],
             numbers * 4 * (a * b + c),

@@ -1,15 +1,19 @@
-"""precision: what a format holds, what becomes 0 in it, and codes and scales of blocks.
+"""precision: the numbers of a format, the numbers that it rounds to 0, and block quantization.
 
-Accepted on purpose: a whole number as an int or a float, numpy's numbers, and a bool in a tensor, except in the tests that ask
-for a type; fields within 1e-12 of the exact ones; codes and scales as a tuple or a list, and codes of any integer dtype but in
-the test that asks for uint8; any code below k for a block whose scale is 0; a scale from a quotient or from the product with a
-reciprocal, in float32 or float64; the nearest level found by x / scale, by scale · level, by midpoints or by sorting, with the
-scale rounded to float32 before or after: where two levels are as near as rounding can tell, either one is right. Exact ties are
-asked only where scales, levels and midpoints are small integers times powers of two, so that nothing rounds. Not asked: other
-dtypes, no elements, no levels or only zeros, a block_size below 1, NaN and infinities in a tensor, codes without a level.
+Accepted on purpose: a whole number as an int or a float, numpy's numbers, and a bool in a tensor,
+except in the tests that ask for a type; fields within 1e-12 of the exact ones; codes and scales as
+a tuple or a list, and codes of any integer dtype except in the test that asks for uint8; any code
+below k for a block whose scale is 0; a scale from a quotient or from the product with a reciprocal,
+in float32 or float64; the nearest level found by x / scale, by scale · level, by midpoints or by
+sorting, with the scale rounded to float32 before or after. If rounding cannot decide which of two
+levels is nearer, either one is right. Exact ties are tested only where scales, levels and midpoints
+are small integers times powers of two, so that nothing rounds. Not asked: other dtypes, no
+elements, no levels or only zeros, a block_size below 1, NaN and infinities in a tensor, codes
+without a level.
 
-Oracles are torch.finfo, the formats' closed forms in exact fractions, and distances in float64. A code is judged with the scale
-that came with it, and dequantize_blocks with codes and scales of the test's own, so that one mistake has one price.
+The oracles are torch.finfo, the formats' closed forms in exact fractions, and distances in float64.
+A code is judged together with its own scale, and dequantize_blocks gets codes and scales made by
+the test, so that each mistake costs points once.
 """
 
 import math
@@ -22,7 +26,7 @@ from tests import expect
 from tests.probes import call_and_keep_inputs
 from tests.probes import precision as probes
 
-# dtype: exponent bits, mantissa bits, as the names of the fp8 kinds have them
+# dtype: (exponent bits, mantissa bits), as in the names of the fp8 formats
 FORMATS = {
     "float64": (11, 52),
     "float32": (8, 23),
@@ -31,9 +35,8 @@ FORMATS = {
     "float8_e4m3fn": (4, 3),
     "float8_e5m2": (5, 2),
 }
-NARROW = [
-    dtype for dtype in FORMATS if dtype != "float64"
-]  # half of whose smallest subnormal is a Python float
+# The dtypes whose smallest subnormal can be halved as a Python float.
+NARROW = [dtype for dtype in FORMATS if dtype != "float64"]
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 EPS32 = torch.finfo(torch.float32).eps
 MAGNITUDES = (1e-8, 1e-4, 1.0, 1e4)  # of gradients, weights and activations in training
@@ -54,12 +57,12 @@ def half_of_the_smallest(dtype):
 
 
 def specs(student, dtypes=tuple(FORMATS)):
-    """The dtypes with the fields of float_spec for each."""
+    """Pair each dtype with the fields of its float_spec."""
     return zip(dtypes, student.run(probes.specs, dtypes=list(dtypes)), strict=True)
 
 
 def check_field(dtype, fields, field, expected, *, hint):
-    """A field of float_spec within 1e-12 of what it should be, as a float or an int."""
+    """Check that a float_spec field is within 1e-12 of the expected value, as a float or int."""
     name = f"{field} of {dtype}"
     expect.kind(fields[field], (float, int), of="float_spec", name=name, hint=hint)
     expect.number(
@@ -68,7 +71,7 @@ def check_field(dtype, fields, field, expected, *, hint):
 
 
 def check_underflows(student, dtype, cases, *, hint):
-    """underflows_to_zero gives what is expected of each value, as a bool or as a tensor of one."""
+    """Check underflows_to_zero for each value; the answer may be a bool or a tensor of one bool."""
     got = student.run(probes.underflows, values=list(cases), dtype=dtype)
     for answer, (value, expected) in zip(got, cases.items(), strict=True):
         one = (
@@ -82,10 +85,10 @@ def check_underflows(student, dtype, cases, *, hint):
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_bits_of_every_format(student):
-    """The sign bit, the exponent bits and the stored mantissa bits of each of the six formats add up to its bits."""
+    """bits is the sum of one sign bit, the exponent bits and the stored mantissa bits."""
     for dtype, got in specs(student):
         exponent_bits, mantissa_bits = FORMATS[dtype]
-        hint = "the sign takes one bit, and a normal number's leading 1 none"
+        hint = "the sign takes one bit, and the leading 1 of a normal number is not stored"
         check_field(dtype, got, "bits", 1 + exponent_bits + mantissa_bits, hint=hint)
         check_field(dtype, got, "exponent_bits", exponent_bits, hint=hint)
         check_field(dtype, got, "mantissa_bits", mantissa_bits, hint=hint)
@@ -113,17 +116,23 @@ def test_counts_of_bits_are_ints(student):
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_largest_number(student):
-    """The largest finite number of the five formats with infinities is 2^bias · (2 - 2^-mantissa_bits)."""
+    """In formats with infinities the largest finite number is 2^bias · (2 - 2^-mantissa_bits)."""
     for dtype, got in specs(student, [dtype for dtype in FORMATS if dtype != "float8_e4m3fn"]):
-        hint = "the largest exponent field is kept for infinity and NaN; below it, every mantissa bit is 1"
+        hint = (
+            "the largest exponent field is reserved for infinity and NaN; below it, the "
+            "largest number has all mantissa bits 1"
+        )
         check_field(dtype, got, "max", torch.finfo(getattr(torch, dtype)).max, hint=hint)
 
 
 @pytest.mark.points(2)
 def test_largest_number_without_infinity(student):
-    """float8_e4m3fn has no infinity, uses its largest exponent for numbers too, and so ends at 448."""
+    """float8_e4m3fn has no infinity: its largest exponent holds numbers too, up to 448."""
     for dtype, got in specs(student, ["float8_e4m3fn"]):
-        hint = "only the mantissa 111 of the largest exponent is kept, for NaN: what is the largest number then?"
+        hint = (
+            "at the largest exponent only the mantissa 111 is reserved, for NaN: what is the "
+            "largest number then?"
+        )
         check_field(dtype, got, "max", 448.0, hint=hint)
 
 
@@ -137,7 +146,7 @@ def test_smallest_normal_number(student):
             got,
             "smallest_normal",
             expected,
-            hint="the exponent field 0 is not for normal numbers",
+            hint="exponent field 0 is reserved for subnormal numbers and 0",
         )
 
 
@@ -147,7 +156,10 @@ def test_smallest_subnormal_number(student):
     """The smallest subnormal number is 2^(1 - bias - mantissa_bits), in float64 as well."""
     for dtype, got in specs(student):
         expected = float(2 * half_of_the_smallest(dtype))
-        hint = "subnormal numbers divide the smallest normal one in 2^mantissa_bits steps"
+        hint = (
+            "subnormal numbers divide the interval from 0 to the smallest normal number into "
+            "2^mantissa_bits steps"
+        )
         check_field(dtype, got, "smallest_subnormal", expected, hint=hint)
 
 
@@ -161,11 +173,12 @@ def test_eps_is_the_gap_after_one(student):
         )
 
 
-# Stays: the rule itself; one that gets it wrong is wrong next to the limit too, where another test looks at rounding.
+# Stays: this is the rule itself. Code that gets it wrong is also wrong next to the limit, but the
+# test of that is about rounding.
 @pytest.mark.core
 @pytest.mark.points(9)
 def test_small_numbers_become_zero(student, rng):
-    """Below half of the smallest subnormal a number becomes 0; above it, subnormal or not, it does not."""
+    """A number below half of the smallest subnormal becomes 0; a number above that does not."""
     for dtype, (_, mantissa_bits) in FORMATS.items():
         limit = half_of_the_smallest(dtype)
         factors = [
@@ -177,16 +190,15 @@ def test_small_numbers_become_zero(student, rng):
         ]
         factors += [2, 3, 2**mantissa_bits, 1 / limit]
         values = [float(limit * factor * Fraction(uniform(rng, 1.0, 1.009))) for factor in factors]
-        cases = {
-            value: value < limit for value in values if value
-        }  # another test asks for 0 itself
-        hint = "what lies between 0 and the smallest subnormal goes to the nearer one of the two"
+        # Another test asks for 0 itself.
+        cases = {value: value < limit for value in values if value}
+        hint = "a number between 0 and the smallest subnormal rounds to the nearer of the two"
         check_underflows(student, dtype, cases, hint=hint)
 
 
 @pytest.mark.points(3)
 def test_a_tie_becomes_zero(student):
-    """Exactly half of the smallest subnormal becomes 0, as 0 is even."""
+    """Exactly half of the smallest subnormal becomes 0, because 0 is even."""
     for dtype in NARROW:
         cases = {1.0: False, float(half_of_the_smallest(dtype)): True}
         check_underflows(
@@ -196,7 +208,7 @@ def test_a_tie_becomes_zero(student):
 
 @pytest.mark.points(3)
 def test_the_sign_does_not_matter(student, rng):
-    """A negative number becomes 0 where its absolute value does."""
+    """A negative number becomes 0 exactly if its absolute value does."""
     for dtype in NARROW:
         limit, normal = half_of_the_smallest(dtype), 2 ** (FORMATS[dtype][1] + 1)
         small = -float(limit * Fraction(uniform(rng, 0.1, 0.9)))
@@ -206,41 +218,40 @@ def test_the_sign_does_not_matter(student, rng):
 
 @pytest.mark.points(2)
 def test_zero_and_numbers_that_are_not_finite(student):
-    """0.0 and -0.0 are 0 in every format; infinities and NaN never are."""
+    """0.0 and -0.0 are 0 in every format; infinities and NaN never become 0."""
     for dtype in FORMATS:
-        hint = (
-            "is what comes out 0? That is all that is asked, and every comparison with NaN is false"
-        )
+        hint = "the only question is whether the result is 0; every comparison with NaN is False"
         check_underflows(
             student,
             dtype,
             {0.0: True, math.inf: False, -math.inf: False, math.nan: False},
             hint=hint,
         )
-        check_underflows(student, dtype, {-0.0: True}, hint=hint)  # equal to 0.0, so the same key
+        # -0.0 equals 0.0, so it would be the same key.
+        check_underflows(student, dtype, {-0.0: True}, hint=hint)
 
 
 def test_numbers_are_rounded_once(student):
-    """The float next to half of the smallest subnormal, on its far side, does not become 0."""
+    """The next float above half of the smallest subnormal does not become 0."""
     for dtype in NARROW:
         limit = float(half_of_the_smallest(dtype))
-        hint = "a conversion by way of float32 rounds twice: first to the tie, then to 0"
+        hint = "a conversion through float32 rounds twice: first to the tie, then to 0"
         cases = {limit / 4: True, math.nextafter(limit, 1): False, limit * (1 + 2.0**-26): False}
         check_underflows(student, dtype, cases, hint=hint)
 
 
 def test_the_answer_is_a_bool(student):
-    """underflows_to_zero answers with a bool."""
+    """underflows_to_zero returns a bool."""
     got = student.run(probes.underflows, values=[0.5, 1e-12], dtype="float16")
-    hint = "a bool, not a tensor of one: .item() takes it out"
+    hint = "return a bool, not a tensor of one bool; .item() extracts it"
     expect.value(got, [False, True], of="underflows_to_zero", name="the answers", hint=hint)
 
 
 def quantized(student, x, block_size, levels, *, kinds=INTEGERS):
-    """Codes as int64 and scales, once their kinds, sizes and ranges are known to be right."""
+    """Codes as int64 and scales, after a check of their types, sizes and ranges."""
     of = "quantize_blocks"
     got = student.precision.quantize_blocks(x, block_size, levels)
-    expect.kind(got, (tuple, list), of=of, hint="codes and scales: nothing comes back without both")
+    expect.kind(got, (tuple, list), of=of, hint="return both codes and scales")
     expect.that(
         len(got) == 2,
         f"expected two tensors, the codes and the scales, got {len(got)} values",
@@ -254,15 +265,19 @@ def quantized(student, x, block_size, levels, *, kinds=INTEGERS):
         of=of,
         atol=math.inf,
         name="the scales",
-        hint="one a block, the short last one included",
+        hint="one scale per block, including the short last block",
     )
     if not (isinstance(codes, torch.Tensor) and codes.dtype in kinds):
         expect.tensor(codes, torch.zeros(len(x), dtype=torch.uint8), of=of, name="the codes")
     like = torch.zeros(len(x), dtype=torch.float64)
-    expect.tensor(codes.double(), like, of=of, atol=math.inf, name="the codes", hint="one a number")
+    expect.tensor(
+        codes.double(), like, of=of, atol=math.inf, name="the codes", hint="one code per number"
+    )
     codes = codes.long()
     expect.that(
-        bool(((codes >= 0) & (codes < len(levels))).all()), "a code is no index into levels", of=of
+        bool(((codes >= 0) & (codes < len(levels))).all()),
+        "a code is not an index into levels",
+        of=of,
     )
     return codes, scales
 
@@ -273,9 +288,10 @@ def each(scales, block_size, n):
 
 
 def check_scales(scales, x, block_size, levels, *, hint):
-    """Absmax over absmax, up to rounding: each of the two and the quotient rounded to float32, one more for a reciprocal.
+    """Check that the scales are absmax over absmax, up to rounding.
 
-    Each is off by at most eps32 / 2 of itself, so together by 2 eps32, and twice that is allowed.
+    Both maxima and the quotient may be rounded to float32, plus a reciprocal. Each rounding has a
+    relative error of at most eps32 / 2, so together 2 eps32; twice that is allowed.
     """
     largest = torch.stack([block.double().abs().max() for block in x.split(block_size)])
     expected = (largest / levels.double().abs().max()).float()
@@ -285,10 +301,11 @@ def check_scales(scales, x, block_size, levels, *, hint):
 
 
 def check_codes(codes, scales, x, block_size, levels, *, hint):
-    """No level is nearer to x than the code's, up to what rounding can tell.
+    """Check that no level is nearer to x than the code's level, up to rounding.
 
-    x, the level, the scale, their quotient or product, a reciprocal and the distance may each be rounded to float32, the scale
-    by up to 4 eps32: together 8 eps32 of the larger one of |x| and scale · |level|. Two distances are compared, so twice that.
+    x, the level, the scale, their quotient or product, a reciprocal and the distance may each be
+    rounded to float32, and the scale may be off by 4 eps32: together 8 eps32 of the larger of |x|
+    and scale · |level|. Two distances are compared, so twice that is allowed.
     """
     s = each(scales.double(), block_size, len(x))
     distances = (x.double()[:, None] - s[:, None] * levels.double()).abs()
@@ -301,22 +318,25 @@ def check_codes(codes, scales, x, block_size, levels, *, hint):
 
 
 def uneven_levels(rng, k):
-    """k sorted levels up to 1 at uneven distances, the lowest one above -1, none of them nearly the same."""
+    """k sorted levels up to 1, the lowest above -1, unevenly spaced but never nearly equal."""
     places = (torch.rand(k, generator=rng) + 0.2).cumsum(0)
     return places * (1.75 / places[-1]) - 0.75
 
 
 def even_levels(k):
-    """2k + 1 levels from -1 to 1, without rounding where k is a power of two.
+    """2k + 1 levels from -1 to 1, exact if k is a power of two.
 
-    With these the largest |level| and the largest level are both 1, so that a test of something else judges nothing of
-    how levels are scaled, sorted or spaced.
+    The largest |level| and the largest level are both 1, so a test that uses these levels does not
+    judge how levels are scaled, sorted or spaced.
     """
     return torch.arange(-k, k + 1) / k
 
 
 def numbers(rng, n, block_size):
-    """n numbers of very different sizes, the largest of each block positive, so that only a test of signs judges signs."""
+    """n numbers of very different sizes; the largest of each block is positive.
+
+    So only a test of signs judges signs.
+    """
     x = torch.randn(n, generator=rng) * torch.exp(2 * torch.randn(n, generator=rng))
     for block in x.split(block_size):
         block *= block[block.abs().argmax()].sign()
@@ -326,22 +346,23 @@ def numbers(rng, n, block_size):
 @pytest.mark.core
 @pytest.mark.points(9)
 def test_scales_are_absmax_over_absmax(student, rng):
-    """Each block's scale is its largest |x| over the largest |level|, whichever sign those two have."""
+    """Each block's scale is its largest |x| divided by the largest |level|, for any signs."""
     (block_size, blocks) = integers(rng, 4, 12, 2)
     for x_sign in (1.0, -1.0):
         for level_sign in (1.0, -1.0):
             x = x_sign * numbers(rng, blocks * block_size, block_size)
             levels = level_sign * torch.tensor([-0.5, 0.0, 0.25, uniform(rng, 2.0, 7.0)])
             _, scales = quantized(student, x, block_size, levels)
-            hint = "the largest absolute value of each block, and of the levels"
+            hint = "use the largest absolute value of each block, and of the levels"
             check_scales(scales, x, block_size, levels, hint=hint)
 
 
-# Stays: the rule itself; what gets it wrong for every order of levels is seen by the next test as well.
+# Stays: this is the rule itself. Code that gets it wrong for every order of levels also fails the
+# next test.
 @pytest.mark.core
 @pytest.mark.points(10)
 def test_codes_name_the_nearest_level(student, rng):
-    """Each code is the index of the level nearest to x / scale, however unevenly the levels are spaced."""
+    """Each code is the index of the level nearest to x / scale, at any spacing of the levels."""
     for k in (2, 3, 16, 77):
         block_size, levels = integers(rng, 3, 12, 1)[0], uneven_levels(rng, k)
         x = numbers(rng, block_size * 60, block_size)
@@ -351,22 +372,24 @@ def test_codes_name_the_nearest_level(student, rng):
         )
 
 
-# Stays: what needs sorted levels may also break ties by the level, and a student should hear of the order first.
+# Stays: code that needs sorted levels may also break ties by the level, and a student should learn
+# about the order first.
 @pytest.mark.points(3)
 def test_levels_come_in_any_order(student, rng):
-    """Codes are right for levels that are not sorted."""
+    """Codes are right even if the levels are not sorted."""
     for k in (2, 8):
         levels = even_levels(k)[torch.randperm(2 * k + 1, generator=rng)]
-        for given in (levels, levels.flip(0)):  # one of the two is not sorted
+        for given in (levels, levels.flip(0)):  # at least one of the two is unsorted
             x = numbers(rng, 60 * 7, 7)
             codes, scales = quantized(student, x, 7, given)
-            check_codes(codes, scales, x, 7, given, hint="does the search need sorted levels?")
+            check_codes(codes, scales, x, 7, given, hint="does the search assume sorted levels?")
 
 
 @pytest.mark.points(3)
 def test_ties_go_to_the_lower_index(student):
-    """Of two levels that are equally near, or equal, the one with the lower index is taken."""
-    # The largest |x| is a power of two and the largest |level| is 1, so that nothing rounds and ties are exact.
+    """If two levels are equally near, or equal, the code is the lower index."""
+    # The largest |x| is a power of two and the largest |level| is 1, so nothing rounds and ties are
+    # exact.
     x = (
         torch.tensor(
             [4.0, 3.5, -3.0, 2.5, -2.0, 1.5, -1.0, 0.5, 0.0, -0.5, 1.0, -1.5, 2.0, -2.5, 3.0, -3.5]
@@ -393,14 +416,14 @@ def test_ties_go_to_the_lower_index(student):
 
 
 def plain_example():
-    """Numbers that are levels times a scale of 1, their block_size, the levels and the codes."""
+    """x as levels times a scale of 1, then its block_size, the levels and the codes."""
     levels = even_levels(4)
     codes = torch.tensor([0, 4, 8, 8, 0, 4])
     return levels[codes], 3, levels, codes
 
 
 def test_codes_are_uint8(student):
-    """A code takes one byte: the codes are uint8."""
+    """The codes are uint8: each takes one byte."""
     x, block_size, levels, expected = plain_example()
     codes, _ = quantized(student, x, block_size, levels, kinds=(torch.uint8,))
     expect.tensor(codes, expected, of="quantize_blocks", name="the codes")
@@ -408,19 +431,19 @@ def test_codes_are_uint8(student):
 
 @pytest.mark.points(4)
 def test_the_last_block_may_be_short(student, rng):
-    """The elements left over form a short last block with a scale of its own."""
+    """Leftover elements form a short last block with its own scale."""
     levels = even_levels(4)
     for n, block_size in [(23, 5), (16, 5), (14, 5), (3, 8), (1, 64), (9, 1)]:
         x = numbers(rng, n, block_size)
         codes, scales = quantized(student, x, block_size, levels)
-        hint = "the last block holds n % block_size elements where that is not 0, and has a scale of its own"
+        hint = "the last block has n % block_size elements if that is not 0, and its own scale"
         check_scales(scales, x, block_size, levels, hint=hint)
         check_codes(codes, scales, x, block_size, levels, hint=hint)
 
 
 @pytest.mark.points(3)
 def test_blocks_of_zeros(student, rng):
-    """A block of zeros has scale 0, is not NaN, and does not touch its neighbours."""
+    """A block of zeros has scale 0, contains no NaN, and does not affect its neighbours."""
     for levels in (even_levels(2), even_levels(1)[::2], torch.tensor([0.25, 1.0])):
         x = numbers(rng, 24, 4)
         x[8:16] = 0.0
@@ -433,13 +456,13 @@ def test_blocks_of_zeros(student, rng):
 
 @pytest.mark.points(3)
 def test_blocks_of_every_magnitude(student, rng):
-    """Numbers as small as gradients and as large as activations, from 1e-8 to 1e4, are quantized equally well."""
+    """Numbers from 1e-8 (gradients) to 1e4 (activations) are quantized equally well."""
     levels = even_levels(4)
     x = numbers(rng, 240, 6)
     for i, block in enumerate(x.split(6)):
         block *= MAGNITUDES[i % 4]
     codes, scales = quantized(student, x, 6, levels)
-    hint = "is there a lower or an upper bound on scales, or a number format that ends too early?"
+    hint = "are scales clamped from below or above, or stored in a format with too small a range?"
     check_scales(scales, x, 6, levels, hint=hint)
     check_codes(codes, scales, x, 6, levels, hint=hint)
 
@@ -452,25 +475,28 @@ def test_quantize_takes_every_dtype(student, rng):
         x = numbers(rng, 300, 6).clamp(-30, 30).to(dtype)
         for given in (levels, levels.to(dtype)):
             codes, scales = quantized(student, x, 6, given)
-            hint = "is anything computed in fewer bits than float32 has? A tensor of 0 dimensions does not widen another one"
+            hint = (
+                "is anything computed in less than float32? A 0-dimensional tensor does not "
+                "promote another tensor's dtype"
+            )
             check_scales(scales, x, 6, given, hint=hint)
             check_codes(codes, scales, x, 6, given, hint=hint)
 
 
 @pytest.mark.points(2)
 def test_codes_reach_256_levels(student, rng):
-    """A code can name any of up to 256 levels."""
+    """A code can be the index of any of up to 256 levels."""
     levels = torch.arange(-127, 129) / 128
     x = levels[torch.randperm(256, generator=rng)]
     codes, scales = quantized(student, x, 256, levels)
-    check_codes(codes, scales, x, 256, levels, hint="codes are 0 … 255, without a sign")
+    check_codes(codes, scales, x, 256, levels, hint="codes are 0 … 255: unsigned")
 
 
 @pytest.mark.points(2)
 def test_x_need_not_be_contiguous(student, rng):
-    """x may be a column of a matrix or every other element of a vector."""
+    """x may be non-contiguous: a column of a matrix, or every other element of a vector."""
     levels = even_levels(4)
-    hint = "how far apart in the storage are neighbours of x?"
+    hint = "how far apart are neighbours of x in the storage?"
     for step, offset in [(3, 1), (2, 0)]:
         x = torch.randn(24 * step, generator=rng)[offset::step]
         x.copy_(numbers(rng, 24, 6))
@@ -480,13 +506,17 @@ def test_x_need_not_be_contiguous(student, rng):
 
 
 def random_codes(rng, n, block_size, k):
-    """Codes below k, and a scale for each block."""
+    """Random codes below k, and a scale for each block."""
     codes = torch.randint(0, k, (n,), generator=rng).to(torch.uint8)
     return codes, torch.rand(math.ceil(n / block_size), generator=rng) * 9 + 0.1
 
 
 def check_dequantized(student, codes, scales, block_size, levels, *, hint):
-    """A level is rounded to float32, and so are its product with the scale and the expected value: 2 eps32 in all."""
+    """Check dequantize_blocks up to rounding.
+
+    A level, its product with the scale and the expected value are each rounded to float32: 2 eps32
+    in all.
+    """
     expected = each(scales.double(), block_size, len(codes)) * levels.double()[codes.long()]
     got = student.precision.dequantize_blocks(codes, scales, block_size, levels)
     expect.tensor(got, expected.float(), of="dequantize_blocks", rtol=2 * EPS32, hint=hint)
@@ -495,7 +525,7 @@ def check_dequantized(student, codes, scales, block_size, levels, *, hint):
 @pytest.mark.core
 @pytest.mark.points(10)
 def test_dequantize_multiplies_scale_and_level(student, rng):
-    """x[i] is the scale of block i // block_size times the level that code i names, for any number of blocks."""
+    """x[i] is scales[i // block_size] · levels[codes[i]], for any number of blocks."""
     for n, block_size, k in [
         (24, 4, 9),
         (24, 8, 24),
@@ -506,17 +536,25 @@ def test_dequantize_multiplies_scale_and_level(student, rng):
     ]:
         codes, scales = random_codes(rng, n, block_size, k)
         levels = 3 * uneven_levels(rng, k)[torch.randperm(k, generator=rng)]
-        hint = "uint8 codes are indices (torch takes a uint8 index for a mask), and a scale holds for block_size neighbours"
+        hint = (
+            "convert uint8 codes to an integer index (torch takes uint8 for a mask); each "
+            "scale belongs to block_size neighbours"
+        )
         check_dequantized(student, codes, scales, block_size, levels, hint=hint)
 
 
 @pytest.mark.points(3)
 def test_dequantize_a_short_last_block(student, rng):
-    """The last block may be shorter than block_size, and the only block too."""
+    """The last block, or the only one, may be shorter than block_size."""
     for n, block_size in [(23, 5), (16, 5), (14, 5), (3, 8)]:
         codes, scales = random_codes(rng, n, block_size, 9)
         check_dequantized(
-            student, codes, scales, block_size, even_levels(4), hint="as many numbers as codes"
+            student,
+            codes,
+            scales,
+            block_size,
+            even_levels(4),
+            hint="return as many numbers as there are codes",
         )
 
 
@@ -532,22 +570,22 @@ def test_dequantize_gives_float32(student, rng):
             scales,
             8,
             levels,
-            hint="multiply in float32: scales are float32, levels may not be",
+            hint="multiply in float32: the scales are float32, but the levels may not be",
         )
 
 
 @pytest.mark.points(2)
 def test_dequantize_takes_scales_of_every_magnitude(student, rng):
-    """Scales from 1e-8 to 1e4 count with all of their digits, and a scale of 0 gives zeros, whatever the codes are."""
+    """Scales from 1e-8 to 1e4 keep all their digits, and a scale of 0 gives zeros for any code."""
     codes, scales = random_codes(rng, 60, 3, 9)
     for i, magnitude in enumerate((0.0, *MAGNITUDES)):
         scales[i::5] *= magnitude
-    hint = "is a scale or a product rounded, or kept away from 0? 0 times any level is 0"
+    hint = "is a scale or a product rounded, or clamped away from 0? 0 times any level is 0"
     check_dequantized(student, codes, scales, 3, even_levels(4), hint=hint)
 
 
 def test_more_than_256_levels_are_refused(student, rng):
-    """A uint8 cannot name more than 256 levels, so 257 of them are a ValueError."""
+    """257 levels raise a ValueError, because a uint8 code has only 256 values."""
     x, block_size, levels, expected = plain_example()
     with expect.right_call("9 levels"):
         codes, _ = quantized(student, x, block_size, levels)
@@ -558,7 +596,7 @@ def test_more_than_256_levels_are_refused(student, rng):
 
 
 def test_scales_that_do_not_fit_are_refused(student):
-    """Too few or too many scales for the codes and this block_size are a ValueError."""
+    """Too few or too many scales for the codes and block_size raise a ValueError."""
     levels, codes = (
         even_levels(2),
         torch.tensor([0, 1, 2, 3, 4, 4, 3, 2, 1, 0, 0, 4], dtype=torch.uint8),
@@ -575,7 +613,7 @@ def test_scales_that_do_not_fit_are_refused(student):
 
 
 def kept_inputs(student, function, args):
-    """What a call returned, once its inputs are known to be what they were."""
+    """Check that a call did not change its inputs, and return its result with them."""
     given = tuple(a.clone() if isinstance(a, torch.Tensor) else a for a in args)
     got = student.run(call_and_keep_inputs, module="precision", function=function, args=given)
     for after, before in zip(got["inputs"], args, strict=True):
@@ -585,14 +623,14 @@ def kept_inputs(student, function, args):
                 before,
                 of=function,
                 name="an input after the call",
-                hint="is an operation in place?",
+                hint="is an input changed in place?",
             )
     return got
 
 
 @pytest.mark.points(2)
 def test_inputs_are_left_as_they_were(student, rng):
-    """Neither function changes what it is given."""
+    """quantize_blocks and dequantize_blocks do not change their inputs."""
     x, block_size, levels, codes = plain_example()
     got = kept_inputs(student, "quantize_blocks", [3 * x, block_size, levels])
     expect.kind(got["result"], (tuple, list), of="quantize_blocks")

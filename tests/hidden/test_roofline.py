@@ -1,12 +1,13 @@
-"""roofline: intensities, the shortest time a device can take, and how much of its peak is reached.
+"""roofline: intensities, the shortest time that a device needs, and its fraction of peak.
 
-Accepted on purpose: any order of operations and any formula that is equal in real numbers, to 1e-12; an int where a number is
-whole; either answer of is_compute_bound on the ridge itself; a KeyError, as well as a ValueError, for a dtype without a peak.
-Not asked: amounts that are 0 or negative. Hardware and its three constants are given and not judged: the devices here are made
-up, with numbers of their own, so that no constant can replace what `hw` says.
+Accepted on purpose: any order of operations and any formula that is equal in real numbers, to
+within 1e-12; an int if a number is whole; either answer of is_compute_bound exactly on the ridge; a
+KeyError as well as a ValueError for a dtype without a peak. Not asked: amounts that are 0 or
+negative. Hardware and its three constants are given, not judged: the tests use made-up devices with
+their own numbers, so that no constant can replace the values in `hw`.
 
-Oracles are the definitions in exact rational arithmetic. Every test of a formula uses a device with one peak for all dtypes: a
-solution that takes the wrong dtype's peak pays for it in one test alone.
+The oracles are the definitions in exact rational arithmetic. Every test of a formula uses a device
+with one peak for all dtypes, so a solution that takes the wrong dtype's peak fails only one test.
 """
 
 from fractions import Fraction
@@ -17,7 +18,9 @@ import torch
 from tests import expect
 from tests.probes import resource_accounting as probes
 
-TOLERANCE = 1e-12  # relative; a formula by logarithms is right to about 34 eps, one that adds up peaks to about 600
+# Relative. A formula that uses logarithms is accurate to about 34 eps, one that adds up peaks to
+# about 600.
+TOLERANCE = 1e-12
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn]
 
 
@@ -30,7 +33,7 @@ def uniform(rng, low, high):
 
 
 def device(rng, *, one_peak=True):
-    """The fields of a made-up device: one peak for all dtypes, or 1 to 5 times a number, in random order."""
+    """The fields of a made-up device: one peak for all dtypes, or its shuffled multiples."""
     peak = uniform(rng, 1e13, 9e14)
     times = (
         [1] * len(DTYPES) if one_peak else (1 + torch.randperm(len(DTYPES), generator=rng)).tolist()
@@ -49,23 +52,22 @@ def ridge(hw, dtype=torch.float32):
 
 
 def ask(student, function, before, hw, *after):
-    """What a function answers for these arguments before and after the device."""
+    """The answer of a function for these arguments before and after the device."""
     return student.run(
         probes.with_hardware, function=function, hardware=hw, before=before, after=after
     )
 
 
 def number_of(got, *, of):
-    """`got` as a Fraction, once it is known to be a finite number above 0."""
+    """Check that `got` is a finite number above 0, and return it as a Fraction."""
     expect.number(got, got, of=of, tolerance=0.0)
-    expect.that(
-        0 < got < 1e100, "expected a number above 0, and below 1e100", of=of
-    )  # so that the oracle can go on with it
+    # The oracle goes on to compute with this number.
+    expect.that(0 < got < 1e100, "expected a number above 0 and below 1e100", of=of)
     return Fraction(got)
 
 
 def check(got, expected, *, of, hint=None):
-    """A number that agrees with an exact one up to rounding."""
+    """Check that a number agrees with an exact one up to rounding."""
     expect.number(
         got, float(expected), of=of, tolerance=TOLERANCE * abs(float(expected)), hint=hint
     )
@@ -74,7 +76,7 @@ def check(got, expected, *, of, hint=None):
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_accelerator_intensity(student, rng):
-    """The intensity of a device is its peak divided by its memory bandwidth, in FLOPs per byte."""
+    """A device's intensity is its peak FLOP/s divided by its memory bandwidth (FLOP per byte)."""
     for _ in range(3):
         hw = device(rng)
         got = ask(student, "accelerator_intensity", (), hw, torch.float32)
@@ -106,7 +108,7 @@ def test_matmul_intensity(student, rng):
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_elementwise_intensity(student, rng):
-    """An elementwise operation moves every tensor that it reads and every one that it writes."""
+    """An elementwise operation moves every tensor that it reads and every tensor that it writes."""
     for read, written in [
         (integer(rng, 2, 5), integer(rng, 6, 9)),
         (1, 1),
@@ -123,13 +125,13 @@ def test_elementwise_intensity(student, rng):
                 got,
                 expected,
                 of="elementwise_intensity",
-                hint="FLOPs of one element by its bytes, read and written",
+                hint="the FLOPs per element divided by the bytes per element, read and written",
             )
 
 
 @pytest.mark.points(2)
 def test_intensities_count_the_bytes_of_the_dtype(student, rng):
-    """The same work in a dtype of twice the bytes has half the intensity."""
+    """The same work in a dtype with twice the bytes has half the intensity."""
     m, k, n = (integer(rng, 2, 99) for _ in range(3))
     for function, arguments in [
         ("matmul_intensity", (m, k, n)),
@@ -147,7 +149,7 @@ def test_intensities_count_the_bytes_of_the_dtype(student, rng):
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_roofline_seconds_is_the_longer_time(student, rng):
-    """Compute and traffic overlap, so the longer of the two is the time, and not their sum."""
+    """Compute and memory traffic overlap, so the time is the longer of the two, not their sum."""
     hw = device(rng)
     for size in (1e3, 1e9, 1e15, 1e24):  # from a kernel of nanoseconds to a training run
         for factor in (100.0, 1.5, 0.7, 0.01):
@@ -166,7 +168,7 @@ def test_roofline_seconds_is_the_longer_time(student, rng):
 
 @pytest.mark.points(2)
 def test_is_compute_bound_on_either_side_of_the_ridge(student, rng):
-    """Work is compute-bound if it has more FLOPs per byte than the device's intensity, and memory-bound if it has fewer."""
+    """Work is compute-bound if its intensity is above the device's, and memory-bound if below."""
     hw = device(rng)
     for size in (1e3, 1e9, 1e20):
         for factor, expected in [(1e-3, False), (0.99, False), (1.01, True), (1e3, True)]:
@@ -184,7 +186,7 @@ def test_is_compute_bound_on_either_side_of_the_ridge(student, rng):
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_mfu_counts_every_device(student, rng):
-    """The MFU is the FLOPs of all devices together divided by what all of them could compute; one device by default."""
+    """MFU is the FLOPs of all devices divided by what all could compute; by default one device."""
     for num_devices in (1, integer(rng, 2, 9), integer(rng, 100, 5000)):
         for scale in (1e-6, 1.0, 1e6):
             hw, seconds, share = device(rng), scale * uniform(rng, 0.1, 9), uniform(rng, 0.001, 0.9)
@@ -213,20 +215,20 @@ def test_mfu_above_one_is_returned(student, rng):
         measured(excess * least, 0.01),
         measured(least, 0.02),
     )
-    expect.that(longer != lower, "twice the seconds make no difference", of="mfu")
-    # Their ratio, so that a mistake in the formula costs nothing here.
+    expect.that(longer != lower, "twice the seconds do not change the MFU", of="mfu")
+    # Compare their ratio, so that a mistake in the formula costs nothing here.
     expect.number(
         float(higher / lower),
         excess,
         of="mfu",
         tolerance=1e-3,
-        hint="the quotient as it is, also above 1",
+        hint="return the quotient unchanged, even above 1",
     )
 
 
 @pytest.mark.points(2)
 def test_attainable_mfu_rises_to_one(student, rng):
-    """Below the device's own intensity the MFU rises in proportion to the work's intensity; above it the MFU stays 1."""
+    """The attainable MFU is proportional to the work's intensity up to the device's, and then 1."""
     hw = device(rng)
     for factor in (1e-6, 1e-4, 1e-2, 0.1, 1.01, 20.0, 1e6):
         intensity = float(ridge(hw)) * factor * (uniform(rng, 1, 9) if factor < 1 else 1)
@@ -235,7 +237,8 @@ def test_attainable_mfu_rises_to_one(student, rng):
         )
         roof = min(Fraction(1), Fraction(intensity) / ridge(hw))
         if abs(got - roof) > TOLERANCE * roof:
-            # The answer may follow from the student's own accelerator_intensity: a mistake there is judged above.
+            # The answer may be based on the student's own accelerator_intensity, which is judged
+            # above.
             own = number_of(
                 ask(student, "accelerator_intensity", (), hw, torch.float32),
                 of="accelerator_intensity",
@@ -251,7 +254,7 @@ def test_attainable_mfu_rises_to_one(student, rng):
 
 @pytest.mark.points(2)
 def test_the_peak_is_that_of_the_dtype(student, rng):
-    """Each dtype has its own peak, and every function uses the peak of the dtype it is given."""
+    """Each dtype has its own peak, and every function uses the peak of the given dtype."""
     hw = device(rng, one_peak=False)
     hint = "hw.peak_flops[dtype]"
     intensities = [
@@ -267,7 +270,7 @@ def test_the_peak_is_that_of_the_dtype(student, rng):
     for function, befores in works.items():
         answers = []
         for dtype in DTYPES:
-            # What the student's own code says of a device that has this peak for every dtype.
+            # What the student's own code answers for a device with this peak for every dtype.
             same = {**hw, "peak_flops": dict.fromkeys(DTYPES, hw["peak_flops"][dtype])}
             of_device = [ask(student, function, before, hw, dtype) for before in befores]
             for before, got in zip(befores, of_device, strict=True):
@@ -282,7 +285,7 @@ def test_the_peak_is_that_of_the_dtype(student, rng):
 
 
 def test_a_dtype_without_a_peak_is_refused(student, rng):
-    """A dtype that the device has no peak for is an error, not another dtype's peak."""
+    """A dtype without a peak raises an error; no other dtype's peak is used instead."""
     hw = device(rng)
     for function, before in [
         ("accelerator_intensity", ()),

@@ -1,10 +1,11 @@
-"""storage_views: which element is where, and what can be shown without a copy.
+"""storage_views: where each element is, and which shapes are possible without a copy.
 
-Accepted on purpose: any stride for a dimension of size 1 (no step is taken along it; torch's own choice has changed); strides
-as a list, except in the one test that asks for tuples; for a wrong call a ValueError or torch's own error (an IndexError for
-an index, a RuntimeError for sizes). Not asked: sizes of 0 or below, a -1 in a shape, steps below 1, two storages without a
-byte. The oracles are Tensor.view, Tensor.stride, Tensor.unfold and the element itself: a storage that holds 0, 1, 2, … shows
-the offset of each element as its value.
+Accepted on purpose: any stride for a dimension of size 1 (no step is taken along it, and torch's
+own choice has changed); strides as a list, except in the one test that asks for tuples; for a wrong
+call a ValueError or torch's own error (an IndexError for an index, a RuntimeError for sizes). Not
+asked: sizes of 0 or below, a -1 in a shape, steps below 1, two storages without a byte. The oracles
+are Tensor.view, Tensor.stride, Tensor.unfold and the element itself: in a storage that contains 0,
+1, 2, …, the value of each element is its offset.
 """
 
 import itertools
@@ -20,7 +21,7 @@ from tests.probes import tensor_memory as probes
 
 
 def numbered(*shape):
-    """A contiguous tensor in which each element is its own number in the storage."""
+    """A contiguous tensor in which each element is its own index in the storage."""
     return torch.arange(math.prod(shape)).reshape(shape)
 
 
@@ -31,10 +32,10 @@ def integers(rng, low, high, count):
 @pytest.mark.core
 @pytest.mark.points(5)
 def test_shares_storage_of_windows_that_do_not_touch(student, rng):
-    """Two windows on one storage share it although they start elsewhere and have no element in common."""
+    """Two views of one storage share it even if they have no element in common."""
     x = torch.rand(4, integers(rng, 3, 9, 1)[0], generator=rng)
     other = torch.rand(9, dtype=torch.float64, generator=rng)
-    hint = "is the address of the first element compared, or a range of addresses?"
+    hint = "does the code compare the addresses of the first elements, or ranges of addresses?"
     for a, b in [
         (x[0], x[3]),
         (x[:2], x[2:]),
@@ -50,7 +51,7 @@ def test_shares_storage_of_windows_that_do_not_touch(student, rng):
 
 @pytest.mark.points(3)
 def test_shares_storage_of_equal_copies(student, rng):
-    """Tensors with equal values in storages of their own share nothing; neither does an empty tensor."""
+    """Tensors with equal values but separate storages share nothing, nor do empty tensors."""
     x = torch.rand(5, generator=rng)
     expect.value(student.tensor_memory.shares_storage(x, x), True, of="shares_storage")
     for a, b in [(x, x.clone()), (torch.zeros(3), torch.zeros(3)), (torch.zeros(0), x)]:
@@ -58,7 +59,7 @@ def test_shares_storage_of_equal_copies(student, rng):
 
 
 def test_shares_storage_of_an_empty_window(student, rng):
-    """A slice without elements is still a window on its storage."""
+    """A slice without elements still shares its storage."""
     x, other = torch.rand(6, generator=rng), torch.rand(6, generator=rng)
     expect.value(student.tensor_memory.shares_storage(x, other), False, of="shares_storage")
     expect.value(student.tensor_memory.shares_storage(x[:0], x), True, of="shares_storage")
@@ -67,7 +68,7 @@ def test_shares_storage_of_an_empty_window(student, rng):
 @pytest.mark.core
 @pytest.mark.points(5)
 def test_element_offset_is_where_the_element_lies(student, rng):
-    """The offset counts strides in elements, for permuted and stepped tensors too."""
+    """The offset is a sum of index · stride, in elements, even for permuted or strided tensors."""
     x = numbered(3, 4, 5)
     for view in (x, x.permute(2, 0, 1), x[:, ::2], x.transpose(0, 2)[:, :, ::2]):
         index = [integers(rng, 0, size, 1)[0] for size in view.shape]
@@ -82,7 +83,7 @@ def test_element_offset_is_where_the_element_lies(student, rng):
 @pytest.mark.core
 @pytest.mark.points(5)
 def test_element_offset_counts_the_storage_offset(student, rng):
-    """The offset counts from the start of the storage, so it includes the storage offset of a view."""
+    """The offset counts from the start of the storage, so it includes a view's storage offset."""
     x = numbered(6, 7)
     first = integers(rng, 1, 4, 1)[0]
     for view, index in [
@@ -112,7 +113,7 @@ def test_element_offset_of_negative_indices(student):
 
 
 def test_element_offset_refuses_wrong_indices(student):
-    """An index that is out of range, or has too few or too many entries, is an IndexError or a ValueError."""
+    """An index out of range, or of the wrong length, raises an IndexError or a ValueError."""
     x = numbered(3, 4)
     with expect.right_call("a 3×4 tensor, index (1, 2)"):
         expect.kind(student.tensor_memory.element_offset(x, (1, 2)), int, of="element_offset")
@@ -130,7 +131,7 @@ def test_element_offset_refuses_wrong_indices(student):
 @pytest.mark.core
 @pytest.mark.points(5)
 def test_contiguous_strides_agree_with_torch(student, rng):
-    """Row-major strides of any shape, also with sizes of 1, of a scalar, and of a list."""
+    """Strides are row-major for every shape, including (), sizes of 1 and a list."""
     for shape in [
         (),
         (1,),
@@ -147,17 +148,22 @@ def test_contiguous_strides_agree_with_torch(student, rng):
 
 
 def check_view(student, x, new_shape, hint):
-    """view_strides agrees with Tensor.view: None where view refuses, else strides that show the same elements."""
+    """Check view_strides against Tensor.view.
+
+    It must return None where view refuses, and otherwise strides that show the same elements.
+    """
     of = "view_strides"
     got = student.tensor_memory.view_strides(tuple(x.shape), x.stride(), new_shape)
     try:
         expected = x.view(new_shape)
     except RuntimeError:
         expect.that(
-            got is None, "strides where only a copy can show these elements", of=of, hint=hint
+            got is None, "returned strides although these elements need a copy", of=of, hint=hint
         )
         return
-    expect.that(got is not None, "None where a view shows these elements", of=of, hint=hint)
+    expect.that(
+        got is not None, "returned None although a view can show these elements", of=of, hint=hint
+    )
     expect.kind(got, (tuple, list), of=of)
     expect.that(len(got) == len(new_shape), "not one stride for each dimension of new_shape", of=of)
     for stride in got:
@@ -165,14 +171,14 @@ def check_view(student, x, new_shape, hint):
     last = x.storage_offset() + sum((n - 1) * s for n, s in zip(new_shape, got, strict=True))
     inside = min(got, default=0) >= 0 and last < x.untyped_storage().nbytes() // x.element_size()
     same = inside and torch.equal(x.as_strided(new_shape, got), expected)
-    expect.that(same, "strides that show other elements", of=of, hint=hint)
+    expect.that(same, "the strides show other elements", of=of, hint=hint)
 
 
-# Stays: its tensors are contiguous, so it says that not even the plain case works.
+# Stays: its tensors are contiguous, so a failure means that even the plain case does not work.
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_view_strides_merges_and_splits(student, rng):
-    """Dimensions that step evenly are merged and any dimension can be split."""
+    """Dimensions that one stride can describe are merged, and any dimension can be split."""
     a, b, c = integers(rng, 2, 6, 3)
     x = numbered(a, b * 2, c * 3)
     for new_shape in [
@@ -182,13 +188,13 @@ def test_view_strides_merges_and_splits(student, rng):
         (a * 2, b * 3, c),
         (a * b, 6 * c),
     ]:
-        check_view(student, x, new_shape, "walk both shapes from the last dimension")
+        check_view(student, x, new_shape, "iterate over both shapes from the last dimension")
 
 
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_view_strides_needs_a_copy(student, rng):
-    """A transposed or sliced tensor cannot be flattened across the dimensions that do not step evenly."""
+    """Dimensions that no single stride can describe, as in a transposed tensor, need a copy."""
     a, b, c = integers(rng, 2, 5, 3)
     x = numbered(a * 2, b * 2, c * 2)
     for view in (x.transpose(0, 1), x.permute(2, 1, 0), x[:, 1:], x[:, :, ::2], x[::2], x[1:, :b]):
@@ -201,12 +207,17 @@ def test_view_strides_needs_a_copy(student, rng):
             (n // 2, 2),
         ]:
             sizes = tuple(s if s > 0 else -n // math.prod(new_shape) for s in new_shape)
-            check_view(student, view, sizes, "which neighbouring dimensions step evenly?")
+            check_view(
+                student,
+                view,
+                sizes,
+                "can one stride describe both of these neighbouring dimensions?",
+            )
 
 
 @pytest.mark.points(3)
 def test_view_strides_of_permuted_blocks(student, rng):
-    """Groups of dimensions that stay together through a permutation can still be merged."""
+    """Dimensions that stay together in a permutation can still be merged."""
     a, b, c, d = integers(rng, 2, 5, 4)
     x = numbered(a, b, c, d).permute(2, 3, 0, 1)
     for new_shape in [
@@ -222,7 +233,7 @@ def test_view_strides_of_permuted_blocks(student, rng):
 
 @pytest.mark.points(3)
 def test_view_strides_of_expanded_dimensions(student, rng):
-    """An expanded dimension has stride 0: it can be split, and merged only with another one of stride 0."""
+    """An expanded dimension (stride 0) can be split, but merges only with another of stride 0."""
     a, b = integers(rng, 2, 5, 2)
     x = numbered(a, 1, 1, b).expand(a, 4, 6, b)
     for new_shape in [
@@ -233,23 +244,23 @@ def test_view_strides_of_expanded_dimensions(student, rng):
         (a, 2, 2, 3, 2, b),
         (a * 24 * b,),
     ]:
-        check_view(student, x, new_shape, "0 = size · 0 holds, 0 = size · stride does not")
+        check_view(student, x, new_shape, "0 = size · 0 holds, but 0 = size · stride does not")
 
 
 @pytest.mark.points(3)
 def test_view_strides_ignores_dimensions_of_size_one(student, rng):
-    """A dimension of size 1 never prevents a view, whatever its stride, and can be added anywhere."""
+    """A dimension of size 1, of any stride, never prevents a view and can be added anywhere."""
     a, b = integers(rng, 2, 6, 2)
     x = torch.as_strided(numbered(400), (a, 1, b, 1), (b, 77, 1, 0))
     for new_shape in [(a * b,), (1, a, 1, 1, b), (a, b, 1), (1, 1, a * b, 1), (b, a)]:
         check_view(student, x, new_shape, "no step is ever taken along a dimension of size 1")
-    check_view(student, numbered(1, 1), (1,), "one element can be shown in any shape of ones")
+    check_view(student, numbered(1, 1), (1,), "one element can be viewed in any shape of ones")
     check_view(student, numbered(1)[0], (1, 1, 1), "a scalar is one element")
     check_view(student, numbered(1, 1), (), "a scalar is one element")
 
 
 def test_view_strides_refuses_another_number_of_elements(student):
-    """A new shape with another number of elements is an error, and not a reason to answer None."""
+    """A new shape with another number of elements is an error, not a reason to return None."""
     with expect.right_call("shape (2, 3), stride (3, 1), new_shape (2, 3)"):
         check_view(student, numbered(2, 3), (2, 3), None)
     for new_shape in [(5,), (2, 2), (3, 3), (2, 3, 2)]:
@@ -264,7 +275,7 @@ def test_view_strides_refuses_another_number_of_elements(student):
 @pytest.mark.core
 @pytest.mark.points(5)
 def test_sliding_windows_agree_with_unfold(student, rng):
-    """Every whole window is there, `step` apart, and no other."""
+    """The result contains every complete window, `step` apart, and nothing else."""
     for n, size, step in [(10, 3, 1), (11, 4, 3), (9, 9, 2), (8, 1, 5), (12, 2, 2), (13, 5, 7)]:
         x = torch.rand(n, generator=rng)
         got = student.tensor_memory.sliding_windows(x, size, step)
@@ -277,7 +288,7 @@ def test_sliding_windows_agree_with_unfold(student, rng):
 
 
 def check_windows(got, x, size, step, *, hint=None):
-    """The windows that came are right; the test above asks how many there are."""
+    """Check the windows that were returned; the test above judges how many there are."""
     expected = x.unfold(0, size, step)
     expect.kind(got, Tensor, of="sliding_windows", hint=hint)
     some = got.dim() == 2 and len(got) >= 1
@@ -292,17 +303,17 @@ def check_windows(got, x, size, step, *, hint=None):
 
 @pytest.mark.points(3)
 def test_sliding_windows_of_a_strided_vector(student, rng):
-    """A vector that is a column, or starts inside its storage, has windows too."""
+    """x may be a column of a matrix, or start inside its storage."""
     x = torch.rand(12, 5, generator=rng)
     for view in (x[:, 2], x[1], x[3:, 4], x.flatten()[7::3]):
         got = student.tensor_memory.sliding_windows(view, 3, 2)
-        check_windows(got, view, 3, 2, hint="are x's stride and storage offset used?")
+        check_windows(got, view, 3, 2, hint="does the code use x's stride and storage offset?")
 
 
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_sliding_windows_copies_nothing(student, rng):
-    """The windows are a view: a change of x shows in them."""
+    """The windows are a view of x: a change of x shows in them."""
     column = torch.rand(9, 5, generator=rng)[:, 0]
     for vector, size in [(torch.rand(9, generator=rng), 4), (column, 2)]:
         got = student.run(probes.windows, x=vector, size=size, step=1)
@@ -311,7 +322,7 @@ def test_sliding_windows_copies_nothing(student, rng):
 
 
 def test_sliding_windows_refuses_a_vector_that_is_too_short(student):
-    """A size of more than n is an error, as there is no whole window."""
+    """A size larger than n raises an error, because no complete window exists."""
     x = torch.arange(30)[:5]
     with expect.right_call("5 elements, size 4, step 1"):
         check_windows(student.tensor_memory.sliding_windows(x, 4, 1), x, 4, 1)
@@ -336,7 +347,7 @@ def test_sliding_windows_leaves_x_as_it_was(student, rng):
 
 
 def test_strides_are_tuples(student, rng):
-    """Strides come as a tuple, as from Tensor.stride, so that the two can be compared."""
+    """Strides are a tuple, as from Tensor.stride, so that the two compare equal."""
     a, b = integers(rng, 2, 6, 2)
     hint = "(20, 5, 1) == [20, 5, 1] is False in Python"
     got = student.tensor_memory.contiguous_strides((a,))

@@ -1,8 +1,9 @@
 """tensor_memory: bytes of tensors, of storages and of several tensors.
 
-Accepted on purpose: any right way to tell storages apart (storage objects, their addresses), since only the sum is compared;
-a float with the right value, except in the one test that asks for an int. The oracle is torch's own element sizes and
-storages. Each test asks about several sizes, so that no constant is a right answer.
+Accepted on purpose: any right way to tell storages apart (storage objects, their addresses),
+because only the sum is compared; a float with the right value, except in the one test that asks for
+an int. The oracle is torch's own element sizes and storages. Each test uses several sizes, so that
+no constant is a right answer.
 """
 
 import pytest
@@ -12,8 +13,10 @@ from tests import expect
 from tests.probes import tensor_memory as probes
 
 DTYPES = [
-    torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2,
-    torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool, torch.complex64, torch.complex128,
+    torch.float64, torch.float32, torch.float16, torch.bfloat16,
+    torch.float8_e4m3fn, torch.float8_e5m2,
+    torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool,
+    torch.complex64, torch.complex128,
 ]  # fmt: skip
 
 
@@ -22,7 +25,7 @@ def random_shape(rng, dims):
 
 
 def check_bytes(got, expected, *, of, hint=None):
-    """The right number of bytes, as an int or a float."""
+    """Check a number of bytes, as an int or a float."""
     expect.kind(got, (int, float), of=of, hint=hint)
     expect.number(got, expected, of=of, tolerance=0, hint=hint)
 
@@ -30,7 +33,7 @@ def check_bytes(got, expected, *, of, hint=None):
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_tensor_bytes_of_every_dtype(student, rng):
-    """An element takes the bytes of its dtype: 1 for bool and fp8, 2 for bf16, 16 for complex128."""
+    """An element takes its dtype's bytes: 1 for bool and fp8, 2 for bf16, 16 for complex128."""
     for dims, dtype in enumerate(DTYPES):
         x = torch.zeros(random_shape(rng, dims % 4), dtype=dtype)
         got = student.tensor_memory.tensor_bytes(x)
@@ -43,7 +46,7 @@ def test_tensor_bytes_of_every_dtype(student, rng):
 
 
 def test_tensor_bytes_counts_what_a_view_shows(student, rng):
-    """A view counts the elements that it shows: more than its storage holds when expanded, fewer when sliced."""
+    """A view counts the elements that it shows, even if its storage contains more or fewer."""
     rows, columns = random_shape(rng, 2)
     base = torch.zeros(rows, columns, 3)
     for view in (
@@ -59,10 +62,10 @@ def test_tensor_bytes_counts_what_a_view_shows(student, rng):
 
 
 def test_tensor_bytes_needs_no_data(student, rng):
-    """Shape and dtype give the size, so a tensor on the meta device has one, and a tensor without elements takes 0 bytes."""
+    """Shape and dtype give the size: meta tensors have one, and empty tensors take 0 bytes."""
     rows = random_shape(rng, 1)[0] * 10_000
     weight = torch.empty(rows, 4096, device="meta")
-    hint = "the number of elements and the size of one are known without reading any"
+    hint = "the number of elements and the size of one are known without reading any data"
     check_bytes(
         student.tensor_memory.tensor_bytes(weight), rows * 4096 * 4, of="tensor_bytes", hint=hint
     )
@@ -74,7 +77,7 @@ def test_tensor_bytes_needs_no_data(student, rng):
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_storage_bytes_is_the_whole_storage(student, rng):
-    """The storage behind a view is counted whole, however little or however often the view shows it."""
+    """The whole storage of a view is counted, however much of it the view shows."""
     rows, columns = random_shape(rng, 2)
     base = torch.zeros(rows, columns, 5, dtype=torch.float64)
     views = [
@@ -94,7 +97,7 @@ def test_storage_bytes_is_the_whole_storage(student, rng):
 
 
 def test_storage_bytes_of_another_dtype(student, rng):
-    """A view of the bytes as another dtype has the same storage."""
+    """A view with another dtype has the same storage, so the same bytes."""
     for columns, dtype in [(8, torch.int8), (16, torch.bfloat16), (24, torch.float64)]:
         base = torch.zeros(random_shape(rng, 1)[0], columns, dtype=torch.float32)
         check_bytes(
@@ -107,8 +110,8 @@ def test_storage_bytes_of_another_dtype(student, rng):
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_unique_bytes_counts_views_once(student, rng):
-    """Views of one storage, whichever part they show, count that storage once and whole."""
-    hint = "are two views of one storage counted twice? Is a storage counted whole?"
+    """Several views of one storage count that whole storage once."""
+    hint = "are two views of one storage counted twice? Is the whole storage counted?"
     for columns in (4, 12):
         base, other = torch.zeros(*random_shape(rng, 2), columns), torch.zeros(random_shape(rng, 1))
         for group in (
@@ -123,7 +126,7 @@ def test_unique_bytes_counts_views_once(student, rng):
 
 @pytest.mark.core
 def test_unique_bytes_of_tied_weights(student, rng):
-    """A weight listed twice is counted once; an equal copy of it has a storage of its own and is counted again."""
+    """A weight listed twice counts once; an equal copy has a storage of its own and counts too."""
     hint = "which tensors share a storage, and which only have equal values or sizes?"
     for rows in (8, 24):
         weight, bias = (
@@ -135,7 +138,7 @@ def test_unique_bytes_of_tied_weights(student, rng):
 
 
 def test_unique_bytes_of_an_expanded_tensor(student, rng):
-    """An expanded tensor keeps in memory what its storage holds, not what it shows."""
+    """An expanded tensor takes the bytes of its storage, not of the elements that it shows."""
     for columns in (100, 300):
         column = torch.zeros(random_shape(rng, 1)[0] + columns, 1)
         got = student.tensor_memory.unique_bytes([column.expand(-1, columns)])
@@ -143,15 +146,15 @@ def test_unique_bytes_of_an_expanded_tensor(student, rng):
             got,
             column.numel() * 4,
             of="unique_bytes",
-            hint="each whole storage once, so ask the storage",
+            hint="count each whole storage once, so ask the storage for its size",
         )
 
 
 def test_unique_bytes_of_any_iterable(student, rng):
-    """A generator can be read only once; no tensors, or only empty ones, are 0 bytes."""
+    """unique_bytes takes any iterable, such as a generator; without any elements it returns 0."""
     a, b = torch.zeros(random_shape(rng, 2)), torch.zeros(9, dtype=torch.float16)
     got = student.run(probes.unique_bytes_of_generator, tensors=[a, b])
-    hint = "is its input read twice, or asked for its length?"
+    hint = "does the code read its input twice, or ask for its length?"
     check_bytes(got, a.numel() * 4 + b.numel() * 2, of="unique_bytes", hint=hint)
     check_bytes(student.tensor_memory.unique_bytes([]), 0, of="unique_bytes")
     check_bytes(
@@ -162,8 +165,8 @@ def test_unique_bytes_of_any_iterable(student, rng):
 
 
 def test_bytes_are_an_int(student, rng):
-    """Each of the three functions counts bytes in an int."""
-    hint = "a number of bytes is an int: // instead of /"
+    """Each of the three functions returns its number of bytes as an int."""
+    hint = "a number of bytes is an int: use // instead of /"
     for rows in random_shape(rng, 2):
         x, y, byte = (
             torch.zeros(rows, 5),

@@ -1,16 +1,19 @@
-"""training_loop: what each step does, what a run leaves, and how it goes on after a kill.
+"""training_loop: what each step does, what a run returns, and how it resumes after a kill.
 
-Accepted on purpose: batches from any generator that the seed decides, because the tests look at the batches that the model is
-given, and compute loss, gradients and norms of those in float64; micro-batches of any sizes up to the one asked for, in any
-order; gradients set to None or to zero; scaling by max/norm or max/(norm + 1e-6); a loss and a schedule computed in float32 or
-float64; evaluation of a batch whole or in micro-batches, before or after the checkpoint of that step; any format of a
-checkpoint, and any temporary file beside it; any more keys in the log. Where random numbers are drawn in evaluation, their
-values. A run is only ever begun again with the arguments that it had.
+Accepted on purpose: batches from any generator that the seed determines, because the tests record
+the batches that the model is given and compute loss, gradients and norms of those in float64;
+micro-batches of any sizes up to the one asked for, in any order; gradients set to None or to zero;
+scaling by max/norm or max/(norm + 1e-6); a loss and a schedule computed in float32 or float64;
+evaluation of a batch whole or in micro-batches, before or after the checkpoint of that step; any
+checkpoint format, and any temporary file next to it; additional keys in the log. The values of
+evaluation losses are not judged where evaluation draws random numbers. A run is only ever resumed
+with its original arguments.
 
-Tokens of the training data are all different, and others than those of the validation data: so a token shows which data it
-is from, where it is in them, and which token follows. Most rules are judged by themselves, from the parameters that the
-student's own run had before a step: a mistake in one step is not paid for again in later ones. Runs that are killed are
-compared with the same run left alone, bit for bit, by the student's own numbers.
+All tokens of the training data are different, and none occurs in the validation data: so a token
+identifies its data, its position there, and the token that follows. Most rules are judged
+separately, from the parameters that the student's own run had before a step, so that a mistake in
+one step does not cost points again in later ones. Runs that are killed are compared bit for bit
+with the student's own uninterrupted run.
 """
 
 import itertools
@@ -25,11 +28,8 @@ from torch import Tensor
 from tests import expect
 from tests.probes import training as probes
 
-TOO_SHORT = (
-    ValueError,
-    RuntimeError,
-    IndexError,
-)  # one's own check, or what an empty range of starts raises
+# A check in the student's code, or the error that an empty range of starts raises.
+TOO_SHORT = (ValueError, RuntimeError, IndexError)
 EPS = torch.finfo(torch.float32).eps
 TRAIN, VAL, WIDTH = 23, 17, 5
 VOCABULARY = TRAIN + VAL
@@ -49,7 +49,7 @@ def integer(rng, low, high):
 
 
 def run_of(rng, *, model=None, optimizer="SGD", **config):
-    """The inputs of a run: a model, training tokens 0 … 22 and validation tokens 23 … 39, both shuffled."""
+    """The inputs of a run: a model, and shuffled tokens, 0 … 22 (train) and 23 … 39 (val)."""
     parameters = [torch.randn(VOCABULARY, WIDTH, generator=rng) * 0.6 for _ in range(2)]
     return {
         "parameters": parameters,
@@ -62,17 +62,17 @@ def run_of(rng, *, model=None, optimizer="SGD", **config):
 
 
 def changed(inputs, **config):
-    """The same inputs with other fields of the config."""
+    """The same inputs with some fields of the config replaced."""
     return {**inputs, "config": {**inputs["config"], **config}}
 
 
 def trained(student, **run):
-    """One run of the student's, as the probe noted it down."""
+    """One run of the student's code, as the probe recorded it."""
     return readable(student.run(probes.trained, **run), run)
 
 
 def readable(got, run):
-    """A run's notes, when they fit together: what follows may then index, add up and compare them."""
+    """Check that a run's records fit together, so that tests may index, add and compare them."""
     asked, steps = got["forwards"], got["steps"]
     vocabulary, rows = len(run["parameters"][0]), [*steps["parameters"], got["parameters"]]
     fit = (
@@ -88,7 +88,7 @@ def readable(got, run):
     for tokens in asked["tokens"]:
         fit = fit and tokens.dim() == 2 and tokens.numel() > 0 and not tokens.is_floating_point()
         fit = fit and 0 <= int(tokens.min()) <= int(tokens.max()) < vocabulary
-    expect.that(fit, "the model or the optimizer is not used as they are meant to be", of="train")
+    expect.that(fit, "train does not use the model or the optimizer as intended", of="train")
     return got
 
 
@@ -96,7 +96,7 @@ def readable(got, run):
 
 
 def check_result(got):
-    """The fields of a TrainResult came back at all."""
+    """Check that train returned a TrainResult, and return its fields."""
     result = got["result"] if isinstance(got, dict) and "result" in got else got
     expect.that(result is not None, "returned None: is a `return` missing?", of="train")
     is_result = isinstance(result, dict) and set(result) == set(probes.FIELDS)
@@ -105,7 +105,10 @@ def check_result(got):
 
 
 def column(got, name, count):
-    """One of the result's lists, with so many finite numbers in it; that they are floats is judged by a test of its own."""
+    """One of the result's lists, after a check that it has `count` finite numbers.
+
+    Another test judges whether they are floats.
+    """
     values = check_result(got)[name]
     expect.kind(values, list, of="train", name=name)
     reason = f"{name} has {len(values)} entries for {count} steps"
@@ -116,7 +119,7 @@ def column(got, name, count):
 
 
 def finite(value, name):
-    """A number out of a result, which may be a tensor of one element."""
+    """A number from a result, which may be a tensor of one element."""
     value = value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
     expect.kind(value, (float, int), of="train", name=f"an entry of {name}")
     number = float(value)
@@ -125,14 +128,14 @@ def finite(value, name):
 
 
 def first_step(got):
-    """The step that a run says it began with."""
+    """The step that a run says it started with."""
     first = check_result(got)["first_step"]
     expect.kind(first, int, of="train", name="first_step")
     return first
 
 
 def eval_losses(got):
-    """The result's evaluations: the loss after so many steps."""
+    """The result's evaluations: from the number of steps taken to the loss."""
     losses = check_result(got)["eval_losses"]
     expect.kind(losses, dict, of="train", name="eval_losses")
     for key in losses:
@@ -141,7 +144,7 @@ def eval_losses(got):
 
 
 def forwards(got, which):
-    """The numbers of the forward passes with tokens of "train" or "val" data."""
+    """The indices of the forward passes on "train" or "val" data."""
     chosen = []
     for number, tokens in enumerate(got["forwards"]["tokens"]):
         of_training = (tokens < TRAIN).float().mean().item()
@@ -153,7 +156,7 @@ def forwards(got, which):
 
 
 def batches(got, inputs):
-    """For each step the windows that the model was given, as one tensor (batch_size, context_length)."""
+    """The windows of each step as a (batch_size, context_length) tensor."""
     config = inputs["config"]
     count = config["steps"]
     parts = [[] for _ in range(count)]
@@ -165,7 +168,7 @@ def batches(got, inputs):
     for part in parts:
         expect.that(
             len(part) > 0,
-            "a step without a training batch",
+            "a step has no training batch",
             of="train",
             hint="one optimizer.step for each batch",
         )
@@ -181,13 +184,17 @@ def batches(got, inputs):
             len(found[-1]) == config["batch_size"],
             reason,
             of="train",
-            hint="once through the model, each of them",
+            hint="each of them goes through the model once",
         )
     return found
 
 
 def starts_of(windows, data):
-    """Where in the data each window begins. That it ends in time is judged by a test of its own, so here data are a ring."""
+    """Where in the data each window begins.
+
+    The data are treated as a ring, because another test judges whether a window reaches past the
+    end.
+    """
     places = torch.full((VOCABULARY,), -1)
     places[torch.from_numpy(data)] = torch.arange(len(data))
     starts = places[windows[:, 0]]
@@ -204,7 +211,7 @@ def starts_of(windows, data):
 
 
 def targets(windows, data):
-    """For each token the one that follows it in the data."""
+    """For each token, the token that follows it in the data."""
     follows = torch.zeros(VOCABULARY, dtype=torch.int64)
     follows[torch.from_numpy(data)] = torch.from_numpy(np.roll(data, -1))
     return follows[windows]
@@ -219,11 +226,9 @@ def true_loss(parameters, windows, data):
 
 
 def step_of(got, step):
-    """What the optimizer was given in one step: its parameters and gradients, in float64."""
+    """The parameters and gradients with which the optimizer took one step, in float64."""
     steps = got["steps"]
-    reason = (
-        f"the optimizer stepped {len(steps['parameters'])} times, fewer than the steps asked for"
-    )
+    reason = f"the optimizer stepped {len(steps['parameters'])} times, less often than it should"
     expect.that(step < len(steps["parameters"]), reason, of="train")
     gradients = steps["gradients"][step]
     parameters = [p.double().requires_grad_() for p in steps["parameters"][step]]
@@ -244,9 +249,10 @@ def norm_of(gradients):
 def loss_tolerance(parameters, tokens):
     """How far apart two right losses may be in float32.
 
-    A logit is a sum of WIDTH products, at most L = WIDTH · max|e| · max|h|, so it is wrong by (WIDTH + 1) · eps · L. The log
-    of the sum of exponentials takes over as much, and adds VOCABULARY · eps and some eps · L. A loss is the difference of two
-    of these, at most 2L + log(VOCABULARY); their mean over the batch is rounded once for each token.
+    A logit is a sum of WIDTH products and at most L = WIDTH · max|e| · max|h|, so its error is at
+    most (WIDTH + 1) · eps · L. The log of the sum of exponentials inherits that error and adds
+    VOCABULARY · eps and a few eps · L. A loss is the difference of the two, at most 2L +
+    log(VOCABULARY); their mean over the batch is rounded once per token.
     """
     largest = [float(p.detach().abs().max()) for p in parameters[:2]]
     logit = WIDTH * largest[0] * largest[1]
@@ -259,24 +265,25 @@ def loss_tolerance(parameters, tokens):
 
 
 def gradient_tolerances(parameters, tokens):
-    """How far apart an entry of two right gradients may be, of the embedding and of the head.
+    """How far apart an entry of two right gradients may be, for the embedding and for the head.
 
-    It is a mean of differences of probabilities, each as wrong relatively as a loss, times an entry of the other parameter.
+    It is a mean of differences of probabilities, each with the relative error of a loss, times an
+    entry of the other parameter.
     """
     embedding, head = (float(p.detach().abs().max()) for p in parameters[:2])
     return [2 * largest * loss_tolerance(parameters, tokens) for largest in (head, embedding)]
 
 
 def check_gradients(got, step, windows, data, *, hint, max_norm=None):
-    """The optimizer was given the batch's gradients, scaled to max_norm where they are longer."""
+    """Check that the optimizer got the batch's gradients, scaled down to max_norm if longer."""
     parameters, gradients = step_of(got, step)
     expected = true_gradients(parameters, windows, data)
     norm = norm_of(expected)
     scale = 1.0 if max_norm is None else min(1.0, max_norm / norm)
-    spared = 1e-6 / norm if scale < 1 else 0.0  # what adding 1e-6 to the norm changes
+    spared = 1e-6 / norm if scale < 1 else 0.0  # the effect of adding 1e-6 to the norm
     tolerances = gradient_tolerances(parameters, windows.numel())
     for gradient, want, atol in zip(gradients, expected, tolerances, strict=True):
-        name = "a gradient that the optimizer steps with"
+        name = "a gradient with which the optimizer steps"
         rtol = 2 * spared + 8 * EPS
         expect.tensor(
             gradient, want * scale, of="train", atol=atol * scale, rtol=rtol, name=name, hint=hint
@@ -284,7 +291,7 @@ def check_gradients(got, step, windows, data, *, hint, max_norm=None):
 
 
 def test_the_result_holds_floats(student, rng):
-    """The lists hold floats, eval_losses maps integers to floats, and first_step of a fresh run is the integer 0."""
+    """The lists hold floats, eval_losses maps ints to floats, and a fresh run has first_step 0."""
     result = check_result(trained(student, **run_of(rng, eval_every=2)))
     expect.value(first_step(result), 0, of="train", name="first_step of a fresh run")
     lists = {
@@ -309,7 +316,7 @@ def test_the_result_holds_floats(student, rng):
 @pytest.mark.core
 @pytest.mark.points(5)
 def test_the_learning_rate_of_each_step(student, rng):
-    """Step s, counted from 0, has the learning rate lr_cosine_schedule(s, max, min, warmup_steps, steps)."""
+    """Step s, counted from 0, uses lr_cosine_schedule(s, max, min, warmup_steps, steps)."""
     scale = 0.2 + 0.3 * float(torch.rand((), generator=rng))
     for steps, warmup, low, high in [
         (9, 3, 1 / 7, 1),
@@ -338,7 +345,10 @@ def test_the_learning_rate_of_each_step(student, rng):
             else:
                 cosine = math.cos(math.pi * (step - warmup) / (steps - warmup))
                 want = low + (high - low) * (1 + cosine) / 2
-                hint = "max at step warmup_steps, then half a cosine that would reach min at step `steps`"
+                hint = (
+                    "max at step warmup_steps, then half a cosine that would reach min at "
+                    "step `steps`"
+                )
             expect.number(
                 lr,
                 want,
@@ -350,7 +360,7 @@ def test_the_learning_rate_of_each_step(student, rng):
 
 
 def test_every_group_gets_the_learning_rate(student, rng):
-    """The optimizer steps once a step, with the learning rate of that step in every parameter group."""
+    """The optimizer steps once per step, with that step's learning rate in every group."""
     run = {**run_of(rng, steps=7, warmup_steps=2), "groups": 2}
     got = trained(student, **run)
     reported, given = column(got, "learning_rates", 7), got["steps"]["learning_rates"]
@@ -359,30 +369,30 @@ def test_every_group_gets_the_learning_rate(student, rng):
     for lr, groups in zip(reported, given, strict=True):
         for group in groups:
             expect.kind(group, (float, int), of="train", name="the learning rate of a group")
-            reason = "a group steps with another learning rate than reported"
+            reason = "a group steps with a learning rate other than the reported one"
             expect.that(abs(group - lr) <= 1e-6 * lr, reason, of="train", hint=hint)
 
 
 # --- loss and gradients
 
 
-# Stays: the plain case; the tests of micro-batches take single steps.
+# Stays: this is the plain case; the tests of micro-batches take single steps.
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_the_loss_of_each_step(student, rng):
-    """losses holds the mean cross-entropy of the next token over each step's batch, before the optimizer stepped."""
-    for scale, steps in [
-        (1.0, 5),
-        (1e-4, 1),
-        (40.0, 1),
-    ]:  # losses of about 4, of log(VOCABULARY), and above 1000
+    """losses holds the mean next-token cross-entropy of each step's batch, before the update."""
+    # These scales give losses of about 4, of log(VOCABULARY), and above 1000.
+    for scale, steps in [(1.0, 5), (1e-4, 1), (40.0, 1)]:
         run = scaled(run_of(rng, steps=steps), scale, scale)
         got = trained(student, **run)
         losses = column(got, "losses", steps)
         for step, windows in enumerate(batches(got, run)):
             parameters, _ = step_of(got, step)
             want = float(true_loss(parameters, windows, run["train_tokens"]).detach())
-            hint = "the target of a token is the token that follows it in the data; the mean is over all tokens of the batch"
+            hint = (
+                "the target of a token is the next token in the data; take the mean over all "
+                "tokens of the batch"
+            )
             atol = loss_tolerance(parameters, windows.numel())
             expect.number(
                 losses[step],
@@ -407,12 +417,14 @@ def scaled(run, embedding, head):
 @pytest.mark.core
 @pytest.mark.points(17)
 def test_the_gradients_of_each_step(student, rng):
-    """The optimizer steps with the gradients of this step's batch alone, whatever was in .grad before."""
+    """Each step uses only its own batch's gradients, whatever .grad contained before."""
     for gradients_before in (False, True):
         run = run_of(rng)
         got = trained(student, **run, gradients_before=gradients_before)
         for step, windows in enumerate(batches(got, run)):
-            hint = "of the mean cross-entropy over all tokens of the batch, before anything changes the parameters"
+            hint = (
+                "the mean cross-entropy over all tokens of the batch, before the parameters change"
+            )
             if gradients_before or step > 0:
                 hint = "backward adds to .grad: when is it set to zero?"
             check_gradients(got, step, windows, run["train_tokens"], hint=hint)
@@ -424,24 +436,26 @@ MICRO_BATCHES = [(7, 3), (6, 2), (4, 9)]
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_the_gradients_of_micro_batches(student, rng):
-    """Micro-batches leave the gradients of the whole batch's mean loss, also where the last one is short."""
+    """Micro-batches give the gradients of the whole batch's mean loss, whatever their sizes."""
     for batch_size, micro in MICRO_BATCHES:
         run = run_of(rng, steps=1, batch_size=batch_size, micro_batch_size=micro)
         got = trained(student, **run)
         (windows,) = batches(got, run)
-        hint = "a micro-batch counts by its windows: its mean loss times windows in it / batch_size"
+        hint = (
+            "weight each micro-batch by its windows: its mean loss times its windows / batch_size"
+        )
         check_gradients(got, 0, windows, run["train_tokens"], hint=hint)
 
 
 def test_the_loss_of_micro_batches(student, rng):
-    """With micro-batches the loss of a step is the mean over the whole batch, also where the last one is short."""
+    """With micro-batches the loss is the mean over the whole batch, even if the last is short."""
     for batch_size, micro in MICRO_BATCHES:
         run = run_of(rng, steps=1, batch_size=batch_size, micro_batch_size=micro)
         got = trained(student, **run)
         (windows,) = batches(got, run)
         parameters, _ = step_of(got, 0)
         want = float(true_loss(parameters, windows, run["train_tokens"]).detach())
-        hint = "the mean over the batch, each micro-batch by its windows"
+        hint = "take the mean over the batch, with each micro-batch weighted by its windows"
         (loss,) = column(got, "losses", 1)
         atol = loss_tolerance(parameters, windows.numel())
         expect.number(
@@ -455,7 +469,7 @@ def test_the_loss_of_micro_batches(student, rng):
 
 
 def test_micro_batches_are_small(student, rng):
-    """No more than micro_batch_size windows go through the model at a time, and each of the batch goes once."""
+    """At most micro_batch_size windows go through the model at a time, each exactly once."""
     for batch_size, micro in MICRO_BATCHES:
         got = trained(
             student, **run_of(rng, steps=1, batch_size=batch_size, micro_batch_size=micro)
@@ -470,16 +484,12 @@ def test_micro_batches_are_small(student, rng):
 # --- clipping
 
 
-MAGNITUDES = [
-    (1.0, 1.0),
-    (1e-8, 1e-8),
-    (1e-4, 1e4),
-    (10.0, 10.0),
-]  # of embedding and head: gradients of 1e-8 to 1e4
+# Scales of embedding and head that give gradients of 1e-8 to 1e4.
+MAGNITUDES = [(1.0, 1.0), (1e-8, 1e-8), (1e-4, 1e4), (10.0, 10.0)]
 
 
 def test_norms_before_clipping(student, rng):
-    """grad_norms holds the norm of all gradients together, before clipping, and also where nothing is clipped."""
+    """grad_norms holds the norm of all gradients together, before any clipping."""
     limits = [(0.05, False), (None, True), (None, False), (100.0, True)]
     for (max_norm, unused), scales in zip(limits, MAGNITUDES, strict=True):
         run = run_of(
@@ -496,49 +506,52 @@ def test_norms_before_clipping(student, rng):
         parameters, _ = step_of(got, 0)
         want = norm_of(true_gradients(parameters, windows, run["train_tokens"]))
         (norm,) = column(got, "grad_norms", 1)
-        # Of n entries wrong by t each the norm is wrong by t · √n at most.
+        # If each of n entries is wrong by t, the norm is wrong by at most t · √n.
         atol = (
             sum(gradient_tolerances(parameters, 1)) * math.sqrt(VOCABULARY * WIDTH) + 8 * EPS * want
         )
-        hint = "the root of the sum of all squares, of all parameters, before they are scaled"
+        hint = "the root of the sum of all squares, over all parameters, before any scaling"
         expect.number(
             norm, want, of="train", tolerance=atol, name="the norm of the gradients", hint=hint
         )
 
 
-# Stays: the plain case, for whoever has no micro-batches yet.
+# Stays: this is the plain case, for students who have no micro-batches yet.
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_long_gradients_are_clipped(student, rng):
-    """Where the norm of all gradients is above max_grad_norm they are scaled down to it before the optimizer steps."""
+    """If the norm of all gradients is above max_grad_norm, they are scaled down to it."""
     for max_norm, scales in [(0.1, (1.0, 1.0)), (1e-4, (1.0, 1.0)), (1.0, (1e-4, 1e4))]:
         run = scaled(run_of(rng, steps=1, max_grad_norm=max_norm), *scales)
         got = trained(student, **run)
         (windows,) = batches(got, run)
-        hint = "all gradients by the same factor, max_grad_norm / norm, between backward and step"
+        hint = (
+            "scale all gradients by the same factor, max_grad_norm / norm, between backward "
+            "and step"
+        )
         check_gradients(got, 0, windows, run["train_tokens"], max_norm=max_norm, hint=hint)
 
 
 def test_short_gradients_are_not_clipped(student, rng):
-    """Where the norm of all gradients is below max_grad_norm, or that is None, they stay as they are."""
+    """Gradients stay as they are if their norm is below max_grad_norm or max_grad_norm is None."""
     for max_norm, scales in zip((1000.0, 1e-4, None, None), MAGNITUDES, strict=True):
         run = scaled(
             run_of(rng, steps=1, max_grad_norm=max_norm, batch_size=1, context_length=1), *scales
         )
         got = trained(student, **run)
         (windows,) = batches(got, run)
-        hint = "None means no limit, and a limit never makes a gradient longer"
+        hint = "None means no limit, and clipping never makes a gradient longer"
         check_gradients(got, 0, windows, run["train_tokens"], hint=hint)
 
 
-# Stays: what clips each micro-batch reports another norm as well.
+# Stays: code that clips each micro-batch also reports a wrong norm.
 def test_clipping_comes_after_all_micro_batches(student, rng):
-    """With micro-batches it is the gradient of the whole batch that is clipped, once."""
+    """With micro-batches, the gradient of the whole batch is clipped, once."""
     for max_norm in (0.1, 0.3):
         run = run_of(rng, steps=1, batch_size=6, micro_batch_size=2, max_grad_norm=max_norm)
         got = trained(student, **run)
         (windows,) = batches(got, run)
-        hint = "first all micro-batches, then the norm, then the scaling"
+        hint = "first run all micro-batches, then compute the norm, then scale"
         check_gradients(got, 0, windows, run["train_tokens"], max_norm=max_norm, hint=hint)
 
 
@@ -546,7 +559,7 @@ def test_clipping_comes_after_all_micro_batches(student, rng):
 
 
 def test_batches_are_windows_of_the_data(student, rng):
-    """The model is given int64 windows of context_length neighbours, of which the last one has a target in the data."""
+    """The model gets int64 windows of context_length consecutive tokens that have targets."""
     for length, size in [(6, 5), (1, 3), (TRAIN - 1, 2), (TRAIN - 2, 4)]:
         run = run_of(rng, context_length=length, batch_size=size)
         got = trained(student, **run)
@@ -555,27 +568,30 @@ def test_batches_are_windows_of_the_data(student, rng):
             dtypes == {torch.int64}, "the model is given tokens that are not int64", of="train"
         )
         late = max(starts_of(torch.cat(batches(got, run)), run["train_tokens"])) + length >= TRAIN
-        reason = "a window lies where its last target would be outside the data"
+        reason = "the last target of a window would be outside the data"
         expect.that(not late, reason, of="train", hint="the starts are 0 … n - context_length - 1")
 
 
 def test_every_start_is_equally_likely(student, rng):
-    """Over many batches each start from the first to the last gets its share, in any row."""
+    """Every start, from the first to the last, is equally likely in any row of a batch."""
     size, steps, length = 400, 10, TRAIN - 9
     run = run_of(rng, context_length=length, batch_size=size, steps=steps)
     got = trained(student, **run)
     starts = torch.tensor(starts_of(torch.cat(batches(got, run)), run["train_tokens"]))
     share, draws = 1 / 9, size * steps
     for start in range(9):
-        hint = "uniform over 0 … n - context_length - 1, both included, for every window by itself"
+        hint = (
+            "draw each window's start independently and uniformly from 0 … n - "
+            "context_length - 1, both included"
+        )
         fair = abs(int((starts == start).sum()) / draws - share) < 8 * math.sqrt(
             share * (1 - share) / draws
         )
-        expect.that(fair, "of 9 starts one is drawn too seldom or too often", of="train", hint=hint)
+        expect.that(fair, "one of 9 starts is drawn too rarely or too often", of="train", hint=hint)
 
 
 def test_each_step_has_a_new_batch(student, rng):
-    """Batches differ from step to step, and the windows of a batch from one another."""
+    """Batches differ from step to step, and so do the windows within a batch."""
     run = run_of(rng, steps=8, batch_size=32)
     got = trained(student, **run)
     starts = [starts_of(windows, run["train_tokens"]) for windows in batches(got, run)]
@@ -586,14 +602,17 @@ def test_each_step_has_a_new_batch(student, rng):
     drawn = all(
         len(set(s)) > 3 and len(between) > 3 for s, between in zip(starts, apart, strict=True)
     )
-    expect.that(drawn, "the windows of a batch are not drawn one by one", of="train")
+    expect.that(drawn, "the windows of a batch are not drawn independently", of="train")
 
 
 def test_the_seed_decides(student, rng):
-    """Two runs with the same seed and the same first weights are equal bit for bit, also with dropout; another seed differs."""
+    """The same seed and first weights give equal runs, even with dropout; another seed differs."""
     run = run_of(rng, steps=3, model={"dropout": 0.4}, optimizer="AdamW", batch_size=16)
     first, again = (trained(student, **run, seed_before=seed) for seed in (1, 2))
-    hint = "torch.manual_seed(config.seed) at the start of a fresh run; are batches drawn from something that it decides?"
+    hint = (
+        "torch.manual_seed(config.seed) at the start of a fresh run; does it determine the "
+        "batches too?"
+    )
     same = column(first, "losses", 3) == column(again, "losses", 3)
     expect.that(same, "two runs with the same seed have different losses", of="train", hint=hint)
     other = trained(student, **changed(run, seed=run["config"]["seed"] + 1))
@@ -615,7 +634,10 @@ def test_data_of_any_integer_dtype(student, rng):
 
 
 def test_only_the_batches_are_read(student, rng):
-    """Training data may be far larger than memory: 2**50 tokens here, one of them 40,000, which int16 does not hold."""
+    """The data may be far larger than memory: train converts only the windows that it uses.
+
+    2**50 tokens here, one of which is 40,000, which int16 cannot hold.
+    """
     run = {key: value for key, value in run_of(rng, steps=1).items() if key != "train_tokens"}
     run["parameters"] = [torch.zeros(40_001, 1), torch.zeros(40_001, 1)]
     got, error = student.run(probes.trained_on_endless_data, token=40_000, length=2**50, **run)
@@ -637,7 +659,7 @@ def test_only_the_batches_are_read(student, rng):
 
 
 def evaluations(got, inputs):
-    """For each evaluation the windows that the model was given, by the number of steps before it."""
+    """The windows of each evaluation, by the number of steps before it."""
     found = {}
     for number in forwards(got, "val"):
         tokens = got["forwards"]["tokens"][number].long()
@@ -647,7 +669,7 @@ def evaluations(got, inputs):
 
 @pytest.mark.points(2)
 def test_the_loss_of_an_evaluation(student, rng):
-    """eval_losses[s + 1] is the mean loss on batches of val_tokens with the parameters after step s."""
+    """eval_losses[s + 1] is the mean loss on val_tokens with the parameters after step s."""
     for every, count in [(2, 3), (3, 1)]:
         run = run_of(rng, steps=7, eval_every=every, eval_batches=count)
         got = trained(student, **run)
@@ -656,15 +678,19 @@ def test_the_loss_of_an_evaluation(student, rng):
             eval_losses(got),
             evaluations(got, run),
         )
-        hint = "after step s, counted from 0, where s + 1 is a multiple of eval_every; the key is s + 1"
+        hint = (
+            "evaluate after step s, counted from 0, if s + 1 is a multiple of eval_every; "
+            "the key is s + 1"
+        )
         expect.value(sorted(losses), keys, of="train", name="the keys of eval_losses", hint=hint)
         parameters = [
             [p.double() for p in row] for row in [*got["steps"]["parameters"], got["parameters"]]
         ]
-        expect.that(len(parameters) == 8, "the optimizer did not step once a step", of="train")
+        expect.that(len(parameters) == 8, "the optimizer did not step once per step", of="train")
         for key in keys:
             hint = (
-                "after optimizer.step(); the mean over eval_batches batches of batch_size windows"
+                "evaluate after optimizer.step(); take the mean over eval_batches "
+                "batches of batch_size windows"
             )
             expect.that(
                 key in windows,
@@ -682,11 +708,11 @@ def test_the_loss_of_an_evaluation(student, rng):
 
 
 def test_every_evaluation_uses_the_same_batches(student, rng):
-    """Evaluations of a run use the same eval_batches batches, which differ from one another."""
+    """All evaluations of a run use the same eval_batches batches, which differ from each other."""
     run = run_of(rng, steps=3, batch_size=8, context_length=3, eval_every=1, eval_batches=8)
     windows = evaluations(trained(student, **run), run)
-    expect.that(len(windows) == 3, "no evaluation where one was asked for", of="train")
-    hint = "draw them anew each time from the same seed, or once"
+    expect.that(len(windows) == 3, "no evaluation where one is due", of="train")
+    hint = "draw them only once, or each time from the same seed"
     starts = [sorted(starts_of(found, run["val_tokens"])) for found in windows.values()]
     expect.that(
         all(s == starts[0] for s in starts),
@@ -695,17 +721,18 @@ def test_every_evaluation_uses_the_same_batches(student, rng):
         hint=hint,
     )
     counts = [starts[0].count(start) for start in set(starts[0])]
-    again = all(count % 8 == 0 for count in counts)  # by chance: once in more than 1e17 times
+    # By chance this happens less than once in 1e17 runs.
+    again = all(count % 8 == 0 for count in counts)
     expect.that(
         not again,
-        "an evaluation uses one batch again and again",
+        "an evaluation uses the same batch again and again",
         of="train",
-        hint="eval_batches different batches",
+        hint="use eval_batches different batches",
     )
 
 
 def test_modes_of_training_and_evaluation(student, rng):
-    """Training runs in training mode, evaluation in eval mode and without gradients, and training goes on as before."""
+    """Training runs in training mode; evaluation runs in eval mode and without gradients."""
     for eval_before in (False, True):
         got = trained(student, **run_of(rng, eval_every=2, eval_batches=2), eval_before=eval_before)
         seen = got["forwards"]
@@ -728,7 +755,7 @@ def test_modes_of_training_and_evaluation(student, rng):
 
 
 def check_undisturbed(student, run, hint):
-    """Training with evaluations is bit for bit training without."""
+    """Check that training with evaluations is bit for bit training without them."""
     without = trained(student, **changed(run, eval_every=0))
     expected = column(without, "losses", 5)
     for every, count in [(1, 3), (2, 1)]:
@@ -739,7 +766,7 @@ def check_undisturbed(student, run, hint):
         same = column(got, "losses", 5) == expected
         expect.that(
             same,
-            "losses of training steps differ with evaluations between them",
+            "training losses change when there are evaluations in between",
             of="train",
             hint=hint,
         )
@@ -751,9 +778,9 @@ def check_undisturbed(student, run, hint):
         )
 
 
-# Stays: the plain case; the test below asks for more.
+# Stays: this is the plain case; the test below asks for more.
 def test_evaluation_changes_no_training(student, rng):
-    """A run with evaluations takes, bit for bit, the steps of one without: batches, dropout, optimizer."""
+    """Evaluation changes nothing in training, bit for bit: batches, dropout and optimizer."""
     run = run_of(rng, model={"dropout": 0.4}, optimizer="AdamW", max_grad_norm=0.1)
     check_undisturbed(
         student, run, "does an evaluation draw from the generator that training draws from?"
@@ -761,26 +788,29 @@ def test_evaluation_changes_no_training(student, rng):
 
 
 def test_evaluation_puts_the_random_state_back(student, rng):
-    """Evaluation changes no training either where the model draws random numbers in eval mode."""
+    """Evaluation does not affect training even if the model draws random numbers in eval mode."""
     run = run_of(rng, model={"noise": 0.1})
     check_undisturbed(
         student,
         run,
-        "torch.random.fork_rng, or get_rng_state and set_rng_state around the evaluation",
+        "use torch.random.fork_rng, or get_rng_state and set_rng_state, around the evaluation",
     )
 
 
-# --- lower precision, and numbers that are none
+# --- lower precision, and losses that are not finite
 
 
 def test_autocast_keeps_float32(student, rng):
-    """Under autocast products are of its dtype; parameters, gradients and the optimizer's state stay float32."""
+    """Under autocast, logits have its dtype; parameters, gradients and state stay float32."""
     for dtype, micro in [(torch.bfloat16, None), (torch.float16, 3)]:
         run = run_of(rng, steps=2, autocast_dtype=dtype, micro_batch_size=micro, optimizer="AdamW")
         got = trained(student, **run, watch={"keep_logits": True})
-        hint = "with torch.autocast(device_type, dtype=...): around forward and loss, and the model left as it is"
+        hint = (
+            "use torch.autocast(device_type, dtype=...) around forward and loss, and do not "
+            "convert the model"
+        )
         dtypes = {x.dtype for x in got["forwards"]["logits"]}
-        expect.that(dtypes == {dtype}, "logits are not of autocast_dtype", of="train", hint=hint)
+        expect.that(dtypes == {dtype}, "logits do not have autocast_dtype", of="train", hint=hint)
         kept = {
             "parameters": [got["parameters"], *got["steps"]["parameters"]],
             "gradients": got["steps"]["gradients"],
@@ -799,28 +829,28 @@ def test_autocast_keeps_float32(student, rng):
 
 
 def test_the_loss_under_autocast(student, rng):
-    """The cross-entropy of bfloat16 logits is computed in float32, in which autocast runs it."""
+    """Under bfloat16 autocast, the cross-entropy is computed in float32, as autocast does."""
     run = run_of(rng, steps=8, autocast_dtype=torch.bfloat16)
     got = trained(student, **run, watch={"keep_logits": True})
     losses = column(got, "losses", 8)
     for step, windows in enumerate(batches(got, run)):
         logits = logits_of(got, step)
-        reason = "the model's logits are not used as they are"
+        reason = "train does not use the model's logits unchanged"
         expect.that(logits.shape == (*windows.shape, VOCABULARY), reason, of="train")
         want = F.cross_entropy(
             logits.flatten(0, 1), targets(windows, run["train_tokens"]).flatten()
         )
-        # The logits are given: their log of a sum of exponentials, and a mean.
+        # Since the logits are given, only the log of a sum of exponentials and a mean are rounded.
         atol = EPS * (VOCABULARY + windows.numel() + 8 * (1 + float(logits.abs().max())))
         hint, name = (
-            "the loss belongs inside autocast, too",
+            "compute the loss inside autocast too",
             f"the loss of step {step}, given its logits",
         )
         expect.number(losses[step], float(want), of="train", tolerance=atol, name=name, hint=hint)
 
 
 def logits_of(got, step):
-    """What the model answered to the training windows of a step, in float64."""
+    """The model's logits for the training windows of a step, in float64."""
     asked = got["forwards"]
     expect.that(len(asked["logits"]) == len(asked["tokens"]), "logits without tokens", of="train")
     return torch.cat(
@@ -833,7 +863,7 @@ def logits_of(got, step):
 
 
 def test_evaluation_under_autocast(student, rng):
-    """Evaluation runs under the same autocast as training; without autocast_dtype neither does."""
+    """Evaluation runs under the same autocast as training, or under none without autocast_dtype."""
     for dtype, logits in [(torch.bfloat16, torch.bfloat16), (None, torch.float32)]:
         run = run_of(rng, autocast_dtype=dtype, eval_every=2)
         got = trained(student, **run, watch={"keep_logits": True})
@@ -843,13 +873,13 @@ def test_evaluation_under_autocast(student, rng):
             if n < len(got["forwards"]["logits"])
         }
         expect.that(
-            found == {logits}, "an evaluation does not run under the autocast asked for", of="train"
+            found == {logits}, "an evaluation does not run under the requested autocast", of="train"
         )
 
 
 @pytest.mark.points(2)
 def test_a_loss_that_is_no_number_ends_the_run(student, rng):
-    """A NaN or infinite loss is a FloatingPointError, and the optimizer does not take that step."""
+    """On a NaN or infinite loss, FloatingPointError is raised before the optimizer steps."""
     step = integer(rng, 2, 5)
     run = run_of(rng, steps=6)
     with expect.right_call("a run without a NaN"):
@@ -875,14 +905,14 @@ def test_a_loss_that_is_no_number_ends_the_run(student, rng):
 
 
 def same_parameters(got, expected, name, *, hint=None):
-    """Parameters that are equal bit for bit."""
-    expect.that(len(got) == len(expected), "other parameters than before", of="train")
+    """Check that parameters are equal bit for bit."""
+    expect.that(len(got) == len(expected), "the number of parameters has changed", of="train")
     for p, want in zip(got, expected, strict=True):
         expect.tensor(p, want, of="train", name=name, hint=hint)
 
 
 def check_killed(student, run, kill_at):
-    """Kill a run in these forward passes: each run begun again ends as the one that was not killed, bit for bit."""
+    """Kill a run in these forward passes, resume it, and check that it ends like the whole run."""
     config = {"checkpoint_path": "checkpoint", "checkpoint_every": 2, **run["config"]}
     steps, every = config["steps"], config["checkpoint_every"]
     got = student.run(probes.killed, kill_at=kill_at, **{**run, "config": config})
@@ -891,15 +921,18 @@ def check_killed(student, run, kill_at):
     expect.that(len(steps_before) > max(kill_at), "fewer forward passes than steps", of="train")
     for number, result, parameters in zip(kill_at, got["results"], got["parameters"], strict=True):
         at = steps_before[number]
-        when = f"killed in a forward pass after {at} steps and begun again, "
+        when = f"killed in a forward pass after {at} steps and resumed, "
         first = first_step(result)
-        # Where an evaluation comes right after a checkpoint is due, either may come first.
+        # If an evaluation and a checkpoint are due after the same step, either may come first.
         allowed = {at - at % every} | (
             {at - 1 - (at - 1) % every} if number in evaluation else set()
         )
-        hint = "a checkpoint after step s where s + 1 is a multiple of checkpoint_every; it holds s + 1"
+        hint = (
+            "save a checkpoint after step s if s + 1 is a multiple of checkpoint_every; the "
+            "step in it is s + 1"
+        )
         expect.that(first in allowed, when + f"it goes on from step {first}", of="train", hint=hint)
-        hint = "what does a step depend on that the checkpoint does not hold?"
+        hint = "what state does a step depend on that the checkpoint does not contain?"
         for name in ("losses", "learning_rates", "grad_norms"):
             same = column(result, name, steps - first) == column(whole, name, steps)[first:]
             expect.that(
@@ -908,40 +941,40 @@ def check_killed(student, run, kill_at):
                 of="train",
                 hint=hint,
             )
-        name = "a parameter at the end of a run that was killed and begun again"
+        name = "a parameter at the end of a run that was killed and resumed"
         same_parameters(parameters, whole["parameters"], name, hint=hint)
 
 
-# Stays: it is going on alone: who loses AdamW's state or the schedule keeps these points.
+# Stays: this judges resuming alone, so code that loses AdamW's state or the schedule keeps these
+# points.
 @pytest.mark.core
 @pytest.mark.points(15)
 def test_a_killed_run_goes_on_from_its_checkpoint(student, rng):
-    """Killed and begun again, a run of plain SGD goes on from its last checkpoint and ends bit-equal to one never killed."""
+    """A killed SGD run resumes from its last checkpoint and ends bit-equal to one never killed."""
     check_killed(student, run_of(rng, steps=6, min_learning_rate=0.5), kill_at=[1, 2, 5])
 
 
 @pytest.mark.core
 @pytest.mark.points(10)
 def test_optimizer_and_schedule_go_on_after_a_kill(student, rng):
-    """The same with AdamW, warm-up, a cosine, clipping and evaluations: it ends bit-equal to a run never killed."""
+    """A resumed run also ends bit-equal with AdamW, warm-up, cosine, clipping and evaluations."""
     run = run_of(rng, optimizer="AdamW", steps=6, warmup_steps=2, max_grad_norm=0.1, eval_every=3)
-    check_killed(student, run, kill_at=[3, 4, 6])  # pass 3 is an evaluation's
+    check_killed(student, run, kill_at=[3, 4, 6])  # pass 3 belongs to an evaluation
 
 
 @pytest.mark.core
 @pytest.mark.points(6)
 def test_dropout_goes_on_after_a_kill(student, rng):
-    """The same with dropout: the random state goes on from the checkpoint as well."""
+    """With dropout, a resumed run restores the random state and ends bit-equal too."""
     run = run_of(rng, model={"dropout": 0.5}, steps=4, min_learning_rate=0.5, checkpoint_every=1)
     check_killed(student, run, kill_at=[1, 3])
 
 
 def test_evaluations_go_on_after_a_kill(student, rng):
-    """After a resume the evaluations that are left give the losses that they would have given."""
+    """After a resume, the remaining evaluations give the same losses as without the kill."""
     run = run_of(rng, steps=6, checkpoint_every=1, checkpoint_path="checkpoint", eval_every=2)
-    got = student.run(
-        probes.killed, kill_at=[4], **run
-    )  # in step 3: an evaluation comes between steps 1 and 2
+    # The kill is in step 3; an evaluation comes between steps 1 and 2.
+    got = student.run(probes.killed, kill_at=[4], **run)
     expect.that(len(got["results"]) == 1, "not every run came back", of="train")
     whole, again, first = (
         eval_losses(got["whole"]),
@@ -949,7 +982,10 @@ def test_evaluations_go_on_after_a_kill(student, rng):
         first_step(got["results"][0]),
     )
     left = [key for key in (2, 4, 6) if key > first]
-    hint = "s + 1 is a multiple of eval_every, with s counted from the start of the whole run"
+    hint = (
+        "evaluate if s + 1 is a multiple of eval_every, where s counts from the start of the "
+        "whole run"
+    )
     expect.value(
         sorted(again),
         left,
@@ -958,30 +994,36 @@ def test_evaluations_go_on_after_a_kill(student, rng):
         hint=hint,
     )
     for key, loss in again.items():
-        hint = "every evaluation uses the same batches, before a kill and after it"
-        reason = "an evaluation after a resume gives another loss"
+        hint = "all evaluations use the same batches, before and after a kill"
+        reason = "an evaluation after a resume gives a different loss"
         expect.that(whole.get(key) == loss, reason, of="train", hint=hint)
 
 
 @pytest.mark.points(2)
 def test_killed_while_it_writes_a_checkpoint(student, rng):
-    """Killed in the middle of writing a checkpoint, it goes on from the one before."""
+    """A run killed while it writes a checkpoint resumes from the previous one."""
     run = run_of(
         rng, steps=6, min_learning_rate=0.5, checkpoint_every=2, checkpoint_path="checkpoint"
     )
     run["parameters"] = [torch.randn(600, WIDTH, generator=rng) for _ in range(2)]
     whole, again = student.run(probes.killed_while_writing, kill_at=3, **run)
-    hint = "write to another file beside it, and os.replace it when it is complete"
+    hint = "write to a temporary file next to it, and call os.replace once it is complete"
     first = first_step(again)
-    expect.that(first >= 2, "what was saved before is lost", of="train", hint=hint)
+    expect.that(first >= 2, "the previous checkpoint is lost", of="train", hint=hint)
     same = column(again, "losses", 6 - first) == column(whole, "losses", 6)[first:]
     expect.that(
-        same, "it ends with other losses than a run that was never stopped", of="train", hint=hint
+        same,
+        "it ends with different losses than a run that was never killed",
+        of="train",
+        hint=hint,
     )
 
 
 def test_a_finished_run_is_not_run_again(student, rng):
-    """A checkpoint is written after the last step too; run again, it takes no step and leaves the final parameters."""
+    """A checkpoint follows the last step too; a finished run, if restarted, takes no step.
+
+    The restarted run leaves the final parameters.
+    """
     for every in (0, 4):
         run = run_of(rng, steps=6, checkpoint_path="checkpoint", checkpoint_every=every)
         anew = {"parameters": [torch.zeros_like(p) for p in run["parameters"]]}
@@ -989,17 +1031,17 @@ def test_a_finished_run_is_not_run_again(student, rng):
         expect.that(len(done) == 2, "not every run came back", of="train")
         column(done[0], "losses", 6)
         hint = (
-            "a checkpoint after the last step as well, whether or not checkpoint_every divides it"
+            "save a checkpoint after the last step too, even if checkpoint_every does not divide it"
         )
         first = first_step(done[1])
         expect.that(
             first == 6,
-            f"run again after its last step, it begins with step {first}",
+            f"restarted after its last step, it begins with step {first}",
             of="train",
             hint=hint,
         )
         column(done[1], "losses", 0)
-        name = "a parameter after a finished run was run again"
+        name = "a parameter after a finished run was started again"
         same_parameters(done[1]["parameters"], done[0]["parameters"], name, hint=hint)
 
 
@@ -1007,17 +1049,19 @@ def test_a_finished_run_is_not_run_again(student, rng):
 
 
 def check_log(rows, steps):
-    """One line a step, in order, none twice."""
+    """Check that the log has one line per step, in order, without duplicates."""
     for row in rows:
         whole = isinstance(row, list) and len(row) == 4
         expect.that(whole, "a line of the log is not a JSON object", of="train", hint="json.dumps")
-    reason = "the log does not hold one line a step, in order"
-    hint = 'the key "step" counts from 0; what was logged before, and is done again, is cut off'
+    reason = "the log does not contain one line per step, in order"
+    hint = (
+        'the key "step" counts from 0; on a resume, cut off the lines of steps that will run again'
+    )
     expect.that([row[0] for row in rows] == list(range(steps)), reason, of="train", hint=hint)
 
 
 def test_one_line_a_step(student, rng):
-    """The log holds a JSON line a step with step, loss, lr and grad_norm; a fresh run begins a new one."""
+    """The log has a JSON line per step (step, loss, lr, grad_norm); a fresh run restarts it."""
     run = run_of(rng, log_path="log", warmup_steps=2, max_grad_norm=0.1, eval_every=2)
     runs = [changed(run, steps=steps, seed=steps) for steps in (6, 4)]
     done, logs = student.run(probes.one_after_the_other, runs=runs)
@@ -1032,15 +1076,16 @@ def test_one_line_a_step(student, rng):
 
 
 def test_a_step_that_is_not_taken_is_not_in_the_log(student, rng):
-    """A run that ends with a FloatingPointError has logged the steps before it, and not that one."""
+    """A run that ends with FloatingPointError has logged only the steps before that one."""
     run = run_of(rng, log_path="log")
     _, logs = student.run(probes.one_after_the_other, runs=[{"watch": {"break_at": 3}}], **run)
     check_log(logs[-1] if logs else [], 3)
 
 
-# Stays: without it a student would be told of lines that are missing after a resume, which is another thing.
+# Stays: without it a student would be told about missing lines after a resume, which is a different
+# problem.
 def test_each_line_is_written_at_once(student, rng):
-    """A run that is killed has logged every step that it had taken."""
+    """A run that is killed has already logged every step that it took."""
     kills = [1, 4]  # the forward pass of step s is number s
     got = student.run(probes.killed, kill_at=kills, **run_of(rng, log_path="log"))
     expect.that(len(got["logs_when_killed"]) == len(kills), "not every run came back", of="train")
@@ -1054,9 +1099,9 @@ def test_each_line_is_written_at_once(student, rng):
         )
 
 
-# Stays: this is the kill itself; the test below has a log that looks like one.
+# Stays: this is the kill itself; the test below only makes the log look like one.
 def test_no_line_twice_after_a_kill(student, rng):
-    """After a kill and a resume the log holds one line a step, as if there had been no kill."""
+    """After a kill and a resume the log has one line per step, as if there had been no kill."""
     run = run_of(rng, steps=6, log_path="log", checkpoint_every=2, checkpoint_path="checkpoint")
     got = student.run(probes.killed, kill_at=[1, 3, 4], **run)
     expect.that(len(got["logs"]) == 3, "not every run came back", of="train")
@@ -1065,7 +1110,7 @@ def test_no_line_twice_after_a_kill(student, rng):
 
 
 def test_a_line_that_was_not_finished(student, rng):
-    """A last line that was not finished is cut off when the run goes on."""
+    """An unfinished last line in the log is cut off when the run resumes."""
     run = run_of(rng, steps=6, log_path="log", checkpoint_every=2, checkpoint_path="checkpoint")
     leave = [
         '{"step": 4, "loss": 2.',
@@ -1081,10 +1126,11 @@ def test_a_line_that_was_not_finished(student, rng):
 # --- all of it together
 
 
-# Stays: the tests above look at single steps; this one shows a student what they are for, and how near they came.
+# Stays: the tests above look at single steps; this one shows a student what the steps achieve, and
+# how close they came.
 @pytest.mark.points(2)
 def test_it_learns_a_known_language(student, rng):
-    """Trained on a language whose entropy is known, a bigram model comes within 0.05 nats a token of it."""
+    """On a language of known entropy, a bigram model gets within 0.05 nats per token of it."""
     chain = torch.softmax(2 * torch.randn(6, 6, generator=rng, dtype=torch.float64), dim=1)
     run = run_of(rng, optimizer="AdamW", steps=60, batch_size=32, context_length=16, warmup_steps=5)
     run = changed(run, max_learning_rate=0.1, min_learning_rate=0.001, max_grad_norm=1.0)
@@ -1096,19 +1142,19 @@ def test_it_learns_a_known_language(student, rng):
         loss_on_average(chain, p) for p in (chain, torch.softmax(embedding @ head.T, dim=1))
     )
     facts = [
-        ("reached", f"{reached:.3f} nats a token"),
-        ("possible", f"{entropy:.3f}, asked for {entropy + 0.05:.3f}"),
+        ("reached", f"{reached:.3f} nats per token"),
+        ("possible", f"{entropy:.3f}, required {entropy + 0.05:.3f}"),
     ]
     expect.that(
         reached <= entropy + 0.05,
-        "after 60 steps the model is far from the best",
+        "after 60 steps the model is far from the best possible loss",
         of="train",
         facts=facts,
     )
 
 
 def text_of(chain, length, rng):
-    """Tokens of a Markov chain: row i of `chain` holds the probabilities of what follows token i."""
+    """Draw tokens from a Markov chain: row i of `chain` has the probabilities of what follows i."""
     limits = chain.cumsum(dim=1).tolist()
     draws = torch.rand(length, generator=rng, dtype=torch.float64).tolist()
     tokens = [0]
@@ -1119,8 +1165,11 @@ def text_of(chain, length, rng):
 
 
 def loss_on_average(chain, predicted):
-    """The mean cross-entropy of `predicted` over endless text of the chain; the entropy, where it is the chain itself."""
-    weights = torch.linalg.matrix_power(chain, 1024)[0]  # how often each token comes
+    """The mean cross-entropy of `predicted` over endless text of the chain.
+
+    If `predicted` is the chain itself, this is the entropy.
+    """
+    weights = torch.linalg.matrix_power(chain, 1024)[0]  # how often each token occurs
     return float((weights[:, None] * chain * -predicted.log()).sum())
 
 
@@ -1128,15 +1177,15 @@ def loss_on_average(chain, predicted):
 
 
 def test_wrong_calls_are_refused(student, rng):
-    """Data without a whole window, evaluation without val_tokens, and checkpoints without a path are refused."""
+    """Too little data, missing val_tokens and a missing checkpoint_path are errors."""
     run = run_of(rng, eval_every=2)
-    with expect.right_call("context_length one below the number of tokens"):
+    with expect.right_call("context_length one less than the number of tokens"):
         column(
             trained(student, **changed(run, context_length=TRAIN - 1, eval_every=0)), "losses", 5
         )
     with expect.raises(TOO_SHORT, of="train", when="context_length is the number of train_tokens"):
         trained(student, **changed(run, context_length=TRAIN, eval_every=0))
-    hint = "look before the first step"
+    hint = "check before the first step"
     for tokens in (None, run["val_tokens"][:6]):
         with expect.raises(
             ValueError, of="train", when="val_tokens are missing or short", hint=hint

@@ -1,4 +1,4 @@
-"""activation_checkpointing on a GPU: the same mask of dropout twice, drawn by the GPU's generator."""
+"""activation_checkpointing on a GPU: the GPU's generator draws the same dropout mask twice."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from tests.probes import on_a_device as probes
 
 @pytest.mark.points(4)
 def test_dropout_on_a_gpu(student, rng, device):
-    """Backward drops what forward dropped, and leaves the GPU's generator where it was."""
+    """Backward drops the same entries as forward and keeps the GPU's generator state."""
     x, weight = torch.rand(40, 6, generator=rng) + 0.5, torch.rand(6, 5, generator=rng) + 0.5
     got = student.run(probes.recomputed, device=device, x=x, weight=weight)
     y, x_gradient, w_gradient, unmoved = got["tensors"]
@@ -20,9 +20,9 @@ def test_dropout_on_a_gpu(student, rng, device):
         name="the devices of the output and the gradients",
     )
     expect.value(tuple(y.shape), (40, 5), of="checkpoint", name="the output's shape")
-    mask = (y != 0).float() * 2  # the inverse of the part that is kept
+    mask = (y != 0).float() * 2  # the inverse of the fraction that is kept
     expect.tensor(y.float(), (x @ weight) * mask, of="checkpoint", rtol=1e-4, name="the output")
-    hint = "keep the GPU's random state from before the first call, and set it for the second"
+    hint = "save the GPU's random state before the first call, and set it for the second"
     expect.tensor(
         x_gradient,
         mask @ weight.T,
@@ -40,7 +40,7 @@ def test_dropout_on_a_gpu(student, rng, device):
         hint=hint,
     )
     name, hint = (
-        "whether the GPU's generator is where it was",
-        "put the GPU's random state back after the second call",
+        "whether the GPU's generator state is unchanged",
+        "restore the GPU's random state after the second call",
     )
     expect.value(unmoved, True, of="checkpoint", name=name, hint=hint)

@@ -1,4 +1,4 @@
-"""adamw on a GPU: the same steps, with moments where the parameters are."""
+"""adamw on a GPU: the same steps as on a CPU, with moments on the parameters' device."""
 
 import torch
 
@@ -9,7 +9,7 @@ OPTIONS = {"lr": 0.1, "betas": (0.8, 0.9), "eps": 1e-2, "weight_decay": 0.5}
 
 
 def test_steps_on_a_gpu(student, rng, device):
-    """Parameters on a GPU take the steps that they take on a CPU, and the moments are on the GPU as well."""
+    """Parameters on a GPU take the same steps as on a CPU, and their moments are on the GPU."""
     shapes = [(3,), (2, 4)]
     parameters = [torch.rand(s, generator=rng, dtype=torch.float64) + 0.5 for s in shapes]
     gradients = [
@@ -18,7 +18,7 @@ def test_steps_on_a_gpu(student, rng, device):
     run = {"parameters": parameters, "gradients": gradients, "options": OPTIONS}
     on_cpu = student.run(probes.adamw, device="cpu", **run)["tensors"][:2]
     got = student.run(probes.adamw, device=device, **run)
-    hint = "torch.zeros_like(p) is on the device of p"
+    hint = "torch.zeros_like(p) is on p's device"
     where = sorted(set(got["devices"]))
     expect.value(
         where, [device], of="AdamW", name="the devices of parameters and moments", hint=hint

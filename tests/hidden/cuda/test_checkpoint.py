@@ -1,4 +1,4 @@
-"""checkpoint across devices: what a GPU saved goes on there, and on a CPU."""
+"""checkpoint across devices: a run saved on a GPU resumes there and on a CPU."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from tests.probes import on_a_device as probes
 
 @pytest.mark.parametrize("way", ["there and back", "to a cpu", "from a cpu"])
 def test_checkpoints_across_devices(student, rng, device, way):
-    """Saved on one device and loaded on another, values are the same, are where the model is, and the next step is too."""
+    """A checkpoint from any device loads onto the model's device and gives equal next steps."""
     saved_on = "cpu" if way == "from a cpu" else device
     loaded_on = "cpu" if way == "to a cpu" else device
     weights = [torch.rand(s, generator=rng) for s in [(3, 4), (5,)]]
@@ -23,7 +23,10 @@ def test_checkpoints_across_devices(student, rng, device, way):
         seed=7,
     )
     expect.value(got["iteration"], 3, of="load_checkpoint", name="the iteration")
-    hint = "values go into the tensors that the model has; map_location keeps the file's devices out of it"
+    hint = (
+        "copy the values into the model's own tensors; use map_location to ignore the file's "
+        "devices"
+    )
     name = "the devices of parameters and moments"
     expect.value(
         sorted(set(got["devices"])), [loaded_on], of="load_checkpoint", name=name, hint=hint
@@ -52,7 +55,7 @@ def test_checkpoints_across_devices(student, rng, device, way):
 
 
 def test_generator_of_the_gpu_goes_on(student, rng, device):
-    """After loading, the GPU draws the random numbers that it would have drawn after the save."""
+    """After a load, the GPU draws the same random numbers as it would have after the save."""
     weights = [torch.rand(3, generator=rng)]
     gradients = [[torch.rand(3, generator=rng)] for _ in range(2)]
     got = student.run(

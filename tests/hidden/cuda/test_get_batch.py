@@ -1,4 +1,4 @@
-"""get_batch for a GPU: the same windows, by way of pinned memory."""
+"""get_batch for a GPU: the same windows, copied from pinned memory."""
 
 import numpy as np
 import torch
@@ -8,7 +8,7 @@ from tests.probes import on_a_device as probes
 
 
 def test_batches_on_a_gpu(student, rng, device):
-    """A batch for a GPU is there, is made of windows of the data, and came from pinned memory."""
+    """A batch for a GPU is on it, consists of windows of the data, and used pinned memory."""
     dataset = torch.randperm(5000, generator=rng).numpy().astype(np.uint16)
     got = student.run(probes.batch, device=device, dataset=dataset, size=16, length=9, seed=3)
     name, hint = "the devices of x and y", "x.to(device) and y.to(device)"

@@ -1,4 +1,4 @@
-"""gpu_memory on a real GPU: the tests of the stand-in hold there as they are."""
+"""gpu_memory on a real GPU: the stand-in's tests, unchanged."""
 
 from tests.hidden.test_gpu_memory import (  # noqa: F401
     test_any_name_of_the_device,

@@ -1,4 +1,4 @@
-"""gpu_mixed_precision on a real GPU: the tests of the CPU hold there as they are."""
+"""gpu_mixed_precision on a real GPU: the CPU's tests, unchanged."""
 
 from tests.hidden.test_gpu_mixed_precision import (  # noqa: F401
     test_backward_is_outside_of_autocast,

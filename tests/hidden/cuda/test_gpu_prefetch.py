@@ -1,4 +1,4 @@
-"""gpu_prefetch on a real GPU: the tests of the stand-in hold there as they are."""
+"""gpu_prefetch on a real GPU: the stand-in's tests, unchanged."""
 
 from tests.hidden.test_gpu_prefetch import (  # noqa: F401
     test_batches_have_memory_of_their_own,

@@ -1,12 +1,13 @@
-"""gpu_timing on a real GPU: the tests of the stand-in that hold there, and times by the grader's own clock.
+"""gpu_timing on a real GPU: most of the stand-in's tests, and times by the grader's own clock.
 
-The grader sees when a question is asked and when it is answered. What many products take more than few do, divided by how
-many they are more, is the time of one, whatever starting and asking cost. Margins are a factor of 1.7 each way: clocks of a GPU
-change, and other work on the machine is in the grader's time. A mistake (the time of asking, milliseconds for seconds, half
-the FLOPs, a sparse peak) is wrong by a factor of 2 or more.
+The grader sees when a request is sent and when it is answered. The additional time of many products
+over a few, divided by the number of additional products, is the time of one product, whatever start
+and launch cost. The margin is a factor of 1.7 each way, because a GPU's clock rate changes and
+other work on the machine is included in the grader's time. A mistake (launch time, milliseconds for
+seconds, half the FLOPs, a sparse peak) is wrong by a factor of 2 or more.
 
-The peaks are NVIDIA's, dense, of the GPU whose name the worker gives. A GPU that is not in the list has no peak here: none is
-guessed, and its MFU is held against the clock alone.
+The peaks are NVIDIA's dense peaks for the GPU name that the worker reports. A GPU that is not in
+the list has no peak here: the test does not guess one, and checks its MFU only against the clock.
 """
 
 import time
@@ -26,9 +27,11 @@ from tests.probes import gpu as probes
 
 SIZE = 4096
 FEW, MANY = 20, 120
-LONG_SECONDS = 0.5  # that the difference between many products and few should take
+# The time that the additional products should take.
+LONG_SECONDS = 0.5
 MARGIN = 1.7
-# bfloat16, dense FLOP/s, by what torch calls the GPU: NVIDIA's data sheets of the A100, H100 and H200.
+# Dense bfloat16 FLOP/s by torch's name of the GPU, from NVIDIA's data sheets of the A100, H100 and
+# H200.
 PUBLISHED = {
     "NVIDIA A100-SXM4-80GB": 312e12,
     "NVIDIA H100 80GB HBM3": 989.5e12,
@@ -38,14 +41,14 @@ BF16 = torch.bfloat16
 
 
 def by_the_graders_clock(student):
-    """Seconds of one product by this process's clock, and time_kernel's own word on it."""
+    """Seconds per product by this process's clock, and time_kernel's own answer."""
 
     def asked(count):
         started = time.monotonic()
         answer = student.run(probes.products, device="cuda", size=SIZE, dtype=BF16, count=count)
         return time.monotonic() - started, answer
 
-    asked(FEW)  # CUDA starts, and the clocks go up
+    asked(FEW)  # CUDA starts, and the clock rate goes up
     roughly = (asked(MANY)[0] - asked(FEW)[0]) / (MANY - FEW)
     more = min(5000, max(MANY, int(LONG_SECONDS / max(roughly, 1e-5))))
     few = min(asked(FEW)[0] for _ in range(3))
@@ -60,31 +63,31 @@ def between(got, expected, *, of, hint):
     fits = expected / MARGIN <= got <= expected * MARGIN
     expect.that(
         fits,
-        f"off by more than a factor of {MARGIN:g} from what the grader's clock saw",
+        f"off by more than a factor of {MARGIN:g} from what the grader's clock measured",
         of=of,
         hint=hint,
     )
 
 
-# Stays: it alone is held by a clock that no student's code can touch.
+# Stays: only this test uses a clock that no student's code can touch.
 @pytest.mark.points(2)
 def test_time_by_the_graders_clock(student):
-    """The time of a matrix product is what a clock outside sees when many of them are asked for."""
+    """time_kernel agrees with an outside clock that times many matrix products."""
     expected, got = by_the_graders_clock(student)
     between(
         got,
         expected,
         of="time_kernel",
-        hint="the time of the work, not of asking for it: CUDA events, synchronised",
+        hint="measure the work, not its launch: use CUDA events and synchronise",
     )
 
 
 @pytest.mark.points(2)
 def test_mfu_by_the_graders_clock(student):
-    """The MFU is the product's FLOPs over the time that a clock outside sees and the peak that is given for the dtype."""
+    """The MFU is the product's FLOPs / (the time by an outside clock · the given dtype's peak)."""
     seconds, _ = by_the_graders_clock(student)
     flops, peak = 2 * SIZE**3, 1e15
-    sizes = (SIZE, SIZE // 2, SIZE * 2)  # as many FLOPs, and no cube
+    sizes = (SIZE, SIZE // 2, SIZE * 2)  # as many FLOPs, but not a cube
     peaks = [(torch.float32, 3e13), (BF16, peak), (torch.int8, 8e15)]
     got = student.run(probes.mfu, device="cuda", sizes=sizes, dtype=BF16, peaks=peaks)
     between(
@@ -95,7 +98,7 @@ def test_mfu_by_the_graders_clock(student):
     )
 
 
-# Stays: it is the one that shows a time which is too short on a GPU whose peak is known.
+# Stays: only this test detects too short a time on a GPU whose peak is known.
 def test_mfu_is_below_the_published_peak(student):
     """No product is faster than the GPU's published dense peak."""
     peak = PUBLISHED.get(student.run(probes.gpu_name))
@@ -108,14 +111,14 @@ def test_mfu_is_below_the_published_peak(student):
             f"wrong type: expected float, got {expect.type_name(got)}",
             of="measured_mfu",
         )
-        hint = "an MFU above 1: is the clock read before the GPU is done?"
+        hint = "is the clock read before the GPU is done? That gives an MFU above 1"
         expect.that(
-            0.05 < got <= 1.0, "an MFU that this GPU cannot have", of="measured_mfu", hint=hint
+            0.05 < got <= 1.0, "an MFU that is impossible on this GPU", of="measured_mfu", hint=hint
         )
 
 
 def test_mfu_above_one_is_returned(student):
-    """A peak far below what the GPU reaches gives an MFU above 1, and it is not hidden."""
+    """If the given peak is far below what the GPU reaches, the MFU is above 1 and not clamped."""
     got = student.run(
         probes.mfu, device="cuda", sizes=(SIZE, SIZE, SIZE), dtype=BF16, peaks=[(BF16, 1e9)]
     )
@@ -126,17 +129,19 @@ def test_mfu_above_one_is_returned(student):
     )
     expect.that(
         got > 1,
-        "the MFU is cut down to 1",
+        "the MFU is clamped to 1",
         of="measured_mfu",
-        hint="it says that a time or a peak is wrong",
+        hint="a result above 1 shows that a time or a peak is wrong",
     )
 
 
 def test_no_peak_is_guessed(student):
-    """A dtype that `hw` has no peak for is a ValueError, and so is a size below 1."""
+    """A dtype for which `hw` has no peak raises a ValueError, and so does a size below 1."""
     sizes, peaks = (512, 256, 128), [(BF16, 1e15)]
     got = student.run(probes.mfu, device="cuda", sizes=sizes, dtype=BF16, peaks=peaks)
-    expect.that(type(got) is float and got > 0, "no MFU where there is a peak", of="measured_mfu")
+    expect.that(
+        type(got) is float and got > 0, "no MFU although there is a peak", of="measured_mfu"
+    )
     with expect.raises(
         ValueError, of="measured_mfu", when="hw has a peak for bfloat16 and none for float16"
     ):

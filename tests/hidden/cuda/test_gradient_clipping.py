@@ -1,4 +1,4 @@
-"""gradient_clipping on a GPU: one norm of gradients that are there."""
+"""gradient_clipping on a GPU: one norm of all gradients, computed there."""
 
 import torch
 
@@ -7,7 +7,7 @@ from tests.probes import on_a_device as probes
 
 
 def test_norm_on_a_gpu(student, rng, device):
-    """Gradients on a GPU are clipped there as they are on a CPU."""
+    """Gradients on a GPU are clipped there with the same results as on a CPU."""
     gradients = [torch.randn(s, generator=rng, dtype=torch.float64) for s in [(3, 5), (7,)]]
     norm = float(torch.cat([g.flatten() for g in gradients]).norm())
     on_cpu = student.run(probes.clipped, device="cpu", gradients=gradients, max_norm=norm / 3)[
@@ -25,6 +25,6 @@ def test_norm_on_a_gpu(student, rng, device):
         expect.tensor(clipped, want, of="clip_gradient_norm", rtol=1e-5, name="a gradient")
         expect.that(
             bool((clipped != before).any()),
-            "a gradient above the limit stays as it was",
+            "a gradient above the limit did not change",
             of="clip_gradient_norm",
         )

@@ -1,4 +1,4 @@
-"""linear on a GPU: layers that are made there, and compute there."""
+"""linear on a GPU: layers that are created there and compute there."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from tests.probes import on_a_device as probes
 
 @pytest.mark.points(4)
 def test_layers_on_a_gpu(student, rng, device):
-    """Layers made with device= are on it, drawn as everywhere, and give x Wᵀ and its like."""
+    """Layers made with device= are on that device, drawn as on a CPU, and compute x Wᵀ."""
     for kind, args, dims in [
         ("Linear", [300, 200], [300, 200]),
         ("MLP", [[60, 200, 30]], [60, 200, 30]),
@@ -25,21 +25,21 @@ def test_layers_on_a_gpu(student, rng, device):
             [device],
             of=kind,
             name=name,
-            hint="device= is for the parameters",
+            hint="pass device= to the parameters",
         )
         output, *weights = got["tensors"]
         expected = x
         for i, weight in enumerate(layer_weights(weights, dims, of=kind, dtype=torch.float64)):
             expected = (expected.relu() if i else expected) @ weight.T
             std, limit = weight.shape[1] ** -0.5, 3 * weight.shape[1] ** -0.5
-            spread = (
-                float(weight.std()) / std
-            )  # 0.9866 of a normal truncated at 3; 8 standard deviations of 1,800 numbers
+            # 0.9866 for a normal distribution truncated at 3 std; the bounds allow 8 standard
+            # deviations for 1,800 numbers.
+            spread = float(weight.std()) / std
             expect.that(
                 0.84 < spread < 1.13,
                 "wrong spread of the weights",
                 of=kind,
-                hint="std 1/√in_features",
+                hint="std is 1/√in_features",
             )
             expect.that(
                 float(weight.abs().max()) <= limit * (1 + 1e-6), "a weight beyond 3 std", of=kind

@@ -1,10 +1,10 @@
-"""training_loop on a GPU: the loop of the CPU, with batches and random state there, and autocast.
+"""training_loop on a GPU: the CPU's loop with batches and random state on the GPU, and autocast.
 
-A GPU may add up a gradient in another order each time, so runs are compared with tolerances that are far below what a
-mistake changes: another batch, another mask of dropout, a moment that is lost.
+A GPU may sum a gradient in a different order each time, so runs are compared with tolerances, far
+below the effect of any mistake: another batch, another dropout mask, a lost moment.
 
-Each token has one successor, so what the model was shown says what it should have predicted: the oracle trains in float64 on
-those very batches, wherever the student's loop drew them.
+Each token has one successor, so the model's input determines what it should have predicted: the
+oracle trains in float64 on the recorded batches, wherever the student's loop drew them.
 """
 
 import math
@@ -39,7 +39,7 @@ def inputs(rng, **config):
 
 
 def in_float64(given, batches):
-    """The loss of each step on these batches, by torch's own parts."""
+    """The loss of each step on these batches, computed with torch's own parts."""
     leaves = [torch.nn.Parameter(given[name].double()) for name in ("embedding", "head")]
     optimizer, config = torch.optim.AdamW(leaves), given["config"]
     cycle = torch.from_numpy(given["tokens"][: VOCABULARY + 1].astype(np.int64))
@@ -70,29 +70,29 @@ def check_losses(got, expected, *, atol, hint):
         expect.number(loss, want, of="train", tolerance=atol, name="a loss", hint=hint)
 
 
-# Stays: it is the plain case, and names what the others take for granted.
+# Stays: this is the plain case, and it names mistakes that the other tests assume away.
 def test_runs_on_a_gpu(student, rng, device):
-    """On a GPU the losses are those of the batches that the model is shown, and everything stays there."""
+    """On a GPU the losses match the batches that the model is given, and everything stays there."""
     given = inputs(rng)
     got = student.run(probes.trained, device=device, **given)
     devices = sorted(set(got["devices"]))
     expect.value(
-        devices, [device], of="train", name="the devices", hint="batches go to config.device"
+        devices, [device], of="train", name="the devices", hint="move the batches to config.device"
     )
     whole = [tuple(x.shape) for x in got["seen"]] == [(16, 8)] * STEPS
-    expect.that(whole, "the model is not shown one batch a step", of="train")
+    expect.that(whole, "the model is not given one batch per step", of="train")
     check_losses(
         got,
         in_float64(given, got["seen"]),
         atol=1e-3,
-        hint="the same loop as on a CPU, with everything on the GPU",
+        hint="run the same loop as on a CPU, with everything on the GPU",
     )
 
 
 def test_autocast_on_a_gpu(student, rng, device):
-    """With autocast_dtype the forward pass runs in it on the GPU; parameters, gradients and state stay float32."""
+    """On a GPU, logits have autocast_dtype; parameters, gradients and state stay float32."""
     got = student.run(probes.trained, device=device, **inputs(rng, autocast_dtype=torch.bfloat16))
-    hint = "torch.autocast of the device's type, around the model and its loss"
+    hint = "use torch.autocast for the device's type, around the model and its loss"
     dtypes = {
         name: sorted({expect.dtype_name(d) for d in got[name]})
         for name in ("logits_dtypes", "dtypes")
@@ -106,24 +106,24 @@ def test_autocast_on_a_gpu(student, rng, device):
 
 
 def test_evaluation_leaves_the_gpus_generator_alone(student, rng, device):
-    """With dropout drawn on the GPU, a run that evaluates is the run that does not."""
+    """With dropout on the GPU, evaluation does not change the training run."""
     given = inputs(rng)
     plain = student.run(probes.trained, device=device, dropout=0.5, **given)
     config = {**given["config"], "eval_every": 2, "eval_batches": 2}
     got = student.run(probes.trained, device=device, dropout=0.5, **{**given, "config": config})
-    check_losses(got, plain["losses"], atol=1e-3, hint="put the GPU's random state back, too")
+    check_losses(got, plain["losses"], atol=1e-3, hint="restore the GPU's random state too")
     expect.tensor(
         got["next_random"], plain["next_random"], of="train", name="the GPU's next random numbers"
     )
 
 
 def test_resumes_on_a_gpu(student, rng, device):
-    """A run that was stopped goes on on the GPU with the moments and the random state that it had."""
+    """A run that was stopped resumes on the GPU with its moments and its random state."""
     given = inputs(rng)
     whole = student.run(probes.trained, device=device, dropout=0.5, **given)
     got = student.run(probes.trained, device=device, dropout=0.5, stop_after=4, **given)
     check_losses(
-        got, whole["losses"][4:], atol=1e-3, hint="is the GPU's generator in the checkpoint?"
+        got, whole["losses"][4:], atol=1e-3, hint="is the GPU's generator state in the checkpoint?"
     )
     for p, want in zip(got["tensors"][:2], whole["tensors"][:2], strict=True):
         expect.tensor(p, want, of="train", atol=1e-3, name="a parameter at the end")
