@@ -1,9 +1,10 @@
-"""The GPU lane on this machine: what the reference earns, cold and warm time, and the MFU that the reference measures.
+"""Measure grading on this machine's GPU: the reference's score, cold and warm time, and its MFU.
 
     python benchmarks/gpu.py [--rounds N] [--json FILE]
 
-Cold is `grader grade --device cuda` as a whole command; warm is the same in a sandbox that has graded before. The MFU is that
-of the reference's gpu.py against the published dense peak of the GPU, by name; a GPU without one in the list below has none.
+Cold is the whole command `grader grade --device cuda`; warm is the same in a sandbox that has
+graded before. The MFU is what the reference's gpu.py measures, relative to the published dense peak
+of the GPU, which is looked up by name. A GPU that is not in the list below has no MFU.
 """
 
 import argparse
@@ -28,7 +29,7 @@ import single
 
 ROOT = Path(__file__).resolve().parent.parent
 SIZES = (1024, 2048, 4096, 8192)
-HARDWARE = {  # torch's name of a GPU: its entry in assignment/resource_accounting.py
+HARDWARE = {  # torch's name of a GPU → its entry in assignment/resource_accounting.py
     "NVIDIA A100-SXM4-80GB": "A100_80GB",
     "NVIDIA H100 80GB HBM3": "H100_SXM",
     "NVIDIA H200": "H200_SXM",
@@ -36,7 +37,7 @@ HARDWARE = {  # torch's name of a GPU: its entry in assignment/resource_accounti
 
 
 def main() -> None:
-    """Measure, print, and write what was measured."""
+    """Measure, print the results, and write them to a file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3, help="cold and warm runs (default: 3)")
     parser.add_argument("--json", type=Path, help="write the figures here as well")
@@ -89,7 +90,7 @@ def cold(rounds: int) -> dict[str, Any]:
 
 
 def graded(gpu: gpus.Gpu, rounds: int) -> dict[str, Any]:
-    """What the reference earns on the GPU, and wall seconds in a sandbox that has graded before."""
+    """The reference's score on the GPU, and wall seconds in a sandbox that has graded before."""
     from grader.grading.grade import grade
 
     course = courses.load()
@@ -107,7 +108,9 @@ def graded(gpu: gpus.Gpu, rounds: int) -> dict[str, Any]:
     of_gpu = [p for p in results[-1].problems if course.problem(p.id).device == "cuda"]
     tests = [t for p in results[-1].problems for t in p.tests if t.device == "cuda"]
     return {
-        "reference, points of gpu.py": f"{sum(p.score for p in of_gpu):g} of {sum(p.max_score for p in of_gpu):g}",
+        "reference, points of gpu.py": (
+            f"{sum(p.score for p in of_gpu):g} of {sum(p.max_score for p in of_gpu):g}"
+        ),
         "reference, tests passed": f"{sum(t.status == 'passed' for t in tests)} of {len(tests)}",
         "not passed": [
             f"{p.id} {t.id} {t.status}"
@@ -121,7 +124,7 @@ def graded(gpu: gpus.Gpu, rounds: int) -> dict[str, Any]:
 
 
 def mfu() -> dict[str, dict[str, float]]:
-    """The reference's MFU of square products by dtype and size."""
+    """The reference's MFU for square matrix products, by dtype and size."""
     import torch
 
     from grader.solutions.reference import gpu, resource_accounting

@@ -1,12 +1,13 @@
-"""One submission, cold, beside plain pytest over the same hidden tests and the same reference solution.
+"""Compare grading one submission, cold, with plain pytest on the same tests and solution.
 
     python benchmarks/single.py [--rounds N] [--json FILE]
 
-`make bench` writes benchmarks/results/single.json. Both sides run on one thread, as the worker does: on more, pytest would take
-more processor time for the same tests.
+`make bench` writes benchmarks/results/single.json. Both sides run on one thread, as the worker
+does: with more threads, pytest would take more CPU time for the same tests.
 
-Prints ratios of one run: wall and CPU seconds of `grader grade` to those of pytest in one process (rounds interleaved,
-medians), the round trip of an empty probe, 100 MB of tensor each way beside a copy of it, and the peak memory of both sides.
+The benchmark prints ratios from one run: wall and CPU seconds of `grader grade` relative to pytest
+in one process (interleaved rounds, medians), the round trip of an empty probe, 100 MB of tensor in
+each direction relative to a copy of it, and the peak memory of both sides.
 """
 
 import argparse
@@ -38,7 +39,7 @@ ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
 def main() -> None:
-    """Measure, print, and write what was measured."""
+    """Measure, print the results, and write them to a file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--rounds",
@@ -65,7 +66,7 @@ def main() -> None:
 
 
 def environment() -> dict[str, Any]:
-    """What the figures were measured on."""
+    """The machine and the versions that the figures were measured with."""
     return {
         "grader": __version__,
         "python": platform.python_version(),
@@ -79,7 +80,10 @@ def environment() -> dict[str, Any]:
 
 
 def whole_commands(rounds: int) -> dict[str, Any]:
-    """Wall and CPU seconds of `grader grade` and of pytest on the reference, in turn, after one warm-up of each."""
+    """Wall and CPU seconds of `grader grade` and of pytest on the reference.
+
+    The two alternate, after one warm-up of each.
+    """
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(courses.load().reference, Path(folder, "assignment"))
         grade = [sys.executable, "-m", "grader", "grade", folder]
@@ -115,10 +119,12 @@ def whole_commands(rounds: int) -> dict[str, Any]:
 
 
 def cpu_of(submission: Path) -> None:
-    """Grade as the command does and print the CPU seconds of this process, the zygote and its children.
+    """Grade as the command does, and print the CPU seconds of both sides.
 
-    What a process in a PID namespace of its own has used does not reach whoever waits for bubblewrap, so it is read from
-    /proc before the end.
+    The sides are this process, and the zygote with its children.
+
+    bubblewrap's parent does not see the CPU time of processes in another PID namespace, so it is
+    read from /proc before the sandbox ends.
     """
     from grader.grading.grade import grade
     from grader.submission import read
@@ -131,14 +137,13 @@ def cpu_of(submission: Path) -> None:
         fields = Path(f"/proc/{sandbox.host_pid}/stat").read_text().rpartition(")")[2].split()
     if result.score != result.max_score:
         sys.exit(f"the reference has {result.score} of {result.max_score}")
-    ticks = sum(
-        int(field) for field in fields[11:15]
-    )  # user and system time, its own and its children's
+    # User and system time, of the process itself and of its children.
+    ticks = sum(int(field) for field in fields[11:15])
     print(time.process_time() + ticks / os.sysconf("SC_CLK_TCK"))
 
 
 def timed(command: list[str]) -> tuple[float, float]:
-    """Wall seconds, and CPU seconds of the command and all that it waited for."""
+    """Wall seconds, and CPU seconds of the command and of everything that it waited for."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     output_of(command)
     wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -146,17 +151,21 @@ def timed(command: list[str]) -> tuple[float, float]:
 
 
 def output_of(command: list[str]) -> str:
-    """What a command prints on one thread; the end of it all where it fails, and nothing is measured."""
+    """The output of a command on one thread.
+
+    If the command fails, the benchmark ends without a measurement.
+    """
     done = subprocess.run(command, cwd=ROOT, env=ONE_THREAD, capture_output=True, text=True)
     if done.returncode:
         sys.exit(
-            f"{' '.join(command[1:5])} … ended with {done.returncode}:\n{(done.stdout + done.stderr)[-3000:]}"
+            f"{' '.join(command[1:5])} … ended with {done.returncode}:\n"
+            f"{(done.stdout + done.stderr)[-3000:]}"
         )
     return done.stdout
 
 
 def inside() -> dict[str, Any]:
-    """Round trips and memory, through one warm sandbox."""
+    """Round trips and memory in one warm sandbox."""
     course = courses.load()
     sources = {p.path: course.reference_of(p).encode() for p in course.problems}
     with Sandbox(
@@ -189,7 +198,10 @@ def inside() -> dict[str, Any]:
 
 
 def empty_trip(sandbox: Sandbox, session: Session) -> tuple[float, float, float]:
-    """Seconds of a test's first call (fork, files, probe, reply), of its next call, and until everything of it is gone."""
+    """Seconds of a test's first call, of its next call, and of its end.
+
+    The first call includes fork, files, probe and reply.
+    """
     marks = [time.perf_counter()]
     for _ in range(2):
         session.run(probes.nothing, {})
@@ -203,7 +215,12 @@ def empty_trip(sandbox: Sandbox, session: Session) -> tuple[float, float, float]
 def transfers(
     session: Session, rounds: int = 9
 ) -> tuple[list[float], list[float], list[float], list[float]]:
-    """Seconds that tensors take into the sandbox, out of it, and to be copied into fresh and into warm memory, in turn."""
+    """Seconds to send tensors to the sandbox, to receive them, and to copy them.
+
+    Copies are made to fresh and to warm memory.
+
+    The four alternate.
+    """
     x = torch.ones(MEGABYTES * 10**6, dtype=torch.uint8)
     warm = torch.zeros_like(x)
     torch.set_num_threads(1)
@@ -231,7 +248,7 @@ def milliseconds(seconds: Iterable[float]) -> float:
 
 
 def peak_memory(pid: int) -> float:
-    """The most that a process has had resident, in MiB."""
+    """The peak resident memory of a process, in MiB."""
     with open(f"/proc/{pid}/status") as f:
         return next(int(line.split()[1]) / 1024 for line in f if line.startswith("VmHWM"))
 

@@ -1,10 +1,11 @@
-"""The grader: runs hidden tests against a student's code that it never trusts."""
+"""The grader: runs hidden tests against a student's code, which it never trusts."""
 
 import os
 import tempfile
 
-# torch._dynamo, which torch.optim imports, makes a folder for compiled code, whether anything is compiled or not. It would stay
-# behind in the temporary folder; a folder that is there already is not made.
+# torch.optim imports torch._dynamo, which creates a cache folder for compiled code even if nothing
+# is compiled. A new folder would stay behind in the temporary folder, so point the cache at a
+# folder that exists.
 os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", tempfile.gettempdir())
 
 __version__ = "0.6.0"

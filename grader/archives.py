@@ -1,8 +1,9 @@
-"""What is in a folder, a .zip or a .tar.gz, entry by entry, at a cost that the archive cannot choose.
+"""The entries of a folder, a .zip or a .tar.gz, at a cost that the archive cannot choose.
 
-Every figure in an archive is a stranger's claim. So each is capped before any work is done for it: the number of entries, the
-length of a path, the bytes of a table of contents, what a stream unpacks to. The .tar is read here and not by `tarfile`,
-which reads whatever a header asks for, follows sparse maps, and copies global headers into every member.
+Every number in an archive is a stranger's claim, so each is capped before any work depends on it:
+the number of entries, the length of a path, the size of a table of contents, the unpacked size of a
+stream. The .tar is parsed here and not by `tarfile`, which reads as much as a header asks for,
+follows sparse maps, and copies global headers into every member.
 """
 
 import errno
@@ -25,25 +26,26 @@ from grader.errors import SubmissionRefused
 from grader.text import printable
 
 MAX_ARCHIVE_BYTES = 64 * 2**20
-MAX_ENTRIES = 10_000  # also of what is ignored: a student may hand in their .git
+MAX_ENTRIES = 10_000  # including ignored ones: a student may hand in their .git
 MAX_SOURCE_BYTES = 10 * 2**20  # of all sources together
 MAX_PATH_BYTES = 1024
 
 MAX_DIRECTORY_BYTES = 4 * 2**20  # a zip's table of contents: 400 bytes for each of its entries
 MAX_EXTRA_BYTES = 4096  # zipfile's time for an extra field grows with its square
 
-MAX_UNPACKED_BYTES = 256 * 2**20  # of a tar, whose entries cannot be skipped
+MAX_UNPACKED_BYTES = 256 * 2**20  # for a tar, whose entries cannot be skipped
 MAX_GZIP_MEMBERS = 10_000
-MAX_HEADER_BYTES = 64 * 2**10  # an extended header of one entry
-MAX_HEADERS_BYTES = 8 * 2**20  # all of them together: 800 bytes for each entry
-RECORD_BYTES = 32  # what a record in one counts beside its text
-UNPACK_SECONDS = 1.5  # of a processor; 256 MiB that a plain program packed take half of it
+MAX_HEADER_BYTES = 64 * 2**10  # for one extended header of an entry
+MAX_HEADERS_BYTES = 8 * 2**20  # for all of them together: 800 bytes per entry
+RECORD_BYTES = 32  # what a record of an extended header counts in addition to its text
+# Of CPU time. 256 MiB packed by an ordinary program take half of it.
+UNPACK_SECONDS = 1.5
 PIECE = 64 * 2**10
-BLOCK = 512  # a tar is made of these
+BLOCK = 512  # the block size of a tar
 
 
 class Damaged(ValueError):
-    """An archive that is not what its format promises; the text says in which way."""
+    """An archive that breaks its format; the text says how."""
 
 
 DAMAGED = (Damaged, zipfile.BadZipFile, zlib.error, EOFError, ValueError, OverflowError)
@@ -51,7 +53,10 @@ DAMAGED = (Damaged, zipfile.BadZipFile, zlib.error, EOFError, ValueError, Overfl
 
 @dataclass(frozen=True)
 class Entry:
-    """One thing in a submission, before any of it is read: `kind` is "file", "folder", "link" or "special"."""
+    """One item in a submission, before any of it is read.
+
+    `kind` is "file", "folder", "link" or "special".
+    """
 
     path: str
     kind: str
@@ -60,11 +65,11 @@ class Entry:
 
 
 def entries(path: Path, stack: ExitStack) -> list[Entry]:
-    """Everything in the folder or archive at `path`, which stays open for as long as `stack` does.
+    """List everything in the folder or archive at `path`, which stays open as long as `stack`.
 
     Raises:
-        SubmissionRefused: It is nothing of the three, or more than is looked at.
-        Damaged: Or one of DAMAGED: the archive is broken.
+        SubmissionRefused: It is none of the three formats, or exceeds a limit.
+        Damaged: The archive is broken; any other exception in DAMAGED means the same.
     """
     if path.is_dir():
         return _at_most(in_folder(path), path)
@@ -84,7 +89,7 @@ def entries(path: Path, stack: ExitStack) -> list[Entry]:
 
 
 def _at_most(found: Iterator[Entry], path: Path) -> list[Entry]:
-    """The entries as a list; the generator is not asked for more than are allowed."""
+    """The entries as a list; stop reading the generator at the limit."""
     listed: list[Entry] = []
     try:
         for entry in found:
@@ -97,18 +102,17 @@ def _at_most(found: Iterator[Entry], path: Path) -> list[Entry]:
 
 
 class _TooMany(Exception):
-    """There are more entries than are looked at."""
+    """There are more entries than the limit."""
 
 
-# --- a folder -----------------------------------------------------------------------------------------------------------
+# --- a folder -------------------------------------------------------------------------------------
 
 
 def in_folder(root: Path) -> Iterator[Entry]:
-    """The assignment folder whole; of what lies beside it only the names."""
+    """Everything in the assignment folder, but only the names of what lies next to it."""
     inside: list[Path] = []
-    if not os.path.isdir(
-        root / "assignment"
-    ):  # which, unlike Path's, is False for what may not be looked into
+    # Unlike Path.is_dir, os.path.isdir is False for a folder that may not be looked into.
+    if not os.path.isdir(root / "assignment"):
         inside = [
             top
             for top in sorted(root.iterdir())
@@ -116,9 +120,8 @@ def in_folder(root: Path) -> Iterator[Entry]:
         ]
     base = inside[0] if len(inside) == 1 else root
     if len(inside) > 1:
-        yield from (
-            _on_disk(top / "assignment", root) for top in inside
-        )  # so that there are seen to be several
+        # Yield all of them, so that the caller sees several.
+        yield from (_on_disk(top / "assignment", root) for top in inside)
     for top in sorted(base.iterdir()):
         yield _on_disk(top, base)
         if top.name == "assignment" and not top.is_symlink() and top.is_dir():
@@ -155,11 +158,11 @@ def _kind(mode: int) -> str:
     return "link" if stat.S_ISLNK(mode) else "special"
 
 
-# --- a zip --------------------------------------------------------------------------------------------------------------
+# --- a zip ----------------------------------------------------------------------------------------
 
 
 def in_zip(file: IO[bytes]) -> Iterator[Entry]:
-    """What a zip's table of contents lists; `file` has to stay open while entries are read."""
+    """The entries in a zip's table of contents; `file` must stay open while entries are read."""
     bytes_in_all = os.fstat(file.fileno()).st_size
     checked = _CheckedZip(file)
     archive = zipfile.ZipFile(checked)
@@ -188,8 +191,10 @@ def _unzipped(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> IO[bytes]:
 
 
 class _CheckedZip:
-    """A zip file for `zipfile`, which reads a table of contents whole and makes an object of each entry, whatever the table
-    claims. Wherever it looks for that table, the bytes pass through `read`.
+    """A zip file for `zipfile` that checks the table of contents first.
+
+    `zipfile` reads the whole table and creates an object for each entry, whatever the table claims.
+    Wherever it looks for the table, the bytes pass through `read`.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -214,11 +219,11 @@ class _CheckedZip:
 
 
 def _check_directory(data: bytes) -> None:
-    """Walk over a zip's table of contents without keeping any of it.
+    """Walk over a zip's table of contents without storing any of it.
 
     Raises:
-        SubmissionRefused: It has a path that is too long.
-        Damaged: Something else in it is.
+        SubmissionRefused: A path is too long.
+        Damaged: Another field is too long.
     """
     at = count = 0
     while at + 46 <= len(data):
@@ -237,18 +242,12 @@ def _too_long(path: bytes) -> SubmissionRefused:
     return SubmissionRefused(f"the path {start!r}… is longer than {MAX_PATH_BYTES} bytes")
 
 
-# --- a tar.gz -----------------------------------------------------------------------------------------------------------
+# --- a tar.gz -------------------------------------------------------------------------------------
 
-LIKELY = re.compile(
-    r"(\./)?([^/]+/)?assignment/.*\.py", re.DOTALL
-)  # what may turn out to be a source
-EXTENDED = (
-    b"x",
-    b"X",
-    b"g",
-    b"L",
-    b"K",
-)  # headers about entries that follow: of them x, X and L are needed
+# Paths that may turn out to be sources.
+LIKELY = re.compile(r"(\./)?([^/]+/)?assignment/.*\.py", re.DOTALL)
+# Types of headers that describe later entries; x, X and L are needed.
+EXTENDED = (b"x", b"X", b"g", b"L", b"K")
 FILES = (b"0", b"\0", b"7")
 KINDS = {b"1": "link", b"2": "link", b"5": "folder"}
 WITHOUT_CONTENT = (b"1", b"2", b"3", b"4", b"5", b"6")
@@ -256,7 +255,7 @@ SPARSE = "it holds a sparse file, which programs make only when they are told to
 
 
 def _gunzipped(file: IO[bytes]) -> Iterator[bytes]:
-    """What a gzip file holds, in pieces of at most 64 KiB; its checksum is checked at the end."""
+    """Unpack a gzip file in pieces of at most 64 KiB; its checksum is checked at the end."""
     packed = file.read(PIECE)
     seconds = 0.0
     for _ in range(MAX_GZIP_MEMBERS):
@@ -275,14 +274,14 @@ def _gunzipped(file: IO[bytes]) -> Iterator[bytes]:
             packed = inflate.unconsumed_tail
         packed = inflate.unused_data.lstrip(b"\0")
         while not packed and (more := file.read(PIECE)):
-            packed = more.lstrip(b"\0")  # a tape is filled up with zeros
+            packed = more.lstrip(b"\0")  # a tape is padded with zeros
         if not packed:
             return
     raise Damaged(f"it is a gzip file in more than {MAX_GZIP_MEMBERS} parts")
 
 
 class _Stream:
-    """Pieces, read from front to back, and never more than MAX_UNPACKED_BYTES of them."""
+    """Pieces, read from front to back, up to MAX_UNPACKED_BYTES in total."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
@@ -298,17 +297,17 @@ class _Stream:
         return b"".join(self._next(size))
 
     def skip(self, size: int) -> None:
-        """Go past the next `size` bytes."""
+        """Skip the next `size` bytes."""
         for _ in self._next(size):
             pass
 
     def skip_all(self) -> None:
-        """Go to the end, where the checksum is."""
+        """Skip to the end, where the checksum is."""
         for piece in self._pieces:
             self._take(len(piece))
 
     def at_end(self) -> bool:
-        """Whether nothing follows."""
+        """Whether nothing is left."""
         while not self._piece:
             piece = next(self._pieces, None)
             if piece is None:
@@ -337,7 +336,7 @@ class _Stream:
 
 @dataclass(frozen=True)
 class _Header:
-    """What a header block of a tar says: `type` is one byte."""
+    """The contents of a tar's header block; `type` is one byte."""
 
     path: bytes
     type: bytes
@@ -345,14 +344,15 @@ class _Header:
 
 
 def in_tar(stream: _Stream) -> Iterator[Entry]:
-    """What a tar holds. What may be a source is kept as it comes by; everything else is skipped."""
+    """The entries of a tar. Possible sources are kept while reading; everything else is skipped."""
     headers = _Headers(stream)
     room = 2 * MAX_SOURCE_BYTES
     while (header := headers.next()) is not None:
         if len(header.path) > MAX_PATH_BYTES:
             raise _too_long(header.path)
         path = header.path.decode("utf-8", "surrogateescape")
-        old_folder = header.type == b"\0" and path.endswith("/")  # as programs before 1988 wrote it
+        # Programs before 1988 marked a folder this way.
+        old_folder = header.type == b"\0" and path.endswith("/")
         kind = (
             "file" if header.type in FILES and not old_folder else KINDS.get(header.type, "special")
         )
@@ -379,14 +379,14 @@ def _kept(content: bytes | None) -> IO[bytes]:
 
 
 class _Headers:
-    """The headers of a tar's entries, each with what extended headers before it say of its path and size."""
+    """The headers of a tar's entries, with paths and sizes from preceding extended headers."""
 
     def __init__(self, stream: _Stream) -> None:
         self._stream = stream
         self._left = MAX_HEADERS_BYTES
 
     def next(self) -> _Header | None:
-        """The next entry's; None at the end."""
+        """The next entry's header; None at the end."""
         path: bytes | None = None
         size: int | None = None
         while not self._stream.at_end() and (block := self._stream.read(BLOCK)) != bytes(BLOCK):
@@ -408,9 +408,9 @@ class _Headers:
         return None
 
     def _content(self, size: int) -> bytes:
-        """What an extended header holds."""
+        """The content of an extended header."""
         if size > MAX_UNPACKED_BYTES:
-            self._stream.skip(size)  # refuses it
+            self._stream.skip(size)  # raises SubmissionRefused
         if size > MAX_HEADER_BYTES:
             raise Damaged(f"an entry has an extended header of {size} bytes")
         self._spend(BLOCK + size)
@@ -425,7 +425,7 @@ class _Headers:
 
 
 def _header(block: bytes) -> _Header:
-    """A header block, after a look at its checksum."""
+    """Parse a header block and verify its checksum."""
     claimed = _number(block[148:156])
     signed = struct.unpack("148b8x356b", block)
     if claimed not in (256 + sum(block[:148]) + sum(block[156:]), 256 + sum(signed)):
@@ -439,7 +439,7 @@ def _header(block: bytes) -> _Header:
 
 
 def _number(field: bytes) -> int:
-    """A number in a header: octal digits, or, after a byte of 128, binary."""
+    """A number in a header: octal digits or, after a byte of 128, binary."""
     if field[0] == 128:
         return int.from_bytes(field[1:], "big")
     digits = field.split(b"\0")[0].strip() or b"0"
@@ -449,7 +449,10 @@ def _number(field: bytes) -> int:
 
 
 def _pax(content: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The records of a pax header: "LENGTH KEY=VALUE" and a line end, where the length is that of the whole record."""
+    """The records of a pax header: "LENGTH KEY=VALUE" and a line end.
+
+    LENGTH is the length of the whole record.
+    """
     at = 0
     while at < len(content) and content[at]:
         space = content.find(b" ", at, at + 8)

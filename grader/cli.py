@@ -1,10 +1,10 @@
-"""The command `grader`: run it, and choose the exit code.
+"""The command `grader`: run the command line and choose the exit code.
 
-Exit codes: 0 graded, whatever the score; 1 a check did not hold; 2 a usage error or a submission that is refused; 3 a fault
-of the grader; 130 interrupted by Ctrl-C, 143 by SIGTERM. Files are written before anything is printed, so whoever stops
-reading (`| head`) changes neither them nor the code.
+Exit codes: 0 graded, whatever the score; 1 a check failed; 2 a usage error or a refused submission;
+3 a fault of the grader; 130 interrupted by Ctrl-C, 143 by SIGTERM. Files are written before
+anything is printed, so a reader that stops early (`| head`) changes neither the files nor the code.
 
-What takes time to import is imported once signals are watched.
+Slow imports happen only after the signal handlers are installed.
 """
 
 import atexit
@@ -18,7 +18,7 @@ from grader.errors import CourseFault, GraderFault, ReleaseRefused, UsageError
 
 
 def main() -> None:
-    """Run the command line; a user's mistake is one line on stderr, never a traceback."""
+    """Run the command line; report a user's mistake in one line on stderr, never as a traceback."""
     interrupts.watch()
     code, text = 0, ""
     with suppress(KeyboardInterrupt):
@@ -32,14 +32,13 @@ def main() -> None:
         print(text, file=sys.stderr, end="\n" if text else "", flush=True)
     if number:
         atexit._run_exitfuncs()
-        os._exit(
-            code
-        )  # Python would kill itself by SIGINT where one came in the middle of an `exec`
+        # Python would kill itself with SIGINT if a SIGINT had arrived in the middle of an `exec`.
+        os._exit(code)
     sys.exit(code)
 
 
 def _run() -> tuple[int, str]:
-    """Run the command; its exit code, and what to say of how it ended."""
+    """Run the command; return its exit code and what to print about how it ended."""
     try:
         from grader.commands import app
 
@@ -51,13 +50,14 @@ def _run() -> tuple[int, str]:
     except ReleaseRefused as e:
         return 1, f"grader: nothing was written: {e}"
     except CourseFault as e:
-        return 3, f"grader: this is a fault of the course, and of no submission: {e}"
+        return 3, f"grader: this is a fault of the course, not of a submission: {e}"
     except GraderFault as e:
         return 3, f"grader: this is a fault of the grader or of this machine: {e}"
     except Exception:
         return (
             3,
-            f"{traceback.format_exc()}grader: this is a fault of the grader; please report it with the lines above",
+            f"{traceback.format_exc()}"
+            "grader: this is a fault of the grader; please report it with the lines above",
         )
     return 0, ""
 
@@ -67,14 +67,18 @@ def _what_was_written() -> str:
 
 
 def _open_streams() -> None:
-    """Have something on descriptors 0, 1 and 2, or the next file to be opened would be stdout; print any character."""
+    """Make sure that descriptors 0, 1 and 2 are open, and that any character can be printed.
+
+    If one of the three were closed, the next file to be opened would take its number and become,
+    for example, stdout.
+    """
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
     if sys.stderr is None:
-        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115  open for as long as the process
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115  open as long as the process lives
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]

@@ -28,9 +28,9 @@ from grader.report import json as json_report
 from grader.report import terminal
 from grader.results.merge import merged
 from grader.results.records import SubmissionResult
+from grader.sandbox import gpu as gpus
 from grader.sandbox.box import Isolation, Sandbox
 from grader.sandbox.gpu import Gpu
-from grader.sandbox.gpu import find as find_gpu
 
 # grader.grading and grader.proof.validate import torch, which takes seconds: only commands that
 # need them import them, inside the function.
@@ -292,9 +292,7 @@ def release(
     sha256 = hashlib.sha256(content).hexdigest()[:12]
     text = f"{out}: {len(bundle)} files, {len(content):,} bytes, sha256 {sha256}\n"
     if "handout/site/index.html" in bundle and "handout/handout.pdf" not in bundle:
-        text += (
-            "it lacks the handout's PDF, which `make handout` makes where Chromium is installed\n"
-        )
+        text += "it lacks the handout's PDF: install Chromium and run `make handout`\n"
     files.say(text, needed=False)
 
 
@@ -312,7 +310,7 @@ def _chosen(course: Course, only: list[str] | None) -> list[Problem]:
 
 
 def _report(result: SubmissionResult, course: Course, json: Path | None, verbose: bool) -> None:
-    """Write a result's JSON if asked to, print its report, and exit 3 if the grader itself failed."""
+    """Write a result's JSON if asked to and print its report; exit 3 if the grader failed."""
     if json:
         files.write(json, json_report.render(result).encode())
     sections = {p.id: p.section for p in course.problems}
@@ -342,7 +340,7 @@ def _device(name: str) -> Iterator[Gpu | None]:
     if name == "cpu":
         yield None
         return
-    found = find_gpu()
+    found = gpus.find()
     # This process holds the expected values: none of them ever gets onto the device.
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     with found.lock(say=lambda text: print(text, file=sys.stderr)):

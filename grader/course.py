@@ -181,7 +181,11 @@ class Course(msgspec.Struct, frozen=True):
 
 
 def device_of(hidden_test: Path) -> str:
-    """The device that a file in tests/hidden needs, which its folder determines."""
+    """The device that a file in tests/hidden needs, which its folder determines.
+
+    Every run collects all tests and defers those for the other device. Each result therefore lists
+    the whole suite, and two results can be compared test by test.
+    """
     return "cuda" if hidden_test.parent.name == "cuda" else "cpu"
 
 

@@ -1,26 +1,26 @@
 """What can go wrong, and whose fault it is.
 
 Exception
-├── UsageError             the command cannot be carried out as it was given          exit 2
-│   └── SubmissionRefused  the submission is not one that can be graded               exit 2
-├── ReleaseRefused         something secret would leave, or a stub has drifted        exit 1
-├── GraderFault            ours: it never costs a point                               exit 3
+├── UsageError             the command cannot be carried out as given                exit 2
+│   └── SubmissionRefused  the submission cannot be graded                           exit 2
+├── ReleaseRefused         a secret would be published, or a stub has drifted        exit 1
+├── GraderFault            a fault of the grader, which never costs a point          exit 3
 │   ├── CourseFault        the course's own files are wrong                          exit 3
-│   └── SandboxUnavailable no isolation on this machine; its text says what mends it  exit 3
+│   └── SandboxUnavailable no isolation on this machine; the text says how to fix it exit 3
 └── StudentFault           how a call into the student's code ended without a value
-    ├── Raised             an exception; also an instance of the builtin one, so that tests can expect it
+    ├── Raised             an exception; also an instance of its builtin type, as tests expect
     ├── NotAttempted       NotImplementedError: the stub is still there
-    ├── Crashed            its process ended or answered with no value
-    ├── TimedOut           it took longer than it may
-    ├── OutOfMemory        it took more memory than it may
-    └── PolicyBroken       it called what the problem asks for
+    ├── Crashed            the student's process ended or sent no valid answer
+    ├── TimedOut           the time limit was exceeded
+    ├── OutOfMemory        the memory limit was exceeded
+    └── PolicyBroken       it called the library function it was asked to implement
 """
 
 from enum import StrEnum
 
 
 class Status(StrEnum):
-    """How a test, or a problem, ended."""
+    """How a test or a problem ended."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -34,29 +34,29 @@ class Status(StrEnum):
 
 
 class UsageError(Exception):
-    """The command cannot be carried out as it was given; the text is one sentence for its user."""
+    """The command cannot be carried out as given; the text tells the user why in one sentence."""
 
 
 class SubmissionRefused(UsageError):
-    """The submission is not one that can be graded; the text says why in one sentence."""
+    """The submission cannot be graded; the text says why in one sentence."""
 
 
 class ReleaseRefused(Exception):
-    """A bundle is not written as it is; the text says which lines of which files are the reason."""
+    """A bundle must not be written as it is; the text names the files and lines that prevent it."""
 
 
 class GraderFault(Exception):
-    """Something of ours failed. It is reported loudly, and the score that is left is not final."""
+    """A fault of the grader. It is reported prominently, and the remaining score is not final."""
 
     from_grader = True
 
 
 class CourseFault(GraderFault):
-    """The files of the course are not as they have to be; the text says which line of which file, and what was expected."""
+    """The course's files are wrong; the text gives the file, the line and what was expected."""
 
 
 class SandboxUnavailable(GraderFault):
-    """This machine cannot isolate a submission; the text ends with what mends it."""
+    """This machine cannot isolate a submission; the text ends with the fix."""
 
 
 class StudentFault(Exception):
@@ -64,7 +64,7 @@ class StudentFault(Exception):
 
     Args:
         text: What happened, for the student to read.
-        where: Where in their code, as in `assignment/linear.py:12 in forward`, or None.
+        where: The place in the student's code, as in `assignment/linear.py:12 in forward`, or None.
     """
 
     status: Status = Status.FAILED
@@ -80,7 +80,7 @@ class StudentFault(Exception):
 
 
 class Raised(StudentFault):
-    """The student's code raised an exception. `type_name` is the name of its type."""
+    """The student's code raised an exception; `type_name` is the name of its type."""
 
     from_student = True
     type_name = "Exception"
@@ -93,43 +93,44 @@ class NotAttempted(StudentFault, NotImplementedError):
 
 
 class Crashed(StudentFault):
-    """The student's process ended before it answered, or broke a limit other than time and memory."""
+    """The student's process ended before it answered, or broke a limit besides time and memory."""
 
     status = Status.CRASHED
 
 
 class TimedOut(StudentFault):
-    """The student's code took longer than a test, or a submission, may."""
+    """The student's code exceeded the time limit of a test or of the submission."""
 
     status = Status.TIMEOUT
 
 
 class OutOfMemory(StudentFault):
-    """The student's code took more memory than a test may."""
+    """The student's code exceeded a test's memory limit."""
 
     status = Status.MEMORY
 
 
 class PolicyBroken(StudentFault):
-    """The student's code called what the problem asks for."""
+    """The student's code called the library function it was asked to implement."""
 
     status = Status.POLICY
 
 
-# The exceptions that a test may expect of a student's code, most special first.
+# The exceptions that a test may expect from a student's code, most specific first.
 EXPECTABLE: tuple[type[Exception], ...] = (
-    FileNotFoundError, PermissionError, FloatingPointError, ZeroDivisionError, OverflowError, IndexError, KeyError,
-    ValueError, TypeError, AttributeError, RuntimeError, OSError, ImportError, AssertionError, LookupError, ArithmeticError,
+    FileNotFoundError, PermissionError, FloatingPointError, ZeroDivisionError, OverflowError,
+    IndexError, KeyError, ValueError, TypeError, AttributeError, RuntimeError, OSError, ImportError,
+    AssertionError, LookupError, ArithmeticError,
 )  # fmt: skip
 
 
 def raised(kinds: list[str], type_name: str, text: str, where: str | None) -> Raised:
-    """The exception that stands for one raised by the student's code, as an instance of the builtin type it was.
+    """Represent an exception of the student's code as an instance of the builtin type that it had.
 
     Args:
-        kinds: The names of the builtin types that it was an instance of.
+        kinds: The names of the builtin types that the exception was an instance of.
         type_name: The name of its own type.
-        text: Its text.
+        text: Its message.
         where: Where it was raised.
     """
     base = next((e for e in EXPECTABLE if e.__name__ in kinds), None)

@@ -1,13 +1,13 @@
-"""The marks of the handout's figures: `[16]{#adamw_bytes}` in the Markdown is 16 to every reader."""
+"""Marks of the handout's figures: `[16]{#adamw_bytes}` in the Markdown reads as 16."""
 
 import re
 
-# Up to three brackets within one another: a figure may be a matrix.
+# Brackets may nest three deep, because a figure may be a matrix.
 _FLAT = r"[^\[\]]*+"
 _NESTED = rf"(?:[^\[\]]|\[{_FLAT}\])*+"
 MARK = re.compile(rf"\[((?:[^\[\]]|\[{_NESTED}\])*+)\]\{{#(\w+)\}}")
 
 
 def without_marks(markdown: str) -> str:
-    """The text that a reader sees; its lines are where they were."""
+    """The text that a reader sees; line numbers do not change."""
     return MARK.sub(r"\1", markdown)

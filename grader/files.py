@@ -1,4 +1,4 @@
-"""What a command writes: files, whole or not at all, and text on stdout, which may be closed."""
+"""Output of a command: files, written completely or not at all, and text on stdout."""
 
 import errno
 import os
@@ -11,14 +11,14 @@ from pathlib import Path
 from grader import interrupts
 from grader.errors import UsageError
 
-written: list[Path] = []  # by this process, in order
+written: list[Path] = []  # the files that this process wrote, in order
 
 
 def check_writable(path: Path) -> None:
-    """Say now, and not after minutes of work, that a file cannot be written.
+    """Report at the start, before minutes of work, that a file cannot be written.
 
     Raises:
-        UsageError: It is a folder, or what is printed goes there, or its folder is missing or read-only.
+        UsageError: It is a folder, or stdout goes to it, or its folder is missing or read-only.
     """
     folder = Path(os.path.realpath(path)).parent
     if path.is_dir():
@@ -27,14 +27,15 @@ def check_writable(path: Path) -> None:
         raise UsageError(f"{path} cannot be written: there is no folder {path.parent}")
     if _is_stdout(path):
         raise UsageError(
-            f"{path} cannot be written: stdout goes there, and the report is printed on it; name another file"
+            f"{path} cannot be written: stdout goes there, and the report is printed on it; "
+            "name another file"
         )
     if (path.is_file() or not path.exists()) and not os.access(folder, os.W_OK):
         raise UsageError(f"{path} cannot be written: {folder} is read-only")
 
 
 def _is_stdout(path: Path) -> bool:
-    """Whether a file or a pipe is what stdout goes to; a terminal or /dev/null may well be both."""
+    """Whether stdout goes to this file or pipe; for a terminal or /dev/null that is allowed."""
     with suppress(OSError):
         mine, its = os.fstat(1), path.stat()
         return os.path.samestat(mine, its) and not stat.S_ISCHR(its.st_mode)
@@ -42,12 +43,12 @@ def _is_stdout(path: Path) -> bool:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, also where the command is interrupted or the machine stops.
+    """Write a file completely or not at all, even if the command or the machine stops halfway.
 
-    What is no plain file (a pipe of the shell's, a terminal) is written to as it is.
+    Anything other than a regular file (a pipe of the shell, a terminal) is written to directly.
 
     Raises:
-        UsageError: It cannot be written.
+        UsageError: The file cannot be written.
         KeyboardInterrupt: The command was interrupted.
     """
     interrupts.stop_if_seen()
@@ -62,7 +63,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Write another file beside it, and then put that in its place."""
+    """Write a temporary file in the same folder and rename it to `path`."""
     partial = path.parent / f".grader-{secrets.token_hex(8)}.partial"
     with interrupts.held():
         try:
@@ -80,7 +81,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Have the new name on the disk as well; not every file system can."""
+    """Flush the new name to disk too, where the file system supports that."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -90,17 +91,18 @@ def _sync(folder: Path) -> None:
 
 
 def say(text: str, *, needed: bool = True) -> None:
-    """Print text on stdout. Where its reader has gone (`| head`), the rest is nobody's loss.
+    """Print text on stdout. If its reader has gone (`| head`), drop the rest silently.
 
     Args:
-        text: What to print, line ends included.
-        needed: Whether a text that cannot be printed (a full disk, a closed stdout) is an error. Where not, stderr says so.
+        text: The text to print, including line ends.
+        needed: Whether failing to print (a full disk, a closed stdout) is an error; if not, stderr
+            reports it.
 
     Raises:
-        UsageError: It could not be printed, and is needed.
+        UsageError: The text is needed and could not be printed.
     """
     try:
-        if sys.stdout is None:  # Python's word for one that was closed before it started
+        if sys.stdout is None:  # stdout was closed before Python started
             raise OSError(errno.EBADF, "stdout is closed")
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -115,7 +117,7 @@ def say(text: str, *, needed: bool = True) -> None:
 
 
 def _silence() -> None:
-    """Let stdout go nowhere, so that what is left in its buffer is no error at the end."""
+    """Redirect stdout to /dev/null, so that text left in its buffer causes no error at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)

@@ -1,8 +1,8 @@
-"""Ctrl-C and its relatives: a command ends at once, and what it was to write is not written.
+"""Handling of Ctrl-C and related signals: a command ends at once and writes no further files.
 
-The first signal raises KeyboardInterrupt wherever the program is. Something may swallow that (a destructor, a library written
-in C++), so the signal is also noted: `stop_if_seen` raises again, files are not written once there was one, and the exit code
-goes by it.
+The first signal raises KeyboardInterrupt wherever the program is. A destructor or a C++ library may
+swallow that exception, so the signal is also recorded: `stop_if_seen` raises again, no file is
+written after a signal, and the exit code depends on the recorded signal.
 """
 
 import signal
@@ -18,7 +18,7 @@ _held = False
 
 
 def watch() -> None:
-    """Turn the signals into KeyboardInterrupt from here on, but for those that whoever started this process has ignored."""
+    """Turn the signals into KeyboardInterrupt from here on, except those ignored at the start."""
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
@@ -27,25 +27,28 @@ def watch() -> None:
 def _interrupt(number: int, frame: FrameType | None) -> None:
     global _seen
     _seen = number
-    sys.unraisablehook = lambda _: None  # says on stderr what a destructor swallowed
+    sys.unraisablehook = lambda _: None  # would print on stderr what a destructor swallowed
     if not _held:
         raise KeyboardInterrupt
 
 
 def seen() -> int:
-    """The number of the signal that there was, or 0."""
+    """The number of the recorded signal, or 0."""
     return _seen
 
 
 def stop_if_seen() -> None:
-    """Raise KeyboardInterrupt again where something swallowed it."""
+    """Raise KeyboardInterrupt again if a signal was seen.
+
+    The first exception may have been swallowed.
+    """
     if _seen:
         raise KeyboardInterrupt
 
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Inside, a signal is noted and nothing is raised; afterwards it is."""
+    """Record signals inside the block without raising; raise after the block."""
     global _held
     _held = True
     try:
@@ -56,6 +59,6 @@ def held() -> Iterator[None]:
 
 
 def no_more() -> None:
-    """Ignore the signals from here on: the command ends anyway."""
+    """Ignore the signals from here on, because the command is ending anyway."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)

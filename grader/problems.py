@@ -1,7 +1,8 @@
-"""problems.toml, checked when it is loaded: the first thing that is wrong, with its line, what was expected and what came.
+"""Check problems.toml when it is loaded, and report the first error: line, expected, found.
 
-tomllib gives values without lines. So an entry is found by counting headers, and a key by the first line of its entry that has
-it before an equals sign. Text in quotes that looks like either would shift the line that is named, and nothing else.
+tomllib returns values without line numbers. So an entry is found by counting headers, and a key by
+the first line in its entry that has the key before an equals sign. Quoted text that looks like
+either can only shift the reported line.
 """
 
 import difflib
@@ -21,11 +22,11 @@ ENTRY = re.compile(r"\s*\[(\[problem\]|limits)\]")
 
 @dataclass(frozen=True)
 class Wrong:
-    """One thing that is wrong.
+    """One error in the file.
 
     Attributes:
-        line: Where.
-        text: What was expected, and what came.
+        line: The line number.
+        text: What was expected, and what was found.
     """
 
     line: int
@@ -33,11 +34,11 @@ class Wrong:
 
 
 def load(text: str, limits: Mapping[str, type]) -> dict[str, Any] | Wrong:
-    """What the file holds, or what is wrong with it.
+    """Parse the file; return its contents or the first error.
 
     Args:
-        text: The file.
-        limits: What [limits] has to name, each with its type, int or float.
+        text: The text of the file.
+        limits: The required keys of [limits] with their types, int or float.
     """
     try:
         listed = tomllib.loads(text)
@@ -49,7 +50,7 @@ def load(text: str, limits: Mapping[str, type]) -> dict[str, Any] | Wrong:
 
 
 class _Lines:
-    """Where things are in the file; an entry is "limits" or the number of a problem."""
+    """Finds line numbers in the file. An entry is "limits" or the number of a problem."""
 
     def __init__(self, text: str) -> None:
         self._lines = text.splitlines()
@@ -61,7 +62,7 @@ class _Lines:
             self._entries.setdefault("limits" if kind == "limits" else number, range(start, end))
 
     def of(self, entry: str | int | None, *keys: str) -> int:
-        """The line of a key in an entry, or the entry's own: the line that has the last of these keys that is found."""
+        """The line of the last of these keys that an entry contains, or the line of the entry."""
         lines = range(len(self._lines)) if entry is None else self._entries.get(entry, range(1))
         found = lines.start
         for key in filter(None, keys):
@@ -78,7 +79,7 @@ class _Lines:
 
 
 def _wrong(listed: dict[str, Any], lines: _Lines, limits: Mapping[str, type]) -> Iterator[Wrong]:
-    """Everything that is wrong, from the top."""
+    """Yield everything that is wrong, from top to bottom."""
     yield from _names(
         listed,
         ["limits", "problem"],
@@ -107,7 +108,10 @@ def _wrong(listed: dict[str, Any], lines: _Lines, limits: Mapping[str, type]) ->
     for number, problem in enumerate(problems):
         yield from _problem(problem, number, lines, limits)
         if (first := [p.get("id") for p in problems].index(problem.get("id"))) < number:
-            text = f"problem {problem['id']}: expected an id of its own; line {lines.of(first, 'id')} has the same"
+            text = (
+                f"problem {problem['id']}: expected an id of its own; "
+                f"line {lines.of(first, 'id')} has the same"
+            )
             yield Wrong(lines.of(number, "id"), text)
 
 
@@ -156,12 +160,15 @@ def _names(
     where: str,
     line_of: Callable[[str], int],
 ) -> Iterator[Wrong]:
-    """Keys that nobody knows, and then keys that are missing: of a misspelt one the first says what was meant."""
+    """Yield unknown keys, then missing keys.
+
+    A misspelt key is both, and the first error suggests the right name.
+    """
     known = list(known)
     for key in table:
         if key not in known:
             meant = _meant(key, known) or f"; known are {', '.join(known)}"
-            yield Wrong(line_of(key), f"{where}: {_shown(key)} is no key of it{meant}")
+            yield Wrong(line_of(key), f"{where}: {_shown(key)} is not a known key{meant}")
     for key in required:
         if key not in table:
             yield Wrong(line_of(""), f"{where}: {key} is missing")
@@ -187,7 +194,7 @@ def _meant(name: str, known: Iterable[str]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value about as TOML writes it."""
+    """A value, roughly as TOML writes it."""
     if isinstance(value, bool):
         return str(value).lower()
     text = f'"{value}"' if isinstance(value, str) else str(value)
@@ -207,7 +214,7 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, dict)
 
 
-# What a problem may hold: each key, what is expected of its value, and whether a value is that.
+# The keys of a problem: the expected value in words, and a function that checks a value.
 KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "id": ('lower-case letters, digits and underscores, like "lr_schedule"', _matches(ID)),
     "module": ('the name of a module, like "optimizers"', _matches(NAME)),

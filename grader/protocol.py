@@ -1,21 +1,24 @@
-"""Frames and the codec: what crosses the line between the grader and the sandbox, and nothing else does.
+"""Frames and the codec: the only data that crosses between the grader and the sandbox.
 
-A frame, both ways:
+The format of a frame, in both directions:
 
 - 4 bytes: length of the head, big-endian; 8 bytes: length of the body, big-endian
 - the head: JSON, `{"value": tree, "blobs": [[start, bytes], ...]}`
 - the body: raw bytes of tensors, arrays and byte strings, one after the other
 
-A tree is None, a bool, an int, a float or a string as JSON has them (NaN and infinities included), or an object with one
-key that says what it is: `list`, `tuple`, `dict` (pairs), `bytes`, `dtype`, `tensor`, `array`, `other`. A tensor is a dtype, a
-shape, strides and an offset into a blob, so that views of one storage arrive as views of one storage; its bounds are checked
-before anything is built on it.
+A tree is None, a bool, an int, a float or a string in JSON (including NaN and infinities), or an
+object with one key that names its kind: `list`, `tuple`, `dict` (pairs), `bytes`, `dtype`,
+`tensor`, `array`, `other`. A tensor is a dtype, a shape, strides and an offset into a blob, so that
+views of one storage arrive as views of one storage. Its bounds are checked before anything is built
+on it.
 
-What a student's code returns is taken generously: a value of a related type crosses as the plain value that it stands for (see
-`_plain`), and what has none as `other`, the name of its type. What a test sends is taken strictly: there, either is a mistake.
+Values that a student's code returns are handled generously: a value of a related type crosses as
+the plain value that it represents (see `_plain`), and a value without one crosses as `other`, the
+name of its type. Values that a test sends are handled strictly: either of these is an error there.
 
-This module runs on both sides, so it imports the standard library, torch and numpy alone. Reading never executes anything:
-a hostile frame costs at most its capped length and ends in a `ProtocolError`.
+This module runs on both sides, so it imports only the standard library, torch and numpy. Reading a
+frame never executes anything: a hostile frame costs at most its capped length and ends in a
+`ProtocolError`.
 """
 
 import itertools
@@ -37,9 +40,8 @@ MAX_HEAD_BYTES = 4 * 2**20
 MAX_BODY_BYTES = 512 * 2**20
 MAX_DEPTH = 24
 MAX_NODES = 100_000
-MAX_KEYS = (
-    1024  # of all dicts together: keys made to collide take time that grows with their square
-)
+# Over all dicts together: colliding keys take time that grows with the square of their number.
+MAX_KEYS = 1024
 MAX_INT_BITS = 8192
 ATOMS = (type(None), bool, int, float, str)
 
@@ -49,9 +51,9 @@ Buffer = memoryview | bytes
 DTYPES: dict[str, torch.dtype] = {
     str(dtype).removeprefix("torch."): dtype
     for dtype in [
-        torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2,
-        torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.uint16, torch.uint32, torch.uint64,
-        torch.bool, torch.complex64, torch.complex128,
+        torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn,
+        torch.float8_e5m2, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8,
+        torch.uint16, torch.uint32, torch.uint64, torch.bool, torch.complex64, torch.complex128,
     ]
 }  # fmt: skip
 DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
@@ -64,22 +66,25 @@ class ProtocolError(Exception):
 
 @dataclass(frozen=True)
 class Other:
-    """A value that is not plain data: all that crosses is the name of its type."""
+    """A value that is not plain data; only the name of its type crosses."""
 
     type_name: str
 
 
 def encode(value: object, *, views: bool = False, strict: bool = False) -> list[Buffer]:
-    """A frame for `value`, as buffers to be written one after the other.
+    """Encode `value` as a frame: buffers to be written one after the other.
 
     Args:
-        value: Plain data. A related type crosses as the plain value that it stands for, anything else as `Other`.
-        views: Keep strides, offsets and shared storages of tensors, by sending each storage whole. Without it, tensors
-            are sent contiguous, so that a small view of a large storage stays small.
-        strict: Refuse what is not plain data already.
+        value: Plain data. A related type crosses as the plain value that it represents, anything
+            else as `Other`.
+        views: Keep strides, offsets and shared storages of tensors by sending each storage whole.
+            Without it, tensors are sent contiguous, so that a small view of a large storage stays
+            small.
+        strict: Refuse anything that is not already plain data.
 
     Raises:
-        ProtocolError: The value is larger than a frame may be, or is refused; the text says which part of it and why.
+        ProtocolError: The value is too large for a frame, or is refused; the text names the part
+            and the reason.
     """
     encoder = _Encoder(views, strict)
     tree = encoder.tree(value, 0)
@@ -93,10 +98,12 @@ def encode(value: object, *, views: bool = False, strict: bool = False) -> list[
 
 
 def decode(head: bytes, body: memoryview) -> Any:
-    """The value of a frame. Tensors and arrays are built on `body`, which must be writable and stay alive.
+    """Decode a frame.
+
+    Tensors and arrays are built on `body`, which must be writable and stay alive.
 
     Raises:
-        ProtocolError: It is no frame of ours, or a tensor in it does not fit its bytes.
+        ProtocolError: It is not a frame of ours, or a tensor in it does not fit its bytes.
     """
     try:
         outer = json.loads(head)
@@ -106,17 +113,17 @@ def decode(head: bytes, body: memoryview) -> Any:
 
 
 def send(sock: socket.socket, value: object, *, views: bool = False) -> None:
-    """Write `value` as one frame, waiting for as long as it takes."""
+    """Write `value` as one frame; block until it is written."""
     for buffer in encode(value, views=views):
         sock.sendall(buffer)
 
 
 def receive(sock: socket.socket) -> Any:
-    """Read one frame, waiting for as long as it takes.
+    """Read one frame; block until it is complete.
 
     Raises:
         EOFError: The other side has closed.
-        ProtocolError: What came is no frame.
+        ProtocolError: What arrived is not a frame.
     """
     reader = FrameReader()
     while not reader.read_from(sock):
@@ -125,14 +132,14 @@ def receive(sock: socket.socket) -> Any:
 
 
 class FrameReader:
-    """Collects one frame from a socket, a piece at a time, and allocates only what its caps allow."""
+    """Collects one frame from a socket, piece by piece, and allocates only what the caps allow."""
 
     def __init__(self) -> None:
         self._parts = [memoryview(bytearray(HEADER.size))]
         self._filled = 0
 
     def read_from(self, sock: socket.socket) -> bool:
-        """Take what one read gives; True when the frame is complete.
+        """Read once from the socket; return True when the frame is complete.
 
         Raises:
             EOFError: The other side closed before the frame was complete.
@@ -156,7 +163,8 @@ class FrameReader:
         if head > MAX_HEAD_BYTES or body > MAX_BODY_BYTES:
             raise ProtocolError(f"a frame claims {head} + {body} bytes")
         size = head if len(self._parts) == 1 else body
-        self._parts.append(np.empty(size, dtype=np.uint8).data)  # not touched until filled
+        # np.empty does not touch the memory until it is filled.
+        self._parts.append(np.empty(size, dtype=np.uint8).data)
         self._filled = 0
 
 
@@ -164,14 +172,13 @@ class _Encoder:
     def __init__(self, views: bool, strict: bool) -> None:
         self._views = views
         self._strict = strict
-        self._path: list[object] = []  # of the value at hand: indices and keys
+        self._path: list[object] = []  # indices and keys that lead to the current value
         self._in_key = False
         self._storages: dict[int, int] = {}
         self._nodes = 0
         self._keys = 0
-        self._kept: list[
-            object
-        ] = []  # a storage's address is its name here, so it has to stay alive
+        # Storages are identified by address, so they must stay alive.
+        self._kept: list[object] = []
         self.blobs: list[Buffer] = []
         self.places: list[list[int]] = []
 
@@ -186,14 +193,13 @@ class _Encoder:
         if type(plain) in ATOMS:
             return plain
         write = self._WRITERS.get(type(plain))
-        if write is None or (
-            self._in_key and type(plain).__hash__ is None
-        ):  # its subclass may have a hash
+        # A subclass of an unhashable type may have a hash.
+        if write is None or (self._in_key and type(plain).__hash__ is None):
             return self._other(_qualified_name(type(value)))
         return write(self, plain, depth + 1)
 
     def _other(self, what: str) -> Tree:
-        """What crosses in place of a value that cannot."""
+        """What is sent in place of a value that cannot cross."""
         if self._strict:
             raise ProtocolError(f"{''.join(f'[{at!r}]' for at in self._path) or 'it'} is {what}")
         return {"other": what}
@@ -272,7 +278,7 @@ class _Encoder:
 
     def _blob(self, data: Buffer) -> int:
         start = sum(self.places[-1]) if self.places else 0
-        padding = -start % 16  # so that every dtype is aligned in the receiver's buffer
+        padding = -start % 16  # aligns every dtype in the receiver's buffer
         if padding:
             self.blobs.append(bytes(padding))
         self.blobs.append(data)
@@ -367,7 +373,7 @@ class _Decoder:
         return torch.empty(0, dtype=dtype).set_(storage, offset, shape, stride)
 
     def _storage(self, blob: int) -> torch.UntypedStorage:
-        """The bytes of a blob as a storage, made once, so that views of one storage share it here as well."""
+        """The bytes of a blob as a storage, created once, so that views of it share it here too."""
         if blob not in self._storages:
             data = self._blobs[blob]
             raw = (
@@ -400,11 +406,12 @@ def _sizes(content: Tree) -> tuple[int, ...]:
 
 
 def _plain(value: object) -> object:
-    """The plain value that a value of a related type stands for; the value itself where there is none.
+    """The plain value that a value of a related type represents; else the value itself.
 
-    Subclasses of plain types, numpy's scalars, mappings of any type, tensors of any type. A float keeps its exact value, or is
-    not converted. The methods called are the plain types' own, as far as there are any: what a subclass says of itself may be
-    anything, and so may be what comes out. That is a matter of the one who sends it.
+    Related types are subclasses of plain types, numpy's scalars, and mappings and tensors of any
+    type. A float keeps its exact value, or is not converted. Where possible, the plain types' own
+    methods are called: a subclass may return anything about itself, and so the result may be
+    anything too. That concerns only its sender.
     """
     kind = type(value)
     for base, convert in _CONVERSIONS:
@@ -424,7 +431,7 @@ def _plain_number(value: "np.generic[Any]") -> object:
 
 
 def _plain_dict(value: Mapping[object, object]) -> dict[object, object]:
-    """Some of an endless one: enough to be too many."""
+    """At most MAX_KEYS + 1 items of a mapping, which may be endless; enough to detect too many."""
     return dict(itertools.islice(((key, value[key]) for key in value), MAX_KEYS + 1))
 
 
@@ -449,7 +456,7 @@ _CONVERSIONS: list[tuple[type, Callable[[Any], object]]] = [
 
 
 def _qualified_name(kind: type) -> str:
-    """A type's name as its author wrote it; a type that lies about its name gets away with it."""
+    """A type's name as its author wrote it, even if that is a lie."""
     module, name = getattr(kind, "__module__", ""), getattr(kind, "__qualname__", "")
     text = str(name) if module in ("builtins", None) else f"{module}.{name}"
     return text[:200]

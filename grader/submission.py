@@ -1,9 +1,12 @@
-"""From what a student handed in to the sources that are graded: an allow-list, read once, capped, hashed.
+"""Turn what a student handed in into the sources that are graded.
 
-A submission is a folder, a .zip or a .tar.gz with `assignment/*.py` in it, perhaps below one more folder as GitHub makes
-them. What is graded is read into memory exactly once and never looked up again by name, so nothing can change after it was
-checked. Everything else is left alone and listed. What cannot be an honest mistake (a path that leaves the archive, a link in
-the place of a source, a bomb) is refused whole, with one sentence.
+The sources are filtered by an allow-list, read once, limited in size, and hashed.
+
+A submission is a folder, a .zip or a .tar.gz that contains `assignment/*.py`, possibly inside one
+more folder, as GitHub creates them. The graded files are read into memory exactly once and never
+looked up by name again, so nothing can change after it was checked. All other files are left alone
+and listed. Whatever cannot be an honest mistake (a path that leaves the archive, a link in place of
+a source, a decompression bomb) makes the whole submission be refused, with one sentence.
 """
 
 import hashlib
@@ -26,7 +29,7 @@ OURS = ("assignment/__init__.py", "assignment/__main__.py", "assignment/problems
 
 @dataclass(frozen=True)
 class Submission:
-    """What is graded. `sources` maps a path like `assignment/linear.py` to its content."""
+    """The submission to grade. `sources` maps a path like `assignment/linear.py` to its content."""
 
     name: str
     sources: dict[str, bytes]
@@ -34,7 +37,7 @@ class Submission:
 
     @property
     def sha256(self) -> str:
-        """A hash over the paths and contents that are graded."""
+        """A hash of the paths and contents that are graded."""
         digest = hashlib.sha256()
         for path, content in sorted(self.sources.items()):
             digest.update(f"{path} {len(content)}\n".encode() + content)
@@ -42,14 +45,14 @@ class Submission:
 
     @property
     def info(self) -> SubmissionInfo:
-        """What a result says of it."""
+        """The submission as a result describes it."""
         return SubmissionInfo(
             name=self.name, sha256=self.sha256, files=sorted(self.sources), ignored=self.ignored
         )
 
 
 def read(path: Path) -> Submission:
-    """The submission at `path`.
+    """Read the submission at `path`.
 
     Raises:
         SubmissionRefused: It cannot be graded; the text says why.
@@ -78,7 +81,7 @@ def _name(path: Path) -> str:
     return one_line(re.sub(r"\.(zip|tar\.gz|tgz)$", "", name), 200)
 
 
-# --- what of it is graded -----------------------------------------------------------------------------------------------
+# --- which files are graded -----------------------------------------------------------------------
 
 
 def _select(found: list[Entry]) -> tuple[dict[str, bytes], list[Ignored]]:
@@ -125,15 +128,14 @@ def _select(found: list[Entry]) -> tuple[dict[str, bytes], list[Ignored]]:
 
 
 def _prefix(paths: list[str]) -> str:
-    """What comes before `assignment/`: nothing, or the one folder that GitHub, or a student's zip program, adds."""
+    """The prefix before `assignment/`: empty, or the folder that GitHub or a zip program adds."""
     pattern = re.compile(r"(\./)?((?!__MACOSX/)[^/]+/)?assignment(/|$)")
     found = {(m[1] or "") + (m[2] or "") for path in paths if (m := pattern.match(path))}
     if "" in found or "./" in found:
         nested = any(re.match(r"(\./)?assignment/assignment/[^/]+\.py$", path) for path in paths)
         direct = any(re.match(r"(\./)?assignment/[^/]+\.py$", path) for path in paths)
-        return (
-            "assignment/" if nested and not direct else ""
-        )  # the folder above may have that name too
+        # The folder above may be named assignment too.
+        return "assignment/" if nested and not direct else ""
     if len(found) == 1:
         return found.pop()
     if found:
@@ -144,7 +146,7 @@ def _prefix(paths: list[str]) -> str:
 
 
 def _reason_to_ignore(entry: Entry, path: str, prefix: str) -> str | None:
-    """Why an entry is not graded; "" for what is not worth a word, None for a source."""
+    """Why an entry is not graded; "" if that need not be mentioned, None for a source."""
     name = path.rsplit("/", 1)[-1]
     if (
         path.startswith("__MACOSX/")
@@ -159,7 +161,7 @@ def _reason_to_ignore(entry: Entry, path: str, prefix: str) -> str | None:
             else "outside assignment/"
         )
     if path in ("assignment", "assignment/"):
-        return None  # a link or a file where the folder should be: refused
+        return None  # a link or a file in place of the folder: refused later
     if not path.startswith("assignment/"):
         return "outside assignment/"
     if entry.kind == "link":
@@ -174,14 +176,14 @@ def _reason_to_ignore(entry: Entry, path: str, prefix: str) -> str | None:
 
 
 def _note(ignored: dict[str, str], path: str, reason: str) -> None:
-    """List a file by its name, or, outside assignment/, by the folder that it is in."""
+    """List a file by its name or, outside assignment/, by its top-level folder."""
     if not path.startswith("assignment/") and "/" in path.rstrip("/"):
         path = path.split("/", 1)[0] + "/"
     ignored[path] = reason
 
 
 def _content(entry: Entry, path: str, budget: int) -> bytes:
-    """An entry's bytes, never more of them than the budget, whatever its header says."""
+    """An entry's bytes, never more than the budget, whatever its header claims."""
     content = b""
     if entry.size <= budget:
         with entry.open() as f:

@@ -1,13 +1,17 @@
-"""Text that a stranger wrote, made safe to print: a terminal obeys control characters, and a log has an end."""
+"""Make a stranger's text safe to print.
+
+A terminal obeys control characters, and a log has limited space.
+"""
 
 import unicodedata
 
-# Control, format (bidirectional overrides among them), surrogate, private use, line and paragraph separators.
+# Control, format (including bidirectional overrides), surrogate, private use, line and paragraph
+# separators.
 UNSAFE = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 
 
 def printable(text: str, limit: int) -> str:
-    """`text` with every character that is not plain shown as an escape, cut to `limit` characters. Line ends stay."""
+    """`text` cut to `limit` characters, with unsafe characters shown as escapes. Line ends stay."""
     cut = text[:limit] + ("…" if len(text) > limit else "")
     return "".join(
         c if c == "\n" or unicodedata.category(c) not in UNSAFE else _escape(c) for c in cut
@@ -15,7 +19,7 @@ def printable(text: str, limit: int) -> str:
 
 
 def one_line(text: str, limit: int) -> str:
-    """The same with line ends shown as escapes, too."""
+    """`text` cut to `limit` characters, with unsafe characters and line ends shown as escapes."""
     return printable(text, limit).replace("\n", "\\n")
 
 

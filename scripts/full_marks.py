@@ -1,4 +1,7 @@
-"""Say whether a result has all the points of the course, as Markdown; exit 1 where it has not: full_marks.py RESULT.json"""
+"""Report as Markdown whether a result has all points of the course: full_marks.py RESULT.json
+
+The exit code is 1 if it has not.
+"""
 
 import argparse
 import json
@@ -9,7 +12,7 @@ from grader import course as courses
 
 
 def main() -> int:
-    """Print the total, and a row for each problem that falls short of its points."""
+    """Print the total, and a row for each problem below its full points."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "result", type=Path, help="what `grader grade --json` or `grader merge --json` wrote"

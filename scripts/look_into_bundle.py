@@ -1,4 +1,7 @@
-"""Look for what students must not see in a bundle that was written, and exit 1 where it is there: look_into_bundle.py ZIP"""
+"""Search a written bundle for what students must not see: look_into_bundle.py ZIP
+
+The exit code is 1 if anything is found.
+"""
 
 import argparse
 import re
@@ -13,7 +16,7 @@ OURS = re.compile(r"(^|/)(grader|hidden|reference|wrong|variants|course_files|__
 
 
 def complaints(files: dict[str, bytes]) -> list[str]:
-    """Each path that is the staff's, each secret line, each mark of a solution."""
+    """One complaint per path of the staff's, per secret line, and per mark of a solution."""
     found = [f"{path} is the staff's" for path in files if OURS.search(path)]
     found += map(str, leaks.leaks(files, leaks.secrets(courses.load())))
     for path, content in files.items():

@@ -1,1 +1,1 @@
-"""One grade: hidden tests in this process, the student's code in the sandbox, and a result of what the tests say."""
+"""Grading: hidden tests run in this process, the student's code runs in the sandbox."""

@@ -1,18 +1,20 @@
-"""How much time a problem's tests may use together: endless loops in one problem cost the others nothing."""
+"""How much time all tests of a problem may use together.
+
+With a budget per problem, endless loops in one problem cost the others nothing.
+"""
 
 from grader.course import Course, Problem
 from grader.sandbox.session import Budget
 
-STARTING_SECONDS = {
-    "cpu": 0,
-    "cuda": 20,
-}  # of each test, that starting CUDA may take: no student's time
+# Extra seconds per test for CUDA start-up, not charged to the student.
+STARTING_SECONDS = {"cpu": 0, "cuda": 20}
 
 
 class Budgets:
-    """Each problem's share of the submission's time, by its points; the same whichever problems are graded.
+    """Each problem's share of the submission's time, in proportion to its points.
 
-    The clock is as generous to all tests together as it is to one.
+    The share does not depend on which problems are graded. The ratio of wall time to CPU time is
+    the same for all tests together as for one test.
     """
 
     def __init__(self, course: Course, device: str) -> None:
@@ -21,7 +23,7 @@ class Budgets:
         self._budgets: dict[str, Budget] = {}
 
     def of(self, problem: Problem) -> Budget:
-        """What is left of a problem's share."""
+        """The rest of a problem's share."""
         if problem.id not in self._budgets:
             limits = self._course.limits
             seconds = limits.submission_seconds * problem.points / self._points

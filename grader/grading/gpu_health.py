@@ -1,20 +1,20 @@
-"""Whether the GPU still works: a broken, full or too old device is never the student's fault."""
+"""Whether the GPU still works. A broken, full or outdated device is never the student's fault."""
 
 from grader.errors import GraderFault, Status
 from grader.grading.job import Job
 from grader.grading.verdict import Verdict
 from grader.sandbox.preflight import check_device
 
-INNOCENT = {
-    Status.PASSED,
-    Status.NOT_ATTEMPTED,
-    Status.POLICY,
-    Status.GRADER_ERROR,
-}  # of which a broken GPU is no reason
+# Outcomes that a broken GPU cannot have caused.
+INNOCENT = {Status.PASSED, Status.NOT_ATTEMPTED, Status.POLICY, Status.GRADER_ERROR}
 
 
 class GpuHealth:
-    """What is wrong with the GPU, from the moment that it is. Without a GPU, nothing ever is."""
+    """The state of the GPU, if one is used.
+
+    Attributes:
+        complaint: What is wrong with the GPU; empty as long as it works, and always without a GPU.
+    """
 
     def __init__(self, job: Job) -> None:
         self._sandbox, self._limits = job.sandbox, job.course.limits
@@ -22,7 +22,7 @@ class GpuHealth:
         self.complaint = ""
 
     def look(self) -> None:
-        """Have the GPU used by a process without a student's code."""
+        """Run a process without student code on the GPU, and note what fails."""
         try:
             if self._sandbox.gpu and self._is_used:
                 check_device(self._sandbox, self._limits)
@@ -30,5 +30,5 @@ class GpuHealth:
             self.complaint = str(e)
 
     def may_be_the_reason(self, verdict: Verdict) -> bool:
-        """Whether such a verdict needs a look before it is believed."""
+        """Whether a broken GPU could explain this verdict, so that it must be checked first."""
         return bool(self._sandbox.gpu) and verdict.status not in INNOCENT

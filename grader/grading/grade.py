@@ -1,9 +1,13 @@
-"""Grade one submission: run the hidden tests in this process, with `student` bound to the sandbox, and add up what they say.
+"""Grade one submission: run the hidden tests in this process and add up the points.
 
-No student's code, and no bytes of theirs that are not plain data, ever get into this process. A test passes when its own code
-says so; it fails when `expect` raises a Mismatch or a call ends in a StudentFault; anything else that it raises is our fault.
+The tests' `student` is bound to the sandbox.
 
-A grade owns its process while it runs: its environment, its working folder and what `tests` means in sys.modules.
+No student code ever enters this process, and the only bytes that do are plain data. A test passes
+when its own code finishes. It fails when `expect` raises a Mismatch or a call ends in a
+StudentFault. Any other exception is the grader's fault.
+
+A grade owns its process while it runs: the environment, the working folder and the `tests` package
+in sys.modules.
 """
 
 import sys
@@ -15,7 +19,9 @@ from types import ModuleType
 from typing import Any
 
 import msgspec
-import torch._dynamo  # torch.optim, as an oracle, would import it during a test, for seconds  # noqa: F401
+
+# torch.optim, which tests use as an oracle, would import torch._dynamo during a test, for seconds.
+import torch._dynamo  # noqa: F401
 
 from grader import __version__
 from grader.course import Course, Limits, Problem
@@ -50,21 +56,24 @@ def grade(
 
     Args:
         submission: What was handed in.
-        course: What it is graded by.
-        sandbox: Where its code runs; nothing of it is left there afterwards.
-        problems: Which problems; all by default.
-        device: "cpu" or "cuda". Tests that need the other one are deferred, whatever else is true of their module.
-        seed: The tests' inputs follow from it: the same seed gives the same result.
+        course: The course that it is graded by.
+        sandbox: Where the submission's code runs; nothing of the code remains there afterwards.
+        problems: The problems to grade; all by default.
+        device: "cpu" or "cuda". Tests that need the other device are deferred, even if something is
+            wrong with their module.
+        seed: The seed of the tests' inputs: the same seed gives the same result.
         progress: Called after each test.
         explain: Compare wrong answers with those of known mistakes.
-        until_one_fails: Stop there; the tests after it are left out of the result, whose scores then mean nothing.
-        session: What makes one test's way to the submission's code: through the sandbox, or for code of ours `LocalSession`.
+        until_one_fails: Stop at the first failure. Later tests are missing from the result, and its
+            scores mean nothing.
+        session: The factory of each test's connection to the submission's code: `Session` through
+            the sandbox, or `LocalSession` for our own code.
 
     Returns:
-        The result; faults of the grader are in it as `grader_error`.
+        The result; faults of the grader appear in it as `grader_error`.
 
     Raises:
-        GraderFault: No test can run here, whatever the submission.
+        GraderFault: No test can run on this machine, whatever the submission.
     """
     started = time.monotonic()
     chosen = list(course.problems if problems is None else problems)
@@ -92,7 +101,7 @@ def grade(
 
 
 def _tested(job: Job) -> Outcomes:
-    """Look at the device, read the submission, run the tests; what came of it."""
+    """Check the device, read the submission and run the tests; return the outcomes."""
     outcomes, health = Outcomes(job.problems), GpuHealth(job)
     with _tests_of(job.course):
         try:
@@ -104,13 +113,16 @@ def _tested(job: Job) -> Outcomes:
 
 
 def _largest(course: Course, problems: list[Problem]) -> Limits:
-    """The largest of each limit that a test of these problems has."""
+    """For each limit, the largest value among the tests of these problems."""
     each = [msgspec.structs.asdict(course.limits_of(problem)) for problem in problems]
     return Limits(**{name: max(limits[name] for limits in each) for name in each[0]})
 
 
 def _environment(sandbox: Sandbox, device: str) -> dict[str, str]:
-    """What the tests run in, as the worker said before it saw a submission; nothing where there is no worker."""
+    """The tests' environment, as the worker reported it before it saw a submission.
+
+    Empty without a worker.
+    """
     try:
         facts = sandbox.facts
     except GraderFault:
@@ -122,7 +134,10 @@ def _environment(sandbox: Sandbox, device: str) -> dict[str, str]:
 
 @contextmanager
 def _tests_of(course: Course) -> Iterator[None]:
-    """Have `tests` mean this course's package, also where this process has imported another course's of that name."""
+    """Bind the name `tests` to this course's package.
+
+    Another course's `tests` may have been imported before.
+    """
     loaded = getattr(sys.modules.get("tests"), "__file__", None)
     is_another = loaded is not None and Path(loaded).parent.resolve() != course.tests.resolve()
     others = _modules_of_tests() if is_another else {}
@@ -137,6 +152,6 @@ def _tests_of(course: Course) -> Iterator[None]:
 
 
 def _modules_of_tests() -> dict[str, ModuleType]:
-    """The modules of whichever `tests` is imported, taken out of Python's list."""
+    """Remove the modules of the imported `tests` package from sys.modules and return them."""
     names = [name for name in sys.modules if name == "tests" or name.startswith("tests.")]
     return {name: sys.modules.pop(name) for name in names}

@@ -1,4 +1,4 @@
-"""What is graded, by what, where and how: everything that the steps of one grade share and none of them changes."""
+"""The inputs of one grade, which its steps share and never change."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Progress = Callable[[str, int, int], None]  # the problem, tests done, tests in 
 
 @dataclass(frozen=True)
 class Job:
-    """One grade. `grade` says what each of these is."""
+    """One grade. The arguments of `grade` document the fields."""
 
     sources: dict[str, bytes]
     course: Course

@@ -1,7 +1,10 @@
-"""A solution of ours in this very process, in the place of a sandboxed one: a hundred times as fast, and no wall at all.
+"""Run one of our own solutions in this process instead of a sandbox.
 
-For what `trials` makes of the reference, and for drafts of tests. Never for code of a stranger. What a probe returns goes
-through the codec, as it does on its way out of a sandbox, so that a test sees no difference.
+This is a hundred times as fast, and there is no isolation at all.
+
+This is for the variations of the reference that `trials` makes, and for drafts of tests; never for
+a stranger's code. What a probe returns is encoded and decoded as on its way out of a sandbox, so
+that a test sees no difference.
 """
 
 import importlib
@@ -26,7 +29,7 @@ Probe = Callable[..., Any]
 
 
 class LocalBox:
-    """Where sources are importable as the package `assignment`; in the place of a `Sandbox`."""
+    """Makes sources importable as the package `assignment`; takes the place of a `Sandbox`."""
 
     isolation = "none"
     gpu = None
@@ -38,16 +41,16 @@ class LocalBox:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a sandbox would say of itself."""
+        """The facts that a sandbox would report about itself."""
         return {"python": sys.version.split()[0], "torch": torch.__version__}
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Remove everything that this box created."""
         self._forget()
         self._folder.cleanup()
 
     def load(self, sources: dict[str, bytes]) -> None:
-        """Make these sources the package, with nothing left of the ones before; and empty the scratch folder."""
+        """Install these sources in place of the previous package, and empty the scratch folder."""
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.scratch.mkdir()
         if sources is self._sources and sys.path[0] == self._folder.name:
@@ -70,7 +73,7 @@ class LocalBox:
 
 
 class LocalSession:
-    """One test's calls of the solution that a `LocalBox` holds; in the place of a `Session`."""
+    """One test's calls to the solution in a `LocalBox`; takes the place of a `Session`."""
 
     def __init__(
         self, box: LocalBox, sources: dict[str, bytes], *_: Any, seed: int, **__: Any
@@ -79,10 +82,10 @@ class LocalSession:
         self._started = False
 
     def run(self, probe: Probe, inputs: dict[str, Any]) -> Any:
-        """What a probe returns for these inputs.
+        """Return what a probe returns for these inputs.
 
         Raises:
-            StudentFault: It raised.
+            StudentFault: The probe raised an exception.
         """
         if not self._started:
             self._box.load(self._sources)
@@ -103,25 +106,25 @@ class LocalSession:
             torch.set_grad_enabled(settings[1])
 
     def inspect(self, rules: dict[str, list[dict[str, Any]]]) -> Any:
-        """What reading says of each source. See `read` in tests/probes/delegation.py."""
+        """What reading each source finds. See `read` in tests/probes/delegation.py."""
         read = importlib.import_module("tests.probes.delegation").read
         return {path: read(self._sources[path], those) for path, those in rules.items()}
 
     def close(self) -> None:
-        """Nothing is left to be ended."""
+        """Do nothing: a local session leaves no process to end."""
 
 
 def answer(student: Any, probe: Probe, inputs: dict[str, Any], seed: int) -> Any:
-    """What a probe returns on a solution of ours, as it would have come out of the sandbox.
+    """Return what a probe returns for one of our solutions, as it would come out of the sandbox.
 
     Args:
-        student: What the probe takes for the student's package.
+        student: The object that the probe takes for the student's package.
         probe: A function of tests/probes.
-        inputs: Its inputs; they stay as they are.
-        seed: What the global generators are set to before the call.
+        inputs: The probe's inputs; they are not modified.
+        seed: The seed that the global generators are set to before the call.
 
     Raises:
-        StudentFault: It raised; the exception is what the sandbox would have made of it.
+        StudentFault: The probe raised; the exception is the one that the sandbox would have made.
     """
     seed_everything(seed)
     try:
@@ -138,7 +141,7 @@ def answer(student: Any, probe: Probe, inputs: dict[str, Any], seed: int) -> Any
 
 
 def _is_torchs(error: BaseException) -> bool:
-    """Whether torch raised it, as it does for an operator that a device lacks."""
+    """Whether torch raised it, as it does for an operator that a device does not support."""
     traceback = error.__traceback__
     while traceback and traceback.tb_next:
         traceback = traceback.tb_next
@@ -151,13 +154,13 @@ def _is_torchs(error: BaseException) -> bool:
 
 
 def seed_everything(seed: int) -> None:
-    """Set the global generators, as a test's process does before each call."""
+    """Seed the global generators, as a test's process does before each call."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)
 
 
 def as_data(value: Any, *, views: bool = False) -> Any:
-    """A value as it arrives on the other side."""
+    """Encode and decode a value, as if it had been sent to the other side."""
     _, head, *body = protocol.encode(value, views=views)
     return protocol.decode(bytes(head), memoryview(bytearray().join(body)))

@@ -1,9 +1,11 @@
-"""Which known mistake a problem's failures look like: its tests are rehearsed on each wrong solution of ours.
+"""Find the known mistake that a problem's failures look like, by testing our wrong solutions.
 
-A test asks the student's code for a series of answers until one of them is wrong. A wrong solution explains that failure if it
-gives the same answers to the same questions and fails with the same words. A mistake is named if one wrong solution, and no
-other, explains everything that was seen of a function: each of its failures is explained, and each test that passed passes with
-the mistake as well. The rehearsal runs in the trusted process, on solutions of ours. It neither runs nor trusts the student's.
+A test asks the student's code for a series of answers until one of them is wrong. A wrong solution
+explains that failure if it gives the same answers to the same questions and fails with the same
+message. A mistake is reported if exactly one wrong solution explains everything observed about a
+function: it fails each test that failed in the same way, and passes each test that passed. This
+rehearsal runs in the trusted process, on our own solutions. It neither runs nor trusts the
+student's code.
 """
 
 import os
@@ -28,7 +30,7 @@ from grader.grading.same_answers import elements, has_numbers, same
 from grader.solutions import mistakes
 from grader.solutions.mistakes import Mistake
 
-MAX_ELEMENTS = 5_000_000  # of one test's calls: larger answers are not compared
+MAX_ELEMENTS = 5_000_000  # per test, over all calls; larger answers are not compared
 
 Probe = Callable[..., Any]
 Package = types.SimpleNamespace  # what a probe takes for the student's package
@@ -36,7 +38,7 @@ Package = types.SimpleNamespace  # what a probe takes for the student's package
 
 @dataclass(frozen=True)
 class Call:
-    """One call that a test made of the student's code, and how it ended: a value, or the name of an exception."""
+    """One call from a test into the student's code, and its value or the name of its exception."""
 
     probe: Probe
     inputs: dict[str, Any]
@@ -49,13 +51,13 @@ class Case:
     """One run of one test.
 
     Attributes:
-        test: What the test is called by whoever asks.
-        seed: What the student's global generators were set to before each call.
+        test: The caller's key for the test.
+        seed: The seed that the student's global generators were set to before each call.
         repeat: Runs the test again, with something else in the student's place.
-        calls: What it asked, and how that ended.
-        failure: How it failed; None where it passed.
-        function: The function that failed, where that is known.
-        seconds: How long it took: quick ones are rehearsed first.
+        calls: The calls that the test made, and their outcomes.
+        failure: The exception that the test failed with; None if it passed.
+        function: The function that failed, where known.
+        seconds: How long the test took; quick tests are rehearsed first.
     """
 
     test: Any
@@ -68,12 +70,12 @@ class Case:
 
     @property
     def can_be_repeated(self) -> bool:
-        """Whether this process can do what it asked for."""
+        """Whether this process can execute the calls that the test made."""
         return bool(self.calls) and not any(call.probe in _need_a_process for call in self.calls)
 
     @property
     def can_be_rehearsed(self) -> bool:
-        """Whether its answers can be compared as well: not where they are too large to be looked at again and again."""
+        """Whether the answers can be compared too, which takes too long if they are very large."""
         return (
             self.can_be_repeated
             and elements([[call.inputs, call.value] for call in self.calls]) <= MAX_ELEMENTS
@@ -81,7 +83,10 @@ class Case:
 
     @property
     def tells(self) -> bool:
-        """Whether its last answer is informative. An exception, None or a bool only shows that something is missing."""
+        """Whether the last answer is informative.
+
+        An exception, None or a bool only shows that something is missing.
+        """
         return (
             self.can_be_rehearsed
             and self.calls[-1].raised is None
@@ -90,23 +95,23 @@ class Case:
 
 
 class _Other(BaseException):
-    """The wrong solution answers otherwise, so it does not explain this."""
+    """The wrong solution answers differently from the student; it does not explain the failure."""
 
 
 class _NeedsAProcess(_Other):
-    """The probe wants a process of its own, which this one cannot give it."""
+    """The probe needs a process of its own, which this process cannot give it."""
 
 
-_need_a_process: set[Probe] = set()  # probes of which that is known
+_need_a_process: set[Probe] = set()  # the probes known to need a process of their own
 
 
 class Rehearsal:
-    """Answers a test's calls with a wrong solution, and only for as long as it answers as the student did.
+    """Answers a test's calls with a wrong solution, for as long as its answers equal the student's.
 
     Args:
         package: The wrong solution.
-        case: What the test asked the student's code; None to answer whatever is asked.
-        seed: What the global generators are set to before each call.
+        case: The recorded calls to compare with; None to answer any call without comparing.
+        seed: The seed that the global generators are set to before each call.
     """
 
     def __init__(self, package: Package, case: Case | None, seed: int) -> None:
@@ -114,7 +119,10 @@ class Rehearsal:
         self._left = list(case.calls) if case else None
 
     def run(self, probe: Probe, inputs: dict[str, Any]) -> Any:
-        """What the probe returns, or raises, on the wrong solution; or the end of the rehearsal."""
+        """Return or raise what the probe does on the wrong solution.
+
+        End the rehearsal where that differs from the student's answer.
+        """
         asked = self._next(probe, inputs)
         try:
             value = local_student.answer(self._package, probe, inputs, self._seed)
@@ -130,7 +138,7 @@ class Rehearsal:
         return value
 
     def _next(self, probe: Probe, inputs: dict[str, Any]) -> Call | None:
-        """The call that the student's code was asked at this place."""
+        """The student's call at this position."""
         if self._left is None:
             return None
         if not self._left:
@@ -142,17 +150,19 @@ class Rehearsal:
 
 
 def name_of(fault: Exception) -> str:
-    """The name of the exception that student's code ended with."""
+    """The name of the exception that a call into the student's code ended with."""
     return str(getattr(fault, "type_name", type(fault).__name__))
 
 
 def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, Mistake]:
-    """For each failed test the one known mistake that explains it and all else that was seen of the function.
+    """For each failed test, find the one known mistake that explains it.
+
+    The mistake must also explain everything else observed about the same function.
 
     Args:
         problem: The problem.
-        course: Whose known mistakes.
-        cases: Every run of its tests, those that passed among them.
+        course: The course whose known mistakes are tried.
+        cases: Every run of the problem's tests, including those that passed.
     """
     cases = sorted(cases, key=lambda case: case.seconds)
     telling = [case for case in cases if case.failure is not None and case.tells]
@@ -171,7 +181,7 @@ def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, 
             for case in cases
             if case in failed and case.function in problem.functions
         }:
-            # What failed for an unknown reason may be this function's as well.
+            # A failure whose function is unknown may belong to this function too.
             of_function = [case for case in failed if case.function in (function, "")]
             if of_function[0] not in telling:
                 continue
@@ -189,14 +199,14 @@ def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, 
 
 
 def _explains(package: Package, failed: list[Case], passed: list[Case]) -> bool:
-    """Whether a wrong solution fails as was seen, and passes what passed."""
+    """Whether a wrong solution fails the failed tests in the same way and passes the others."""
     return all(_fails_alike(package, case) for case in failed) and all(
         _passes(package, case) for case in passed
     )
 
 
 def _fails_alike(package: Package, case: Case) -> bool:
-    """Whether it fails a test with the same words and, where these can be compared, by the same answers."""
+    """Whether it fails a test with the same message and, if they can be compared, equal answers."""
     assert case.failure is not None
     if not case.can_be_repeated:
         return False
@@ -212,7 +222,7 @@ def _fails_alike(package: Package, case: Case) -> bool:
 
 
 def _passes(package: Package, case: Case) -> bool:
-    """Whether it passes a test, by whatever answers; a test that needs a process shows nothing."""
+    """Whether it passes a test, with any answers; a test that needs a process proves nothing."""
     if not case.can_be_repeated:
         return True
     try:
@@ -230,7 +240,7 @@ def _reaches(mistake: Mistake, function: str, reference: str) -> bool:
 
 
 def wrong_solutions(course: Course, problem: Problem) -> list[tuple[Mistake, Package]]:
-    """Each wrong solution of a problem that a CPU can show, as what a probe takes for the student's package."""
+    """The wrong solutions of a problem that a CPU can detect, each as a package for probes."""
     return _loaded(course.mistakes, problem.id, problem.module, course.reference_of(problem))
 
 
@@ -243,7 +253,7 @@ def _loaded(
         if not mistake.is_tried_on("cpu", ("cpu",)):
             continue
         loaded = types.ModuleType(f"grader_wrong_{problem_id}_{mistake.name}")
-        sys.modules[loaded.__name__] = loaded  # dataclasses look their module up
+        sys.modules[loaded.__name__] = loaded  # dataclasses look up their module there
         source = mistake.applied_to(reference)
         exec(compile(source, f"<{problem_id}/{mistake.name}>", "exec"), loaded.__dict__)
         found.append((mistake, Package(**{module: loaded})))
@@ -252,7 +262,10 @@ def _loaded(
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Generators, working folder and settings as they were afterwards; nothing may fork, because torch may have threads."""
+    """Restore generators, working folder and torch settings afterwards.
+
+    Inside, nothing may fork: torch may have threads.
+    """
 
     def no_process(*arguments: Any) -> Any:
         raise _NeedsAProcess

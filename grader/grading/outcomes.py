@@ -1,4 +1,4 @@
-"""How each test of a grade ended, over all its cases, and what kept tests from running."""
+"""How each test function ended, over all its cases, and what prevented tests from running."""
 
 from dataclasses import dataclass, field
 
@@ -13,7 +13,7 @@ from grader.solutions.mistakes import Mistake
 
 @dataclass(eq=False)
 class Entry:
-    """What is known of one test function."""
+    """Everything known about one test function."""
 
     problem: Problem
     name: str
@@ -25,18 +25,21 @@ class Entry:
     seconds: float = 0.0
 
     def add(self, verdict: Verdict) -> None:
-        """Count one case; the first that did not pass has the word."""
+        """Count one case; the message comes from the first case that did not pass."""
         if verdict.status is not Status.PASSED and not self.verdict:
             self.verdict = verdict
         self.statuses.append(verdict.status)
 
     def settle(self, verdict: Verdict) -> None:
-        """Count it once, however many cases it has."""
+        """Count the function once, however many cases it has."""
         self.statuses = []
         self.add(verdict)
 
     def outcome(self) -> Outcome:
-        """How the function ended; a test that was collected and never ran is our fault, not a pass."""
+        """How the function ended.
+
+        A test that was collected but never ran is our fault, not a pass.
+        """
         never_ran = Verdict(Status.GRADER_ERROR, "the test was collected but did not run")
         told = (self.verdict or Verdict(Status.PASSED)) if self.statuses else never_ran
         return Outcome(
@@ -58,7 +61,7 @@ class Outcomes:
     """An entry for each test function of the problems that are graded.
 
     Attributes:
-        faults: By problem, what kept its tests from running: a fault of ours.
+        faults: By problem, the fault of the grader that prevented its tests from running.
     """
 
     def __init__(self, problems: list[Problem]) -> None:
@@ -67,11 +70,11 @@ class Outcomes:
         self.faults: dict[str, str] = {}
 
     def problem_of(self, item: pytest.Item) -> Problem:
-        """The problem that a test belongs to: its file is named after it."""
+        """The problem that a test belongs to, by the name of its file."""
         return self._problems[problem_of_file(str(item.path))]
 
     def entry_of(self, item: pytest.Item) -> Entry:
-        """The entry of a test function, made when it is first asked for."""
+        """The entry of a test function, created when it is first asked for."""
         problem, device = self.problem_of(item), device_of(item.path)
         name = id_of_test(device, getattr(item, "originalname", None) or item.name)
         if (problem.id, name) not in self._entries:
@@ -91,16 +94,19 @@ class Outcomes:
         return 1
 
     def cannot_be_read(self, file: str, reason: str) -> None:
-        """A file of tests that cannot be read is our fault, for its problem alone."""
+        """Record a test file that cannot be read.
+
+        It is our fault, and affects only the file's own problem.
+        """
         name = problem_of_file(file)
         for problem_id in [name] if name in self._problems else self._problems:
             self.faults[problem_id] = f"its hidden tests cannot be read: {reason}"
 
     def of(self, problem: Problem, *, only_run: bool = False) -> list[Outcome]:
-        """How a problem's tests ended; one fault of ours in the place of all where they could not be run.
+        """How a problem's tests ended; a single fault of the grader if they could not be run.
 
         Args:
-            problem: Which problem.
+            problem: The problem.
             only_run: Leave out tests that were not reached.
         """
         entries = [entry for (owner, _), entry in self._entries.items() if owner == problem.id]

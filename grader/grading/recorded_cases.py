@@ -1,4 +1,4 @@
-"""What the tests of a problem asked of the student's code, kept until all are done and can be rehearsed together."""
+"""Record what a problem's tests asked the student's code, to rehearse the tests at the end."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from grader.solutions.mistakes import Mistake
 
 
 class Cases:
-    """The runs of the tests of the problem that is being graded."""
+    """The runs of the tests of the problem that is currently graded."""
 
     def __init__(self, course: Course) -> None:
         self._course = course
@@ -29,19 +29,20 @@ class Cases:
         verdict: Verdict,
         error: BaseException | None,
     ) -> None:
-        """Keep one run, unless it was on a CUDA device: this process touches none.
+        """Keep one run, unless it was on a CUDA device, which this process must not touch.
 
         Args:
             item: The test.
-            entry: What is known of the test so far.
-            student: Whom it asked.
-            rng_state: Of its generator, before it ran; None where it has none.
-            verdict: How it ended.
-            error: What it raised.
+            entry: What is known about the test so far.
+            student: The student that the test called.
+            rng_state: The state of the test's generator before the test ran; None without a
+                generator.
+            verdict: How the test ended.
+            error: The exception that it raised.
         """
         names = item._fixtureinfo.argnames
         if entry.device == "cuda" or not item.funcargs.keys() >= set(names):
-            return  # also where one of its fixtures failed
+            return  # the fixtures are incomplete if one of them failed
         arguments = {name: item.funcargs[name] for name in names}
 
         def repeat(rehearsal: Any) -> None:
@@ -59,9 +60,14 @@ class Cases:
         )
 
     def explained(self, problem: Problem) -> dict[Entry, Mistake]:
-        """The known mistakes that the failures of a problem look like; its runs are forgotten."""
+        """The known mistakes that a problem's failures look like.
+
+        Afterwards, the recorded runs are discarded.
+        """
         cases, self._cases = self._cases, []
         try:
             return explained(problem, self._course, cases)
-        except Exception:  # a word of help is not worth a grade; a test holds that every wrong solution can be loaded
+        # An explanation is not worth losing a grade over. A test checks that every wrong solution
+        # can be loaded.
+        except Exception:
             return {}

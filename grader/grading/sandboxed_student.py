@@ -1,4 +1,4 @@
-"""What `student` is in a hidden test: a way into the sandbox with the two calls of the imported package."""
+"""The `student` of a hidden test: looks like the imported package, and calls into the sandbox."""
 
 import hashlib
 from collections.abc import Callable
@@ -15,15 +15,15 @@ from grader.sandbox.session import Probe
 
 
 class RemoteStudent:
-    """A student whose calls run elsewhere. Each call is noted, with how it ended.
+    """A student whose calls run elsewhere. Each call is recorded with its outcome.
 
     Args:
-        session: The way to the code.
-        seed: What the student's global generators are set to before each call.
+        session: The connection to the student's code.
+        seed: The seed that the student's global generators are set to before each call.
 
     Attributes:
         asked_for: The last function called by its name, for the head of a message.
-        calls: What was asked.
+        calls: The calls so far.
     """
 
     def __init__(self, session: Any, seed: int = 0) -> None:
@@ -33,11 +33,11 @@ class RemoteStudent:
         self.calls: list[Call] = []
 
     def run(self, probe: Probe, **inputs: Any) -> Any:
-        """What `probe` returns for these inputs, run beside the student's code."""
+        """Run `probe` next to the student's code and return what it returns for these inputs."""
         return self.ask("", probe, inputs)
 
     def ask(self, function: str, probe: Probe, inputs: dict[str, Any]) -> Any:
-        """The same, for the function of that name."""
+        """Do the same, and remember that the call was for the function of this name."""
         self.asked_for = function
         try:
             value = self._session.run(probe, inputs)
@@ -48,7 +48,7 @@ class RemoteStudent:
         return value
 
     def close(self) -> None:
-        """Have its process ended."""
+        """End the student's process."""
         self._session.close()
 
     def __getattr__(self, module: str) -> "RemoteModule":
@@ -59,7 +59,7 @@ class RemoteStudent:
 
 @dataclass(frozen=True)
 class RemoteModule:
-    """One module of the student's: an attribute is a function that takes and returns plain data."""
+    """One module of the student's; its attributes are functions that take and return plain data."""
 
     _student: RemoteStudent
     _module: str
@@ -78,14 +78,17 @@ class RemoteModule:
 
 
 class Students:
-    """Makes a student for each test of a grade: with the limits of its problem, what is left of its time, and a seed."""
+    """Makes a student for each test of a grade.
+
+    Each has the problem's limits, its remaining time, and a seed.
+    """
 
     def __init__(self, job: Job) -> None:
         self._job = job
         self._budgets = Budgets(job.course, job.device)
 
     def for_test(self, problem: Problem, name: str) -> RemoteStudent:
-        """A student of this test's own; its child process starts when it is first used."""
+        """A student for this test alone; its child process starts at the first call."""
         job, starting = self._job, STARTING_SECONDS[self._job.device]
         usual = job.course.limits_of(problem)
         limits = msgspec.structs.replace(

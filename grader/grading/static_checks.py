@@ -1,6 +1,7 @@
-"""What reading a submission settles before any of it runs: modules that are missing, are no Python, or call what they may not.
+"""Verdicts that need no code to run: modules that are missing, not Python, or forbidden calls.
 
-A module is parsed in the sandbox, in a process that runs none of it, because a parser can be made to crash as well.
+A module is parsed in the sandbox, in a process that executes none of it, because even a parser can
+be made to crash.
 """
 
 from typing import Any
@@ -12,13 +13,14 @@ from grader.grading.verdict import Verdict
 from grader.results.records import Fact
 from grader.text import one_line
 
-Found = StudentFault | dict[str, Any]  # what a parser says of a module
+Found = StudentFault | dict[str, Any]  # what a parser reports about a module
 
 
 def settled_without_running(job: Job) -> dict[str, Verdict]:
-    """Problems whose tests need not run, by id, and how these ended.
+    """The verdicts on problems whose tests need not run, by the id of the problem.
 
-    Those whose module is missing or is no Python, and those that are certain to use what they ask for.
+    These are the problems whose module is missing or is not Python, and those whose module
+    certainly uses what they forbid.
     """
     problems = job.here
     missing = [p for p in problems if p.path not in job.sources]
@@ -37,7 +39,11 @@ def settled_without_running(job: Job) -> dict[str, Verdict]:
 def _read(
     job: Job, sources: dict[str, bytes], owners: dict[str, list[Problem]]
 ) -> dict[str, Found]:
-    """What a parser says of each module: of all in one process, or of each in its own where that one did not survive."""
+    """What a parser reports about each module.
+
+    All modules are parsed in one process. If that process dies, each module is parsed in a process
+    of its own.
+    """
     session = job.open_session(job.sandbox, sources, job.course.limits, seed=0, forbidden=[])
     try:
         rules = {path: [problem.rules for problem in owners[path]] for path in sources}
@@ -52,7 +58,7 @@ def _read(
 
 
 def _unfit(path: str, found: Found, owners: list[Problem]) -> dict[str, Verdict]:
-    """The problems of one module that are settled by reading it."""
+    """The verdicts on the problems of one module that reading the module settles."""
     if isinstance(found, StudentFault):
         return {
             p.id: Verdict(found.status, one_line(f"{path} cannot be read: {found.text}", 600))
@@ -62,9 +68,8 @@ def _unfit(path: str, found: Found, owners: list[Problem]) -> dict[str, Verdict]
         line, text = found["syntax"]
         what = f"{path}:{line}: SyntaxError: {one_line(text, 300)}"
         return {p.id: Verdict(Status.FAILED, what) for p in owners}
-    certain = [
-        use for use in found["uses"] if use["certain"] and not use["definition"]
-    ]  # others cost what they run in
+    # A use inside a definition, or one that is not certain, costs only the tests that run it.
+    certain = [use for use in found["uses"] if use["certain"] and not use["definition"]]
     first = {use["problem"]: use for use in reversed(certain)}
     return {p.id: _forbidden(first[p.id], path) for p in owners if p.id in first}
 

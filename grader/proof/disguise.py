@@ -1,7 +1,10 @@
-"""The reference in disguise: what `trials` adds to a solution, so that tests are tried on more than mistakes by hand.
+"""Disguises for the reference, which test the suite on more than hand-written mistakes.
 
-This file is sent into the sandbox as a module of the submission. It imports what a submission may import and nothing of the
-grader's. Each function takes the place of definitions in the module that calls it:
+`trials` adds this code to a solution.
+
+This file is sent into the sandbox as a module of the submission. It imports only what a submission
+may import, and nothing from the grader. Each function replaces definitions in the module that calls
+it:
 
     from assignment import disguise
     disguise.junk(globals(), ["split_heads"], "nan")
@@ -26,7 +29,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 Namespace = dict[str, Any]
 
 
-# --- junk: one constant, whatever was asked -----------------------------------------------------------------------------
+# --- junk: one constant for every call ------------------------------------------------------------
 
 
 def _first(args: tuple[Any, ...], kwargs: Namespace) -> Any:
@@ -91,12 +94,12 @@ JUNK = [*CONSTANTS, *ECHOES]
 
 
 def junk(module: Namespace, names: Iterable[str], which: str, *, hollow: bool = True) -> None:
-    """Have every function of these names answer with one constant, and every method of the classes of these names.
+    """Make functions of these names, and all methods of classes of these names, return a constant.
 
     Args:
         which: One of `JUNK`.
-        hollow: A class keeps its name, its bases and an `__init__` that takes what the original takes; otherwise the constant
-            comes back where an instance should.
+        hollow: Whether a class keeps its name, its bases and an `__init__` with the original's
+            signature; otherwise calling the class returns the constant.
     """
 
     def answer(*args: Any, **kwargs: Any) -> object:
@@ -110,7 +113,7 @@ def junk(module: Namespace, names: Iterable[str], which: str, *, hollow: bool = 
 
 
 def _hollow(original: type, answer: Callable[..., object]) -> type:
-    """A class like the original, of whose methods none does anything."""
+    """A class like the original whose methods all return the constant."""
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         bound = inspect.signature(original.__init__).bind(self, *args, **kwargs)  # type: ignore[misc]
@@ -139,11 +142,11 @@ def _without_self(self: object, answer: Callable[..., object], *args: Any, **kwa
     return answer(*args, **kwargs)
 
 
-# --- right answers of other types ---------------------------------------------------------------------------------------
+# --- right answers of other types -----------------------------------------------------------------
 
 
 class PlainMapping(Mapping[Any, Any]):
-    """A mapping that is no dict."""
+    """A mapping that is not a dict."""
 
     def __init__(self, items: Mapping[Any, Any]) -> None:
         self._items = dict(items)
@@ -167,12 +170,16 @@ TYPES: dict[str, Callable[[Any], Any]] = {
 
 
 def answers_of_type(module: Namespace, names: Iterable[str], which: str) -> None:
-    """Have every function of these names answer with one of `TYPES`, in containers and dataclasses as well."""
+    """Make functions of these names return one of `TYPES`, also in containers and dataclasses."""
     _map_answers(module, names, TYPES[which])
 
 
 def unwritten(module: Namespace, names: Iterable[str]) -> None:
-    """Have every tensor that a function of these names returns, and every parameter of a layer, be memory that nobody wrote."""
+    """Replace the results of functions of these names by uninitialized memory.
+
+    Every tensor in a result is replaced, and every parameter of a class of these names that is a
+    layer.
+    """
 
     def empty(x: Any) -> Any:
         return torch.empty_like(x) if isinstance(x, Tensor) else x
@@ -195,7 +202,7 @@ def _then_empty(init: Callable[..., None]) -> Callable[..., None]:
 
 
 def _map_answers(module: Namespace, names: Iterable[str], change: Callable[[Any], Any]) -> None:
-    """Change what functions of these names answer, for callers from outside of their module."""
+    """Change what functions with these names return to callers outside their module."""
     for name in names:
         if isinstance(module[name], types.FunctionType):
             module[name] = _changed(module[name], change, module)
@@ -225,7 +232,7 @@ def _deep(change: Callable[[Any], Any], value: Any) -> Any:
     return change(value)
 
 
-# --- right answers by other arithmetic ----------------------------------------------------------------------------------
+# --- right answers by other arithmetic ------------------------------------------------------------
 
 
 def times_by_logarithms(a: Any, b: Any) -> Any:
@@ -257,12 +264,12 @@ def _are_finite(*numbers: Any) -> bool:
 
 
 def as_floats(module: Namespace, names: Iterable[str]) -> None:
-    """Have every fraction that a function of these names returns come back as a float."""
+    """Convert every fraction that functions with these names return to a float."""
     _map_answers(module, names, lambda x: float(x) if isinstance(x, Fraction) else x)
 
 
 def sums_backwards(module: Namespace, names: Iterable[str]) -> None:
-    """Have functions of these names, and `forward` of such classes, sum over everything from its end to its start."""
+    """Make functions of these names, and `forward` of such classes, sum from end to start."""
     for name in names:
         original = module[name]
         if isinstance(original, types.FunctionType):
@@ -281,7 +288,7 @@ def _backwards(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Backwards(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Products and sums of torch's, each over flipped operands: the same terms from the last to the first."""
+    """Flips the operands of torch's products and sums: the same terms, from last to first."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         aten = torch.ops.aten

@@ -1,4 +1,4 @@
-"""The matrix of the suite's own proof: which test fails on which wrong solution, and what is not as it must be."""
+"""The matrix of the suite's own proof: which test fails on which wrong solution."""
 
 import ast
 import json
@@ -24,19 +24,20 @@ KINDS = {
     "mutant": "mutant",
 }
 STAYS = "# Stays:"
-DEAR = 0.4  # a mistake that costs more of its problem says why
-HALF = 0.5  # of a problem's points are on its core, at least
-MOST_FOR_CHECKS = 3.0  # points of the whole course
+DEAR = 0.4  # a mistake that costs a larger share of its problem must give a reason
+HALF = 0.5  # the least share of a problem's points that its core must have
+MOST_FOR_CHECKS = 3.0  # points in the whole course that checks of arguments may cost
 
 
 @dataclass(frozen=True)
 class HiddenTest:
-    """What a file of hidden tests says of one of them.
+    """A hidden test, as its file describes it.
 
     Attributes:
-        stays: Why it stays although others catch all that it catches; empty where nothing is said.
-        weight: Its part of its problem's points, beside the weights of the others.
-        core: Whether it is about the core of its problem.
+        stays: Why the test stays although other tests catch everything it catches; empty if no
+            reason is given.
+        weight: Its weight when the problem's points are split over its tests.
+        core: Whether it tests the core of its problem.
     """
 
     stays: str = ""
@@ -46,19 +47,19 @@ class HiddenTest:
 
 @dataclass(frozen=True)
 class Row:
-    """What came out of one trial: a submission of ours, graded on one problem.
+    """The outcome of one trial: a submission of ours, graded on one problem.
 
     Attributes:
         problem: The problem's id.
         kind: One of `KINDS`.
-        name: Which one of that kind.
+        name: The name of the trial within its kind.
         seed: The seed that it was graded with.
         score: Points earned.
         max_score: Points that could be earned on the trial's device.
         failed: The tests for that device that did not pass.
-        complaint: What is not as it must be; empty where nothing is.
-        share: How much of the problem it lost, by the weights of its tests for that device.
-        reason: Why a wrong solution costs as much as it does, or why a mutant need not be noticed.
+        complaint: What differs from the required outcome; empty if nothing does.
+        share: The share of the problem that it lost, by the weights of the tests for that device.
+        reason: Why a wrong solution costs as much as it does, or why a mutant need not be detected.
     """
 
     problem: str
@@ -75,12 +76,14 @@ class Row:
 
 @dataclass
 class Matrix:
-    """What the tests for one device show.
+    """What the tests for one device prove.
 
     Attributes:
         rows: Every trial.
-        tests: For each problem its hidden tests, with what their file says of each; empty in a quick run.
-        owed: How many wrong solutions were left out because only tests on a CUDA device can notice them.
+        tests: For each problem, its hidden tests as their file describes them; empty in a quick
+            run.
+        owed: The number of wrong solutions left out because only tests on a CUDA device can detect
+            them.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -88,7 +91,7 @@ class Matrix:
     owed: int = 0
 
     def complaints(self) -> list[str]:
-        """Everything that is not as it must be."""
+        """Everything that differs from what is required."""
         found = [row.complaint for row in self.rows if row.complaint]
         return [
             *found,
@@ -100,13 +103,14 @@ class Matrix:
         ]
 
     def dear(self) -> list[Row]:
-        """The wrong solutions that cost more of their problem than a mistake usually may, the dearest first."""
+        """The wrong solutions that cost too large a share of their problem, the worst first."""
         dear = [row for row in self.rows if row.kind == "wrong" and row.share > DEAR]
         return sorted(dear, key=lambda row: -row.share) if self.tests else []
 
     def _unexplained_prices(self) -> list[str]:
         return [
-            f"{row.problem} · wrong {row.name}: it costs {100 * row.share:.0f} %; say why (price: …), or make it less"
+            f"{row.problem} · wrong {row.name}: it costs {100 * row.share:.0f} %; "
+            "say why (price: …), or make it less"
             for row in self.dear()
             if not row.reason
         ]
@@ -119,7 +123,8 @@ class Matrix:
             )
             if core < HALF * whole:
                 found.append(
-                    f"{problem}: {core} of {whole} parts are on its core (pytest.mark.core), less than half"
+                    f"{problem}: {core} of {whole} parts are on its core (pytest.mark.core), "
+                    "less than half"
                 )
         return found
 
@@ -143,7 +148,7 @@ class Matrix:
         ]
 
     def alone(self, problem: str) -> dict[str, list[str]]:
-        """For each test of a problem the wrong solutions that it alone fails."""
+        """For each test of a problem, the wrong solutions that fail no other test."""
         wrong = [row for row in self.rows if row.problem == problem and row.kind == "wrong"]
         return {
             test: [row.name for row in wrong if row.failed == [test]]
@@ -164,15 +169,16 @@ class Matrix:
                     found.append(f"{problem} · {test}: no wrong solution fails it")
                 elif not sole and not tests[test].stays:
                     found.append(
-                        f"{problem} · {test}: others catch all that it catches; say why it stays ({STAYS} …)"
+                        f"{problem} · {test}: others catch all that it catches; "
+                        f"say why it stays ({STAYS} …)"
                     )
         return found
 
 
 def tests_in(path: Path) -> dict[str, HiddenTest]:
-    """The test functions of a file, with what it says of each.
+    """The test functions of a file, as the file describes them.
 
-    Tests that it imports from another file of hidden tests are among them, with what is said there.
+    They include tests imported from another file of hidden tests, as that file describes them.
     """
     source = path.read_text(encoding="utf-8")
     lines = source.splitlines()
@@ -206,13 +212,15 @@ def _weight(node: ast.FunctionDef) -> int:
         for d in node.decorator_list
         if isinstance(d, ast.Call) and ast.unparse(d.func) == "pytest.mark.points"
     ]
-    return (
-        int(ast.literal_eval(marks[0].args[0])) if marks else 1
-    )  # what else it may be, a grade refuses
+    # Other values of a weight are refused when the test is graded.
+    return int(ast.literal_eval(marks[0].args[0])) if marks else 1
 
 
 def table(matrix: Matrix) -> Table:
-    """The matrix for a reader: one row a trial, and which tests it fails. Of what a rule made only what has a complaint."""
+    """The matrix as a table for readers: one row per trial, with the tests that it fails.
+
+    Trials made by a rule appear only if they have a complaint.
+    """
     shown = Table(box=None, padding=(0, 2, 0, 0))
     shown.add_column("problem", no_wrap=True)
     shown.add_column("what", no_wrap=True, overflow="ellipsis", max_width=60)
@@ -230,7 +238,7 @@ def table(matrix: Matrix) -> Table:
 
 
 def summary(matrix: Matrix) -> str:
-    """The counts, one line a kind."""
+    """The counts, one line per kind."""
     lines = []
     for kind, word in KINDS.items():
         rows = [row for row in matrix.rows if row.kind == kind]
@@ -245,14 +253,20 @@ def summary(matrix: Matrix) -> str:
             }
             points = f"{sum(score.values()):g} of {sum(best.values()):g} in {len(best)} problems"
             lines.append(
-                f"reference {points if any(best.values()) else f'in {len(best)} problems, which have no points on this device'}"
+                "reference "
+                f"""{
+                    points
+                    if any(best.values())
+                    else f"in {len(best)} problems, which have no points on this device"
+                }"""
             )
         elif kind == "stub":
             lines.append(f"stubs {sum(row.score for row in rows):g}")
         elif kind == "mutant":
             killed = sum(bool(row.failed) for row in rows)
             lines.append(
-                f"{count}, {killed} noticed ({100 * killed / len(rows):.1f} %), {good - killed} listed as equivalent"
+                f"{count}, {killed} noticed ({100 * killed / len(rows):.1f} %), "
+                f"{good - killed} listed as equivalent"
             )
         else:
             names = len({(row.problem, row.name) for row in rows})
@@ -266,12 +280,14 @@ def summary(matrix: Matrix) -> str:
                 f"{names} {word}{plural}, {good} of {len(rows)} trials as they must be{lost}"
             )
     lines += [
-        f"{row.problem} · wrong {row.name} costs {100 * row.share:.0f} %: {row.reason or 'no reason given'}"
+        f"{row.problem} · wrong {row.name} costs {100 * row.share:.0f} %: "
+        f"{row.reason or 'no reason given'}"
         for row in matrix.dear()
     ]
     if matrix.owed:
         lines.append(
-            f"owed: {matrix.owed} wrong solution{'s need' if matrix.owed > 1 else ' needs'} a CUDA device"
+            f"owed: {matrix.owed} wrong solution"
+            f"{'s need' if matrix.owed > 1 else ' needs'} a CUDA device"
         )
     if not matrix.tests:
         return "\n".join(lines)
@@ -282,7 +298,7 @@ def summary(matrix: Matrix) -> str:
 
 
 def as_json(matrix: Matrix) -> str:
-    """The whole matrix, for programs."""
+    """The whole matrix as JSON, for programs."""
     rows = [row.__dict__ for row in matrix.rows]
     tree = {
         "schema": 2,
@@ -297,7 +313,10 @@ def as_json(matrix: Matrix) -> str:
 
 
 def as_markdown(matrix: Matrix) -> str:
-    """The whole matrix, for readers: a table a problem, each test with what it catches alone and in all."""
+    """The whole matrix as Markdown, for readers.
+
+    There is one table per problem, with what each test catches alone and in total.
+    """
     parts = ["# What each hidden test catches", summary(matrix).replace("\n", "  \n")]
     for problem, tests in matrix.tests.items():
         alone = matrix.alone(problem)
@@ -306,7 +325,8 @@ def as_markdown(matrix: Matrix) -> str:
         parts.append(
             "| test | catches | alone | why it stays |\n|---|---|---|---|\n"
             + "\n".join(
-                f"| {test} | {sum(test in row.failed for row in wrong)} | {', '.join(alone[test])} | {tests[test].stays} |"
+                f"| {test} | {sum(test in row.failed for row in wrong)} | {', '.join(alone[test])} "
+                f"| {tests[test].stays} |"
                 for test in tests
             )
         )

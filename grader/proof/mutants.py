@@ -1,8 +1,9 @@
-"""Automatic mutants of the reference: small changes of its solutions, each of which a hidden test should notice.
+"""Automatic mutants: small changes to the reference that a hidden test should detect.
 
-One change a mutant: a constant, a comparison, an operator, a condition, a keyword argument or a whole statement. What nobody
-can observe is left alone: docstrings, annotations, and the words of an error. A mutant that no test notices, and that none
-could, is listed in mutants.toml with the reason.
+Each mutant has one change: to a constant, a comparison, an operator, a condition, a keyword
+argument or a whole statement. Changes that nobody can observe are skipped: docstrings, annotations
+and the messages of errors. A mutant that no test detects, because none could, is listed in
+mutants.toml with the reason.
 """
 
 import ast
@@ -16,12 +17,13 @@ from pathlib import Path
 from grader.solutions.regions import lines_of
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
 }  # fmt: skip
 OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Div, ast.Mod: ast.Mult,
-    ast.Pow: ast.Mult, ast.MatMult: ast.Mult, ast.BitOr: ast.BitAnd, ast.BitAnd: ast.BitOr,
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Div, ast.Mod: ast.Mult, ast.Pow: ast.Mult, ast.MatMult: ast.Mult,
+    ast.BitOr: ast.BitAnd, ast.BitAnd: ast.BitOr,
 }  # fmt: skip
 
 
@@ -31,8 +33,8 @@ class Mutant:
 
     Attributes:
         problem: The problem whose solution was changed.
-        name: Which change, as in `Linear.forward: x @ self.weight.T -> x * self.weight.T`.
-        source: The whole module.
+        name: The change, as in `Linear.forward: x @ self.weight.T -> x * self.weight.T`.
+        source: The source of the whole changed module.
     """
 
     problem: str
@@ -44,8 +46,8 @@ def of(reference: str, problem: str) -> list[Mutant]:
     """Every mutant of a problem's solution.
 
     Args:
-        reference: Source of the reference module.
-        problem: Its id, as its regions are marked with.
+        reference: The source of the reference module.
+        problem: The problem's id, which marks its regions in the reference.
     """
     tree = ast.parse(reference)
     lines = lines_of(reference, problem)
@@ -64,13 +66,13 @@ def of(reference: str, problem: str) -> list[Mutant]:
 
 
 def listed(path: Path) -> dict[str, dict[str, str]]:
-    """The mutants that nothing can tell from the reference: problem to name to the reason."""
+    """Mutants that no test can distinguish from the reference: the reason by problem and name."""
     found: dict[str, dict[str, str]] = tomllib.loads(path.read_text(encoding="utf-8"))
     return found
 
 
 def _statements(node: ast.AST, owner: str) -> Iterator[tuple[str, ast.stmt]]:
-    """Every statement with the function or class that it is in, outermost first."""
+    """Yield every statement with the function or class that contains it, outermost first."""
     for child in ast.iter_child_nodes(node):
         inner = owner
         if isinstance(child, (ast.FunctionDef, ast.ClassDef)):
@@ -81,7 +83,10 @@ def _statements(node: ast.AST, owner: str) -> Iterator[tuple[str, ast.stmt]]:
 
 
 def _changes(tree: ast.Module, statement: ast.stmt) -> Iterator[tuple[str, str, str]]:
-    """Each change of one statement itself, its inner statements left alone: (before, after, source of the module)."""
+    """Yield each change of one statement as (before, after, source of the module).
+
+    Statements inside it are left alone.
+    """
     if _is_text(statement):
         return
     if isinstance(
@@ -99,7 +104,10 @@ def _changes(tree: ast.Module, statement: ast.stmt) -> Iterator[tuple[str, str, 
 
 
 def _expressions(statement: ast.stmt) -> Iterator[ast.expr]:
-    """The expressions of a statement, without those of statements inside it, of annotations and of texts of errors."""
+    """Yield the expressions of a statement.
+
+    Skip inner statements, annotations and the messages of errors.
+    """
     waiting: list[ast.AST] = [statement]
     while waiting:
         node = waiting.pop()
@@ -116,7 +124,7 @@ def _expressions(statement: ast.stmt) -> Iterator[ast.expr]:
 
 
 def _changed(node: ast.expr) -> Iterator[ast.expr]:
-    """One expression with each change that it allows."""
+    """Yield one expression with each change that applies to it."""
     new = copy.deepcopy(node)
     match new:
         case ast.Constant(value=bool(value)):
@@ -145,7 +153,7 @@ def _changed(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def _with(tree: ast.Module, old: ast.AST, new: ast.AST) -> str:
-    """The source of the module with one node in the place of another."""
+    """The source of the module with one node replaced by another."""
 
     class Swap(ast.NodeTransformer):
         def visit(self, node: ast.AST) -> ast.AST:
@@ -157,7 +165,7 @@ def _with(tree: ast.Module, old: ast.AST, new: ast.AST) -> str:
 
 
 def _shallow(node: ast.AST) -> ast.AST:
-    """A copy of a node whose lists are its own, so that a transformer does not change the tree it walks."""
+    """Copy a node and its lists, so that a transformer does not change the tree that it walks."""
     new = copy.copy(node)
     for field, value in ast.iter_fields(node):
         if isinstance(value, list):
@@ -170,6 +178,6 @@ def _is_text(statement: ast.stmt) -> bool:
 
 
 def _head(statement: ast.stmt) -> str:
-    """The start of a statement: enough to find it by."""
+    """The start of a statement, long enough to identify it."""
     line = ast.unparse(statement).splitlines()[0]
     return line if len(line) <= 60 else line[:59] + "…"

@@ -1,7 +1,12 @@
-"""What the hidden tests are tried on besides mistakes and variants by hand: made from the reference, each by a rule.
+"""Generate trials for the hidden tests from the reference, each by a rule.
 
-So a class of faults stays closed when a problem is added. `matrix.KINDS` says what each kind is and `validate` what must come
-out of it.
+They complement the hand-written mistakes and variants. A hidden test must not depend on what a
+student's code happens to return: an exception of the test itself would be the grader's fault, and
+a constant that passes would earn a point for nothing. Because rules apply to every problem, a class
+of faults stays excluded when a problem is added. The trials are our own code, so they run in the
+process of the tests, without a sandbox.
+
+`matrix.KINDS` names the kinds of trials, and `validate` defines the expected outcome of each.
 """
 
 import ast
@@ -12,29 +17,18 @@ from grader.course import Problem
 from grader.proof import disguise
 
 DISGUISE = "assignment/disguise.py"
-REFUSALS = (
-    "ValueError",
-    "IndexError",
-    "TypeError",
-    "KeyError",
-)  # what a check of an argument raises
-NO_FORMULA = (
-    "Tensor",
-    "Module",
-    "Callable",
-    "Optimizer",
-    "Iterable",
-    "Sequence",
-    "Path",
-)  # arguments of other functions
+# Exceptions that a check of an argument raises.
+REFUSALS = ("ValueError", "IndexError", "TypeError", "KeyError")
+# Types of arguments that show that a function is not a formula of numbers.
+NO_FORMULA = ("Tensor", "Module", "Callable", "Optimizer", "Iterable", "Sequence", "Path")
 
 
 def of(problem: Problem, reference: str) -> Iterator[tuple[str, str, dict[str, bytes]]]:
-    """Every trial of a problem as its kind, its name, and the files that take the place of the reference's.
+    """Yield every trial of a problem: its kind, its name, and the files that replace others.
 
     Args:
         problem: The problem.
-        reference: Source of the reference module.
+        reference: The source of the reference module.
     """
     names = problem.functions
     classes = {
@@ -63,7 +57,7 @@ def of(problem: Problem, reference: str) -> Iterator[tuple[str, str, dict[str, b
 
 
 def _disguised(problem: Problem, module: str, call: str) -> dict[str, bytes]:
-    """A module that calls one function of `disguise` when it has been read, and `disguise`."""
+    """The files of a module that, after its own code, calls one function of `disguise`."""
     source = f"{module}\nfrom assignment import disguise\n\ndisguise.{call}\n"
     return {problem.path: source.encode(), DISGUISE: Path(disguise.__file__).read_bytes()}
 
@@ -71,7 +65,7 @@ def _disguised(problem: Problem, module: str, call: str) -> dict[str, bytes]:
 def _other_arithmetic(
     problem: Problem, reference: str
 ) -> Iterator[tuple[str, str, dict[str, bytes]]]:
-    """The formulas of floats by logarithms and by fractions; the sums over tensors from the end to the start."""
+    """Compute formulas by logarithms and by fractions, and sums over tensors from the end."""
     if formulas := _formulas(reference, problem.functions):
         for how in ("logarithms", "fractions"):
             module = _rewritten(reference, _Arithmetic(formulas, how)).decode()
@@ -95,7 +89,7 @@ def _rewritten(source: str, transformer: ast.NodeTransformer) -> bytes:
 
 
 class _OtherWords(ast.NodeTransformer):
-    """Every error says something else."""
+    """Replace the message of every error."""
 
     def visit_Raise(self, node: ast.Raise) -> ast.Raise:
         if isinstance(node.exc, ast.Call):
@@ -105,7 +99,7 @@ class _OtherWords(ast.NodeTransformer):
 
 
 class _NoChecks(ast.NodeTransformer):
-    """No argument is checked: every `if` that only raises a refusal is left out."""
+    """Check no argument: remove every `if` that only raises a refusal."""
 
     def visit_If(self, node: ast.If) -> ast.AST | None:
         self.generic_visit(node)
@@ -125,7 +119,7 @@ def _name_of(node: ast.Raise) -> str:
 
 
 class _Arithmetic(ast.NodeTransformer):
-    """The products and quotients of some functions by calls of `disguise`."""
+    """Replace products and quotients in some functions by calls of `disguise`."""
 
     def __init__(self, functions: set[str], how: str) -> None:
         self._functions, self._how = functions, how
@@ -172,7 +166,7 @@ def _functions_in(reference: str, names: list[str]) -> list[ast.FunctionDef]:
 
 
 def _formulas(reference: str, names: list[str]) -> set[str]:
-    """The functions that make floats of numbers."""
+    """The functions that compute floats from numbers."""
     found = set()
     for node in _functions_in(reference, names):
         given = [

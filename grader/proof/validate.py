@@ -1,13 +1,17 @@
-"""The suite's own proof: a test suite is a program and has to be tested.
+"""The suite's own proof: a test suite is a program and must be tested itself.
 
-For each problem: the reference passes every test with every seed, the stub has every test `not_attempted`, each wrong solution
-fails one in its problem and none in another of its module, each variant passes every test, each hidden test catches something;
-and, where asked for, a hidden test notices each mutant of the reference that is not listed as equivalent. What `trials` makes
-of the reference shows that the suite is total: no test passes for a constant or fails for one with an exception of its own,
-and other words, types and arithmetic cost nothing.
+For each problem, the reference must pass every test with every seed, and every test of the stub
+must be `not_attempted`. Each wrong solution must fail a test of its own problem and none of another
+problem in its module. Each variant must pass every test, and each hidden test must catch something.
+On request, hidden tests must also detect each mutant of the reference that is not listed as
+equivalent.
 
-All of this is about the tests for one device, and goes by how they end and not by points: the tests that a CUDA problem has for
-a CPU are worth none.
+The trials that `trials` makes from the reference show that the suite handles every answer: no test
+passes for a constant, or fails for one with an exception of its own; and other messages, types and
+arithmetic cost nothing.
+
+All of this applies to the tests for one device. It depends on how tests end and not on points,
+because the CPU tests of a CUDA problem are worth none.
 """
 
 import multiprocessing
@@ -38,29 +42,31 @@ from grader.solutions.fragments import Solution
 from grader.solutions.mistakes import Mistake
 from grader.submission import Submission
 
-MOST_OF_CHECKS = 0.05  # of a problem's points, for all checks of arguments together
+MOST_OF_CHECKS = 0.05  # the share of a problem's points for all checks of arguments together
 RIGHT = ("reference", "variant", "words", "types", "arithmetic")  # kinds that lose nothing
-TOLD_OF_EMPTY = "torch.empty"  # what somebody is told whose answer is memory that nobody wrote
+TOLD_OF_EMPTY = "torch.empty"  # in the message for an answer that is uninitialized memory
 FROM_TERMINALS = (signal.SIGINT, signal.SIGHUP)
 Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One submission to be graded, and what must come out of it for its problem.
+    """One submission to be graded, and the outcome that its problem requires.
 
     Attributes:
         problem: The problem.
         kind: One of `matrix.KINDS`.
-        name: Which one of that kind.
+        name: The name of the trial within its kind.
         sources: The submission.
-        device: The device whose tests it is about.
+        device: The device whose tests are run.
         seed: The seed to grade it with.
-        neighbours: Other problems that it must cost nothing.
-        excused: Why a mutant need not be noticed, or why a wrong solution costs so much; empty where it has to be, or may not.
-        most: How many points a wrong solution may have; None where nothing is said.
-        until_one_fails: Whether one failed test is all that is asked of it.
-        in_process: Whether it runs in the process of the tests: it is ours, and quicker there. A GPU needs the sandbox.
+        neighbours: Other problems, in which it must lose nothing.
+        excused: Why a mutant need not be detected, or why a wrong solution costs so much; empty if
+            there is no excuse.
+        most: The most points that a wrong solution may earn; None for no such limit.
+        until_one_fails: Whether one failed test is enough.
+        in_process: Whether the trial runs in the process of the tests, which is faster; allowed
+            because the code is ours. A GPU needs the sandbox.
     """
 
     problem: Problem
@@ -92,18 +98,21 @@ def validate(
     """Grade every reference, stub, wrong solution and variant of these problems.
 
     Args:
-        course: The course; its reference solutions, wrong ones and variants are the grader's own.
-        problems: Which problems; those without tests for the device are left out.
-        device: "cpu" or "cuda": whose tests. Those that a CPU problem has for a CUDA device have to catch only the wrong
-            solutions that no test on a CPU can notice.
-        gpu: What the submissions are given as their CUDA device.
+        course: The course; its reference solutions, wrong solutions and variants are the grader's
+            own.
+        problems: The problems to check; those without tests for the device are left out.
+        device: The device whose tests are run, "cpu" or "cuda". The CUDA tests of a CPU problem
+            have to catch only the wrong solutions that no test on a CPU can detect.
+        gpu: The GPU that the submissions get as their CUDA device.
         seeds: How many seeds the reference and the variants are graded with.
-        with_mutants: Whether mutants of the reference are tried as well, on a CPU.
-        quick: Try a sample of each kind, and leave wrong solutions after their first failed test: no test is asked to earn its
-            place, and no mistake its price.
-        draft: Run everything in the processes of the tests, without a sandbox, many times as fast. What is seen only there, as
-            memory that nobody wrote, is left out.
-        jobs: How many processes, each with a sandbox of its own. A CUDA device is given to one.
+        with_mutants: Whether to try mutants of the reference too, on a CPU.
+        quick: Try a sample of each kind, and stop wrong solutions at their first failed test. Tests
+            then need not earn their place, and mistakes need not justify their cost.
+        draft: Run everything in the processes of the tests, without a sandbox, which is many times
+            as fast. Trials that only a sandbox can judge, such as uninitialized memory, are left
+            out.
+        jobs: The number of processes, each with its own sandbox. A CUDA device is given to only
+            one.
         progress: Called after each trial.
 
     Raises:
@@ -141,11 +150,10 @@ def validate(
 def _rows(
     trials: list[Trial], course: Course, gpu: Gpu | None, jobs: int, progress: Progress | None
 ) -> list[Row]:
-    """What comes out of each trial, in their order."""
+    """The outcome of each trial, in the order of the trials."""
     rows: dict[int, Row] = {}
-    context = multiprocessing.get_context(
-        "spawn"
-    )  # a fork of a process with threads may hang in its first matmul
+    # A fork of a process with threads may hang in its first matmul.
+    context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, context, _start, (course, gpu)) as pool:
         try:
             with _deaf_children():
@@ -168,9 +176,11 @@ def _rows(
 
 @contextmanager
 def _deaf_children() -> Iterator[None]:
-    """Processes that are started inside do not hear Ctrl-C, which a terminal sends to all: the parent ends them.
+    """Make processes that are started inside the block deaf to Ctrl-C; the parent ends them.
 
-    The parent hears it afterwards, when the pool knows all of them.
+    A terminal sends Ctrl-C to all processes.
+
+    The parent itself handles Ctrl-C after the block, when the pool knows all its processes.
     """
     with interrupts.held():
         before = signal.pthread_sigmask(signal.SIG_BLOCK, FROM_TERMINALS)
@@ -181,12 +191,12 @@ def _deaf_children() -> Iterator[None]:
 
 
 def _tests(file: Path, device: str) -> dict[str, HiddenTest]:
-    """The tests of a file by their id in results, with what the file says of each."""
+    """The tests of a file by their id in results, as the file describes them."""
     return {id_of_test(device, function): said for function, said in tests_in(file).items()}
 
 
 def _sample(trials: list[Trial]) -> list[Trial]:
-    """The trials of a quick run: of each kind every so many."""
+    """The trials of a quick run: every nth trial of each kind."""
     every = {
         "wrong": 12,
         "variant": 4,
@@ -214,7 +224,7 @@ def _sample(trials: list[Trial]) -> list[Trial]:
 def trials_of(
     course: Course, problem: Problem, seeds: int, with_mutants: bool, device: str
 ) -> Iterator[Trial]:
-    """Everything that a problem's tests for a device are tried on."""
+    """Yield every trial of a problem's tests for a device."""
     reference = sources_in(course.reference)
     module = reference[problem.path].decode()
     for seed in range(seeds):
@@ -257,13 +267,13 @@ def trials_of(
 
 
 def _to_catch(course: Course, problem: Problem, device: str) -> list[Mistake]:
-    """The wrong solutions of a problem that its tests for a device have to catch."""
+    """The wrong solutions of a problem that its tests for a device must catch."""
     usual = ("cpu", "cuda") if problem.device == "cuda" else ("cpu",)
     return [m for m in mistakes.load(course.mistakes, problem.id) if m.is_tried_on(device, usual)]
 
 
 def _variants(course: Course, problem: Problem, device: str) -> list[Solution]:
-    """The right solutions of a problem in other styles, and those that mistakes are made in."""
+    """The correct solutions of a problem in other styles, and those that mistakes start from."""
     found = [
         *fragments.load(course.variants, problem.id),
         *mistakes.bases(course.mistakes, problem.id),
@@ -272,19 +282,19 @@ def _variants(course: Course, problem: Problem, device: str) -> list[Solution]:
 
 
 def sources_in(folder: Path) -> dict[str, bytes]:
-    """The modules in a folder as a submission would hold them."""
+    """The modules in a folder, as a submission would contain them."""
     return {
         f"assignment/{path.name}": path.read_bytes() for path in sorted(folder.glob("[!_]*.py"))
     }
 
 
-# --- in a process of its own --------------------------------------------------------------------------------------------
+# --- in a process of its own ----------------------------------------------------------------------
 
 _place: tuple[Course, Sandbox, LocalBox] | None = None
 
 
 def _start(course: Course, gpu: Gpu | None) -> None:
-    """Start this process's sandbox, which serves all of its trials."""
+    """Start this process's sandbox, which all of its trials use."""
     global _place
     for number in FROM_TERMINALS:
         signal.signal(number, signal.SIG_IGN)
@@ -303,21 +313,24 @@ def _start(course: Course, gpu: Gpu | None) -> None:
 
 
 def _end_with_the_parent(*boxes: Sandbox | LocalBox) -> None:
-    """A pool's process waits for work for ever, also where nobody is left to give it any."""
+    """End this process with its parent. A pool's process would otherwise wait for work forever."""
     if parent := multiprocessing.parent_process():
         parent.join()
         _leave(*boxes)
 
 
 def _leave(*boxes: Sandbox | LocalBox) -> None:
-    """End the boxes and this process; in a thread, because the main one may be waiting for the box, with a lock."""
+    """End the boxes and this process.
+
+    Run in a thread, because the main thread may hold a lock while it waits for the box.
+    """
     for box in boxes:
         box.close()
     os._exit(1)
 
 
 def _run(trial: Trial) -> Row:
-    """Grade one trial, also on the problems that it must cost nothing."""
+    """Grade one trial, including the problems in which it must lose nothing."""
     assert _place is not None
     course, sandbox, local = _place
     here = trial.in_process and sandbox.gpu is None
@@ -350,7 +363,7 @@ def _run(trial: Trial) -> Row:
 
 
 def _complaint(trial: Trial, result: ProblemResult, graded: SubmissionResult) -> str:
-    """What is not as it must be, or an empty string."""
+    """What differs from the required outcome, or an empty string."""
     faults = [t for p in graded.problems for t in p.tests if t.status is Status.GRADER_ERROR]
     if faults:
         return f"a fault of the tests: {faults[0].said}"
@@ -368,7 +381,7 @@ def _complaint(trial: Trial, result: ProblemResult, graded: SubmissionResult) ->
     if trial.kind == "wrong" and (status := worst([t.status for t in lost])) is not Status.FAILED:
         return f"its status is {status}: {lost[0].said}"
     if trial.most is not None and result.score > trial.most + 0.005:
-        return f"it earns {result.score:.2f} points, and deserves at most {trial.most:g}"
+        return f"it earns {result.score:.2f} points, and may earn at most {trial.most:g}"
     if trial.kind == "junk" and (
         passed := [t for t in _of_device(result, trial.device) if t.status is Status.PASSED]
     ):
@@ -376,13 +389,19 @@ def _complaint(trial: Trial, result: ProblemResult, graded: SubmissionResult) ->
             f"{', '.join(t.id for t in passed)} {'passes' if len(passed) == 1 else 'pass'} for it"
         )
     if trial.kind == "unchecked" and (share := _share(result, trial.device)) > MOST_OF_CHECKS:
-        return f"it loses {100 * share:.1f} %, more than {100 * MOST_OF_CHECKS:g}: {', '.join(t.id for t in lost)}"
+        return (
+            f"it loses {100 * share:.1f} %, more than {100 * MOST_OF_CHECKS:g}: "
+            f"{', '.join(t.id for t in lost)}"
+        )
     if trial.kind == "unwritten" and not any(
         TOLD_OF_EMPTY in fact.text for t in lost for fact in t.facts
     ):
-        return "no test tells that memory was read which nobody wrote"
+        return "no test reports that uninitialized memory was read"
     if trial.kind == "mutant" and not lost and not trial.excused:
-        return "no test notices it; write one, or list it in grader/solutions/mutants.toml with the reason why none can"
+        return (
+            "no test notices it; write one, or list it in grader/solutions/mutants.toml "
+            "with the reason why none can"
+        )
     if trial.kind == "mutant" and lost and trial.excused:
         return f"it is listed as equivalent, but {lost[0].id} notices it"
     if others:
@@ -400,11 +419,11 @@ def _lost(problem: ProblemResult, device: str) -> list[TestResult]:
 
 
 def _share(problem: ProblemResult, device: str) -> float:
-    """How much of a problem was lost, by the weights of its tests for this device."""
+    """The share of a problem that was lost, by the weights of its tests for this device."""
     whole = sum(test.weight for test in _of_device(problem, device))
     return sum(test.weight for test in _lost(problem, device)) / whole if whole else 0.0
 
 
 def usual_jobs() -> int:
-    """As many processes as there are processors to run them."""
+    """The number of processors available to this process."""
     return len(os.sched_getaffinity(0))

@@ -1,1 +1,1 @@
-"""What is made of the solutions for students: stubs, and the bundle with the check that nothing secret leaves."""
+"""What students get from the solutions: stubs, and bundles that are checked for secrets."""

@@ -1,4 +1,4 @@
-"""Bundles to hand out: an allow-list of files, the same bytes whenever they are made, and nothing secret in them.
+"""Bundles to hand out: an allow-list of files, reproducible to the byte, without secrets.
 
 If one line in a bundle is secret (see `leaks`), nothing is written.
 """
@@ -25,12 +25,13 @@ def student(course: Course, built: Path) -> dict[str, bytes]:
         built: The folder with the built handout: site/, handout.pdf and made_from.
 
     Raises:
-        ReleaseRefused: A stub has drifted from its reference, a secret line would leave, or the built handout is missing or of
-            another text.
+        ReleaseRefused: A stub has drifted from its reference, a secret line would be published, or
+            the built handout is missing or was built from another text.
     """
     if drifted := stubs.drifted(course):
         raise ReleaseRefused(
-            f"{drifted[0].relative_to(course.root)} differs from its reference: run `grader stubs` first"
+            f"{drifted[0].relative_to(course.root)} differs from its reference: "
+            "run `grader stubs` first"
         )
     is_built = (course.handout / "conf.py").is_file()  # otherwise its Markdown is all that there is
     files = {path: _given(course.root / path) for path in _of_students(course)}
@@ -58,7 +59,7 @@ def _given(path: Path) -> bytes:
 
 
 def _below(folder: Path) -> dict[str, bytes]:
-    """Every file of a folder and of those in it, hidden ones too: a workflow lies in .github/."""
+    """Every file below a folder, including hidden ones, because a workflow lies in .github/."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")
@@ -67,7 +68,7 @@ def _below(folder: Path) -> dict[str, bytes]:
 
 
 def _handout(built: Path) -> dict[str, bytes]:
-    """The site, and the PDF where there is one."""
+    """The site, and the PDF if there is one."""
     if not (built / "made_from").is_file():
         raise ReleaseRefused(f"the handout is not built in {built}: run `make handout` first")
     files = [
@@ -77,7 +78,7 @@ def _handout(built: Path) -> dict[str, bytes]:
 
 
 def _of_students(course: Course) -> list[str]:
-    """What of the course students get, as paths below its root."""
+    """The files of the course that students get, as paths relative to its root."""
     given = ["assignment/__init__.py", "assignment/__main__.py", "assignment/problems.toml"]
     given += [f"assignment/{module}.py" for module in course.modules]
     given += ["tests/__init__.py", "tests/conftest.py", "tests/expect.py"]
@@ -95,12 +96,12 @@ def _of_students(course: Course) -> list[str]:
 
 
 def zipped(files: dict[str, bytes]) -> bytes:
-    """A zip of some files: the same bytes for the same files, on any machine (so nothing is compressed)."""
+    """A zip of some files, uncompressed, so that the bytes are the same on any machine."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for path, content in sorted(files.items()):
             info = zipfile.ZipInfo(path, TIME)
-            info.create_system = 3  # Unix, wherever it is made
+            info.create_system = 3  # Unix, on any machine
             info.external_attr = 0o100644 << 16
             archive.writestr(info, content)
     return buffer.getvalue()

@@ -1,7 +1,7 @@
-"""Keep secrets out of a bundle: statements of a solution, a hidden test, a known mistake or a variant.
+"""Keep secrets out of a bundle: statements of solutions, hidden tests, mistakes and variants.
 
-A statement is found however it is wrapped, spaced and quoted. A person lists the statements that a public
-file shares with a secret one by coincidence in bundle/shared_lines.txt.
+A statement is found however it is wrapped, spaced and quoted. A person lists the statements that a
+public file shares with a secret one by coincidence in bundle/shared_lines.txt.
 """
 
 import ast
@@ -72,7 +72,7 @@ def secrets(course: Course) -> dict[str, str]:
 
 
 def _of_mistakes(course: Course, problem: Problem) -> Iterator[tuple[str, str]]:
-    """The statements that a problem's known mistakes add to the reference, and their descriptions; each with a name."""
+    """The statements that known mistakes add, and the mistakes' descriptions, each with a name."""
     reference = course.reference_of(problem)
     given = _of(reference)
     for mistake in mistakes.load(course.mistakes, problem.id):
@@ -93,7 +93,7 @@ def leaks(files: dict[str, bytes], secret: dict[str, str]) -> list[Leak]:
 
 
 def _beginning_at(i: int, lines: list[str]) -> Iterator[str]:
-    """The line with this index, squeezed, and the same with the lines after it for as long as a bracket is open."""
+    """Yield the line with this index, squeezed; then add further lines while a bracket is open."""
     code = ""
     for line in lines[i : i + MOST_LINES]:
         code += re.sub(r"^\s*(>>>|\.\.\.) ?", "", line)
@@ -139,7 +139,7 @@ def _statements(block: str) -> list[tuple[int, str]]:
 
 
 def _spans(node: ast.AST) -> Iterator[tuple[int, int]]:
-    """The first and last line, from 0, of a statement up to its body if it has one, and of its decorators."""
+    """The first and last line, from 0, of a statement without its body, and of its decorators."""
     for decorator in getattr(node, "decorator_list", []):
         yield decorator.lineno - 1, decorator.end_lineno - 1
     if isinstance(node, ast.stmt | ast.ExceptHandler):

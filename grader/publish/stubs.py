@@ -1,8 +1,9 @@
-"""assignment/ from the reference solutions: what students edit is the solution with its marked regions taken out.
+"""Generate assignment/ from the reference solutions by removing the marked regions.
 
-A region is what lies between `# BEGIN SOLUTION(<problem id>)` and `# END SOLUTION`. Inside a function it becomes a TODO with
-the number of lines that the solution took, and a raise; at the left margin (a helper of the solution's) it becomes nothing, and
-the TODOs of its problem say how many lines there were beside them.
+A region lies between `# BEGIN SOLUTION(<problem id>)` and `# END SOLUTION`. Inside a function, it
+becomes a TODO with the number of lines that the solution took, and a raise. At the left margin,
+where it is a helper of the solution, it disappears, and the TODOs of its problem give the number of
+its lines.
 """
 
 import re
@@ -14,7 +15,7 @@ from grader.solutions.regions import BEGIN, END, MARK
 
 
 def write(course: Course) -> list[Path]:
-    """Write every stub that differs from what its reference gives; the files that were written."""
+    """Write every stub that differs from the one its reference gives; return the files written."""
     changed = drifted(course)
     for path in changed:
         path.write_text(stub(_reference(course, path), course), encoding="utf-8")
@@ -22,7 +23,7 @@ def write(course: Course) -> list[Path]:
 
 
 def drifted(course: Course) -> list[Path]:
-    """The stubs that are not what their reference gives, missing ones among them."""
+    """The stubs that differ from the ones their references give, including missing stubs."""
     paths = [course.assignment / f"{module}.py" for module in course.modules]
     return [
         p
@@ -32,10 +33,11 @@ def drifted(course: Course) -> list[Path]:
 
 
 def stub(reference: str, course: Course) -> str:
-    """The stub that a reference module gives.
+    """The stub for a reference module.
 
     Raises:
-        GraderFault: A region is not closed, or names no problem, or a line looks like a mark and is none.
+        GraderFault: A region is not closed, or names an unknown problem, or a line resembles a mark
+            without being one.
     """
     lines: list[str] = []
     region: list[str] | None = None
@@ -46,10 +48,9 @@ def stub(reference: str, course: Course) -> str:
         elif region is not None and END.fullmatch(line):
             lines += _replacement(indent, problem_id, region, course, beside.get(problem_id, 0))
             region = None
-        elif MARK.search(
-            line
-        ):  # a solution would stay in the stub, or what follows would be lost from it
-            raise GraderFault(f"out of place, or not written as a mark is: {line.strip()}")
+        # A solution would stay in the stub, or what follows would be missing from it.
+        elif MARK.search(line):
+            raise GraderFault(f"a misplaced or malformed mark: {line.strip()}")
         elif region is not None:
             region.append(line)
         else:
@@ -60,7 +61,7 @@ def stub(reference: str, course: Course) -> str:
 
 
 def _lines_of_helpers(reference: str) -> dict[str, int]:
-    """How many lines of each problem's solution stand outside its functions."""
+    """The number of lines of each problem's solution outside its functions."""
     found: dict[str, int] = {}
     for region in re.findall(
         r"^# BEGIN SOLUTION\((\w+)\)\n(.*?)^# END SOLUTION", reference, re.MULTILINE | re.DOTALL
@@ -70,7 +71,7 @@ def _lines_of_helpers(reference: str) -> dict[str, int]:
 
 
 def _count(region: list[str]) -> int:
-    """Lines of code."""
+    """The number of lines of code."""
     return sum(bool(line.strip()) and not line.strip().startswith("#") for line in region)
 
 
@@ -82,7 +83,7 @@ def _replacement(
     try:
         section = course.problem(problem_id).section
     except KeyError:
-        raise GraderFault(f"a solution is marked as {problem_id}, which is no problem") from None
+        raise GraderFault(f"a solution is marked as {problem_id}, which is not a problem") from None
     count = _count(region)
     helpers = f", beside about {beside} in helpers for the whole problem" if beside >= 10 else ""
     return [

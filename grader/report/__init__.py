@@ -1,1 +1,1 @@
-"""Reports: pure functions from a SubmissionResult to text, one module a format."""
+"""Reports: pure functions from a SubmissionResult to text, one module per format."""

@@ -1,6 +1,7 @@
-"""The result as JSON, schema 2: the records of grader/results/records.py, field by field, with two spaces of indentation.
+"""The result as JSON, schema 2: the records of grader/results/records.py, field by field.
 
-Schema 1, of graders before 0.6, is read as well: a test's `message` was text, which is cut into parts here and nowhere else.
+The JSON is indented by two spaces. Schema 1, written by graders before 0.6, can be read too. Its
+`message` of a test was a single text, which is split into parts here and nowhere else.
 """
 
 from pathlib import Path
@@ -12,17 +13,20 @@ from grader.errors import UsageError
 from grader.results.records import SCHEMA, SubmissionResult
 from grader.text import one_line, printable
 
-MAX_TEXT = 20_000  # characters of one text in a file that is read: more than the grader writes
-SEVERAL_LINES = ("message", "hint")  # "message" is of schema 1  # the texts that may have them
+MAX_TEXT = 20_000  # characters of one text in a file that is read; the grader writes fewer
+SEVERAL_LINES = ("message", "hint")  # may contain line ends; "message" is of schema 1
 
 
 def render(result: SubmissionResult) -> str:
-    """The result as JSON text. The same submission, suite and seed give the same text but for `seconds`."""
+    """The result as JSON text.
+
+    The same submission, suite and seed give the same text, except for `seconds`.
+    """
     return msgspec.json.format(msgspec.json.encode(result), indent=2).decode() + "\n"
 
 
 def parse(text: str | bytes) -> SubmissionResult:
-    """The result that `render` wrote.
+    """Parse the text that `render` wrote.
 
     Raises:
         msgspec.ValidationError: It is something else; the text says what was expected where.
@@ -31,10 +35,10 @@ def parse(text: str | bytes) -> SubmissionResult:
 
 
 def read(path: Path) -> SubmissionResult:
-    """The result in a file, whoever wrote it: its texts are safe to print.
+    """Read a result from a file written by anybody, and make its texts safe to print.
 
     Raises:
-        UsageError: There is none, or none that this grader can go on with.
+        UsageError: The file cannot be read, or this grader cannot use it.
     """
     try:
         tree = _safe(msgspec.json.decode(path.read_bytes()))
@@ -50,11 +54,12 @@ def read(path: Path) -> SubmissionResult:
         raise UsageError(f"{path} is not a result of the grader")
     if tree["schema"] not in (1, SCHEMA):
         raise UsageError(
-            f"{path} is a result of schema {tree['schema']}, and this grader reads schemas 1 and {SCHEMA}"
+            f"{path} is a result of schema {tree['schema']}, "
+            f"and this grader reads schemas 1 and {SCHEMA}"
         )
     if "pending" not in tree:
         raise UsageError(
-            f"{path} was written by an older grader, which knew no device of a test: grade again"
+            f"{path} was written by an older grader, without the tests' devices: grade again"
         )
     try:
         return msgspec.convert(
@@ -67,7 +72,10 @@ def read(path: Path) -> SubmissionResult:
 
 
 def _safe(value: Any, *, lines: bool = False) -> Any:
-    """A value of JSON with every text in it made printable; line ends stay where there may be several lines."""
+    """A JSON value with every text in it made printable.
+
+    Line ends stay where several lines are allowed.
+    """
     if isinstance(value, str):
         return printable(value, MAX_TEXT) if lines else one_line(value, MAX_TEXT)
     if isinstance(value, list):
@@ -78,7 +86,10 @@ def _safe(value: Any, *, lines: bool = False) -> Any:
 
 
 def _from_schema_1(tree: dict[str, Any]) -> dict[str, Any]:
-    """A result of schema 1 as one of schema 2; what is of another form than the records is left for `convert` to refuse."""
+    """Convert a result from schema 1 to schema 2.
+
+    Anything of another form is left for `convert` to refuse.
+    """
     problems = tree["problems"] if isinstance(tree["problems"], list) else []
     for problem in problems:
         tests = problem.get("tests") if isinstance(problem, dict) else None
@@ -89,7 +100,10 @@ def _from_schema_1(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parts(message: str, problem: str) -> dict[str, Any]:
-    """A message of schema 1: `problem · function: what`, and below it a fact a line, its label 11 characters wide."""
+    """Split a message of schema 1.
+
+    The message is `problem · function: what`, then one fact per line with a label of 11 characters.
+    """
     head, *lines = message.split("\n")
     about, what = "", head.removeprefix(f"{problem}: ")
     if head.startswith(f"{problem} · ") and ": " in head:

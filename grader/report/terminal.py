@@ -1,7 +1,7 @@
-"""The report that a teaching assistant reads: a table of problems, the reasons that cost most, the total.
+"""The report for teaching assistants: a table of problems, the reasons that cost most, the total.
 
-80 columns are enough; a wider terminal is used; colour only where the output is one. A stranger's text reaches it as
-characters without a meaning of their own.
+80 columns are enough, and a wider terminal is used. Colour appears only on a terminal. Text that a
+stranger wrote is printed literally, never as markup.
 """
 
 import io
@@ -19,11 +19,12 @@ from grader.results.records import WORST_FIRST, Ignored, ProblemResult, Submissi
 WIDTH = 80
 BAR = 16
 MAX_LINES = 60  # of a report that is not verbose
-LINES_FOR_MORE = 4  # say what is not shown
-LEAST_REASONS = 3  # are shown, however many lines they take
-MAX_RULES = 3  # of a reason
-MAX_UNTOUCHED = 3  # problems that nobody has begun have a row each
-# By the device of tests that wait for it: what is said of their points, and what they are called.
+LINES_FOR_MORE = 4  # lines that say what is not shown
+LEAST_REASONS = 3  # reasons that are shown, however many lines they take
+MAX_RULES = 3  # rules per reason
+MAX_UNTOUCHED = 3  # up to this number, unattempted problems have a row each
+# For each device that tests may wait for: a text about their points, and a text that describes the
+# tests.
 PENDING = {
     "cuda": (
         "they need a CUDA device (grade with --device cuda, then `grader merge`)",
@@ -51,13 +52,16 @@ def render(
     verbose: bool = False,
     console: Console | None = None,
 ) -> str:
-    """The report as text: as wide as the terminal and in its colours, or 80 columns of plain text where there is none.
+    """The report as text, as wide as the terminal and in its colours.
+
+    Without a terminal it is plain text of 80 columns.
 
     Args:
         result: What to report.
         sections: The handout's section of each problem, by id.
-        verbose: Every reason with all that is known of it. Otherwise those that cost most, in about 60 lines.
-        console: Where it will be printed; a file where nothing is said.
+        verbose: Show every reason with all details. Otherwise show those that cost most, in about
+            60 lines.
+        console: Where the report will be printed; a file by default.
     """
     if console is None or not console.is_terminal:
         console = Console(
@@ -76,14 +80,14 @@ def render(
 
 @dataclass(frozen=True)
 class Reason:
-    """Why tests of one problem were lost: one mistake, or one thing that went wrong, with all the tests that it failed."""
+    """Why tests of one problem were lost: one mistake or failure, with all its failed tests."""
 
     problem: ProblemResult
     tests: list[TestResult]
 
     @property
     def points(self) -> float:
-        """What it cost."""
+        """The points that it cost."""
         return sum(test.max_score for test in self.tests)
 
     @property
@@ -93,7 +97,10 @@ class Reason:
 
 
 def reasons_in(result: SubmissionResult) -> list[Reason]:
-    """Every reason, faults of the grader first and then the dearest. What was not attempted or is pending is no reason."""
+    """Every reason: faults of the grader first, then the most expensive.
+
+    Unattempted and pending tests are left out.
+    """
     found: list[Reason] = []
     for problem in result.problems:
         tests: dict[str, list[TestResult]] = {}
@@ -135,7 +142,7 @@ def _lines(part: RenderableType, console: Console) -> int:
 
 
 def _more(reasons: list[Reason]) -> list[RenderableType]:
-    """A line for the reasons that are not shown."""
+    """A line about the reasons that are not shown."""
     if not reasons:
         return []
     points = sum(reason.points for reason in reasons)
@@ -149,7 +156,7 @@ def _head(result: SubmissionResult) -> RenderableType:
 
 
 def _table(result: SubmissionResult, verbose: bool) -> Table:
-    """A row a problem; those that nobody has begun, if they are many, share one."""
+    """One row per problem. Problems that nobody has begun share one row if there are many."""
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
     table.add_column("problem", no_wrap=True)
     table.add_column("points", justify="right", no_wrap=True)
@@ -172,7 +179,7 @@ def _table(result: SubmissionResult, verbose: bool) -> Table:
 
 
 def _add_row(table: Table, name: str, problems: list[ProblemResult]) -> None:
-    """What problems of one status are worth together."""
+    """A row for the total of problems with one status."""
     score, of = sum(p.score for p in problems), sum(p.max_score for p in problems)
     status = problems[0].status
     filled = int(BAR * score / of) if of else 0
@@ -192,17 +199,20 @@ def _passed(problems: list[ProblemResult]) -> int:
 
 
 def _points(points: float) -> str:
-    """5 as 5, and a part of a point to the same two digits as a score."""
+    """Points as text: 5 as 5, and fractions with the same two decimals as a score."""
     return f"{points:.2f}".removesuffix(".00")
 
 
 def _counted(problem: ProblemResult) -> list[TestResult]:
-    """The tests that are shown: not those that wait for another device and are worth nothing meanwhile."""
+    """The tests that are shown.
+
+    Tests that wait for another device and are worth nothing until then are left out.
+    """
     return [test for test in problem.tests if test.counts]
 
 
 def _not_attempted(result: SubmissionResult) -> list[RenderableType]:
-    """What is still as the stubs had it, in one paragraph: whole problems by name, and functions of the others."""
+    """One paragraph about remaining stubs: whole problems, or functions of other problems."""
     parts: list[str] = []
     points = 0.0
     for problem in result.problems:
@@ -228,7 +238,7 @@ def _not_attempted(result: SubmissionResult) -> list[RenderableType]:
 
 
 def _reason(reason: Reason, section: str, verbose: bool) -> RenderableType:
-    """What went wrong, what it looks like, the rules that it broke, and what it cost."""
+    """What went wrong, the mistake that it looks like, the rules that it broke, and its cost."""
     first, tests = reason.tests[0], reason.tests
     parts: list[RenderableType] = [Text(first.head(reason.problem.id), style=STYLES[first.status])]
     parts += [_labelled(fact.label, fact.text) for fact in first.facts]
@@ -247,7 +257,7 @@ def _reason(reason: Reason, section: str, verbose: bool) -> RenderableType:
 
 
 def _lost(reason: Reason, verbose: bool) -> str:
-    """The points that it cost, and in which tests."""
+    """The points that it cost, and the tests that cost them."""
     tests = reason.tests
     names = f"{len(tests)} of {len(_counted(reason.problem))} tests"
     names = ", ".join(test.id for test in tests) if verbose or len(tests) == 1 else names
@@ -302,7 +312,8 @@ def _foot(result: SubmissionResult) -> RenderableType:
     )
     rows.append(
         Text(
-            f"sources {result.submission.sha256[:12]} · suite {grader.suite_sha256[:12]} · grader {grader.version}",
+            f"sources {result.submission.sha256[:12]} · suite {grader.suite_sha256[:12]} "
+            f"· grader {grader.version}",
             style="dim",
         )
     )
@@ -318,7 +329,7 @@ def _foot(result: SubmissionResult) -> RenderableType:
 
 
 def _pending(result: SubmissionResult) -> list[str]:
-    """What waits for another device: points, and tests that are worth none before they have run."""
+    """What waits for another device: points, and tests that are worth nothing until they run."""
     lines = []
     for device, (they_need, called) in PENDING.items():
         tests = [
@@ -338,7 +349,7 @@ def _pending(result: SubmissionResult) -> list[str]:
 
 
 def _environments(result: SubmissionResult) -> list[str]:
-    """What each run ran in, in a line."""
+    """The environment of each run, one line each."""
     lines = []
     for run in result.runs or [result.grader]:
         known = " · ".join(f"{name} {value}" for name, value in run.environment.items())

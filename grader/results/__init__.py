@@ -1,1 +1,1 @@
-"""What a run found out, how points add up, and how two runs of one submission become one."""
+"""Results of a run: how points add up, and how two runs of one submission are merged."""

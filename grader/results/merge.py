@@ -1,6 +1,7 @@
-"""One result of two: of a CPU run and a CUDA run of the same submission, with the same tests and the same seed.
+"""Merge the results of a CPU run and a CUDA run of one submission with the same tests and seed.
 
-Each test is taken from the run on its own device; the other run deferred it. Points are added up again over all of them.
+Each test is taken from the run on its own device; the other run deferred it. Points are added up
+again over all tests.
 """
 
 from collections.abc import Sequence
@@ -22,15 +23,15 @@ DEVICES = ["cpu", "cuda"]
 def merged(
     one: SubmissionResult, other: SubmissionResult, *, order: Sequence[str]
 ) -> SubmissionResult:
-    """The result of both runs; which of them comes first makes no difference.
+    """Merge the results of two runs; their order does not matter.
 
     Args:
-        one: A run's result.
-        other: The other run's.
-        order: The ids of the course's problems, in its order.
+        one: The result of a run.
+        other: The result of the other run.
+        order: The ids of the course's problems, in the order of the course.
 
     Raises:
-        UsageError: They are not two runs that go together.
+        UsageError: The two runs do not belong together.
     """
     cpu, cuda = _by_device(one, other)
     _refuse_strangers(cpu, cuda)
@@ -54,7 +55,7 @@ def merged(
 
 
 def _by_device(one: SubmissionResult, other: SubmissionResult) -> list[SubmissionResult]:
-    """The CPU run and the CUDA run."""
+    """Sort the results into the CPU run and the CUDA run."""
     devices = [result.grader.device for result in (one, other)]
     if one.runs or other.runs or not set(devices) <= set(DEVICES):
         raise UsageError("one of the two results is itself merged: give the results of single runs")
@@ -66,7 +67,7 @@ def _by_device(one: SubmissionResult, other: SubmissionResult) -> list[Submissio
 
 
 def _refuse_strangers(cpu: SubmissionResult, cuda: SubmissionResult) -> None:
-    """Refuse runs that did not grade the same in the same way."""
+    """Refuse runs of different submissions, suites, versions of the grader or seeds."""
     compared = {
         "submissions": (cpu.submission.sha256, cuda.submission.sha256),
         "suites": (cpu.grader.suite_sha256, cuda.grader.suite_sha256),
@@ -76,12 +77,13 @@ def _refuse_strangers(cpu: SubmissionResult, cuda: SubmissionResult) -> None:
     for what, (ours, theirs) in compared.items():
         if ours != theirs:
             raise UsageError(
-                f"the two results are of different {what}: {ours:.12} on the CPU, {theirs:.12} on the CUDA device"
+                f"the two results are of different {what}: "
+                f"{ours:.12} on the CPU, {theirs:.12} on the CUDA device"
             )
 
 
 def _info(cpu: GraderInfo, cuda: GraderInfo) -> GraderInfo:
-    """What graded it: as isolated as the run that was isolated less."""
+    """The grader's part of the merged result, with the weaker isolation of the two runs."""
     return GraderInfo(
         version=cpu.version,
         suite_sha256=cpu.suite_sha256,
@@ -92,18 +94,26 @@ def _info(cpu: GraderInfo, cuda: GraderInfo) -> GraderInfo:
 
 
 def _problem(runs: dict[str, ProblemResult]) -> ProblemResult:
-    """One problem of the runs that have it, by their device."""
+    """Merge one problem.
+
+    Args:
+        runs: The problem in each run that graded it, by the run's device.
+    """
     first = next(iter(runs.values()))
     tests = _tests(first.id, {device: problem.tests for device, problem in runs.items()})
     if not any(test.device == first.device for test in tests):
         raise UsageError(
-            f"{first.id} has no test for the device that its points come from: that is no result of the grader"
+            f"{first.id} has no test for the device that its points come from: "
+            "the grader writes no such result"
         )
     return problem_result(first.id, first.module, first.max_score, tests, first.device)
 
 
 def _tests(problem_id: str, runs: dict[str, list[TestResult]]) -> list[TestResult]:
-    """Each test from the run on its device, or from the one run that there is; of a run whose tests could not be run, that."""
+    """Take each test from the run on its own device, or from the only run.
+
+    If a run could not execute the suite, keep that failure.
+    """
     for tests in runs.values():
         if [test.id for test in tests] == [SUITE]:
             return tests
@@ -112,6 +122,7 @@ def _tests(problem_id: str, runs: dict[str, list[TestResult]]) -> list[TestResul
     for other in others:
         if alone := sorted(first.keys() ^ other.keys()):
             raise UsageError(
-                f"{problem_id}: {alone[0]} is in one of the two results only, so they are of different suites"
+                f"{problem_id}: {alone[0]} is in only one of the two results, "
+                "so they are of different suites"
             )
     return [by_id.get(test.device, first)[test.id] for test in first.values()]

@@ -1,7 +1,7 @@
-"""What a run of the grader found out: frozen records, and the JSON they are written as (schema 2).
+"""The result of a run: frozen records, and the JSON form in which they are written (schema 2).
 
-A score is exact while it is added up: points are fractions of a problem and become floats once, at the end, so that full
-marks are exactly the points of the problem, and of all problems.
+A score stays exact while points are added up: each share is a Fraction, converted to float once, at
+the end. Full marks are therefore exactly the points of a problem, and of all problems together.
 """
 
 from collections.abc import Sequence
@@ -13,13 +13,14 @@ import msgspec
 from grader.errors import Status
 
 SCHEMA = 2
-SUITE = "suite"  # the id of what stands for all tests of a problem where they could not be run
+# The id of the single entry that replaces a problem's tests where they could not be run.
+SUITE = "suite"
 
 Device = Annotated[str, msgspec.Meta(pattern=r"^(cpu|cuda)\Z")]
 Points = Annotated[float, msgspec.Meta(ge=0)]
 Weight = Annotated[int, msgspec.Meta(ge=1)]
 
-# A problem has the first of these that one of its tests has.
+# A problem has the first of these statuses that any of its tests has.
 WORST_FIRST = (
     Status.GRADER_ERROR,
     Status.POLICY,
@@ -34,32 +35,36 @@ WORST_FIRST = (
 
 
 def worst(statuses: list[Status]) -> Status:
-    """The status that says most about what went wrong."""
+    """The most severe of the statuses."""
     return min(statuses, key=WORST_FIRST.index)
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """One thing that is known of a failure: what it is, in a word or two, and what is to be said of it, in a line."""
+    """One fact about a failure: a label of a word or two, and a line of text."""
 
     label: str
     text: str
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How one hidden test ended, before it is worth anything; the cases of a parametrized one count as one test.
+    """How one hidden test ended, before points are assigned.
+
+    All cases of a parametrized test count as one test.
 
     Attributes:
-        id: The name of the test function; `cuda/` stands before that of one which needs a CUDA device.
+        id: The name of the test function, prefixed with `cuda/` if it needs a CUDA device.
         device: Where it runs, "cpu" or "cuda".
         status: How it ended.
-        weight: Its part of its problem's points, beside the weights of the others.
-        about: What it is about: a function of the student's, or of a fault of ours the test. Empty where that is not known.
-        what: What happened, in a line; empty when it passed.
-        facts: What else the student is told, each in a line.
-        rule: What the test asks for; empty when it passed, or where something else went wrong.
-        mistake: The one known mistake that explains the failure; empty where none does, or several do.
-        hint: A question that helps, where the mistake or the test has one.
-        seconds: Wall time of the test, its oracle included.
+        weight: Its weight when the problem's points are split over its tests.
+        about: What the message is about: a function of the student's or, for a fault of the grader,
+            the test. Empty where unknown.
+        what: What happened, in one line; empty when it passed.
+        facts: Further details for the student, one line each.
+        rule: What the test requires; empty when it passed, or when something else went wrong.
+        mistake: The one known mistake that explains the failure; empty if there is none, or more
+            than one.
+        hint: A helpful question, if the mistake or the test has one.
+        seconds: Wall time of the test, including its oracle.
     """
 
     id: str
@@ -76,43 +81,43 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def said(self) -> str:
-        """What happened to what, in a line."""
+        """What happened to which function, in one line."""
         return f"{self.about}: {self.what}" if self.about else self.what
 
     def head(self, problem_id: str) -> str:
-        """The same, headed by the problem."""
+        """The same line with the problem's id in front."""
         return f"{problem_id} · {self.said}" if self.about else f"{problem_id}: {self.said}"
 
 
 class TestResult(Outcome, frozen=True, kw_only=True):
-    """One hidden test, with what it is worth; see `problem_result`.
+    """One hidden test with its points; see `problem_result`.
 
     Attributes:
         score: Points earned.
         max_score: Points it is worth.
     """
 
-    __test__ = False  # not a test itself, whatever pytest thinks of its name
+    __test__ = False  # keeps pytest from collecting this class as a test
 
     score: Points
     max_score: Points
 
     @property
     def counts(self) -> bool:
-        """Whether it says something of its problem: not where it was deferred and is worth nothing."""
+        """Whether the test informs about its problem; a deferred test worth nothing does not."""
         return self.status is not Status.DEFERRED or self.max_score > 0
 
 
 class ProblemResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One problem: its tests and what they add up to.
+    """One problem: its tests and their total.
 
     Attributes:
         id: Its id.
-        module: The module of the assignment that it is in.
+        module: The module of the assignment that contains it.
         device: Where its points are earned, "cpu" or "cuda".
         score: Points earned.
         max_score: What it is worth.
-        pending: Points of its deferred tests: not earned and not lost.
+        pending: Points of its deferred tests; they are neither earned nor lost.
         status: See `_status`.
         tests: All its tests.
     """
@@ -128,14 +133,14 @@ class ProblemResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ignored(msgspec.Struct, frozen=True):
-    """Something in the submission that was not graded, and why."""
+    """Something in the submission that was not graded, and the reason."""
 
     path: str
     reason: str
 
 
 class SubmissionInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What was graded: `sha256` is over the graded sources alone, so that the same code has the same hash."""
+    """What was graded. `sha256` covers the graded sources only, so equal code has an equal hash."""
 
     name: str
     sha256: str
@@ -144,16 +149,16 @@ class SubmissionInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GraderInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What graded it: enough to run it again with the same outcome.
+    """What a result was graded with: enough to reproduce it.
 
     Attributes:
-        version: The grader's.
-        suite_sha256: A hash over the tests.
-        device: "cpu" or "cuda"; "cpu+cuda" of a merged result.
-        isolation: What kept the submission from this machine.
-        seed: What the tests' inputs follow from.
-        environment: What it ran in: versions of python and torch, and of a CUDA run the gpu, its driver and cuda. Empty of a
-            merged result, whose runs tell it.
+        version: The grader's version.
+        suite_sha256: A hash of the tests.
+        device: "cpu" or "cuda"; "cpu+cuda" for a merged result.
+        isolation: What isolated the submission from this machine.
+        seed: The seed of the tests' inputs.
+        environment: The versions of python and torch and, for a CUDA run, the gpu, its driver and
+            cuda. Empty for a merged result, whose `runs` contain it.
     """
 
     version: str
@@ -168,15 +173,16 @@ class SubmissionResult(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a report is made from.
 
     Attributes:
-        schema: The number of the JSON's form.
+        schema: The version of the JSON format.
         submission: What was graded.
-        grader: What graded it.
-        runs: The runs that it was merged from; empty of a single run.
+        grader: What it was graded with.
+        runs: The runs that were merged; empty for a single run.
         score: Points earned.
-        max_score: Points that could be: what is pending is left out, which is not earned and not lost.
-        pending: Points of tests that need another device than the run had.
-        seconds: How long it took.
-        problems: In the order of the course.
+        max_score: Points that this run could give. Pending points are left out; they are neither
+            earned nor lost.
+        pending: Points of tests that need a device other than the run's.
+        seconds: How long the run took.
+        problems: The problems in the order of the course.
     """
 
     schema: int = SCHEMA
@@ -191,7 +197,10 @@ class SubmissionResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_grader_error(self) -> bool:
-        """Whether something of ours failed, so that the score is not to be recorded; also in a test that is worth nothing."""
+        """Whether a test met a fault of the grader.
+
+        If so, the score must not be recorded, even if that test is worth nothing.
+        """
         return any(
             test.status is Status.GRADER_ERROR
             for problem in self.problems
@@ -204,15 +213,15 @@ def problem_result(
 ) -> ProblemResult:
     """Split a problem's points over its tests by weight and add up what was earned.
 
-    The points are split over the tests of the problem's own device. A test of another device has a share only of a CPU
-    problem, and once it ran: it is worth nothing while it is deferred. So the tests that a CUDA problem has for a CPU earn
-    nothing, and a CPU run alone can give all points of a CPU problem.
+    The tests of the problem's own device share the points. A test of another device gets a share
+    only in a CPU problem, and only if it ran: while it is deferred it is worth nothing. So the CPU
+    tests of a CUDA problem earn nothing, and a CPU run alone can give all points of a CPU problem.
 
     Args:
-        problem_id: Its id.
-        module: The module of the assignment that it is in.
+        problem_id: The problem's id.
+        module: The module of the assignment that contains it.
         points: What it is worth.
-        outcomes: How its tests ended; at least one is of the problem's own device.
+        outcomes: How its tests ended; at least one must be of the problem's own device.
         device: Where its points are earned, "cpu" or "cuda".
     """
     shares = _shares(points, device, outcomes)
@@ -240,7 +249,10 @@ def _worth(outcome: Outcome, share: Fraction) -> dict[str, float]:
 
 
 def _status(tests: list[TestResult]) -> Status:
-    """The worst of the tests that have a share of the points. Where all of those were deferred, others have a word as well."""
+    """The worst status of the tests that share the points.
+
+    If all of those were deferred, the other tests count too.
+    """
     found = [test.status for test in tests if test.max_score > 0]
     if set(found) == {Status.DEFERRED}:
         found += [test.status for test in tests if test.status is not Status.DEFERRED]
@@ -255,7 +267,7 @@ def submission_result(
     seconds: float,
     runs: Sequence[GraderInfo] = (),
 ) -> SubmissionResult:
-    """Add up the problems: exactly, and not their rounded scores."""
+    """Add up the problems from their exact shares, not from rounded scores."""
     score = pending = points = Fraction(0)
     for problem in problems:
         shares = _shares(problem.max_score, problem.device, problem.tests)
@@ -275,7 +287,7 @@ def submission_result(
 
 
 def _shares(points: float, device: str, tests: Sequence[Outcome]) -> list[Fraction]:
-    """What each test of a problem is worth."""
+    """The points of each test of a problem."""
     weights = [test.weight if _has_share(test, device) else 0 for test in tests]
     return [Fraction(points) * weight / sum(weights) for weight in weights]
 
@@ -285,7 +297,7 @@ def _has_share(test: Outcome, device: str) -> bool:
 
 
 def _sum(status: Status, tests: Sequence[Outcome], shares: list[Fraction]) -> Fraction:
-    """The shares of the tests that ended so."""
+    """The sum of the shares of the tests with this status."""
     return sum(
         (share for test, share in zip(tests, shares, strict=True) if test.status is status),
         Fraction(0),

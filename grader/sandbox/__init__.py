@@ -1,1 +1,1 @@
-"""The trusted side of the sandbox: how a submission is locked up (`bubblewrap`, `seccomp`) and talked to (`client`)."""
+"""The trusted side of the sandbox: build its box (`bubblewrap`, `seccomp`), use it (`session`)."""

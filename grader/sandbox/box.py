@@ -1,7 +1,8 @@
-"""One zygote in its box: started at once, asked to fork, told to end a test, restarted where it is not clean.
+"""One zygote in its box: start it, let it fork one child per test, restart it if it is not clean.
 
-A sandbox knows nothing of submissions: each test brings its sources, so that one warm sandbox can serve many. This module
-imports neither torch nor pytest, so that the zygote's slow imports and the grader's own run side by side.
+A sandbox knows nothing about submissions. Each test brings its own sources, so one warm sandbox can
+serve many submissions. This module imports neither torch nor pytest, so that the zygote's slow
+imports run in parallel with the grader's own.
 """
 
 import io
@@ -32,7 +33,8 @@ Isolation = Literal["bubblewrap", "none"]
 START_SECONDS = 120.0
 END_SECONDS = 15.0
 GIVE_BACK_SECONDS = 5.0
-# What keeps an ordinary user from a user namespace: a setting, the value that forbids it, and the line that mends it.
+# What prevents ordinary users from creating user namespaces: a setting, the value that forbids
+# them, and the command that fixes it.
 FORBIDDING = [
     (
         "kernel/apparmor_restrict_unprivileged_userns",
@@ -45,19 +47,23 @@ FORBIDDING = [
 
 
 class Sandbox:
-    """One zygote: started at once, ready some seconds later, so that the caller can do its own slow imports meanwhile.
+    """One zygote.
+
+    It starts at once and is ready some seconds later, so that the caller can do its own slow
+    imports meanwhile.
 
     Args:
-        tests: The course's tests folder; the worker sees its probes.
+        tests: The course's tests folder; the worker sees only its probes.
         isolation: `bubblewrap`, or `none` to debug on a machine without it.
-        scratch_bytes: What a test may write to /tmp, all files together.
-        gpu: What tests may use; the caller has locked it.
+        scratch_bytes: How much a test may write to /tmp, all files together.
+        gpu: The GPU that tests may use; the caller must have locked it.
 
     Attributes:
-        usage: What the test that runs takes of the GPU; None without one.
+        usage: What the running test uses of the GPU; None without a GPU.
 
     Raises:
-        SandboxUnavailable: Limits that this process inherited are too low, or bubblewrap is missing or too old.
+        SandboxUnavailable: Inherited limits of this process are too low, or bubblewrap is missing
+            or too old.
     """
 
     _control: socket.socket
@@ -92,32 +98,35 @@ class Sandbox:
         self._end_box()
 
     def _end_box(self) -> bool:
-        """The same; False where not everything has ended in time."""
-        self._control.close()  # its end of the socket tells it to kill all that is left and go
+        """End the zygote and everything in its box; return False if that took too long."""
+        # Closing our end of the socket tells the zygote to kill everything that is left and exit.
+        self._control.close()
         if self._process.returncode is None:
             self._wait_for_bubblewrap()
         ended = True
         if self._pidfd is not None:
-            ended = _readable(self._pidfd, END_SECONDS)  # until its last memory is given back
+            ended = _readable(self._pidfd, END_SECONDS)  # waits until all its memory is freed
             os.close(self._pidfd)
             self._pidfd = None
         self._forget_files()
         return ended
 
     def _wait_for_bubblewrap(self) -> None:
-        """Until it has ended, with the child that it may have left before that child watched it."""
+        """Wait until bubblewrap has ended, then kill its process group.
+
+        It may have left a child that did not yet watch for its end.
+        """
         process = os.pidfd_open(self._process.pid)
         if not _readable(process, END_SECONDS):
             self._kill()
         os.close(process)
-        with suppress(
-            ProcessLookupError
-        ):  # not reaped yet, so its number still belongs to its group alone
+        # The process is not reaped yet, so its number still belongs to its group alone.
+        with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def spawn(self, limits: Limits, descriptors: list[int]) -> None:
-        """Have the zygote fork a child that holds these descriptors.
+        """Ask the zygote to fork a child that holds these descriptors.
 
         Raises:
             GraderFault: The zygote is gone.
@@ -143,10 +152,13 @@ class Sandbox:
             raise GraderFault(f"the sandbox ended between two tests: {e}") from None
 
     def end(self) -> "Ending":
-        """Have the zygote end its child and remove what it left; start another zygote where that is not certain.
+        """Have the zygote end its child and remove what it left.
+
+        If that may have failed, start another zygote.
 
         Raises:
-            GraderFault: The zygote did not answer, or the GPU does not let go of the child. Another one has been started.
+            GraderFault: The zygote did not answer, or the GPU still holds the child. Another zygote
+                has been started.
         """
         self.end_soon()
         ending = self._ending()
@@ -154,18 +166,20 @@ class Sandbox:
         return ending
 
     def memory_ran_out(self) -> bool:
-        """Whether the kernel has killed a process of this machine for want of memory, since the last `spawn`."""
+        """Whether the kernel has killed any process for lack of memory since the last `spawn`."""
         return out_of_memory_kills() > self._killed_before
 
     def end_soon(self, tell: Callable[["Ending"], None] | None = None) -> None:
-        """The same, for a test whose answers are all here: nobody waits for it but the next test.
+        """Like `end`, without waiting: for a test that has all its answers.
+
+        Only the next test waits for it.
 
         Args:
-            tell: Is told how the test ended, before the next one begins.
+            tell: Called with how the test ended, before the next test begins.
         """
         self._unanswered = True
         self._tell = tell
-        with suppress(OSError):  # a zygote that is gone shows when its answer is read
+        with suppress(OSError):  # if the zygote is gone, reading its answer will show that
             self._control.settimeout(END_SECONDS)
             self._control.send(b'{"op": "end"}')
 
@@ -187,10 +201,12 @@ class Sandbox:
         return ending
 
     def _free_the_gpu(self) -> None:
-        """Wait until a GPU has back what a child took that has ended; a new box is started where it has not.
+        """Wait until the GPU has its memory back from an ended child.
+
+        If it has not, start a new box.
 
         Raises:
-            GraderFault: That did not help either.
+            GraderFault: The new box did not help either.
         """
         if self.usage is None or self.usage.given_back(GIVE_BACK_SECONDS):
             return
@@ -201,7 +217,10 @@ class Sandbox:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the zygote says of itself (pid, uid, versions), and `environment`: what there is to know of the GPU, if any."""
+        """What the zygote reports about itself: pid, uid, versions.
+
+        `environment` has the facts about the GPU, if any.
+        """
         self.wait_until_ready()
         of_gpu = (
             {"gpu": self.gpu.name, "driver": self.gpu.driver, "cuda": str(self._facts["cuda"])}
@@ -220,18 +239,22 @@ class Sandbox:
         """End this box and start another one.
 
         Raises:
-            GraderFault: A process of the old one is held by the GPU, which no signal can change.
+            GraderFault: The GPU holds on to a process of the old box, which no signal can change.
         """
         self._kill()
         ended = self._end_box()
         self._start()
         if self.gpu and not ended:
             raise GraderFault(
-                f"the GPU ({self.gpu.name}) does not let go of a killed process: it may have to be reset"
+                f"the GPU ({self.gpu.name}) does not let go of a killed process: "
+                "it may have to be reset"
             )
 
     def _kill(self) -> None:
-        """End the box without asking it. bubblewrap's death alone does not, once the zygote is another user."""
+        """End the box by force.
+
+        Killing bubblewrap alone is not enough once the zygote runs as another user.
+        """
         if self._pidfd is not None:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
@@ -263,7 +286,7 @@ class Sandbox:
         self._folder.cleanup()
 
     def _bare(self, theirs: socket.socket) -> "subprocess.Popen[bytes]":
-        """The worker as an ordinary process."""
+        """Start the worker as an ordinary process."""
         root = str(Path(__file__).parent.parent.parent)
         boot = str(Path(__file__).parent.parent / "worker" / "boot.py")
         course = str(self._tests.parent)
@@ -271,13 +294,12 @@ class Sandbox:
         environment = {"TMPDIR": self._folder.name, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
         if self.gpu:
             environment |= self.gpu.environment(alone=False)
-            environment |= {
-                "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")
-            }  # where the driver may be
+            # The driver may be in a folder that only this variable names.
+            environment |= {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
         return self._popen(command, environment, [theirs.fileno()])
 
     def _boxed(self, theirs: socket.socket) -> "subprocess.Popen[bytes]":
-        """The worker in its box."""
+        """Start the worker in its box."""
         read_end, info = os.pipe()
         self._info = os.fdopen(read_end)
         try:
@@ -293,7 +315,7 @@ class Sandbox:
                     scratch_bytes=self._scratch_bytes,
                     gpu=self.gpu,
                 )
-                # bubblewrap's own environment can be read in the box: it gets none
+                # bubblewrap's own environment is readable inside the box, so it gets none.
                 return self._popen(command, {}, [theirs.fileno(), info, rules.fileno()])
         finally:
             os.close(info)
@@ -309,20 +331,22 @@ class Sandbox:
             stderr=self._errors,
             pass_fds=inherit,
             cwd="/",
-            process_group=0,  # a terminal's signals are for the grader, which ends the box itself
+            # A terminal's signals go to the grader only, which ends the box itself.
+            process_group=0,
         )
 
     def wait_until_ready(self) -> None:
-        """Wait for the zygote to have imported everything, and check that its box is as tight as it was asked to be.
+        """Wait until the zygote has imported everything.
+
+        Check that its box is as tight as requested.
 
         Raises:
-            SandboxUnavailable: It cannot be started here, or is not tight; the text says what mends it.
-            GraderFault: It takes too long, or the GPU does not let go of the test before.
+            SandboxUnavailable: It cannot be started here, or is not tight; the text gives the fix.
+            GraderFault: It takes too long, or the GPU still holds the previous test.
         """
         if self._unanswered:
-            with suppress(
-                GraderFault
-            ):  # it answered all that it was asked; another one is on its way
+            # The previous test has its answers; a dead zygote has been restarted.
+            with suppress(GraderFault):
                 self._ending()
             self._free_the_gpu()
         if self._facts:
@@ -338,15 +362,14 @@ class Sandbox:
             said = printable(
                 self._errors.read().decode(errors="replace").strip() or "nothing", 2000
             )
-            advice = (
-                f"\n{_advice()}" if said.startswith("bwrap:") else ""
-            )  # otherwise there was a box, and Python failed in it
+            # Without bwrap's prefix, there was a box and Python failed inside it.
+            advice = f"\n{_advice()}" if said.startswith("bwrap:") else ""
             raise SandboxUnavailable(f"the sandbox cannot be started: {said}{advice}")
         facts = json.loads(hello)
         if self.isolation == "bubblewrap":
             self._check(facts)
             self._host_pid = json.loads(self._info.read())["child-pid"]
-            with suppress(OSError):  # where memory runs out, the kernel takes the box first
+            with suppress(OSError):  # makes the kernel kill the box first when memory runs out
                 Path(f"/proc/{self._host_pid}/oom_score_adj").write_text("900")
         else:
             self._host_pid = facts["pid"]
@@ -354,14 +377,14 @@ class Sandbox:
         self._facts = facts
 
     def _check(self, facts: dict[str, Any]) -> None:
-        """Refuse a box that is not as tight as it was asked to be."""
+        """Refuse a box that is not as tight as requested."""
         must_hold = {
             "it is process 1 of its namespace": facts["pid"] == 1,
             "it is not root": facts["uid"] != 0,
-            "it has no capability": facts["capabilities"] == 0,
-            "it can gain no privilege": facts["no_new_privileges"],
+            "it has no capabilities": facts["capabilities"] == 0,
+            "it cannot gain privileges": facts["no_new_privileges"],
             "its system calls are filtered": facts["seccomp"] == 2,
-            "it can make no user namespace of its own": not facts["nests"],
+            "it cannot create user namespaces": not facts["nests"],
         }
         if broken := [what for what, holds in must_hold.items() if not holds]:
             raise SandboxUnavailable(
@@ -371,16 +394,16 @@ class Sandbox:
 
 @dataclass(frozen=True)
 class Ending:
-    """How a child ended, by the zygote's word.
+    """How a child ended, as the zygote reports it.
 
     Attributes:
-        clean: Nothing of it is left.
-        signal: What ended it, or None.
-        exit: What it exited with, or None.
-        breach: Which limit for all processes of a test together the zygote ended it for.
-        cpu_seconds: What it used of the processor.
-        cpu_seconds_of_all: What it and all that it started used.
-        memory_bytes: At most as much memory as all of these took together at one time.
+        clean: Nothing of the child is left.
+        signal: The signal that ended it, or None.
+        exit: Its exit code, or None.
+        breach: The limit on all processes of a test together for which the zygote ended it.
+        cpu_seconds: The CPU time that it used.
+        cpu_seconds_of_all: The CPU time that it and everything it started used.
+        memory_bytes: An upper bound on the memory that all of these used at one time.
     """
 
     clean: bool
@@ -393,23 +416,35 @@ class Ending:
 
 
 def out_of_memory_kills() -> int:
-    """How many processes the kernel has killed for want of memory, in any container; 0 where it does not say."""
+    """How many processes the kernel has killed for lack of memory, in any container.
+
+    0 if the kernel does not report that.
+    """
     with suppress(OSError, ValueError, StopIteration), open("/proc/vmstat") as f:
         return int(next(line for line in f if line.startswith("oom_kill ")).split()[1])
     return 0
 
 
 def _readable(descriptor: int, seconds: float) -> bool:
-    """Whether there is something to read within these seconds; for descriptors of any number, as select is not."""
+    """Whether a descriptor becomes readable within these seconds.
+
+    Unlike select, this takes any descriptor number.
+    """
     with selectors.DefaultSelector() as selector:
         selector.register(descriptor, selectors.EVENT_READ)
         return bool(selector.select(seconds))
 
 
 def _advice() -> str:
-    """What mends a box that does not start, as far as this machine's settings tell."""
+    """How to fix a box that does not start, as far as this machine's settings show."""
     for setting, value, line in FORBIDDING:
         with suppress(OSError):
             if Path("/proc/sys", setting).read_text().strip() == value:
-                return f"this machine forbids user namespaces to ordinary users; either run the grader as root, or: {line}"
-    return "run the grader as root, or where user namespaces are allowed (in a container: with --privileged)"
+                return (
+                    "this machine forbids user namespaces to ordinary users; "
+                    f"either run the grader as root, or: {line}"
+                )
+    return (
+        "run the grader as root, or where user namespaces are allowed "
+        "(in a container: with --privileged)"
+    )

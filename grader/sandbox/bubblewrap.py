@@ -1,19 +1,22 @@
 """The box that a submission runs in, as a bubblewrap command line.
 
-Theory of operation. bubblewrap builds a new root out of nothing and shows in it only what this file lists: the C library, the
-Python interpreter with its standard library, the packages that a submission may import, the worker and the probes. All of it
-is read-only; the grader, its reference solutions and the hidden tests are not hidden there, they were never put there. One
-small tmpfs can be written to. There is no network, no other process, no environment, no capability and no way to a new
-namespace (seccomp.py).
+Theory of operation. bubblewrap builds a new, empty root and shows in it only what this file lists:
+the C library, the Python interpreter with its standard library, the packages that a submission may
+import, the worker and the probes. All of it is read-only. The grader, its reference solutions and
+the hidden tests are not hidden there; they are never put there. One small tmpfs is writable. There
+is no network, no other process, no environment, no capability, and no way to create a new namespace
+(seccomp.py).
 
-Started by root, bubblewrap needs no user namespace, and the worker becomes a user that nothing else uses before it imports
-anything: so limits on processes bind, and nothing in /proc or /sys belongs to it. Started by anyone else, it makes a user
-namespace; that there are no further ones is seccomp's work as well, because bubblewrap learnt it late.
+Started by root, bubblewrap needs no user namespace, and the worker switches to a user that nothing
+else uses before it imports anything. So limits on processes are effective, and nothing in /proc or
+/sys belongs to that user. Started by any other user, bubblewrap creates a user namespace. seccomp
+also prevents further user namespaces, because bubblewrap learnt to do so late.
 
-Each version of bubblewrap since 0.4 will do: of younger ones, what they can do besides is used (`Bubblewrap`).
+Every version of bubblewrap since 0.4 works; options of newer versions are used where they exist
+(`Bubblewrap`).
 
-With a GPU the box also shows its device files, the driver's libraries and the few files of /sys that CUDA reads (`_gpu`); no
-other GPU is there.
+With a GPU, the box also shows its device files, the driver's libraries and the few files of /sys
+that CUDA reads (`_gpu`). No other GPU is visible.
 
 `command` is the list of steps; each step is one function that returns its arguments.
 """
@@ -38,12 +41,8 @@ from grader.errors import GraderFault, SandboxUnavailable
 from grader.sandbox.gpu import Gpu
 from grader.text import printable
 
-PACKAGES = (
-    "torch",
-    "numpy",
-    "einops",
-    "jaxtyping",
-)  # what a submission may import, with what these need
+# What a submission may import, together with the requirements of these packages.
+PACKAGES = ("torch", "numpy", "einops", "jaxtyping")
 PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER = (
     "/python",
     "/site",
@@ -54,8 +53,9 @@ PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER = (
 )
 FIRST_USER, USERS = 1_000_000_000, 1_000_000_000
 
-# What CUDA reads of /sys: which memory is near which processor and near the GPU (without it CUDA may give up, or crash), and
-# that the driver's modules are loaded (without it CUDA looks for a way to load them).
+# The files of /sys that CUDA reads. They tell which memory is near which processor and near the GPU
+# (without them CUDA may give up, or crash), and that the driver's modules are loaded (without them
+# CUDA looks for a way to load the modules).
 READ_BY_CUDA = (
     "/sys/devices/system/node",
     "/sys/devices/system/memory/block_size_bytes",
@@ -123,15 +123,16 @@ def command(
 
     Args:
         control_fd: The worker's end of its socket.
-        seccomp_fd: Where the filter is read from.
-        info_fd: Where bubblewrap writes the worker's process id.
-        user: What `unused_user` gave.
-        tests: The course's tests folder, of which only the probes are shown.
+        seccomp_fd: The descriptor that the filter is read from.
+        info_fd: The descriptor that bubblewrap writes the worker's process id to.
+        user: The result of `unused_user`.
+        tests: The course's tests folder; only its probes are shown.
         scratch_bytes: How much the worker may write to /tmp, all files together.
-        gpu: The one that the worker may use; None for none.
+        gpu: The GPU that the worker may use; None for none.
 
     Raises:
-        SandboxUnavailable: bubblewrap is not installed or too old, or the worker's user may not open the GPU.
+        SandboxUnavailable: bubblewrap is not installed or too old, or the worker's user may not
+            open the GPU.
     """
     found = find_bubblewrap()
     return [
@@ -158,8 +159,8 @@ class Bubblewrap(NamedTuple):
     """An installed bubblewrap.
 
     Attributes:
-        path: Its program.
-        options: What it says it understands.
+        path: The path of the program.
+        options: The options that its help lists.
     """
 
     path: str
@@ -167,10 +168,10 @@ class Bubblewrap(NamedTuple):
 
 
 def find_bubblewrap() -> Bubblewrap:
-    """The bubblewrap of this machine.
+    """Find the bubblewrap of this machine.
 
     Raises:
-        SandboxUnavailable: It is not installed, or so old that it lacks something; the text says what mends it.
+        SandboxUnavailable: It is not installed, or too old; the text gives the fix.
     """
     path = shutil.which("bwrap")
     if path is None:
@@ -189,14 +190,15 @@ def find_bubblewrap() -> Bubblewrap:
             _said(path, "--version").strip().removeprefix("bubblewrap ") or "of an unknown version"
         )
         raise SandboxUnavailable(
-            f"bubblewrap {printable(version, 100)} ({path}) is too old: it lacks {', '.join(missing)}. The sandbox needs "
+            f"bubblewrap {printable(version, 100)} ({path}) is too old: "
+            f"it lacks {', '.join(missing)}. The sandbox needs "
             f"{OLDEST} or later, first in PATH"
         )
     return Bubblewrap(path, options)
 
 
 def _said(path: str, option: str) -> str:
-    """What bubblewrap prints for an option; nothing where it does not run at all."""
+    """What bubblewrap prints for an option; empty if it does not run at all."""
     try:
         return subprocess.run(
             [path, option], env={}, capture_output=True, text=True, errors="replace", timeout=60
@@ -206,9 +208,10 @@ def _said(path: str, option: str) -> str:
 
 
 def unused_user() -> int:
-    """A user id that no account has and, being drawn at random, no other box, also not one of another container.
+    """Draw a user id that no account has.
 
-    0 where this process may not change its user.
+    Because it is drawn at random, no other box has it either, even in another container. It is 0 if
+    this process may not change its user.
     """
     return FIRST_USER + secrets.randbelow(USERS) if os.geteuid() == 0 else 0
 
@@ -230,7 +233,7 @@ def _namespaces(user: int, found: Bubblewrap) -> list[str]:
 
 
 def _privileges(user: int) -> list[str]:
-    if user:  # enough to become that user, which takes even this away
+    if user:  # enough to become that user, which then drops even these capabilities
         return ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     return ["--cap-drop", "ALL"]
 
@@ -241,21 +244,26 @@ def _environment(gpu: Gpu | None) -> list[str]:
         "TMPDIR": SCRATCH,
         "LANG": "C.UTF-8",
         "LD_LIBRARY_PATH": f"{PYTHON}/lib:{DRIVER}" if gpu else f"{PYTHON}/lib",
-        "OMP_NUM_THREADS": "1",  # children of a process with threads would hang, and results would depend on the machine
+        # Children of a process with threads would hang, and results would depend on the machine.
+        "OMP_NUM_THREADS": "1",
         "PYTHONHASHSEED": "0",
-        "PYTHONMALLOC": "malloc",  # memory in huge pages, where the kernel has them, makes a fork and its end cheaper
+        # Huge pages, where the kernel has them, make a fork cheaper: a fork copies the page tables
+        # of 220 MB of torch and Python. A fork and its end took 4 ms instead of 11 ms.
+        "PYTHONMALLOC": "malloc",
         "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONWARNINGS": "ignore",
         **(gpu.environment(alone=True) if gpu else {}),
     }
-    return [
-        word for name, value in values.items() for word in ("--setenv", name, value)
-    ]  # and bubblewrap itself has none
+    # bubblewrap itself has an empty environment.
+    return [word for name, value in values.items() for word in ("--setenv", name, value)]
 
 
 def _folders() -> list[str]:
-    """The folders above what is shown. bubblewrap would make them too, but readable for their owner alone."""
+    """The folders above everything that is shown.
+
+    bubblewrap would create them too, but readable for their owner only.
+    """
     libraries = {f"{PYTHON}/lib", f"{PYTHON}/{sys.platlibdir}"}
     below = [
         "/usr",
@@ -277,7 +285,7 @@ def _folder_arguments(folders: Iterable[str]) -> list[str]:
 
 
 def _system_libraries() -> list[str]:
-    """Where the C library and its loader are, and nothing else of /usr."""
+    """The folders of the C library and its loader, and nothing else of /usr."""
     multiarch = sysconfig.get_config_var("MULTIARCH") or "no-multiarch"
     folders = [Path("/usr/lib") / multiarch, Path("/usr/lib64")]
     shown = [f for f in folders if f.is_dir()] or [Path("/usr/lib")]
@@ -294,7 +302,7 @@ def _system_libraries() -> list[str]:
 
 
 def _python() -> list[str]:
-    """The interpreter and its standard library under /python, without whatever is installed beside them."""
+    """The interpreter and its standard library under /python, without other installed packages."""
     executable = Path(sys.executable).resolve()
     library = Path(
         sysconfig.get_paths(vars={"base": sys.base_prefix, "installed_base": sys.base_prefix})[
@@ -315,14 +323,14 @@ def _python() -> list[str]:
 
 
 def _loaded(name: str) -> list[Path]:
-    """Shared libraries of that name that this very process runs with, wherever they were moved since they were built."""
+    """The shared libraries of that name that this process has loaded, wherever they are now."""
     with open("/proc/self/maps") as f:
         paths = {Path(line.split(maxsplit=5)[5].strip()) for line in f if name in line}
     return sorted(path for path in paths if path.name.startswith(name))
 
 
 def _without_packages(folder: Path, shown: str) -> list[str]:
-    """Cover what is installed inside a folder of the system: the grader may be among it."""
+    """Cover the packages installed inside a system folder, since the grader may be among them."""
     installed = {
         folder / "site-packages",
         folder / "dist-packages",
@@ -341,10 +349,10 @@ def _packages() -> list[str]:
 
 @cache
 def package_paths() -> tuple[Path, ...]:
-    """Everything that the allowed packages and their requirements have installed, as top-level files and folders.
+    """The top-level files and folders of the allowed packages and their requirements.
 
     Raises:
-        GraderFault: One of them is not installed, or not by pip or a tool like it.
+        GraderFault: One of them is not installed, or was not installed by pip or a similar tool.
     """
     waiting, seen, paths = [(name, "") for name in PACKAGES], set[tuple[str, str]](), set[Path]()
     while waiting:
@@ -377,7 +385,7 @@ def package_paths() -> tuple[Path, ...]:
 
 
 def _worker() -> list[str]:
-    """The worker's own code and the one module that it shares with the grader; not the grader."""
+    """The worker's own code and the one module that it shares with the grader; nothing else."""
     grader = Path(__file__).parent.parent
     shown = f"{RUNTIME}/grader"
     return [
@@ -387,7 +395,7 @@ def _worker() -> list[str]:
 
 
 def _probes(tests: Path) -> list[str]:
-    """Each file of probes, one by one: some may be links to those of another course."""
+    """Each file of the probes separately, because some may be links to those of another course."""
     files = sorted((tests / "probes").glob("*.py"))
     return [
         word
@@ -397,9 +405,10 @@ def _probes(tests: Path) -> list[str]:
 
 
 def _kernel_files() -> list[str]:
+    # glibc reads these.
     huge_pages = (
         f"/sys/kernel/mm/transparent_hugepage/{name}" for name in ("enabled", "hpage_pmd_size")
-    )  # glibc asks here
+    )
     return [
         "--proc",
         "/proc",
@@ -410,15 +419,20 @@ def _kernel_files() -> list[str]:
 
 
 def _gpu(gpu: Gpu | None, user: int) -> list[str]:
-    """One GPU: the driver's libraries under the names that CUDA asks for, what it reads of /sys, and the GPU's device files.
+    """One GPU: the driver's libraries, the files of /sys that CUDA reads, and the device files.
 
-    /proc/driver/nvidia is in every /proc. /dev stays read-only, which keeps nobody from writing to a device; in /dev/shm CUDA
-    makes files only to share memory with other processes.
+    The libraries appear under the names that CUDA asks for.
+
+    /proc/driver/nvidia is in every /proc. /dev stays read-only, which does not prevent writing to a
+    device. In /dev/shm, CUDA creates files only to share memory with other processes.
     """
     if gpu is None:
         return []
     if closed := " ".join(map(str, gpu.closed_nodes(to_others=user != 0))):
-        mended = f"chmod a+rw {closed}, and load the driver with NVreg_DeviceFileMode=0666 so that it stays so"
+        mended = (
+            f"chmod a+rw {closed}, and load the driver with NVreg_DeviceFileMode=0666 "
+            "to make this permanent"
+        )
         raise SandboxUnavailable(
             f"the user that submissions run as may not open {closed}: {mended}"
         )
@@ -437,16 +451,20 @@ def _gpu(gpu: Gpu | None, user: int) -> list[str]:
 
 
 def _scratch(size: int, found: Bubblewrap) -> list[str]:
-    """The folder that can be written to. The worker opens it to its own user, and watches its size as well."""
+    """The writable folder.
+
+    The worker gives access to its own user, and also watches the folder's size.
+    """
     limit = ["--size", str(size)] if "--size" in found.options else []
     return [*limit, "--tmpfs", SCRATCH, "--chdir", SCRATCH]
 
 
 def _seal(gpu: Gpu | None) -> list[str]:
-    """Nothing but the scratch folder can be written to, /dev/shm and /proc/sys included.
+    """Make everything except the scratch folder read-only, including /dev/shm and /proc/sys.
 
-    With a GPU, /proc as a whole is not: CUDA names its threads by files in /proc/self/task, and gives up (error 304) where it
-    cannot. All else that could be written there belongs to root, and bubblewrap makes the kernel's switches read-only anyway.
+    With a GPU, /proc as a whole stays writable: CUDA names its threads through files in
+    /proc/self/task, and gives up (error 304) if it cannot. Everything else that is writable there
+    belongs to root, and bubblewrap makes the kernel's settings read-only anyway.
     """
     return [
         "--remount-ro",
@@ -458,7 +476,11 @@ def _seal(gpu: Gpu | None) -> list[str]:
 
 
 def _start(control_fd: int, user: int) -> list[str]:
-    """The worker itself. The environment is ours alone, so Python may read it (-I would not): it fixes the hash seed."""
+    """Start the worker itself.
+
+    Python may read its environment (with -I it would not), because we set it: it fixes the hash
+    seed.
+    """
     interpreter = f"{PYTHON}/bin/{Path(sys.executable).resolve().name}"
     boot = f"{RUNTIME}/grader/worker/boot.py"
     return [interpreter, "-s", "-S", "-P", boot, str(control_fd), str(user), RUNTIME, SITE, COURSE]

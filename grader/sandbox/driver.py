@@ -1,10 +1,12 @@
-"""A program of its own: start CUDA's driver, and print what it says and which files it was loaded from.
+"""A separate program: start CUDA's driver, and print its error and the files of its libraries.
 
-    python driver.py  →  {"error": "", "libraries": {"libcuda.so.1": "/usr/lib/libcuda.so.580.65.06", …}}
+    python driver.py
+    → {"error": "", "libraries": {"libcuda.so.1": "/usr/lib/libcuda.so.580.65.06", …}}
 
-It runs in a process that ends at once: one that has started CUDA cannot fork children that use it, and nothing of CUDA may stay
-in the grader's. It makes no context. Starting the driver is also what loads a kernel module and makes a device file where these
-are still missing, which no box could do.
+It runs in a process that ends at once: a process that has started CUDA cannot fork children that
+use it, and nothing of CUDA may stay in the grader's process. It creates no context. Starting the
+driver also loads a kernel module and creates a device file where these are still missing, which no
+box could do.
 """
 
 import ctypes
@@ -23,16 +25,16 @@ OF_THE_DRIVER = ("libcuda", "libnvidia")
 
 
 def main() -> None:
-    """Print it."""
+    """Print the result of starting CUDA."""
     error = start()
     for name in LOADED_LATER:
-        with suppress(OSError):  # each driver has some of them
+        with suppress(OSError):  # no driver has all of them
             ctypes.CDLL(name)
     print(json.dumps({"error": error, "libraries": libraries(OF_THE_DRIVER)}))
 
 
 def start() -> str:
-    """What is wrong with CUDA here; empty when it starts."""
+    """Start CUDA; return what is wrong with it here, or an empty string."""
     try:
         cuda = ctypes.CDLL(CUDA)
     except OSError as e:
@@ -51,9 +53,9 @@ class _Library(ctypes.Structure):
 
 
 def libraries(prefixes: tuple[str, ...]) -> dict[str, str]:
-    """The loaded libraries whose names begin so: the name that each was asked for by, and its file.
+    """Loaded libraries with these prefixes: the name that each was requested by, and its file.
 
-    The loader itself is asked, so it does not matter how it found them.
+    The loader itself is asked, so it does not matter how it found the files.
     """
     found: dict[str, str] = {}
 

@@ -1,8 +1,9 @@
-"""The GPU of `--device cuda`: which one it is, what a box needs of it, who may use it now, and what is taken of it.
+"""The GPU of `--device cuda`: which one, what a box needs of it, who may use it, its memory.
 
-All of this is read through NVML, the driver's interface for onlookers, which makes no CUDA context. The grader's process holds
-the expected values, and none of them ever comes onto a device that a student's code uses: so nothing here imports torch, and
-CUDA itself is started in a process of its own (driver.py).
+All of this is read through NVML, the driver's monitoring interface, which creates no CUDA context.
+The grader's process holds the expected values, and none of them may reach a device that student
+code uses. Therefore nothing here imports torch, and CUDA itself is started in a separate process
+(driver.py).
 """
 
 import ast
@@ -23,21 +24,23 @@ from grader.errors import GraderFault, UsageError
 
 DEVICES = Path("/dev")
 CAPABILITIES = Path("/proc/driver/nvidia/capabilities")
-START_SECONDS = 120.0  # a GPU that nobody holds open is started anew, and CUDA looks at each
+# A GPU that no process holds open must be initialised first, and CUDA looks at each GPU.
+START_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU, or one instance of a GPU that is split (MIG): plain facts, so that they can be handed to another process.
+    """One GPU, or one instance of a partitioned GPU (MIG), as facts that another process can use.
 
     Attributes:
         index: Its number, in the order of the PCI bus.
-        uuid: Its name to CUDA.
-        name: Its name to people.
+        uuid: Its name for CUDA.
+        name: Its name for people.
         driver: The driver's version.
-        memory_bytes: All of its memory.
+        memory_bytes: Its total memory.
         bus: Its address on the PCI bus.
-        nodes: The device files that CUDA opens to use it and no other. The first lies in /dev itself, the last is its own.
+        nodes: The device files that CUDA opens to use this GPU and no other. The first lies in /dev
+            itself, the last is its own.
         libraries: The driver's libraries: the name that CUDA asks for, and the file.
     """
 
@@ -51,28 +54,31 @@ class Gpu:
     libraries: tuple[tuple[str, Path], ...]
 
     def environment(self, *, alone: bool) -> dict[str, str]:
-        """What CUDA and torch are told.
+        """Environment variables for CUDA and torch.
 
         Args:
-            alone: Whether its nodes are the only ones there; then CUDA counts it as the first.
+            alone: Whether only its own nodes are visible; CUDA then counts it as the first GPU.
         """
         return {
             "CUDA_VISIBLE_DEVICES": "0" if alone else self.uuid,
             "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-            "CUDA_CACHE_DISABLE": "1",  # it would be written to the scratch folder, which is emptied after each test
-            "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # sums in an order that does not change from run to run
-            "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # is_available() then starts no CUDA, and a fork after it can
+            # The cache would be written to the scratch folder, which is emptied after each test.
+            "CUDA_CACHE_DISABLE": "1",
+            # Makes the order of sums the same in every run.
+            "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+            # is_available() then does not start CUDA, so a fork after it still can.
+            "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
         }
 
     @contextmanager
     def lock(self, say: Callable[[str], None]) -> Iterator[None]:
-        """Have the GPU to oneself, among all graders that see its node; wait for it where another one has it.
+        """Hold the GPU exclusively among all graders that see its node; wait while another has it.
 
-        The lock goes with the process, however that ends. The open node also keeps the driver from stopping the GPU between two
-        tests.
+        The lock ends with the process, however the process ends. The open node also keeps the
+        driver from shutting the GPU down between two tests.
 
         Args:
-            say: Told, once, that there is a wait.
+            say: Called once, with a text, if there is a wait.
         """
         node = os.open(self.nodes[-1], os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -86,21 +92,24 @@ class Gpu:
             os.close(node)
 
     def closed_nodes(self, *, to_others: bool) -> list[Path]:
-        """The nodes that cannot be opened by a user who owns nothing, or (not `to_others`) by this process's own."""
+        """The nodes that a user who owns nothing cannot open.
+
+        Without `to_others`, those that this process's own user cannot open.
+        """
         return [node for node in self.nodes if not _opens(node, to_others)]
 
     def used_bytes(self) -> int:
-        """How much of its memory is in use, by whomever.
+        """How much of its memory is in use, by any process.
 
         Raises:
-            GraderFault: The driver does not say.
+            GraderFault: The driver does not report it.
         """
         nvml = _nvml()
         with _faults_of(nvml):
             return int(nvml.nvmlDeviceGetMemoryInfo(_handle(self.uuid)).used)
 
     def busy(self) -> bool | None:
-        """Whether it has lately been at work; None where the driver does not say."""
+        """Whether it was at work recently; None if the driver does not report it."""
         nvml = _nvml()
         with suppress(nvml.NVMLError):
             return bool(nvml.nvmlDeviceGetUtilizationRates(_handle(self.uuid)).gpu)
@@ -108,11 +117,11 @@ class Gpu:
 
 
 def find() -> Gpu:
-    """The GPU to grade on: the first that there is, or that CUDA_VISIBLE_DEVICES names.
+    """Find the GPU to grade on: the first GPU, or the one that CUDA_VISIBLE_DEVICES selects.
 
     Raises:
-        UsageError: This machine has none, or nothing that could use it.
-        GraderFault: It has one that does not work.
+        UsageError: This machine has no GPU, or no software that could use it.
+        GraderFault: The GPU does not work.
     """
     require_node(DEVICES)
     require_cuda(_version_file_of_torch())
@@ -128,14 +137,17 @@ def find() -> Gpu:
 
 
 def require_node(folder: Path) -> None:
-    """Refuse a machine without a GPU of NVIDIA's, as far as its device files tell.
+    """Refuse a machine without an NVIDIA GPU, judging by its device files.
 
     Raises:
-        UsageError: It has none.
+        UsageError: There is no GPU.
     """
     own = [path for path in folder.glob("nvidia*") if path.name.removeprefix("nvidia").isdigit()]
     if not own or not (folder / "nvidiactl").exists():
-        hint = "grade with --device cpu, or, if it has one, run nvidia-smi as root first, which makes its device files"
+        hint = (
+            "grade with --device cpu, or, if it has one, run nvidia-smi as root first, "
+            "which makes its device files"
+        )
         raise UsageError(
             f"--device cuda: this machine has no NVIDIA GPU, as far as {folder} tells: {hint}"
         )
@@ -145,10 +157,10 @@ def require_cuda(version_file: Path | None) -> None:
     """Refuse a torch that cannot use a GPU, without importing it.
 
     Args:
-        version_file: Its version.py; None where there is no torch.
+        version_file: Torch's version.py; None if torch is not installed.
 
     Raises:
-        UsageError: There is none, or it is built for CPUs or other GPUs.
+        UsageError: There is no torch, or it is built for CPUs or other GPUs.
     """
     hint = "install a build for CUDA with pip (by the selector on pytorch.org)"
     if version_file is None:
@@ -161,19 +173,20 @@ def require_cuda(version_file: Path | None) -> None:
 
 
 def chosen(visible: str | None, indices: Sequence[int], uuids: Sequence[str]) -> int:
-    """Which of the devices to use.
+    """Choose one of the devices.
 
     Args:
-        visible: CUDA_VISIBLE_DEVICES, of which the first entry counts: an index in the order of the PCI bus, or how a UUID
-            begins.
-        indices: The number of each device's GPU; an instance of a split one has that GPU's.
+        visible: CUDA_VISIBLE_DEVICES. Its first entry counts: an index in the order of the PCI bus,
+            or the beginning of a UUID.
+        indices: The number of each device's GPU; an instance of a partitioned GPU has that GPU's
+            number.
         uuids: The UUID of each device.
 
     Raises:
-        UsageError: It names none of them, or there is none.
+        UsageError: It selects none of them, or there is no device.
     """
     if not uuids:
-        raise UsageError("--device cuda: the driver knows no GPU that may be used here")
+        raise UsageError("--device cuda: the driver lists no GPU that may be used here")
     if visible is None:
         return 0
     first = visible.split(",")[0].strip()
@@ -181,40 +194,45 @@ def chosen(visible: str | None, indices: Sequence[int], uuids: Sequence[str]) ->
         if first == str(index) or (first.startswith(("GPU-", "MIG-")) and uuid.startswith(first)):
             return number
     raise UsageError(
-        f"--device cuda: CUDA_VISIBLE_DEVICES is {visible!r}, which names none of: {', '.join(uuids)}"
+        f"--device cuda: CUDA_VISIBLE_DEVICES is {visible!r}, "
+        f"which names none of: {', '.join(uuids)}"
     )
 
 
 def nodes_of(
     minor: int, capabilities: Sequence[int] = (), folder: Path = DEVICES
 ) -> tuple[Path, ...]:
-    """The device files that CUDA opens for one GPU, its own last: of no other GPU, and none of the display's.
+    """The device files that CUDA opens for one GPU, its own last.
 
-    The driver makes sure of both nodes of its memory manager, `nvidia-uvm` and `nvidia-uvm-tools`, before it uses the first.
+    Nodes of other GPUs and of the display are left out.
+
+    The driver makes sure that both nodes of its memory manager, `nvidia-uvm` and
+    `nvidia-uvm-tools`, exist before it uses the first.
 
     Args:
         minor: The GPU's minor number.
-        capabilities: Those of an instance of a split GPU.
+        capabilities: The capabilities of an instance of a partitioned GPU.
         folder: /dev.
 
     Raises:
-        GraderFault: One is missing; the text says what makes it.
+        GraderFault: A node is missing; the text says how to create it.
     """
     nodes = [folder / "nvidiactl", folder / "nvidia-uvm", folder / f"nvidia{minor}"]
     nodes += [folder / "nvidia-caps" / f"nvidia-cap{number}" for number in capabilities]
     if missing := [str(node) for node in nodes if not node.is_char_device()]:
         raise GraderFault(
-            f"the driver runs, but there is no {' and no '.join(missing)}: run `nvidia-modprobe -u -c 0` as root"
+            f"the driver runs, but there is no {' and no '.join(missing)}: "
+            "run `nvidia-modprobe -u -c 0` as root"
         )
     tools = folder / "nvidia-uvm-tools"
     return (*([tools] if tools.is_char_device() else []), *nodes)
 
 
 def capability(access: Path) -> int:
-    """The number of the node that stands for a capability, from its file in /proc.
+    """The number of a capability's node, read from the capability's file in /proc.
 
     Raises:
-        GraderFault: The file is not what the driver writes.
+        GraderFault: The file is not in the driver's format.
     """
     with suppress(OSError, ValueError):
         for line in access.read_text().splitlines():
@@ -227,7 +245,7 @@ def capability(access: Path) -> int:
 
 
 def _described(nvml: Any, index: int, gpu: Any, device: Any) -> Gpu:
-    """All that is to be known of a device of a GPU; its driver is started for it."""
+    """Everything needed about a device of a GPU; starts its driver."""
     minor, uuid = nvml.nvmlDeviceGetMinorNumber(gpu), nvml.nvmlDeviceGetUUID(device)
     libraries = _start_driver(uuid)
     bus = nvml.nvmlDeviceGetPciInfo(gpu)
@@ -244,7 +262,10 @@ def _described(nvml: Any, index: int, gpu: Any, device: Any) -> Gpu:
 
 
 def _devices(nvml: Any) -> list[tuple[int, Any, Any]]:
-    """Every device that CUDA could use: the number of its GPU, that GPU's handle, and its own. A split GPU has several."""
+    """Every device that CUDA could use: the number of its GPU, that GPU's handle, and its own.
+
+    A partitioned GPU has several.
+    """
     gpus = [
         (index, nvml.nvmlDeviceGetHandleByIndex(index))
         for index in range(nvml.nvmlDeviceGetCount())
@@ -255,9 +276,10 @@ def _devices(nvml: Any) -> list[tuple[int, Any, Any]]:
 
 
 def _instances(nvml: Any, gpu: Any) -> list[Any]:
-    """The instances of a split GPU; none where it is whole."""
+    """The instances of a partitioned GPU; none if the GPU is whole."""
     found = []
-    with suppress(nvml.NVMLError):  # which is how the driver says that this one cannot be
+    # The driver raises for a GPU that cannot be partitioned.
+    with suppress(nvml.NVMLError):
         split, _ = nvml.nvmlDeviceGetMigMode(gpu)
         for number in range(nvml.nvmlDeviceGetMaxMigDeviceCount(gpu) if split else 0):
             with suppress(nvml.NVMLError_NotFound):
@@ -266,7 +288,7 @@ def _instances(nvml: Any, gpu: Any) -> list[Any]:
 
 
 def _capabilities(nvml: Any, minor: int, device: Any) -> list[int]:
-    """The numbers of the nodes that allow the use of an instance of a split GPU."""
+    """The numbers of the nodes that permit the use of an instance of a partitioned GPU."""
     part = CAPABILITIES / f"gpu{minor}" / "mig" / f"gi{nvml.nvmlDeviceGetGpuInstanceId(device)}"
     return [
         capability(part / "access"),
@@ -275,10 +297,10 @@ def _capabilities(nvml: Any, minor: int, device: Any) -> list[int]:
 
 
 def _start_driver(uuid: str) -> dict[str, Path]:
-    """Start CUDA for one device, in a process of its own; the driver's libraries, as it found them.
+    """Start CUDA for one device in a separate process; return the driver's libraries.
 
     Raises:
-        GraderFault: It does not start, with the driver's words.
+        GraderFault: CUDA does not start; the text quotes the driver.
     """
     command = [sys.executable, "-I", str(Path(__file__).parent / "driver.py")]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": uuid}
@@ -290,7 +312,8 @@ def _start_driver(uuid: str) -> dict[str, Path]:
         raise GraderFault(f"the GPU's driver was not ready after {START_SECONDS:.0f} s") from None
     if done.returncode:
         raise GraderFault(
-            f"a process that started the GPU's driver ended with code {done.returncode}: {done.stderr[-500:]}"
+            f"a process that started the GPU's driver ended with code {done.returncode}: "
+            f"{done.stderr[-500:]}"
         )
     said = json.loads(done.stdout)
     if said["error"]:
@@ -301,9 +324,8 @@ def _start_driver(uuid: str) -> dict[str, Path]:
 
 
 def _opens(node: Path, to_others: bool) -> bool:
-    wanted = (
-        os.R_OK if node.parent.name == "nvidia-caps" else os.R_OK | os.W_OK
-    )  # a capability is only held
+    # A capability's node is only held open, so it need not be writable.
+    wanted = os.R_OK if node.parent.name == "nvidia-caps" else os.R_OK | os.W_OK
     return node.stat().st_mode & wanted == wanted if to_others else os.access(node, wanted)
 
 
@@ -313,7 +335,7 @@ def _version_file_of_torch() -> Path | None:
 
 
 def _constants(file: Path) -> dict[str, Any]:
-    """What a module of plain assignments sets, without running it."""
+    """The values that a module of plain assignments sets, without running it."""
     found: dict[str, Any] = {}
     for node in ast.parse(file.read_text()).body:
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.Constant):
@@ -333,10 +355,10 @@ def _handle(uuid: str) -> Any:
 
 
 def _nvml() -> Any:
-    """The library that reads the driver.
+    """The library that queries the driver.
 
     Raises:
-        UsageError: It is not installed.
+        UsageError: The library is not installed.
     """
     try:
         import pynvml  # type: ignore[import-untyped]
@@ -349,10 +371,10 @@ def _nvml() -> Any:
 
 @contextmanager
 def _faults_of(nvml: Any) -> Iterator[None]:
-    """A driver that does not answer is no fault of whoever asked for it.
+    """Turn driver errors into GraderFault: never the student's fault.
 
     Raises:
-        GraderFault: With the driver's words, and what mends the usual one.
+        GraderFault: The text quotes the driver, with the fix for the usual error.
     """
     try:
         yield

@@ -1,7 +1,8 @@
-"""The limits that a shell or a scheduler has set for the grader, and so for every process that it starts.
+"""Limits that the grader inherits from its shell or scheduler and passes on to its processes.
 
-One that is too low would end processes in the middle of a test, as if the student's code had done so. So all of them are looked
-at before the first process is started: what may be raised is raised, and what may not is a fault of this machine.
+A limit that is too low would end processes in the middle of a test, as if the student's code were
+at fault. So all limits are checked before the first process is started. Limits that may be raised
+are raised; any other is a fault of this machine.
 """
 
 import resource
@@ -13,15 +14,15 @@ KIB, GIB = 2**10, 2**30
 
 
 class Need(NamedTuple):
-    """What grading needs of one limit.
+    """What grading needs from one limit.
 
     Attributes:
         which: The limit.
-        option: What `ulimit` calls it.
+        option: Its option of `ulimit`.
         of: What it limits.
-        least: How much is needed, in the kernel's unit.
-        unit: How many of the kernel's units are one of `ulimit`'s.
-        unit_name: The name of ulimit's unit.
+        least: The least value needed, in the kernel's unit.
+        unit: The number of the kernel's units in one of `ulimit`'s.
+        unit_name: The name of `ulimit`'s unit.
     """
 
     which: int
@@ -33,13 +34,12 @@ class Need(NamedTuple):
 
 
 def needs(scratch_bytes: int) -> list[Need]:
-    """What the grader, its sandbox and a test of a usual course need of each limit."""
+    """What the grader, its sandbox and a test of a usual course need from each limit."""
     return [
         Need(resource.RLIMIT_NOFILE, "-n", "open files", 256, 1, ""),
         Need(resource.RLIMIT_NPROC, "-u", "processes", 64, 1, ""),
-        Need(
-            resource.RLIMIT_CPU, "-t", "processor time", 120, 1, " s"
-        ),  # of one process: the grader's own takes the most
+        # The limit is per process, and the grader's own process uses the most.
+        Need(resource.RLIMIT_CPU, "-t", "processor time", 120, 1, " s"),
         Need(resource.RLIMIT_FSIZE, "-f", "the size of files", scratch_bytes, KIB, " KiB"),
         Need(resource.RLIMIT_AS, "-v", "address space", 4 * GIB, KIB, " KiB"),
         Need(resource.RLIMIT_DATA, "-d", "data in memory", 4 * GIB, KIB, " KiB"),
@@ -48,13 +48,13 @@ def needs(scratch_bytes: int) -> list[Need]:
 
 
 def raise_limits(scratch_bytes: int) -> None:
-    """Raise each limit that this process inherited to what grading needs, where it is lower.
+    """Raise each inherited limit that is lower than what grading needs.
 
     Args:
-        scratch_bytes: What a test may write.
+        scratch_bytes: How much a test may write.
 
     Raises:
-        SandboxUnavailable: One of them may not be raised so far; the text says which, and to what.
+        SandboxUnavailable: A limit cannot be raised far enough; the text says which, and to what.
     """
     for need in needs(scratch_bytes):
         soft, hard = resource.getrlimit(need.which)
@@ -63,8 +63,9 @@ def raise_limits(scratch_bytes: int) -> None:
         if not _covers(hard, need.least):
             got, needed = hard // need.unit, -(-need.least // need.unit)
             raise SandboxUnavailable(
-                f"the limit on {need.of} (ulimit {need.option}) is {got}{need.unit_name} here, and grading needs "
-                f"{needed}{need.unit_name}: start the grader from a shell or job whose hard limit is as high"
+                f"the limit on {need.of} (ulimit {need.option}) is {got}{need.unit_name} here, "
+                f"and grading needs {needed}{need.unit_name}: "
+                "start the grader from a shell or job whose hard limit is as high"
             )
         resource.setrlimit(need.which, (need.least, hard))
 

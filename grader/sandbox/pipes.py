@@ -1,4 +1,4 @@
-"""A pipe that a test's process writes to: what came out of it, as much as is kept."""
+"""A pipe for the output of a test's process, of which a limited amount is kept."""
 
 import os
 import selectors
@@ -8,15 +8,15 @@ PIECE = 65536
 
 
 class Pipe:
-    """The reading end of a pipe; of what comes too much, the middle is dropped.
+    """The reading end of a pipe; if too much arrives, the middle is dropped.
 
     Args:
-        head_bytes: How much is kept of the beginning.
-        tail_bytes: How much is kept of the end.
+        head_bytes: How much to keep from the beginning.
+        tail_bytes: How much to keep from the end.
 
     Attributes:
-        is_open: Whether this end is.
-        writing_end: For the process that writes to it; whoever forks it closes this one.
+        is_open: Whether the reading end is open.
+        writing_end: The descriptor for the writing process; whoever forks that process closes it.
     """
 
     def __init__(self, *, head_bytes: int, tail_bytes: int) -> None:
@@ -27,16 +27,16 @@ class Pipe:
         os.set_blocking(self._fd, False)
 
     def fileno(self) -> int:
-        """The descriptor to wait on."""
+        """The descriptor to poll."""
         return self._fd
 
     @property
     def text(self) -> str:
-        """What came, with whatever is no text replaced."""
+        """The output so far, with invalid UTF-8 replaced."""
         return self._kept.decode(errors="replace")
 
     def read(self) -> bool:
-        """Keep what has come; False when nobody can write to it any more."""
+        """Keep what has arrived; return False when nobody can write to the pipe any more."""
         with suppress(BlockingIOError):
             piece = os.read(self._fd, PIECE)
             self._kept += piece
@@ -46,7 +46,7 @@ class Pipe:
         return True
 
     def read_the_rest(self) -> None:
-        """Keep what is still in it, once all who wrote to it have ended."""
+        """Keep what is still in the pipe, once all its writers have ended."""
         with selectors.DefaultSelector() as selector:
             if self.is_open:
                 selector.register(self, selectors.EVENT_READ)
@@ -54,7 +54,7 @@ class Pipe:
                     pass
 
     def close(self) -> None:
-        """Close this end; what came stays."""
+        """Close the reading end; the text stays available."""
         if self.is_open:
             os.close(self._fd)
             self.is_open = False

@@ -1,8 +1,10 @@
-"""Whether a test can run in the sandbox at all: asked before a student is judged, and of a GPU again where a test did not pass.
+"""Check that a test can run in the sandbox at all, before any student is judged.
 
-A device that is broken, full or wrongly installed must never cost a student anything, nor limits that are too low for a test.
-So a process of its own, which holds no code of theirs, uses the device as a test would; whatever goes wrong there is a fault of
-this machine.
+A GPU is checked again after each test that did not pass.
+
+A broken, full or wrongly installed device must never cost a student anything, and neither must
+limits that are too low for a test. So a separate process without student code uses the device as a
+test would. Whatever goes wrong there is a fault of this machine.
 """
 
 from typing import Any, TypedDict
@@ -19,7 +21,7 @@ CANNOT_USE_GPU = "the GPU cannot be used in the sandbox"
 
 
 class Device(TypedDict):
-    """What a working GPU is, by torch's words."""
+    """A working GPU, as torch describes it."""
 
     name: str
     capability: str
@@ -33,11 +35,11 @@ def check_cpu(sandbox: Sandbox, limits: Limits) -> None:
     """Compute, write a file, start a thread and a process, under the limits of a test.
 
     Args:
-        sandbox: Whose box it has to work in.
-        limits: A test's.
+        sandbox: The sandbox to check.
+        limits: The limits of a test.
 
     Raises:
-        GraderFault: Something of this cannot be done, with the reason.
+        GraderFault: One of these fails; the text gives the reason.
     """
     answer = _look(sandbox, limits, "cpu", "no test can run in the sandbox")
     if isinstance(answer, str) or not answer["computes"]:
@@ -48,11 +50,11 @@ def check_device(sandbox: Sandbox, limits: Limits) -> Device:
     """Use the GPU once.
 
     Args:
-        sandbox: Whose box it has to work in.
-        limits: A test's; as much of the GPU has to be free.
+        sandbox: The sandbox to check.
+        limits: The limits of a test; as much GPU memory must be free.
 
     Raises:
-        GraderFault: It cannot be used, with the reason.
+        GraderFault: The GPU cannot be used; the text gives the reason.
     """
     roomy = msgspec.structs.replace(
         limits, wall_seconds=float(SECONDS), cpu_seconds=max(SECONDS, limits.cpu_seconds)
@@ -64,17 +66,17 @@ def _look(sandbox: Sandbox, limits: Limits, device: str, failed: str) -> Any:
     session = Session(sandbox, {}, limits, seed=0, forbidden=[])
     try:
         return session.look_at_device(device)
-    except StudentFault as e:  # of a process that has no student's code in it
+    except StudentFault as e:  # from a process without student code
         raise GraderFault(f"{failed}: {e}") from None
     finally:
         session.close()
 
 
 def judged(answer: Device | str, needed_bytes: int) -> Device:
-    """The answer of `worker.device.look`, where it is that of a GPU which a test can use.
+    """Return the answer of `worker.device.look` if it describes a GPU that a test can use.
 
     Raises:
-        GraderFault: It is not.
+        GraderFault: It does not.
     """
     if isinstance(answer, str):
         raise GraderFault(f"{CANNOT_USE_GPU}: {answer}")
@@ -85,6 +87,7 @@ def judged(answer: Device | str, needed_bytes: int) -> Device:
         free, whole, needed = (f"{size / 2**30:.1f} GiB" for size in sizes)
         hint = "end what else uses it, or lower device_memory_bytes in problems.toml"
         raise GraderFault(
-            f"the GPU ({answer['name']}) has {free} of {whole} free, and a test may take {needed}: {hint}"
+            f"the GPU ({answer['name']}) has {free} of {whole} free, "
+            f"and a test may take {needed}: {hint}"
         )
     return answer

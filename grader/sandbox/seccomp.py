@@ -1,13 +1,15 @@
-"""The system calls that a submission may not make, as a seccomp filter.
+"""A seccomp filter of the system calls that a submission may not make.
 
-A deny-list, because torch and its libraries use several hundred calls. Denied is what reaches past the sandbox's namespaces
-(kernel keyrings, nested namespaces, mounts, other processes' memory), what has been a way into the kernel (io_uring, bpf,
-userfaultfd, perf events), what holds memory that no limit of a process counts (memfd, System V and POSIX queues), and what
-changes the limits and priorities of another process: those of the zygote would be those of every later submission. With a GPU,
-one of these is allowed that CUDA cannot start without.
+It is a deny-list, because torch and its libraries use several hundred calls. It denies what reaches
+past the sandbox's namespaces (kernel keyrings, nested namespaces, mounts, other processes' memory),
+what has been used to attack the kernel (io_uring, bpf, userfaultfd, perf events), what holds memory
+that no limit of a process counts (memfd, System V and POSIX queues), and what changes the limits
+and priorities of another process: limits set on the zygote would apply to every later submission.
+With a GPU, one of these calls is allowed, because CUDA cannot start without it.
 
-The filter is classic BPF, 8 bytes an instruction: see seccomp(2). A denied call fails with EPERM; clone3 fails with ENOSYS,
-because its flags lie in memory that a filter cannot read, and the C library then uses clone, whose flags can be read.
+The filter is classic BPF, 8 bytes per instruction; see seccomp(2). A denied call fails with EPERM.
+clone3 fails with ENOSYS, because its flags are in memory that a filter cannot read; the C library
+then uses clone, whose flags are readable.
 """
 
 import errno
@@ -19,7 +21,7 @@ from grader.errors import SandboxUnavailable
 
 
 class Machine(NamedTuple):
-    """A processor: its audit number, and the numbers of its system calls."""
+    """A processor architecture: its audit number, and the numbers of its system calls."""
 
     audit: int
     clone: int
@@ -29,46 +31,49 @@ class Machine(NamedTuple):
     denied: dict[str, int]
 
 
-COMMON = {  # numbered alike on every machine
-    "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428, "move_mount": 429,
-    "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "pidfd_getfd": 438, "mount_setattr": 442,
-    "memfd_secret": 447,
+COMMON = {  # the same numbers on every machine
+    "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428,
+    "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433,
+    "pidfd_getfd": 438, "mount_setattr": 442, "memfd_secret": 447,
 }  # fmt: skip
 
 MACHINES = {
     "x86_64": Machine(0xC000003E, clone=56, clone3=435, socket=41, prlimit=302, denied=COMMON | {
-        "shmget": 29, "shmat": 30, "semget": 64, "msgget": 68, "ptrace": 101, "syslog": 103, "personality": 135,
-        "modify_ldt": 154, "pivot_root": 155, "chroot": 161, "acct": 163, "mount": 165, "umount2": 166, "swapon": 167,
-        "swapoff": 168, "reboot": 169, "iopl": 172, "ioperm": 173, "init_module": 175, "delete_module": 176,
-        "quotactl": 179, "mq_open": 240, "kexec_load": 246, "add_key": 248, "request_key": 249, "keyctl": 250,
-        "unshare": 272, "perf_event_open": 298, "fanotify_init": 300, "name_to_handle_at": 303,
-        "open_by_handle_at": 304, "setns": 308, "process_vm_readv": 310, "process_vm_writev": 311, "kcmp": 312,
-        "finit_module": 313, "memfd_create": 319, "kexec_file_load": 320, "bpf": 321, "userfaultfd": 323,
-        "setpriority": 141, "sched_setparam": 142, "sched_setscheduler": 144, "sched_setaffinity": 203,
-        "ioprio_set": 251, "sched_setattr": 314,
+        "shmget": 29, "shmat": 30, "semget": 64, "msgget": 68, "ptrace": 101, "syslog": 103,
+        "personality": 135, "modify_ldt": 154, "pivot_root": 155, "chroot": 161, "acct": 163,
+        "mount": 165, "umount2": 166, "swapon": 167, "swapoff": 168, "reboot": 169, "iopl": 172,
+        "ioperm": 173, "init_module": 175, "delete_module": 176, "quotactl": 179, "mq_open": 240,
+        "kexec_load": 246, "add_key": 248, "request_key": 249, "keyctl": 250, "unshare": 272,
+        "perf_event_open": 298, "fanotify_init": 300, "name_to_handle_at": 303,
+        "open_by_handle_at": 304, "setns": 308, "process_vm_readv": 310, "process_vm_writev": 311,
+        "kcmp": 312, "finit_module": 313, "memfd_create": 319, "kexec_file_load": 320, "bpf": 321,
+        "userfaultfd": 323, "setpriority": 141, "sched_setparam": 142, "sched_setscheduler": 144,
+        "sched_setaffinity": 203, "ioprio_set": 251, "sched_setattr": 314,
     }),
     "aarch64": Machine(0xC00000B7, clone=220, clone3=435, socket=198, prlimit=261, denied=COMMON | {
-        "umount2": 39, "mount": 40, "pivot_root": 41, "chroot": 51, "quotactl": 60, "acct": 89, "personality": 92,
-        "unshare": 97, "kexec_load": 104, "init_module": 105, "delete_module": 106, "syslog": 116, "ptrace": 117,
-        "reboot": 142, "mq_open": 180, "msgget": 186, "semget": 190, "shmget": 194, "shmat": 196, "add_key": 217,
-        "request_key": 218, "keyctl": 219, "swapon": 224, "swapoff": 225, "perf_event_open": 241, "fanotify_init": 262,
-        "name_to_handle_at": 264, "open_by_handle_at": 265, "setns": 268, "process_vm_readv": 270,
-        "process_vm_writev": 271, "kcmp": 272, "finit_module": 273, "memfd_create": 279, "bpf": 280,
-        "userfaultfd": 282, "kexec_file_load": 294, "ioprio_set": 30, "sched_setparam": 118,
-        "sched_setscheduler": 119, "sched_setaffinity": 122, "setpriority": 140, "sched_setattr": 274,
+        "umount2": 39, "mount": 40, "pivot_root": 41, "chroot": 51, "quotactl": 60, "acct": 89,
+        "personality": 92, "unshare": 97, "kexec_load": 104, "init_module": 105,
+        "delete_module": 106, "syslog": 116, "ptrace": 117, "reboot": 142, "mq_open": 180,
+        "msgget": 186, "semget": 190, "shmget": 194, "shmat": 196, "add_key": 217,
+        "request_key": 218, "keyctl": 219, "swapon": 224, "swapoff": 225, "perf_event_open": 241,
+        "fanotify_init": 262, "name_to_handle_at": 264, "open_by_handle_at": 265, "setns": 268,
+        "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272, "finit_module": 273,
+        "memfd_create": 279, "bpf": 280, "userfaultfd": 282, "kexec_file_load": 294,
+        "ioprio_set": 30, "sched_setparam": 118, "sched_setscheduler": 119,
+        "sched_setaffinity": 122, "setpriority": 140, "sched_setattr": 274,
     }),
 }  # fmt: skip
 
-# CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET; NEWTIME shares its bit with the exit signal.
+# CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. NEWTIME shares its bit with the
+# exit signal.
 NEW_NAMESPACES = (
     0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 )
 AF_UNIX = 1
 OWN_PROCESS = 0
 X32_BIT = 0x40000000
-NEEDED_BY_CUDA = {
-    "memfd_create"
-}  # of its driver, from 570 on: it gives up (error 304) where that fails
+# CUDA's driver needs it, from version 570 on: the driver gives up (error 304) if the call fails.
+NEEDED_BY_CUDA = {"memfd_create"}
 
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 NUMBER, ARCHITECTURE, FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data
@@ -76,14 +81,14 @@ ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 
 
 def program(machine: str | None = None, *, cuda: bool = False) -> bytes:
-    """The filter for a machine (default: this one), as `bwrap --seccomp` reads it.
+    """The filter for a machine (by default this one), in the form that `bwrap --seccomp` reads.
 
     Args:
         machine: The name of its processor.
-        cuda: Whether CUDA has to work.
+        cuda: Whether CUDA must work.
 
     Raises:
-        SandboxUnavailable: No table of system calls for that machine.
+        SandboxUnavailable: There is no table of system calls for that machine.
     """
     name = machine or platform.machine()
     if name not in MACHINES:
@@ -101,9 +106,18 @@ def program(machine: str | None = None, *, cuda: bool = False) -> bytes:
             _load(NUMBER), _when(AT_LEAST, X32_BIT, _return(KILL)),
             *(_when(EQUAL, number, deny) for number in sorted(denied)),
             _when(EQUAL, this.clone3, _return(ERRNO | errno.ENOSYS)),
-            _when(EQUAL, this.clone, _load(FIRST_ARGUMENT) + _when(ANY_BIT, NEW_NAMESPACES, deny) + _return(ALLOW)),
-            _when(EQUAL, this.socket, _load(FIRST_ARGUMENT) + _unless(EQUAL, AF_UNIX, deny) + _return(ALLOW)),
-            _when(EQUAL, this.prlimit, _load(FIRST_ARGUMENT) + _unless(EQUAL, OWN_PROCESS, deny) + _return(ALLOW)),
+            _when(
+                EQUAL, this.clone,
+                _load(FIRST_ARGUMENT) + _when(ANY_BIT, NEW_NAMESPACES, deny) + _return(ALLOW),
+            ),
+            _when(
+                EQUAL, this.socket,
+                _load(FIRST_ARGUMENT) + _unless(EQUAL, AF_UNIX, deny) + _return(ALLOW),
+            ),
+            _when(
+                EQUAL, this.prlimit,
+                _load(FIRST_ARGUMENT) + _unless(EQUAL, OWN_PROCESS, deny) + _return(ALLOW),
+            ),
             _return(ALLOW),
         ]
     )  # fmt: skip
@@ -122,10 +136,10 @@ def _return(action: int) -> bytes:
 
 
 def _when(test: int, operand: int, block: bytes) -> bytes:
-    """Run `block`, which ends in a return, when the test holds; else go on after it."""
+    """Run `block`, which ends in a return, if the test is true; otherwise continue after it."""
     return _instruction(test, 0, len(block) // 8, operand) + block
 
 
 def _unless(test: int, operand: int, block: bytes) -> bytes:
-    """Run `block`, which ends in a return, unless the test holds."""
+    """Run `block`, which ends in a return, if the test is false; otherwise continue after it."""
     return _instruction(test, len(block) // 8, 0, operand) + block

@@ -1,7 +1,13 @@
-"""One test in a sandbox, seen from the grader: call the student's code, enforce the deadline, say how each call ended.
+"""One test in a sandbox: call the student's code, enforce deadlines, report how calls end.
 
-A test's process says when it is about to run code of the student's for the first time. What goes wrong before that is our
-fault, and nobody pays for the time until then. After that the student's calls are charged, in processor time and by the clock.
+A test's process reports when it is about to run student code for the first time. Whatever goes
+wrong before that is our fault, and the time until then is charged to nobody. From then on the
+student's calls are charged, in CPU time and in wall time. The grader's own work, the start of a
+sandbox and waiting for a busy machine are charged to nobody.
+
+The sources are sent to the child of each test; they are not mounted into the box. What is graded
+is therefore exactly what was hashed, nothing can be swapped after the check, and one warm zygote
+serves any number of submissions.
 """
 
 import math
@@ -37,18 +43,19 @@ from grader.sandbox.usage import LOOK_EVERY_SECONDS
 from grader.text import printable
 
 Probe = Callable[..., Any]
-BEGIN_SECONDS = 120.0  # until a forked process runs the student's code: so long only where the machine is in trouble
-MAX_DUMP = 64 * 1024  # bytes of Python's own tracebacks that are kept, the last ones
+# Until a forked process runs student code; only a machine in trouble takes this long.
+BEGIN_SECONDS = 120.0
+MAX_DUMP = 64 * 1024  # bytes of Python's own tracebacks that are kept, from the end
 
 
 @dataclass
 class Budget:
-    """What all tests of a problem may use together, and what of it they have used.
+    """What all tests of a problem may use together, and how much they have used so far.
 
     Attributes:
-        cpu_seconds: Of the processor, all processes of a test together.
-        wall_seconds: By the clock, in calls of the student's code.
-        free_seconds: What each test has besides, as starting CUDA takes time.
+        cpu_seconds: CPU time, for all processes of a test together.
+        wall_seconds: Wall time in calls of the student's code.
+        free_seconds: Extra time for each test, for example for CUDA start-up.
     """
 
     cpu_seconds: float
@@ -58,18 +65,18 @@ class Budget:
     wall_used: float = 0.0
 
     def charge(self, *, cpu: float = 0.0, wall: float = 0.0) -> None:
-        """Take off what one test used."""
+        """Record what one test used."""
         self.cpu_used += max(0.0, cpu - self.free_seconds)
         self.wall_used += max(0.0, wall - self.free_seconds)
 
     @property
     def cpu_left(self) -> float:
-        """What the next test may use of the processor."""
+        """The CPU time that the next test may use."""
         return max(0.0, self.cpu_seconds - self.cpu_used)
 
     @property
     def wall_left(self) -> float:
-        """What the next test may use by the clock."""
+        """The wall time that the next test may use."""
         return max(0.0, self.wall_seconds - self.wall_used)
 
 
@@ -78,20 +85,23 @@ class _Late(Exception):
 
 
 class _Gone(Exception):
-    """The child has closed its channel, so it is no more."""
+    """The child has closed its channel, so it has ended."""
 
 
 class Session:
-    """One test's child process: made at the first call; gone, with all that it left, when the session is closed.
+    """One test's child process.
+
+    It is forked at the first call; closing the session ends it with everything it left.
 
     Args:
-        sandbox: Whose zygote forks it.
+        sandbox: The sandbox whose zygote forks it.
         sources: The student's files, path to content.
-        limits: What it may use.
-        seed: The global generators of random, numpy and torch are set to it before each call.
+        limits: What the test may use.
+        seed: The seed that the global generators of random, numpy and torch are set to before each
+            call.
         forbidden: Dotted names that end the test when they are called.
         by_hand: Definitions in which no backward pass may run, as in "autograd.linear_backward".
-        budget: What all tests of the problem may use; None for no such limit.
+        budget: What all tests of the problem may use together; None for no such limit.
     """
 
     def __init__(
@@ -116,19 +126,19 @@ class Session:
         self._budget = budget
         self._wall_left = limits.wall_seconds
         self._wall_used = 0.0
-        self._wall_is_cut = False  # by the budget
+        self._wall_is_cut = False  # whether the budget left less wall time than the limits
         self._cpu_limit = limits.cpu_seconds
-        self._over: TimedOut | None = None  # from when its time is used up
+        self._over: TimedOut | None = None  # set once the time is used up
         self._channel: socket.socket | None = None
         self._output: Pipe | None = None  # what the student's code prints
-        self._dump: Pipe | None = None  # where Python says by itself where it was
+        self._dump: Pipe | None = None  # where Python itself prints tracebacks
         self._requests = 0
 
     def run(self, probe: Probe, inputs: dict[str, Any]) -> Any:
-        """What a probe returns for these inputs.
+        """Return what a probe returns for these inputs.
 
         Raises:
-            StudentFault: How the call ended without a value.
+            StudentFault: The call ended without a value, as the type says.
             GraderFault: The sandbox failed.
         """
         reply = self._request(
@@ -138,26 +148,33 @@ class Session:
         if not _fits(reply, promised):
             if foreign := _foreign(reply):
                 raise StudentFault(
-                    f"a value of type {printable(foreign, 100)} came back where plain data is expected"
+                    f"a value of type {printable(foreign, 100)} came back "
+                    "where plain data is expected"
                 )
-            raise Crashed("it answered with something that the probe never gives")
+            raise Crashed("it sent a value that the probe never returns")
         return reply
 
     def inspect(self, rules: dict[str, list[dict[str, Any]]]) -> Any:
-        """What reading says of each source, by its path, without running it. See `read` in tests/probes/delegation.py."""
+        """Parse each source without running it.
+
+        Return the findings by path; see `read` in tests/probes/delegation.py.
+        """
         return self._request({"op": "inspect", "rules": rules})
 
     def look_at_device(self, name: str) -> Any:
-        """Whether "cuda" or the "cpu" works, in a process that runs nothing of the student's. See `worker.device.look`."""
+        """Check that "cuda" or the "cpu" works, in a process without student code.
+
+        See `worker.device.look`.
+        """
         return self._request({"op": "look", "device": name})
 
     @property
     def printed(self) -> str:
-        """What the student's code has printed, as much as is kept."""
+        """What the student's code has printed, as far as it is kept."""
         return self._output.text if self._output else ""
 
     def close(self) -> None:
-        """Have the child ended, if there is one; nobody waits for it."""
+        """Have the child ended, if there is one, without waiting for it."""
         if self._channel is not None:
             self._close_channel()
             for pipe in self._open_pipes:
@@ -175,17 +192,16 @@ class Session:
             reply = self._ask(request)
         except protocol.ProtocolError as e:
             self._end()
-            raise Crashed(f"it answered with something that is no answer: {e}") from None
+            raise Crashed(f"it sent something that is not an answer: {e}") from None
         except (StudentFault, GraderFault):
             raise
-        except (
-            Exception
-        ) as e:  # by its own type, a test that expects an error could take it for the student's
+        # A test that expects an error could take an exception of its own type for the student's.
+        except Exception as e:
             raise GraderFault(f"asking the sandbox failed: {type(e).__name__}: {e}") from e
         return self._value(reply)
 
     def _ask(self, request: dict[str, Any]) -> Any:
-        """The child's reply; a child is forked where there is none."""
+        """Return the child's reply; fork a child if there is none."""
         self._requests += 1
         opened = self._channel is None
         if opened:
@@ -214,14 +230,15 @@ class Session:
         """Cut the test's time to what its problem has left.
 
         Raises:
-            TimedOut: That is none.
+            TimedOut: No time is left.
         """
         budget = self._budget
         if budget is None:
             return
         if budget.cpu_left <= 0:
             raise TimedOut(
-                f"its tests had used their {budget.cpu_seconds:.0f} s of processor time before this one"
+                f"its tests had used their {budget.cpu_seconds:.0f} s of processor time "
+                "before this one"
             )
         if budget.wall_left <= 0:
             raise TimedOut(f"its tests had used their {budget.wall_seconds:.0f} s before this one")
@@ -231,7 +248,7 @@ class Session:
             self._wall_is_cut = True
 
     def _frames(self, request: dict[str, Any], *, with_setup: bool) -> list[protocol.Buffer]:
-        """What to send: a request that cannot be sent is our fault."""
+        """Encode a request; if it cannot be sent, that is our fault."""
         try:
             setup = protocol.encode(self._setup, strict=True) if with_setup else []
             return setup + protocol.encode(request, views=True, strict=True)
@@ -260,10 +277,11 @@ class Session:
         self._channel.setblocking(False)
 
     def _begin(self, frames: list[protocol.Buffer]) -> None:
-        """Send the first request, and wait until the child is about to run the student's code.
+        """Send the first request, and wait until the child is about to run student code.
 
         Raises:
-            GraderFault: It does not get there; nothing of the student's has run, so nothing of theirs can be the reason.
+            GraderFault: It never gets there. No student code has run, so student code cannot be the
+                reason.
         """
         try:
             said = self._exchange(frames, time.monotonic() + BEGIN_SECONDS)
@@ -276,13 +294,16 @@ class Session:
             ending = self._end()
             how = f"signal {ending.signal}" if ending.signal else f"exit code {ending.exit}"
             *_, reason = self.printed.strip().splitlines() or ["it printed no reason"]
-            text = f"a test's process ended ({how}) before it ran any code of the student's: {printable(reason, 500)}"
+            text = (
+                f"a test's process ended ({how}) before it ran any code of the student's: "
+                f"{printable(reason, 500)}"
+            )
             raise GraderFault(text) from None
         if said != {"begins": True}:
             raise GraderFault("a test's process answered before it was asked")
 
     def _exchange(self, frames: list[protocol.Buffer], deadline: float) -> Any:
-        """Send frames and wait for one, reading what is printed and watching the GPU all the while.
+        """Send frames and wait for one, while reading what the child prints and watching the GPU.
 
         Raises:
             _Late: The deadline passes first.
@@ -317,7 +338,7 @@ class Session:
                         selector.modify(self._channel, selectors.EVENT_READ)
 
     def _talk(self, events: int, waiting: list[memoryview], reader: protocol.FrameReader) -> bool:
-        """Send and receive as much as is possible without waiting; whether the reply is complete.
+        """Send and receive what is possible without blocking; return whether the reply is complete.
 
         Raises:
             _Gone: The child has closed its channel.
@@ -345,7 +366,7 @@ class Session:
             waiting[0] = waiting[0][sent:]
 
     def _end(self) -> Ending:
-        """Have the child ended, and read the last of what it said."""
+        """Have the child ended, and read the rest of its output."""
         self._close_channel()
         try:
             ending = self._sandbox.end()
@@ -366,7 +387,7 @@ class Session:
             self._budget.charge(cpu=ending.cpu_seconds_of_all)
 
     def _took_too_much(self) -> StudentFault:
-        """Its memory on the GPU was past the limit, also by the driver's count, which a test cannot change."""
+        """End a test that exceeds its GPU memory by the driver's count, which it cannot change."""
         self._end()
         return OutOfMemory(
             f"it took more than {self._device_memory()}, the limit of a test", self._where_it_was()
@@ -391,7 +412,7 @@ class Session:
         return self._over
 
     def _death(self) -> StudentFault | GraderFault:
-        """Why a child that closed its channel is no more."""
+        """Why a child has closed its channel."""
         ending = self._end()
         where = self._where_it_was()
         if ending.breach == "memory":
@@ -402,7 +423,8 @@ class Session:
             return Crashed("it made more than 4096 files, the limit of a test", where)
         if ending.breach == "scratch":
             return Crashed(
-                f"it wrote more than {_size(self._limits.file_bytes)} of files, the limit of a test",
+                f"it wrote more than {_size(self._limits.file_bytes)} of files, "
+                "the limit of a test",
                 where,
             )
         if ending.signal == signal.SIGXCPU or ending.cpu_seconds >= self._cpu_limit:
@@ -420,9 +442,10 @@ class Session:
         return Crashed(f"its process exited with code {ending.exit} before it answered")
 
     def _killed_from_outside(self, ending: Ending) -> StudentFault | GraderFault:
-        """The kernel has killed something for want of memory, and this child died as if it had been that.
+        """Judge a child that may have been killed by the kernel because memory ran out.
 
-        A test that took more than it may, between two looks of the zygote, has itself to blame.
+        The kernel has killed some process, and this child died as if killed. If the test exceeded
+        its own limit between two checks of the zygote, that is the test's fault.
         """
         limit = self._limits.memory_bytes
         if ending.memory_bytes > limit:
@@ -430,8 +453,10 @@ class Session:
                 f"its processes together took more than {_size(limit)}", self._where_it_was()
             )
         return GraderFault(
-            f"a test's process was killed from outside, while it took {_size(ending.memory_bytes)} of its {_size(limit)}: this "
-            "machine, or the container that the grader runs in, has too little memory for what runs on it"
+            "a test's process was killed from outside, while it took "
+            f"{_size(ending.memory_bytes)} of its {_size(limit)}: this "
+            "machine, or the container that the grader runs in, has too little memory "
+            "for what runs on it"
         )
 
     @property
@@ -439,7 +464,7 @@ class Session:
         return self._dump.text if self._dump else ""
 
     def _places(self, what: str) -> list[tuple[str, str, str]]:
-        """File, line and function of the student's frames, innermost first, in the last traceback that Python printed."""
+        """The student's frames in the last traceback, innermost first: file, line and function."""
         _, found, dump = self._tracebacks.rpartition(what)
         frames = re.findall(
             r'File "[^"\n]*?/submission/(assignment/[^"\n]+\.py)", line (\d+) in (\S+)', dump
@@ -447,23 +472,26 @@ class Session:
         return frames if found else []
 
     def _where_it_crashed(self) -> str | None:
-        """The line that Python was at when a signal ended it."""
+        """The line that Python was executing when a signal ended it."""
         places = self._places("Fatal Python error")
         return "{}:{} in {}".format(*places[0]) if places else None
 
     def _where_it_was(self) -> str | None:
-        """The function that was at work at half of its time. Its line, in a loop, would be another one in each run."""
+        """The function that was running at half of the time limit.
+
+        Its line is left out, because in a loop the line would differ in each run.
+        """
         places = self._places("Timeout (")
         return "{0} in {2}".format(*places[-1]) if places else None
 
     def _value(self, reply: Any) -> Any:
-        """The value of a reply; whatever is not one raises."""
+        """Return the value of a reply; raise for any other reply."""
         if (
             type(reply) is not dict
             or type(reply.get("id")) is not int
             or reply["id"] != self._requests
         ):
-            raise Crashed("it answered with something that is no answer to what it was asked")
+            raise Crashed("it sent something that does not answer the request")
         if "value" in reply:
             return reply["value"]
         if "unsendable" in reply:
@@ -476,17 +504,15 @@ class Session:
             raise self._raised(reply["raised"])
         except StudentFault:
             raise
-        except (
-            Exception
-        ):  # whatever reading it ran into: nothing in it need be what the worker would send
-            raise Crashed(
-                "it answered with something that is no answer to what it was asked"
-            ) from None
+        # Reading the reply may fail in any way: the worker need not have sent it.
+        except Exception:
+            raise Crashed("it sent something that does not answer the request") from None
 
     def _raised(self, error: dict[str, Any]) -> StudentFault:
         kinds, text, where = list(error["kinds"]), str(error["text"]), error["where"]
         line = str(where[3]).strip() if where else ""
-        if "NotImplementedError" in kinds and re.search(r"\braise\b", line):  # not torch's own
+        # torch raises NotImplementedError too, without a `raise` in the line.
+        if "NotImplementedError" in kinds and re.search(r"\braise\b", line):
             return NotAttempted(text, _place(where))
         if self._sandbox.gpu and re.search(
             r"CUDA out of memory|CUDA error: out of memory|STATUS_ALLOC_FAILED", text
@@ -502,7 +528,8 @@ class Session:
             )
         if error["errno"] in ("EFBIG", "ENOSPC"):
             return Crashed(
-                f"it wrote more than {_size(self._limits.file_bytes)} of files, the limit of a test",
+                f"it wrote more than {_size(self._limits.file_bytes)} of files, "
+                "the limit of a test",
                 _place(where),
             )
         if error["errno"] == "EAGAIN" or "can't start new thread" in text:
@@ -513,13 +540,16 @@ class Session:
         return raised(kinds, str(error["type"]), text, _place(where))
 
     def _device_memory(self) -> str:
-        """How much of the GPU a test may have."""
+        """How much GPU memory a test may use, in words."""
         assert self._sandbox.gpu is not None
-        return f"{_size(self._limits.device_memory_bytes)} of the memory of the GPU ({self._sandbox.gpu.name})"
+        return (
+            f"{_size(self._limits.device_memory_bytes)} of the memory of the GPU "
+            f"({self._sandbox.gpu.name})"
+        )
 
 
 def waited_for_the_gpu(tracebacks: str) -> bool:
-    """Whether a thread of the last traceback that Python printed was inside torch.cuda."""
+    """Whether a thread in the last traceback that Python printed was inside torch.cuda."""
     _, found, dump = tracebacks.rpartition("Timeout (")
     return (
         bool(found)
@@ -528,7 +558,7 @@ def waited_for_the_gpu(tracebacks: str) -> bool:
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    """Whether a reply is what a probe's annotation promises; a test reads it without asking again."""
+    """Whether a reply has the type that a probe's annotation promises; a test relies on that."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if kind is Any:
         return True
@@ -557,7 +587,7 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def _foreign(value: Any) -> str | None:
-    """The type of the first value in a reply that is no plain data, by its name."""
+    """The type name of the first value in a reply that is not plain data."""
     if isinstance(value, protocol.Other):
         return value.type_name
     inner = (

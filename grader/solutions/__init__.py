@@ -1,1 +1,1 @@
-"""What only the staff has: reference solutions, known mistakes, right solutions in other styles, and how they are read."""
+"""What only the staff has: reference solutions, known mistakes and variants, and their loaders."""

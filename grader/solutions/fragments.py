@@ -1,10 +1,12 @@
-"""Programs that differ from a reference module: what wrong solutions and variants share, and variants as files.
+"""Programs that differ from a reference module: what wrong solutions and variants share.
 
-A fragment is a Python file in variants/<problem>/. Its docstring says in one line what its style is. A line of it may say
-more: `device: cpu` or `cuda`, where the variant is right on that device only, and `hint: …`.
+This module also loads variants from files. A fragment is a Python file in variants/<problem>/. The
+first line of its docstring names its style. Further lines may be `device: cpu` or `device: cuda`,
+if the variant is correct on that device only, and `hint: …`.
 
-Each top-level function or class in it takes the place of the reference's definition of that name; whatever else it holds
-(imports, helpers) goes before the first of them. So a fragment shows its one difference and nothing else.
+Each top-level function or class in a fragment replaces the reference's definition of the same name.
+Anything else in the file (imports, helpers) goes before the first of them. So a fragment shows its
+one difference and nothing else.
 """
 
 import ast
@@ -24,9 +26,9 @@ class Solution:
 
     Attributes:
         problem: The id of the problem.
-        name: Its name among those of its kind.
-        hint: What a student who wrote this should be told, if anything.
-        devices: Where it is tried; empty for the usual devices of its kind.
+        name: Its name, unique within its kind.
+        hint: What to tell a student who wrote this, if anything.
+        devices: The devices that it is tried on; empty for the usual devices of its kind.
     """
 
     problem: str
@@ -39,15 +41,15 @@ class Solution:
         raise NotImplementedError
 
     def is_tried_on(self, device: str, usual: Sequence[str]) -> bool:
-        """Whether it is tried on a device: on those that it names, or else on the usual ones."""
+        """Whether it is tried on a device: one that it names, or else one of the usual devices."""
         return device in (self.devices or usual)
 
     def reaches(self, names: list[str], reference: str) -> bool:
-        """Whether definitions of these names could run otherwise in this program.
+        """Whether definitions with these names could behave differently in this program.
 
         Args:
             names: Definitions of the module.
-            reference: Source of the reference module.
+            reference: The source of the reference module.
         """
         known, uses = _statements(reference), _uses(reference)
         source = self.applied_to(reference)
@@ -65,7 +67,7 @@ class Solution:
 
 @dataclass(frozen=True, kw_only=True)
 class Fragment(Solution):
-    """One file of definitions that take the place of the reference's."""
+    """One file of definitions that replace the reference's."""
 
     summary: str
     source: str
@@ -83,7 +85,7 @@ class Fragment(Solution):
 
 
 def replaced(reference: str, source: str) -> str:
-    """The reference with the definitions of a source in the place of its own.
+    """The reference with its definitions replaced by those of a source.
 
     Raises:
         ValueError: The source replaces no definition.
@@ -113,7 +115,7 @@ def load(folder: Path, problem: str = "*") -> list[Fragment]:
     """Every fragment below a folder, or those of one problem, sorted by problem and name.
 
     Raises:
-        ValueError: A file has no docstring, or one that names another device.
+        ValueError: A file has no docstring, or its docstring names an unknown device.
     """
     return [_read(path) for path in sorted(folder.glob(f"{problem}/*.py"))]
 
@@ -141,7 +143,7 @@ def _read(path: Path) -> Fragment:
 
 
 def _said(docstring: str, word: str) -> str | None:
-    """What the first line `word: …` of a docstring says."""
+    """The text of the first line `word: …` of a docstring."""
     lines = [
         line.removeprefix(f"{word}:").strip()
         for line in docstring.splitlines()
@@ -158,7 +160,7 @@ def _statements(module: str) -> frozenset[str]:
 
 @cache
 def _uses(module: str) -> dict[str, frozenset[str]]:
-    """For each name that a top-level statement binds, the names that the statement reads or sets."""
+    """For each name bound by a top-level statement, the names that the statement reads or sets."""
     used = [
         (node, frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name)))
         for node in ast.parse(module).body

@@ -1,6 +1,6 @@
-"""Known mistakes: each says what it is, and the one difference that makes a right program wrong.
+"""Known mistakes: a description each, and the one difference that makes a right program wrong.
 
-A problem's mistakes are in mistakes/<problem>.toml, beside the reference:
+A problem's mistakes are in mistakes/<problem>.toml, next to the reference:
 
     [[mistake]]
     name = "eps_inside_root"
@@ -9,18 +9,21 @@ A problem's mistakes are in mistakes/<problem>.toml, beside the reference:
     old = "(v_hat.sqrt() + eps)"
     new = "(v_hat + eps).sqrt()"
 
-`old` occurs exactly once in the reference module, and `new` takes its place. Both are written at the left margin: their lines
-after the first are indented as the line of the reference in which `old` begins. A mistake with several changes has a table
-[[mistake.change]] with `old` and `new` for each.
+`old` occurs exactly once in the reference module, and `new` replaces it. Both are written at the
+left margin: all lines but the first get the indentation of the reference's line in which `old`
+begins. A mistake with several changes has a table [[mistake.change]] with `old` and `new` for each.
 
-Some mistakes are made in a plainer program than the reference. `[base.NAME]` holds the definitions of such a program as
-`source`, and `base = "NAME"` in a mistake says that its changes are changes of this base. A base is a right solution, which
-`grader validate` proves. A mistake that is another program altogether has its definitions as `source`, without changes.
+Some mistakes are easier to make in a plainer program than the reference. `[base.NAME]` contains the
+definitions of such a program as `source`, and `base = "NAME"` applies a mistake's changes to this
+base. A base is a right solution, which `grader validate` proves. A mistake that is a different
+program altogether has its definitions as `source`, without changes.
 
-    says      what the mistake is, in one line       hint     what a student who made it should be told
-    devices   ["cpu"], ["cuda"] or both: where tests have to notice it; by default on a CPU, and for a CUDA problem on both
+    says      what the mistake is, in one line
+    hint      what to tell a student who made it
+    devices   ["cpu"], ["cuda"] or both: where tests must detect it;
+              by default on a CPU, and for a CUDA problem on both
     price     why it costs more than 40 % of its problem
-    most      how many points such a program may have
+    most      the most points that such a program may earn
 """
 
 import itertools
@@ -35,13 +38,13 @@ import msgspec
 from grader.errors import CourseFault
 from grader.solutions.fragments import Fragment, Solution, replaced
 
-SHOWN = 60  # characters of a text in an error
+SHOWN = 60  # characters of a quoted text in an error
 
 T = TypeVar("T")
 
 
 class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A text of the program that is changed, and what takes its place."""
+    """A text of the program, and its replacement."""
 
     old: str
     new: str
@@ -53,11 +56,12 @@ class Mistake(Solution):
 
     Attributes:
         says: What the mistake is.
-        changes: Changes of the source, or of the reference where there is no source; none where the source is all.
-        source: Definitions that take the place of the reference's: those of its base, or its own.
+        changes: Changes to the source, or to the reference if there is no source. Empty if the
+            source is complete.
+        source: Definitions that replace the reference's: those of its base, or its own.
         base: The name of its base; None for the reference.
-        price: Why it costs more than 40 % of its problem; None where it does not.
-        most: How many points such a program may have; None where nothing is said.
+        price: Why it costs more than 40 % of its problem; None if it does not.
+        most: The most points that such a program may earn; None for no such limit.
     """
 
     says: str
@@ -71,7 +75,7 @@ class Mistake(Solution):
         """The source of the whole module with this mistake in it.
 
         Raises:
-            CourseFault: What it changes is not in the module, or more than once.
+            CourseFault: A text that it changes is not in the module exactly once.
         """
         try:
             if self.source is None:
@@ -89,25 +93,25 @@ class Mistake(Solution):
 
 
 def load(folder: Path, problem: str) -> list[Mistake]:
-    """The known mistakes of a problem, in the order of its file; none where there is no file.
+    """The known mistakes of a problem, in the order of its file; empty without a file.
 
     Raises:
-        CourseFault: The file is not as it has to be.
+        CourseFault: The file is wrong.
     """
     return _read(folder, problem)[0]
 
 
 def bases(folder: Path, problem: str) -> list[Fragment]:
-    """The plainer programs that mistakes of a problem are made in.
+    """The plainer programs that mistakes of a problem are based on.
 
     Raises:
-        CourseFault: The file is not as it has to be.
+        CourseFault: The file is wrong.
     """
     return _read(folder, problem)[1]
 
 
 def changed(program: str, changes: tuple[Change, ...]) -> str:
-    """A program with these changes, each of them made in the program as it was.
+    """A program with these changes, all applied to the original program.
 
     Raises:
         ValueError: A text to be changed is not in the program exactly once, or two of them overlap.
@@ -121,14 +125,14 @@ def changed(program: str, changes: tuple[Change, ...]) -> str:
     return program
 
 
-# --- text ---------------------------------------------------------------------------------------------------------------
+# --- text -----------------------------------------------------------------------------------------
 
 
 def _place(program: str, old: str) -> tuple[int, int]:
-    """Where the program has this text: where it starts, and where it ends.
+    """The start and the end of this text in the program.
 
     Raises:
-        ValueError: It has the text not exactly once.
+        ValueError: The text does not occur exactly once.
     """
     first = old.split("\n")[0]
     found, at = [], program.find(first)
@@ -143,13 +147,13 @@ def _place(program: str, old: str) -> tuple[int, int]:
 
 
 def _indentation(program: str, at: int) -> str:
-    """The spaces that the line at this place begins with."""
+    """The leading spaces of the line at this position."""
     line = program[program.rfind("\n", 0, at) + 1 :].split("\n", 1)[0]
     return line[: len(line) - len(line.lstrip(" "))]
 
 
 def _indented(text: str, spaces: str) -> str:
-    """A text whose lines after the first are indented; empty lines stay empty."""
+    """Indent all lines of a text but the first; empty lines stay empty."""
     first, *rest = text.split("\n")
     return "\n".join([first, *(spaces + line if line else line for line in rest)])
 
@@ -159,7 +163,7 @@ def _shown(text: str) -> str:
     return f"`{line if len(line) <= SHOWN else line[:SHOWN] + '…'}`"
 
 
-# --- the file -----------------------------------------------------------------------------------------------------------
+# --- the file -------------------------------------------------------------------------------------
 
 
 class _Base(msgspec.Struct, forbid_unknown_fields=True):
@@ -185,7 +189,7 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
-    """A file whose entries are yet to be read."""
+    """A file whose entries are not yet converted."""
 
     mistake: list[dict[str, object]] = []
     base: dict[str, dict[str, object]] = {}
@@ -206,10 +210,8 @@ def _read(folder: Path, problem: str) -> tuple[list[Mistake], list[Fragment]]:
         ]
         mistakes = [_mistake(problem, entry, sources) for entry in entries]
         _check_names(mistakes, sources)
-    except (
-        ValueError,
-        UnicodeDecodeError,
-    ) as e:  # what tomllib raises is a ValueError that names the line
+    # tomllib raises a ValueError that names the line.
+    except (ValueError, UnicodeDecodeError) as e:
         raise CourseFault(f"{path}: {e}") from None
     summary = "A right solution that mistakes are made in."
     return mistakes, [
@@ -230,10 +232,11 @@ def _title(table: dict[str, object], number: int) -> str:
 
 
 def _mistake(problem: str, entry: _Entry, sources: dict[str, str]) -> Mistake:
-    """An entry as a mistake.
+    """Convert an entry to a mistake.
 
     Raises:
-        ValueError: It does not say in exactly one way what is different, or its base is not in the file.
+        ValueError: It does not define its difference in exactly one way, or its base is not in the
+            file.
     """
     where = f"mistake {entry.name}: "
     if (entry.old is None) != (entry.new is None):
@@ -271,7 +274,7 @@ def _mistake(problem: str, entry: _Entry, sources: dict[str, str]) -> Mistake:
 
 
 def _check_names(mistakes: list[Mistake], sources: dict[str, str]) -> None:
-    """Raise a ValueError if two mistakes share a name, or a base is nobody's."""
+    """Raise a ValueError if two mistakes share a name, or no mistake uses a base."""
     twice = [
         name for name, times in Counter(mistake.name for mistake in mistakes).items() if times > 1
     ]

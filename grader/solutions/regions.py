@@ -1,4 +1,4 @@
-"""The regions of a reference module that are solutions: what lies between two marks."""
+"""The regions of a reference module that are solutions: the lines between two marks."""
 
 import re
 
@@ -8,7 +8,10 @@ MARK = re.compile(r"(BEGIN|END) SOLUTION")
 
 
 def lines_of(reference: str, problem_id: str | None = None) -> dict[int, str]:
-    """The lines of a reference that its stub leaves out, by their number: of one problem's regions, or of all."""
+    """The lines of a reference that its stub leaves out, by line number.
+
+    They are those of one problem, or of all.
+    """
     found: dict[int, str] = {}
     inside = False
     for number, line in enumerate(reference.splitlines(), 1):

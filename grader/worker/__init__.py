@@ -1,1 +1,1 @@
-"""The untrusted side: what runs inside the sandbox. It decides nothing about a score."""
+"""The untrusted side: the code that runs inside the sandbox. It decides nothing about a score."""

@@ -1,9 +1,10 @@
-"""First code inside the sandbox: give up every privilege, import what is slow, become the zygote.
+"""The first code inside the sandbox: drop all privileges, do slow imports, become the zygote.
 
     python boot.py CONTROL_FD UID RUNTIME PATH...
 
-CONTROL_FD is the zygote's socket, UID the user to become (0: stay), RUNTIME the folder of the worker's own code, PATH the
-folders that a submission may import from: the packages, and the probes.
+CONTROL_FD is the zygote's socket. UID is the user to become (0: stay). RUNTIME is the folder of the
+worker's own code. Each PATH is a folder that a submission may import from: the packages and the
+probes.
 """
 
 import ctypes
@@ -17,13 +18,13 @@ PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 def main() -> None:
     control, uid, runtime, paths = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:]
     if uid:
-        os.chmod(os.environ["TMPDIR"], 0o1777)  # it is root's
+        os.chmod(os.environ["TMPDIR"], 0o1777)  # the folder belongs to root
         become(uid)
     libc = ctypes.CDLL(None)
-    libc.prctl(
-        PR_SET_PDEATHSIG, signal.SIGKILL
-    )  # changing the user cleared what bubblewrap had set
-    libc.prctl(PR_SET_DUMPABLE, 0)  # no process of the sandbox may look into another one's memory
+    # bubblewrap had set this signal, but changing the user cleared it.
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    # No process in the sandbox may read another one's memory.
+    libc.prctl(PR_SET_DUMPABLE, 0)
     sys.path[:] = [runtime, *sys.path, *paths]
     from grader.worker import zygote
 
@@ -33,16 +34,16 @@ def main() -> None:
 
 
 def become(uid: int) -> None:
-    """Drop root for good: groups, group and user, and with them every capability."""
+    """Drop root permanently: groups, group and user, and with them every capability."""
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
 
 
 def forget_runtime(runtime: str) -> None:
-    """Make the worker's own code impossible to import by name, so that `import grader` fails for a submission.
+    """Make the worker's own code impossible to import by name, so that `import grader` fails.
 
-    What is loaded keeps working: its functions hold their globals.
+    Loaded code keeps working, because its functions hold references to their globals.
     """
     sys.path.remove(runtime)
     for name in [m for m in sys.modules if m == "grader" or m.startswith("grader.")]:

@@ -1,7 +1,10 @@
-"""One test's process: it alone imports the student's code, runs probes on it, and answers with plain data.
+"""One test's process, the only one to import the student's code.
 
-It reads a frame with the submission's sources and then a frame a request, and answers each with one frame. Nothing that it
-says is believed: a student's code shares this process and can change all of it.
+It runs probes on the code and answers with plain data.
+
+It reads one frame with the submission's sources, then one frame per request, and answers each
+request with one frame. Nothing that it sends is trusted: student code shares this process and can
+change all of it.
 """
 
 import errno
@@ -27,22 +30,21 @@ from grader import protocol
 from grader.worker import device, policy
 
 MAX_TEXT = 2000
-CHANNEL, TRACEBACKS = (
-    3,
-    4,
-)  # descriptors; what a student's code prints cannot push a traceback out of its own pipe
+# Descriptors. Tracebacks have a pipe of their own, so that printing cannot push them out.
+CHANNEL, TRACEBACKS = 3, 4
 
 
 def main(handover: socket.socket) -> NoReturn:
-    """Wait to be given a test, and serve it until the grader closes its channel or this process is killed.
+    """Wait for a test, and serve it until the grader closes its channel or kills this process.
 
     Args:
-        handover: Where one message comes from: the test's limits, its channel, and pipes for what it prints and for tracebacks.
+        handover: The socket that sends one message: the test's limits, its channel, and pipes for
+            output and for tracebacks.
     """
     try:
         os.setsid()
         limits, descriptors = _wait_for_a_test(handover)
-        handover.detach()  # `_redirect` closes its descriptor, or gives its number to another
+        handover.detach()  # `_redirect` closes or reuses its descriptor
         channel = _redirect(*descriptors)
         _limit(limits)
         if not limits["device_memory_bytes"]:
@@ -67,10 +69,13 @@ def _wait_for_a_test(handover: socket.socket) -> tuple[dict[str, Any], list[int]
 
 
 def _redirect(*given: int) -> socket.socket:
-    """Nothing to read, everything printed goes to its pipe, and the channel and Python's tracebacks are the only others.
+    """Rearrange the descriptors.
+
+    Stdin is empty, and stdout and stderr go to the output pipe. The only other descriptors are the
+    channel and the pipe for tracebacks.
 
     Args:
-        given: The channel, the pipe for what is printed, the pipe for tracebacks.
+        given: The channel, the pipe for output, the pipe for tracebacks.
     """
     channel, output, tracebacks = (
         fcntl.fcntl(descriptor, fcntl.F_DUPFD, TRACEBACKS + 1) for descriptor in given
@@ -91,17 +96,17 @@ def _redirect(*given: int) -> socket.socket:
 
 
 class LimitTooLow(Exception):
-    """Whoever started the grader has limited it to less than a test may use."""
+    """The grader was started under limits lower than what a test may use."""
 
 
 def _limit(limits: dict[str, Any]) -> None:
-    """Limits of each process; the zygote looks after the sum of them.
+    """Set the limits of each process; the zygote checks their sum.
 
-    With a GPU there are two fewer: CUDA reserves far more addresses than memory, and locks pages of its own. The sum of what is
-    really used is still looked at.
+    With a GPU there are two fewer, because CUDA reserves far more address space than memory and
+    locks pages of its own. The memory that all processes really use is still checked.
 
     Raises:
-        LimitTooLow: One is lower already, and cannot be raised.
+        LimitTooLow: A limit is already lower and cannot be raised.
     """
     with open("/proc/self/statm") as f:
         address_space = int(f.read().split()[0]) * resource.getpagesize() + limits["memory_bytes"]
@@ -115,12 +120,8 @@ def _limit(limits: dict[str, Any]) -> None:
     for which, name, soft, hard in [
         *([] if limits["device_memory_bytes"] else without_gpu),
         (resource.RLIMIT_CPU, "ulimit -t", cpu, cpu + 1),
-        (
-            resource.RLIMIT_NPROC,
-            "ulimit -u",
-            limits["processes"] + 1,
-            limits["processes"] + 1,
-        ),  # and the zygote
+        # One more, for the zygote.
+        (resource.RLIMIT_NPROC, "ulimit -u", limits["processes"] + 1, limits["processes"] + 1),
         (resource.RLIMIT_FSIZE, "ulimit -f", limits["file_bytes"], limits["file_bytes"]),
         (resource.RLIMIT_NOFILE, "ulimit -n", 256, 256),
         (resource.RLIMIT_CORE, "", 0, 0),
@@ -128,20 +129,20 @@ def _limit(limits: dict[str, Any]) -> None:
         inherited = resource.getrlimit(which)[1]
         if inherited != resource.RLIM_INFINITY and inherited < hard:
             raise LimitTooLow(
-                f"`{name}` of whoever started the grader is too low: {inherited}, and a test needs {hard}"
+                f"`{name}` of whoever started the grader is too low: "
+                f"{inherited}, and a test needs {hard}"
             )
         resource.setrlimit(which, (soft, hard))
 
 
 def _fill_uninitialized_memory() -> None:
-    """Have torch.empty and its relatives give NaN (integers: their largest), in place of whatever lay in memory.
+    """Make torch.empty and its relatives return NaN (for integers, the largest).
 
-    Code that forgets to initialise then fails the same tests in every run. Only warnings are asked for: no operation may be
-    refused. Not with a GPU, where this would choose slower kernels.
+    Code that forgets to initialise then fails the same tests in every run. `warn_only` makes sure
+    that no operation is refused. Not used with a GPU, where this would select slower kernels.
     """
-    torch.use_deterministic_algorithms(
-        True, warn_only=True
-    )  # torch.utils.deterministic.fill_uninitialized_memory is on
+    # torch.utils.deterministic.fill_uninitialized_memory is on by default.
+    torch.use_deterministic_algorithms(True, warn_only=True)
 
 
 def _serve(channel: socket.socket) -> NoReturn:
@@ -149,7 +150,7 @@ def _serve(channel: socket.socket) -> NoReturn:
     test, has_begun = None, False
 
     def end_with(violation: policy.Violation) -> NoReturn:
-        """Answer before the code that called what is forbidden can do anything about it."""
+        """Answer before the code that made the forbidden call can do anything about it."""
         try:
             _send(channel, {"id": request["id"], "policy": violation})
         finally:
@@ -160,9 +161,8 @@ def _serve(channel: socket.socket) -> NoReturn:
         if request["op"] == "run" and test is None:
             test = _Test(setup, end_with)
         if not has_begun:
-            protocol.send(
-                channel, {"begins": True}
-            )  # what goes wrong from here on is the student's
+            # Whatever goes wrong from here on is the student's fault.
+            protocol.send(channel, {"begins": True})
             has_begun = True
         answer: dict[str, Any]
         if request["op"] == "inspect":
@@ -184,7 +184,7 @@ def _serve(channel: socket.socket) -> NoReturn:
 def _send(channel: socket.socket, reply: dict[str, Any]) -> None:
     try:
         frame = protocol.encode(reply)
-    except BaseException as e:  # a student's value can raise anything when it is looked at
+    except BaseException as e:  # looking at a student's value can raise anything
         why = (
             _text(e)
             if isinstance(e, protocol.ProtocolError)
@@ -196,7 +196,7 @@ def _send(channel: socket.socket, reply: dict[str, Any]) -> None:
 
 
 class _Test:
-    """The student's files on disk and importable, the tripwire set, and the probes."""
+    """The student's files on disk and importable, the tripwire installed, and the probes ready."""
 
     def __init__(
         self, setup: dict[str, Any], on_violation: Callable[[policy.Violation], NoReturn]
@@ -215,11 +215,10 @@ class _Test:
         self._student = policy.Watched(student, tripwire, setup["by_hand"])
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Run one probe: its value, or what was raised."""
-        with suppress(RuntimeError):  # it needs a thread
-            faulthandler.dump_traceback_later(
-                request["seconds"] / 2, file=TRACEBACKS
-            )  # if it never ends: where it was
+        """Run one probe; return its value, or what was raised."""
+        with suppress(RuntimeError):  # the timer needs a thread
+            # If the probe never ends, this shows where it was.
+            faulthandler.dump_traceback_later(request["seconds"] / 2, file=TRACEBACKS)
         random.seed(self._seed)
         np.random.seed(self._seed % 2**32)
         torch.manual_seed(self._seed)
@@ -232,7 +231,7 @@ class _Test:
         return answer
 
     def _describe(self, error: BaseException) -> dict[str, Any]:
-        """What the grader needs to know of an exception, as text and numbers."""
+        """Describe an exception for the grader, as text and numbers."""
         where = policy.student_place(error, self._folder)
         if isinstance(error, SyntaxError) and (error.filename or "").startswith(self._folder):
             where = [

@@ -1,4 +1,4 @@
-"""What a test runs on, in its process: the limit that torch keeps of a GPU, and a look that says whether it works."""
+"""The device of a test: torch's own limit on GPU memory, and a check that the device works."""
 
 import os
 import threading
@@ -12,7 +12,10 @@ MAX_TEXT = 2000
 
 
 def limit_memory(limit_bytes: int) -> None:
-    """Have torch say itself that a test asks for too much: set when CUDA starts, because setting it would start CUDA."""
+    """Have torch itself refuse allocations above the limit.
+
+    The limit is set when CUDA starts, because setting it would start CUDA.
+    """
 
     def when_cuda_starts() -> None:
         _, whole = torch.cuda.mem_get_info(0)
@@ -22,9 +25,11 @@ def limit_memory(limit_bytes: int) -> None:
 
 
 def look(name: str) -> dict[str, Any] | str:
-    """Use "cuda" or the "cpu" once, as a test would, and say what it is; or, where that fails, what was raised.
+    """Use "cuda" or the "cpu" once, as a test would.
 
-    Runs in a child that has imported nothing of a student's.
+    Return its description, or an exception as text.
+
+    This runs in a child that has imported no student code.
     """
     try:
         return _look_at_cuda() if name == "cuda" else _look_at_cpu()
@@ -49,7 +54,7 @@ def _look_at_cuda() -> dict[str, Any]:
 
 
 def _look_at_cpu() -> dict[str, Any]:
-    """A product, a file, a thread and a process, all of which a test may use."""
+    """Use a product, a file, a thread and a process, all of which a test may use."""
     ones = torch.ones(SIDE, SIDE)
     with open(os.path.join(os.environ["TMPDIR"], "look"), "wb", buffering=0) as file:
         file.write(bytes(FILE_BYTES))

@@ -1,17 +1,18 @@
-"""What a problem may not be delegated to, watched while it runs.
+"""Detect, at run time, delegation to what a problem forbids.
 
-tests/probes/delegation.py reads the source and names lines. This module meets what a reader of names cannot see: computed
-names, aliases, copies of a library's class, functions found by a search. So it guards things and not names, each at the
-lowest place that every way to it passes:
+tests/probes/delegation.py reads the source and reports lines. This module catches what a reader of
+names cannot see: computed names, aliases, copies of a library's class, functions found by a search.
+It therefore guards objects and not names, each at the lowest place that every path to it passes
+through:
 
-a Python function   its code object is replaced, so that every reference to the function leads to the trap
-a class             so are its methods, wherever they are inherited, copied or called without an object
-a module            so are all functions and classes that it defines
-an operator         its kernels in torch's dispatcher are replaced, which Python, TorchScript and C++ all go through
-autograd            while a function that is to be written by hand runs, no backward pass may run (`Watched`)
+a Python function   its code object is replaced, so that every reference to it leads to the trap
+a class             its methods are replaced too, even if inherited, copied or called without object
+a module            all functions and classes that it defines are guarded
+an operator         its kernels in torch's dispatcher are replaced, for Python, TorchScript and C++
+autograd            no backward pass may run inside a function to be written by hand (`Watched`)
 
-It shares a process with the code that it watches, so it is no wall. It makes delegation harder than the exercise, and
-honest code never meets it.
+This module shares a process with the code that it watches, so it is not a security boundary. It
+makes delegation harder than the exercise itself, and honest code never meets it.
 """
 
 import functools
@@ -33,16 +34,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 Place = list[Any]  # [file, line, function, text of the line]; plain data, because it is sent
 Violation = dict[str, Any]  # {"name": str, "where": Place | None}
 STARTS_A_PROGRAM = ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.system")
-FORKS = (
-    "os.fork",
-    "os.forkpty",
-)  # a backward pass in another process or thread would not be noticed
+# A backward pass in another process or thread would go unnoticed.
+FORKS = ("os.fork", "os.forkpty")
 STARTS_A_THREAD = (
     "threading.Thread.start",
     "threading._start_new_thread",
     "_thread.start_new_thread",
 )
-# Where a kernel replaces all others of its operator: those for any device, and the first that torch.func asks.
+# The dispatch keys whose kernels together replace an operator: for every device, and the first that
+# torch.func asks.
 DISPATCH_KEYS = (
     "CompositeImplicitAutograd",
     "AutogradCPU",
@@ -54,13 +54,13 @@ DISPATCH_KEYS = (
 
 
 class Tripwire:
-    """Ends the test where something forbidden is called: at once, so that nothing can be caught or undone.
+    """Ends the test as soon as something forbidden is called, so that nothing can be undone.
 
     Args:
         forbidden: Dotted names of functions, classes, modules and operators.
         by_hand: Definitions in which no backward pass may run, as in "autograd.linear_backward".
-        folder: Where the student's files are.
-        on_violation: Called with the name and the line that called it; does not return.
+        folder: The folder of the student's files.
+        on_violation: Called with the name and the calling line; must not return.
     """
 
     def __init__(
@@ -80,9 +80,8 @@ class Tripwire:
             self._guard(name)
         if forbidden or by_hand:
             trap = _Trap(self, "subprocess.Popen")
-            vars(importlib.import_module("_posixsubprocess"))["fork_exec"] = (
-                trap  # multiprocessing calls it
-            )
+            # multiprocessing calls this function.
+            vars(importlib.import_module("_posixsubprocess"))["fork_exec"] = trap
             sys.addaudithook(self._audit)
 
     def trip(self, name: str) -> NoReturn:
@@ -90,7 +89,10 @@ class Tripwire:
         self._on_violation({"name": name, "where": student_frame(sys._getframe(), self.folder)})
 
     def _guard(self, name: str) -> None:
-        """Guard what a name stands for; where it stands for a function and for a module, as gradcheck's does, both."""
+        """Guard what a name refers to.
+
+        If it refers to both a function and a module, like gradcheck, guard both.
+        """
         parent, attribute = _resolve(name)
         found = {
             id(thing): thing for thing in (getattr(parent, attribute, None), sys.modules.get(name))
@@ -98,7 +100,7 @@ class Tripwire:
         trap = functools.partial(self.trip, name)
         for thing in found.values():
             if thing is None:
-                continue  # another version of torch has no such thing
+                continue  # this version of torch does not have it
             home = (
                 thing
                 if isinstance(thing, ModuleType)
@@ -119,7 +121,7 @@ class Tripwire:
                 self._guard_operator(attribute, name)
 
     def _guard_operator(self, operator: str, name: str) -> None:
-        """Replace the kernels of all overloads of an operator of torch; what is no operator has none."""
+        """Replace the kernels of all overloads of a torch operator; other names have none."""
         overloads = torch._C._jit_get_operation(f"aten::{operator}")[1] or []
         overloads = [] if operator in self._operators else overloads
         self._operators.add(operator)
@@ -128,14 +130,14 @@ class Tripwire:
             self.trip(name)
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that a kernel is replaced
+            warnings.simplefilter("ignore")  # torch warns that a kernel is replaced
             for overload in overloads:
                 full = f"{operator}.{overload}" if overload else operator
                 for key in DISPATCH_KEYS:
                     self._library.impl(full, kernel, key)  # type: ignore[no-untyped-call]
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Stop text that student's code runs as code, other programs, and reading again the source of what is forbidden."""
+        """Stop exec and compile by student code, other programs, and reads of forbidden sources."""
         if event in ("exec", "compile"):
             caller = sys._getframe(1)
             if caller.f_code.co_filename.startswith(self.folder):
@@ -149,7 +151,7 @@ class Tripwire:
 
 
 class _Trap:
-    """Stands in for a forbidden function of C; any use of it trips."""
+    """Replaces a forbidden function written in C; any use of it trips."""
 
     def __init__(self, tripwire: Tripwire, name: str) -> None:
         self._tripwire, self._name = tripwire, name
@@ -175,22 +177,24 @@ def _is_trapped(function: Any) -> bool:
 
 
 def _set_trap(function: FunctionType, trap: Callable[[], NoReturn]) -> None:
-    """Make an existing function trip, for everybody who holds it."""
+    """Make an existing function trip for everybody who holds a reference to it."""
     if _is_trapped(function):
-        return  # by the name that stands first in problems.toml
+        return  # under the name that comes first in problems.toml
     trapped = _trap_function(trap)
     function.__defaults__, function.__kwdefaults__ = None, trapped.__kwdefaults__
-    function.__code__ = trapped.__code__.replace(
-        co_freevars=function.__code__.co_freevars
-    )  # as many as it has cells
+    # The new code must have as many free variables as the function has cells.
+    function.__code__ = trapped.__code__.replace(co_freevars=function.__code__.co_freevars)
 
 
 def _functions_of(thing: Any, module: ModuleType | None) -> Iterator[FunctionType]:
-    """The Python functions that make up a function, a class or a module: what they wrap, methods, tables of functions.
+    """Yield the Python functions that make up a function, a class or a module.
+
+    They include wrapped functions, methods, and functions in tables.
 
     Args:
-        thing: What to look into.
-        module: Where it is defined; what that only imported from elsewhere is left out.
+        thing: The object to search.
+        module: The module that defines it; what that module only imported from elsewhere is left
+            out.
     """
     name, file = getattr(module, "__name__", None), getattr(module, "__file__", None)
     waiting, seen = [thing], set()
@@ -216,18 +220,19 @@ def _functions_of(thing: Any, module: ModuleType | None) -> Iterator[FunctionTyp
 
 def _contents(cells: tuple[CellType, ...] | None) -> Iterator[Any]:
     for cell in cells or ():
-        with suppress(ValueError):  # it is empty
+        with suppress(ValueError):  # the cell is empty
             yield cell.cell_contents
 
 
 class Watched:
-    """The student's package, whose functions that are to be written by hand are watched while they run.
+    """The student's package, with the functions to be written by hand watched while they run.
 
-    Probes reach the student's definitions through it, so it does not matter how a module comes by them.
+    Probes reach the student's definitions through this object, so it does not matter how a module
+    obtains them.
 
     Args:
-        student: The package, as probes are given it.
-        tripwire: What ends the test.
+        student: The package, as probes receive it.
+        tripwire: Ends the test.
         by_hand: See `Tripwire`.
     """
 
@@ -241,7 +246,7 @@ class Watched:
         return _WatchedModule(found, names, self._watched) if names else found
 
     def _watched(self, definition: Any) -> Any:
-        """A function that is watched, or a class whose methods are."""
+        """A watched function, or a class with watched methods."""
         if not isinstance(definition, type):
             return self._watched_function(definition) if callable(definition) else definition
         own: dict[str, Any] = {
@@ -273,10 +278,11 @@ class _WatchedModule:
 
 
 class _NoBackwardPass(ExitStack):
-    """A context in which student's code that has a backward pass run ends the test, whatever it calls for that.
+    """A context in which the test ends if student code runs a backward pass, by whatever call.
 
-    A backward pass shows in two ways: operators run in a graph task that did not run before, and what the forward pass saved
-    is read again (also where a single node of a graph is called). Recording a graph that nobody uses is allowed.
+    A backward pass shows in two ways: operators run in a graph task that was not running before,
+    and the values that the forward pass saved are read again (even if only a single node of a graph
+    is called). Recording a graph that nobody uses is allowed.
     """
 
     def __init__(self, tripwire: Tripwire) -> None:
@@ -297,7 +303,7 @@ class _NoBackwardPass(ExitStack):
         return saved
 
     def _trip(self) -> None:
-        """End the test if it is the student's code that asked, and not a function that it was given by a probe."""
+        """End the test if the student's code itself asked, not a function that a probe gave it."""
         frame: FrameType | None = sys._getframe()
         while frame and not frame.f_code.co_filename.startswith(self._tripwire.folder):
             if frame.f_globals.get("__name__", "").startswith("tests.probes"):
@@ -307,7 +313,7 @@ class _NoBackwardPass(ExitStack):
 
 
 class _GraphTasks(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Calls `trip` before an operator that runs in a backward pass which began inside this mode."""
+    """Calls `trip` before an operator that runs in a backward pass started inside this mode."""
 
     def __init__(self, trip: Callable[[], None]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -320,11 +326,14 @@ class _GraphTasks(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
 
-# --- places in the student's code ---------------------------------------------------------------------------------------
+# --- places in the student's code -----------------------------------------------------------------
 
 
 def _resolve(name: str) -> tuple[Any, str]:
-    """The object that holds the last part of a dotted name, and that part; modules on the way are imported."""
+    """Split a dotted name into the object that holds its last part, and that part.
+
+    Import modules on the way.
+    """
     first, *middle, last = name.split(".")
     parent: Any = importlib.import_module(first)
     path = first
@@ -334,9 +343,8 @@ def _resolve(name: str) -> tuple[Any, str]:
             with suppress(ImportError):
                 importlib.import_module(path)
         if part is not last:
-            parent = sys.modules.get(path) or getattr(
-                parent, part, None
-            )  # torch.optim deletes the names of its modules
+            # torch.optim deletes the names of its modules.
+            parent = sys.modules.get(path) or getattr(parent, part, None)
     return parent, last
 
 
@@ -348,7 +356,10 @@ def student_frame(frame: FrameType | None, folder: str) -> Place | None:
 
 
 def student_place(error: BaseException, folder: str) -> Place | None:
-    """Where in the student's code an exception came from: the innermost of their frames that it passed."""
+    """The place in the student's code that an exception came from.
+
+    It is their innermost frame in the traceback.
+    """
     found = None
     traceback = error.__traceback__
     while traceback:
@@ -359,7 +370,7 @@ def student_place(error: BaseException, folder: str) -> Place | None:
 
 
 def place(frame: FrameType, line: int, folder: str) -> Place:
-    """A line of the submission: [file, line, function, text]."""
+    """A line of the submission as [file, line, function, text]."""
     file = frame.f_code.co_filename
     text = linecache.getline(file, line).strip()
     return [file.removeprefix(folder).lstrip("/"), line, frame.f_code.co_qualname, text]

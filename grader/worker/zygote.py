@@ -1,16 +1,20 @@
-"""The zygote: a process that has imported torch and nothing of a student's, and forks one child a test.
+"""The zygote: a process that has imported torch, but no student code, and forks one child per test.
 
-It is process 1 of its own PID namespace. So nothing inside can kill or stop it, orphans become its children, and
-`kill(-1)` ends every other process there, however it tried to get away. It talks to the grader over one SEQPACKET socket:
+It is process 1 of its own PID namespace. So nothing inside can kill or stop it, orphans become its
+children, and `kill(-1)` ends every other process in the namespace, whatever that process did to
+escape. It talks to the grader over one SEQPACKET socket:
 
-    spawn {limits}  + three file descriptors: the child's channel, and pipes for what it prints and for Python's tracebacks
-    end             → how the child ended; everything it left is gone when this is answered
+    spawn {limits}  + three file descriptors: the child's channel,
+                      and pipes for what it prints and for Python's tracebacks
+    end             → how the child ended;
+                      everything it left behind is gone when the answer is sent
 
-A child never holds that socket. While a child lives, the zygote looks at what limits of a single process do not cover:
-the memory and the files of all its processes together.
+A child never has that socket. While a child lives, the zygote watches what the limits of a single
+process do not cover: the memory and the files of all its processes together.
 
-It never runs a tensor operation: a process that has done so on several threads leaves children that hang in theirs. Nor does it
-start CUDA, which no child of a process that has done so can use.
+The zygote never runs a tensor operation, because a process that has used several threads leaves
+children that hang in theirs. It does not start CUDA either, because children of a process that has
+started CUDA cannot use it.
 """
 
 import ctypes
@@ -40,38 +44,40 @@ Breach = Literal["memory", "files", "scratch"]
 
 
 def import_slow_packages() -> None:
-    """Import what nearly every submission needs and what takes seconds, and the course's own probes."""
+    """Import the course's probes, and the slow packages that nearly every submission needs."""
     import einops  # noqa: F401
     import jaxtyping  # noqa: F401
     import torch
-    import torch._dynamo  # the first torch.optim.Optimizer of a process imports it, as slowly as torch itself
+
+    # The first torch.optim.Optimizer of a process imports torch._dynamo, which takes as long as
+    # torch itself.
+    import torch._dynamo
 
     import tests.probes
 
     for module in pkgutil.iter_modules(tests.probes.__path__):
         importlib.import_module(f"tests.probes.{module.name}")
-    torch.manual_seed(0)  # its first call imports more, and every child calls it
+    torch.manual_seed(0)  # the first call imports more modules, and every child calls it
     torch.set_num_threads(1)
 
 
 def serve(control_fd: int) -> None:
     """Answer the grader until it closes the socket."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_DFL
-    )  # process 1 is sent only what it handles, and Python handles this one
+    # Process 1 receives only signals that it handles, and Python handles SIGINT.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     control = socket.socket(fileno=control_fd)
     gc.collect()
-    gc.freeze()  # children share these pages for as long as nobody writes to them
+    gc.freeze()  # children share these pages until somebody writes to them
     control.send(json.dumps(facts()).encode())
     zygote = Zygote(control)
-    zygote.wipe_scratch()  # imports leave folders there
+    zygote.wipe_scratch()  # the imports leave folders there
     while zygote.turn():
         pass
     zygote.end_everything()
 
 
 def facts() -> dict[str, Any]:
-    """What this process is, for the grader to check before it trusts the sandbox."""
+    """Facts about this process, which the grader checks before it trusts the sandbox."""
     with open("/proc/self/status") as f:
         status = dict(line.rstrip("\n").split(":\t", 1) for line in f)
     return {
@@ -88,7 +94,10 @@ def facts() -> dict[str, Any]:
 
 
 def _makes_a_user_namespace() -> bool:
-    """Whether this process could make one, which it must not. If it can, it has: the grader ends the box then."""
+    """Whether this process can create a user namespace, which must be impossible.
+
+    If it can, it has just done so; the grader then ends the box.
+    """
     return bool(ctypes.CDLL(None).unshare(CLONE_NEWUSER) == 0)
 
 
@@ -103,10 +112,10 @@ class Running:
     status: int | None = None
     cpu_seconds: float = 0.0
     cpu_seconds_of_all: float = 0.0
-    memory_bytes: int = 0  # of all together, at most
+    memory_bytes: int = 0  # upper bound for all processes together
 
     def count(self, pid: int, status: int, usage: resource.struct_rusage, idle_bytes: int) -> None:
-        """One of its processes has ended."""
+        """Add the usage of one of its processes, which has ended."""
         seconds = usage.ru_utime + usage.ru_stime
         self.cpu_seconds_of_all += seconds
         self.memory_bytes += max(0, usage.ru_maxrss * 1024 - idle_bytes)
@@ -115,7 +124,7 @@ class Running:
 
 
 class Zygote:
-    """One child at a time, and all that it may have left behind."""
+    """One child at a time, and everything that it may have left behind."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
@@ -126,7 +135,10 @@ class Zygote:
         self._idle_resident_bytes = _resident_bytes()
 
     def turn(self) -> bool:
-        """Wait for a request, the child's end, or the time to look at it; False when the grader has closed."""
+        """Wait for a request, the child's end, or the next look at it.
+
+        Return False when the grader has closed.
+        """
         running = self._running if self._running and self._running.status is None else None
         sockets = [self._control.fileno()] + ([running.pidfd] if running else [])
         ready, _, _ = select.select(sockets, [], [], LOOK_EVERY_SECONDS if running else None)
@@ -148,7 +160,7 @@ class Zygote:
         return True
 
     def _spawn(self, limits: dict[str, Any], descriptors: list[int]) -> None:
-        """Give a child what makes it a test's: its limits, its channel, the pipe for what it prints."""
+        """Turn a waiting child into a test's: send it its limits, its channel and its pipes."""
         pid, handover = self._spare or self._fork()
         self._spare = None
         socket.send_fds(handover, [json.dumps(limits).encode()], descriptors)
@@ -158,7 +170,10 @@ class Zygote:
         self._running = Running(pid, os.pidfd_open(pid), limits)
 
     def _fork(self) -> tuple[int, socket.socket]:
-        """A child that waits to be given its test. The next one is made while the grader judges the last one's answers."""
+        """Fork a child that waits for its test.
+
+        The next child is forked while the grader judges the last one's answers.
+        """
         handover, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         pid = os.fork()
         if pid == 0:
@@ -169,7 +184,7 @@ class Zygote:
         return pid, handover
 
     def _look_at(self, running: Running) -> None:
-        """End a test whose processes together go past what each of them may have."""
+        """End a test whose processes together exceed a limit."""
         used = sum(max(0, _own_bytes(pid) - self._idle_bytes) for pid in self._processes(running))
         if used > running.limits["memory_bytes"]:
             running.breach = "memory"
@@ -191,9 +206,9 @@ class Zygote:
         return [name for name in os.listdir("/proc") if name.isdigit() and name != "1"]
 
     def end_everything(self) -> None:
-        """Kill the child and all that descends from it, and wait until the last one is gone."""
+        """Kill the child and all its descendants, and wait until the last one is gone."""
         if self._spare:
-            self._spare[1].close()  # it reads the end of its socket, and goes
+            self._spare[1].close()  # the spare child sees its socket end, and exits
             self._spare = None
         deadline = time.monotonic() + 5.0
         while self._any_left() and time.monotonic() < deadline:
@@ -205,7 +220,7 @@ class Zygote:
             time.sleep(0.0005)
 
     def _any_left(self) -> bool:
-        """Reap what has ended; whether something has not."""
+        """Reap ended processes; return whether any process is left."""
         while True:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
@@ -217,7 +232,7 @@ class Zygote:
                 self._running.count(pid, status, usage, self._idle_resident_bytes)
 
     def _ended(self) -> dict[str, Any]:
-        """Leave nothing of the test behind, and say how its child ended."""
+        """Remove everything that the test left, and return how its child ended."""
         running, self._running = self._running, self._running
         self.end_everything()
         self._running = None
@@ -246,7 +261,7 @@ class Zygote:
         }
 
     def wipe_scratch(self) -> bool:
-        """Empty the one folder that can be written to; False where a test left something that cannot be removed."""
+        """Empty the one writable folder; return False if something cannot be removed."""
         try:
             _empty(os.environ["TMPDIR"])
         except OSError:
@@ -255,12 +270,13 @@ class Zygote:
 
 
 def _empty(top: str) -> None:
-    """Remove all that is in a folder, however deep, and whatever permissions a test has taken away.
+    """Remove everything in a folder, however deep, and whatever permissions were taken away.
 
-    Folders inside of folders are moved to the top, under names that nothing has, so no path ever gets long. All of it belongs
-    to this very user, and nobody else is left who could change it meanwhile.
+    Nested folders are moved to the top under unused names, so that no path gets too long.
+    Everything belongs to this user, and nobody else is left who could change it in the meantime.
     """
-    with suppress(PermissionError):  # it may be root's, and then nobody else could change it either
+    # The folder may be root's; then nobody else could have changed it either.
+    with suppress(PermissionError):
         os.chmod(top, 0o1777)
     unused, moved = secrets.token_hex(8), 0
     while entries := list(os.scandir(top)):
@@ -280,10 +296,10 @@ def _empty(top: str) -> None:
 
 
 def _own_bytes(pid: str) -> int:
-    """Resident bytes of a process that are no file's: its own and what it shares with others; 0 when it is gone."""
+    """Resident bytes of a process that no file backs, its own and shared ones; 0 after its end."""
     try:
         lines = _resident(f"/proc/{pid}")
-        if not lines:  # it is gone, or its first thread has ended and the others have not
+        if not lines:  # the process is gone, or only its first thread has ended
             lines = max(
                 [
                     _resident(f"/proc/{pid}/task/{thread}")
@@ -302,12 +318,15 @@ def _resident(folder: str) -> list[list[str]]:
 
 
 def _resident_bytes() -> int:
-    """Of this very process, with what it shares, as the kernel counts it for a process that has ended."""
+    """Resident bytes of this process, including shared ones.
+
+    The kernel counts them this way for an ended process.
+    """
     with open("/proc/self/statm") as f:
         return int(f.read().split()[1]) * resource.getpagesize()
 
 
 def _scratch_use() -> tuple[int, int]:
-    """How many files there are in the folder that can be written to, and how many bytes."""
+    """The number of files in the writable folder, and of bytes."""
     usage = os.statvfs(os.environ["TMPDIR"])
     return usage.f_files - usage.f_ffree, (usage.f_blocks - usage.f_bfree) * usage.f_frsize

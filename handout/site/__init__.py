@@ -1,1 +1,1 @@
-"""The handout as a site and a PDF: `python -m handout.site` builds both from the Markdown beside this folder."""
+"""The handout as a site and a PDF: `python -m handout.site` builds both from the Markdown."""

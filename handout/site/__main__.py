@@ -1,4 +1,7 @@
-"""`python -m handout.site`: checks that text, stubs and problems.toml agree; writes the site and the PDF to handout/build/."""
+"""`python -m handout.site`: check the handout's text and build the site and the PDF.
+
+First, the text, the stubs and problems.toml must agree. The results are written to handout/build/.
+"""
 
 import argparse
 import shutil
@@ -16,7 +19,11 @@ BUILD = HANDOUT / "build"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Build; returns the exit code: 0 all written, 1 something is wrong with the text or the PDF could not be made."""
+    """Build the handout.
+
+    Return the exit code: 0 if everything was written, 1 if the text is wrong or the PDF could not
+    be made.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m handout.site",
         description="Build the handout: a site to open from its files, and a PDF.",
@@ -31,13 +38,14 @@ def main(arguments: list[str] | None = None) -> int:
 
     if (options.out / "site").exists() and not (options.out / "made_from").exists():
         parser.error(
-            f"{options.out / 'site'} is no built handout and would be replaced: choose another folder"
+            f"{options.out / 'site'} is no built handout and would be replaced: "
+            "choose another folder"
         )
     course = courses.load(HANDOUT.parent)
     if found := agreement.complaints(course, agreement.pages(), agreement.stubs(course)):
         print(
             "\n".join(found),
-            "\nthe handout is not built: mend these first",
+            "\nthe handout is not built: fix these first",
             sep="",
             file=sys.stderr,
         )
@@ -46,9 +54,8 @@ def main(arguments: list[str] | None = None) -> int:
         if not site(options.out / "site", Path(scratch)):
             return 1
         print(f"site: {options.out / 'site' / 'index.html'}")
-        (options.out / "handout.pdf").unlink(
-            missing_ok=True
-        )  # an older one would be of another text
+        # An older PDF would have been made from another text.
+        (options.out / "handout.pdf").unlink(missing_ok=True)
         (options.out / "made_from").write_text(course.handout_sha256(), encoding="utf-8")
         if not options.no_pdf and not _pdf(options.out / "handout.pdf", Path(scratch)):
             return 1
@@ -56,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def site(out: Path, scratch: Path, builder: str = "html") -> bool:
-    """Run Sphinx on the handout; warnings are errors. Returns whether all went well."""
+    """Run Sphinx on the handout; warnings are errors. Return whether everything succeeded."""
     written = scratch / builder
     quiet = ["-q", "-W", "--keep-going", "-d", str(scratch / f"{builder}-doctrees")]
     if build_main(["-b", builder, *quiet, str(HANDOUT), str(written)]):
@@ -70,9 +77,8 @@ def site(out: Path, scratch: Path, builder: str = "html") -> bool:
 
 
 def _pdf(out: Path, scratch: Path) -> bool:
-    from handout.site import (
-        pdf,
-    )  # only here: the site is built without a browser and without what drives it
+    # Imported only here, because the site can be built without a browser and its driver.
+    from handout.site import pdf
     from handout.site.browser import NoBrowser
 
     if not site(scratch / "single", scratch, "singlehtml"):

@@ -1,4 +1,7 @@
-"""Chapters, stubs and problems.toml have to say the same of each problem: id, section, points, functions, command."""
+"""Check that chapters, stubs and problems.toml agree about each problem.
+
+They must agree about its id, section, points, functions and command.
+"""
 
 import re
 from collections.abc import Mapping
@@ -50,7 +53,7 @@ def complaints(course: Course, texts: Mapping[str, str], sources: Mapping[str, s
 
 
 def _numbering(page: str, chapter: int, text: str) -> list[str]:
-    """Chapter and sections count up from 1."""
+    """Complain if chapter and sections are not numbered from 1."""
     headings = HEADING.findall(text)
     for position, (_, first, second, title) in enumerate(headings):
         got = f"{first}.{second}" if second else first
@@ -61,7 +64,7 @@ def _numbering(page: str, chapter: int, text: str) -> list[str]:
 
 
 def _boxes(page: str, text: str, problems: list[Problem]) -> list[str]:
-    """One box a problem, in its section, which says what problems.toml says."""
+    """Complain unless each problem has one box, in its section, that agrees with problems.toml."""
     found = []
     boxes = {box[1]: box for box in BOX.finditer(text)}
     for name in boxes.keys() - {problem.id for problem in problems}:
@@ -69,7 +72,8 @@ def _boxes(page: str, text: str, problems: list[Problem]) -> list[str]:
     for problem in problems:
         if problem.id not in boxes:
             found.append(
-                f"{page}: no box `:::{{admonition}} Problem `{problem.id}` · {problem.points} points`"
+                f"{page}: no box "
+                f"`:::{{admonition}} Problem `{problem.id}` · {problem.points} points`"
             )
             continue
         box = boxes[problem.id]
@@ -77,7 +81,8 @@ def _boxes(page: str, text: str, problems: list[Problem]) -> list[str]:
         section = f"{sections[-1][2]}.{sections[-1][3]}" if sections else "none"
         if section != problem.section:
             found.append(
-                f"{page}: `{problem.id}` stands in section {section}, problems.toml says {problem.section}"
+                f"{page}: `{problem.id}` stands in section {section}, "
+                f"problems.toml says {problem.section}"
             )
         if int(box[2]) != problem.points:
             found.append(
@@ -92,7 +97,7 @@ def _boxes(page: str, text: str, problems: list[Problem]) -> list[str]:
 
 
 def _citations(module: str, source: str, problems: list[Problem]) -> list[str]:
-    """Every section that a stub cites is that of a problem of its module, and each problem is cited."""
+    """Complain unless stubs cite only sections of their module's problems, and every problem."""
     found = []
     of_section = {problem.section: problem.id for problem in problems}
     for match in CITED.finditer(source):
@@ -113,6 +118,6 @@ def _citations(module: str, source: str, problems: list[Problem]) -> list[str]:
 
 
 def _index(course: Course, text: str) -> list[str]:
-    """The start page lists each problem with its section and points."""
+    """Complain unless the start page lists each problem with its section and points."""
     rows = [f"`{p.id}` §{p.section}, {p.points} points" for p in course.problems]
     return [f"index.md does not list {row}" for row in rows if row not in text]

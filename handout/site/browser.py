@@ -1,4 +1,4 @@
-"""The Chromium that prints the PDF and runs the page's tests: the system's, driven by Playwright, with no network."""
+"""The system's Chromium, driven by Playwright without a network: prints the PDF, runs tests."""
 
 import os
 import shutil
@@ -23,10 +23,10 @@ class NoBrowser(Exception):
 
 
 def executable() -> str:
-    """The browser's command: $CHROMIUM, or the first that is installed.
+    """The command of the browser: $CHROMIUM, or the first one that is installed.
 
     Raises:
-        NoBrowser: There is none.
+        NoBrowser: There is no browser.
     """
     named = os.environ.get("CHROMIUM")
     if named and not shutil.which(named):
@@ -34,22 +34,22 @@ def executable() -> str:
     found = named or next((name for name in NAMES if shutil.which(name)), None)
     if not found:
         raise NoBrowser(
-            f"no Chromium: install it (on Debian: apt-get install chromium) or name it in CHROMIUM; tried {', '.join(NAMES)}"
+            "no Chromium: install it (on Debian: apt-get install chromium) "
+            f"or name it in CHROMIUM; tried {', '.join(NAMES)}"
         )
     return str(shutil.which(found))
 
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """A headless browser.
+    """Start a headless browser.
 
     Raises:
-        NoBrowser: There is none, or it does not start.
+        NoBrowser: There is no browser, or it does not start.
     """
     command = executable()
-    root = (
-        ["--no-sandbox"] if os.geteuid() == 0 else []
-    )  # its own sandbox refuses root; all it is shown is our own page
+    # Chromium's own sandbox refuses root. The browser is shown nothing but our own page.
+    root = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
         try:
             started = playwright.chromium.launch(executable_path=command, args=[*QUIET, *root])

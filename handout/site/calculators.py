@@ -1,4 +1,4 @@
-"""The calculators as HTML: each shows its worked example already without a script, and in print."""
+"""The calculators as HTML: each shows its worked example even without a script, and in print."""
 
 from pathlib import Path
 from typing import Any

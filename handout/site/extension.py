@@ -1,4 +1,4 @@
-"""The Sphinx extension: pictures and calculators for the Markdown, and how formulas are written."""
+"""The Sphinx extension: pictures and calculators in the Markdown, and formulas as MathML."""
 
 import base64
 from pathlib import Path
@@ -21,7 +21,7 @@ class Picture(SphinxDirective):
     has_content = True
 
     def run(self) -> list[nodes.Node]:
-        """The picture as a figure."""
+        """Return the picture as a figure."""
         name = self.arguments[0]
         if name not in pictures.PICTURES:
             raise self.error(
@@ -51,7 +51,7 @@ class Calculator(SphinxDirective):
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        """The form."""
+        """Return the form."""
         name = self.arguments[0]
         if name not in formulas.load():
             raise self.error(
@@ -61,25 +61,30 @@ class Calculator(SphinxDirective):
 
 
 def write_data(app: Sphinx) -> None:
-    """The formulas as JavaScript and the font of mathematics as CSS, among the files that Sphinx copies."""
+    """Write the formulas as JavaScript and the maths font as CSS, for Sphinx to copy."""
     made = Path(app.doctreedir) / "made"
     made.mkdir(parents=True, exist_ok=True)
     (made / "calculators_data.js").write_text(formulas.javascript(), encoding="utf-8")
-    font = base64.b64encode(FONT.read_bytes()).decode(
-        "ascii"
-    )  # in the CSS itself: some browsers load no font from a file
-    face = f'@font-face {{ font-family: "DejaVu Math"; src: url("data:font/woff2;base64,{font}") format("woff2"); }}'
+    # The font is in the CSS itself, because some browsers load no font from a file.
+    font = base64.b64encode(FONT.read_bytes()).decode("ascii")
+    face = (
+        '@font-face { font-family: "DejaVu Math"; '
+        f'src: url("data:font/woff2;base64,{font}") format("woff2"); }}'
+    )
     (made / "math.css").write_text(face + "\n", encoding="utf-8")
     app.config.html_static_path.append(str(made))
 
 
 def hide_marks(_app: Sphinx, _name: str, content: list[str]) -> None:
-    """The page without the marks of its figures, before anything else reads it: so they may stand in formulas and code too."""
+    """Remove the marks of figures from a page before anything else reads it.
+
+    So they may appear in formulas and code too.
+    """
     content[0] = without_marks(content[0])
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Called by Sphinx."""
+    """Register everything with Sphinx, which calls this function."""
     mathml.setup(app)
     app.add_directive("picture", Picture)
     app.add_directive("calculator", Calculator)

@@ -1,8 +1,9 @@
-"""The calculators' formulas: read from calculators.toml, evaluated here, and written as JavaScript for the page.
+"""The calculators' formulas: read from calculators.toml, evaluated, written as JavaScript.
 
-A formula is text that means the same in Python and in JavaScript. It is checked to be (see `checked`), so the page gets it as
-it stands. What the two languages do not share, the few functions in FUNCTIONS, has a twin in static/calculators.js;
-tests/handout/test_calculators_in_browser.py holds the two together.
+A formula is text with the same meaning in Python and in JavaScript. `checked` makes sure of that,
+so the page gets the formula unchanged. The languages do not share the few functions in FUNCTIONS,
+so each of these has a counterpart in static/calculators.js, and
+tests/handout/test_calculators_in_browser.py checks the two against each other.
 """
 
 import ast
@@ -63,7 +64,7 @@ class Calculator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dtypes: list[str] = []
 
 
-# --- what can be chosen --------------------------------------------------------------------------------------------------
+# --- what can be chosen ---------------------------------------------------------------------------
 
 
 def name_of(dtype: torch.dtype) -> str:
@@ -124,7 +125,8 @@ RECIPES = {
 
 def _format(dtype: torch.dtype) -> Values:
     spec = precision.float_spec(dtype)
-    # Where the largest exponent means infinity and NaN alone, the largest number is what IEEE 754's rule says.
+    # If the largest exponent is reserved for infinity and NaN, the largest number follows IEEE
+    # 754's rule.
     by_rule = 2.0 ** (2 ** (spec.exponent_bits - 1) - 1) * (2 - 2.0**-spec.mantissa_bits)
     bits = {"exponent_bits": spec.exponent_bits, "mantissa_bits": spec.mantissa_bits}
     return {"name": name_of(dtype), **bits, "no_infinity": int(spec.max != by_rule)}
@@ -160,7 +162,7 @@ def choices(calculator: Calculator, kind: str) -> list[str]:
     return list(CHOICES[kind])
 
 
-# --- formulas --------------------------------------------------------------------------------------------------------------
+# --- formulas -------------------------------------------------------------------------------------
 
 
 def _contiguous(shape: Sequence[float]) -> list[float]:
@@ -168,7 +170,10 @@ def _contiguous(shape: Sequence[float]) -> list[float]:
 
 
 def _held(rounded: float, largest: float, no_infinity: float) -> float:
-    """What a format holds of a number: it, or where it is too large infinity, or NaN where there is no infinity."""
+    """A rounded number as a format stores it.
+
+    A number that is too large becomes infinity, or NaN in a format without infinity.
+    """
     if abs(rounded) <= largest:
         return rounded
     return math.nan if no_infinity else math.copysign(math.inf, rounded)
@@ -222,7 +227,7 @@ def checked(formula: str) -> ast.Expression:
     """The formula as a tree of what Python and JavaScript read alike.
 
     Raises:
-        ValueError: It holds anything else.
+        ValueError: It contains anything else.
     """
     tree = ast.parse(formula, mode="eval")
     for node in ast.walk(tree):
@@ -274,7 +279,10 @@ def load() -> dict[str, Calculator]:
 
 
 def inputs(calculator: Calculator, given: Mapping[str, Any] | None = None) -> Values:
-    """The values of a calculator's inputs: what is given, or their defaults; lists and numbers as floats, choices by name."""
+    """The values of a calculator's inputs: the given ones, or the defaults.
+
+    Lists and numbers are floats, and choices are names.
+    """
     values: Values = {}
     for field in calculator.input:
         value = (given or {}).get(field.id, field.default)
@@ -308,9 +316,8 @@ def _computed(results: list[Result], values: Values) -> Values:
     values = dict(values)
     for result in results:
         code = compile(checked(result.formula), "calculators.toml", "eval")
-        values[result.id] = eval(
-            code, {"__builtins__": {}}, FUNCTIONS | values
-        )  # our own file, and checked
+        # The formula comes from our own file and is checked.
+        values[result.id] = eval(code, {"__builtins__": {}}, FUNCTIONS | values)
     return values
 
 
@@ -318,11 +325,14 @@ def _namespace(properties: Values) -> SimpleNamespace:
     return SimpleNamespace(**properties)
 
 
-# --- the page's half ---------------------------------------------------------------------------------------------------------
+# --- the page's half ------------------------------------------------------------------------------
 
 
 def javascript() -> str:
-    """calculators_data.js: choices and forms as JSON, formulas as functions. Made from calculators.toml; not to be edited."""
+    """calculators_data.js: choices and forms as JSON, and formulas as functions.
+
+    It is generated from calculators.toml and must not be edited.
+    """
     data = {"choices": CHOICES, "dtypes": {c.id: choices(c, "dtype") for c in load().values()}}
     forms, functions = [], []
     for calculator in load().values():

@@ -1,4 +1,4 @@
-"""Formulas as MathML in the page itself: no script, no font and no network is needed to read them."""
+"""Formulas as MathML in the page itself, which needs no script, no font and no network."""
 
 import re
 from typing import Any
@@ -12,7 +12,7 @@ def mathml(latex: str, *, block: bool) -> str:
     """A formula as MathML, with its LaTeX for those to whom it is read aloud.
 
     Raises:
-        ValueError: It holds something that the converter does not know.
+        ValueError: It contains something that the converter does not know.
     """
     known = latex.replace("{aligned}", "{align*}")  # the converter knows that name of the two
     result = convert(known, display="block" if block else "inline")
@@ -20,9 +20,8 @@ def mathml(latex: str, *, block: bool) -> str:
     if "&</mi>" in result or re.search(r"<mi>\\", result) or result.count("<mtr>") != rows:
         raise ValueError(f"latex2mathml does not know all of this formula: {latex}")
     spoken = latex.strip().replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
-    result = re.sub(
-        r'columnalign="(\w+)"', r'style="text-align: \1"', result
-    )  # browsers read the style alone
+    # Browsers honour only the style.
+    result = re.sub(r'columnalign="(\w+)"', r'style="text-align: \1"', result)
     return str(result).replace("<math ", f'<math alttext="{spoken}" ', 1)
 
 

@@ -1,7 +1,8 @@
 """Numbers as text, in the calculators: units, thousands, signs, rounding.
 
-static/calculators.js writes them as well; tests/handout/test_calculators_in_browser.py holds the two to the same last digit. So
-numbers are rounded as JavaScript's toFixed and toExponential do, exact halves up, and not as Python's format(), halves to even.
+static/calculators.js formats numbers too, and tests/handout/test_calculators_in_browser.py checks
+that the two agree to the last digit. So numbers are rounded like JavaScript's toFixed and
+toExponential (exact halves up), not like Python's format() (halves to even).
 """
 
 import math
@@ -11,7 +12,10 @@ from typing import Any
 
 
 def fixed(value: float, digits: int) -> str:
-    """That many decimals, exact halves up: as JavaScript's toFixed does, with commas between thousands."""
+    """Format with that many decimals and commas between thousands.
+
+    Exact halves are rounded up, as by JavaScript's toFixed.
+    """
     rounded = Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
     return f"{abs(rounded):,}" if rounded == 0 else f"{rounded:,}".replace("-", "−")
 
@@ -114,6 +118,6 @@ SHOWN: dict[str, Callable[[Any], str]] = {
 
 
 def display(value: object, show: str) -> str:
-    """A result as it is printed, here and in the page; `–` where there is none."""
+    """A result as it is printed, here and in the page; `–` if there is none."""
     no_number = isinstance(value, float) and not math.isfinite(value) and show != "held"
     return "–" if no_number else SHOWN[show](value)

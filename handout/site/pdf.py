@@ -1,4 +1,4 @@
-"""The handout as a PDF: the site's single page, printed, with a table of contents that has page numbers."""
+"""The handout as a PDF: the site's single page, printed, with page numbers in its contents."""
 
 from collections.abc import Iterator
 from io import BytesIO
@@ -10,12 +10,16 @@ from pypdf import PdfReader, PdfWriter
 
 from handout.site.browser import browser
 
-FOOTER = '<div style="width: 100%; font-size: 8px; text-align: center;"><span class="pageNumber"></span></div>'
-# The start page's own sections come before the chapters, and before them a list of all sections. `pages` has a number for
-# each of these, or is empty while they are not yet known.
+FOOTER = (
+    '<div style="width: 100%; font-size: 8px; text-align: center;">'
+    '<span class="pageNumber"></span></div>'
+)
+# The start page's own sections come before the chapters, and a list of all sections before them.
+# `pages` has a number for each entry of the list, or is empty while the numbers are unknown.
 CONTENTS = """(pages) => {
   document.querySelectorAll(".page-numbers").forEach((old) => old.remove());
-  document.querySelectorAll("#all-calculators, #document-calculators").forEach((page) => page.remove());
+  document.querySelectorAll("#all-calculators, #document-calculators")
+    .forEach((page) => page.remove());
   const chapters = document.querySelector("article .toctree-wrapper"), end = chapters.parentElement;
   [...end.querySelectorAll(":scope > section")].forEach((section) => chapters.before(section));
   const list = document.createElement("nav");
@@ -53,9 +57,8 @@ def write(single_page: Path, out: Path) -> int:
                 "the table of contents moved what it lists: its first and second printing differ"
             )
     writer = PdfWriter(clone_from=BytesIO(printed))
-    writer.metadata = {
-        "/Title": "PyTorch primitives and resource accounting"
-    }  # and no time: the same bytes for the same text
+    # The metadata has no time, so that the same text gives the same bytes.
+    writer.metadata = {"/Title": "PyTorch primitives and resource accounting"}
     writer.write(out)
     return len(writer.pages)
 

@@ -1,4 +1,4 @@
-"""The pictures of the handout, drawn from the reference's own functions: a formula that changes changes its picture."""
+"""The handout's pictures, drawn with the reference's functions, so they follow its formulas."""
 
 import time
 from collections.abc import Iterator
@@ -30,8 +30,9 @@ def strides() -> Drawing:
         WIDTH,
         268,
         "Three tensors on one storage",
-        "A storage of 12 elements; x of shape (3, 4) with strides (4, 1), its transpose with strides (1, 4), and its column 1 "
-        "with stride 4 and offset 1 show elements of the same storage.",
+        "A storage of 12 elements; x of shape (3, 4) with strides (4, 1), "
+        "its transpose with strides (1, 4), and its column 1 with stride 4 and offset 1 "
+        "show elements of the same storage.",
     )
     picture.text(10, 18, "storage", style="heading")
     for i in range(12):
@@ -101,7 +102,10 @@ def number_formats() -> Drawing:
 def _described(dtype: torch.dtype) -> str:
     spec = precision.float_spec(dtype)
     bits = f"{spec.exponent_bits} exponent and {spec.mantissa_bits} mantissa bits"
-    return f"{name_of(dtype)} has {bits} and reaches from {spec.smallest_subnormal:.2e} to {spec.max:.2e}"
+    return (
+        f"{name_of(dtype)} has {bits} "
+        f"and reaches from {spec.smallest_subnormal:.2e} to {spec.max:.2e}"
+    )
 
 
 def roofline() -> Drawing:
@@ -145,7 +149,7 @@ def roofline() -> Drawing:
 
 
 def two_layer_flops() -> Drawing:
-    """Forward and backward FLOPs of two layers, the first of which needs no gradient of its input."""
+    """Forward and backward FLOPs of two layers; the first needs no gradient of its input."""
     rows, sizes = 64, (32, 32, 16)
     layers = list(pairwise(sizes))
     forward = [flops.linear_flops(rows, *layer) for layer in layers]
@@ -160,8 +164,9 @@ def two_layer_flops() -> Drawing:
         WIDTH,
         290,
         "FLOPs of two layers, forward and backward",
-        f"64 rows through layers of 32 by 32 and 32 by 16: forward {sum(forward):,}, gradients of weights {sum(weights):,}, "
-        f"gradient of the second layer's input {sum(inputs):,}, {total:,} together. The first layer's input gets none.",
+        f"64 rows through layers of 32 by 32 and 32 by 16: forward {sum(forward):,}, "
+        f"gradients of weights {sum(weights):,}, gradient of the second layer's input "
+        f"{sum(inputs):,}, {total:,} together. The first layer's input gets none.",
     )
     x = linear(0, 200_000, 20, WIDTH - 48)
     rows_of = [
@@ -196,7 +201,7 @@ def two_layer_flops() -> Drawing:
 
 
 def training_memory() -> Drawing:
-    """Bytes a parameter of three recipes, stacked."""
+    """Bytes per parameter of three recipes, stacked."""
     fp32, bf16 = torch.float32, torch.bfloat16
     recipes = [
         ("all in float32", accounting.TrainingRecipe(fp32, fp32, (fp32, fp32))),
@@ -248,7 +253,7 @@ def training_memory() -> Drawing:
 
 
 def checkpointing() -> Drawing:
-    """Activations alive at once against the number of segments, for 16 layers of a linear map and GELU."""
+    """Activations alive at once against the number of segments, for 16 linear layers with GELU."""
     layers, kept = 16, {}
     unit = 8 * 32 * 4  # one activation of the small model that is measured
     stack = [torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.GELU()) for _ in range(layers)]
@@ -303,8 +308,8 @@ def learning_rate() -> Drawing:
         WIDTH,
         320,
         "Learning rate: warm-up and cosine",
-        "The rate rises in a straight line from 0 to 1 in 10 iterations, falls along half a cosine to 0.1 at iteration 30, "
-        "and stays there.",
+        "The rate rises in a straight line from 0 to 1 in 10 iterations, "
+        "falls along half a cosine to 0.1 at iteration 30, and stays there.",
     )
     x, y = linear(0, 40, 52, WIDTH - 30), linear(0, 1, 260, 40)
     bottom_axis(picture, x, 260, [(v, str(v)) for v in range(0, 41, 10)], "iteration", 40)
@@ -326,7 +331,10 @@ def learning_rate() -> Drawing:
 
 
 class Span(NamedTuple):
-    """What was done from when to when, in seconds: "makes" and "waits" are Python's, "copies" and "kernels" the GPU's."""
+    """What was done from when to when, in seconds.
+
+    "makes" and "waits" are Python's, "copies" and "kernels" the GPU's.
+    """
 
     what: str
     start: float
@@ -334,11 +342,13 @@ class Span(NamedTuple):
 
 
 def timeline(*, prefetch: bool, batches: int = 4) -> list[Span]:
-    """What happens when, by the stand-in's clock: Python takes 0.4 ms to make a batch, its copy 1 ms, its kernels 1.5 ms."""
+    """What happens when, by the stand-in's clock.
+
+    Python takes 0.4 ms to make a batch, its copy 1 ms, and its kernels 1.5 ms.
+    """
     spans: list[Span] = []
-    slow_link = mock.patch.object(
-        stand_in, "BYTES_PER_SECOND", 25e6
-    )  # so that a small batch will do
+    # On a slow link, a small batch is enough.
+    slow_link = mock.patch.object(stand_in, "BYTES_PER_SECOND", 25e6)
     with slow_link, stand_in.gpu() as device:
         streams: Any = device.Stream
         give, synchronize = streams.give, streams.synchronize
@@ -385,7 +395,8 @@ def prefetching() -> Drawing:
         WIDTH,
         366,
         "Copies and kernels of four batches over time",
-        f"Without prefetching copies and kernels take turns, and the last kernel ends after {ends[0]:.1f} ms. "
+        "Without prefetching copies and kernels take turns, "
+        f"and the last kernel ends after {ends[0]:.1f} ms. "
         f"With prefetching the copies run beside the kernels, and it ends after {ends[1]:.1f} ms.",
     )
     x = linear(0, 12, 70, WIDTH - 14)

@@ -1,4 +1,7 @@
-"""Drawings as SVG text: boxes, lines, words, axes. Colours are classes of static/site.css, so light and dark fit themselves."""
+"""Drawings as SVG text: boxes, lines, words and axes.
+
+Colours are classes of static/site.css, so that they suit light and dark mode.
+"""
 
 import math
 from collections.abc import Callable, Iterable
@@ -8,7 +11,10 @@ Scale = Callable[[float], float]
 
 
 class Drawing:
-    """A picture that is built up part by part; sizes are in its own pixels, which a page scales to its width."""
+    """A picture that is built part by part.
+
+    Sizes are in its own pixels, which a page scales to its width.
+    """
 
     def __init__(self, width: float, height: float, title: str, description: str) -> None:
         self.width, self.height, self.title, self.description = width, height, title, description
@@ -17,7 +23,8 @@ class Drawing:
     def rect(self, x: float, y: float, width: float, height: float, style: str) -> None:
         """A box."""
         self.parts.append(
-            f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" class="{style}"/>'
+            f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" '
+            f'class="{style}"/>'
         )
 
     def line(self, x1: float, y1: float, x2: float, y2: float, style: str = "axis") -> None:
@@ -29,7 +36,8 @@ class Drawing:
     def path(self, points: Iterable[tuple[float, float]], style: str) -> None:
         """A line through points."""
         self.parts.append(
-            f'<polyline points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}" class="{style}"/>'
+            f'<polyline points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}" '
+            f'class="{style}"/>'
         )
 
     def dot(self, x: float, y: float, style: str) -> None:
@@ -41,23 +49,27 @@ class Drawing:
     ) -> None:
         """Words, whose baseline is at y."""
         self.parts.append(
-            f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{style}">{escape(words)}</text>'
+            f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{style}">'
+            f"{escape(words)}</text>"
         )
 
     def svg(self) -> str:
-        """The whole picture, with its words for those who hear it (not as <title>: Sphinx's search would look into that)."""
+        """The whole picture, with its description for screen readers.
+
+        The description is not a <title>, because Sphinx's search would index that.
+        """
         box = f'viewBox="0 0 {self.width:g} {self.height:g}" xmlns="http://www.w3.org/2000/svg"'
         named = f'role="img" aria-label="{escape(f"{self.title}. {self.description}")}"'
         return f'<svg class="drawing" {named} {box}>{"".join(self.parts)}</svg>'
 
 
 def linear(low: float, high: float, start: float, stop: float) -> Scale:
-    """From numbers to pixels, evenly."""
+    """A linear map from numbers to pixels."""
     return lambda value: start + (value - low) / (high - low) * (stop - start)
 
 
 def logarithmic(low: float, high: float, start: float, stop: float) -> Scale:
-    """From numbers to pixels, each factor of ten equally wide."""
+    """A logarithmic map from numbers to pixels: each factor of ten has the same width."""
     return lambda value: start + math.log10(value / low) / math.log10(high / low) * (stop - start)
 
 
@@ -69,7 +81,7 @@ def bottom_axis(
     label: str,
     top: float,
 ) -> None:
-    """Ticks with their numbers and faint lines up to `top`, and what is counted."""
+    """Draw ticks with numbers, faint lines up to `top`, and a label for the quantity."""
     ends = []
     for value, words in ticks:
         drawing.line(scale(value), top, scale(value), y, "grid")
@@ -87,7 +99,7 @@ def left_axis(
     label: str,
     right: float,
 ) -> None:
-    """The same upright; what is counted stands above."""
+    """Draw the same for a vertical axis, with the label above."""
     ends = []
     for value, words in ticks:
         drawing.line(x, scale(value), right, scale(value), "grid")

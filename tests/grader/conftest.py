@@ -1,4 +1,7 @@
-"""What the tests of the grader share: the repository, a way to run the command, and a copy of the repository to break."""
+"""Fixtures for the tests of the grader.
+
+They give the repository, a way to run the command, and a copy of the course that a test may break.
+"""
 
 import shutil
 import subprocess
@@ -10,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parents[2]
-# Generated examples are the same in every run, and no clock decides.
+# Hypothesis generates the same examples in every run and sets no deadline.
 settings.register_profile(
     "seeded", derandomize=True, deadline=None, database=None, max_examples=100
 )
@@ -21,13 +24,13 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture(scope="session")
 def root() -> Path:
-    """The repository."""
+    """The root folder of the repository."""
     return ROOT
 
 
 @pytest.fixture(scope="session")
 def grader() -> Run:
-    """Run `grader` with these arguments, as a command, and return what it printed."""
+    """Run `grader` as a command with these arguments, and return the completed process."""
 
     def run(
         *arguments: object, cwd: Path = ROOT, env: dict[str, str] | None = None
@@ -42,7 +45,7 @@ def grader() -> Run:
 
 @pytest.fixture
 def copy_of_the_course(tmp_path: Path) -> Path:
-    """A copy of what a checkout needs to grade, to be broken by a test."""
+    """A copy of the files that grading from a checkout needs, for a test to break."""
     target = tmp_path / "copy"
     skipped = shutil.ignore_patterns("__pycache__", "attacks")
     for folder in ("assignment", "grader", "tests"):

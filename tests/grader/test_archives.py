@@ -1,8 +1,8 @@
-"""Hostile archives: each is refused in one sentence, for little time and memory, whatever it claims to hold.
+"""Hostile archives are refused in one sentence, within tight limits on time and memory.
 
-Every archive is read by a process of its own, whose processor time and memory are then looked at. What they may take has a
-wide margin (each of these takes less than a second and 20 MiB here); without the limits that they try, each takes
-several times as much as is allowed, or never ends.
+A separate process reads every archive, and its CPU time and memory are then checked. The limits
+have a wide margin: each archive takes less than a second and 20 MiB here. Without the checks that
+it attacks, each archive takes several times the limit or never ends.
 """
 
 import gzip
@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from grader import archives, submission
 from grader.errors import SubmissionRefused
 
-MAX_SECONDS = 4  # of a processor, with margin for one that is slow or shared
+MAX_SECONDS = 4  # seconds of CPU time, with margin for a slow or shared CPU
 MAX_MEMORY = 100 * 2**20
 PROGRAM = """
 import json, pathlib, resource, sys
@@ -42,12 +42,12 @@ seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 print(json.dumps([said, seconds, 1024 * (after.ru_maxrss - before.ru_maxrss)]))
 """
 ROOT = Path(submission.__file__).parent.parent
-EMPTY_BLOCK = b"\0\0\0\xff\xff"  # of deflate: five bytes that are nothing
+EMPTY_BLOCK = b"\0\0\0\xff\xff"  # an empty Deflate block of five bytes
 MIB = bytes(2**20)
 
 
 def read(path):
-    """What becomes of an archive, after a look at what it cost."""
+    """Read an archive in a separate process, check the cost, and return the outcome as text."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, path], cwd=ROOT, capture_output=True, text=True, timeout=300
     )
@@ -58,17 +58,17 @@ def read(path):
     return said.replace(str(path), "PATH")
 
 
-# --- zips ---------------------------------------------------------------------------------------------------------------
+# --- zips -----------------------------------------------------------------------------------------
 
 
 def listing(count, name=b"a", *, extra=b"", size=0, packed=0):
-    """A zip's table of contents, with entries that all begin at the file's first byte."""
+    """A zip's table of contents; all its entries begin at the file's first byte."""
     fields = (b"PK\1\2", 20, 20, 0, 8, 0, 0, 0, packed, size, len(name), len(extra), 0, 0, 0, 0, 0)
     return (struct.pack("<4sHHHHHHIIIHHHHHII", *fields) + name + extra) * count
 
 
 def end(count, size, offset=0, comment=b""):
-    """The record at a zip's end, with what it claims."""
+    """The record at a zip's end, with these claims."""
     return (
         struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, count, count, size, offset, len(comment))
         + comment
@@ -76,7 +76,7 @@ def end(count, size, offset=0, comment=b""):
 
 
 def end64(count, size):
-    """The two records that come before it where 16 bits do not hold the count."""
+    """The two records before that record, for counts that do not fit into 16 bits."""
     record = struct.pack("<4sQHHIIQQQQ", b"PK\6\6", 44, 45, 45, 0, 0, count, count, size, 0)
     return record + struct.pack("<4sIQI", b"PK\6\7", 0, size, 1)
 
@@ -100,7 +100,7 @@ DIRECTORY = MANY * (46 + 1)
     ids=["as it is", "said to be one", "zip64"],
 )
 def test_a_zip_of_a_million_entries(records, tmp_path):
-    """60 MB of nothing but names: it is refused for the size of its table of contents, before that is read."""
+    """60 MB of names are refused because of the size of the table, before the table is read."""
     with (tmp_path / "a.zip").open("wb") as f:
         f.write(listing(MANY))
         f.write(records)
@@ -108,14 +108,17 @@ def test_a_zip_of_a_million_entries(records, tmp_path):
 
 
 def test_a_zip_with_a_table_of_contents_just_small_enough(tmp_path):
-    """4 MiB of it: counted before anything is made of it."""
+    """The entries of a table of 4 MiB are counted before any object is made of them."""
     table = listing(80_000)
     (tmp_path / "a.zip").write_bytes(table + end(1, len(table)))
     assert "PATH has more than 10000 entries" == read(tmp_path / "a.zip")
 
 
 def test_a_zip_with_many_ends(tmp_path):
-    """A comment full of records that could each be the end; the last one counts, and its table is nowhere."""
+    """The comment is full of records that could each be the end.
+
+    The last one counts, and its table of contents does not exist.
+    """
     table = listing(3)
     comment = end(1, 46) * 2900
     (tmp_path / "a.zip").write_bytes(table + end(1, 46) * 100_000 + end(3, len(table), 0, comment))
@@ -123,14 +126,14 @@ def test_a_zip_with_many_ends(tmp_path):
 
 
 def test_a_zip_whose_entries_have_endless_extra_fields(tmp_path):
-    """Of nothing but empty records, over which zipfile goes in quadratic time."""
+    """The fields hold only empty records, which zipfile reads in quadratic time."""
     table = listing(60, extra=struct.pack("<HH", 9, 0) * 16_000)
     (tmp_path / "a.zip").write_bytes(table + end(60, len(table)))
     assert "PATH is damaged: an entry has an extra field of 64000 bytes" == read(tmp_path / "a.zip")
 
 
 def test_a_zip_with_a_long_path(tmp_path):
-    """60,000 characters of it; the sentence has the first of them."""
+    """The path has 60,000 characters, and the sentence quotes only its beginning."""
     table = listing(1, b"assignment/\x1b[31m" + b"n" * 60_000)
     (tmp_path / "a.zip").write_bytes(table + end(1, len(table)))
     expected = r"the path 'assignment/\\x1b[31mnnnnnnnnnnnnnnnnnnnnnnnn'… is longer than 1024 bytes"
@@ -138,7 +141,7 @@ def test_a_zip_with_a_long_path(tmp_path):
 
 
 def test_a_zip_whose_entries_share_their_content(tmp_path):
-    """200 sources that are one stream of 60 MB: to unpack it once is cheap."""
+    """200 sources share one stream of 60 MB, so that one unpacking would be cheap."""
     stream = EMPTY_BLOCK * (12 * 2**20)
     content = body(stream, 1)
     table = b"".join(
@@ -149,7 +152,7 @@ def test_a_zip_whose_entries_share_their_content(tmp_path):
 
 
 def test_a_zip_whose_content_is_much_longer_than_what_it_gives(tmp_path):
-    """60 MB of empty blocks for a byte."""
+    """60 MB of empty blocks unpack to one byte."""
     stream = EMPTY_BLOCK * (12 * 2**20)
     content, table = body(stream, 1), listing(1, b"assignment/a.py", size=1, packed=len(stream))
     (tmp_path / "a.zip").write_bytes(content + table + end(1, len(table), len(content)))
@@ -159,7 +162,7 @@ def test_a_zip_whose_content_is_much_longer_than_what_it_gives(tmp_path):
 
 
 def test_a_zip_whose_records_point_outside_the_file(tmp_path):
-    """At its 2**64th byte."""
+    """The records point to byte 2**64."""
     extra = struct.pack("<HHQ", 1, 8, 2**64 - 1)
     fields = (b"PK\1\2", 20, 20, 0, 0, 0, 0, 0, 1, 1, 15, len(extra), 0, 0, 0, 0, 2**32 - 1)
     table = struct.pack("<4sHHHHHHIIIHHHHHII", *fields) + b"assignment/a.py" + extra
@@ -167,7 +170,7 @@ def test_a_zip_whose_records_point_outside_the_file(tmp_path):
     assert read(tmp_path / "a.zip").startswith("PATH is damaged: ")
 
 
-# --- tars ---------------------------------------------------------------------------------------------------------------
+# --- tars -----------------------------------------------------------------------------------------
 
 
 def header(name, kind=b"0", size=0):
@@ -178,7 +181,7 @@ def header(name, kind=b"0", size=0):
 
 
 def sealed(block):
-    """A block that was changed, with the checksum that it has now."""
+    """Recompute the checksum of a block that was changed."""
     block = bytearray(block)
     block[148:156] = b" " * 8
     block[148:156] = b"%06o\0 " % sum(block)
@@ -191,7 +194,7 @@ def extended(kind, content):
 
 
 def packed(path, pieces, level=1):
-    """A .tar.gz of these blocks."""
+    """Write a .tar.gz of these blocks."""
     with gzip.open(path, "wb", compresslevel=level) as f:
         for piece in pieces:
             f.write(piece)
@@ -199,7 +202,7 @@ def packed(path, pieces, level=1):
 
 
 def sparse(stored):
-    """An entry as GNU tar wrote sparse files: so many bytes stored, none in truth."""
+    """A sparse file as GNU tar wrote it: `stored` bytes in the archive and none when unpacked."""
     block = bytearray(header("big", b"S"))
     block[124:136] = b"\x80" + stored.to_bytes(11, "big")
     block[483:495] = b"%011o\0" % 0
@@ -263,13 +266,16 @@ BOMBS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_a_tar_that_claims_much(bomb, tmp_path):
-    """It is refused when what it claims, or unpacks to, goes past a limit; as much as may be is read."""
+    """A tar is refused once a claimed or unpacked size exceeds a limit.
+
+    A tar at the limit is read.
+    """
     pieces, expected = BOMBS[bomb]
     assert expected == read(packed(tmp_path / "a.tar.gz", pieces()))
 
 
 def test_a_gzip_file_in_millions_of_parts(tmp_path):
-    """Each of them empty."""
+    """Each part is empty."""
     part = gzip.compress(b"", mtime=0)
     (tmp_path / "a.tar.gz").write_bytes(part * (60 * 2**20 // len(part)))
     assert "PATH is damaged: it is a gzip file in more than 10000 parts" == read(
@@ -281,7 +287,7 @@ GZIP = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 
 
 def test_a_gzip_file_that_is_nothing_for_60_mb(tmp_path):
-    """Empty blocks, as many as fit, and then an end that is right."""
+    """The file has as many empty blocks as fit, and then a correct end."""
     nothing = EMPTY_BLOCK * (12 * 2**20) + zlib.compressobj(wbits=-15).flush()
     (tmp_path / "a.tar.gz").write_bytes(GZIP + nothing + bytes(8))
     expected = (
@@ -291,18 +297,13 @@ def test_a_gzip_file_that_is_nothing_for_60_mb(tmp_path):
 
 
 def code_tables():
-    """A block of deflate with code tables of its own and no content, eight times, to end with a whole byte."""
+    """Eight Deflate blocks without content, each with its own code tables.
+
+    Eight of them end on a whole byte.
+    """
     fields = [(0, 1), (2, 2), (0, 5), (0, 5), (14, 4), *((int(i in (2, 17)), 3) for i in range(18))]
-    fields += [
-        (0, 1),
-        (1, 1),
-        (127, 7),
-        (1, 1),
-        (106, 7),
-        (0, 1),
-        (0, 1),
-        (1, 1),
-    ]  # lengths 1, 0 × 255, 1, 1; the end
+    # Code lengths 1, 0 × 255, 1, 1; then the end of the block.
+    fields += [(0, 1), (1, 1), (127, 7), (1, 1), (106, 7), (0, 1), (0, 1), (1, 1)]
     value = bits = 0
     for field, width in fields * 8:
         value |= field << bits
@@ -312,7 +313,10 @@ def code_tables():
 
 @pytest.mark.slow
 def test_a_gzip_file_of_nothing_but_code_tables(tmp_path):
-    """60 MB of them, for which zlib needs five times what 256 MiB of content cost: it is ended by the processor's time."""
+    """60 MB of code tables cost zlib five times as much as 256 MiB of content.
+
+    The limit on CPU time ends the attempt.
+    """
     tables = code_tables()
     assert zlib.decompressobj(wbits=-15).decompress(tables * 100) == b""
     (tmp_path / "a.tar.gz").write_bytes(GZIP + tables * (60 * 2**20 // len(tables)))
@@ -321,14 +325,14 @@ def test_a_gzip_file_of_nothing_but_code_tables(tmp_path):
 
 
 def test_64_mib_that_no_program_can_make_smaller_are_read(tmp_path):
-    """A checkpoint beside the sources: little work, and hardly any memory."""
+    """A checkpoint next to the sources costs little work and hardly any memory."""
     noise = random.Random(0).randbytes(2**20)
     source = header("assignment/a.py", size=5) + b"x = 1" + bytes(507) + bytes(1024)
     pieces = [header("assignment/weights.pt", size=60 * 2**20), *[noise] * 60, source]
     assert "1 sources" == read(packed(tmp_path / "a.tar.gz", pieces, level=0))
 
 
-# --- and the honest ones ------------------------------------------------------------------------------------------------
+# --- valid archives -------------------------------------------------------------------------------
 
 NAMES = [
     "assignment/linear.py",
@@ -347,13 +351,16 @@ NAMES = [
     ids=["ustar", "gnu", "pax"],
 )
 def test_every_form_of_a_tar_is_read_as_tarfile_reads_it(form, tmp_path):
-    """Long names, other alphabets, folders, links, devices, times that are not whole: the same names, kinds and bytes."""
+    """The names, kinds and bytes equal those that tarfile reads.
+
+    The tar has long names, other alphabets, folders, links, devices and fractional times.
+    """
     path = tmp_path / "a.tar.gz"
     with tarfile.open(path, "w:gz", format=form, pax_headers={"comment": "a commit"}) as archive:
         for i, name in enumerate(NAMES):
             info = tarfile.TarInfo(name)
             info.size, info.mtime = 100 * i + 7, 1.5 * i
-            with suppress(ValueError):  # ustar has no room for it
+            with suppress(ValueError):  # ustar has no field for it
                 archive.addfile(info, io.BytesIO(b"x" * info.size))
         for name, kind in [
             ("ada/assignment", b"5"),
@@ -380,7 +387,7 @@ def test_every_form_of_a_tar_is_read_as_tarfile_reads_it(form, tmp_path):
 
 
 def test_a_tar_of_gnu_tars_own_making_is_read(tmp_path):
-    """What the command writes: folders, and a file above assignment/."""
+    """The tar command writes folders and a file above assignment/."""
     (tmp_path / "ada/assignment").mkdir(parents=True)
     (tmp_path / "ada/assignment/linear.py").write_bytes(b"x = 1\n")
     (tmp_path / "ada/notes.txt").write_bytes(b"")
@@ -393,7 +400,7 @@ def test_a_tar_of_gnu_tars_own_making_is_read(tmp_path):
 
 
 def test_a_changed_byte_in_a_source_is_noticed(tmp_path):
-    """The checksum is at the end of the file, behind the end of the tar."""
+    """The checksum lies at the end of the gzip file, after the end of the tar."""
     path = packed(
         tmp_path / "a.tar.gz",
         [header("assignment/a.py", size=6), b"x = 1\n", bytes(506 + 10 * 512)],
@@ -409,7 +416,7 @@ def test_a_changed_byte_in_a_source_is_noticed(tmp_path):
 @settings(max_examples=200)
 @given(data=st.data())
 def test_a_tar_with_any_headers_is_read_or_refused(data, tmp_path_factory):
-    """Headers of every type with any size and content, their checksums right: sources or one sentence."""
+    """Headers of any type, size and content with valid checksums give sources or one sentence."""
     kinds = [bytes([i]) for i in b"0\x0001234567xXgLKSDMV"]
     pieces = []
     for _ in range(data.draw(st.integers(1, 5))):
@@ -447,11 +454,11 @@ def test_a_tar_with_any_headers_is_read_or_refused(data, tmp_path_factory):
         assert all(submission.SOURCE.fullmatch(name) for name in submission.read(path).sources)
 
 
-# --- folders ------------------------------------------------------------------------------------------------------------
+# --- folders --------------------------------------------------------------------------------------
 
 
 def test_a_name_in_another_encoding_is_listed(tmp_path):
-    """As an old zip program unpacked it: neither an error nor a letter that a terminal cannot show."""
+    """An old zip program unpacks such a name; it causes no error and is shown in printable form."""
     folder = os.fsencode(tmp_path / "ada/assignment")
     os.makedirs(folder)
     (tmp_path / "ada/assignment/linear.py").write_bytes(b"x = 1\n")
@@ -488,8 +495,9 @@ except errors.SubmissionRefused as e:
     ],
 )
 def test_what_may_not_be_read_is_named(closed, said):
-    """By the path that is closed; what lies beside assignment/ is not looked into at all."""
-    with tempfile.TemporaryDirectory() as folder:  # pytest's own are closed to other users
+    """The sentence names the closed path; folders next to assignment/ are never opened."""
+    # Other users cannot read the temporary folders that pytest makes.
+    with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         for name in ("ada/assignment/parts", "ada/data"):
             (Path(folder) / name).mkdir(parents=True)
@@ -505,7 +513,7 @@ def test_what_may_not_be_read_is_named(closed, said):
 
 
 def test_zipfile_still_reads_the_table_through_the_file_that_it_is_given(tmp_path, monkeypatch):
-    """What `_CheckedZip` relies on, in whichever Python this is."""
+    """`_CheckedZip` relies on this behaviour of zipfile in every version of Python."""
     looked_at = []
     monkeypatch.setattr(archives, "_check_directory", lambda data: looked_at.append(len(data)))
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:

@@ -1,21 +1,24 @@
-"""Hostile submissions, run for real: each file of attacks/ is one cheat, and says in its docstring what must come of it.
+"""Hostile submissions, run for real: each file of attacks/ is one cheat with its expected outcome.
 
-A module attack is the hostile source itself; it takes the place of one module of an otherwise right submission. An archive
-attack builds a hostile zip, tar or folder; a source attack builds a source that no editor would want to show. Its header:
+A module attack is the hostile source itself; it replaces one module of an otherwise right
+submission. An archive attack builds a hostile zip, tar or folder; a source attack builds a source
+that no editor would want to show. The docstring of an attack has this header:
 
     group:      the group of attacks that it belongs to
-    target:     the problem that it attacks; the attack stands in for its module
-    kind:       module (default), source (`def source() -> bytes`) or archive (`def build(folder: Path) -> Path`)
-    reference:  before or after: the right solution stands before, or after, the attack in its module
+    target:     the problem that it attacks; the attack replaces its module
+    kind:       module (default), source (`def source() -> bytes`)
+                or archive (`def build(folder: Path) -> Path`)
+    reference:  before or after: the right solution precedes or follows the attack in its module
     limits:     tighter limits of the target's tests, as in `wall_seconds=1`
-    status:     what the problem's status may be
+    status:     the statuses that the problem may have
     earns:      0 (default), less (than full) or full
-    refused:    words of the one sentence that refuses the archive; `a | b` where either will do
+    refused:    words of the sentence that refuses the archive; `a | b` if either will do
     open:       why it succeeds so far; the test then fails when it no longer does
 
-Every attack is graded over its target and one honest problem, in a sandbox that all of them share. Whatever the attack
-does, the honest problem keeps its points, nothing secret and no control character is in the result, and no process or file is
-left. An attack that gets what it must not raises "BREACH", and the message may then not say so.
+Every attack is graded on its target and one honest problem, in a sandbox that all attacks share.
+Whatever the attack does, the honest problem keeps its points, the result contains no secret and no
+control character, and no process or file is left. An attack that gains forbidden access raises
+"BREACH", and that word must not appear in any message.
 """
 
 import ast
@@ -45,8 +48,8 @@ from tests.grader.told import told
 
 ATTACKS = Path(__file__).parent / "attacks"
 GROUPS = {
-    "read the answers", "forge the verdict", "inject code", "lie about types", "hostile files", "exhaust the host",
-    "survive or spread", "attack the reader", "cheat the exercise",
+    "read the answers", "forge the verdict", "inject code", "lie about types", "hostile files",
+    "exhaust the host", "survive or spread", "attack the reader", "cheat the exercise",
 }  # fmt: skip
 KEYS = {
     "group",
@@ -60,13 +63,14 @@ KEYS = {
     "open",
     "holds",
 }
-ESCAPED = "attack-escaped"  # the name of every file that an attack tries to leave on the host
+# The name of every file that an attack tries to leave on the host.
+ESCAPED = "attack-escaped"
 COURSE = courses.load()
 
 
 @dataclass(frozen=True)
 class Attack:
-    """One file of attacks/ and what its header says."""
+    """One file of attacks/ and its header."""
 
     path: Path
     header: dict[str, str]
@@ -104,7 +108,7 @@ class Attack:
         return self.header.get("earns", "0")
 
     def source(self) -> bytes:
-        """What stands in the target's module."""
+        """The source of the target's module."""
         attack = self.functions().source() if self.kind == "source" else self.path.read_bytes()
         honest = reference(self.target.path)
         return {"before": honest + b"\n\n" + attack, "after": attack + b"\n\n" + honest}.get(
@@ -112,7 +116,7 @@ class Attack:
         )
 
     def functions(self):
-        """The attack as a module of this process: only for those that build something."""
+        """Import the attack into this process; only for attacks that build something."""
         spec = importlib.util.spec_from_file_location(self.path.stem, self.path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
@@ -140,12 +144,15 @@ def honest_sources() -> dict[str, bytes]:
     return {f"assignment/{module}.py": reference(f"{module}.py") for module in COURSE.modules}
 
 
-# --- what is planted, and what must not come out -------------------------------------------------------------------------
+# --- planted secrets, and what must not leak ------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def planted():
-    """Two secrets that an attack looks for, in this process's environment and in a file that anyone may write."""
+    """Two secrets that an attack looks for.
+
+    One is in this process's environment, the other in a file that anyone may write.
+    """
     tokens = [f"SECRET-{uuid.uuid4().hex}" for _ in range(2)]
     with (
         pytest.MonkeyPatch.context() as patch,
@@ -163,8 +170,9 @@ def planted():
 
 @pytest.fixture(scope="module")
 def sandbox(planted, tmp_path_factory):
-    """The one sandbox of all attacks; when it is closed, nothing of it is left."""
-    gc.freeze()  # each run of pytest collects garbage several times
+    """The sandbox that all attacks share; after it is closed, nothing of it may be left."""
+    # Speeds up the many garbage collections in a run of pytest.
+    gc.freeze()
     folder = tmp_path_factory.mktemp("sandboxes")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", str(folder))
@@ -180,7 +188,7 @@ def sandbox(planted, tmp_path_factory):
 
 
 def processes(field: str, value: int) -> list[int]:
-    """The processes whose status has this number first in this field."""
+    """The processes whose status field `field` starts with this number."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -197,7 +205,10 @@ def processes(field: str, value: int) -> list[int]:
 
 
 def escaped(uid: int) -> list[Path]:
-    """Files on the host that an attack made: by their name, or by an owner that nothing else has."""
+    """Files on the host that an attack made.
+
+    They are found by their name, or by an owner that no other file has.
+    """
     folders = [Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"), Path.home()]
     entries = [entry for folder in folders if folder.is_dir() for entry in folder.iterdir()]
     return [
@@ -213,19 +224,25 @@ def owner(path: Path) -> int | None:
 
 
 def private_lines(problem: courses.Problem) -> set[str]:
-    """Lines of the solution and of the hidden tests, but for the first of each docstring, which a report shows."""
+    """Lines of the solution and the hidden tests.
+
+    The first line of each docstring is left out, because a report shows it.
+    """
     solution = re.findall(
         r"# BEGIN SOLUTION.*?\n(.*?)# END SOLUTION", reference(problem.path).decode(), re.DOTALL
     )
     tests = "\n".join(path.read_text() for path in COURSE.hidden_tests(problem).values())
-    shown = {(ast.get_docstring(node) or "").split("\n")[0] for node in ast.walk(ast.parse(tests)) if hasattr(node, "body")
-             and isinstance(node, (ast.FunctionDef, ast.Module))}  # fmt: skip
+    shown = {
+        (ast.get_docstring(node) or "").split("\n")[0]
+        for node in ast.walk(ast.parse(tests))
+        if hasattr(node, "body") and isinstance(node, (ast.FunctionDef, ast.Module))
+    }
     lines = {line.strip() for line in (*"\n".join(solution).splitlines(), *tests.splitlines())}
     return {line for line in lines if len(line) > 30 and line.strip('"') not in shown}
 
 
 def assert_harmless(result, problem: courses.Problem, secrets: list[str]) -> None:
-    """What holds for the result of every attack."""
+    """Check what must hold for the result of every attack."""
     assert json_report.parse(json_report.render(result)) == result
     assert result.problems[0].id == problem.id
     tests = [test for p in result.problems for test in p.tests]
@@ -250,9 +267,8 @@ def run(attack: Attack, submission: Submission, sandbox: Sandbox, secrets: list[
     """Grade an attack, and check what must hold whatever it does."""
     target, control = attack.target, attack.control
     course = msgspec.structs.replace(COURSE, problems=[target, control])
-    explain = (
-        "policy" not in attack.statuses
-    )  # what stops at the tripwire has no answers to compare with known mistakes
+    # An attack that the tripwire stops has no answers to compare with known mistakes.
+    explain = "policy" not in attack.statuses
     result = grade(submission, course, sandbox, problems=[target, control], explain=explain)
     attacked, honest = result.problems
     print(*dict.fromkeys(told(target.id, t) for t in attacked.tests), sep="\n\n")
@@ -266,12 +282,12 @@ def run(attack: Attack, submission: Submission, sandbox: Sandbox, secrets: list[
     return attacked
 
 
-# --- the attacks -----------------------------------------------------------------------------------------------------------
+# --- the attacks ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("attack", cases(ALL))
 def test_its_header_is_complete(attack):
-    """Each attack says what it is, in known words."""
+    """Each header has the required keys and only known values."""
     assert attack.header.keys() <= KEYS
     assert attack.header["group"] in GROUPS
     assert attack.header["holds"]
@@ -286,7 +302,7 @@ def test_its_header_is_complete(attack):
 @pytest.mark.slow
 @pytest.mark.parametrize("attack", cases([a for a in ALL if "refused" not in a.header]))
 def test_it_earns_nothing_and_harms_nobody(attack, sandbox, planted, tmp_path):
-    """The target ends as its header says, and everything else is as if nothing had happened."""
+    """The target ends as its header states, and everything else is unaffected."""
     if attack.kind == "archive":
         submission = submissions.read(attack.functions().build(tmp_path))
     else:
@@ -310,7 +326,7 @@ def test_it_earns_nothing_and_harms_nobody(attack, sandbox, planted, tmp_path):
 
 @pytest.mark.parametrize("attack", cases([a for a in ALL if "refused" in a.header]))
 def test_it_is_refused(attack, tmp_path):
-    """The archive is refused with one sentence that names the reason, and nothing of it is unpacked."""
+    """The archive is refused with one sentence that names the reason, and nothing is unpacked."""
     path = attack.functions().build(tmp_path)
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(SubmissionRefused) as refusal:
@@ -327,7 +343,7 @@ def test_it_is_refused(attack, tmp_path):
     "problem", [p for p in COURSE.problems if p.device == "cpu"], ids=lambda p: p.id
 )
 def test_an_honest_solution_in_the_same_sandbox_earns_everything(problem, sandbox, planted):
-    """The control: what refuses the attacks does not refuse a right solution."""
+    """Control: the defences against attacks do not refuse a right solution."""
     result = grade(Submission("honest", honest_sources(), []), COURSE, sandbox, problems=[problem])
     assert_harmless(result, problem, planted)
     assert result.score == result.max_score
@@ -335,8 +351,11 @@ def test_an_honest_solution_in_the_same_sandbox_earns_everything(problem, sandbo
 
 @pytest.mark.slow
 def test_a_wrong_solution_in_the_same_sandbox_fails(sandbox, planted):
-    """The other control: what is wrong and not hostile is wrong, and nothing else."""
-    source = "def tensor_bytes(x): return -1\ndef storage_bytes(x): return -1\ndef unique_bytes(tensors): return -1\n"
+    """Control: a solution that is wrong but not hostile simply fails."""
+    source = (
+        "def tensor_bytes(x): return -1\ndef storage_bytes(x): return -1\n"
+        "def unique_bytes(tensors): return -1\n"
+    )
     sources = honest_sources() | {"assignment/tensor_memory.py": source.encode()}
     problem = COURSE.problem("tensor_memory")
     result = grade(Submission("wrong", sources, []), COURSE, sandbox, problems=[problem])

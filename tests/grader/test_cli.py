@@ -1,4 +1,4 @@
-"""The command line, run as a command: what each user types, what it prints, and its exit codes."""
+"""The command line, run as commands: the inputs of each user, the output and the exit codes."""
 
 import json
 import os
@@ -28,7 +28,7 @@ from grader.sandbox import gpu as gpus
 
 
 def without_times(text: str) -> dict[str, Any]:
-    """A result's JSON without what may differ between two runs."""
+    """A result's JSON without the parts that may differ between two runs."""
     return json.loads(re.sub(r'"seconds": [\d.e-]+', '"seconds": 0', text))
 
 
@@ -37,7 +37,7 @@ GRADED_ONCE = pytest.mark.xdist_group("sample")
 
 @pytest.fixture(scope="module")
 def sample(grader, root, tmp_path_factory):
-    """The sample submission, graded once: what was printed, and the JSON."""
+    """The sample submission, graded once: the output and the JSON."""
     file = tmp_path_factory.mktemp("sample") / "result.json"
     done = grader("grade", root / "examples" / "sample.zip", "--json", file)
     return done, file.read_text()
@@ -45,7 +45,7 @@ def sample(grader, root, tmp_path_factory):
 
 @GRADED_ONCE
 def test_the_sample_is_graded_with_exit_code_0(sample):
-    """A submission that is partly wrong is graded, and that is a success of the command."""
+    """The command succeeds even if the submission is partly wrong."""
     done, text = sample
     assert done.returncode == 0, done.stderr
     statuses = {problem["id"]: problem["status"] for problem in json.loads(text)["problems"]}
@@ -59,7 +59,7 @@ def test_the_sample_is_graded_with_exit_code_0(sample):
 
 @GRADED_ONCE
 def test_the_json_has_the_documented_shape(sample):
-    """Schema 2, field by field."""
+    """The JSON matches schema 2 field by field."""
     result = json.loads(sample[1])
     assert list(result) == [
         "schema",
@@ -102,7 +102,7 @@ def test_the_json_has_the_documented_shape(sample):
 
 @GRADED_ONCE
 def test_the_report_fits_80_columns_and_has_no_colour_when_piped(sample):
-    """What a log or a mail shows."""
+    """A log or a mail shows this form of the report."""
     lines = sample[0].stdout.splitlines()
     assert max(map(cell_len, lines)) <= 80
     assert "\x1b" not in sample[0].stdout
@@ -111,7 +111,7 @@ def test_the_report_fits_80_columns_and_has_no_colour_when_piped(sample):
 
 @GRADED_ONCE
 def test_the_report_says_what_crashed_where_and_what_was_not_graded(sample):
-    """The line of the student's code, the isolation level, and the files that were left alone."""
+    """The report has the student's line of code, the isolation level and the ignored files."""
     report = sample[0].stdout
     assert "storage_views · sliding_windows: its process was ended by signal 11" in report, report
     assert re.search(r"at +assignment/tensor_memory\.py:\d+ in sliding_windows", report)
@@ -121,7 +121,7 @@ def test_the_report_says_what_crashed_where_and_what_was_not_graded(sample):
 
 @GRADED_ONCE
 def test_the_readme_shows_what_the_sample_really_prints(sample, root):
-    """The picture of a report in the README is one."""
+    """The report in the README is the real output of the sample."""
     picture = re.search(r"```\n(─.*?)\n```", (root / "README.md").read_text(), re.DOTALL)
     assert picture is not None
     shown = picture[1].split("\n…\n")
@@ -129,7 +129,7 @@ def test_the_readme_shows_what_the_sample_really_prints(sample, root):
 
 
 def test_the_sample_zip_is_made_from_its_folder(root, tmp_path):
-    """examples/build.py gives the committed zip, byte for byte."""
+    """examples/build.py reproduces the committed zip byte for byte."""
     namespace: dict[str, Any] = {
         "__file__": str(root / "examples" / "build.py"),
         "__name__": "build",
@@ -142,7 +142,10 @@ def test_the_sample_zip_is_made_from_its_folder(root, tmp_path):
 @pytest.mark.slow
 @GRADED_ONCE
 def test_two_runs_with_one_seed_give_the_same_json(sample, grader, root, tmp_path):
-    """The same submission, suite and seed: the same bytes but for the times (of the problems that are not stubs)."""
+    """With one submission, suite and seed, the JSON is the same except for the times.
+
+    Only four problems that the sample attempts are graded again.
+    """
     chosen = ["tensor_memory", "storage_views", "linear", "adamw"]
     only = [word for name in chosen for word in ("--only", name)]
     grader("grade", root / "examples" / "sample.zip", "--json", tmp_path / "again.json", *only)
@@ -155,7 +158,10 @@ def test_two_runs_with_one_seed_give_the_same_json(sample, grader, root, tmp_pat
 
 @pytest.mark.slow
 def test_the_reference_has_every_point(grader, root, tmp_path):
-    """Full marks, exactly: those of a CPU; the points of a CUDA device are pending, and make it all with a run there."""
+    """A CPU run gives the reference exactly full marks, with the points of CUDA problems pending.
+
+    Merged with a CUDA run, it has all points.
+    """
     shutil.copytree(root / "grader" / "solutions" / "reference", tmp_path / "assignment")
     done = grader("grade", tmp_path, "--json", tmp_path / "r.json")
     result = json.loads((tmp_path / "r.json").read_text())
@@ -186,7 +192,10 @@ def test_the_reference_has_every_point(grader, root, tmp_path):
 
 
 def on_a_gpu(cpu):
-    """The result of a CUDA run in which every test passes, made of a CPU run's: here is no GPU to make one."""
+    """A CUDA run's result in which every test passes, derived from a CPU run's result.
+
+    This machine has no GPU to make a real one.
+    """
     ends = {"cpu": Status.DEFERRED, "cuda": Status.PASSED}
     problems = []
     for p in cpu.problems:
@@ -201,7 +210,10 @@ def on_a_gpu(cpu):
 
 @pytest.mark.slow
 def test_the_stubs_have_none(grader, root, tmp_path):
-    """Exactly 0, and not attempted. (test_validate grades the stub of every problem.)"""
+    """Stubs score exactly 0 and are not attempted.
+
+    test_validate grades the stub of every problem.
+    """
     shutil.copytree(root / "assignment", tmp_path / "assignment")
     done = grader(
         "grade",
@@ -222,7 +234,10 @@ def test_the_stubs_have_none(grader, root, tmp_path):
 
 
 def run_on(device, file, *, status=Status.PASSED, seed=0, what=""):
-    """Write the result of a run of `linear`, with a test for each device, and of `tensor_memory`, with one for a CPU."""
+    """Write the result of a run of two problems.
+
+    `linear` has one test for each device, `tensor_memory` one for a CPU.
+    """
 
     def ended(test, on):
         if on != device:
@@ -244,7 +259,7 @@ def run_on(device, file, *, status=Status.PASSED, seed=0, what=""):
 
 
 def test_two_runs_are_merged_to_one_report_and_one_json(grader, tmp_path):
-    """In either order the same bytes, with the problems in the course's order."""
+    """Both orders give the same bytes, with the problems in the course's order."""
     cpu, cuda = run_on("cpu", tmp_path / "cpu.json"), run_on("cuda", tmp_path / "cuda.json")
     done = grader("merge", cpu, cuda, "--json", tmp_path / "one.json")
     assert (done.returncode, done.stderr) == (0, "")
@@ -258,7 +273,7 @@ def test_two_runs_are_merged_to_one_report_and_one_json(grader, tmp_path):
 
 
 def test_a_fault_of_the_grader_in_one_run_is_one_of_the_merged_result(grader, tmp_path):
-    """Exit 3, loud, and the JSON is there."""
+    """The command exits with 3 and a prominent message, and still writes the JSON."""
     cuda = run_on(
         "cuda", tmp_path / "cuda.json", status=Status.GRADER_ERROR, what="the device was lost"
     )
@@ -272,7 +287,7 @@ def test_a_fault_of_the_grader_in_one_run_is_one_of_the_merged_result(grader, tm
 
 
 def test_runs_that_do_not_go_together_are_refused_in_a_sentence(grader, tmp_path):
-    """Exit 2, and nothing is written."""
+    """The command exits with 2 and writes nothing."""
     cuda = run_on("cuda", tmp_path / "cuda.json", seed=1)
     done = grader(
         "merge", run_on("cpu", tmp_path / "cpu.json"), cuda, "--json", tmp_path / "one.json"
@@ -285,7 +300,7 @@ def test_runs_that_do_not_go_together_are_refused_in_a_sentence(grader, tmp_path
 
 
 def test_a_strangers_json_cannot_command_the_terminal(grader, tmp_path):
-    """An escape sequence in a message is shown as what it is."""
+    """Escape sequences in a message are shown as plain text."""
     cuda = run_on(
         "cuda", tmp_path / "cuda.json", status=Status.FAILED, what="wrong\x1b]0;owned\x07"
     )
@@ -295,7 +310,7 @@ def test_a_strangers_json_cannot_command_the_terminal(grader, tmp_path):
 
 
 def test_a_cuda_device_is_looked_for_and_locked_only_for_a_cuda_run(monkeypatch, capsys):
-    """The submission is given it while the lock is held; a wait is told on stderr."""
+    """The lock is held while the submission has the device; stderr reports a wait for it."""
     events = []
 
     class Device:
@@ -314,13 +329,14 @@ def test_a_cuda_device_is_looked_for_and_locked_only_for_a_cuda_run(monkeypatch,
     assert events == []
     with commands._device("cuda") as got:
         assert (got, events) == (device, ["found", "locked"])
-        assert os.environ["CUDA_VISIBLE_DEVICES"] == ""  # of this process, which touches none
+        # This process uses no device.
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == ""
     assert events == ["found", "locked", "free"]
     assert capsys.readouterr() == ("", "waiting for it\n")
 
 
 def test_a_single_problem_can_be_graded(grader, root, tmp_path):
-    """--only leaves the others out of the score and of the maximum."""
+    """--only leaves the other problems out of the score and the maximum."""
     shutil.copytree(root / "grader" / "solutions" / "reference", tmp_path / "assignment")
     done = grader("grade", tmp_path, "--only", "tensor_memory", "--json", tmp_path / "r.json")
     result = json.loads((tmp_path / "r.json").read_text())
@@ -355,7 +371,7 @@ def test_a_single_problem_can_be_graded(grader, root, tmp_path):
     ],
 )
 def test_a_users_mistake_is_one_sentence_and_exit_code_2(grader, arguments, sentence):
-    """No traceback, and nothing on stdout that could be taken for a report."""
+    """The command prints no traceback, and nothing on stdout that looks like a report."""
     done = grader(*arguments)
     assert done.returncode == 2
     assert done.stderr.startswith(sentence)
@@ -364,7 +380,7 @@ def test_a_users_mistake_is_one_sentence_and_exit_code_2(grader, arguments, sent
 
 
 def test_a_json_file_that_cannot_be_written_is_said(grader, root):
-    """The folder is missing: exit 2 and one sentence."""
+    """A missing folder gives exit code 2 and one sentence."""
     done = grader(
         "grade",
         root / "examples" / "sample.zip",
@@ -383,7 +399,7 @@ def test_a_json_file_that_cannot_be_written_is_said(grader, root):
 
 
 def test_without_bubblewrap_nothing_is_graded(grader, root, tmp_path):
-    """The grader fails closed: exit 3, and the line that installs it."""
+    """The grader fails closed: it exits with 3 and prints the command that installs bubblewrap."""
     environment = {**os.environ, "PATH": str(tmp_path)}
     done = grader("grade", root / "examples" / "sample.zip", env=environment)
     assert done.returncode == 3
@@ -393,7 +409,7 @@ def test_without_bubblewrap_nothing_is_graded(grader, root, tmp_path):
 
 
 def test_a_box_that_cannot_be_started_is_our_fault(grader, root, tmp_path):
-    """A bwrap that says what it is and then fails: exit 3, with what it said."""
+    """A bwrap that reports its version and then fails gives exit code 3 and is quoted."""
     says = f'case "$1" in --help|--version) exec {shutil.which("bwrap")} "$1";; esac\n'
     fails = "echo 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n"
     (tmp_path / "bwrap").write_text(f"#!/bin/sh\n{says}{fails}")
@@ -409,7 +425,7 @@ def test_a_box_that_cannot_be_started_is_our_fault(grader, root, tmp_path):
 
 
 def test_a_broken_hidden_test_is_our_fault_and_exit_code_3(grader, copy_of_the_course, root):
-    """grader_error, loud, and the other problems keep their points."""
+    """The status is grader_error, the message is prominent, and other problems keep points."""
     broken = copy_of_the_course / "tests" / "hidden" / "test_tensor_memory.py"
     broken.write_text(
         broken.read_text().replace("x.numel() * x.element_size()", "x.no_such_thing()")
@@ -436,7 +452,7 @@ def test_a_broken_hidden_test_is_our_fault_and_exit_code_3(grader, copy_of_the_c
 
 
 def test_no_isolation_has_to_be_asked_for_and_is_printed(grader, root, tmp_path):
-    """--isolation none grades, and the report says so."""
+    """--isolation none grades, and the report states it."""
     shutil.copytree(root / "grader" / "solutions" / "reference", tmp_path / "assignment")
     done = grader("grade", tmp_path, "--only", "tensor_memory", "--isolation", "none")
     assert done.returncode == 0, done.stderr
@@ -444,7 +460,7 @@ def test_no_isolation_has_to_be_asked_for_and_is_printed(grader, root, tmp_path)
 
 
 def test_a_syntax_error_costs_its_module_only(grader, root, tmp_path):
-    """File and line are named, and the other modules keep their points."""
+    """The report names file and line, and the other modules keep their points."""
     shutil.copytree(root / "grader" / "solutions" / "reference", tmp_path / "assignment")
     (tmp_path / "assignment" / "linear.py").write_text("import torch\n\ndef Linear(:\n    pass\n")
     with zipfile.ZipFile(tmp_path / "s.zip", "w") as archive:
@@ -466,20 +482,20 @@ def test_a_syntax_error_costs_its_module_only(grader, root, tmp_path):
 
 
 def test_help_names_every_command(grader):
-    """`grader` alone explains itself."""
+    """`grader` without arguments explains itself."""
     done = grader("--help")
     assert done.returncode == 0
     assert all(command in done.stdout for command in ("grade", "merge", "validate", "stubs"))
 
 
 def test_the_stubs_have_not_drifted(grader):
-    """assignment/ is what the reference gives."""
+    """The files of assignment/ are exactly the reference's stubs."""
     done = grader("stubs", "--check")
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_drift_is_found_and_named(grader, copy_of_the_course):
-    """A stub edited by hand is named, and `grader stubs` mends it."""
+    """A stub edited by hand is named, and `grader stubs` fixes it."""
     stub = copy_of_the_course / "assignment" / "linear.py"
     stub.write_text(stub.read_text() + "\n# by hand\n")
     done = grader("stubs", "--check", cwd=copy_of_the_course)

@@ -1,4 +1,7 @@
-"""However the grader is installed, a submission can neither read nor import it, and it grades another course, too."""
+"""A submission can never read or import the grader, however the grader is installed.
+
+An installed grader can also grade another course.
+"""
 
 import json
 import os
@@ -10,15 +13,16 @@ from pathlib import Path
 
 import pytest
 
-IN_ONE_ENVIRONMENT = pytest.mark.xdist_group("installed")  # which takes a while to make
+IN_ONE_ENVIRONMENT = pytest.mark.xdist_group("installed")  # creating the environment is slow
 
 SPY = '''
 import importlib, os
 
 def imports():
     found = []
-    for name in ("grader", "grader.grading.grade", "grader.solutions.reference.linear", "grader.protocol",
-                 "tests.hidden.test_linear", "tests.expect", "tests.public.test_linear", "tests.grader",
+    for name in ("grader", "grader.grading.grade", "grader.solutions.reference.linear",
+                 "grader.protocol", "tests.hidden.test_linear", "tests.expect",
+                 "tests.public.test_linear", "tests.grader",
                  "pytest", "msgspec", "rich", "_pytest"):
         try:
             importlib.import_module(name)
@@ -28,7 +32,7 @@ def imports():
     return found
 
 def files(words):
-    """Every path with one of these words in it, and every small Python file that holds a solution's mark."""
+    """Every path with one of these words, and every readable Python file with a solution's mark."""
     found = []
     for folder, _, names in os.walk("/"):
         if folder.startswith(("/proc", "/site/torch", "/site/sympy")):
@@ -68,12 +72,15 @@ with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandb
     from grader.sandbox.session import Session
     sys.path.insert(0, str(course.root))
     from tests.probes import call
-    session = Session(sandbox, {"assignment/spy.py": Path(sys.argv[1]).read_bytes()}, course.limits, seed=0, forbidden=[])
+    sources = {"assignment/spy.py": Path(sys.argv[1]).read_bytes()}
+    session = Session(sandbox, sources, course.limits, seed=0, forbidden=[])
     def ask(function, *args):
-        return session.run(call, {"module": "spy", "function": function, "args": args, "kwargs": {}})
+        asked = {"module": "spy", "function": function, "args": args, "kwargs": {}}
+        return session.run(call, asked)
     package = Path(grader.__file__).parent
     hidden = course.hidden_tests(course.problems[0])["cpu"]
-    secrets = [str(p) for p in (package / "course.py", package / "solutions" / "reference" / "linear.py", hidden)]
+    solution = package / "solutions" / "reference" / "linear.py"
+    secrets = [str(p) for p in (package / "course.py", solution, hidden)]
     assert all(Path(p).is_file() for p in secrets), secrets
     print(json.dumps({
         "package": str(package), "imports": ask("imports"), "readable": ask("readable", secrets),
@@ -84,7 +91,7 @@ with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandb
 
 
 def spy(python: Path, folder: Path) -> dict[str, list[str]]:
-    """What a submission sees of the grader that this interpreter has installed."""
+    """Return what a submission sees of the grader that this interpreter has installed."""
     (folder / "spy.py").write_text(SPY)
     (folder / "driver.py").write_text(DRIVER)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -97,7 +104,7 @@ def spy(python: Path, folder: Path) -> dict[str, list[str]]:
 
 
 def nothing_is_seen(seen: dict[str, list[str]]) -> None:
-    """The worker's own two places, and nothing else of the grader."""
+    """Check that only the worker's own two places in the grader are visible."""
     assert seen["imports"] == []
     assert seen["readable"] == []
     others = [
@@ -110,7 +117,7 @@ def nothing_is_seen(seen: dict[str, list[str]]) -> None:
 
 @pytest.mark.slow
 def test_nothing_is_seen_of_an_editable_grader(tmp_path, root):
-    """The checkout that this test runs in."""
+    """The installed grader is the checkout that this test runs in."""
     seen = spy(Path(sys.executable), tmp_path)
     assert seen["package"] == str(root / "grader")
     nothing_is_seen(seen)
@@ -118,7 +125,10 @@ def test_nothing_is_seen_of_an_editable_grader(tmp_path, root):
 
 @pytest.fixture(scope="module")
 def installed(root, tmp_path_factory):
-    """The interpreter of an environment that has the grader from a real wheel, beside the same torch, and where it is there."""
+    """An environment with a grader installed from a real wheel, and the same torch as here.
+
+    The values are its interpreter and the grader's folder in it.
+    """
     folder = tmp_path_factory.mktemp("installed")
     build = [
         sys.executable,
@@ -135,9 +145,8 @@ def installed(root, tmp_path_factory):
         [sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True
     )
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(folder / "venv")}))
-    (packages / "torch-and-others.pth").write_text(
-        sysconfig.get_path("purelib") + "\n"
-    )  # its own .pth files are not read
+    # Python does not read the .pth files inside a folder that a .pth file adds.
+    (packages / "torch-and-others.pth").write_text(sysconfig.get_path("purelib") + "\n")
     (wheel,) = (folder / "wheel").glob("*.whl")
     install = [
         sys.executable,
@@ -157,7 +166,7 @@ def installed(root, tmp_path_factory):
 @pytest.mark.slow
 @IN_ONE_ENVIRONMENT
 def test_nothing_is_seen_of_a_grader_installed_from_a_wheel(installed, tmp_path):
-    """In an environment of its own."""
+    """The grader is installed in a separate environment."""
     python, package = installed
     seen = spy(python, tmp_path)
     assert seen["package"] == str(package)
@@ -167,7 +176,7 @@ def test_nothing_is_seen_of_a_grader_installed_from_a_wheel(installed, tmp_path)
 @pytest.mark.slow
 @IN_ONE_ENVIRONMENT
 def test_an_installed_grader_grades_proves_and_hands_out_another_course(installed, root, tmp_path):
-    """The smallest one, from a folder elsewhere in which no link is left."""
+    """The smallest course is copied to another folder, with its links replaced by files."""
     python, _ = installed
     course = shutil.copytree(
         root / "examples" / "tiny_course",

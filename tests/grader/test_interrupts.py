@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM at any moment: one line, an exit code that tells, nothing written, nobody left."""
+"""Ctrl-C and SIGTERM at any moment give one line and a clear exit code, and leave nothing."""
 
 import json
 import os
@@ -18,8 +18,9 @@ from tests.grader.test_cli import run_on
 INTERRUPTED = "grader: interrupted; nothing was written\n"
 OLD = b"an earlier result\n"
 
-# Runs a command as init of all that it starts (orphans become its children), sends it a signal at a moment, and prints how
-# it ended and which processes are left. Arguments: the moment, seconds to wait after it, pid or group, the signal, the command.
+# Runs a command as a subreaper (orphans of the command become its children), sends a signal at a
+# given moment, and prints how the command ended and which processes are left. Arguments: the
+# moment, seconds to wait after it, pid or group, the signal, the command.
 DRIVER = """
 import ctypes, json, os, signal, subprocess, sys, time
 moment, seconds, whom, number, *command = sys.argv[1:]
@@ -31,7 +32,8 @@ def children(pid):
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             state, parent = open(f"/proc/{name}/stat").read().rpartition(")")[2].split()[:2]
-            found += [(int(name), open(f"/proc/{name}/comm").read().strip())] if int(parent) == pid and state != "Z" else []
+            if int(parent) == pid and state != "Z":
+                found += [(int(name), open(f"/proc/{name}/comm").read().strip())]
         except OSError:
             pass
     return found
@@ -45,13 +47,14 @@ REACHED = {
     "box": lambda: any(name == "bwrap" for _, name in children(process.pid)),
     "pool": lambda: len(children(process.pid)) >= 2,
 }
-process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+process = subprocess.Popen(command, **pipes, start_new_session=True)
 while process.poll() is None and not REACHED[moment]():
     time.sleep(0.005)
 time.sleep(float(seconds))
 (os.kill if whom == "pid" else os.killpg)(process.pid, int(number))
 out, err = process.communicate()
-for _ in range(200):  # a box ends with the grader, and has given back its memory a moment later
+for _ in range(200):  # a box ends with the grader, and frees its memory a moment later
     if not (left := children(os.getpid())):
         break
     time.sleep(0.1)
@@ -61,7 +64,10 @@ print(json.dumps([process.returncode, out, err, left]))
 
 @pytest.fixture
 def interrupted(root, tmp_path):
-    """Run a command, interrupt it, and return how it ended: its code, stdout, stderr and the processes that are left."""
+    """Run a command, interrupt it, and return how it ended.
+
+    The result has the exit code, stdout, stderr and the processes that are left.
+    """
     scratch = tmp_path / "scratch"
     scratch.mkdir()
 
@@ -110,9 +116,10 @@ MOMENTS = [
 def test_a_grade_that_is_interrupted_writes_nothing(
     moment, seconds, whom, number, interrupted, root, tmp_path
 ):
-    """One line, 130 (143 for SIGTERM), an earlier result byte for byte, no process and no file left.
+    """The command prints one line and exits with 130, or 143 for SIGTERM.
 
-    The reference takes longer to grade than the longest wait.
+    An earlier result stays byte for byte, and no process or file is left. Grading the reference
+    takes longer than the longest wait.
     """
     shutil.copytree(root / "grader/solutions/reference", tmp_path / "ada/assignment")
     result = tmp_path / "r.json"
@@ -146,7 +153,10 @@ def test_a_grade_that_is_interrupted_writes_nothing(
 def test_a_validation_that_is_interrupted_leaves_nobody(
     moment, seconds, whom, number, interrupted, tmp_path
 ):
-    """Neither its processes, which a terminal's Ctrl-C would reach as well, nor their boxes, nor a matrix."""
+    """Its processes and their boxes end, and no matrix is written.
+
+    A terminal's Ctrl-C reaches its processes as well.
+    """
     arguments = ("validate", "--only", "adamw", "--jobs", "2", "--matrix", tmp_path / "m.json")
     got = interrupted(*arguments, moment=moment, seconds=seconds, whom=whom, number=number)
     assert got == (128 + number, "", INTERRUPTED, [])
@@ -155,7 +165,7 @@ def test_a_validation_that_is_interrupted_leaves_nobody(
 
 @pytest.mark.parametrize("command", ["merge", "release"])
 def test_other_commands_that_are_interrupted_write_nothing(command, interrupted, tmp_path):
-    """At their start, where they import what they need."""
+    """The interrupt comes at the start, while the command imports its modules."""
     cpu, cuda = run_on("cpu", tmp_path / "cpu.json"), run_on("cuda", tmp_path / "cuda.json")
     arguments = {"merge": ("merge", cpu, cuda, "--json"), "release": ("release", "student")}[
         command
@@ -166,7 +176,7 @@ def test_other_commands_that_are_interrupted_write_nothing(command, interrupted,
 
 
 def test_what_was_written_before_an_interrupt_is_said(root, tmp_path):
-    """The report waits for a reader, so the file is there already: 130, and the line names it."""
+    """The file exists while the report waits for a reader: exit code 130, and the line names it."""
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
     try:
@@ -195,8 +205,11 @@ def test_what_was_written_before_an_interrupt_is_said(root, tmp_path):
 
 
 def test_a_signal_that_is_ignored_stays_ignored(root, tmp_path):
-    """As `nohup` and a shell's `&` arrange it."""
-    program = "import signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN)\nfrom grader import interrupts\n"
+    """`nohup` and a shell's `&` ignore signals in this way."""
+    program = (
+        "import signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "from grader import interrupts\n"
+    )
     program += "interrupts.watch(); signal.raise_signal(signal.SIGHUP); print(interrupts.seen())"
     done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("0\n", "")
@@ -204,7 +217,7 @@ def test_a_signal_that_is_ignored_stays_ignored(root, tmp_path):
 
 @pytest.fixture
 def signals():
-    """Signals as this process has them, put back afterwards."""
+    """Restore this process's signal handlers after the test."""
     before = {number: signal.getsignal(number) for number in interrupts.SIGNALS}
     hook = sys.unraisablehook
     yield
@@ -215,7 +228,7 @@ def signals():
 
 
 def test_an_interrupt_that_is_swallowed_is_raised_again(signals):
-    """A destructor's exception goes nowhere, and says nothing."""
+    """An exception in a destructor is swallowed silently."""
 
     class Greedy:
         def __del__(self):
@@ -229,7 +242,7 @@ def test_an_interrupt_that_is_swallowed_is_raised_again(signals):
 
 
 def test_an_interrupt_waits_while_it_is_held(signals):
-    """And is raised at the end."""
+    """A held interrupt is raised when the hold ends."""
     interrupts.watch()
     reached = []
 
@@ -244,7 +257,7 @@ def test_an_interrupt_waits_while_it_is_held(signals):
 
 
 def test_nothing_is_written_after_an_interrupt(signals, tmp_path, monkeypatch):
-    """Not even where it comes while the file is being written."""
+    """This holds even if the interrupt comes during the write."""
     interrupts.watch()
     real = os.fsync
 

@@ -1,4 +1,4 @@
-"""The architecture as imports: who may know whom, held by reading every source."""
+"""The architecture as imports: which module may import which, checked by reading every source."""
 
 import ast
 import graphlib
@@ -10,14 +10,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 GRADER = ROOT / "grader"
-COURSE_CODE = (
-    "solutions/reference",
-    "solutions/variants",
-    "course_files",
-)  # of the course, not of the program
+# Part of the course, not of the program.
+COURSE_CODE = ("solutions/reference", "solutions/variants", "course_files")
 
-# The floors of the house: a room may import those of the floors above its line. A room is a folder of grader/, or a module
-# that stands beside them. Inside a room imports make no circle.
+# The layers of the grader: a component may import those of the layers above its line. A component
+# is a folder of grader/, or a module next to these folders. Imports inside a component form no
+# cycle.
 FLOORS = [
     ["grader"],
     ["grader.errors", "grader.text", "grader.figure_marks", "grader.protocol"],
@@ -39,7 +37,7 @@ WORKER = {
 
 
 def room_of(name):
-    """`grader.sandbox` for grader.sandbox.box; a module that stands alone is a room."""
+    """`grader.sandbox` for grader.sandbox.box; a module outside these folders stays itself."""
     return ".".join(name.split(".")[:2])
 
 
@@ -50,7 +48,10 @@ def name_of(path):
 
 
 def imports(path, *, top_level=False):
-    """Every module that a file imports, wherever in it; `from a import b` counts as a.b where that is a module."""
+    """Every module that a file imports, at any place in the file.
+
+    `from a import b` counts as a.b if that is a module.
+    """
     tree = ast.parse(path.read_text())
     nodes = tree.body if top_level else ast.walk(tree)
     found = set()
@@ -71,7 +72,7 @@ def imports(path, *, top_level=False):
 
 
 def tops(names):
-    """The packages of modules."""
+    """The top-level packages of these modules."""
     return {name.split(".")[0] for name in names}
 
 
@@ -81,7 +82,7 @@ def sources(*folders):
 
 
 def ids(paths):
-    """A file's name for a test's."""
+    """The paths of files, as ids of tests."""
     return [str(path.relative_to(ROOT)) for path in paths]
 
 
@@ -99,15 +100,15 @@ PUBLIC = [
 
 @pytest.mark.parametrize("path", TRUSTED, ids=ids(TRUSTED))
 def test_dependencies_of_the_grader_point_one_way(path):
-    """A room knows only what lies below it, wherever in it the import stands."""
+    """A component imports only layers listed above its own, at any place in its files."""
     room = room_of(name_of(path))
-    assert room in FLOOR, f"say in FLOORS where {room} stands"
+    assert room in FLOOR, f"{room} has no line in FLOORS"
     others = {room_of(name) for name in imports(path) if tops([name]) == {"grader"}} - {room}
     assert set() == {other for other in others if FLOOR[other] >= FLOOR[room]}
 
 
 def test_no_room_has_a_circle():
-    """The modules of a room can be put in an order, too."""
+    """The imports inside a component have no cycle either."""
     graph = {
         name_of(p): {n for n in imports(p) if room_of(n) == room_of(name_of(p))} for p in TRUSTED
     }
@@ -116,7 +117,7 @@ def test_no_room_has_a_circle():
 
 @pytest.mark.parametrize("path", TRUSTED, ids=ids(TRUSTED))
 def test_the_trusted_side_never_imports_the_worker_or_a_solution(path):
-    """They are files to it, not modules."""
+    """The trusted side handles them as files, never as modules."""
     forbidden = (
         "grader.worker",
         "grader.solutions.reference",
@@ -128,7 +129,7 @@ def test_the_trusted_side_never_imports_the_worker_or_a_solution(path):
 
 @pytest.mark.parametrize("path", REPORTS, ids=ids(REPORTS))
 def test_reports_know_results_alone(path):
-    """And what draws them: no sandbox, no tests, no torch."""
+    """Reports import results and drawing libraries, but no sandbox, tests or torch."""
     allowed = {
         "grader.results.records",
         "grader.errors",
@@ -153,7 +154,10 @@ def test_reports_know_results_alone(path):
 
 @pytest.mark.parametrize("path", sources("grader/worker"), ids=ids(sources("grader/worker")))
 def test_the_worker_imports_little(path):
-    """The standard library, torch, numpy and the protocol; the zygote also what submissions will import, and the probes."""
+    """The worker imports the standard library, torch, numpy and the protocol.
+
+    The zygote also imports the probes and what submissions will import.
+    """
     warm = {"einops", "jaxtyping", "tests"} if path.name == "zygote.py" else set()
     names = imports(path)
     assert tops(names) - sys.stdlib_module_names <= {"torch", "numpy", "grader", *warm}
@@ -165,13 +169,13 @@ def test_the_worker_imports_little(path):
 
 
 def test_the_protocol_imports_only_what_both_sides_have():
-    """It is the one module that both sides share."""
+    """The protocol is the one module that both sides share."""
     assert tops(imports(GRADER / "protocol.py")) - sys.stdlib_module_names == {"torch", "numpy"}
 
 
 @pytest.mark.parametrize("path", PROGRAM, ids=ids(PROGRAM))
 def test_nothing_is_ever_unpickled(path):
-    """Bytes that a student's process wrote must not become objects: nor through a library that does it for them."""
+    """Bytes from a student's process must never become objects, not even through a library."""
     assert set() == tops(imports(path)) & {
         "pickle",
         "dill",
@@ -186,9 +190,8 @@ def test_nothing_is_ever_unpickled(path):
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call)
     }
-    allowed = (
-        {"exec"} if name_of(path) == "grader.grading.mistake_matching" else set()
-    )  # of wrong solutions that are ours
+    # mistake_matching executes wrong solutions, which are ours.
+    allowed = {"exec"} if name_of(path) == "grader.grading.mistake_matching" else set()
     assert (
         set()
         == calls
@@ -199,13 +202,19 @@ def test_nothing_is_ever_unpickled(path):
 
 @pytest.mark.parametrize("path", PUBLIC, ids=ids(PUBLIC))
 def test_the_course_never_imports_the_grader(path):
-    """A student has the assignment, the public tests, the probes and expect, and no grader; hidden tests need none."""
+    """A student has the assignment, the public tests, the probes and expect, but no grader.
+
+    Hidden tests do not need the grader.
+    """
     assert "grader" not in tops(imports(path))
 
 
 @pytest.mark.parametrize("path", sources("tests/probes"), ids=ids(sources("tests/probes")))
 def test_probes_judge_nothing(path):
-    """They run where a student's code could read them: no expectation, no test, no pytest."""
+    """Probes run where a student's code could read them, so they contain nothing of a test.
+
+    They import no expectation, no test and no pytest.
+    """
     names = imports(path)
     assert tops(names) - sys.stdlib_module_names <= {"torch", "numpy", "einops", "tests"}
     assert {n for n in names if n.split(".")[0] == "tests"} <= {
@@ -216,12 +225,11 @@ def test_probes_judge_nothing(path):
 
 @pytest.mark.parametrize("path", sources("assignment"), ids=ids(sources("assignment")))
 def test_the_assignment_imports_what_the_sandbox_has(path):
-    """Nothing else could be imported there; its command line runs at the student's."""
+    """The sandbox has no other packages; the assignment's command line runs at the student's."""
     allowed = {"tests"} if path.name == "__main__.py" else {"torch", "numpy", "einops", "jaxtyping"}
     if path.name in ("resource_accounting.py", "gpu.py"):
-        allowed |= {
-            "assignment"
-        }  # a type of another module's, for readers alone: a problem needs no other module
+        # An annotation names a type of another module; no problem needs another module to run.
+        allowed |= {"assignment"}
     assert tops(imports(path)) - sys.stdlib_module_names <= allowed
 
 
@@ -230,18 +238,20 @@ HIDDEN = sources("tests/hidden", "tests/public")
 
 @pytest.mark.parametrize("path", HIDDEN, ids=ids(HIDDEN))
 def test_tests_see_the_student_through_the_fixture_alone(path):
-    """Never the package itself: in the grader's process that would be a student's code."""
+    """Importing the package would run student code in the grader's process."""
     names = imports(path)
     assert tops(names) - sys.stdlib_module_names <= {"torch", "numpy", "einops", "pytest", "tests"}
     inner = {n for n in names if n.split(".")[0] == "tests"}
-    both = (
-        ("tests.hidden.",) if path.parent.name == "cuda" else ()
-    )  # a test may hold on both devices
+    # A test may apply to both devices.
+    both = ("tests.hidden.",) if path.parent.name == "cuda" else ()
     assert all(n == "tests.expect" or n.startswith(("tests.probes", *both)) for n in inner)
 
 
 def test_no_import_hides_in_a_call():
-    """importlib is for those who import a solution: the worker, the probes, and who runs one of ours in its own process."""
+    """Only modules that import a solution may use importlib.
+
+    These are the worker, the probes, and those that run one of our solutions in their own process.
+    """
     users = {name_of(p) for p in [*TRUSTED, *PUBLIC] for n in imports(p) if n == "importlib"}
     assert {"tests.probes", "grader.grading.local_student"} == users
 
@@ -250,7 +260,7 @@ def test_no_import_hides_in_a_call():
     "module", ["grader.sandbox.box", "grader.cli", "grader.submission", "grader.results.records"]
 )
 def test_what_has_to_start_fast_leaves_torch_and_pytest_alone(module):
-    """So that the zygote's slow imports and the grader's own run side by side."""
+    """The zygote's slow imports and the grader's own imports can therefore run in parallel."""
     program = (
         f"import sys, {module}; print(sorted({{'torch', 'numpy', 'pytest'}} & set(sys.modules)))"
     )
@@ -281,7 +291,7 @@ HANDOUT_RANK = {name: rank for rank, names in enumerate(HANDOUT_LAYERS) for name
 
 @pytest.mark.parametrize("path", HANDOUT, ids=ids(HANDOUT))
 def test_dependencies_of_the_handout_point_one_way(path):
-    """It knows the list of problems, the reference and the marks of figures, and nothing else of the grader."""
+    """Of the grader, the handout imports only the problems, the reference and the figure marks."""
     name = name_of(path)
     assert name in HANDOUT_RANK, f"say in HANDOUT_LAYERS where {name} stands"
     inner = {other for other in imports(path) if tops([other]) == {"handout"}}
@@ -295,5 +305,5 @@ def test_dependencies_of_the_handout_point_one_way(path):
 
 
 def test_the_grader_does_not_import_the_handout():
-    """It hands out what was built."""
+    """The grader hands out the handout that was built."""
     assert [path.name for path in PROGRAM if "handout" in tops(imports(path))] == []

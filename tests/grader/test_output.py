@@ -1,4 +1,4 @@
-"""What a command writes and prints: files first and whole, and a stdout that may be closed, full or narrow."""
+"""Output of a command: files are written first and completely, and stdout may be closed or full."""
 
 import json
 import os
@@ -16,7 +16,10 @@ from tests.grader.test_cli import run_on
 
 @pytest.fixture
 def merge(root, tmp_path):
-    """Merge two results in a shell, whose redirections are what is tried; returns what came, and the JSON's path."""
+    """Merge two results in a shell with these redirections.
+
+    Returns the completed process.
+    """
     cpu, cuda = run_on("cpu", tmp_path / "cpu.json"), run_on("cuda", tmp_path / "cuda.json")
 
     def run(redirections, *options, **environment):
@@ -49,7 +52,7 @@ def merge(root, tmp_path):
 def test_the_file_and_the_code_do_not_depend_on_who_reads_the_report(
     merge, tmp_path, redirections, said
 ):
-    """The JSON is written first; the code is that of the grade, 0 here."""
+    """The JSON is written first, and the exit code is that of the grade, here 0."""
     done = merge(redirections, "--json", tmp_path / "r.json")
     assert (done.returncode, done.stderr) == (0, said)
     assert json.loads((tmp_path / "r.json").read_text())["score"] == 10
@@ -67,38 +70,41 @@ def test_the_file_and_the_code_do_not_depend_on_who_reads_the_report(
 def test_a_report_that_is_lost_is_an_error_where_it_is_all_there_is(
     merge, redirections, code, said
 ):
-    """Whoever closes a pipe has read enough; a full disk is something else."""
+    """A reader who closes a pipe has read enough; a full disk is an error."""
     done = merge(redirections)
     assert (done.returncode, done.stderr) == (code, said)
 
 
 def test_a_stdout_of_another_encoding_is_no_reason_to_fail(merge):
-    """What it cannot show is escaped."""
+    """Characters that the encoding lacks are escaped."""
     done = merge("", PYTHONIOENCODING="ascii")
     assert done.returncode == 0
     assert "\\u2500" in done.stdout
 
 
 def test_a_file_that_stdout_goes_to_is_refused(merge, tmp_path):
-    """One of the two would be overwritten by the other."""
+    """The JSON and the report would overwrite each other."""
     for name, redirections in (
         ("/dev/stdout", "| cat; exit ${PIPESTATUS[0]}"),
         (tmp_path / "r", f"> {tmp_path / 'r'}"),
     ):
         done = merge(redirections, "--json", name)
-        sentence = f"grader: {name} cannot be written: stdout goes there, and the report is printed on it; name another file\n"
+        sentence = (
+            f"grader: {name} cannot be written: stdout goes there, and the report is printed on "
+            "it; name another file\n"
+        )
         assert (done.returncode, done.stderr) == (2, sentence)
 
 
 def test_a_pipe_of_the_shells_is_written_to(merge):
-    """There is nothing to put in its place."""
+    """A pipe cannot be replaced by a temporary file."""
     done = merge("> /dev/null", "--json", ">(sleep 0.1; cat >&2)")
     assert done.returncode == 0
     assert json.loads(done.stderr)["score"] == 10
 
 
 def test_a_file_is_replaced_whole(tmp_path):
-    """With the permissions that it had; a link stays a link; and nothing else is left in the folder."""
+    """A file keeps its permissions, a link stays a link, and the folder has no other new file."""
     target, link = tmp_path / "r.json", tmp_path / "latest.json"
     target.write_bytes(b"old")
     target.chmod(0o640)
@@ -112,7 +118,7 @@ def test_a_file_is_replaced_whole(tmp_path):
 
 
 def test_a_new_file_has_the_permissions_that_new_files_have(tmp_path):
-    """Not those of a temporary file, which others may not read."""
+    """A temporary file's permissions would keep other users from reading it."""
     before = os.umask(0o027)
     try:
         files.write(tmp_path / ("n" * 250), b"new")
@@ -122,7 +128,7 @@ def test_a_new_file_has_the_permissions_that_new_files_have(tmp_path):
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
-    """A full disk: one sentence, the old bytes, no litter."""
+    """A full disk gives one sentence and leaves only the old file."""
 
     def full(descriptor):
         raise OSError(28, "No space left on device")
@@ -135,7 +141,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
 
 
 def test_a_read_only_folder_is_said_before_the_work(tmp_path, monkeypatch):
-    """Root may write everywhere, so the answer of `access` is made here."""
+    """Root may write everywhere, so the test replaces `os.access`."""
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
     with pytest.raises(UsageError, match="is read-only"):
         files.check_writable(tmp_path / "r.json")

@@ -1,4 +1,4 @@
-"""The protocol: every kind of value crosses unchanged, and a hostile frame costs nothing but a ProtocolError."""
+"""The protocol: every kind of value crosses unchanged; a hostile frame is a ProtocolError."""
 
 import enum
 import itertools
@@ -25,7 +25,7 @@ DEEP = "a value nested too deep or with too many parts"
 
 
 def crossed(value, **options):
-    """`value` as the other side gets it."""
+    """`value` as the other side receives it."""
     header, head, *blobs = protocol.encode(value, **options)
     body = bytearray(b"".join(bytes(blob) for blob in blobs))
     assert (len(head), len(body)) == HEADER.unpack(header)
@@ -33,13 +33,16 @@ def crossed(value, **options):
 
 
 def decoded(tree, blobs=(), body=b""):
-    """What a frame with this head and body is read as."""
+    """Decode a frame with this head and body."""
     head = json.dumps({"value": tree, "blobs": list(blobs)}).encode()
     return protocol.decode(head, memoryview(bytearray(body)))
 
 
 def same(a, b):
-    """Equal in value and in exact type, all the way down; a NaN equals a NaN and 0.0 is not -0.0."""
+    """Compare values and exact types at every level.
+
+    A NaN equals a NaN, and 0.0 differs from -0.0.
+    """
     if type(a) is not type(b):
         return False
     if isinstance(a, list | tuple):
@@ -58,7 +61,7 @@ def frame(head, body=b""):
     return HEADER.pack(len(head), len(body)) + head + body
 
 
-# --- plain data ---------------------------------------------------------------------------------------------------------
+# --- plain data -----------------------------------------------------------------------------------
 
 texts = st.text(st.characters(exclude_categories=()), max_size=20)
 atoms = st.one_of(
@@ -78,7 +81,7 @@ plain = st.recursive(
 
 @given(plain)
 def test_nested_plain_data_crosses_unchanged(value):
-    """Whatever is built of plain values, lists, tuples and dicts arrives equal and of the same types."""
+    """Nested plain values, lists, tuples and dicts arrive equal and with the same types."""
     assert same(value, crossed(value))
 
 
@@ -100,7 +103,8 @@ def test_nested_plain_data_crosses_unchanged(value):
         "",
         "\0",
         "\ud800",
-        "\ud83d\ude00",  # two surrogates, which are not the one character that they would be in JSON's escapes
+        # Two surrogates, which must not become the single character that JSON's escapes would give.
+        "\ud83d\ude00",
         "é\u202e\n",
         b"",
         b"\0\xff",
@@ -113,24 +117,27 @@ def test_nested_plain_data_crosses_unchanged(value):
     ids=repr,
 )
 def test_a_plain_value_crosses_unchanged(value):
-    """Also where JSON alone would change it: tuples, keys that are no strings, surrogates, infinities, big integers."""
+    """This includes values that JSON alone would change.
+
+    Examples are tuples, keys that are not strings, surrogates, infinities and big integers.
+    """
     assert same(value, crossed(value))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.bfloat16, torch.uint64])
 def test_a_dtype_crosses_as_that_dtype(dtype):
-    """A dtype is its own kind of value."""
+    """A dtype is encoded as a kind of its own."""
     assert dtype is crossed(dtype)
 
 
-# --- tensors ------------------------------------------------------------------------------------------------------------
+# --- tensors --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("views", [False, True])
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (5,), (2, 3, 4)], ids=str)
 @pytest.mark.parametrize("name", protocol.DTYPES)
 def test_a_tensor_of_every_dtype_and_shape_crosses_bit_by_bit(name, shape, views):
-    """0-dim and empty ones too; NaNs keep their bits, as nothing is converted."""
+    """0-dim and empty tensors cross too, and NaNs keep their bits, because nothing is converted."""
     dtype = protocol.DTYPES[name]
     count = math.prod(shape) * dtype.itemsize
     bits = torch.randint(
@@ -143,7 +150,7 @@ def test_a_tensor_of_every_dtype_and_shape_crosses_bit_by_bit(name, shape, views
 
 
 def test_a_tensor_that_came_can_be_written_to_and_used():
-    """It is a real tensor on memory of its own, aligned for its dtype, with no gradient."""
+    """The tensor has its own memory, aligned for its dtype, and no gradient."""
     parameter = torch.nn.Parameter(torch.arange(6.0).reshape(2, 3))
     _, y = crossed([b"x", parameter])
     assert (torch.Tensor, False, 0) == (type(y), y.requires_grad, y.data_ptr() % 4)
@@ -152,7 +159,7 @@ def test_a_tensor_that_came_can_be_written_to_and_used():
 
 
 def test_views_of_one_storage_still_share_it():
-    """With views, strides, offsets, the bytes that nothing shows, and another dtype on the same storage arrive as they are."""
+    """With `views`, strides, offsets, hidden bytes and views of another dtype stay unchanged."""
     base = torch.arange(24.0)
     sent = [
         base.view(4, 6).T,
@@ -173,14 +180,14 @@ def test_views_of_one_storage_still_share_it():
 
 
 def test_equal_tensors_on_two_storages_do_not_come_to_share_one():
-    """Sharing is told by storage, not by value."""
+    """Sharing depends on storages, not on values."""
     a, b = crossed([torch.ones(3), torch.ones(3)], views=True)
     a.zero_()
     assert [1.0, 1.0, 1.0] == b.tolist()
 
 
 def test_a_small_view_of_a_large_storage_makes_a_small_reply():
-    """Without views a tensor is sent contiguous: 3 numbers are 12 bytes, whatever lies around them."""
+    """Without `views`, a tensor is sent contiguous: 3 numbers take 12 bytes."""
     column = torch.arange(3_000_000.0).view(3, -1)[:, 7]
     assert 12 == HEADER.unpack(protocol.encode(column)[0])[1]
     y = crossed(column)
@@ -193,13 +200,13 @@ def test_a_small_view_of_a_large_storage_makes_a_small_reply():
 
 
 def test_a_contiguous_part_of_a_large_storage_makes_a_small_reply():
-    """Contiguous is not enough: a row that is contiguous already has the whole storage behind it."""
+    """A row that is contiguous already still has the whole storage behind it."""
     assert 40 == HEADER.unpack(protocol.encode(torch.zeros(100, 10)[50])[0])[1]
 
 
 @pytest.mark.parametrize("views", [False, True])
 def test_a_meta_tensor_crosses_without_bytes(views):
-    """Shape, strides and dtype, however large."""
+    """Only shape, strides and dtype cross, however large the tensor is."""
     x = torch.empty(10**6, 10**6, dtype=torch.bfloat16, device="meta").T
     y = crossed(x, views=views)
     assert (x.shape, x.stride(), x.dtype, "meta") == (y.shape, y.stride(), y.dtype, y.device.type)
@@ -208,26 +215,26 @@ def test_a_meta_tensor_crosses_without_bytes(views):
 
 @pytest.mark.parametrize("views", [False, True])
 def test_conjugated_and_negated_views_cross_with_the_values_they_show(views):
-    """torch keeps a conjugate as a flag on the storage; what is sent are the numbers."""
+    """torch stores a conjugate as a flag on the old numbers; the frame has the real values."""
     z = torch.tensor([1 + 2j, 3 - 4j])
     got = crossed([z.conj(), z.conj().imag, z], views=views)
     assert [[1 - 2j, 3 + 4j], [-2.0, 4.0], [1 + 2j, 3 - 4j]] == [y.tolist() for y in got]
 
 
-# --- numpy --------------------------------------------------------------------------------------------------------------
+# --- numpy ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", ["<f8", ">f4", "f2", "<i8", ">i2", "u1", "u2", "?", "<c16"])
 @pytest.mark.parametrize("shape", [(), (0,), (2, 0), (3,), (2, 3)], ids=str)
 def test_an_array_of_every_dtype_and_shape_crosses(dtype, shape):
-    """Byte order included."""
+    """The byte order is kept too."""
     x = np.arange(math.prod(shape)).reshape(shape).astype(dtype)
     y = crossed(x)
     assert (np.ndarray, x.dtype, x.shape, x.tolist()) == (type(y), y.dtype, y.shape, y.tolist())
 
 
 def test_arrays_that_are_no_plain_row_cross_by_value(tmp_path):
-    """Transposed, reversed and memory-mapped ones arrive as arrays of their own."""
+    """Transposed, reversed and memory-mapped arrays arrive as arrays with their own memory."""
     np.arange(6, dtype=np.uint16).tofile(tmp_path / "tokens.bin")
     x = np.memmap(tmp_path / "tokens.bin", dtype=np.uint16, mode="r")
     got = crossed([x, x[::-1], x.reshape(2, 3).T])
@@ -237,7 +244,7 @@ def test_arrays_that_are_no_plain_row_cross_by_value(tmp_path):
     ]
 
 
-# --- what stands for plain data -----------------------------------------------------------------------------------------
+# --- values of related types ----------------------------------------------------------------------
 
 
 class Colour(enum.IntEnum):
@@ -247,7 +254,7 @@ class Colour(enum.IntEnum):
 
 
 class Liar:
-    """What its subclasses say of themselves is wrong."""
+    """A class whose subclasses give wrong information about themselves."""
 
     __iter__ = __len__ = __getitem__ = __str__ = __repr__ = __int__ = __index__ = __float__ = (
         __bool__
@@ -289,22 +296,22 @@ class LyingArray(Liar, np.ndarray):
 
 
 class FunctionLiar(torch.Tensor):
-    """A tensor of which every torch function gives True."""
+    """A tensor for which every torch function returns True."""
 
     detach = as_subclass = shape = dtype = None
 
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
-        """What it says."""
+        """Return True for every function."""
         return True
 
 
 class TorchLiar(torch.Tensor):
-    """A tensor of which every operator gives a number."""
+    """A tensor for which every operator returns a number."""
 
     @classmethod
     def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
-        """What it says."""
+        """Return a number for every operator."""
         return 5
 
 
@@ -312,21 +319,21 @@ class Broken(Mapping):
     """A mapping that cannot be read."""
 
     def __iter__(self):
-        """One key."""
+        """Yield one key."""
         yield "a"
 
     __getitem__ = __len__ = lambda self, *key: 1 / 0
 
 
 class Endless(Broken):
-    """A mapping with no last key."""
+    """A mapping without a last key."""
 
     def __iter__(self):
-        """All numbers."""
+        """Yield all numbers."""
         return itertools.count()
 
     def __getitem__(self, key):
-        """The same."""
+        """Return the key."""
         return key
 
 
@@ -372,14 +379,17 @@ GENEROUS = [
     ("value", "plain"), GENEROUS, ids=[type(value).__name__ for value, _ in GENEROUS]
 )
 def test_a_value_of_a_related_type_crosses_as_the_plain_value_it_stands_for(value, plain):
-    """Equal, of exactly that type, alone and inside of others; whatever a subclass says of itself is not asked."""
+    """The plain value arrives with exactly its type, alone and inside containers.
+
+    The methods of a subclass are never called.
+    """
     assert same(plain, crossed(value))
     assert same([(plain,)], crossed([(value,)]))
 
 
 @pytest.mark.parametrize("views", [False, True])
 def test_a_tensor_of_a_subclass_crosses_as_a_tensor(views):
-    """With its values, whatever its own functions would say; on "meta" as well."""
+    """The tensor's real values cross, whatever its own functions return, also on "meta"."""
     x = torch.arange(6.0).view(2, 3)
     kinds = [
         torch.nn.Parameter,
@@ -394,11 +404,11 @@ def test_a_tensor_of_a_subclass_crosses_as_a_tensor(views):
 
 
 class Quiet(torch.Tensor):
-    """A tensor that is one more type, and nothing else."""
+    """A tensor subclass that changes nothing."""
 
 
 def test_an_array_of_a_subclass_crosses_as_an_array():
-    """np.matrix, and one that answers nothing."""
+    """The subclasses are np.matrix and one whose methods fail."""
     for got in (
         crossed(np.array([[1, 2]]).view(np.matrix)),
         crossed(np.array([[1, 2]]).view(LyingArray)),
@@ -407,19 +417,19 @@ def test_an_array_of_a_subclass_crosses_as_an_array():
 
 
 def test_a_mapping_without_an_end_is_read_to_the_largest_dict():
-    """And is then a dict with too many keys, like any other."""
+    """The mapping is then reported as a dict with too many keys, like any other."""
     assert Other("a dict with too many keys") == crossed(Endless())
 
 
 def test_a_key_that_only_its_subclass_can_hash_is_named():
-    """As the plain list that it stands for it would be no key."""
+    """As a plain list, the key could not be hashed, so its type's name crosses instead."""
     assert {Other(f"{__name__}.HashableList"): 1} == crossed({HashableList([1]): 1})
     assert {(1, Other(f"{__name__}.HashableList")): [1]} == crossed(
         {(1, HashableList([1])): HashableList([1])}
     )
 
 
-# --- what is sent strictly ----------------------------------------------------------------------------------------------
+# --- strict encoding ------------------------------------------------------------------------------
 
 BIG = dict.fromkeys(range(2000))
 STRICT = [
@@ -441,7 +451,10 @@ STRICT = [
 
 @pytest.mark.parametrize(("value", "kind"), STRICT, ids=[kind[:30] for _, kind in STRICT])
 def test_what_a_test_sends_is_plain_already_or_refused(value, kind):
-    """It would arrive as something else, and the student's code fail on it. The text says where it is and what."""
+    """The value would arrive changed, and the student's code would fail on it.
+
+    The message has the place and the type.
+    """
     where = r"[1]['args'][0]" + (r"[\d+]" if kind == DEEP else "")
     where = re.escape(where).replace(re.escape(r"[\d+]"), r"\[\d+\]")
     with pytest.raises(ProtocolError, match=rf"^{where} is {re.escape(kind)}$"):
@@ -449,7 +462,7 @@ def test_what_a_test_sends_is_plain_already_or_refused(value, kind):
 
 
 def test_a_key_is_refused_as_one():
-    """And a value that is all there is has no place in anything."""
+    """A refused key is reported as a key; a refused top-level value has no path."""
     with pytest.raises(ProtocolError, match=r"^\['a'\]\['a key'\] is numpy\.int64$"):
         protocol.encode({"a": {np.int64(1): 1}}, strict=True)
     with pytest.raises(ProtocolError, match=r"^it is object$"):
@@ -458,12 +471,12 @@ def test_a_key_is_refused_as_one():
 
 @given(plain)
 def test_plain_data_may_be_sent(value):
-    """All that crosses unchanged."""
+    """Strict mode accepts all data that crosses unchanged."""
     if same(value, crossed(value)):
         assert protocol.encode(value) == protocol.encode(value, strict=True)
 
 
-# --- what cannot cross --------------------------------------------------------------------------------------------------
+# --- what cannot cross ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -491,18 +504,18 @@ def test_plain_data_may_be_sent(value):
     ids=lambda x: x if isinstance(x, str) else type(x).__name__,
 )
 def test_a_value_that_is_no_plain_data_crosses_as_the_name_of_its_type(value, name):
-    """Also where it only looks like a number or a tensor, or cannot be read."""
+    """This includes values that only look like a number or a tensor, or cannot be read."""
     assert [Other(name), 1] == crossed([value, 1])
 
 
 def test_the_name_of_a_type_is_cut():
-    """A type can be given a name of any length."""
+    """The name of a type can have any length."""
     long = type("x" * 1000, (), {"__module__": "m"})
     assert Other("m." + "x" * 198) == crossed(long())
 
 
 def test_nesting_has_an_end():
-    """24 lists cross; what lies deeper is named, not sent."""
+    """24 nested lists cross; a deeper value is replaced by its description."""
     value = 1
     for _ in range(24):
         value = [value]
@@ -514,7 +527,7 @@ def test_nesting_has_an_end():
 
 
 def test_a_list_that_holds_itself_has_an_end():
-    """Neither its depth nor the number of its parts is without bound."""
+    """Both its depth and its number of parts are limited."""
     value = []
     value += [value, value]
     got = crossed(value)
@@ -524,13 +537,13 @@ def test_a_list_that_holds_itself_has_an_end():
 
 
 def test_the_number_of_parts_has_an_end():
-    """A list of 99,999 numbers crosses; of a longer one the rest is named."""
+    """A list of 99,999 numbers crosses; the rest of a longer one is replaced by a description."""
     assert [0] * 99_999 == crossed([0] * 99_999)
     assert [0, Other(DEEP)] == crossed([0] * 100_000)[-2:]
 
 
 def test_the_number_of_keys_has_an_end():
-    """Keys can be chosen so that their hashes collide, and then a dict takes time with their square."""
+    """Keys with colliding hashes would make a dict take quadratic time."""
     fits = dict.fromkeys(range(512), 0)
     assert [fits, fits] == crossed([fits, fits])
     assert [fits, fits, Other("a dict with too many keys")] == crossed(
@@ -541,7 +554,7 @@ def test_the_number_of_keys_has_an_end():
 
 
 def test_a_head_or_body_that_is_too_large_is_not_sent(monkeypatch):
-    """The one who sends is told, before anything is written."""
+    """The sender gets an error before anything is written."""
     with pytest.raises(
         ProtocolError, match=r"^a value of 4194330 bytes is larger than a frame may be$"
     ):
@@ -554,7 +567,7 @@ def test_a_head_or_body_that_is_too_large_is_not_sent(monkeypatch):
         protocol.encode(torch.zeros(251))
 
 
-# --- frames on a socket -------------------------------------------------------------------------------------------------
+# --- frames on a socket ---------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -566,7 +579,7 @@ def pair():
 
 
 def test_a_frame_is_read_byte_by_byte(pair):
-    """Wherever the stream is cut; and nothing of the next frame is taken."""
+    """A stream may be cut anywhere, and no byte of the next frame is consumed."""
     ours, theirs = pair
     value = {"x": torch.arange(5), "empty": torch.empty(0), "b": b"abc"}
     data = b"".join(bytes(part) for part in protocol.encode(value))
@@ -583,7 +596,7 @@ def test_a_frame_is_read_byte_by_byte(pair):
 
 
 def test_frames_follow_one_another(pair):
-    """send and receive, with an empty body and with a full one."""
+    """send and receive work with an empty and with a full body."""
     ours, theirs = pair
     for value in ["a", b"body", ["c", (1,)]]:
         protocol.send(theirs, value)
@@ -592,7 +605,7 @@ def test_frames_follow_one_another(pair):
 
 @pytest.mark.parametrize("length", [0, 1, 11, 12, 20, 41])
 def test_a_frame_that_ends_early_is_no_frame(pair, length):
-    """The other side closed after any number of its bytes: in the header, the head or the body."""
+    """The other side closes after any number of bytes of the header, the head or the body."""
     ours, theirs = pair
     data = b"".join(bytes(part) for part in protocol.encode(b"xyz"))
     assert 41 < len(data)
@@ -608,7 +621,7 @@ def test_a_frame_that_ends_early_is_no_frame(pair, length):
     ids=["head", "body", "both"],
 )
 def test_a_huge_claim_is_refused_before_anything_is_allocated(pair, head, body):
-    """By the header alone, while the other side keeps its connection open."""
+    """The header alone decides, while the other side keeps its connection open."""
     ours, theirs = pair
     theirs.send(HEADER.pack(head, body))
     tracemalloc.start()
@@ -621,14 +634,14 @@ def test_a_huge_claim_is_refused_before_anything_is_allocated(pair, head, body):
 
 
 def test_a_frame_of_length_zero_is_refused(pair):
-    """An empty head is no JSON."""
+    """An empty head is not valid JSON."""
     ours, theirs = pair
     theirs.send(HEADER.pack(0, 0))
     with pytest.raises(ProtocolError, match=r"^not a frame: JSONDecodeError$"):
         protocol.receive(ours)
 
 
-# --- hostile heads ------------------------------------------------------------------------------------------------------
+# --- hostile heads --------------------------------------------------------------------------------
 
 F = "float32"
 HOSTILE = {
@@ -686,7 +699,10 @@ HOSTILE = {
 
 @pytest.mark.parametrize("tree", HOSTILE.values(), ids=HOSTILE)
 def test_a_hostile_head_is_refused(tree):
-    """The body has 16 bytes, of which blob 1 is 7 and blob 2 none; alone and inside of a list."""
+    """The body has 16 bytes: blob 1 has 7 of them and blob 2 none.
+
+    Values are tried alone and in a list.
+    """
     for head in (tree, {"list": [1, tree]}):
         with pytest.raises(ProtocolError, match=r"^not a frame: \w+$"):
             decoded(head, [[0, 16], [0, 7], [0, 0]], bytes(16))
@@ -713,7 +729,7 @@ def test_a_hostile_head_is_refused(tree):
     ids=str,
 )
 def test_a_blob_outside_the_body_is_refused(place):
-    """Also where nothing in the value uses it."""
+    """It is refused even if nothing in the value uses it."""
     with pytest.raises(ProtocolError, match=r"^not a frame: \w+$"):
         decoded(None, [place], bytes(16))
 
@@ -743,26 +759,26 @@ def test_a_blob_outside_the_body_is_refused(place):
     ids=lambda head: f"{head[:24]!r}… {len(head)}",
 )
 def test_a_head_that_is_no_frame_is_refused(head):
-    """Bad JSON, the wrong outline, integers of thousands of digits, nesting without end."""
+    """Cases are bad JSON, a wrong outline, integers of thousands of digits, and endless nesting."""
     with pytest.raises(ProtocolError, match=r"^not a frame: \w+$"):
         protocol.decode(head, memoryview(bytearray()))
 
 
 def test_what_is_read_has_an_end_as_well():
-    """A head within its cap could still hold a million parts."""
+    """A head within the size limit could still contain a million parts."""
     with pytest.raises(ProtocolError, match=r"^not a frame: ValueError$"):
         decoded({"list": [0] * 200_001})
 
 
 def test_the_name_in_an_other_is_text_and_is_cut():
-    """Its author chose it."""
+    """The sender chose this name."""
     assert Other("x" * 200) == decoded({"other": "x" * 5000})
     assert Other("{'a': 1}") == decoded({"other": {"a": 1}})
 
 
 @pytest.mark.parametrize("offset", [0, 2**61])
 def test_a_tensor_without_elements_may_say_anything_of_its_strides(offset):
-    """There is nothing for them to reach."""
+    """Its strides reach no memory."""
     x = decoded({"tensor": [F, [0, 3], [2**61, 7], offset, 0]}, [[0, 0]])
     assert ((0, 3), 0) == (tuple(x.shape), x.sum().item())
 
@@ -773,7 +789,7 @@ def test_a_tensor_without_elements_may_say_anything_of_its_strides(offset):
 )
 @given(data=st.data())
 def test_a_frame_with_changed_bytes_is_read_or_refused(value, data):
-    """Whatever is overwritten, removed or put in: a value or a ProtocolError, and no other end."""
+    """Bytes are overwritten, removed or inserted; the result is a value or a ProtocolError."""
     _, head, *blobs = protocol.encode(value, views=True)
     body = b"".join(bytes(blob) for blob in blobs)
     changed = bytearray(head)
@@ -815,7 +831,7 @@ trees = st.recursive(
 
 @given(trees, st.lists(st.lists(st.integers(-1, 17), max_size=3), max_size=3))
 def test_a_head_of_any_json_is_read_or_refused(tree, blobs):
-    """Every outline that JSON can have."""
+    """The heads cover every outline of JSON."""
     _read_or_refused(json.dumps({"value": tree, "blobs": blobs}).encode(), bytes(range(16)))
 
 
@@ -827,7 +843,10 @@ def test_a_head_of_any_json_is_read_or_refused(tree, blobs):
     st.sampled_from([0, 1, None]),
 )
 def test_a_tensor_never_reaches_outside_its_bytes(dtype, shape, stride, offset, blob):
-    """Whatever its sizes, strides and offset claim: it is refused, or every element that it shows lies in its blob."""
+    """A tensor is refused, or all its elements lie in its blob.
+
+    Its sizes, strides and offset may claim anything.
+    """
     tree = {"tensor": [dtype, shape, stride, offset, blob]}
     head = json.dumps({"value": tree, "blobs": [[0, 64], [8, 24]]}).encode()
     x = _read_or_refused(head, bytes(64))
@@ -840,12 +859,12 @@ def test_a_tensor_never_reaches_outside_its_bytes(dtype, shape, stride, offset, 
 
 @given(st.binary(max_size=200))
 def test_random_bytes_are_read_or_refused(data):
-    """As a head with nothing around it."""
+    """The bytes are used as a head."""
     _read_or_refused(data, b"")
 
 
 def _read_or_refused(head, body):
-    """The value, or None where it was refused; anything else raises."""
+    """Return the value, or None if it was refused; any other exception is raised."""
     try:
         return protocol.decode(head, memoryview(bytearray(body)))
     except ProtocolError:

@@ -1,4 +1,4 @@
-"""Reading a submission: what of it is graded, what is only listed, and what is refused, with the sentence that says so."""
+"""Reading a submission: which files are graded, listed or refused, and with which sentence."""
 
 import gzip
 import io
@@ -45,7 +45,7 @@ def make_tar(path, members):
 
 
 def make_folder(path, files):
-    """A folder with these files in it."""
+    """A folder with these files."""
     for name, content in files.items():
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         (path / name).write_bytes(content)
@@ -53,7 +53,7 @@ def make_folder(path, files):
 
 
 def make(kind, tmp_path, files, name="ada"):
-    """The same files as a zip, a .tar.gz or a folder, each beside a folder of its own."""
+    """The same files as a zip, a .tar.gz or a folder, each in a separate folder."""
     place = tmp_path / kind
     place.mkdir(exist_ok=True)
     if kind == "folder":
@@ -62,23 +62,23 @@ def make(kind, tmp_path, files, name="ada"):
 
 
 def link(name, kind, target):
-    """A member of a tar that is a link."""
+    """A tar member that is a link."""
     info = tarfile.TarInfo(name)
     info.type, info.linkname = kind, target
     return info
 
 
 def listing(path):
-    """Every path below a folder with its time of change, to see that nothing was written."""
+    """Every path below a folder with its modification time, to show that nothing was written."""
     return sorted((str(p), p.lstat().st_mtime_ns) for p in path.rglob("*"))
 
 
-# --- what is graded -----------------------------------------------------------------------------------------------------
+# --- what is graded -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_sources_are_read_and_nothing_is_written(kind, tmp_path, monkeypatch):
-    """Its name is the file's without the ending, and the disk is as it was."""
+    """The submission's name is the file's name without its ending, and the disk is unchanged."""
     path = make(kind, tmp_path, SOURCES)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -92,14 +92,17 @@ def test_sources_are_read_and_nothing_is_written(kind, tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("top", ["ada/", "ada-main/", "work of ada/", "./", "./ada/"])
 def test_one_folder_above_assignment_is_left_out(kind, top, tmp_path):
-    """As GitHub and most zip programs put one there."""
+    """GitHub and most zip programs add such a folder."""
     path = make(kind, tmp_path, {top + name: content for name, content in SOURCES.items()})
     assert SOURCES == submission.read(path).sources
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_the_hash_depends_on_the_graded_sources_alone(kind, tmp_path):
-    """Not on the format, the order, the name, a folder above, or what is ignored; but on every path and every byte."""
+    """The hash depends on every graded path and byte.
+
+    It does not depend on the format, the order, the name, a folder above, or ignored files.
+    """
     expected = submission.read(make("zip", tmp_path, SOURCES)).sha256
     others = dict(reversed(SOURCES.items())) | {"assignment/notes.txt": b"x", "README.md": b"x"}
     again = make(
@@ -123,7 +126,7 @@ def test_the_hash_depends_on_the_graded_sources_alone(kind, tmp_path):
     ids=["bom", "empty", "binary", "bare"],
 )
 def test_a_source_is_kept_byte_by_byte(kind, content, tmp_path):
-    """A BOM and CRLF stay, and lines mean what they meant to the student."""
+    """A BOM and CRLF stay, so line numbers are those of the student."""
     assert (
         content
         == submission.read(make(kind, tmp_path, {"assignment/a.py": content})).sources[
@@ -134,7 +137,7 @@ def test_a_source_is_kept_byte_by_byte(kind, content, tmp_path):
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_what_is_not_graded_is_listed_with_its_reason(kind, tmp_path):
-    """What lies outside is named by its folder; what no student put there on purpose is not worth a word."""
+    """Files outside assignment/ are listed by folder; files that tools create are not mentioned."""
     clutter = {
         "README.md": b"",
         ".git/objects/1": b"",
@@ -181,7 +184,10 @@ def test_what_is_not_graded_is_listed_with_its_reason(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_package_of_the_students_own_is_taken_whole(kind, tmp_path):
-    """Its __init__.py is not the course's: without it `from assignment.parts import f` would fail here alone."""
+    """The student's __init__.py replaces the course's.
+
+    Without it, `from assignment.parts import f` would fail only in the grader.
+    """
     parts = {
         "assignment/parts/__init__.py": b"from assignment.parts.f import f",
         "assignment/parts/f.py": b"f = 1",
@@ -201,7 +207,7 @@ def test_a_long_list_of_what_is_ignored_is_cut(tmp_path):
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_names_are_shown_without_control_characters(kind, tmp_path):
-    """A name is a stranger's text: it neither colours a terminal nor turns a line around nor ends it."""
+    """A name is untrusted text: it must not colour a terminal, reverse a line or end it."""
     names = ["assignment/\x1b[31m.txt", "assignment/\u202eyp.txt", "assignment/a\nb.txt"]
     path = make(kind, tmp_path, SOURCES | dict.fromkeys(names, b""), name="a\x1b]0;b\nc")
     got = submission.read(path)
@@ -218,7 +224,7 @@ def test_windows_paths_in_a_zip_are_paths(tmp_path):
 
 
 def test_a_zip_with_folders_and_permissions_is_read(tmp_path):
-    """Entries for folders, and the mode that Unix programs store with a file."""
+    """The zip has entries for folders, and the file modes that Unix programs store."""
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w") as archive:
         for name in ("ada/", "ada/assignment/"):
@@ -239,7 +245,7 @@ def test_200_files_are_graded(count, tmp_path):
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_10_mib_are_graded(kind, tmp_path):
-    """In two files, to the byte."""
+    """Two files together have exactly the limit."""
     half = b"#" * (5 * 2**20)
     assert 2 == len(
         submission.read(
@@ -248,36 +254,36 @@ def test_10_mib_are_graded(kind, tmp_path):
     )
 
 
-# --- what is refused ----------------------------------------------------------------------------------------------------
+# --- what is refused ------------------------------------------------------------------------------
 
 
 def refusal(path):
-    """The sentence that a submission is refused with, its own path as PATH."""
+    """The sentence of a refusal, with the submission's path replaced by PATH."""
     with pytest.raises(SubmissionRefused) as caught:
         submission.read(path)
     return str(caught.value).replace(str(path), "PATH")
 
 
 def test_a_path_that_does_not_exist_is_refused(tmp_path):
-    """A slip of the finger, not a fault."""
+    """This is a typing error of the user, not a fault."""
     assert "PATH does not exist" == refusal(tmp_path / "nothing.zip")
 
 
 def test_a_fifo_is_refused(tmp_path):
-    """And not opened, which would wait for ever."""
+    """It is never opened, because opening would wait forever."""
     os.mkfifo(tmp_path / "pipe.zip")
     assert "PATH is neither a file nor a folder" == refusal(tmp_path / "pipe.zip")
 
 
 @pytest.mark.parametrize("content", [b"", b"x = 1\n", b"Rar!\x1a\x07", b"PK"])
 def test_a_file_that_is_no_archive_is_refused(content, tmp_path):
-    """Whatever its name says."""
+    """The name of the file does not matter."""
     (tmp_path / "a.zip").write_bytes(content)
     assert "PATH is not a folder, a .zip or a .tar.gz" == refusal(tmp_path / "a.zip")
 
 
 def test_an_archive_that_is_too_large_is_refused(tmp_path):
-    """By its size, before it is read; the file here has a size and no blocks."""
+    """Its size decides before it is read; the file here is sparse and takes no disk space."""
     with (tmp_path / "a.zip").open("wb") as f:
         f.truncate(64 * 2**20 + 1)
     assert "PATH is larger than 64 MiB" == refusal(tmp_path / "a.zip")
@@ -296,7 +302,7 @@ def test_an_archive_that_is_too_large_is_refused(tmp_path):
     ids=["nothing", "files alone", "too deep", "another case", "a module of that name"],
 )
 def test_a_submission_without_an_assignment_folder_is_refused(kind, files, tmp_path):
-    """The sentence says what to do instead."""
+    """The sentence explains what to do instead."""
     path = make(kind, tmp_path, files)
     path.mkdir(exist_ok=True) if kind == "folder" else None
     assert (
@@ -307,21 +313,21 @@ def test_a_submission_without_an_assignment_folder_is_refused(kind, files, tmp_p
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_an_assignment_folder_without_sources_is_refused(kind, tmp_path):
-    """Nothing would be graded, which cannot be what was meant."""
+    """Nothing would be graded, which cannot be intended."""
     path = make(kind, tmp_path, {"assignment/__init__.py": b"", "assignment/a.txt": b""})
     assert "PATH has an assignment/ folder, but no Python file in it" == refusal(path)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_two_assignment_folders_are_refused(kind, tmp_path):
-    """Which one is meant is not for the grader to guess."""
+    """The grader does not guess which folder is meant."""
     path = make(kind, tmp_path, {"old/assignment/linear.py": b"", "new/assignment/linear.py": b""})
     assert "there are 2 assignment/ folders; hand in one" == refusal(path)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_an_assignment_folder_wins_over_one_further_down(kind, tmp_path):
-    """A copy of an older version beside it is only clutter."""
+    """A deeper folder is usually an older copy."""
     got = submission.read(make(kind, tmp_path, SOURCES | {"old/assignment/linear.py": b"old"}))
     assert (SOURCES, ["old" if kind == "folder" else "old/"]) == (
         got.sources,
@@ -331,7 +337,7 @@ def test_an_assignment_folder_wins_over_one_further_down(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_file_named_assignment_is_refused(kind, tmp_path):
-    """Where a folder has to be."""
+    """A file has the name that a folder should have."""
     path = make(kind, tmp_path, {"assignment": b"x = 1\n"})
     assert "assignment is a file; it has to be a folder" == refusal(path)
 
@@ -349,13 +355,13 @@ ESCAPES = [
 @pytest.mark.parametrize("kind", ["zip", "tar.gz"])
 @pytest.mark.parametrize("name", [*ESCAPES, "C:/assignment/linear.py"])
 def test_a_path_that_leads_out_is_refused(kind, name, tmp_path):
-    """Wherever it lies and whether or not it would be graded: no honest program writes it."""
+    """It is refused at any place, graded or not, because no honest program writes such a path."""
     path = make(kind, tmp_path, SOURCES | {name: b"x"})
     assert f"the path {name!r} leads out of the submission" == refusal(path)
 
 
 def test_a_windows_path_that_leads_out_is_refused(tmp_path):
-    """Backslashes are slashes; and the path is shown without control characters."""
+    """Backslashes count as slashes, and the path is shown without control characters."""
     path = make_zip(tmp_path / "a.zip", SOURCES | {"..\\\x1b[31m": b"x"})
     assert r"the path '../\\x1b[31m' leads out of the submission" == refusal(path)
 
@@ -366,7 +372,7 @@ LINK = "assignment/linear.py is not a plain file, and only those are graded"
 @pytest.mark.parametrize("target", ["/etc/passwd", "../other.py", "more.py"])
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE], ids=["symbolic", "hard"])
 def test_a_link_in_a_tar_is_refused(kind, target, tmp_path):
-    """Wherever it points."""
+    """The target of the link does not matter."""
     path = make_tar(
         tmp_path / "a.tar.gz",
         [*SOURCES.items(), (link("assignment/linear.py", kind, target), None)],
@@ -375,7 +381,7 @@ def test_a_link_in_a_tar_is_refused(kind, target, tmp_path):
 
 
 def test_a_link_in_a_zip_is_refused(tmp_path):
-    """A zip stores it as a file whose mode says link."""
+    """A zip stores a link as a file with the mode of a link."""
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w") as archive:
         info = zipfile.ZipInfo("assignment/linear.py")
@@ -385,14 +391,14 @@ def test_a_link_in_a_zip_is_refused(tmp_path):
 
 
 def test_a_link_in_a_folder_is_refused(tmp_path):
-    """Its target is not read."""
+    """The link's target is not read."""
     make_folder(tmp_path / "ada", {"assignment/more.py": b""})
     (tmp_path / "ada/assignment/linear.py").symlink_to("/etc/passwd")
     assert LINK == refusal(tmp_path / "ada")
 
 
 def test_a_link_to_a_folder_inside_is_refused(tmp_path):
-    """It is not followed."""
+    """The link is not followed."""
     make_folder(tmp_path / "ada", {"assignment/more.py": b""})
     (tmp_path / "ada/assignment/parts").symlink_to("/etc")
     assert "assignment/parts is not a plain file, and only those are graded" == refusal(
@@ -401,7 +407,7 @@ def test_a_link_to_a_folder_inside_is_refused(tmp_path):
 
 
 def test_a_link_in_the_place_of_assignment_is_refused(tmp_path):
-    """Also where it leads to a folder with sources."""
+    """It is refused even if it leads to a folder with sources."""
     make_folder(tmp_path / "elsewhere", SOURCES)
     (tmp_path / "ada").mkdir()
     (tmp_path / "ada/assignment").symlink_to(tmp_path / "elsewhere/assignment")
@@ -409,7 +415,7 @@ def test_a_link_in_the_place_of_assignment_is_refused(tmp_path):
 
 
 def test_links_outside_assignment_are_only_listed(tmp_path):
-    """A virtual environment is full of them."""
+    """A virtual environment contains many links."""
     make_folder(tmp_path / "ada", SOURCES)
     (tmp_path / "ada/python").symlink_to("/usr/bin/python3")
     assert [Ignored("python", "outside assignment/")] == submission.read(tmp_path / "ada").ignored
@@ -417,10 +423,13 @@ def test_links_outside_assignment_are_only_listed(tmp_path):
 
 @pytest.mark.parametrize("name", ["assignment/linear.py", "assignment/notes.txt"])
 def test_a_fifo_in_a_folder_never_makes_the_grader_wait(name, tmp_path):
-    """In a process of its own, which is ended if it hangs."""
+    """The grader runs in a separate process, which is ended if it hangs."""
     make_folder(tmp_path / "ada", {"assignment/more.py": b""})
     os.mkfifo(tmp_path / "ada" / name)
-    program = "import sys, pathlib, grader.submission as s; print(s.read(pathlib.Path(sys.argv[1])).ignored)"
+    program = (
+        "import sys, pathlib, grader.submission as s; "
+        "print(s.read(pathlib.Path(sys.argv[1])).ignored)"
+    )
     command = [sys.executable, "-c", program, str(tmp_path / "ada")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     last = (done.stdout + done.stderr).strip().splitlines()[-1]
@@ -431,7 +440,7 @@ def test_a_fifo_in_a_folder_never_makes_the_grader_wait(name, tmp_path):
 
 
 def test_a_device_in_a_tar_is_refused(tmp_path):
-    """As anything that is neither a file nor a folder."""
+    """Everything that is neither a file nor a folder is refused."""
     path = make_tar(
         tmp_path / "a.tar.gz", [(link("assignment/linear.py", tarfile.CHRTYPE, ""), None)]
     )
@@ -441,7 +450,7 @@ def test_a_device_in_a_tar_is_refused(tmp_path):
 @pytest.mark.parametrize("second", ["assignment/linear.py", "./assignment/linear.py"])
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_a_file_that_is_there_twice_is_refused(second, tmp_path):
-    """Programs differ in which one they take: what a person looks at need not be what is graded."""
+    """Programs differ in which copy they use, so a person might not see the graded copy."""
     path = make_tar(tmp_path / "a.tar.gz", [("assignment/linear.py", b"good"), (second, b"bad")])
     assert "assignment/linear.py is in the archive twice" == refusal(path)
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
@@ -452,21 +461,24 @@ def test_a_file_that_is_there_twice_is_refused(second, tmp_path):
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_more_than_200_files_are_refused(kind, tmp_path):
-    """Ignored ones do not count."""
+    """Ignored files do not count."""
     path = make(kind, tmp_path, {f"assignment/m{i}.py": b"" for i in range(201)})
     assert "there are more than 200 Python files under assignment/" == refusal(path)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_more_than_10_mib_are_refused(kind, tmp_path):
-    """Of all sources together; in a zip they may take a few KiB."""
+    """The limit applies to all sources together; in a zip they may take a few KiB."""
     half = b"#" * (5 * 2**20)
     path = make(kind, tmp_path, {"assignment/a.py": half, "assignment/b.py": half + b"#"})
     assert "the sources are more than 10 MiB (at assignment/b.py)" == refusal(path)
 
 
 def test_a_zip_that_lies_about_a_size_is_refused(tmp_path):
-    """11 MiB, said to be 20,000 bytes: no more is read than was said, and then the checksum does not hold."""
+    """11 MiB claim to be 20,000 bytes.
+
+    Only the claimed size is read, and the checksum is then wrong.
+    """
     path = make_zip(tmp_path / "a.zip", {"assignment/a.py": b"#" * (11 * 2**20)})
     data = path.read_bytes().replace(
         (11 * 2**20).to_bytes(4, "little"), (20_000).to_bytes(4, "little")
@@ -476,14 +488,14 @@ def test_a_zip_that_lies_about_a_size_is_refused(tmp_path):
 
 
 def test_a_large_file_that_is_not_graded_is_no_reason_to_refuse(tmp_path):
-    """A checkpoint beside the sources is not unpacked."""
+    """A checkpoint next to the sources is not unpacked."""
     path = make_zip(tmp_path / "a.zip", SOURCES | {"assignment/weights.pt": bytes(20 * 2**20)})
     assert SOURCES == submission.read(path).sources
 
 
 @pytest.mark.slow
 def test_a_tar_bomb_is_refused(tmp_path):
-    """Whose entries have to be unpacked to find the next one: 300 MiB in 300 KiB."""
+    """The entries have to be unpacked to find the next one: 300 MiB from 300 KiB."""
     path = tmp_path / "a.tar.gz"
     with gzip.open(path, "wb", compresslevel=1) as f:
         info = tarfile.TarInfo("data.bin")
@@ -493,7 +505,7 @@ def test_a_tar_bomb_is_refused(tmp_path):
 
 
 def test_a_tar_whose_header_claims_much_is_refused(tmp_path):
-    """A pax header is read whole: one of 1 GiB is not."""
+    """tarfile would read a pax header as a whole; a header of 1 GiB is refused."""
     path = tmp_path / "a.tar.gz"
     info = tarfile.TarInfo("x")
     info.type, info.size = tarfile.XHDTYPE, 2**30
@@ -504,14 +516,14 @@ def test_a_tar_whose_header_claims_much_is_refused(tmp_path):
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_too_many_entries_are_refused(kind, tmp_path, monkeypatch):
-    """Also of what is ignored; the limit is lowered here to keep the test short."""
+    """Ignored entries count too; the test lowers the limit to stay short."""
     monkeypatch.setattr(archives, "MAX_ENTRIES", 50)
     path = make(kind, tmp_path, SOURCES | {f"assignment/{i}.txt": b"" for i in range(50)})
     assert "PATH has more than 50 entries" == refusal(path)
 
 
 def test_an_encrypted_zip_is_refused(tmp_path):
-    """The bit that says so is set in the entry's two headers."""
+    """The bit for encryption is set in both headers of the entry."""
     path = make_zip(tmp_path / "a.zip", {"assignment/a.py": b"x"})
     data = bytearray(path.read_bytes())
     data[6] |= 1
@@ -522,7 +534,7 @@ def test_an_encrypted_zip_is_refused(tmp_path):
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA], ids=["bzip2", "lzma"])
 def test_a_zip_of_another_compression_is_refused(method, tmp_path):
-    """LZMA may ask for gigabytes to unpack a byte, and no zip program uses it unasked."""
+    """LZMA may need gigabytes to unpack a byte, and no zip program uses it by default."""
     with zipfile.ZipFile(tmp_path / "a.zip", "w", method) as archive:
         archive.writestr("assignment/a.py", "x = 1\n" * 100)
     expected = (
@@ -532,7 +544,7 @@ def test_a_zip_of_another_compression_is_refused(method, tmp_path):
 
 
 def test_a_damaged_zip_is_refused(tmp_path):
-    """A byte of the compressed source was changed."""
+    """One byte of the compressed source was changed."""
     path = make_zip(tmp_path / "a.zip", {"assignment/a.py": bytes(range(256)) * 4})
     data = bytearray(path.read_bytes())
     data[200] ^= 255
@@ -542,20 +554,23 @@ def test_a_damaged_zip_is_refused(tmp_path):
 
 @pytest.mark.parametrize("length", [2, 30, -400])
 def test_a_damaged_tar_is_refused(length, tmp_path):
-    """Cut off anywhere."""
+    """The tar may be cut off anywhere."""
     path = make_tar(tmp_path / "a.tar.gz", {"assignment/a.py": random.Random(0).randbytes(50_000)})
     path.write_bytes(path.read_bytes()[:length])
     assert refusal(path).startswith("PATH is damaged: ")
 
 
 def test_a_gzip_without_a_tar_is_refused(tmp_path):
-    """Compressed, but not a folder."""
+    """The file is compressed but contains no tar."""
     (tmp_path / "a.tar.gz").write_bytes(gzip.compress(b"x = 1\n" * 500))
     assert "PATH is damaged: invalid header" == refusal(tmp_path / "a.tar.gz")
 
 
 def test_a_folder_that_may_not_be_read_is_refused(tmp_path, monkeypatch):
-    """And not taken for an empty one; root reads everything, so the error is made here."""
+    """It is not mistaken for an empty folder.
+
+    Root can read everything, so the test raises the error.
+    """
     make_folder(tmp_path / "ada", SOURCES)
     scandir = os.scandir
 
@@ -572,7 +587,7 @@ def test_a_folder_that_may_not_be_read_is_refused(tmp_path, monkeypatch):
 @given(data=st.data())
 @pytest.mark.parametrize("kind", ["zip", "tar"])
 def test_an_archive_with_changed_bytes_is_read_or_refused(kind, data, tmp_path_factory):
-    """Whatever was overwritten: sources or one sentence, never another exception."""
+    """Any changed bytes give sources or one sentence, never another exception."""
     path = tmp_path_factory.mktemp("changed") / "a"
     files = SOURCES | {"assignment/a" + "b" * 90 + "/" + "c" * 90 + ".py": b"z"}
     content = (make_zip if kind == "zip" else make_tar)(path, files).read_bytes()
@@ -588,7 +603,7 @@ def test_an_archive_with_changed_bytes_is_read_or_refused(kind, data, tmp_path_f
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_the_folder_above_may_be_called_assignment_too(kind, tmp_path):
-    """A repository of that name, zipped whole, with a file beside its modules' folder."""
+    """The case is a zipped repository of that name, with a file next to the folder of modules."""
     files = {f"assignment/{name}": content for name, content in SOURCES.items()} | {
         "assignment/README.md": b""
     }
@@ -596,6 +611,6 @@ def test_the_folder_above_may_be_called_assignment_too(kind, tmp_path):
 
 
 def test_the_folder_above_may_have_a_name_that_starts_like_it(tmp_path):
-    """As a second try of a student's is called."""
+    """A student's second attempt may have such a name."""
     files = {f"assignment.final/{name}": content for name, content in SOURCES.items()}
     assert submission.read(make("zip", tmp_path, files)).sources == SOURCES

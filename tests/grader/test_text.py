@@ -1,4 +1,4 @@
-"""A stranger's text is shown as characters without a power of their own."""
+"""Untrusted text is shown in characters that have no effect on a terminal or a page."""
 
 import unicodedata
 
@@ -32,7 +32,10 @@ from grader.text import UNSAFE, printable
     ids=ascii,
 )
 def test_what_is_not_plain_is_shown_as_an_escape(text, shown):
-    """Colours, returns, reversed writing, what cannot be seen, halves of characters; line ends stay."""
+    """Colours, carriage returns, bidi controls, invisible characters and surrogates are escaped.
+
+    Line ends stay.
+    """
     assert shown == printable(text, 100)
 
 
@@ -40,13 +43,13 @@ def test_what_is_not_plain_is_shown_as_an_escape(text, shown):
     ("text", "shown"), [("abcd", "abcd"), ("abcde", "abcd…"), ("\x1b" * 5, r"\x1b" * 4 + "…")]
 )
 def test_a_long_text_is_cut_and_says_so(text, shown):
-    """The limit counts characters as they were, so that no escape is cut in two."""
+    """The limit counts the original characters, so no escape is cut in two."""
     assert shown == printable(text, 4)
 
 
 @given(st.text(st.characters(exclude_categories=())))
 def test_no_unsafe_character_is_left(text):
-    """Whatever the text."""
+    """This holds for any text."""
     shown = printable(text, 1000)
     assert not any(unicodedata.category(c) in UNSAFE for c in shown if c != "\n")
     assert text.count("\n") == shown.count("\n")

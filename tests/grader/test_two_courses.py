@@ -1,4 +1,7 @@
-"""One process may grade by two courses: each with its own hidden tests, probes and words, in any order."""
+"""One process can grade with two courses, each with its own hidden tests, probes and messages.
+
+The order of the courses does not matter.
+"""
 
 import json
 import subprocess
@@ -15,9 +18,11 @@ from grader.sandbox.box import Sandbox
 
 def graded(root):
     course = courses.load(Path(root))
-    with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes) as sandbox:
+    scratch = course.limits.file_bytes
+    with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=scratch) as sandbox:
         problems = [course.problem("tensor_memory")]
-        result = grade(submission.read(Path(sys.argv[1])), course, sandbox, problems=problems, explain=False)
+        given = submission.read(Path(sys.argv[1]))
+        result = grade(given, course, sandbox, problems=problems, explain=False)
     (problem,) = result.problems
     lost = next(test for test in problem.tests if test.status == "failed")
     return [problem.score, lost.what, sys.modules["tests"].__file__]
@@ -28,7 +33,10 @@ print(json.dumps([graded(root) for root in sys.argv[2:]]))
 
 @pytest.mark.slow
 def test_each_of_two_courses_is_graded_by_its_own_tests(copy_of_the_course, root, tmp_path):
-    """The second course speaks with other words and asks for less; what the first says before and after it is the same."""
+    """The second course has other messages and one test more.
+
+    The first course gives the same result before and after the second.
+    """
     other = copy_of_the_course
     expect = other / "tests/expect.py"
     words = 'f"wrong value{which}"'

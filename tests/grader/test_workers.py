@@ -1,4 +1,4 @@
-"""The tests' own workers: tests that share what is made once have to run in one of them."""
+"""Tests that share an expensive fixture have to run in one pytest-xdist worker."""
 
 import os
 import re
@@ -14,7 +14,7 @@ def test_shares(i): pass
 
 
 def test_a_group_of_tests_runs_in_one_worker(tmp_path):
-    """With the installed pytest and pytest-xdist: some pairs of versions overlook groups, and say nothing."""
+    """The installed pytest and pytest-xdist respect groups; some pairs silently ignore them."""
     (tmp_path / "test_four.py").write_text(FOUR)
     command = [
         sys.executable,

@@ -1,4 +1,8 @@
-"""The workflows, ours and the student's: pinned, read-only, bounded, closed to strangers, and made of commands that exist."""
+"""The workflows, ours and the student's, are safe and use commands that exist.
+
+Actions are pinned, tokens are read-only, jobs are bounded, and strangers cannot trigger our
+machines.
+"""
 
 import functools
 import json
@@ -33,15 +37,16 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
 PIN = re.compile(
-    r"\s*(- )?uses: (?P<action>[\w.-]+/[\w./-]+)@(?P<commit>[0-9a-f]{40}) # (?P<version>v\d+\.\d+\.\d+)"
+    r"\s*(- )?uses: (?P<action>[\w.-]+/[\w./-]+)@(?P<commit>[0-9a-f]{40}) # "
+    r"(?P<version>v\d+\.\d+\.\d+)"
 )
 HOSTED = re.compile(r"(ubuntu|windows|macos)-[\d.]+")
-BY_OURSELVES = {"push", "schedule", "workflow_dispatch"}  # nobody else can cause these
+BY_OURSELVES = {"push", "schedule", "workflow_dispatch"}  # only we can trigger these
 OF_THE_SYSTEM = {"cat", "head", "tee", "test"}
 
 
 def load(text):
-    """A workflow, with the set of its triggers as "on"; YAML reads that key as true."""
+    """Load a workflow, with the set of its triggers as "on", a key that YAML reads as true."""
     workflow = yaml.safe_load(text)
     events = workflow.pop(True)
     return workflow | {"on": {events} if isinstance(events, str) else set(events)}
@@ -52,11 +57,11 @@ def steps(workflow):
     return [step for job in workflow["jobs"].values() for step in job["steps"]]
 
 
-# --- what must hold
+# --- the rules
 
 
 def complaints(text):
-    """What is not as it must be in a workflow."""
+    """Everything that a workflow violates."""
     workflow = load(text)
     found = [
         complaint
@@ -71,7 +76,7 @@ def complaints(text):
 
 
 def pins(text):
-    """Each action is pinned by a commit, and a comment says which version that is."""
+    """Each action is pinned to a commit, and a comment gives the version."""
     lines = [line for line in text.splitlines() if "uses:" in line]
     yield from (f"not pinned: {line.strip()}" for line in lines if not PIN.fullmatch(line))
     if len(lines) != sum("uses" in step for step in steps(load(text))):
@@ -86,19 +91,19 @@ def permissions(workflow):
 
 
 def triggers(workflow):
-    """What a stranger can cause is `pull_request` alone, which runs without rights."""
+    """Strangers can trigger only `pull_request`, which runs without permissions."""
     for event in workflow["on"] - BY_OURSELVES - {"pull_request"}:
         yield f"strangers can cause {event}"
 
 
 def concurrency(workflow):
-    """A newer run of the same kind has something to wait for or to replace."""
+    """Runs of one kind share a concurrency group, so that a newer run waits or replaces."""
     if not workflow.get("concurrency", {}).get("group"):
         yield "no concurrency group"
 
 
 def injections(workflow):
-    """No expression stands in a script: what an event says would be run."""
+    """No script contains an expression, because text from an event would be executed."""
     yield from (
         f"an expression in a script: {step['run']}"
         for step in steps(workflow)
@@ -117,7 +122,11 @@ def checkouts(workflow):
 
 
 def of_a_job(name, job, workflow):
-    """A job ends by itself, and one on a machine of our own is closed to strangers and to forks, and never stopped half-way."""
+    """Each job has a timeout.
+
+    A job on one of our own machines is closed to strangers and forks, and is never cancelled
+    midway.
+    """
     if not isinstance(job.get("timeout-minutes"), int):
         yield f"{name} has no timeout"
     if isinstance(job["runs-on"], str) and HOSTED.fullmatch(job["runs-on"]):
@@ -137,7 +146,7 @@ def test_a_workflow_is_pinned_read_only_bounded_and_closed(path):
 
 
 def test_all_workflows_are_looked_at():
-    """Ours and the student's."""
+    """The workflows are ours and the student's."""
     assert {CI, GPU, STUDENTS} <= set(WORKFLOWS)
 
 
@@ -216,7 +225,7 @@ def test_all_workflows_are_looked_at():
     ],
 )
 def test_each_rule_can_have_a_complaint(path, old, new, complaint):
-    """A workflow in which that one thing is changed."""
+    """Each case changes one thing in a workflow."""
     text = path.read_text(encoding="utf-8")
     changed, count = re.subn(old, new, text, count=1)
     assert count == 1
@@ -224,7 +233,7 @@ def test_each_rule_can_have_a_complaint(path, old, new, complaint):
 
 
 def test_an_action_has_the_same_commit_everywhere():
-    """And a commit the same version: one pin was not forgotten when the others were renewed."""
+    """All pins of an action were renewed together, and each commit has one version."""
     found = {
         pin.group("action", "commit", "version")
         for path in WORKFLOWS
@@ -242,7 +251,7 @@ def test_an_action_has_the_same_commit_everywhere():
 
 
 def versions_complaint(workflow):
-    """What is wrong with the Pythons of a workflow's jobs; empty where nothing is."""
+    """Return what is wrong with the Python versions of a workflow's jobs, or an empty string."""
     tested = workflow["jobs"]["test"]["strategy"]["matrix"]["python"]
     minors = [int(version.removeprefix("3.")) for version in tested]
     claimed = SpecifierSet(PROJECT["requires-python"])
@@ -256,7 +265,7 @@ def versions_complaint(workflow):
 
 
 def test_the_pythons_are_those_that_pyproject_claims():
-    """Each minor version from the first that is claimed."""
+    """All minor versions from the first claimed one on are tested."""
     assert versions_complaint(load(CI.read_text(encoding="utf-8"))) == ""
 
 
@@ -265,14 +274,14 @@ def test_the_pythons_are_those_that_pyproject_claims():
     ['["3.12", "3.13"]', '["3.10", "3.11", "3.12", "3.13"]', '["3.11", "3.13"]', '["3.11"]'],
 )
 def test_other_pythons_are_noticed(pythons):
-    """One too few at either end or between, one too many."""
+    """A version is missing at either end or in the middle, or there is one too many."""
     text = CI.read_text(encoding="utf-8").replace('["3.11", "3.12", "3.13"]', pythons)
     assert versions_complaint(load(text)) != ""
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=NAMES)
 def test_every_job_has_a_python_that_is_tested(path):
-    """None runs with whatever the machine has."""
+    """No job uses whatever Python the machine has."""
     tested = load(CI.read_text(encoding="utf-8"))["jobs"]["test"]["strategy"]["matrix"]["python"]
     for job in load(path.read_text(encoding="utf-8"))["jobs"].values():
         (python,) = [
@@ -284,7 +293,7 @@ def test_every_job_has_a_python_that_is_tested(path):
 
 
 def test_the_oldest_torch_is_the_one_that_pyproject_names():
-    """With the oldest Python."""
+    """The oldest torch is tested with the oldest Python."""
     (claimed,) = [needed for needed in PROJECT["dependencies"] if needed.startswith("torch")]
     job = load(CI.read_text(encoding="utf-8"))["jobs"]["oldest"]
     assert f"TORCH={claimed.replace('>=', '==')}.0 " in job["steps"][-1]["run"]
@@ -297,7 +306,10 @@ def test_the_oldest_torch_is_the_one_that_pyproject_names():
 
 
 def commands(script):
-    """The commands of a script as lists of words, without what they are joined with or written to."""
+    """The commands of a script as lists of words.
+
+    The operators that join commands, and redirections to files, are left out.
+    """
     for line in script.splitlines():
         words = shlex.shlex(line, posix=True, punctuation_chars=True)
         words.whitespace_split = True
@@ -308,7 +320,7 @@ def commands(script):
 
 
 def trouble(command):
-    """Why a command could not be run, or an empty string."""
+    """Return why a command could not run, or an empty string."""
     match command:
         case ["timeout", *more]:
             return trouble(
@@ -337,7 +349,7 @@ def trouble(command):
 
 
 def trouble_of_make(words):
-    """A target that make does not have, or a variable that the Makefile does not use."""
+    """Report a target that make does not have, or a variable that the Makefile does not use."""
     for name, value, _ in (word.partition("=") for word in words):
         if value and f"$({name})" not in MAKEFILE:
             return f"the Makefile has no {name}"
@@ -348,7 +360,7 @@ def trouble_of_make(words):
 
 
 def trouble_of_options(program, words):
-    """A program that cannot say what it does, or an option that it does not name."""
+    """Report a program without a working --help, or an option that its help does not name."""
     done = help_of(program)
     if done.returncode:
         return done.stderr.strip() or done.stdout.strip()
@@ -360,7 +372,7 @@ def trouble_of_options(program, words):
 
 @functools.cache
 def help_of(program):
-    """What a program of ours says when it is asked for help."""
+    """Run one of our programs with --help."""
     plain = {**os.environ, "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "200"}
     return subprocess.run(
         [sys.executable, *program, "--help"],
@@ -374,7 +386,7 @@ def help_of(program):
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=NAMES)
 def test_every_command_of_a_workflow_exists(path):
-    """A target of the Makefile, or a program of ours with the options that it is given."""
+    """Each command is a target of the Makefile, or one of our programs with options that it has."""
     scripts = [
         step["run"] for step in steps(load(path.read_text(encoding="utf-8"))) if "run" in step
     ]
@@ -407,7 +419,7 @@ def test_every_command_of_a_workflow_exists(path):
     ],
 )
 def test_a_command_that_does_not_exist_is_noticed(script, said):
-    """A target, a variable, a program, an option: written wrong."""
+    """A target, a variable, a program or an option is misspelt."""
     found = [trouble(command) for command in commands(script)]
     assert any(said in text for text in found), found
 
@@ -416,7 +428,7 @@ def test_a_command_that_does_not_exist_is_noticed(script, said):
 
 
 def lint(path):
-    """The exit codes of what `make workflows` runs, on one workflow."""
+    """The exit codes of the linters of `make workflows`, for one workflow."""
     done = subprocess.run(
         ["make", "-n", "workflows", f"WORKFLOWS={path}"],
         cwd=ROOT,
@@ -435,7 +447,7 @@ def lint(path):
 
 
 def test_make_workflows_has_nothing_to_say_of_ours():
-    """Both linters exit 0."""
+    """Both linters exit with 0."""
     assert lint(CI) == [0, 0]
 
 
@@ -449,7 +461,7 @@ def test_make_workflows_has_nothing_to_say_of_ours():
     ids=["schema", "injection", "permissions"],
 )
 def test_make_workflows_notices_what_is_wrong(tmp_path, old, new, linter):
-    """The schema's check, or zizmor."""
+    """Either the schema check or zizmor reports the error."""
     path = tmp_path / ".github/workflows/ci.yml"
     path.parent.mkdir(parents=True)
     path.write_text(CI.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
@@ -460,13 +472,13 @@ def test_make_workflows_notices_what_is_wrong(tmp_path, old, new, linter):
 
 
 def run_script(name, *arguments):
-    """What a script prints."""
+    """Run a script and return the completed process."""
     command = [sys.executable, f"scripts/{name}.py", *map(str, arguments)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
 
 
 def test_the_reference_is_packed_as_a_submission(tmp_path):
-    """Every module of the course, as the grader takes it, in a folder that is made."""
+    """The zip has every module in the grader's layout, and its folder is created."""
     assert run_script("reference_submission", tmp_path / "new/reference.zip").returncode == 0
     read = submission.read(tmp_path / "new/reference.zip")
     assert read.sources == validate.sources_in(ROOT / "grader/solutions/reference")
@@ -475,7 +487,7 @@ def test_the_reference_is_packed_as_a_submission(tmp_path):
 
 
 def result(path, **changed):
-    """A result with full marks, but for the problems whose score is given."""
+    """A result with full marks, except for the problems with a given score."""
     points = {problem.id: float(problem.points) for problem in COURSE.problems} | changed
     problems = [
         {"id": name, "score": score, "status": "passed"}
@@ -490,7 +502,7 @@ def result(path, **changed):
 
 
 def test_full_marks_are_all_the_points_of_the_course(tmp_path):
-    """One line, for a summary."""
+    """The script prints one line for a summary."""
     total = sum(problem.points for problem in COURSE.problems)
     done = run_script("full_marks", result(tmp_path / "full.json"))
     assert (done.returncode, done.stdout) == (0, f"# {total} of {total} points, on cpu+cuda\n\n")
@@ -501,7 +513,7 @@ def test_full_marks_are_all_the_points_of_the_course(tmp_path):
     [(4.5, "| linear | 4.5 of 5 | passed |"), (None, "| linear | None of 5 | None |")],
 )
 def test_less_than_full_marks_is_told_with_the_problem(tmp_path, score, row):
-    """Points that were lost, and a problem that was not graded: exit 1."""
+    """Lost points and ungraded problems give exit code 1."""
     done = run_script("full_marks", result(tmp_path / "less.json", linear=score))
     assert done.returncode == 1
     assert row in done.stdout.splitlines()

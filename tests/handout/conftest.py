@@ -1,4 +1,4 @@
-"""What the tests of the handout share: the built site, a browser, and what is said where there is none."""
+"""Fixtures for the tests of the handout: the built site, a browser, and the address of a page."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
-    """The folder that the command writes: the site, and the PDF where there is a browser."""
+    """The folder that the command writes: the site, and the PDF if there is a browser."""
     from handout.site.browser import NoBrowser, executable
 
     folder = tmp_path_factory.mktemp("handout")
@@ -33,13 +33,16 @@ def site(built):
 
 @pytest.fixture(scope="session")
 def address(site):
-    """The address of a page of the site among the files."""
+    """The file address of a page of the site."""
     return lambda name: (site / f"{name}.html").as_uri()
 
 
 @pytest.fixture(scope="session")
 def browser(request):
-    """A headless Chromium, or a skip that says what is missing; with --require-browser a failure."""
+    """A headless Chromium, or a skip that names what is missing.
+
+    With --require-browser, the test fails instead.
+    """
     from handout.site.browser import NoBrowser
     from handout.site.browser import browser as start
 
@@ -54,7 +57,7 @@ def browser(request):
 
 @pytest.fixture
 def page(browser):
-    """An empty page with no network, whose requests, errors and console are kept in page.seen."""
+    """An empty page without network; page.seen records requests, errors and console messages."""
     context = browser.new_context(
         offline=True, viewport={"width": 1400, "height": 1000}, reduced_motion="reduce"
     )
@@ -83,7 +86,7 @@ def pytest_addoption(parser):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """A skipped browser is said at the end, not only to those who ask for reasons."""
+    """Always report at the end how many tests were skipped without a browser."""
     skipped = [
         report
         for report in terminalreporter.stats.get("skipped", [])
@@ -91,7 +94,8 @@ def pytest_terminal_summary(terminalreporter):
     ]
     if skipped:
         terminalreporter.write_line(
-            f"NOT TESTED: {len(skipped)} tests of the handout's pages, as no Chromium could be started "
+            f"NOT TESTED: {len(skipped)} tests of the handout's pages, as no Chromium could be "
+            "started "
             "(--require-browser makes this a failure)",
             yellow=True,
         )

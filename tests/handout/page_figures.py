@@ -1,10 +1,13 @@
-"""Checks every figure of the handout against what computes it.
+"""Checks every figure of the handout against the code that computes it.
 
-In the Markdown each figure has a mark with an id, as in `it takes [143.93]{#days} days`, which no reader sees (see
-grader/figure_marks.py). A page's figures (tests/handout/chapters/) give the value of each id, computed from the reference where it
-has a function for it. So a sentence is written once, and a figure twice: in the text and as what computes it. A digit has to
-be part of a figure, of a block of code that runs, of a name, or of a number that the order of things settles (headings, steps
-of a list, links to chapters, a problem's points). Anything else is a complaint, with its line.
+In the Markdown, each figure has a mark with an id, as in `it takes [143.93]{#days} days`. No reader
+sees the marks (see grader/figure_marks.py). A page's figures (tests/handout/chapters/) give the
+value of each id, computed from the reference where it has a function for the value. A sentence is
+therefore written once, and a figure twice: in the text and in the code that computes it.
+
+Every digit has to be part of a figure, of a block of code that runs, of a name, or of a number that
+its position determines (headings, steps of a list, links to chapters, a problem's points). Any
+other digit is a complaint with its line.
 
     class Chapter(Figures):
         def __init__(self) -> None:
@@ -37,9 +40,10 @@ HEADINGS = {
 }
 DIGITS = "0123456789⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉½¼¾⅓⅔"
 DIGITS_SET = frozenset(DIGITS)
-OPEN, CLOSE = "\ue000", "\ue001"  # around what is computed, inside a value
+OPEN, CLOSE = "\ue000", "\ue001"  # mark the computed parts of a value
 SUPERSCRIPT = str.maketrans("0123456789-+", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺")
-# Names that hold digits. No two of them differ in one digit, so a changed one is unknown. (GPT-2 and H200 are figures.)
+# Names that contain digits. No two of them differ in only one digit, so a name with a changed digit
+# is unknown. (GPT-2 and H200 are figures.)
 NAMES = [
     "float64",
     "float32",
@@ -72,16 +76,21 @@ NAMES = [
     "GPT-3",
     "L2",
 ]
-# Numbers whose place in the text says what they are: headings (held by handout.site.agreement) and the steps of a list.
+# Numbers that their position determines: headings (checked by handout.site.agreement) and the steps
+# of a list.
 BY_ORDER = re.compile(r"^(#+ \d+(\.\d+)?|\d+\.)(?= )", re.MULTILINE)
 PROBLEM = re.compile(
     r"^:::\{admonition\} Problem .*?^:::$", re.MULTILINE | re.DOTALL
-)  # held by handout.site.agreement
+)  # checked by handout.site.agreement
 CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def n(value: object, spec: str = "") -> str:
-    """A computed figure: formatted by `spec` as format() does, with − for a minus; text is taken as it is."""
+    """A computed figure.
+
+    Numbers are formatted by `spec` as in format(), with − as the minus sign. Text is taken
+    unchanged.
+    """
     if isinstance(value, Fraction):
         value = float(value)
     text = (
@@ -93,23 +102,26 @@ def n(value: object, spec: str = "") -> str:
 
 
 def power(base: int, exponent: int) -> str:
-    """`2⁻¹⁴`, as a figure."""
+    """A power such as `2⁻¹⁴`, as a figure."""
     return n(f"{base}{str(exponent).translate(SUPERSCRIPT)}")
 
 
 def short(value: float, digits: int | None = None, unit: int = 9) -> str:
-    """`40.0e9`: a number as a multiple of a power of ten, with that many decimals or as many as it has, as a figure."""
+    """A number as a multiple of a power of ten, such as `40.0e9`, as a figure.
+
+    It has `digits` decimals, or as many as the number needs.
+    """
     scaled = value / 10**unit
     return n(f"{_shortest(scaled) if digits is None else format(scaled, f'.{digits}f')}e{unit}")
 
 
 def plain(value: float) -> str:
-    """The shortest decimal form of a number, without an exponent or a needless `.0`, as a figure."""
+    """The shortest decimal form of a number, without exponent or trailing `.0`, as a figure."""
     return n(_shortest(value))
 
 
 def scientific(value: float, digits: int = 1) -> str:
-    """`6.1e-5`: a number with its exponent in as few digits as it has, as a figure."""
+    """A number such as `6.1e-5`, with as few digits in the exponent as possible, as a figure."""
     mantissa, exponent = f"{value:.{digits}e}".split("e")
     return n(f"{mantissa}e{int(exponent)}")
 
@@ -119,12 +131,15 @@ def _shortest(value: float) -> str:
 
 
 def flat(text: str) -> str:
-    """Text in which it does not matter where a line was broken."""
+    """The text with each run of white space as one space, so that line breaks do not matter."""
     return re.sub(r"\s+", " ", text)
 
 
 def _everywhere() -> dict[str, list[str]]:
-    """The values that every page may use: sections of problems, chapters of modules, and what is the same everywhere."""
+    """The values that every page may use.
+
+    These are the sections of problems, the chapters of modules, and a few constants.
+    """
     values = {"zero": "0", "one": "1", "gpt2": "GPT-2"}
     values |= {f"section_{problem.id}": problem.section for problem in COURSE.problems}
     values |= {f"chapter_{module}": str(number) for number, module in enumerate(COURSE.modules, 1)}
@@ -142,9 +157,11 @@ class Figures:
         self.values: dict[str, list[str]] = {}
 
     def gives(self, **values: object) -> None:
-        """What the figures with these ids say: numbers, or texts whose digits are figures (see `n`) or parts of names.
+        """Give the values of the figures with these ids.
 
-        An id that is given several values has them in the order of the page, such as the rows of a table.
+        A value is a number, or a text in which every digit belongs to a figure (see `n`) or to a
+        name. An id with several values has them in the order of the page, such as the rows of a
+        table.
         """
         for name, value in values.items():
             text = value if isinstance(value, str) else n(value)
@@ -156,7 +173,10 @@ class Figures:
             self._add(name, text.replace(OPEN, "").replace(CLOSE, ""))
 
     def formula(self, name: str, text: str, holds: object) -> None:
-        """The figure is this formula, whose digits `holds` has checked: True, or a tensor or list of True."""
+        """Give the figure this formula, whose digits `holds` has checked.
+
+        `holds` is True, or a tensor or list of True.
+        """
         results = torch.as_tensor(holds)
         assert results.dtype == torch.bool, f"{self.page}: nothing checks: {text}"
         assert results.numel() > 0, f"{self.page}: nothing checks: {text}"
@@ -168,7 +188,10 @@ class Figures:
         self.values.setdefault(name, []).append(flat(text))
 
     def complaints(self, markdown: str) -> list[str]:
-        """What of this page is not as computed; nothing where all is well. Code is not run (see `run_code`)."""
+        """Return what on this page differs from the computed values.
+
+        The list is empty if all is well. Code is not run (see `run_code`).
+        """
         for part in (PROBLEM, CODE):
             markdown = part.sub(lambda m: _blank(m[0]), markdown)
         found = _steps_out_of_order(self.page, markdown) + self._wrong_figures(markdown)
@@ -187,7 +210,7 @@ class Figures:
         return found + wrong
 
     def _wrong_figures(self, markdown: str) -> list[str]:
-        """Figures that are not their value, figures without a value and values without a figure."""
+        """Complain about wrong figures, figures without a value and values without a figure."""
         found, seen = [], Counter[str]()
         for mark in MARK.finditer(markdown):
             name, got = mark[2], flat(mark[1])
@@ -196,11 +219,13 @@ class Figures:
             same = len(set(values)) == 1
             if not values:
                 found.append(
-                    f"{where}: expected a value with this id in tests/handout/chapters, got none for {got!r}"
+                    f"{where}: expected a value with this id in tests/handout/chapters, got none "
+                    f"for {got!r}"
                 )
             elif not same and seen[name] >= len(values):
                 found.append(
-                    f"{where}: expected no more than {len(values)} figures with this id, got {got!r}"
+                    f"{where}: expected no more than {len(values)} figures with this id, got "
+                    f"{got!r}"
                 )
             elif got != (expected := values[0 if same else seen[name]]):
                 found.append(f"{where}: expected {expected!r}, got {got!r}")
@@ -209,7 +234,8 @@ class Figures:
             needed = 1 if len(set(values)) == 1 else len(values)
             if seen[name] < needed:
                 found.append(
-                    f"{self.page}: {name}: expected figures that say {values}, got {seen[name]} figures"
+                    f"{self.page}: {name}: expected figures that say {values}, got {seen[name]} "
+                    "figures"
                 )
         return found
 
@@ -219,9 +245,11 @@ def _line(text: str, position: int) -> int:
 
 
 def _links(page: str, text: str, read: str) -> tuple[list[str], str]:
-    """Links whose numbers are not those of the page they lead to, and the text without the numbers of links.
+    """Check links, and remove the numbers of links from the text.
 
-    `read` is the same text as a reader sees it, in which the numbers of sections stand.
+    Returns the links whose numbers differ from those of their pages, and the text without the
+    numbers of correct links. `read` is the same text as a reader sees it, with the numbers of
+    sections.
     """
     found = []
     for chapter, linked in re.findall(r"\[§(\d+)\.\d+\]\((\d+)_", read):
@@ -244,7 +272,10 @@ def _links(page: str, text: str, read: str) -> tuple[list[str], str]:
 
 
 def _without_problems(text: str) -> str:
-    """The text without the problems' sections and points as the start page lists them (held by handout.site.agreement)."""
+    """The text without the problems' sections and points as the start page lists them.
+
+    handout.site.agreement checks these.
+    """
     for problem in COURSE.problems:
         row = f"`{problem.id}` §{problem.section}, {problem.points} points"
         text = text.replace(row, _blank(row))
@@ -267,7 +298,10 @@ def _without_names(text: str) -> str:
 
 
 def _without_indices(text: str) -> str:
-    """A letter with an index (W₁) is a name inside a value: where it is wrong, the formula around it is."""
+    """The text without the indices of letters, such as W₁.
+
+    An indexed letter is a name inside a value; the formula around it has to be checked instead.
+    """
     return re.sub(r"(?<=[A-Za-zα-ωΑ-Ω̂])[₀-₉]+", "", text)
 
 
@@ -279,12 +313,15 @@ def _shown(claim: str) -> str:
     return claim.replace(OPEN, "⟨").replace(CLOSE, "⟩")
 
 
-# --- code ---------------------------------------------------------------------------------------------------------------
+# --- code -----------------------------------------------------------------------------------------
 
 
 @contextmanager
 def reference_as_assignment() -> Iterator[None]:
-    """`import assignment.linear` gives the reference: the code of the handout runs as it will for a student who is done."""
+    """Make `import assignment.linear` return the reference.
+
+    The handout's code then runs as for a student who has finished.
+    """
     modules = {"assignment": import_module("grader.solutions.reference")}
     modules |= {
         f"assignment.{name}": import_module(f"grader.solutions.reference.{name}")
@@ -303,7 +340,10 @@ def reference_as_assignment() -> Iterator[None]:
 
 
 def run_code(page: str, markdown: str) -> list[str]:
-    """Run the Python blocks of a page in order, as one session, and complain where a block does not print what stands there."""
+    """Run the Python blocks of a page in order, as one session.
+
+    Returns a complaint for each block that does not print what the page shows.
+    """
     said: list[str] = []
     names: dict[str, object] = {}
     with reference_as_assignment(), torch.random.fork_rng():
@@ -313,7 +353,8 @@ def run_code(page: str, markdown: str) -> list[str]:
             test = doctest.DocTestParser().get_doctest(block[1], names, page, page, line)
             if not any(example.want for example in test.examples):
                 said.append(
-                    f"{page}:{line}: a block of code that prints nothing shows nothing: end it with what it returns"
+                    f"{page}:{line}: a block of code that prints nothing shows nothing: end it "
+                    "with what it returns"
                 )
             doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(
                 test, out=said.append, clear_globs=False

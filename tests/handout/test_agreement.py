@@ -1,4 +1,4 @@
-"""Chapters, stubs, problems.toml and the start page say the same, and whatever does not is named."""
+"""Chapters, stubs, problems.toml and the start page agree, and any disagreement is named."""
 
 import pytest
 
@@ -12,7 +12,7 @@ CHAPTER = "05_resource_accounting.md"
 
 
 def test_text_and_stubs_agree_with_the_list_of_problems():
-    """As they stand."""
+    """The committed files agree."""
     assert agreement.complaints(COURSE, PAGES, STUBS) == []
 
 
@@ -57,7 +57,7 @@ def test_text_and_stubs_agree_with_the_list_of_problems():
     ],
 )
 def test_a_page_that_disagrees_is_named(page, old, new, complaint):
-    """Id, section, points, functions, file and command."""
+    """The id, section, points, functions, file and command are checked."""
     assert old in PAGES[page]
     found = agreement.complaints(COURSE, PAGES | {page: PAGES[page].replace(old, new)}, STUBS)
     assert any(complaint in line and line.startswith(page) for line in found), found
@@ -72,7 +72,7 @@ def test_a_page_that_disagrees_is_named(page, old, new, complaint):
     ],
 )
 def test_a_stub_that_disagrees_is_named(old, new):
-    """In a docstring and in what a stub raises."""
+    """Both the docstring and the error that a stub raises are checked."""
     source = STUBS["resource_accounting"]
     assert old in source
     found = agreement.complaints(
@@ -83,7 +83,7 @@ def test_a_stub_that_disagrees_is_named(old, new):
 
 
 def test_a_missing_chapter_is_named():
-    """Every module has one."""
+    """Every module needs a chapter."""
     rest = {name: text for name, text in PAGES.items() if name != CHAPTER}
     assert any(
         line.startswith(f"{CHAPTER} is missing")
@@ -92,7 +92,7 @@ def test_a_missing_chapter_is_named():
 
 
 def test_disagreement_fails_the_build(monkeypatch, tmp_path, capsys):
-    """With what is wrong, and nothing is written."""
+    """The build reports the disagreement and writes nothing."""
     wrong = PAGES | {
         CHAPTER: PAGES[CHAPTER].replace("`roofline` · 5 points", "`roofline` · 6 points")
     }
@@ -103,7 +103,7 @@ def test_disagreement_fails_the_build(monkeypatch, tmp_path, capsys):
 
 
 def test_every_picture_and_calculator_stands_in_one_chapter():
-    """And the page of all calculators has all."""
+    """The page of all calculators also contains each calculator."""
     chapters = "".join(text for name, text in PAGES.items() if name[0].isdigit())
     for name in pictures.PICTURES:
         assert chapters.count(f"```{{picture}} {name}\n") == 1, name

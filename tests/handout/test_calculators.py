@@ -1,4 +1,4 @@
-"""The calculators' formulas are the course's: they give what the reference gives, and what the text works out."""
+"""The calculators use the course's formulas: they agree with the reference and with the text."""
 
 import itertools
 import math
@@ -23,18 +23,18 @@ BF16 = torch.bfloat16
 
 
 def results(name, **given):
-    """What a calculator gives."""
+    """The results of a calculator."""
     return formulas.evaluate(FORMS[name], given)[0]
 
 
 def shown(name, result, **given):
-    """A result as it is printed."""
+    """A result in its printed form."""
     show = {r.id: r.show for r in FORMS[name].result}[result]
     return numbers.display(results(name, **given)[result], show).replace("\u00a0", " ")
 
 
 def line(name, *choices):
-    """A line of a calculator's table, as printed."""
+    """A row of a calculator's table in its printed form."""
     form = FORMS[name]
     _, table = formulas.evaluate(form)
     found = next(row for row in table if tuple(row[kind].name for kind in form.lines) == choices)
@@ -44,11 +44,15 @@ def line(name, *choices):
     }
 
 
-# --- the worked numbers of the course --------------------------------------------------------------------------------------
+# --- the numbers of the course's examples ---------------------------------------------------------
 
 
 def test_the_defaults_are_the_worked_numbers():
-    """143.93 days; 40.0 and 53.3 billion; 295.4 FLOP per byte; 12.6 and 253 billion; a GPT-3 of 174.6 billion."""
+    """The defaults give the numbers of the text's examples.
+
+    These are 143.93 days, 40.0 and 53.3 billion, 295.4 FLOP per byte, 12.6 and 253 billion, and a
+    GPT-3 of 174.6 billion.
+    """
     assert shown("training-time", "days") == "143.93 days"
     assert line("training-memory", "float32")["fits"] == "40.0 billion"
     assert line("training-memory", "bfloat16 with a float32 master")["fits"] == "40.0 billion"
@@ -68,13 +72,13 @@ def test_the_defaults_are_the_worked_numbers():
     assert shown("number-formats", "in_format") == "1.0012e-08"
 
 
-# --- the reference's functions give the same --------------------------------------------------------------------------------
+# --- the reference's functions give the same ------------------------------------------------------
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_training_time_is_training_days(device, dtype):
-    """For several sizes, devices and utilisations, with and without a second forward pass."""
+    """Several sizes, devices and utilisations agree, with and without a second forward pass."""
     for n, d, count, mfu in itertools.product(
         (1.27e9, 70e9), (3e11, 15e12), (1, 1024), (0.1, 0.5, 1.0)
     ):
@@ -90,7 +94,7 @@ def test_training_time_is_training_days(device, dtype):
 
 
 def test_matmul_is_the_roofline():
-    """FLOPs, bytes, intensities, time, bound and best MFU on every device."""
+    """FLOPs, bytes, intensities, time, bound and best MFU agree on every device."""
     for m, k, n in [(1024, 1024, 1024), (1, 4096, 4096), (7, 3, 11), (512, 512, 512)]:
         values, table = formulas.evaluate(FORMS["matmul"], {"m": m, "k": k, "n": n})
         assert values["flops"] == flop_counting.matmul_flops((m, k), (k, n))
@@ -115,7 +119,7 @@ def test_matmul_is_the_roofline():
 
 @pytest.mark.parametrize(("gated", "tied"), list(itertools.product((0, 1), repeat=2)))
 def test_model_size_is_transformer_parameters(gated, tied):
-    """Gated or not, tied or not."""
+    """Gated or not, tied or not, the sizes agree."""
     config = flop_counting.TransformerConfig(
         vocab_size=32000,
         context_length=2048,
@@ -142,7 +146,7 @@ def test_model_size_is_transformer_parameters(gated, tied):
 
 
 def test_compute_budget_is_compute_optimal():
-    """N and D, at several ratios; 6ND gives the budget back."""
+    """N and D agree at several ratios, and 6ND equals the budget."""
     for ratio, days in itertools.product((1, 20, 100), (0.5, 14)):
         got = results("compute-budget", ratio=ratio, days=days)
         n, d = accounting.compute_optimal(got["budget"], ratio)
@@ -151,7 +155,7 @@ def test_compute_budget_is_compute_optimal():
 
 
 def test_what_fits_is_max_parameters():
-    """For every recipe."""
+    """Every recipe agrees."""
     _, table = formulas.evaluate(FORMS["training-memory"])
     for row in table:
         recipe = formulas._RECIPES[row["recipe"].name]
@@ -164,7 +168,7 @@ def test_what_fits_is_max_parameters():
 @pytest.mark.parametrize("shape", [(12,), (3, 4), (2, 3, 4), (5, 1, 2, 3)])
 @pytest.mark.parametrize("transposed", [0, 1])
 def test_tensor_is_torchs(shape, transposed):
-    """Strides, shape, bytes, and the place of every element."""
+    """Strides, shape, bytes and the position of every element agree."""
     x = torch.arange(math.prod(shape)).reshape(shape)
     x = x.permute(*reversed(range(x.dim()))) if transposed else x
     text = ", ".join(map(str, shape))
@@ -186,7 +190,10 @@ def test_tensor_is_torchs(shape, transposed):
 
 @pytest.mark.parametrize("name", formulas.FORMATS)
 def test_number_formats_are_torchs(name):
-    """Range and eps as in torch.finfo; each number rounded as torch rounds it; 0 where torch gives 0."""
+    """The range and eps equal those of torch.finfo, and every number is rounded as by torch.
+
+    A number becomes 0 where torch gives 0.
+    """
     dtype, info = getattr(torch, name), torch.finfo(getattr(torch, name))
     spec = precision.float_spec(dtype)
     generator = torch.Generator().manual_seed(0)
@@ -198,7 +205,7 @@ def test_number_formats_are_torchs(name):
     numbers = (
         torch.randn(300, generator=generator, dtype=torch.float64) * 10.0**exponents
     ).tolist()
-    # ties, the limits and what lies around them, and 0
+    # Ties, the limits and their neighbours, and 0.
     numbers += [
         0.0,
         1.0,
@@ -221,7 +228,8 @@ def test_number_formats_are_torchs(name):
         )
         assert got["lost"] == precision.underflows_to_zero(number, dtype) * (number != 0)
         if not got["overflows"]:
-            # By way of float32 torch rounds twice, so only numbers that float32 holds are compared with it.
+            # Via float32, torch rounds twice, so only numbers that float32 can represent are
+            # compared.
             if (
                 name in ("float64", "float32")
                 or number == torch.tensor(number, dtype=torch.float32).item()
@@ -244,11 +252,11 @@ def test_number_formats_are_torchs(name):
     ],
 )
 def test_a_number_that_is_too_large_becomes_what_torch_makes_of_it(name, number, text):
-    """Infinity, or NaN where the format has no infinity."""
+    """The result is infinity, or NaN in a format without infinity."""
     assert shown("number-formats", "in_format", x=number, format=name) == text
     value = results("number-formats", x=number, format=name)["in_format"]
     by_torch = torch.tensor(number).to(getattr(torch, name)).double().item()
-    # Without an infinity it depends on torch's version: NaN, or the largest number.
+    # Without an infinity, the result depends on torch's version: NaN, or the largest number.
     assert (
         by_torch == pytest.approx(value, rel=1e-7)
         if not math.isnan(value)
@@ -257,7 +265,7 @@ def test_a_number_that_is_too_large_becomes_what_torch_makes_of_it(name, number,
 
 
 class Block(nn.Module):
-    """A transformer layer as the calculator counts it: no biases, no dropout."""
+    """A transformer layer as the calculator models it: without biases and dropout."""
 
     def __init__(self, d, heads, d_ff, gated):
         super().__init__()
@@ -268,7 +276,7 @@ class Block(nn.Module):
         self.norms = nn.ModuleList([nn.LayerNorm(d, bias=False), nn.LayerNorm(d, bias=False)])
 
     def attention(self, x, fused):
-        """With torch's operator, or with the scores spelled out."""
+        """Attention by torch's operator, or with explicit scores."""
         b, t, d = x.shape
         q, k, v = (
             part.view(b, t, self.heads, -1).transpose(1, 2) for part in self.qkv(x).split(d, dim=-1)
@@ -280,7 +288,7 @@ class Block(nn.Module):
         return self.out(y.transpose(1, 2).reshape(b, t, d))
 
     def forward(self, x, fused):
-        """Attention and the feed-forward network, each beside the residual stream."""
+        """Attention and the feed-forward network, each with a residual connection."""
         x = x + self.attention(self.norms[0](x), fused)
         y = self.norms[1](x)
         return x + self.down(
@@ -290,7 +298,10 @@ class Block(nn.Module):
 
 @pytest.mark.parametrize(("gated", "fused"), list(itertools.product((0, 1), repeat=2)))
 def test_activations_are_what_autograd_keeps(gated, fused):
-    """Counted on a real layer: within 3 % (norms' means and variances, and a number a row of fused attention, are left out)."""
+    """The calculator agrees within 3 % with the bytes counted on a real layer.
+
+    It leaves out the norms' means and variances, and fused attention's one number per row.
+    """
     d, heads, d_ff, batch, sequence = 128, 4, 320, 2, 256
     block = Block(d, heads, d_ff, gated)
     x = torch.randn(batch, sequence, d, requires_grad=True)
@@ -310,7 +321,7 @@ def test_activations_are_what_autograd_keeps(gated, fused):
     assert kept / 4 == pytest.approx(results("training-memory", **given)["a_layer"] / 2, rel=0.03)
 
 
-# --- one definition in two languages ------------------------------------------------------------------------------------------
+# --- one definition in two languages --------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -330,13 +341,13 @@ def test_activations_are_what_autograd_keeps(gated, fused):
     ],
 )
 def test_what_javascript_reads_otherwise_is_refused(formula):
-    """A formula is checked before it is used."""
+    """Such a formula is refused before it is used."""
     with pytest.raises(ValueError, match=r"share|function|sign"):
         formulas.checked(formula)
 
 
 def test_a_result_uses_only_what_is_above_it(monkeypatch, tmp_path):
-    """A name that is not known is named."""
+    """An unknown name is reported."""
     wrong = tmp_path / "calculators.toml"
     wrong.write_text(
         formulas.SOURCE.read_text(encoding="utf-8").replace(
@@ -361,7 +372,7 @@ def test_a_result_uses_only_what_is_above_it(monkeypatch, tmp_path):
         ("seconds", 2.17026e-6, "2.17 µs"),
         ("seconds", 3e-11, "3.000e-11 s"),
         ("seconds", 172800.0, "2.00 days"),
-        ("integer", 2.5, "3"),  # halves up, as toFixed
+        ("integer", 2.5, "3"),  # halves are rounded up, as by toFixed
         ("integer", -0.2, "0"),
         ("float", -65504.0, "−65,504"),
         ("float", -1e-8, "−1.0000e-08"),
@@ -381,12 +392,12 @@ def test_a_result_uses_only_what_is_above_it(monkeypatch, tmp_path):
     ],
 )
 def test_numbers_are_written(show, value, text):
-    """Units, thousands, signs and rounding."""
+    """Units, thousands, signs and rounding are checked."""
     assert numbers.display(value, show).replace("\u00a0", " ") == text
 
 
 def test_defaults_are_written_as_typed():
-    """In the fields."""
+    """Fields show the defaults as a person would type them."""
     assert [calculators.typed(v) for v in (70e9, 15e12, 1024, 0.5, 1e-8, "3, 4", 12632.5e6)] == [
         "70e9",
         "15e12",

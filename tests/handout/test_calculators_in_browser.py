@@ -1,4 +1,4 @@
-"""The calculators in a real Chromium: the same digits as Python's, wrong input, keyboard, links."""
+"""The calculators in a real Chromium: the digits of Python, wrong input, keyboard and links."""
 
 import math
 import random
@@ -15,7 +15,7 @@ FORMS = formulas.load()
 
 @pytest.fixture
 def shown(page, address):
-    """Open the page of all calculators, or another one, and give the form of a calculator on it."""
+    """Open the page of all calculators, or another page, and return a calculator's form."""
 
     def show(name, at="calculators", fragment=""):
         page.goto(address(at) + fragment)
@@ -31,11 +31,14 @@ def printed(section):
     return dict(zip(terms, results, strict=True))
 
 
-# --- one definition of each formula ----------------------------------------------------------------------------------------
+# --- one definition of each formula ---------------------------------------------------------------
 
 
 def grid(form, count):
-    """Inputs of a calculator: its defaults, both ends of every range, and many between, evenly on a log scale."""
+    """Inputs of a calculator: the defaults, and values over every range.
+
+    They contain both ends of each range and many values between, evenly spaced on a log scale.
+    """
     draw = random.Random(form.id)
     cases = [{}]
     for _ in range(count):
@@ -61,7 +64,7 @@ def grid(form, count):
 
 
 def number(field, draw):
-    """A number that the field accepts: one end of its range, or between."""
+    """A number that the field accepts: one end of its range, or a value between."""
     low, high = field.min, field.max if field.max is not None else 32.0
     between = (
         10 ** draw.uniform(math.log10(max(low, 1e-6 * high)), math.log10(high))
@@ -76,7 +79,7 @@ def number(field, draw):
 
 @pytest.mark.parametrize("name", FORMS)
 def test_the_browsers_results_are_pythons(shown, page, name):
-    """To the last printed digit, results and tables, over a grid of inputs."""
+    """Results and tables agree to the last printed digit, over a grid of inputs."""
     form, cases = FORMS[name], grid(FORMS[name], 400)
     shown(name)
     given = [formulas.inputs(form, case) for case in cases]
@@ -84,9 +87,11 @@ def test_the_browsers_results_are_pythons(shown, page, name):
     kinds = {field.id: field.kind for field in form.input}
     got = page.evaluate(
         """([id, kinds, cases]) => cases.map((given) => {
-          const { choices, calculators } = window.HANDOUT_DATA, { computed, tableOf, display } = window.HANDOUT;
+          const { choices, calculators } = window.HANDOUT_DATA;
+          const { computed, tableOf, display } = window.HANDOUT;
           const form = calculators.find((c) => c.id === id), values = {};
-          for (const [key, value] of Object.entries(given)) values[key] = choices[kinds[key]]?.[value] ?? value;
+          for (const [key, value] of Object.entries(given))
+            values[key] = choices[kinds[key]]?.[value] ?? value;
           const all = computed(id, values), lines = form.column.length ? tableOf(form, all) : [];
           return [
             form.result.map((r) => display(all[r.id], r.show)),
@@ -105,7 +110,7 @@ def test_the_browsers_results_are_pythons(shown, page, name):
 
 @pytest.mark.parametrize("name", FORMS)
 def test_the_page_shows_the_worked_example_with_and_without_a_script(shown, browser, address, name):
-    """What is in the HTML is what the script computes from the defaults."""
+    """The HTML contains the results that the script computes from the defaults."""
     section = shown(name)
     without = browser.new_context(offline=True, java_script_enabled=False).new_page()
     without.goto(address("calculators"))
@@ -117,11 +122,11 @@ def test_the_page_shows_the_worked_example_with_and_without_a_script(shown, brow
     without.context.close()
 
 
-# --- using one -------------------------------------------------------------------------------------------------------------
+# --- using a calculator ---------------------------------------------------------------------------
 
 
 def test_a_typed_value_changes_the_result(shown):
-    """Numbers as people write them."""
+    """Numbers may be typed in the ways that people write them."""
     section = shown("training-time", at="05_resource_accounting")
     for text in ("1024", "1,024", "1 024", "1.024e3", "1024.0"):
         section.get_by_label("Devices").fill(text)
@@ -154,13 +159,16 @@ BAD = [
     "<b>1</b>",
     "1e30",
 ]
-# Type each of these texts into a field: what is then said, how far below the field, and what the rest shows.
+# Types each of these texts into a field, and returns the error, its distance from the field, and
+# the rest of the form.
 TYPED = """(section, [field, texts]) => texts.map((text) => {
-  const box = section.querySelector(`[name=${field}]`), error = document.getElementById(`${box.id}-error`);
+  const box = section.querySelector(`[name=${field}]`);
+  const error = document.getElementById(`${box.id}-error`);
   box.value = text;
   box.dispatchEvent(new Event("input", { bubbles: true }));
   return {
-    text, error: error.textContent, invalid: box.getAttribute("aria-invalid"), shown: section.innerText,
+    text, error: error.textContent, invalid: box.getAttribute("aria-invalid"),
+    shown: section.innerText,
     below: error.getBoundingClientRect().top - box.getBoundingClientRect().top,
     results: [...section.querySelectorAll("dd, td")].map((cell) => cell.textContent),
   };
@@ -169,12 +177,15 @@ TYPED = """(section, [field, texts]) => texts.map((text) => {
 
 @pytest.mark.parametrize("name", FORMS)
 def test_wrong_input_is_said_beside_the_field(shown, page, name):
-    """Every field, every kind of nonsense: a sentence, no result, and never NaN, undefined or infinity on the page."""
+    """Any nonsense in any field gives a sentence next to the field and no result.
+
+    The page never shows NaN, undefined or infinity.
+    """
     section = shown(name)
     for field in [
         field for field in FORMS[name].input if field.kind in ("number", "count", "text")
     ]:
-        # a number format takes negative numbers, and 1e30; an index may be empty
+        # A number format accepts negative numbers and 1e30; an index may be empty.
         taken = {"x": {"-1", "−1", "1e30"}, "index": {"", "   "}}.get(field.id, set())
         for got in section.evaluate(TYPED, [field.id, BAD]):
             said = got["shown"].replace(f"“{got['text']}”", "")
@@ -226,7 +237,7 @@ def test_wrong_input_is_said_beside_the_field(shown, page, name):
     ],
 )
 def test_the_sentence_says_what_to_do(shown, page, name, fill, field, message):
-    """Ranges, whole numbers, and what fits only together with another field."""
+    """The sentences cover ranges, whole numbers, and values that depend on another field."""
     section = shown(name)
     for key, text in fill.items():
         section.locator(f"[name={key}]").fill(text)
@@ -247,7 +258,10 @@ def test_a_dtype_without_a_peak_on_the_device_is_refused(shown):
 
 @pytest.mark.parametrize("name", FORMS)
 def test_the_keyboard_is_enough(shown, page, address, name):
-    """Tab reaches every field in order, the disclosure, the button and the link; Enter in a field does not leave the page."""
+    """Tab reaches every field in order, then the disclosure, the button and the link.
+
+    Enter in a field does not leave the page.
+    """
     section = shown(name)
     first = section.locator("input, select").first
     first.focus()
@@ -255,7 +269,8 @@ def test_the_keyboard_is_enough(shown, page, address, name):
     for _ in range(40):
         reached.append(
             page.evaluate(
-                "document.activeElement.name || document.activeElement.className || document.activeElement.tagName"
+                "document.activeElement.name || document.activeElement.className || "
+                "document.activeElement.tagName"
             )
         )
         if reached[-1] == "link":
@@ -279,7 +294,10 @@ def test_the_keyboard_is_enough(shown, page, address, name):
 
 @pytest.mark.parametrize("name", FORMS)
 def test_a_link_brings_the_values_back(shown, browser, page, address, name):
-    """Numbers, choices and flags, in another browser; and the address follows what is typed."""
+    """The link restores numbers, choices and flags in another browser.
+
+    The address follows the typed values.
+    """
     section = shown(name)
     for field in FORMS[name].input:
         box = section.locator(f"[name={field.id}]")
@@ -302,7 +320,10 @@ def test_a_link_brings_the_values_back(shown, browser, page, address, name):
 
 @pytest.mark.parametrize("name", FORMS)
 def test_the_ends_of_every_range_give_numbers(shown, page, name):
-    """Each field at both ends, alone and all together: no NaN and no infinity in results, drawing or any attribute."""
+    """Each field is set to both ends of its range, alone and together with all others.
+
+    No result, drawing or attribute contains NaN or infinity.
+    """
     section = shown(name)
     fields = [
         field
@@ -332,7 +353,7 @@ def test_the_ends_of_every_range_give_numbers(shown, page, name):
 
 
 def test_back_and_forward_bring_values_back(shown, page):
-    """An address without values is the worked example again."""
+    """An address without values shows the defaults again."""
     section = shown("training-time")
     link = "#calculator-training-time?devices=5"
     page.evaluate("(link) => { location.hash = link; }", link)
@@ -345,7 +366,7 @@ def test_back_and_forward_bring_values_back(shown, page):
 
 
 def test_a_calculator_keeps_its_values_while_another_one_is_used(shown, page):
-    """They know nothing of each other."""
+    """Calculators do not affect each other."""
     first = shown("training-time")
     first.get_by_label("Devices").fill("2048")
     page.locator("#calculator-matmul").get_by_label("m", exact=True).fill("1")
@@ -354,24 +375,26 @@ def test_a_calculator_keeps_its_values_while_another_one_is_used(shown, page):
 
 
 def test_results_are_said_when_typing_has_stopped(shown, page):
-    """In a status of their own, once: the lead results, or what is wrong."""
+    """A separate status element announces the main results, or the error, once."""
     section = shown("training-time")
     status = section.get_by_role("status")
     page.wait_for_timeout(1000)
     assert status.inner_text() == "", "opening the page is no reason to speak"
     section.get_by_label("Devices").fill("10240")
     page.wait_for_function(
-        "document.querySelector('#calculator-training-time .status').textContent === 'Days: 14.39 days'"
+        "document.querySelector('#calculator-training-time .status').textContent === 'Days: 14.39 "
+        "days'"
     )
     section.get_by_label("MFU").fill("2")
     page.wait_for_function(
-        "document.querySelector('#calculator-training-time .status').textContent === 'MFU: Must be at most 1.'"
+        "document.querySelector('#calculator-training-time .status').textContent === 'MFU: Must be "
+        "at most 1.'"
     )
     assert status.count() == 1
 
 
 def test_print_shows_what_was_put_in(shown, page):
-    """The fields as text beside the results, and no button."""
+    """The print shows the fields as text next to the results, and no button."""
     section = shown("training-time")
     section.get_by_label("Devices").fill("2048")
     page.emulate_media(media="print")
@@ -396,7 +419,10 @@ def test_print_shows_what_was_put_in(shown, page):
     ],
 )
 def test_a_broken_link_does_no_harm(shown, page, query, said):
-    """What it says wrongly is said beside the field; what there is not is left out; nothing of it becomes markup."""
+    """A wrong value is reported next to its field, and unknown names are ignored.
+
+    Nothing from a link becomes markup.
+    """
     section = shown("training-time", fragment=f"#calculator-training-time{query}")
     errors = {
         field.id: section.locator(f"#training-time-{field.id}-error").inner_text()

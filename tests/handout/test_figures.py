@@ -1,4 +1,4 @@
-"""Every figure of the handout is computed, every block of its code runs, and a changed digit is noticed."""
+"""Every figure of the handout is computed, its code runs, and a changed digit is noticed."""
 
 import re
 from functools import cache
@@ -30,19 +30,19 @@ def text_of(page):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_figure_is_computed(page):
-    """Each digit is in a figure, and each figure is its value."""
+    """Each digit belongs to a figure, and each figure equals its computed value."""
     assert figures_of(page).complaints(text_of(page)) == []
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_block_of_code_runs(page):
-    """And prints what stands there, on the reference."""
+    """With the reference, each block prints what the page shows."""
     assert run_code(page, text_of(page)) == []
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_changed_digit_is_noticed(page):
-    """Each digit of the text in turn, one higher."""
+    """Each digit of the text in turn is increased by one."""
     figures, text = figures_of(page), text_of(page)
     code = {i for block in CODE.finditer(text) for i in range(*block.span())}
     unnoticed = []
@@ -60,7 +60,7 @@ def test_a_changed_digit_is_noticed(page):
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_a_changed_digit_of_code_is_noticed(page):
-    """Each digit of the code blocks in turn: another result, or an error."""
+    """A changed digit in a block of code gives another result or an error."""
     text = text_of(page)
     unnoticed = []
     for block in CODE.finditer(text):
@@ -86,7 +86,10 @@ def changed(text, i):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_words_can_be_changed_without_touching_python(page):
-    """Every letter of the text becomes an x but for figures, code, headings, boxes, tables, links and names with digits."""
+    """Every letter of plain text may become an x.
+
+    Figures, code, headings, boxes, tables, links and names with digits stay.
+    """
     code, lines = r"^```.*?^```|`[^`]*`", r"^(?:#|:::|\|)[^\n]*"
     kept = rf"{MARK.pattern}|{code}|{lines}|\[[^\]]*\]\([^)]*\)|\w*[{DIGITS}][\w.-]*"
     kept_or_letter = re.compile(rf"(?P<kept>{kept})|[a-z]", re.DOTALL | re.MULTILINE)
@@ -96,7 +99,7 @@ def test_words_can_be_changed_without_touching_python(page):
 
 
 def test_a_digit_that_nothing_computes_is_refused():
-    """In the text and in a value."""
+    """Such a digit may be in the text or in a value."""
     figures = Figures("page.md")
     figures.gives(size=2 * 3)
     assert figures.complaints("So it takes\n[6]{#size} bytes.") == []
@@ -115,7 +118,10 @@ def test_a_digit_that_nothing_computes_is_refused():
     [
         (
             "[6]{#size} and\n[6]{#sizes}",
-            "page.md:2: sizes: expected a value with this id in tests/handout/chapters, got none for '6'",
+            (
+                "page.md:2: sizes: expected a value with this id in tests/handout/chapters, got "
+                "none for '6'"
+            ),
         ),
         ("nothing", "page.md: size: expected figures that say ['6'], got 0 figures"),
         ("[6]{#size} 6]{#size}", "page.md:1: nothing computes '6' in: …[6]{#size} 6]{#size}…"),
@@ -136,14 +142,14 @@ def test_a_digit_that_nothing_computes_is_refused():
     ],
 )
 def test_text_and_values_have_the_same_figures(text, complaint):
-    """A figure without a value, a value without a figure, half a mark, and links to another chapter."""
+    """A figure without value, a value without figure, half a mark and a wrong link are named."""
     figures = Figures("page.md")
     figures.gives(size=6)
     assert complaint in "".join(figures.complaints(text))
 
 
 def test_several_values_are_in_the_order_of_the_page():
-    """Those of a table's rows; a value that is the same each time may be said as often as the text likes."""
+    """Values follow the rows of a table; a constant value may occur any number of times."""
     figures = Figures("page.md")
     for size in (1, 2):
         figures.gives(size=size, always=3)
@@ -171,13 +177,13 @@ def test_several_values_are_in_the_order_of_the_page():
     ],
 )
 def test_no_reader_sees_a_mark(marked, read):
-    """In text, links, code and formulas, around brackets too."""
+    """Marks are removed from text, links, code and formulas, also around brackets."""
     assert without_marks(marked) == read
 
 
 @pytest.mark.parametrize("nothing", [[], 12, [0.5]])
 def test_a_formula_that_nothing_checks_is_refused(nothing):
-    """Only comparisons count, and at least one."""
+    """Only comparisons count as a check, and at least one is needed."""
     with pytest.raises(AssertionError, match="nothing checks"):
         Figures("page.md").formula("sum", "2 + 2", nothing)
     with pytest.raises(AssertionError, match="does not hold"):
@@ -185,7 +191,7 @@ def test_a_formula_that_nothing_checks_is_refused(nothing):
 
 
 def test_code_that_prints_something_else_is_noticed():
-    """A doctest's complaint, with the line."""
+    """The complaint is doctest's, with the line."""
     assert run_code("page.md", "```python\n>>> 1 + 1\n2\n```\n") == []
     assert "Expected:\n    3\nGot:\n    2\n" in "".join(
         run_code("page.md", "```python\n>>> 1 + 1\n3\n```\n")

@@ -1,4 +1,4 @@
-"""No solution on the pages: what is read on them, and what they load, is held against the reference."""
+"""No page contains a solution: pages and the files they load are checked for its lines."""
 
 import ast
 from html.parser import HTMLParser
@@ -11,7 +11,9 @@ from handout.site import agreement, formulas
 from tests.handout.page_figures import CODE
 
 COURSE = courses.load()
-LONG = 24  # characters without blanks: `for _ in range(2):` and `np.save(file, tokens)` are in every program
+# The number of characters without blanks. Shorter lines, such as `for _ in range(2):` and
+# `np.save(file, tokens)`, are in every program.
+LONG = 24
 
 
 class Code(HTMLParser):
@@ -22,17 +24,17 @@ class Code(HTMLParser):
         self.depth, self.pieces = 0, []
 
     def handle_starttag(self, tag, attrs):
-        """A piece begins."""
+        """Start a piece of code."""
         if tag in ("pre", "code"):
             self.depth += 1
             self.pieces.append("")
 
     def handle_endtag(self, tag):
-        """A piece ends."""
+        """End a piece of code."""
         self.depth -= tag in ("pre", "code")
 
     def handle_data(self, data):
-        """What stands in it."""
+        """Add the data to the current piece."""
         if self.depth:
             self.pieces[-1] += data
 
@@ -40,7 +42,10 @@ class Code(HTMLParser):
 @pytest.mark.slow
 @pytest.mark.xdist_group("browser")
 def test_no_line_of_a_solution_is_on_a_page(site):
-    """Neither in the text, nor in its code, nor in what the page loads, however it is spaced and quoted."""
+    """No line is in the text, in the code or in the files that a page loads.
+
+    Spaces and quotes are ignored.
+    """
     secret = {code: where for code, where in leaks.secrets(COURSE).items() if len(code) >= LONG}
     files = {}
     for path in [*site.glob("*.html"), *site.rglob("*.js")]:
@@ -53,7 +58,7 @@ def test_no_line_of_a_solution_is_on_a_page(site):
 
 
 def test_no_code_on_a_page_defines_what_a_problem_asks_for():
-    """Code blocks call the student's functions; they define none of them."""
+    """Blocks of code call the student's functions and define none of them."""
     asked = {name for problem in COURSE.problems for name in problem.functions}
     defined = set()
     for text in agreement.pages().values():
@@ -68,7 +73,7 @@ def test_no_code_on_a_page_defines_what_a_problem_asks_for():
 
 
 def test_no_formula_of_a_calculator_is_an_expression_of_the_reference():
-    """They say the same in other words: none can be pasted in for a solution."""
+    """Formulas are written differently, so none can be pasted as a solution."""
     expressions = {
         ast.unparse(node.value)
         for path in COURSE.reference.glob("*.py")

@@ -1,4 +1,4 @@
-"""The PDF: the same text as the site, a table of contents that is right, links that lead somewhere, nothing of a form."""
+"""The PDF: the site's text, a correct table of contents, links that work, and no parts of forms."""
 
 import re
 
@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
 @pytest.fixture(scope="session")
 def reader(browser, built):
-    """The PDF as the command writes it. (`browser`: to skip, or fail, where there is none.)"""
+    """The PDF that the command writes. (`browser` skips or fails the test if there is none.)"""
     return PdfReader(built / "handout.pdf")
 
 
@@ -23,7 +23,7 @@ def pages(reader):
 
 
 def plain(text):
-    """On one line, with typewriter's apostrophes."""
+    """The text on one line, with typewriter apostrophes."""
     return " ".join(text.replace("’", "'").split())
 
 
@@ -38,7 +38,7 @@ def headings():
 
 
 def test_the_contents_say_on_which_page_each_section_is(pages):
-    """Every chapter and section, with the page on which its heading stands."""
+    """Each chapter and section is listed with the page of its heading."""
     contents = " ".join(pages[:3])
     for heading in headings():
         found = re.search(rf"{re.escape(heading)} ?(\d+)", contents)
@@ -47,7 +47,7 @@ def test_the_contents_say_on_which_page_each_section_is(pages):
 
 
 def test_the_text_is_the_sites(pages):
-    """The worked numbers of every calculator and the problems' boxes are there."""
+    """The PDF contains every calculator's example numbers and the problems' boxes."""
     text = " ".join(pages)
     for piece in (
         "143.93 days",
@@ -61,7 +61,7 @@ def test_the_text_is_the_sites(pages):
 
 
 def test_what_a_calculator_was_given_is_printed(reader):
-    """Beside its results: the numbers in the fields, as the fields' values are no text of the page."""
+    """The inputs are printed next to the results; a form field's value alone is not text."""
     assert any(
         "Tokens, D" in page.extract_text() and "15e12" in page.extract_text()
         for page in reader.pages
@@ -69,12 +69,12 @@ def test_what_a_calculator_was_given_is_printed(reader):
 
 
 def test_no_page_is_empty(pages):
-    """But for its number."""
+    """Every page contains more than its number."""
     assert [number for number, text in enumerate(pages, 1) if len(text) < 100] == []
 
 
 def test_nothing_of_a_form_is_printed(pages):
-    """No button, no page of calculators alone, no way to skip what is not there, no complaint of the theme."""
+    """The PDF has no button, no page of calculators, no skip link and no complaint of the theme."""
     text = " ".join(pages)
     for piece in (
         "Reset to the worked example",
@@ -87,7 +87,7 @@ def test_nothing_of_a_form_is_printed(pages):
 
 
 def test_the_outline_has_every_section(reader):
-    """For the reader's side panel."""
+    """PDF viewers show the outline in a side panel."""
     titles = []
 
     def walk(entries):

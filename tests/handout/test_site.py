@@ -1,4 +1,4 @@
-"""The built site in a real Chromium with the network off: what it loads, links, search, accessibility, small screens."""
+"""The built site in a real Chromium without network: requests, links, search, layout."""
 
 import html
 import re
@@ -14,12 +14,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
 CHAPTERS = [f"{i:02}_{module}" for i, module in enumerate(courses.load().modules, 1)]
 PAGES = ["index", *CHAPTERS, "grading", "calculators"]
-THEME = "https://github.com/pradyunsg/furo"  # at the foot of each page: the only address elsewhere, for who follows it
+# The only external address, a link at the foot of each page.
+THEME = "https://github.com/pradyunsg/furo"
 
 
 @pytest.fixture
 def opened(page, address):
-    """Open a page, which has nothing to complain of."""
+    """Open a page, and check that nothing is wrong with it."""
 
     def open_page(name):
         page.goto(address(name))
@@ -31,7 +32,7 @@ def opened(page, address):
 
 @pytest.mark.parametrize("name", [*PAGES, "search"])
 def test_nothing_leaves_the_page(site, opened, page, name):
-    """Every request of a page is for a file of the site, which is there; nothing is said in the console."""
+    """Every request of a page is for an existing file of the site, and the console stays empty."""
     opened(name)
     page.wait_for_load_state("load")
     inside = site.as_uri() + "/"
@@ -44,7 +45,7 @@ def test_nothing_leaves_the_page(site, opened, page, name):
 
 
 def test_it_opens_from_the_students_bundle(site, page, tmp_path):
-    """Unpacked somewhere else: text, pictures, calculators, the other pages."""
+    """The site works unpacked elsewhere: text, pictures, calculators and other pages."""
     course = courses.load()
     archive = tmp_path / "student.zip"
     archive.write_bytes(bundles.zipped(bundles.student(course, site.parent)))
@@ -60,7 +61,7 @@ def test_it_opens_from_the_students_bundle(site, page, tmp_path):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_link_leads_somewhere(site, opened, page, name):
-    """To a file of the site, and to a place in it."""
+    """Each link leads to a file of the site and an existing place in it."""
     opened(name)
     links = set(page.evaluate("[...document.querySelectorAll('a[href]')].map((a) => a.href)")) - {
         THEME
@@ -76,7 +77,7 @@ def test_every_link_leads_somewhere(site, opened, page, name):
 
 
 def test_search_works_from_files(address, page):
-    """A word of the text finds its chapter, and one that is nowhere finds nothing."""
+    """A word of the text finds its chapter, and an unknown word finds nothing."""
     page.goto(address("search") + "?q=roofline")
     page.locator("#search-results li").first.wait_for()
     assert any(
@@ -91,7 +92,7 @@ def test_search_works_from_files(address, page):
 
 @pytest.mark.parametrize("word", ["roofline", "storage", "activation"])
 def test_a_hit_can_be_followed(address, page, word):
-    """To its page, where the words are marked, also on a page with pictures."""
+    """A hit opens its page with the words highlighted, also on a page with pictures."""
     page.goto(address("search") + f"?q={word}")
     page.locator("#search-results li a").first.click()
     page.locator("article .highlighted").first.wait_for()
@@ -99,7 +100,10 @@ def test_a_hit_can_be_followed(address, page, word):
 
 
 def test_formulas_have_their_font(opened, page):
-    """It comes with the page: parentheses around a fraction grow with it, which they do in a font for mathematics alone."""
+    """The font comes with the page.
+
+    Parentheses around a fraction grow with it, which needs a font for mathematics.
+    """
     opened("05_resource_accounting")
     page.evaluate("document.fonts.ready")
     heights = page.evaluate(
@@ -112,7 +116,10 @@ def test_formulas_have_their_font(opened, page):
 @pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (400, "dark")])
 @pytest.mark.parametrize("name", [*PAGES, "search"])
 def test_axe_finds_nothing_serious(opened, page, name, width, scheme):
-    """axe-core on each page, wide and light, narrow and dark; and the narrow page does not scroll sideways."""
+    """axe-core checks each page in a wide light and a narrow dark layout.
+
+    The narrow page does not scroll sideways.
+    """
     from axe_playwright_python.sync_playwright import Axe
 
     page.set_viewport_size({"width": width, "height": 900})
@@ -129,7 +136,10 @@ def test_axe_finds_nothing_serious(opened, page, name, width, scheme):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_drawings_can_be_read(opened, page, scheme):
-    """Words on fills have a contrast of 4.5 at least, fills on the page one of 3 (WCAG 2.1, 1.4.3 and 1.4.11)."""
+    """Words on fills have a contrast of at least 4.5, and fills on the page of at least 3.
+
+    WCAG 2.1 asks for this in 1.4.3 and 1.4.11.
+    """
     page.emulate_media(color_scheme=scheme)
     opened("01_tensor_memory")
     names = [
@@ -141,8 +151,12 @@ def test_drawings_can_be_read(opened, page, scheme):
     ]
     colours = page.evaluate(
         """(names) => {
-          const style = getComputedStyle(document.body), canvas = document.createElement("canvas").getContext("2d");
-          const hex = (name) => { canvas.fillStyle = style.getPropertyValue(name).trim(); return canvas.fillStyle; };
+          const style = getComputedStyle(document.body);
+          const canvas = document.createElement("canvas").getContext("2d");
+          const hex = (name) => {
+            canvas.fillStyle = style.getPropertyValue(name).trim();
+            return canvas.fillStyle;
+          };
           return Object.fromEntries(names.map((name) => [name, hex(name)]));
         }""",
         names,

@@ -1,4 +1,7 @@
-"""A machine without a browser: what could not be tested or made is said, and fails only where that is asked for."""
+"""On a machine without a browser, every missing test or file is reported.
+
+It is an error only where a browser is required.
+"""
 
 import os
 import subprocess
@@ -8,7 +11,7 @@ from tests.handout.conftest import ROOT
 
 
 def run(*arguments):
-    """A command of Python's where no Chromium can be found."""
+    """Run a Python command where no Chromium can be found."""
     alone = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     command = [sys.executable, "-m", *map(str, arguments)]
     return subprocess.run(
@@ -22,7 +25,7 @@ def run(*arguments):
 
 
 def test_skipped_pages_are_said_at_the_end():
-    """Not only to those who ask pytest for reasons."""
+    """The report does not depend on asking pytest for reasons."""
     done = run("pytest", "tests/handout/test_pdf.py", "-k", "outline", "-p", "no:cacheprovider")
     assert done.returncode == 0, done.stdout
     assert (
@@ -31,7 +34,7 @@ def test_skipped_pages_are_said_at_the_end():
 
 
 def test_a_flag_makes_it_a_failure():
-    """Which continuous integration sets."""
+    """Continuous integration sets this flag."""
     done = run(
         "pytest",
         "tests/handout/test_pdf.py",
@@ -46,7 +49,7 @@ def test_a_flag_makes_it_a_failure():
 
 
 def test_the_site_is_built_and_the_missing_pdf_is_said(tmp_path):
-    """In one sentence, with exit code 1."""
+    """The command prints one sentence and exits with 1."""
     done = run("handout.site", "--out", tmp_path)
     assert done.returncode == 1
     assert (tmp_path / "site" / "index.html").is_file()
@@ -57,7 +60,7 @@ def test_the_site_is_built_and_the_missing_pdf_is_said(tmp_path):
 
 
 def test_a_folder_that_is_no_built_handout_is_not_replaced(tmp_path):
-    """Somebody's own site in --out stays."""
+    """Another site in --out is left unchanged."""
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "mine.html").write_text("mine")
     done = run("handout.site", "--out", tmp_path)

@@ -1,4 +1,7 @@
-"""The reference's checkpoints between processes that share nothing: one resumes another's run, one is killed while it saves."""
+"""The reference's checkpoints across separate processes.
+
+One process resumes another's run, and one is killed while it saves.
+"""
 
 import signal
 import subprocess
@@ -49,7 +52,7 @@ while True:
 
 @pytest.mark.slow
 def test_a_fresh_process_goes_on_bit_by_bit(tmp_path, root):
-    """Three steps, a new process, three more: the weights of six steps in one process."""
+    """Three steps plus three in a new process equal six steps in one process, bit by bit."""
 
     def run(name, start, end):
         arguments = [str(tmp_path / name), str(start), str(end), str(tmp_path / "weights")]
@@ -65,7 +68,7 @@ def test_a_fresh_process_goes_on_bit_by_bit(tmp_path, root):
 
 @pytest.mark.slow
 def test_a_process_killed_while_it_saves_leaves_a_whole_file(tmp_path, root):
-    """Killed in the middle of one of many saves: the file is the last one that was finished, or the next, and whole."""
+    """A kill during one of many saves leaves a whole file: the last finished save or the next."""
     from grader.solutions.reference.checkpointing import load_checkpoint, save_checkpoint
 
     path, temporary = tmp_path / "checkpoint", tmp_path / "checkpoint.tmp"

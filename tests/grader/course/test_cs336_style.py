@@ -1,8 +1,9 @@
 """Code written for the public CS336 assignment runs unchanged where the signature is the same.
 
-Each class or function here is written the way that course's students write it, with that course's signature and no more than it
-asks for. What this assignment asks for besides (a generator, the generators' states in a checkpoint, torch's order of decay and
-ε) may cost its own tests, and nothing else may.
+Each class or function here is written the way that course's students write it, with that course's
+signature and nothing that the course does not ask for. This assignment asks for more: a generator,
+the generators' states in a checkpoint, and torch's order of decay and ε. Code without these may
+fail the tests for these additions, and no other test.
 """
 
 import ast
@@ -11,7 +12,7 @@ import pytest
 
 from grader.report import json as json_report
 
-pytestmark = pytest.mark.xdist_group("cs336")  # those modules are graded once for this file
+pytestmark = pytest.mark.xdist_group("cs336")  # these modules are graded once for this file
 
 LINEAR = """
 import math
@@ -87,7 +88,8 @@ def lr_cosine_schedule(it, max_learning_rate, min_learning_rate, warmup_iters, c
     if it > cosine_cycle_iters:
         return min_learning_rate
     progress = (it - warmup_iters) / (cosine_cycle_iters - warmup_iters)
-    return min_learning_rate + 0.5 * (1 + math.cos(math.pi * progress)) * (max_learning_rate - min_learning_rate)
+    cosine = 0.5 * (1 + math.cos(math.pi * progress))
+    return min_learning_rate + cosine * (max_learning_rate - min_learning_rate)
 """
 
 DATA = """
@@ -107,7 +109,8 @@ import torch
 
 
 def save_checkpoint(model, optimizer, iteration, out):
-    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "iteration": iteration}, out)
+    checkpoint = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+    torch.save({**checkpoint, "iteration": iteration}, out)
 
 
 def load_checkpoint(src, model, optimizer):
@@ -117,10 +120,10 @@ def load_checkpoint(src, model, optimizer):
     return checkpoint["iteration"]
 """
 
-# What this assignment asks for and that one does not: the tests that may be lost, by problem.
+# The tests that may fail, by problem: what this assignment asks for and CS336 does not.
 MORE = {
     "linear": set(),
-    "adamw": {  # torch's own order of decay and step, and its place of eps
+    "adamw": {  # torch's order of decay and step, and its placement of eps
         "test_decays_before_the_step",
         "test_adds_eps_to_the_root",
         "test_all_options_together",
@@ -132,7 +135,8 @@ MORE = {
         "test_a_generator_leaves_the_global_ones_alone",
         "test_without_a_generator_the_global_seed_decides",
     },
-    "checkpoint": {  # random states, a file that is whole at any time, a state that is whole after a failed load
+    # RNG states, a file that is whole at all times, and objects left unchanged by a failed load.
+    "checkpoint": {
         "test_torchs_generator_goes_on",
         "test_numpys_generator_goes_on",
         "test_pythons_generator_goes_on",
@@ -150,7 +154,7 @@ MORE = {
 
 
 def with_the_rest_of(reference: str, source: str) -> str:
-    """A module of that course with what only this assignment asks for, taken from the reference."""
+    """Complete a CS336 module with the reference's code for what only this assignment asks for."""
     theirs = {
         node.name
         for node in ast.parse(source).body
@@ -164,7 +168,7 @@ def with_the_rest_of(reference: str, source: str) -> str:
 
 @pytest.fixture(scope="module")
 def graded(grader, root, tmp_path_factory):
-    """The result of those modules, by problem."""
+    """The results of these modules, by problem."""
     folder = tmp_path_factory.mktemp("cs336")
     (folder / "assignment").mkdir()
     modules = {
@@ -187,7 +191,7 @@ def graded(grader, root, tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("problem", MORE)
 def test_code_of_that_course_loses_only_what_it_was_not_asked_for(graded, problem):
-    """It runs as it is: no crash, no limit, and every test of what both courses ask for is passed."""
+    """CS336 code runs without crashes and fails only tests of what that course does not ask for."""
     assert graded[problem].status == ("failed" if MORE[problem] else "passed")
     assert {
         test.id for test in graded[problem].tests if test.status not in ("passed", "deferred")

@@ -1,7 +1,8 @@
-"""The hidden tests for a CUDA device, as far as a machine without one can hold them.
+"""Checks the hidden tests for a CUDA device, as far as a machine without one can.
 
-Those of CPU problems build everything on a device that they are told, so the reference has to pass them on a CPU. Those of
-gpu.py are the tests of the stand-in once more: none may be forgotten.
+The CUDA tests of CPU problems create every tensor on the device that they are given, so the
+reference has to pass them on a CPU as well. The CUDA tests of gpu.py repeat its tests on the
+stand-in, and none of these may be missing.
 """
 
 import importlib
@@ -23,7 +24,7 @@ OF_CPU_PROBLEMS = [f for f in FILES if COURSE.problem(f.stem.removeprefix("test_
 
 
 def functions_of(name):
-    """The test functions of a module of tests/hidden, each with the values of its parameters."""
+    """Yield the test functions of a module of tests/hidden, once per choice of parameters."""
     module = importlib.import_module(f"tests.hidden.{name}")
     for test, function in vars(module).items():
         if test.startswith("test_"):
@@ -42,7 +43,7 @@ CASES = [(f.stem, *case) for f in OF_CPU_PROBLEMS for case in functions_of(f"cud
 )
 @pytest.mark.parametrize("seed", range(3))
 def test_reference_passes_on_a_cpu(file, name, function, chosen, seed):
-    """What a test for a GPU asks holds on a CPU as well; a mistake in the test itself shows here."""
+    """The reference passes every CUDA test on a CPU too, so a mistake in such a test shows here."""
     given = {
         "student": Student("grader.solutions.reference"),
         "rng": torch.Generator().manual_seed(seed),
@@ -60,7 +61,7 @@ def test_reference_passes_on_a_cpu(file, name, function, chosen, seed):
     "problem", [p for p in COURSE.problems if p.device == "cuda"], ids=lambda p: p.id
 )
 def test_every_test_of_the_stand_in_is_one_for_a_gpu(problem):
-    """A test of gpu.py that takes a device runs on both."""
+    """Every test of gpu.py that takes a device also runs on a real GPU."""
     name = f"test_{problem.id}"
     on_both = {
         test
@@ -74,5 +75,5 @@ def test_every_test_of_the_stand_in_is_one_for_a_gpu(problem):
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
 def test_tests_for_a_gpu_belong_to_a_problem(file):
-    """A file is named after a problem, and importing it needs no GPU."""
+    """Each file of CUDA tests is named after a problem and can be imported without a GPU."""
     assert list(functions_of(f"cuda.{file.stem}"))

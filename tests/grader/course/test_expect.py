@@ -1,4 +1,4 @@
-"""The wording of failures: each is pinned word for word, and each check is seen to fail."""
+"""The wording of failures: each message is pinned word for word, and each check can fail."""
 
 import math
 import types
@@ -20,14 +20,14 @@ NAN, INF = math.nan, math.inf
 
 
 def mismatch(check, *args, **kwargs):
-    """The mismatch that a check raises."""
+    """The Mismatch that a check raises."""
     with pytest.raises(Mismatch) as caught:
         check(*args, of="f", **kwargs)
     return caught.value
 
 
 def shown(error, *, private=False):
-    """A mismatch as a reader of problem `p` sees it."""
+    """A mismatch as it is shown for problem `p`."""
     if private:
         verdict = verdict_on(error, test="t", rule="", asked="")
         return told(
@@ -44,7 +44,7 @@ def shown(error, *, private=False):
     return expect.render(error, problem="p", section="2.3")
 
 
-# --- rendering ----------------------------------------------------------------------------------------------------------
+# --- rendering ------------------------------------------------------------------------------------
 
 FULL = Mismatch(
     "f",
@@ -56,7 +56,7 @@ FULL = Mismatch(
 
 
 def test_a_public_report_shows_everything():
-    """Values first, then what may be said of them, then the hint with the place in the handout."""
+    """Values come first, then facts about them, then the hint with the section of the handout."""
     expected = """\
 p · f: wrong values
   expected  1
@@ -68,17 +68,17 @@ p · f: wrong values
 
 
 def test_a_private_report_leaves_out_the_values():
-    """And the hint line: a report has a field for it."""
+    """A private report also has no hint line: a report has a separate field for the hint."""
     assert "p · f: wrong values\n  differ    3 of 4 entries" == shown(FULL, private=True)
 
 
 def test_without_a_hint_the_handout_alone_is_named():
-    """There is always somewhere to read on."""
+    """Without a hint, the last line still names the section of the handout."""
     assert "p · f: wrong\n  see       handout §2.3" == shown(Mismatch("f", "wrong"))
 
 
 def test_a_mismatch_is_an_assertion_with_a_text_of_its_own():
-    """For those who meet it in a debugger."""
+    """A Mismatch is an AssertionError whose text is readable in a debugger."""
     assert isinstance(FULL, AssertionError)
     assert "f: wrong values" == str(FULL)
 
@@ -98,13 +98,13 @@ def test_a_mismatch_is_an_assertion_with_a_text_of_its_own():
     ids=["value", "number", "exact tensor", "tensor"],
 )
 def test_a_private_report_gives_no_expected_value_and_no_input_away(check, args, kwargs):
-    """Neither 41 and 42, nor the 43 of the inputs; the public one has all of them."""
+    """A private report contains none of the numbers 41, 42 and 43; the public one has all."""
     error = mismatch(check, *args, **kwargs, hint="a hint")
     assert all(number in shown(error) for number in ("4", "42", "43"))
     assert not any(number in shown(error, private=True) for number in ("41", "42", "43", "a hint"))
 
 
-# --- value --------------------------------------------------------------------------------------------------------------
+# --- value ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_private_report_gives_no_expected_value_and_no_input_away(check, args,
     ids=repr,
 )
 def test_equal_values_of_equal_types_agree(x):
-    """All the way down."""
+    """Equality of values and types is checked at every level of nesting."""
     expect.value(x, x, of="f")
 
 
@@ -162,12 +162,15 @@ def test_equal_values_of_equal_types_agree(x):
     ids=repr,
 )
 def test_values_that_differ_are_told_apart(got, expected, reason):
-    """The first difference alone, with its place; a bool is not an int, and a NaN agrees with nothing."""
+    """Only the first difference is reported, with its place.
+
+    A bool never equals an int, and a NaN equals nothing.
+    """
     assert reason == mismatch(expect.value, got, expected).reason
 
 
 def test_a_wrong_value_word_for_word():
-    """With both values whole, and the inputs."""
+    """The message contains both values in full, and the inputs."""
     error = mismatch(
         expect.value, (12, 4), (12, 5), inputs="shape (3, 4)", hint="which is the last stride?"
     )
@@ -181,13 +184,13 @@ p · f: wrong value at [1]
 
 
 def test_a_long_value_is_cut():
-    """A page of numbers helps nobody."""
+    """A long value is shortened, because a page of numbers helps nobody."""
     error = mismatch(expect.value, [1] * 500, [2] * 500)
     assert [200, 200] == [len(text) for _, text in error.values]
     assert all(text.endswith("…") for _, text in error.values)
 
 
-# --- number -------------------------------------------------------------------------------------------------------------
+# --- number ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -204,7 +207,7 @@ def test_a_long_value_is_cut():
     ],
 )
 def test_numbers_within_the_tolerance_agree(got, expected):
-    """The tolerance itself is within."""
+    """A difference of exactly the tolerance is allowed."""
     expect.number(got, expected, of="f", tolerance=0.25)
 
 
@@ -225,17 +228,17 @@ def test_numbers_within_the_tolerance_agree(got, expected):
     ids=repr,
 )
 def test_numbers_that_differ_are_told_apart(got, reason):
-    """In the order: nothing, type, finite, value."""
+    """The checks run in this order: None, type, finite, value."""
     assert reason == mismatch(expect.number, got, 1.0, tolerance=0.25, hint="h").reason
 
 
 def test_no_number_agrees_with_an_expected_nan():
-    """A fault of an oracle must not pass."""
+    """No answer can match an expected NaN, so a broken oracle cannot go unnoticed."""
     assert "wrong value" == mismatch(expect.number, 1.0, NAN, tolerance=INF).reason
 
 
 def test_a_wrong_number_word_for_word():
-    """With the tolerance."""
+    """The message includes the tolerance."""
     error = mismatch(expect.number, 8.5, 2.0, tolerance=0.001, inputs="2·3·4 by hand")
     expected = """\
 p · f: wrong value
@@ -247,7 +250,7 @@ p · f: wrong value
     assert expected == shown(error)
 
 
-# --- tensor -------------------------------------------------------------------------------------------------------------
+# --- tensor ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -270,12 +273,12 @@ p · f: wrong value
     ids=repr,
 )
 def test_equal_tensors_agree(got, expected):
-    """Of every kind of dtype; strides and gradients are not compared."""
+    """Equal tensors of every kind of dtype agree; strides and gradients are not compared."""
     expect.tensor(got, expected, of="f")
 
 
 def test_tensors_within_the_tolerance_agree():
-    """|got - expected| <= atol + rtol·|expected|, the bound included: 0.5 + 0.25·2 = 1."""
+    """The bound is |got - expected| <= atol + rtol·|expected|, inclusive; here 0.5 + 0.25·2 = 1."""
     expected = torch.tensor([2.0, -2.0])
     expect.tensor(torch.tensor([3.0, -3.0]), expected, of="f", atol=0.5, rtol=0.25)
     assert (
@@ -342,13 +345,13 @@ def test_tensors_within_the_tolerance_agree():
     ids=repr,
 )
 def test_tensors_that_differ_are_told_apart(got, expected, reason):
-    """A NaN agrees with nothing, also not with a NaN; integers are compared as integers."""
+    """A NaN agrees with nothing, not even another NaN, and integers are compared as integers."""
     assert reason == mismatch(expect.tensor, got, expected, name="y").reason
     assert reason.replace(" of y", "") == mismatch(expect.tensor, got, expected).reason
 
 
 def test_an_infinite_tolerance_lets_no_nan_through():
-    """Nor does a large one that the expected value makes."""
+    """A NaN never agrees, even if the tolerance is infinite or the expected value enlarges it."""
     assert mismatch(expect.tensor, torch.tensor([NAN]), torch.tensor([INF]), atol=1.0, rtol=1.0)
 
 
@@ -365,12 +368,16 @@ ORDER = [
 
 @pytest.mark.parametrize(("got", "reason"), ORDER, ids=[reason for _, reason in ORDER])
 def test_the_first_thing_that_is_wrong_is_reported_alone(got, reason):
-    """None, type, shape, dtype, device, finite, values: each answer here is wrong in all that follows as well."""
+    """Only the first error is reported.
+
+    The order is None, type, shape, dtype, device, finite, values, and each answer here is also
+    wrong in every later respect.
+    """
     assert reason == mismatch(expect.tensor, got, torch.ones(2)).reason
 
 
 def test_wrong_values_word_for_word():
-    """The first entry that differs, how many do, by how much, and what would have been allowed."""
+    """The message has the first difference, how many and how large they are, and the tolerance."""
     expected = torch.arange(6.0).reshape(2, 3)
     got = expected.clone()
     got[0, 2], got[1, 1] = 2.5, 0.0
@@ -439,16 +446,16 @@ p · f: wrong values (shape and dtype are right)
     ids=["scalar", "large integer", "close floats", "closer floats", "bool", "complex"],
 )
 def test_two_numbers_that_differ_never_look_the_same(got, expected, lines):
-    """Six digits where they are enough, more where they are not."""
+    """Numbers are printed with six digits, and with more where six would look equal."""
     error = mismatch(expect.tensor, got, expected)
     assert lines == [text for _, text in (*error.values, *error.facts)]
 
 
-# --- that ---------------------------------------------------------------------------------------------------------------
+# --- that -----------------------------------------------------------------------------------------
 
 
 def test_a_property_that_holds_says_nothing():
-    """And one that does not says what is wrong."""
+    """A property that holds raises nothing; one that fails reports what is wrong."""
     expect.that(True, "x is not a view", of="f")
     error = mismatch(
         expect.that,
@@ -464,11 +471,11 @@ def test_a_property_that_holds_says_nothing():
     )
 
 
-# --- raises -------------------------------------------------------------------------------------------------------------
+# --- raises ---------------------------------------------------------------------------------------
 
 
 def within(error, expected=ValueError, **options):
-    """What comes out of `raises(expected)` around `raise error`; None where nothing does."""
+    """Return what `raises(expected)` raises around `raise error`, or None."""
     with expect.raises(expected, of="f", when="size is 0", **options):
         if error is not None:
             raise error
@@ -498,12 +505,12 @@ def within(error, expected=ValueError, **options):
     ids=repr,
 )
 def test_the_error_asked_for_is_right(error, expected):
-    """Raised here or in the sandbox, of the type or of one below it."""
+    """The expected error, or a subclass, is accepted, whether raised here or in the sandbox."""
     within(error, expected)
 
 
 def test_a_right_call_that_fails_is_told_as_such():
-    """Whatever it raises carries the call's description; what passes goes on."""
+    """An exception from a valid call carries the call's description; a call that works goes on."""
     with expect.right_call("9 tokens"):
         pass
     for error in (Mismatch("f", "wrong value"), raised(["TypeError"], "TypeError", "x", None)):
@@ -513,7 +520,7 @@ def test_a_right_call_that_fails_is_told_as_such():
 
 
 def test_where_students_run_elsewhere_only_their_exceptions_are_theirs(monkeypatch):
-    """A ValueError of an oracle is no ValueError of the student's."""
+    """If students run in another process, an oracle's ValueError does not count as theirs."""
     monkeypatch.setattr(expect, "sandboxed", True)
     within(raised(["ValueError"], "ValueError", "x", None), ValueError)
     with pytest.raises(ValueError, match=r"^an oracle.s$"):
@@ -523,13 +530,14 @@ def test_where_students_run_elsewhere_only_their_exceptions_are_theirs(monkeypat
 @pytest.mark.parametrize(
     ("value", "wanted"),
     [
-        (True, bool), (3, int), (np.int64(3), int), (3, (float, int)), ([1], list), (torch.Size([1]), tuple), ({}, dict),
-        (types.MappingProxyType({}), dict), (torch.nn.Parameter(torch.ones(1)), torch.Tensor), (None, type(None)),
+        (True, bool), (3, int), (np.int64(3), int), (3, (float, int)), ([1], list),
+        (torch.Size([1]), tuple), ({}, dict), (types.MappingProxyType({}), dict),
+        (torch.nn.Parameter(torch.ones(1)), torch.Tensor), (None, type(None)),
     ],
     ids=repr,
 )  # fmt: skip
 def test_a_value_of_a_kind_is_let_through(value, wanted):
-    """Subclasses, mappings and numpy's numbers are as good."""
+    """Subclasses, mappings and numpy's numbers are accepted too."""
     expect.kind(value, wanted, of="f")
 
 
@@ -545,7 +553,7 @@ def test_a_value_of_a_kind_is_let_through(value, wanted):
     ids=repr,
 )
 def test_a_value_of_another_kind_is_a_mismatch(value, wanted, reason):
-    """So that a test can go on with it, and its own TypeError is never a fault of the student's."""
+    """A wrong kind of value stops the test, so the test's own TypeError never blames a student."""
     assert reason == mismatch(expect.kind, value, wanted, name="the losses").reason
 
 
@@ -574,7 +582,7 @@ def test_a_value_of_another_kind_is_a_mismatch(value, wanted, reason):
     ids=repr,
 )
 def test_anything_else_of_the_students_is_a_mismatch(error, expected, reason):
-    """No error, or another one."""
+    """No error at all, or a different error of the student's code, is a mismatch."""
     with pytest.raises(Mismatch) as caught:
         within(error, expected)
     assert reason == caught.value.reason
@@ -585,7 +593,7 @@ def test_anything_else_of_the_students_is_a_mismatch(error, expected, reason):
     "error", [NotImplementedError("todo"), NotAttempted("todo", None)], ids=["here", "sandboxed"]
 )
 def test_a_stub_is_not_attempted_whatever_was_asked_for(error, expected):
-    """NotImplementedError is a RuntimeError, but a stub is no answer."""
+    """NotImplementedError is a RuntimeError, but a stub's never counts as the expected error."""
     with pytest.raises(NotImplementedError, match=r"^todo$"):
         within(error, expected)
 
@@ -597,7 +605,7 @@ def test_a_stub_is_not_attempted_whatever_was_asked_for(error, expected):
     ids=lambda e: type(e).__name__,
 )
 def test_what_the_grader_raises_is_never_an_answer(error, expected):
-    """Neither a fault of ours nor the end of their process; also where a test asks for any exception at all."""
+    """Neither a grader fault nor the end of the student's process is an expected exception."""
     with pytest.raises(type(error)) as caught:
         within(error, expected)
     assert error is caught.value
@@ -605,13 +613,13 @@ def test_what_the_grader_raises_is_never_an_answer(error, expected):
 
 @pytest.mark.parametrize("expected", [ValueError, AssertionError, Exception])
 def test_a_mismatch_inside_stays_the_mismatch_that_it_is(expected):
-    """Although it is an AssertionError, it comes from the test and not from the student."""
+    """A Mismatch is an AssertionError, but it comes from the test and not from the student."""
     with pytest.raises(Mismatch, match=r"^g: wrong$"):
         within(Mismatch("g", "wrong"), expected)
 
 
 def test_what_is_no_exception_is_not_caught():
-    """Ctrl-C still ends a run of the public tests."""
+    """A KeyboardInterrupt passes through: Ctrl-C still ends a run of the public tests."""
     with pytest.raises(KeyboardInterrupt):
         within(KeyboardInterrupt(), Exception)
 
@@ -629,11 +637,11 @@ def test_what_is_no_exception_is_not_caught():
     ids=lambda x: type(x).__name__,
 )
 def test_whose_an_exception_is(error, theirs):
-    """In the student's own process any is theirs; the grader's exceptions say so themselves."""
+    """In the student's own process, all exceptions are theirs except those the grader marks."""
     assert theirs is expect.is_students(error)
 
 
-# --- small words --------------------------------------------------------------------------------------------------------
+# --- short helpers --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -650,12 +658,12 @@ def test_whose_an_exception_is(error, theirs):
     ids=repr,
 )
 def test_an_input_in_a_few_characters(x, text):
-    """Tensors by dtype and shape, anything else by type and value."""
+    """Tensors are shown by dtype and shape, other inputs by type and value."""
     assert text == expect.describe(x)
 
 
 def test_every_check_can_fail():
-    """None of them is a check in name only: each raises for at least one answer and is silent for another."""
+    """Each check raises for at least one answer and accepts at least one other."""
     one, zero = torch.ones(1), torch.zeros(1)
     tried = {
         "value": (lambda: expect.value(1, 1, of="f"), lambda: expect.value(1, 2, of="f")),

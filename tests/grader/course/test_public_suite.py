@@ -1,4 +1,4 @@
-"""The public tests, as a student has them: a folder with assignment/ and tests/, and no grader."""
+"""The public tests as a student has them: a folder with assignment/ and tests/, and no grader."""
 
 import re
 import shutil
@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture
 def bundle(tmp_path, root):
-    """What students get, with the stubs."""
+    """The files that students get, with the stubs."""
     shutil.copytree(root / "assignment", tmp_path / "assignment")
     skipped = shutil.ignore_patterns("hidden", "grader", "__pycache__")
     shutil.copytree(root / "tests", tmp_path / "tests", ignore=skipped)
@@ -19,9 +19,10 @@ def bundle(tmp_path, root):
 
 
 def run_pytest(folder: Path, *arguments: str) -> str:
-    """What pytest prints there, warnings being errors.
+    """Return what pytest prints in that folder, with warnings as errors.
 
-    Its temporary folder is its own: two pytests that tidy the shared one at the same time warn of each other.
+    Each run gets its own temporary folder: two pytest processes that clean up the shared one at the
+    same time warn about each other.
     """
     options = [
         "-p",
@@ -37,19 +38,19 @@ def run_pytest(folder: Path, *arguments: str) -> str:
         done.returncode,
         done.stdout,
         done.stderr,
-    )  # it ran to its end
+    )  # the run finished
     return done.stdout
 
 
 def test_every_public_test_passes_on_the_reference(bundle, root):
-    """Also when warnings are errors."""
+    """The reference passes every public test, with warnings as errors."""
     for path in (root / "grader" / "solutions" / "reference").glob("*.py"):
         shutil.copy(path, bundle / "assignment")
     assert re.search(r"^\d+ passed in", run_pytest(bundle), re.MULTILINE)
 
 
 def test_every_public_test_of_a_stub_says_not_attempted(bundle):
-    """And nothing else: no traceback, no other error."""
+    """Every stub only reports "not attempted": no traceback and no other error."""
     output = run_pytest(bundle)
     failures = re.findall(r"^not attempted yet: (\w+): see handout §[\d.]+$", output, re.MULTILINE)
     failed = re.search(r"^(\d+) failed in", output, re.MULTILINE)
@@ -67,7 +68,7 @@ def test_one_problem_is_run_by_its_name(bundle):
 
 
 def test_a_wrong_answer_is_told_in_a_few_lines(bundle, root):
-    """Expected, got, inputs, and where to read."""
+    """A wrong answer shows the expected value, the answer, the inputs and the section to read."""
     shutil.copy(
         root / "grader" / "solutions" / "reference" / "tensor_memory.py", bundle / "assignment"
     )

@@ -1,4 +1,4 @@
-"""The stand-in for a GPU: it does late what may be late, and puts everything back."""
+"""The stand-in for a GPU runs operations as late as a GPU may, and later restores everything."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ MIB = 2**20
 
 
 def replaced():
-    """What a stand-in takes the place of, some of it."""
+    """Some of the functions that a stand-in replaces."""
     of_cuda = [
         getattr(torch.cuda, name)
         for name in ("is_available", "Stream", "Event", "synchronize", "memory_allocated")
@@ -27,7 +27,7 @@ def replaced():
 
 
 def broken_off():
-    """A block that ends with an exception."""
+    """Run a stand-in block that ends with an exception."""
     with stand_in.gpu():
         assert torch.cuda.is_available()
         assert not set(map(id, replaced())) & set(map(id, before)), "nothing was replaced"
@@ -38,14 +38,14 @@ before = replaced()
 
 
 def test_everything_is_as_it_was_afterwards():
-    """Also after an exception."""
+    """The stand-in restores everything, also after an exception."""
     with pytest.raises(KeyError):
         broken_off()
     assert before == replaced()
 
 
 def test_tensors_say_where_they_are():
-    """Made there, moved there, computed there, moved back."""
+    """A tensor reports the right device after it is created, moved, computed or moved back."""
     with stand_in.gpu():
         x = torch.arange(6.0, device="cuda")
         y = torch.ones(6).to("cuda", torch.float64)
@@ -61,7 +61,7 @@ def test_tensors_say_where_they_are():
 
 
 def test_two_devices_do_not_mix():
-    """As on a GPU, but for a number."""
+    """As on a GPU, tensors of two devices cannot be combined, except with a number."""
     with stand_in.gpu():
         x = torch.ones(3, device="cuda")
         assert (x + torch.tensor(1.0)).tolist() == [2, 2, 2]
@@ -71,7 +71,7 @@ def test_two_devices_do_not_mix():
 
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_copy_is_late_until_somebody_waits_for_it(waits):
-    """A kernel of the current stream reads what was there before, unless that stream waits."""
+    """A kernel reads the old contents unless its stream waits for the copy."""
     with stand_in.gpu(slow="copies") as gpu:
         source, side = torch.full((4,), 7).pin_memory(), torch.cuda.Stream()
         with torch.cuda.stream(side):
@@ -84,7 +84,10 @@ def test_a_copy_is_late_until_somebody_waits_for_it(waits):
 
 @pytest.mark.parametrize(("pinned", "written"), [(True, 9), (False, 7)])
 def test_a_copy_reads_its_source_when_it_runs(pinned, written):
-    """From pinned memory; from other memory it is done when the call returns."""
+    """A copy from pinned memory reads its source when it runs.
+
+    A copy from other memory is done when the call returns.
+    """
     with stand_in.gpu(slow="copies") as gpu:
         source, side = torch.full((4,), 7), torch.cuda.Stream()
         source = source.pin_memory() if pinned else source
@@ -97,7 +100,10 @@ def test_a_copy_reads_its_source_when_it_runs(pinned, written):
 
 @pytest.mark.parametrize("told", [False, True])
 def test_memory_goes_to_the_next_tensor_of_its_stream(told):
-    """Unless record_stream told of another stream whose work is not done."""
+    """Freed memory is reused by its stream.
+
+    The exception is memory for which record_stream named another stream with unfinished work.
+    """
     with stand_in.gpu(slow="kernels") as gpu:
         side = torch.cuda.Stream()
         with torch.cuda.stream(side):
@@ -115,7 +121,10 @@ def test_memory_goes_to_the_next_tensor_of_its_stream(told):
 
 
 def test_memory_is_counted_in_blocks():
-    """Views keep it; what is freed stays reserved until the cache is emptied; the peak begins anew when asked to."""
+    """Views keep their storage, and freed memory stays reserved until the cache is emptied.
+
+    The peak starts again from the current value when it is reset.
+    """
     with stand_in.gpu():
         x = torch.empty(MIB + 1, dtype=torch.uint8, device="cuda")
         view = x[5:7]
@@ -130,7 +139,7 @@ def test_memory_is_counted_in_blocks():
 
 
 def test_the_clock():
-    """Asking takes 5 µs, a kernel as long as it is said to, waking up 20 µs; a wait shows all of it."""
+    """A launch takes 5 µs, a kernel its given time and a wake-up 20 µs; waiting shows all three."""
     with stand_in.gpu(kernel_seconds=[0.003, 0.001]) as gpu:
         started = time.perf_counter()
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -158,7 +167,7 @@ def test_streams_run_beside_each_other():
 
 
 def test_products_take_their_flops():
-    """By dtype, however the product is written."""
+    """A product takes FLOPs / (FLOP/s of its dtype), whichever function computes it."""
     speeds = {torch.float32: 1e9, torch.bfloat16: 4e9}
     for dtype, expected in [(torch.float32, 2e-3), (torch.bfloat16, 0.5e-3)]:
         with stand_in.gpu(flops_per_second=speeds):
@@ -172,7 +181,7 @@ def test_products_take_their_flops():
 
 
 def test_threads_see_it_too():
-    """A loader may copy in a thread."""
+    """The stand-in also works in other threads, because a loader may copy in one."""
     with stand_in.gpu() as gpu:
         made = []
         thread = threading.Thread(

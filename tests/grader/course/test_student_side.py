@@ -1,4 +1,4 @@
-"""`python -m assignment`: progress that tells what to do next, and a zip that the grader takes."""
+"""`python -m assignment`: a progress report with the next step, and a zip for the grader."""
 
 import os
 import re
@@ -34,13 +34,13 @@ def work(tmp_path, root):
 
 
 def assignment(folder, *arguments):
-    """What `python -m assignment` prints there."""
+    """Run `python -m assignment` in that folder."""
     command = [sys.executable, "-m", "assignment", *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
 
 
 def solve(folder, root, *modules):
-    """Put the reference of some modules in, and give back their paths."""
+    """Replace some modules with the reference, and return their paths."""
     for module in modules:
         shutil.copy(root / f"grader/solutions/reference/{module}.py", folder / "assignment")
     return [folder / f"assignment/{module}.py" for module in modules]
@@ -50,13 +50,17 @@ def solve(folder, root, *modules):
 
 
 def test_progress_has_a_row_a_problem_and_says_what_is_next(work, root):
-    """Done, to be finished, not attempted; then the first thing to do, with file, line, section and command."""
+    """Each problem has one row: done, to be finished or not attempted.
+
+    Below the rows, the first thing to do is given with its file, line, section and command.
+    """
     (module,) = solve(work, root, "tensor_memory")
     source = module.read_text()
     start = source.index("def contiguous_strides")
     body = source.index("# BEGIN SOLUTION", start)
     module.write_text(
-        f'{source[:body]}raise NotImplementedError("storage_views: see handout §1.2")\n    {source[body:]}'
+        f'{source[:body]}raise NotImplementedError("storage_views: see handout §1.2")\n'
+        f"    {source[body:]}"
     )
     done = assignment(work, "check", "tensor_memory", "storage_views", "linear")
     assert done.returncode == 1
@@ -76,7 +80,10 @@ def test_progress_has_a_row_a_problem_and_says_what_is_next(work, root):
 
 
 def test_a_wrong_answer_is_shown_in_full(work, root):
-    """Expected, got, inputs, the test, and the definition to mend; a problem not attempted does not hide it."""
+    """The failure shows expected, got, inputs, the test and the definition to fix.
+
+    An earlier problem that was not attempted does not hide it.
+    """
     (module,) = solve(work, root, "linear")
     module.write_text(
         module.read_text().replace("return x @ self.weight.T", "return 2 * x @ self.weight.T")
@@ -88,11 +95,11 @@ def test_a_wrong_answer_is_shown_in_full(work, root):
     assert re.search(
         r"^  test      tests/public/test_linear\.py:\d+ test_\w+", done.stdout, re.MULTILINE
     )
-    assert re.search(r"next\n  mend assignment/linear\.py:\d+ in Linear\S*\n", done.stdout)
+    assert re.search(r"next\n  fix assignment/linear\.py:\d+ in Linear\S*\n", done.stdout)
 
 
 def test_an_exception_is_told_with_its_place(work, root):
-    """In one line and the student's own line, not as a traceback."""
+    """An exception is reported in one line with the student's line of code, not as a traceback."""
     (module,) = solve(work, root, "linear")
     module.write_text(
         module.read_text().replace("return x @ self.weight.T", 'return x @ self["weight"].T')
@@ -104,7 +111,7 @@ def test_an_exception_is_told_with_its_place(work, root):
 
 
 def test_a_syntax_error_is_told_with_its_line(work):
-    """In the module that has it; the other problems run."""
+    """A syntax error is reported for its own module, and the other problems still run."""
     (work / "assignment/linear.py").write_text("def broken(:\n")
     done = assignment(work, "check", "tensor_memory", "linear")
     assert "linear: raised SyntaxError: " in done.stdout
@@ -113,7 +120,7 @@ def test_a_syntax_error_is_told_with_its_line(work):
 
 
 def test_what_the_code_prints_stays_out_of_the_table(work, root):
-    """Nor can it end the run with an exit code of its own."""
+    """Output of the student's code does not reach the report and does not change the exit code."""
     (module,) = solve(work, root, "linear")
     line = "return x @ self.weight.T"
     module.write_text(module.read_text().replace(line, f'print("NOISE")\n        {line}'))
@@ -125,7 +132,7 @@ def test_what_the_code_prints_stays_out_of_the_table(work, root):
 
 
 def test_an_endless_loop_is_stopped_by_hand_and_located(work, root):
-    """Ctrl-C shows where it was, and no traceback."""
+    """Ctrl-C shows the line that was running, without a traceback."""
     (module,) = solve(work, root, "linear")
     loop = 'open("started", "w").close()\n        while True:\n            pass'
     module.write_text(module.read_text().replace("return x @ self.weight.T", loop))
@@ -153,14 +160,17 @@ def test_an_endless_loop_is_stopped_by_hand_and_located(work, root):
 
 
 def test_an_unknown_problem_is_a_usage_error(work):
-    """With the one that was meant."""
+    """An unknown problem is refused with a suggestion of the closest id."""
     done = assignment(work, "check", "adamv")
     assert done.returncode == 2
     assert "there is no problem adamv; did you mean adamw?" in done.stderr
 
 
 def test_k_with_a_problem_id_means_that_problem(work):
-    """Also where the id is part of another one's, or of a test's name."""
+    """`-k` with a problem's id selects that problem alone.
+
+    This holds even if the id is part of another problem's id or of a test's name.
+    """
     command = [
         sys.executable,
         "-m",
@@ -177,7 +187,7 @@ def test_k_with_a_problem_id_means_that_problem(work):
     assert files == {"FAILED tests/public/test_checkpoint.py"}
 
 
-# --- what is left to the library
+# --- library calls
 
 
 DELEGATED = """
@@ -188,19 +198,23 @@ class AdamW(torch.optim.AdamW):
         super().__init__(params, lr, betas, eps, weight_decay)
 """
 SENTENCE = (
-    r"adamw: (assignment/optimizers\.py:\d+) uses torch\.optim\.AdamW, which you are asked to write yourself; "
+    r"adamw: (assignment/optimizers\.py:\d+) uses torch\.optim\.AdamW, which you are asked to "
+    r"write yourself; "
     r"the problem would earn 0 of 7 points"
 )
 
 
 def delegate(work, root):
-    """An optimizers.py that is right but for AdamW, which is torch's."""
+    """A correct optimizers.py, except that AdamW is torch's."""
     (module,) = solve(work, root, "optimizers")
     module.write_text(module.read_text() + DELEGATED)
 
 
 def test_a_problem_that_is_left_to_the_library_is_not_done(work, root):
-    """Although its public tests pass; the line is named, and a problem of the same module is done."""
+    """A problem solved by the library is not done, although its public tests pass.
+
+    The report names the line, and another problem of the same module still counts as done.
+    """
     delegate(work, root)
     done = assignment(work, "check", "lr_schedule", "adamw", "--markdown", "page.md")
     assert done.returncode == 1
@@ -211,14 +225,14 @@ def test_a_problem_that_is_left_to_the_library_is_not_done(work, root):
     place = re.search(
         rf"^first failure\n{SENTENCE}\n  see       handout §8\.2$", done.stdout, re.MULTILINE
     )[1]
-    assert f"next\n  mend {place}\n" in done.stdout
+    assert f"next\n  fix {place}\n" in done.stdout
     assert re.search(
         r"^\| adamw \| 7 \| .* \| forbidden use \|$", (work / "page.md").read_text(), re.MULTILINE
     )
 
 
 def test_what_may_be_left_to_the_library_is_noted(work, root):
-    """A use behind a condition costs nothing until it runs."""
+    """A library call behind a condition is only noted; it costs nothing until it runs."""
     (module,) = solve(work, root, "linear")
     line = "return x @ self.weight.T"
     module.write_text(
@@ -238,7 +252,10 @@ def test_what_may_be_left_to_the_library_is_noted(work, root):
 
 
 def test_submit_refuses_what_would_earn_nothing(work, root):
-    """Exit 2, one sentence with file, line and what to do; no zip. With --anyway it is written, and said all the same."""
+    """`submit` exits with 2, names file, line and remedy in one sentence, and writes no zip.
+
+    With --anyway it writes the zip and prints the same sentence.
+    """
     delegate(work, root)
     refused = assignment(work, "submit")
     assert refused.returncode == 2
@@ -271,7 +288,7 @@ def outcome(
 
 
 def parts(page):
-    """What a reader of Markdown makes of a page: the kinds of its parts, and the texts that they show."""
+    """Parse a Markdown page: the kinds of its parts, and the texts that they show."""
     tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(page)
     spans = [span for token in tokens for span in token.children or []]
     kinds = [token.type for token in tokens] + sorted(
@@ -285,7 +302,11 @@ def parts(page):
 
 
 def test_the_page_says_what_the_terminal_says(work, root):
-    """Headline, advisory sentence, a row a problem, the first failure, the next step; the exit code stays 1."""
+    """The page has the same content as the terminal's report.
+
+    This is the headline, the advisory sentence, one row per problem, the first failure and the next
+    step. The exit code stays 1.
+    """
     (module,) = solve(work, root, "linear")
     module.write_text(
         module.read_text().replace("return x @ self.weight.T", "return 2 * x @ self.weight.T")
@@ -295,7 +316,8 @@ def test_the_page_says_what_the_terminal_says(work, root):
     assert done.returncode == 1
     page = (work / "page.md").read_text(encoding="utf-8")
     assert page.startswith(
-        "# Public tests: 1 of 3 problems done\n\n**Advisory:** the public tests alone. Points come from "
+        "# Public tests: 1 of 3 problems done\n\n"
+        "**Advisory:** the public tests alone. Points come from "
     )
     rows = re.findall(r"^\| (\S+) \| (\d) \| \d+ of \d+ \| ([\w ]+) \|$", page, re.MULTILINE)
     assert rows == [
@@ -314,7 +336,7 @@ def test_the_page_says_what_the_terminal_says(work, root):
 
 
 def test_the_page_of_a_finished_problem_has_no_failure(work, root):
-    """Exit 0; the next step is to hand in."""
+    """The exit code is 0, and the next step is to hand in."""
     solve(work, root, "linear")
     done = assignment(work, "check", "linear", "--markdown", "page.md")
     assert done.returncode == 0
@@ -326,7 +348,7 @@ def test_the_page_of_a_finished_problem_has_no_failure(work, root):
 
 @pytest.mark.parametrize("target", ["taken", "none/page.md"])
 def test_a_page_that_cannot_be_written_is_told_before_a_test_runs(work, target):
-    """A folder of that name, or none to write it in: exit 2, one sentence."""
+    """If the path is a folder, or its folder is missing, the command exits with 2 at once."""
     (work / "taken").mkdir()
     done = assignment(work, "check", "linear", "--markdown", target)
     assert done.returncode == 2
@@ -338,7 +360,7 @@ def test_a_page_that_cannot_be_written_is_told_before_a_test_runs(work, target):
 
 
 def test_a_page_whose_folder_is_gone_after_the_tests_is_told(work, root):
-    """Exit 2, though all tests pass; the terminal has the same as ever."""
+    """The exit code is 2 although all tests pass, and the terminal's report is complete."""
     (module,) = solve(work, root, "linear")
     (work / "gone").mkdir()
     module.write_text(f'{module.read_text()}\n\nimport os\n\nos.rmdir("gone")\n')
@@ -349,7 +371,7 @@ def test_a_page_whose_folder_is_gone_after_the_tests_is_told(work, root):
 
 
 def test_the_page_stays_as_it_was_where_the_tests_could_not_be_run(work):
-    """A public test that is broken: exit 2, and nothing half-written beside it."""
+    """A broken public test gives exit code 2 and leaves no half-written file next to the page."""
     (work / "tests/public/test_linear.py").write_text("def broken(:\n")
     (work / "page.md").write_text("old")
     done = assignment(work, "check", "linear", "--markdown", "page.md")
@@ -359,16 +381,20 @@ def test_the_page_stays_as_it_was_where_the_tests_could_not_be_run(work):
 
 
 def test_an_exception_of_the_students_cannot_break_the_page(work, root):
-    """Fences, tables, HTML, control characters and halves of a character in its message and its class's name, end to end."""
+    """Fences, tables, HTML, control characters and lone surrogates in an exception do no harm."""
     (module,) = solve(work, root, "linear")
-    error = r"""type("E```<b>", (Exception,), {})("a\n````\n# owned\n<img src=x>\r| a | b |\x1b[31m \u202e \ud800 @all")"""
+    error = (
+        r"""type("E```<b>", (Exception,), {})("a\n````\n# owned\n<img src=x>\r| a | b |"""
+        r"""\x1b[31m \u202e \ud800 @all")"""
+    )
     module.write_text(module.read_text().replace("return x @ self.weight.T", f"raise {error}"))
     assert assignment(work, "check", "linear", "--markdown", "page.md").returncode == 1
     kinds, texts = parts((work / "page.md").read_text(encoding="utf-8"))
     assert kinds == parts(markdown.render(outcome()))[0]
     (shown,) = [text for text in texts if "raised" in text]
     assert shown.startswith(
-        "linear: raised E```<b>: a\n````\n# owned\n<img src=x>\\r| a | b |\\x1b[31m \\u202e \\ud800 @all\n"
+        "linear: raised E```<b>: a\n````\n# owned\n"
+        "<img src=x>\\r| a | b |\\x1b[31m \\u202e \\ud800 @all\n"
     )
 
 
@@ -379,7 +405,10 @@ def test_an_exception_of_the_students_cannot_break_the_page(work, root):
     )
 )
 def test_no_text_breaks_the_page(text):
-    """The same headings, table and blocks whatever a message, a place and an id say; no link, no emphasis, no HTML."""
+    """Any message, place and id give the same headings, table and blocks.
+
+    The page never contains a link, emphasis or HTML from such a text.
+    """
     page = markdown.render(outcome(text, {**PROBLEM, "id": text}, place=text))
     page.encode()
     kinds, texts = parts(page)
@@ -396,7 +425,7 @@ def test_no_text_breaks_the_page(text):
     ],
 )
 def test_a_careless_page_would_be_broken(monkeypatch, part, careless, text):
-    """What the tests above look at does change where a block has a fixed fence, or a cell is taken as it is."""
+    """The tests above can fail: fixed fences or unescaped cells change what these tests compare."""
     plain, _ = parts(markdown.render(outcome()))
     monkeypatch.setattr(markdown, part, careless)
     kinds, texts = parts(markdown.render(outcome(text, {**PROBLEM, "id": text})))
@@ -404,7 +433,7 @@ def test_a_careless_page_would_be_broken(monkeypatch, part, careless, text):
 
 
 def test_a_page_has_an_end():
-    """A message of a hundred megabytes is cut; GitHub shows no summary above 1 MiB."""
+    """A message of a hundred megabytes is shortened; GitHub shows no summary above 1 MiB."""
     page = markdown.render(outcome("`" * 100_000_000, place="x" * 100_000_000))
     assert len(page.encode()) < 500_000
 
@@ -413,7 +442,7 @@ def test_a_page_has_an_end():
 
 
 def test_what_is_submitted_is_what_the_grader_takes(work):
-    """The same files, the same hash, nothing ignored."""
+    """The grader reads the same files and the same hash, and ignores nothing."""
     (work / "assignment/my_helpers.py").write_text("HALF = 0.5\n")
     (work / "assignment/notes.txt").write_text("mine\n")
     done = assignment(work, "submit")
@@ -432,7 +461,7 @@ def test_what_is_submitted_is_what_the_grader_takes(work):
 
 
 def test_submit_says_what_is_not_done(work, root):
-    """A stub is accepted, with a count of what is still to do."""
+    """A stub is accepted, with the number of definitions still to write."""
     solve(work, root, "linear")
     lines = assignment(work, "submit").stdout.splitlines()
     assert any(re.search(r"linear\.py +[\d,]+ bytes$", line) for line in lines)
@@ -440,7 +469,7 @@ def test_submit_says_what_is_not_done(work, root):
 
 
 def test_the_same_modules_give_the_same_zip(work):
-    """Whenever it is made."""
+    """The zip does not depend on when it is made."""
     assignment(work, "submit", "one.zip")
     for path in (work / "assignment").glob("*.py"):
         os.utime(path, (1_000_000_000, 1_000_000_000))
@@ -473,7 +502,7 @@ def test_the_same_modules_give_the_same_zip(work):
     ids=["missing", "syntax", "not utf-8", "nul", "large", "many"],
 )
 def test_what_the_grader_could_not_run_is_not_submitted(work, break_it, message):
-    """Exit 2, one sentence, no zip."""
+    """The command exits with 2 and one sentence, and writes no zip."""
     break_it(work / "assignment")
     done = assignment(work, "submit")
     assert done.returncode == 2
@@ -483,7 +512,7 @@ def test_what_the_grader_could_not_run_is_not_submitted(work, break_it, message)
 
 
 def test_a_zip_that_cannot_be_written_is_told(work):
-    """A folder of that name, or none to write it in."""
+    """The zip's path is a folder, or its folder is missing."""
     (work / "taken").mkdir()
     for out, message in [
         ("taken", "taken is a folder"),
@@ -503,7 +532,7 @@ def test_a_zip_that_cannot_be_written_is_told(work):
 def test_an_interrupted_submit_leaves_the_old_zip_and_nothing_else(
     tmp_path, monkeypatch, fail_at, error
 ):
-    """Wherever it is interrupted."""
+    """This holds wherever `submit` is interrupted."""
     out = tmp_path / "submission.zip"
     out.write_bytes(b"old")
 
@@ -518,10 +547,15 @@ def test_an_interrupted_submit_leaves_the_old_zip_and_nothing_else(
 
 
 def test_a_disk_that_is_full_half_way_leaves_the_old_zip(tmp_path):
-    """A real limit of the kernel's, met after 4096 bytes: one sentence, the old zip, no litter."""
+    """A write that fails after 4096 bytes gives one sentence and leaves only the old zip.
+
+    The kernel's real limit on file sizes causes the failure.
+    """
     program = (
-        "import resource, signal, sys; from pathlib import Path; from tests.student_side import submit\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "import resource, signal, sys; from pathlib import Path; from tests.student_side import "
+        "submit\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, "
+        "(4096, 4096))\n"
         "submit.write(Path(sys.argv[1]), b'new' * 100000)"
     )
     out = tmp_path / "submission.zip"
@@ -535,7 +569,7 @@ def test_a_disk_that_is_full_half_way_leaves_the_old_zip(tmp_path):
 
 
 def test_submit_killed_from_outside_leaves_no_half_written_zip(tmp_path):
-    """SIGTERM while the file is being written: the old zip stays, the temporary file goes."""
+    """SIGTERM during the write keeps the old zip and removes the temporary file."""
     program = (
         "import os, sys, time; from pathlib import Path; from tests.student_side import submit\n"
         "def wait(fd): print('writing', flush=True); time.sleep(60)\n"
@@ -554,13 +588,13 @@ def test_submit_killed_from_outside_leaves_no_half_written_zip(tmp_path):
 
 
 def test_the_students_limits_are_within_the_graders():
-    """So that whatever `submit` writes is accepted."""
+    """The grader therefore accepts every zip that `submit` writes."""
     assert submit.MAX_BYTES < submission.MAX_SOURCE_BYTES
     assert submit.MAX_FILES < submission.MAX_SOURCES
 
 
 def test_a_zip_is_readable_by_every_zip_program(work):
-    """Deflated, plain files, no folder above assignment/."""
+    """The zip uses Deflate, and has plain files and no folder above assignment/."""
     assignment(work, "submit")
     with zipfile.ZipFile(work / "submission.zip") as archive:
         assert archive.testzip() is None

@@ -1,4 +1,7 @@
-"""The reference's training loop, killed for real: a Python process for each attempt, a token file on disk, SIGKILL."""
+"""The reference's training loop, killed for real.
+
+Each attempt is a Python process that reads tokens from a file on disk and is ended with SIGKILL.
+"""
 
 import json
 import signal
@@ -36,22 +39,25 @@ torch.set_num_threads(1)
 torch.manual_seed(weights)
 model = Model()
 config = TrainConfig(
-    steps=steps, batch_size=4, context_length=8, max_learning_rate=0.1, min_learning_rate=0.01, warmup_steps=2, seed=7,
+    steps=steps, batch_size=4, context_length=8,
+    max_learning_rate=0.1, min_learning_rate=0.01, warmup_steps=2, seed=7,
     eval_every=3, eval_batches=2, checkpoint_every=checkpoint_every,
     checkpoint_path=f"{folder}/checkpoint", log_path=f"{folder}/log",
 )
 tokens = np.memmap(f"{folder}/tokens", dtype=np.uint16, mode="r")
-result = train(model, torch.optim.AdamW(model.parameters()), tokens[:800], config, val_tokens=tokens[800:])
+optimizer = torch.optim.AdamW(model.parameters())
+result = train(model, optimizer, tokens[:800], config, val_tokens=tokens[800:])
 parameters = [p.detach().flatten().tolist() for p in model.parameters()]
 evaluations = sorted(result.eval_losses.items())
-print(json.dumps([result.first_step, result.losses, result.learning_rates, result.grad_norms, evaluations, parameters]))
+lists = [result.losses, result.learning_rates, result.grad_norms]
+print(json.dumps([result.first_step, *lists, evaluations, parameters]))
 """
 
 
 def start(
     root: Path, folder: Path, *, kill_at: int = -1, weights: int = 0
 ) -> "subprocess.CompletedProcess[str]":
-    """One process that trains, and that is killed in a training step where `kill_at` is not negative."""
+    """Train in one process, which is killed in training step `kill_at` unless that is negative."""
     numbers = map(str, (STEPS, CHECKPOINT_EVERY, kill_at, weights))
     return subprocess.run(
         [sys.executable, "-c", PROGRAM, str(folder), *numbers],
@@ -70,7 +76,10 @@ def folder_with_tokens(path: Path) -> Path:
 
 @pytest.mark.slow
 def test_killed_at_every_step_in_turn_it_ends_bit_equal(root, tmp_path):
-    """Killed at step 0, started again, killed at step 1, and so on: losses, parameters and log end as if left alone."""
+    """A run killed and restarted at every step in turn ends bit-equal to a run left alone.
+
+    Losses, parameters and the log are compared.
+    """
     left_alone, folder = (
         folder_with_tokens(tmp_path / "whole"),
         folder_with_tokens(tmp_path / "killed"),
@@ -80,9 +89,8 @@ def test_killed_at_every_step_in_turn_it_ends_bit_equal(root, tmp_path):
     _, *lists, evaluations, parameters = json.loads(whole.stdout)
     first_step = 0
     for step in range(STEPS):
-        weights = (
-            1 if first_step else 0
-        )  # until there is a checkpoint, a run starts from the weights that it is given
+        # Until a checkpoint exists, a run starts from the weights that it is given.
+        weights = 1 if first_step else 0
         killed = start(root, folder, kill_at=step - first_step, weights=weights)
         assert killed.returncode == -signal.SIGKILL, killed.stderr
         first_step = step - step % CHECKPOINT_EVERY

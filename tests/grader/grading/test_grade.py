@@ -1,7 +1,7 @@
-"""Grading a made-up course: how each way for a test to end becomes a status, points and words.
+"""Grades a made-up course: how each way for a test to end becomes a status, points and a message.
 
-The course is graded in a process of its own, because its modules have the names of this repository's. One process grades it
-several times; each test looks at one part of what came out.
+The course is graded in a separate process, because its modules have the same names as this
+repository's. One process grades it several times; each test looks at one part of the results.
 """
 
 import json
@@ -23,7 +23,7 @@ from tests.grader.told import told
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.xdist_group("check"),
-]  # the results are made once for this file
+]  # the results are computed once for this file
 
 ROOT = courses.PACKAGE.parent
 
@@ -57,7 +57,7 @@ from tests import expect
 from tests.probes import call
 """
 
-# The submission: module to source.
+# The submission: module name to source.
 MODULES = {
     "good": """
         import os
@@ -145,7 +145,8 @@ TESTS = {
 
             More that is for us.
             '''
-            expect.value(student.good.wrong(20), 40, of="wrong", inputs="x 20", hint="how often is x added?")
+            got = student.good.wrong(20)
+            expect.value(got, 40, of="wrong", inputs="x 20", hint="how often is x added?")
 
         def test_it_does_not_raise(student):
             student.good.picky(1)
@@ -191,7 +192,8 @@ TESTS = {
     "draws": ("good", 1, "cpu", [], """
         def test_draws(student, rng):
             "The test's own numbers and the student's follow from the seed."
-            facts = [("ours", str(torch.rand(1, generator=rng).item())), ("theirs", str(student.good.draw()))]
+            ours = torch.rand(1, generator=rng).item()
+            facts = [("ours", str(ours)), ("theirs", str(student.good.draw()))]
             expect.that(False, "drew", of="draw", facts=facts)
         """),
     "our_assert": ("good", 2, "cpu", [], """
@@ -277,7 +279,8 @@ TESTS = {
         """),
     "lr_schedule": ("optimizers", 2, "cpu", [], """
         def test_halfway(student):
-            expect.value(student.optimizers.lr_cosine_schedule(15, 1.0, 0.1, 10, 30), 0.868, of="lr_cosine_schedule")
+            got = student.optimizers.lr_cosine_schedule(15, 1.0, 0.1, 10, 30)
+            expect.value(got, 0.868, of="lr_cosine_schedule")
         """),
 }  # fmt: skip
 # Problem to its hidden tests for a CUDA device; they need none, so that they run here.
@@ -326,7 +329,8 @@ CUDA = {
         """,
     "lr_schedule": """
         def test_halfway(student):
-            expect.value(student.optimizers.lr_cosine_schedule(15, 1.0, 0.1, 10, 30), 0.868, of="lr_cosine_schedule")
+            got = student.optimizers.lr_cosine_schedule(15, 1.0, 0.1, 10, 30)
+            expect.value(got, 0.868, of="lr_cosine_schedule")
         """,
 }
 UNREADABLE = {
@@ -346,7 +350,8 @@ from grader.sandbox.box import Sandbox
 
 root, work, out = map(Path, sys.argv[1:])
 course = courses.load(root)
-short = msgspec.structs.replace(course, limits=msgspec.structs.replace(course.limits, submission_seconds=0.0))
+no_time = msgspec.structs.replace(course.limits, submission_seconds=0.0)
+short = msgspec.structs.replace(course, limits=no_time)
 handed_in = submission.read(work)
 ours = [p for p in course.problems if p.id not in ("syntax", "imports", "there")]
 some = [course.problem(p) for p in ("passes", "syntax", "imports", "there", "cases")]
@@ -369,12 +374,12 @@ with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandb
 
 
 def dedented(text: str) -> str:
-    """A block of one of the tables above as a file."""
+    """Turn a block of one of the tables above into the text of a file."""
     return "\n".join(line[8:] for line in text.splitlines()) + "\n"
 
 
 def make_course(root: Path) -> None:
-    """The made-up course's files."""
+    """Write the files of the made-up course."""
     (root / "tests/hidden/cuda").mkdir(parents=True)
     for name in ("__init__.py", "conftest.py", "expect.py"):
         shutil.copy(ROOT / "tests" / name, root / "tests" / name)
@@ -415,7 +420,7 @@ def make_course(root: Path) -> None:
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """Each run's result, by its name."""
+    """The result of each run as JSON, by the run's name."""
     root, work, out = (tmp_path_factory.mktemp(name) for name in ("course", "ada", "out"))
     make_course(root)
     (work / "assignment").mkdir()
@@ -432,7 +437,7 @@ def results(tmp_path_factory):
 
 @pytest.fixture
 def first(results) -> SubmissionResult:
-    """The first run's result."""
+    """The result of the first run."""
     return json_report.parse(results["first"])
 
 
@@ -449,11 +454,11 @@ def ended(result, problem_id):
     ]
 
 
-# --- how tests end ------------------------------------------------------------------------------------------------------
+# --- how tests end --------------------------------------------------------------------------------
 
 
 def test_a_test_that_passes_earns_its_points(first):
-    """With no message; both ways to the student's code work."""
+    """A passed test has no message; tests may call the student's code directly or in a probe."""
     assert [
         ("test_it_doubles", "passed", 1.5, "", None),
         ("test_a_probe_doubles", "passed", 1.5, "", None),
@@ -466,7 +471,7 @@ def test_a_test_that_passes_earns_its_points(first):
 
 
 def test_a_mismatch_fails_with_the_rule_and_the_hint_and_no_values(first):
-    """The 40 that was expected, the 60 that came and the 20 that went in stay private."""
+    """The expected 40, the answer 60 and the input 20 stay private."""
     message = "differs · wrong: wrong value"
     assert ("test_it_doubles", "failed", 0.0, message, "how often is x added?") == ended(
         first, "differs"
@@ -476,13 +481,16 @@ def test_a_mismatch_fails_with_the_rule_and_the_hint_and_no_values(first):
 
 
 def test_an_exception_of_the_students_fails_with_its_place(first):
-    """Its text is shown without control characters."""
-    message = "differs · picky: raised ValueError: x must\\x1b be even\n  at        assignment/good.py:16 in picky"
+    """The exception's text is shown without control characters."""
+    message = (
+        "differs · picky: raised ValueError: x must\\x1b be even\n"
+        "  at        assignment/good.py:16 in picky"
+    )
     assert ("test_it_does_not_raise", "failed", 0.0, message, None) == ended(first, "differs")[1]
 
 
 def test_a_missing_return_and_an_error_asked_for(first):
-    """The first is a mismatch; the second is right."""
+    """A missing return is a mismatch; an error that the test asked for is right."""
     assert [
         (
             "test_it_returns",
@@ -497,7 +505,7 @@ def test_a_missing_return_and_an_error_asked_for(first):
 
 
 def test_a_stub_is_not_attempted_and_earns_nothing(first):
-    """Also where a test asks for a RuntimeError, which NotImplementedError is."""
+    """This holds even if the test expects a RuntimeError, as NotImplementedError is a subclass."""
     message = "unwritten · todo: not attempted\n  at        assignment/good.py:20 in todo"
     assert [
         ("test_one", "not_attempted", 0.0, message, None),
@@ -506,7 +514,10 @@ def test_a_stub_is_not_attempted_and_earns_nothing(first):
 
 
 def test_cases_of_a_parametrized_test_count_as_one(first):
-    """All must pass; the first that does not has the word. Weights 2 and 1 of 6 points are 4 and 2."""
+    """All cases must pass, and the first failing case gives the message.
+
+    Weights 2 and 1 share 6 points as 4 and 2.
+    """
     assert [
         ("test_all_pass", "passed", 4.0, "", None),
         ("test_one_passes", "failed", 0.0, "cases · wrong: wrong value", "hint 1"),
@@ -515,7 +526,7 @@ def test_cases_of_a_parametrized_test_count_as_one(first):
 
 
 def test_each_way_to_die_has_its_status(first):
-    """And costs that test alone; the problem has the worst."""
+    """A test that ends the process fails alone; the problem takes the worst status of its tests."""
     where = "assignment/good.py"
     assert [
         (
@@ -530,7 +541,10 @@ def test_each_way_to_die_has_its_status(first):
             "test_c_memory",
             "memory",
             0.0,
-            f"ends · hungry: it asked for more than 512 MiB, the limit of a test\n  at        {where}:30 in hungry",
+            (
+                "ends · hungry: it asked for more than 512 MiB, the limit of a test\n"
+                f"  at        {where}:30 in hungry"
+            ),
             None,
         ),
         ("test_d_passes_still", "passed", 1.25, "", None),
@@ -541,11 +555,11 @@ def test_each_way_to_die_has_its_status(first):
     assert problem(first, "ends").status == "crashed"
 
 
-# --- what is settled before ---------------------------------------------------------------------------------------------
+# --- statuses that need no run --------------------------------------------------------------------
 
 
 def test_a_syntax_error_names_file_and_line_and_costs_its_module_only(first):
-    """Every test of the problem says the same; the other modules were graded."""
+    """Every test of the problem has the same message, and the other modules are graded."""
     got = ended(first, "misspelt")
     assert [("test_one", "failed", 0.0), ("test_two", "failed", 0.0)] == [t[:3] for t in got]
     assert {True} == {
@@ -554,45 +568,51 @@ def test_a_syntax_error_names_file_and_line_and_costs_its_module_only(first):
 
 
 def test_a_missing_module_is_not_attempted(first):
-    """It is said which file is meant."""
+    """The message names the missing file."""
     message = "absent: assignment/absent.py is not in the submission"
     assert [("test_one", "not_attempted", 0.0, message, None)] == ended(first, "absent")
 
 
 def test_an_exit_at_import_costs_its_module_only(first):
-    """Whatever it wanted to prevent."""
+    """An exit at import cannot prevent the grading of the other modules."""
     message = "exits · f: its process exited with code 1 before it answered"
     assert [("test_one", "crashed", 0.0, message, None)] == ended(first, "exits")
 
 
 def test_a_forbidden_call_is_found_by_reading(first):
-    """Also in a helper that a function of the problem calls."""
-    message = "delegated: uses torch.nn.Linear, which this problem has to do without\n  at        assignment/delegates.py:9"
+    """A forbidden call is also found in a helper that one of the problem's functions calls."""
+    message = (
+        "delegated: uses torch.nn.Linear, which this problem has to do without\n"
+        "  at        assignment/delegates.py:9"
+    )
     assert [("test_one", "policy", 0.0, message, None)] == ended(first, "delegated")
 
 
 def test_a_forbidden_call_is_found_while_it_runs(first):
-    """Where reading finds no name."""
+    """A forbidden call is caught at run time where the source does not name it."""
     message = "sneaked · layer: calls torch.nn.Linear\n  at        assignment/sneaks.py:5 in layer"
     assert [("test_one", "policy", 0.0, message, None)] == ended(first, "sneaked")
 
 
-# --- devices ------------------------------------------------------------------------------------------------------------
+# --- devices --------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def there(results) -> SubmissionResult:
-    """The run on a CUDA device."""
+    """The result of the run on a CUDA device."""
     return json_report.parse(results["cuda"])
 
 
 def waits(test, problem_id, what):
-    """A test that was deferred, as `ended` gives it."""
+    """A deferred test, in the form that `ended` returns."""
     return (test, "deferred", 0.0, f"{problem_id}: {what}", None)
 
 
 def test_the_folder_of_a_test_says_its_device(first, there):
-    """A CPU run runs the one, a CUDA run the other; each lists both, under ids that tell them apart."""
+    """A CPU run executes the CPU tests, and a CUDA run the CUDA tests.
+
+    Each run lists all tests, and the ids of CUDA tests begin with `cuda/`.
+    """
     doubles, another, on_cuda = "test_it_doubles", "test_another", "cuda/test_it_doubles"
     passed = ("passed", 3.0, "", None)
     assert [
@@ -610,7 +630,7 @@ def test_the_folder_of_a_test_says_its_device(first, there):
 
 
 def test_a_cuda_problem_waits_on_a_cpu(first):
-    """Its tests for a CPU run there and are worth nothing; one that fails is seen."""
+    """Its CPU tests run on a CPU and are worth nothing, but a failure among them is reported."""
     got = problem(first, "on_a_gpu")
     assert ("cuda", 0.0, 7.0, 7.0, "deferred") == (
         got.device,
@@ -632,7 +652,10 @@ def test_a_cuda_problem_waits_on_a_cpu(first):
 
 
 def test_a_cuda_problem_is_graded_on_a_cuda_device(there):
-    """By weight, and every way to end is told as on a CPU; its test for a CPU waits and counts for nothing."""
+    """Points are split by weight, and every way to end is reported as on a CPU.
+
+    The problem's CPU test is deferred and worth nothing.
+    """
     assert [
         ("test_logic", "deferred", 0.0, 0.0),
         ("cuda/test_it_doubles", "passed", 3.0, 3.0),
@@ -655,7 +678,7 @@ def test_a_cuda_problem_is_graded_on_a_cuda_device(there):
 def test_what_waits_for_a_device_waits_whatever_is_wrong_with_its_module(
     first, there, name, here, away, status
 ):
-    """A syntax error, a forbidden call or a missing file is told by the tests that could have run."""
+    """Only tests that could have run report a syntax error, a forbidden call or a missing file."""
     assert [(here, status), (away, "deferred")] == [
         (t.id, t.status) for t in problem(first, name).tests
     ]
@@ -665,7 +688,7 @@ def test_what_waits_for_a_device_waits_whatever_is_wrong_with_its_module(
 
 
 def test_a_problem_without_a_test_for_this_device_waits_as_a_whole(results, first, there):
-    """Either folder may have no file of it; a run in which everything waits is one like any other."""
+    """A problem may lack a file in either folder, and a run in which everything waits is valid."""
     assert [waits("cuda/test_it_leaves", "no_tier", "needs a CUDA device")] == ended(
         first, "no_tier"
     )
@@ -681,7 +704,7 @@ def test_a_problem_without_a_test_for_this_device_waits_as_a_whole(results, firs
 
 
 def test_the_totals_leave_out_what_is_pending(first, there):
-    """What is left is what this run could give."""
+    """The maximum of a run contains only the points that the run could give."""
     listed = sum(points for _, points, *_ in TESTS.values())
     for result in (first, there):
         assert listed - sum(p.pending for p in result.problems) == pytest.approx(
@@ -692,7 +715,7 @@ def test_the_totals_leave_out_what_is_pending(first, there):
 
 
 def test_a_problem_without_a_test_for_its_own_device_is_our_fault(first, there):
-    """Nothing could earn its points."""
+    """Without such a test, no run could earn the problem's points."""
     for result in (first, there):
         message = "not_there: no hidden test was found for its device, cuda"
         assert [("suite", "grader_error", 0.0, message, None)] == ended(result, "not_there")
@@ -700,7 +723,10 @@ def test_a_problem_without_a_test_for_its_own_device_is_our_fault(first, there):
 
 
 def test_a_mistake_on_a_cuda_device_is_not_rehearsed(first, there):
-    """The same answers name the mistake on a CPU; a rehearsal runs in the grader's own process, which touches no device."""
+    """The same answers name the mistake on a CPU only.
+
+    A rehearsal runs in the grader's own process, which uses no device.
+    """
     here, away = (
         next(p for p in result.problems if p.id == "lr_schedule").tests for result in (first, there)
     )
@@ -712,7 +738,7 @@ def test_a_mistake_on_a_cuda_device_is_not_rehearsed(first, there):
 
 
 def test_a_result_says_what_its_tests_ran_in(first, there):
-    """The versions of the worker's side; a device's own facts come with a device."""
+    """A result records the worker's versions; a run on a device adds facts about the device."""
     for result in (first, there):
         assert {
             "python": platform.python_version(),
@@ -721,11 +747,14 @@ def test_a_result_says_what_its_tests_ran_in(first, there):
     assert ("cpu", "cuda") == (first.grader.device, there.grader.device)
 
 
-# --- our faults ---------------------------------------------------------------------------------------------------------
+# --- our faults -----------------------------------------------------------------------------------
 
 
 def test_a_bare_assert_in_a_hidden_test_is_our_fault(first):
-    """It would fail a student without a word; the other test of the problem keeps its points."""
+    """A bare assert would fail a student without an explanation.
+
+    The problem's other test keeps its points.
+    """
     got = ended(first, "our_assert")
     assert [("test_bare", "grader_error", 0.0), ("test_fine", "passed", 1.0)] == [
         t[:3] for t in got
@@ -735,7 +764,10 @@ def test_a_bare_assert_in_a_hidden_test_is_our_fault(first):
 
 
 def test_an_exception_in_a_hidden_test_is_our_fault(first):
-    """In its body or its fixtures, and a skip, which nobody would notice; points of the others stand."""
+    """This covers exceptions in the body or a fixture, and skips, which nobody would notice.
+
+    The other tests keep their points.
+    """
     assert [
         (
             "test_error",
@@ -758,13 +790,16 @@ def test_an_exception_in_a_hidden_test_is_our_fault(first):
 
 
 def test_a_problem_without_tests_is_our_fault(first):
-    """It would be full marks for nothing, or nothing for everything."""
+    """Without tests, a problem would give full marks for nothing, or no points for any solution."""
     message = "untested: no hidden test was found for its device, cpu"
     assert [("suite", "grader_error", 0.0, message, None)] == ended(first, "untested")
 
 
 def test_a_test_file_that_cannot_be_read_is_our_fault_for_its_problem_alone(results):
-    """Whether Python cannot read it or what it imports is missing, on either device; the problems around it are graded."""
+    """The file has a syntax error or a failing import, on either device.
+
+    The other problems are graded.
+    """
     got = json_report.parse(results["unreadable"])
     statuses = {p.id: p.status.value for p in got.problems}
     ours = dict.fromkeys(("syntax", "imports", "there"), "grader_error")
@@ -778,11 +813,14 @@ def test_a_test_file_that_cannot_be_read_is_our_fault_for_its_problem_alone(resu
         assert text in message
 
 
-# --- the whole run ------------------------------------------------------------------------------------------------------
+# --- the whole run --------------------------------------------------------------------------------
 
 
 def test_a_submission_has_a_time_for_all_its_tests(results):
-    """Once it is used up, what is left times out; what needs no running is settled all the same."""
+    """Once the submission's time is used up, the remaining tests time out.
+
+    Statuses that need no run, such as a missing module's, are still reported.
+    """
     got = json_report.parse(results["short"])
     message = "its tests had used their 0 s of processor time before this one"
     assert {("timeout", message)} == {
@@ -793,12 +831,12 @@ def test_a_submission_has_a_time_for_all_its_tests(results):
 
 
 def test_two_runs_give_the_same_but_for_seconds(results):
-    """Byte for byte."""
+    """The results are equal byte for byte, except for the durations."""
     assert without_seconds(results["first"]) == without_seconds(results["again"])
 
 
 def test_another_seed_gives_other_inputs(results, first):
-    """To the hidden test and to the student's code."""
+    """Both the hidden test and the student's code draw other numbers."""
     other = json_report.parse(results["seed 1"])
     ((_, _, _, one, _),), ((_, _, _, two, _),) = ended(first, "draws"), ended(other, "draws")
     assert (0, 1) == (first.grader.seed, other.grader.seed)
@@ -807,7 +845,7 @@ def test_another_seed_gives_other_inputs(results, first):
 
 
 def without_seconds(text):
-    """A result as JSON with every duration 0."""
+    """A result as JSON with every duration set to 0."""
     tree = json.loads(text)
     tree["seconds"] = 0
     for entry in tree["problems"]:
@@ -817,20 +855,20 @@ def without_seconds(text):
 
 
 def test_pytests_options_in_the_environment_change_nothing(results):
-    """PYTEST_ADDOPTS of whoever grades could leave tests out."""
+    """PYTEST_ADDOPTS in the environment of the person who grades could otherwise deselect tests."""
     got = json_report.parse(results["options"])
     assert ["test_it_doubles", "test_a_probe_doubles"] == [t.id for t in got.problems[0].tests]
     assert 3.0 == got.score
 
 
 def test_problems_are_those_of_the_course(first):
-    """In the order in which they were asked for, with the module of each."""
+    """Problems appear in the requested order, each with its module."""
     expected = [(name, module, float(points)) for name, (module, points, *_) in TESTS.items()]
     assert expected == [(p.id, p.module, p.max_score) for p in first.problems]
 
 
 def test_a_result_says_what_was_graded_and_by_what(first):
-    """Enough to run it again."""
+    """The result records enough to repeat the run."""
     assert (0, "cpu", "bubblewrap") == (
         first.grader.seed,
         first.grader.device,
@@ -841,7 +879,7 @@ def test_a_result_says_what_was_graded_and_by_what(first):
 
 
 def test_progress_is_told_and_reaches_its_end(results):
-    """Counted in the same unit as the total."""
+    """Progress is counted in the same unit as the total and reaches it."""
     seen = json.loads(results["progress"])
     assert [done for _, done, _ in seen] == list(range(1, len(seen) + 1))
     assert seen[-1][1] == seen[-1][2]

@@ -1,4 +1,4 @@
-"""Known mistakes are named where a submission gives their very numbers, and nowhere else."""
+"""Known mistakes are named where a submission gives exactly their numbers, and nowhere else."""
 
 import dataclasses
 
@@ -16,7 +16,7 @@ from grader.solutions import mistakes
 
 COURSE = courses.load()
 
-# The mistake no_bias_correction of adamw, written by someone else in other words.
+# The mistake no_bias_correction of adamw, written independently in a different style.
 WITHOUT_CORRECTION = """
 import torch
 
@@ -34,18 +34,19 @@ class AdamW(torch.optim.Optimizer):
                     if p.grad is None: continue
                     s = self.state[p]
                     s["a"] = torch.lerp(s.get("a", torch.zeros_like(p)), p.grad, 1 - g["betas"][0])
-                    s["b"] = torch.lerp(s.get("b", torch.zeros_like(p)), p.grad * p.grad, 1 - g["betas"][1])
+                    square = p.grad * p.grad
+                    s["b"] = torch.lerp(s.get("b", torch.zeros_like(p)), square, 1 - g["betas"][1])
                     p -= g["lr"] * (g["weight_decay"] * p)
                     p.addcdiv_(s["a"], s["b"] ** 0.5 + g["eps"], value=-g["lr"])
         return loss
 """
-# A mistake that nobody has listed.
+# A mistake that is not in the list.
 UNHEARD_OF = "return 1.0625 * (x @ self.weight.T)"
 
 
 @pytest.fixture(scope="module")
 def graded(grader, root, tmp_path_factory):
-    """The result of a submission with one known mistake and one that nobody has heard of."""
+    """The result of a submission with one known mistake and one unknown mistake."""
     folder = tmp_path_factory.mktemp("submission")
     (folder / "assignment").mkdir()
     (folder / "assignment/optimizers.py").write_text(WITHOUT_CORRECTION)
@@ -61,7 +62,10 @@ def graded(grader, root, tmp_path_factory):
 
 @pytest.mark.slow
 def test_a_known_mistake_is_named_by_its_numbers(graded):
-    """With its hint, in every test that it fails, although the code shares no line with ours."""
+    """The mistake's summary and hint appear in every test that it fails.
+
+    The student's code differs from our version of the mistake.
+    """
     mistake = next(
         m for m in mistakes.load(COURSE.mistakes, "adamw") if m.name == "no_bias_correction"
     )
@@ -74,7 +78,7 @@ def test_a_known_mistake_is_named_by_its_numbers(graded):
 
 @pytest.mark.slow
 def test_a_mistake_that_nobody_knows_is_not_named(graded):
-    """The test's own words are all that there is."""
+    """For an unknown mistake, the report contains only the test's own message."""
     failed = [test for test in graded["linear"].tests if test.status == "failed"]
     assert failed
     assert [test.id for test in failed if test.mistake] == []
@@ -82,7 +86,7 @@ def test_a_mistake_that_nobody_knows_is_not_named(graded):
 
 @pytest.mark.parametrize("problem", [problem.id for problem in COURSE.problems])
 def test_every_wrong_solution_can_be_rehearsed(problem):
-    """It is a module that loads: a report that finds a mistake must not fail over it."""
+    """Every wrong solution is a module that loads; a report that names a mistake must not fail."""
     loaded = mistake_matching.wrong_solutions(COURSE, COURSE.problem(problem))
     on_a_cpu = [
         m for m in mistakes.load(COURSE.mistakes, problem) if m.is_tried_on("cpu", ("cpu",))
@@ -91,7 +95,7 @@ def test_every_wrong_solution_can_be_rehearsed(problem):
 
 
 def test_values_agree_within_rounding_alone():
-    """Another order of the same operations agrees; another formula does not, nor another dtype or shape."""
+    """Another order of the same operations agrees; another formula, dtype or shape does not."""
     x = torch.linspace(-1, 1, 5)
     assert same({"a": [x, (1.0, "s", None)]}, {"a": [x + 1e-7, (1.0 + 1e-9, "s", None)]})
     assert same(torch.tensor([float("nan"), 1.0]), torch.tensor([float("nan"), 1.0]))
@@ -107,7 +111,10 @@ def test_values_agree_within_rounding_alone():
 
 
 def probe(student, *, dtype):
-    """Two layers that share one weight of 2 × 2, counted; run below on wrong solutions of `linear` and on nothing else."""
+    """Count the parameters of two layers that share one weight of 2 × 2.
+
+    The tests below run this probe only on wrong solutions of `linear`.
+    """
     layers = torch.nn.Sequential(
         torch.nn.Linear(2, 2, bias=False), torch.nn.Linear(2, 2, bias=False)
     )
@@ -116,24 +123,24 @@ def probe(student, *, dtype):
 
 
 def forks(student):
-    """What no rehearsal may do."""
+    """A probe that forks, which no rehearsal may do."""
     import os
 
     return os.fork()
 
 
 class Wrong(AssertionError):
-    """What the test below raises."""
+    """The exception that the test below raises."""
 
 
 def ask(session, expected=4):
-    """A test: the tied pair has 4 parameters, however often it is asked."""
+    """A test: the tied pair has 4 parameters, however often the test asks."""
     if session.run(probe, {"dtype": None}) != expected:
         raise Wrong("count_parameters: wrong value")
 
 
 def failed(value, repeat=ask, **more):
-    """The case of a test that failed over this answer."""
+    """The case of a test that failed because of this answer."""
     calls = more.pop("calls", None) or [Call(probe, {"dtype": None}, value)]
     return Case(
         "t", 0, repeat, calls, Wrong("count_parameters: wrong value"), "count_parameters", **more
@@ -148,7 +155,10 @@ def named(*cases):
 
 @pytest.fixture
 def twice(monkeypatch):
-    """Two of the wrong solutions of `linear`: one counts a tied parameter twice, the other is about another function."""
+    """Limit the wrong solutions of `linear` to two.
+
+    One counts a tied parameter twice; the other concerns another function.
+    """
     found = {
         m.name: (m, p)
         for m, p in mistake_matching.wrong_solutions(COURSE, COURSE.problem("linear"))
@@ -159,7 +169,10 @@ def twice(monkeypatch):
 
 
 def test_only_the_same_answer_is_the_same_mistake(twice):
-    """8 is what counting a tied parameter twice gives; 9 is what nothing gives; a rehearsal asks no more than the test did."""
+    """Counting a tied parameter twice gives 8; no wrong solution gives 9.
+
+    A rehearsal makes no more calls than the test made.
+    """
     assert named(failed(8)) == {"t": "count_ties_twice"}
     assert named(failed(9)) == {}
 
@@ -171,13 +184,13 @@ def test_only_the_same_answer_is_the_same_mistake(twice):
 
 
 def test_two_mistakes_that_explain_it_are_not_named(twice):
-    """One of them would be false."""
+    """If two mistakes explain a failure, naming either could be false."""
     twice.append((dataclasses.replace(twice[0][0], name="another"), twice[0][1]))
     assert named(failed(8)) == {}
 
 
 def test_a_mistake_has_to_explain_every_failure_of_the_function(twice):
-    """One of two failures is something else, so the code is not that mistake, or not that alone."""
+    """If one of two failures is different, the mistake does not explain the code, or not alone."""
     something_else = Case(
         "u", 0, ask, [Call(probe, {"dtype": None}, 5)], Wrong("other words"), "count_parameters"
     )
@@ -189,7 +202,7 @@ def test_a_mistake_has_to_explain_every_failure_of_the_function(twice):
 
 
 def test_a_mistake_that_fails_what_passed_is_not_named(twice):
-    """Whoever passes that test does not make this mistake."""
+    """A student who passes a test that the mistake fails does not make this mistake."""
     passed = Case("u", 0, ask, [Call(probe, {"dtype": None}, 4)])
     assert named(failed(8), passed) == {}
     harmless = Case(
@@ -199,7 +212,7 @@ def test_a_mistake_that_fails_what_passed_is_not_named(twice):
 
 
 def test_a_mistake_that_needs_a_device_is_not_rehearsed(monkeypatch):
-    """Only tests on a CUDA device can notice it, and this process touches none."""
+    """Only tests on a CUDA device can notice such a mistake, and this process uses no device."""
     assert {
         m.devices
         for m, _ in mistake_matching.wrong_solutions(COURSE, COURSE.problem("training_loop"))
@@ -211,7 +224,7 @@ def test_a_mistake_that_needs_a_device_is_not_rehearsed(monkeypatch):
 
 
 def test_an_answer_of_nothing_names_no_mistake(twice):
-    """None, or an exception, says what is missing and not what was done instead."""
+    """None or an exception shows that something is missing, not what was done instead."""
     assert named(failed(None)) == {}
     assert named(failed(None, calls=[Call(probe, {"dtype": None}, raised="TypeError")])) == {}
     assert (
@@ -221,7 +234,7 @@ def test_an_answer_of_nothing_names_no_mistake(twice):
 
 
 def test_an_exception_beside_a_telling_answer_has_to_be_the_same(twice):
-    """A second failure with an exception that the mistake does not raise is a second mistake."""
+    """A second failure whose exception the mistake does not raise points to a second mistake."""
     error = raised(["TypeError", "Exception"], "TypeError", "x", None)
     case = Case(
         "u", 0, ask, [Call(probe, {"dtype": None}, raised="TypeError")], error, "count_parameters"
@@ -230,7 +243,7 @@ def test_an_exception_beside_a_telling_answer_has_to_be_the_same(twice):
 
 
 def test_a_rehearsal_leaves_this_process_as_it_was(twice):
-    """Its generators, its working folder, its settings; and nothing in it can fork."""
+    """A rehearsal changes no RNG state, working directory or setting, and cannot fork."""
     import os
     import random
 

@@ -1,7 +1,8 @@
-"""Solutions with one mistake each, written by others than the authors of grader/solutions/mistakes: no false name is given.
+"""Solutions by outside authors, with one mistake each: the grader never names a wrong mistake.
 
-A file of strangers/<problem>/ is a fragment like a variant, whose docstring says what is wrong with it. A line `is: NAME`
-names the known mistake that is the same one in other words. Any other name would be false.
+Their authors did not write grader/solutions/mistakes. A file of strangers/<problem>/ is a fragment
+like a variant, and its docstring describes its mistake. A line `is: NAME` gives the known mistake
+that is the same one in other words. Any other name would be false.
 """
 
 import ast
@@ -24,7 +25,7 @@ LEAST = 190
 
 
 def truly(fragment):
-    """The names of the known mistakes that a stranger's solution makes; usually one or none."""
+    """The names of the known mistakes that an outside solution makes; usually one or none."""
     docstring = ast.get_docstring(ast.parse(fragment.source)) or ""
     return [
         name.strip()
@@ -45,14 +46,14 @@ def names_given(problem, fragment, box):
 
 @pytest.fixture(scope="module")
 def box():
-    """Where the solutions are imported from: they are ours."""
+    """A local box for the solutions, which may run here because they are ours."""
     made = LocalBox()
     yield made
     made.close()
 
 
 def test_there_are_enough():
-    """Of every problem on a CPU some, and what they say they are is known."""
+    """There are enough solutions in total, and every `is:` line names a known mistake."""
     assert sum(len(fragments.load(STRANGERS, problem.id)) for problem in PROBLEMS) >= LEAST
     for problem in PROBLEMS:
         known = {mistake.name for mistake in mistakes.load(COURSE.mistakes, problem.id)}
@@ -67,7 +68,7 @@ def test_there_are_enough():
 @pytest.mark.slow
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.id)
 def test_no_name_is_false(problem, box, record_property):
-    """Every one of them fails a test, and where a mistake is named it is the one."""
+    """Each solution fails a test, and any mistake that is named is the right one."""
     said = {mistake.name: mistake.says for mistake in mistakes.load(COURSE.mistakes, problem.id)}
     false, passed, named = [], [], 0
     strangers = fragments.load(STRANGERS, problem.id)

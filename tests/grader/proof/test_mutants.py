@@ -1,4 +1,7 @@
-"""Automatic mutants: one observable change each, in the solution alone; and the matrix that they and the tests end in."""
+"""Automatic mutants and the matrix of tests and wrong solutions.
+
+A mutant makes one observable change, inside the solution alone.
+"""
 
 import ast
 import json
@@ -39,12 +42,15 @@ def g(x):
 
 
 def names(source=SOURCE, problem="linear"):
-    """Each mutant of a problem by its name."""
+    """The names of a problem's mutants."""
     return [mutant.name for mutant in mutants.of(source, problem)]
 
 
 def test_each_kind_of_change_is_made():
-    """Comparison, connective, negation, constants, operators, branches, a keyword, and statements as a whole."""
+    """Mutants change comparisons, connectives, negations, constants, operators, branches, keywords.
+
+    They also remove whole statements.
+    """
     assert set(names()) == {
         "f: if x < 0 and (not flip): | x < 0 and (not flip) -> x < 0 or not flip",
         "f: if x < 0 and (not flip): | x < 0 -> x <= 0",
@@ -66,7 +72,7 @@ def test_each_kind_of_change_is_made():
 
 
 def test_a_mutant_is_of_its_own_problem_alone():
-    """Given code, docstrings, annotations, defaults and the words of an error stay as they are."""
+    """Given code, docstrings, annotations, defaults and the text of errors stay unchanged."""
     assert names(problem="adamw") == [
         "g: return x - 1 -> return",
         "g: return x - 1 | x - 1 -> x + 1",
@@ -75,7 +81,7 @@ def test_a_mutant_is_of_its_own_problem_alone():
 
 
 def test_one_change_a_mutant():
-    """Everything but one line is what it was."""
+    """A mutant differs from the source in exactly one line."""
     before = ast.unparse(ast.parse(SOURCE)).splitlines()
     for mutant in mutants.of(SOURCE, "linear"):
         after = mutant.source.splitlines()
@@ -84,7 +90,7 @@ def test_one_change_a_mutant():
 
 
 def test_mutants_with_the_same_words_have_names_of_their_own():
-    """They are listed by name, so no two of a problem may share one."""
+    """Mutants are listed by name, so no two mutants of a problem may share one."""
     source = SOURCE.replace("y = max(x * 2, 3, key=None)", "y = x + x + 1\n    y = x + x + 1")
     found = names(source)
     assert len(found) == len(set(found))
@@ -93,7 +99,7 @@ def test_mutants_with_the_same_words_have_names_of_their_own():
 
 @pytest.mark.parametrize("problem", COURSE.problems, ids=lambda p: p.id)
 def test_every_solution_has_mutants_that_are_python(problem):
-    """And those that are listed as equivalent exist, each with a reason."""
+    """Every mutant compiles, and every mutant listed as equivalent exists and has a reason."""
     found = mutants.of((REFERENCE / f"{problem.module}.py").read_text(), problem.id)
     assert found
     for mutant in found:
@@ -112,12 +118,15 @@ def row(kind, name, failed, complaint=""):
 
 
 def hidden(**stays):
-    """Tests of the core of a problem, each with the reason why it stays."""
+    """Core tests of a problem, each with its reason to stay."""
     return {test: HiddenTest(reason, 1, True) for test, reason in stays.items()}
 
 
 def test_an_idle_test_is_a_complaint():
-    """One that no wrong solution fails, and one that others make needless and that gives no reason to stay."""
+    """A test that no wrong solution fails is a complaint.
+
+    So is a test that other tests make redundant and that gives no reason to stay.
+    """
     rows = [row("wrong", "w1", ["test_a"]), row("wrong", "w2", ["test_a", "test_b", "test_c"])]
     matrix = Matrix(
         rows, {"p": hidden(test_a="", test_b="", test_c="for the message", test_d="a reason")}
@@ -130,10 +139,11 @@ def test_an_idle_test_is_a_complaint():
 
 
 def test_reasons_are_read_from_the_line_above_a_test(tmp_path):
-    """Above its decorators, over several lines; another comment is no reason."""
+    """A reason may take several lines above the decorators; any other comment is not a reason."""
     file = tmp_path / "test_p.py"
     file.write_text(
-        "import pytest\n\n# Stays: it tells\n# more than others.\n@pytest.mark.points(2)\ndef test_a():\n    pass\n\n\n"
+        "import pytest\n\n# Stays: it tells\n# more than others.\n@pytest.mark.points(2)\n"
+        "def test_a():\n    pass\n\n\n"
         "# A comment.\n@pytest.mark.core\ndef test_b():\n    pass\n\n\n"
         "def helper():\n    pass\n\n\ndef test_c():\n    # Stays: inside\n    pass\n"
     )
@@ -145,14 +155,21 @@ def test_reasons_are_read_from_the_line_above_a_test(tmp_path):
 
 
 def test_imported_tests_are_tests_of_the_file(tmp_path):
-    """With the reason that they give where they are written; a helper is none, nor a test that is not imported."""
+    """An imported test counts, with the reason given where it is defined.
+
+    Helpers do not count, and neither do tests of the other module that are not imported.
+    """
     folder = tmp_path / "tests/hidden"
     (folder / "cuda").mkdir(parents=True)
-    source = "# Stays: it is short.\ndef test_a():\n    pass\n\ndef test_b():\n    pass\n\ndef helper():\n    pass\n"
+    source = (
+        "# Stays: it is short.\ndef test_a():\n    pass\n\ndef test_b():\n    pass\n\n"
+        "def helper():\n    pass\n"
+    )
     (folder / "test_p.py").write_text(source + "\ndef test_c():\n    pass\n")
     file = folder / "cuda/test_p.py"
     file.write_text(
-        "import torch\nfrom tests import expect\nfrom tests.hidden.test_p import helper, test_a, test_b\n\n"
+        "import torch\nfrom tests import expect\n"
+        "from tests.hidden.test_p import helper, test_a, test_b\n\n"
         "def test_d():\n    pass\n"
     )
     assert matrices.tests_in(file) == {
@@ -163,7 +180,10 @@ def test_imported_tests_are_tests_of_the_file(tmp_path):
 
 
 def test_what_needs_another_device_is_owed():
-    """It is counted for readers and for programs, and not where there is none."""
+    """Wrong solutions that need another device are counted in the text and the JSON.
+
+    Without any, the text does not mention them.
+    """
     rows = [row("wrong", "w1", ["test_a"])]
     for owed, line in (
         (1, "owed: 1 wrong solution needs a CUDA device"),
@@ -176,7 +196,10 @@ def test_what_needs_another_device_is_owed():
 
 
 def test_the_matrix_is_written_for_programs_and_for_readers():
-    """Counts, what each test catches alone, survivors, complaints."""
+    """The matrix lists counts, what each test alone catches, survivors and complaints.
+
+    Both the JSON and the Markdown contain them.
+    """
     rows = [
         row("wrong", "w1", ["test_a"]),
         row("mutant", "m1", ["test_a"]),
@@ -193,12 +216,12 @@ def test_the_matrix_is_written_for_programs_and_for_readers():
 
 
 def priced(name, share, reason=""):
-    """A wrong solution that costs this much of problem p."""
+    """A wrong solution of problem p that loses this share of its points."""
     return Row("p", "wrong", name, 0, 1.0, 2.0, ["test_a"], "", share, reason)
 
 
 def test_a_dear_mistake_says_why():
-    """Above 40 % of its problem it is listed, and it is a complaint where it gives no reason."""
+    """A mistake that costs over 40 % of its problem is listed, and has to give a reason."""
     matrix = Matrix(
         [priced("cheap", 0.4), priced("dear", 0.5), priced("whole", 1.0, "all of it follows")],
         {"p": hidden(test_a="")},
@@ -211,7 +234,7 @@ def test_a_dear_mistake_says_why():
 
 
 def test_half_of_the_points_are_on_the_core():
-    """By the weights of the tests."""
+    """The share is computed from the weights of the tests."""
     rows = [row("wrong", "w1", ["test_a"]), row("wrong", "w2", ["test_b"])]
     for core, edge, complaints in [
         (2, 2, []),
@@ -224,7 +247,7 @@ def test_half_of_the_points_are_on_the_core():
 
 
 def test_checks_of_arguments_cost_little_in_all():
-    """Three points of the whole course, however they are spread."""
+    """Tests of argument checks are worth at most three points in the whole course."""
     rows = [
         Row("p", "unchecked", "no checks", 0, 0.0, 31.0, [], "", 0.05),
         Row("q", "unchecked", "no checks", 0, 0.0, 30.0, [], "", 0.05),
@@ -234,7 +257,7 @@ def test_checks_of_arguments_cost_little_in_all():
 
 
 def test_memory_that_nobody_wrote_fails_alike_with_every_seed():
-    """Otherwise points would depend on chance."""
+    """Uninitialized memory fails the same tests with every seed; points never depend on chance."""
     rows = [
         Row("p", "unwritten", "torch.empty", seed, 0.0, 2.0, failed, "")
         for seed, failed in enumerate([["test_a"], ["test_b"]])

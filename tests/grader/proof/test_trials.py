@@ -1,4 +1,4 @@
-"""What the hidden tests are tried on besides mistakes by hand: each rule does what its kind is called."""
+"""The automatic trials of the hidden tests: each rewriting rule does what its kind promises."""
 
 import ast
 import math
@@ -55,20 +55,20 @@ class Descent(torch.optim.Optimizer):
 
 
 def module(source=SOURCE):
-    """The namespace of a module."""
+    """The namespace of a module with this source."""
     namespace = {"__name__": "made_here"}
     exec(compile(source, "made_here", "exec"), namespace)
     return namespace
 
 
 def rewritten(transformer):
-    """The namespace of the module after a rule."""
+    """The namespace of the module after a rule has rewritten it."""
     return module(trials._rewritten(SOURCE, transformer).decode())
 
 
 @pytest.mark.parametrize("which", disguise.JUNK)
 def test_junk_answers_with_one_thing(which):
-    """From functions, methods and in the place of an instance, whatever they are given."""
+    """Functions, methods and classes all give the same constant, whatever their arguments."""
     namespace = module()
     names = ["area", "Gain", "Descent"]
     disguise.junk(namespace, names, which)
@@ -86,7 +86,7 @@ def test_junk_answers_with_one_thing(which):
 
 
 def test_junk_is_of_every_kind():
-    """Each of what students return by mistake, and none of them twice."""
+    """The constants cover each kind of value that students return by mistake."""
     made = {name: make() for name, make in disguise.CONSTANTS.items()}
     kinds = (
         type(None),
@@ -113,13 +113,17 @@ def test_junk_is_of_every_kind():
 
 
 def test_other_words_are_other_words():
-    """The type and the moment stay."""
+    """Only the text of an error changes; its type and the condition for it stay."""
     with pytest.raises(ValueError, match=r"^that cannot be done with this$"):
         rewritten(trials._OtherWords())["area"](-1, 2)
 
 
 def test_without_checks_nothing_is_refused():
-    """What raises something else than a refusal is no check of an argument; an else belongs to the formula."""
+    """Argument checks are removed, and the formula stays.
+
+    An `if` that raises another kind of error is no argument check, and an `else` belongs to the
+    formula.
+    """
     area = rewritten(trials._NoChecks())["area"]
     assert (-1.0, 101.0) == (area(-1, 2), area(101, 2))
     with pytest.raises(OverflowError):
@@ -127,10 +131,11 @@ def test_without_checks_nothing_is_refused():
 
 
 def test_other_types_hold_the_same_values():
-    """In containers as well, and only for callers from outside of the module."""
+    """Values inside containers change their types too, but only for callers outside the module."""
     for which, kind in [("numpy's floats", np.float64), ("numpy's ints", np.int64)]:
         namespace = module(
-            "def f():\n    return (1.5, [2], {'a': True})\n\ndef g():\n    return str(type(f()[0]))\n"
+            "def f():\n    return (1.5, [2], {'a': True})\n\ndef g():\n"
+            "    return str(type(f()[0]))\n"
         )
         disguise.answers_of_type(namespace, ["f", "g"], which)
         one, (two,), rest = namespace["f"]()
@@ -148,7 +153,7 @@ def test_other_types_hold_the_same_values():
 
 @pytest.mark.parametrize("how", ["logarithms", "fractions"])
 def test_other_arithmetic_gives_the_same_number(how):
-    """Up to rounding, and it is another way: products are no products any more."""
+    """The result is equal up to rounding, although no multiplication is left in the source."""
     source = trials._rewritten(SOURCE, trials._Arithmetic({"area"}, how)).decode()
     assert f"disguise.over_by_{how}(disguise.times_by_{how}(width, height), 2)" in source
     area = module(source.replace("from assignment import", "from grader.proof import"))["area"]
@@ -157,7 +162,7 @@ def test_other_arithmetic_gives_the_same_number(how):
 
 
 def test_sums_backwards_are_the_same_sums():
-    """Of functions and of layers."""
+    """The rewritten sums agree, in functions and in layers."""
     namespace = module()
     disguise.sums_backwards(namespace, ["halves", "Gain"])
     x = torch.rand(3, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -177,7 +182,7 @@ def test_sums_backwards_are_the_same_sums():
 
 
 def test_unwritten_memory_is_in_answers_and_parameters(monkeypatch):
-    """Everywhere that a tensor comes back or a layer keeps one."""
+    """Every tensor that is returned or kept as a parameter gets uninitialized memory."""
     monkeypatch.setattr(torch, "empty_like", lambda x: torch.full_like(x, 7))
     namespace = module()
     disguise.unwritten(namespace, ["halves", "Gain"])
@@ -187,7 +192,7 @@ def test_unwritten_memory_is_in_answers_and_parameters(monkeypatch):
 
 @pytest.mark.parametrize("problem", COURSE.problems, ids=lambda problem: problem.id)
 def test_every_problem_has_every_kind_that_fits_it(problem):
-    """And each trial is Python with the reference's definitions in it."""
+    """Each trial is valid Python and defines all functions of the problem."""
     reference = (REFERENCES / f"{problem.module}.py").read_text(encoding="utf-8")
     found = list(trials.of(problem, reference))
     assert {"junk", "words", "unchecked", "types"} <= {kind for kind, _, _ in found}

@@ -1,4 +1,4 @@
-"""`grader validate`: it proves the suite, and it notices when the suite is broken."""
+"""`grader validate` proves the suite and notices when the suite is broken."""
 
 import json
 import os
@@ -20,7 +20,10 @@ COURSE = courses.load()
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_the_suite_is_proved(grader, part):
-    """Reference full, stub 0, wrong solutions caught, variants full: a sample of what `make validate` shows of all of them."""
+    """The reference and all variants get full marks, stubs get 0, and wrong solutions are caught.
+
+    This is a sample; `make validate` checks every problem.
+    """
     problems = [word for problem in COURSE.problems[part::4] for word in ("--only", problem.id)]
     done = grader("validate", *problems, "--quick", "--jobs", 1)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -28,7 +31,7 @@ def test_the_suite_is_proved(grader, part):
 
 @pytest.mark.parametrize("problem", [problem.id for problem in COURSE.problems])
 def test_there_is_enough_to_prove_it_with(problem):
-    """At least eight wrong solutions and three variants a problem, each with its words."""
+    """Each problem has at least eight wrong solutions and three variants, all with descriptions."""
     wrong = mistakes.load(COURSE.mistakes, problem)
     variants = fragments.load(COURSE.variants, problem)
     assert len(wrong) >= 8
@@ -38,7 +41,7 @@ def test_there_is_enough_to_prove_it_with(problem):
 
 @pytest.mark.slow
 def test_nothing_runs_on_where_the_command_is_killed(root, tmp_path):
-    """Its processes, and their sandboxes, end with it."""
+    """When the command is killed, its processes and their sandboxes end too."""
     command = [sys.executable, "-m", "grader", "validate", "--only", "linear", "--jobs", "1"]
     process = subprocess.Popen(
         command, cwd=root, stdout=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(tmp_path)}
@@ -51,7 +54,7 @@ def test_nothing_runs_on_where_the_command_is_killed(root, tmp_path):
 
 
 def wait_until(holds, seconds=60):
-    """Whether something comes true in time."""
+    """Return whether a condition becomes true within the time limit."""
     deadline = time.monotonic() + seconds
     while not holds() and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -59,7 +62,7 @@ def wait_until(holds, seconds=60):
 
 
 def keep_one(folder):
-    """Leave one file of a folder, and say which."""
+    """Delete all Python files of a folder but one, and return that one."""
     kept, *others = sorted(folder.glob("*.py"))
     for path in others:
         path.unlink()
@@ -67,7 +70,10 @@ def keep_one(folder):
 
 
 def mistakes_of(course, bytes_of_an_element, devices=None):
-    """Give tensor_memory these mistakes in a copy of the course: a name, and what an element takes."""
+    """Replace the mistakes of tensor_memory in a copy of the course.
+
+    Each mistake has a name and the number of bytes that it assumes per element.
+    """
     entries = [
         f"""
 [[mistake]]
@@ -84,7 +90,10 @@ source = "def tensor_bytes(x): return {size} * x.numel()"
 
 @pytest.fixture
 def small_course(copy_of_the_course):
-    """A copy with one problem's wrong solutions and variants thinned out, so that it is proved in seconds."""
+    """A copy of the course in which one problem can be proved in seconds.
+
+    That problem keeps one wrong solution and one variant.
+    """
     keep_one(copy_of_the_course / "grader/solutions/variants/tensor_memory")
     mistakes_of(copy_of_the_course, {"four": 4})
     return copy_of_the_course
@@ -92,7 +101,10 @@ def small_course(copy_of_the_course):
 
 @pytest.mark.slow
 def test_a_broken_oracle_is_found_and_named(grader, small_course):
-    """A hidden test that expects the wrong number fails the reference: exit 1, and the test is named."""
+    """If a hidden test expects a wrong number, the reference fails.
+
+    The command names the test and exits with 1.
+    """
     broken = small_course / "tests" / "hidden" / "test_tensor_memory.py"
     broken.write_text(
         broken.read_text().replace("base.numel() * 8, of=", "base.numel() * 4, of=", 1)
@@ -103,7 +115,8 @@ def test_a_broken_oracle_is_found_and_named(grader, small_course):
     assert "test_storage_bytes_is_the_whole_storage" in done.stderr
 
 
-# Tests that are not total: what is put at the end of a file of hidden tests, and what is said of it.
+# Tests that are not total: the test to append to a file of hidden tests, and the complaint about
+# it.
 NOT_TOTAL = {
     "a test that a constant passes": (
         """
@@ -115,7 +128,8 @@ def test_of_an_empty_list(student):
     "a test that raises over a wrong type": (
         """
 def test_of_two(student):
-    expect.that(student.tensor_memory.unique_bytes([torch.ones(2)]) > 7, "too few", of="unique_bytes")
+    got = student.tensor_memory.unique_bytes([torch.ones(2)])
+    expect.that(got > 7, "too few", of="unique_bytes")
 """,
         "a fault of the tests: test_of_two: TypeError",
     ),
@@ -144,7 +158,7 @@ def test_of_types(student):
 @pytest.mark.slow
 @pytest.mark.parametrize("what", NOT_TOTAL)
 def test_a_test_that_is_not_total_is_found_and_named(grader, small_course, what):
-    """The proof says which test it is, and for what it passes or fails."""
+    """The complaint names the test and the answer for which it passes or fails."""
     source, complaint = NOT_TOTAL[what]
     probe = small_course / "tests" / "probes" / "tensor_memory.py"
     probe.write_text(
@@ -162,7 +176,7 @@ def test_a_test_that_is_not_total_is_found_and_named(grader, small_course, what)
 
 @pytest.mark.slow
 def test_a_wrong_solution_that_passes_is_found_and_named(grader, small_course):
-    """A mistake that no hidden test catches: exit 1, and the mistake is named."""
+    """If no hidden test catches a mistake, the command names the mistake and exits with 1."""
     mistakes_of(small_course, {"right": "x.element_size()"})
     done = grader("validate", "--only", "tensor_memory", cwd=small_course)
     assert done.returncode == 1
@@ -171,7 +185,7 @@ def test_a_wrong_solution_that_passes_is_found_and_named(grader, small_course):
 
 @pytest.mark.slow
 def test_a_wrong_variant_is_found_and_named(grader, small_course):
-    """A correct solution that the suite does not accept: exit 1, and it is named."""
+    """If the suite rejects a correct solution, the command names the solution and exits with 1."""
     (path,) = (small_course / "grader" / "solutions" / "variants" / "tensor_memory").glob("*.py")
     path.write_text('"""Not a variant."""\n\n\ndef tensor_bytes(x):\n    return 4 * x.numel()\n')
     done = grader("validate", "--only", "tensor_memory", cwd=small_course)
@@ -179,17 +193,20 @@ def test_a_wrong_variant_is_found_and_named(grader, small_course):
     assert f"tensor_memory · variant {path.stem} (seed 0): " in done.stderr
 
 
-# --- by device ----------------------------------------------------------------------------------------------------------
+# --- by device ------------------------------------------------------------------------------------
 
-# Both validations of a course, one after the other. The tests for a CUDA device need none, so that they run here.
+# Runs both validations of a course, one after the other. The tests for a CUDA device need no
+# device, so they run here.
 DRIVER = """
 import json
 from grader import course as courses
 from grader.proof import matrix
 from grader.proof import validate
 course = courses.load()
-found = {d: validate.validate(course, [course.problem("tensor_memory")], device=d, jobs=2) for d in ("cpu", "cuda")}
-print(json.dumps({d: {"summary": matrix.summary(m), **json.loads(matrix.as_json(m))} for d, m in found.items()}))
+problems = [course.problem("tensor_memory")]
+found = {d: validate.validate(course, problems, device=d, jobs=2) for d in ("cpu", "cuda")}
+summaries = {d: {"summary": matrix.summary(m)} for d, m in found.items()}
+print(json.dumps({d: summaries[d] | json.loads(matrix.as_json(m)) for d, m in found.items()}))
 """
 TESTS = """
 import pytest
@@ -205,7 +222,10 @@ def test_three_{dtype}s(student):
 
 @pytest.fixture
 def course_of_two_devices(copy_of_the_course):
-    """A copy in which tensor_memory has a test for each device, and a mistake that only the one for a CUDA device notices."""
+    """A copy in which tensor_memory has one test per device.
+
+    One of its mistakes is noticed only by the test for a CUDA device.
+    """
     hidden = copy_of_the_course / "tests/hidden"
     shutil.rmtree(hidden / "cuda", ignore_errors=True)
     (hidden / "cuda").mkdir()
@@ -218,13 +238,13 @@ def course_of_two_devices(copy_of_the_course):
 
 
 def on_a_cuda_device(course):
-    """Make tensor_memory, the first problem, one whose points are earned there."""
+    """Make tensor_memory, the first problem, a problem whose points are earned on a CUDA device."""
     listed = course / "assignment/problems.toml"
     listed.write_text(listed.read_text().replace('device = "cpu"', 'device = "cuda"', 1))
 
 
 def validated(course):
-    """What validation shows by device."""
+    """The summary and the matrix of a validation, by device."""
     done = subprocess.run(
         [sys.executable, "-c", DRIVER], cwd=course, capture_output=True, text=True, timeout=600
     )
@@ -233,7 +253,10 @@ def validated(course):
 
 
 def tried(found):
-    """The trials by hand as kind, name, what fails and the points."""
+    """The rows of the reference, the stub, the wrong solutions and the variants.
+
+    Each row is (kind, name, failed tests, score, points).
+    """
     by_hand = [
         row for row in found["rows"] if row["kind"] in ("reference", "stub", "wrong", "variant")
     ]
@@ -246,7 +269,10 @@ def tried(found):
 def test_a_cpu_problem_is_proved_on_a_cpu_and_its_cuda_tests_on_what_it_cannot_show(
     course_of_two_devices,
 ):
-    """The mistake that needs a device is left out and owed here, and the only one there."""
+    """The CPU run leaves out the mistake that needs a device and reports it as owed.
+
+    The CUDA run tries only that mistake.
+    """
     got = validated(course_of_two_devices)
     here, there = ["test_three_floats"], ["cuda/test_three_doubles"]
     assert [
@@ -271,7 +297,10 @@ def test_a_cpu_problem_is_proved_on_a_cpu_and_its_cuda_tests_on_what_it_cannot_s
 
 @pytest.mark.slow
 def test_a_cuda_problem_is_proved_on_both(course_of_two_devices):
-    """Its test for a CPU is worth nothing and has to catch all the same; those for a CUDA device have to catch everything."""
+    """The problem's CPU tests are worth nothing but still have to catch mistakes.
+
+    Its CUDA tests have to catch every mistake.
+    """
     on_a_cuda_device(course_of_two_devices)
     got = validated(course_of_two_devices)
     here, there = ["test_three_floats"], ["cuda/test_three_doubles"]
@@ -286,7 +315,10 @@ def test_a_cuda_problem_is_proved_on_both(course_of_two_devices):
 
 @pytest.mark.slow
 def test_what_is_not_as_it_must_be_is_told_by_device(course_of_two_devices):
-    """Tests that are worth nothing can complain: a stub that does something, a mistake that passes, a test that is idle."""
+    """Each device reports its own complaints, even for tests that are worth nothing.
+
+    The complaints are about a stub that passes a test, a mistake that passes, and an idle test.
+    """
     on_a_cuda_device(course_of_two_devices)
     mistakes_of(course_of_two_devices, {"eight": 8, "four": 4, "nine": 9})
     cuda = course_of_two_devices / "tests/hidden/cuda/test_tensor_memory.py"
@@ -297,11 +329,20 @@ def test_what_is_not_as_it_must_be_is_told_by_device(course_of_two_devices):
     stub.write_text(stub.read_text() + "\n\ndef unique_bytes(tensors):\n    return 0\n")
     got = validated(course_of_two_devices)
     assert [
-        "tensor_memory · wrong four (seed 0): it passes every test; a wrong solution has to be caught"
+        (
+            "tensor_memory · wrong four (seed 0): it passes every test; a wrong solution has to be "
+            "caught"
+        )
     ] == got["cpu"]["complaints"]
     assert [
-        "tensor_memory · stub stub (seed 0): cuda/test_idle is passed; a stub earns 0 as not_attempted",
-        "tensor_memory · wrong eight (seed 0): it passes every test; a wrong solution has to be caught",
+        (
+            "tensor_memory · stub stub (seed 0): cuda/test_idle is passed; a stub earns 0 as "
+            "not_attempted"
+        ),
+        (
+            "tensor_memory · wrong eight (seed 0): it passes every test; a wrong solution has to "
+            "be caught"
+        ),
         "tensor_memory · cuda/test_idle: no wrong solution fails it",
     ] == [complaint for complaint in got["cuda"]["complaints"] if "· junk" not in complaint]
     assert (
@@ -311,7 +352,7 @@ def test_what_is_not_as_it_must_be_is_told_by_device(course_of_two_devices):
 
 
 def test_problems_without_tests_for_the_device_cannot_be_validated(course_of_two_devices):
-    """It would be a proof of nothing."""
+    """Such a validation would prove nothing."""
     course = courses.load(course_of_two_devices)
     with pytest.raises(
         UsageError, match=r"^--device cuda: none of these problems has tests for it$"
@@ -320,7 +361,7 @@ def test_problems_without_tests_for_the_device_cannot_be_validated(course_of_two
 
 
 def test_mutants_are_not_tried_on_a_cuda_device(grader):
-    """Exit 2, before a device is looked for."""
+    """The command exits with 2 before it looks for a device."""
     done = grader("validate", "--device", "cuda", "--mutants")
     sentence = "grader: mutants are tried on a CPU: leave one of --mutants and --device cuda out\n"
     assert (2, sentence) == (done.returncode, done.stderr)

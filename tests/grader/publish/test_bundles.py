@@ -83,8 +83,7 @@ def test_nothing_of_the_graders_is_in_the_bundle(bundle):
 
 
 def test_the_bundle_has_the_built_handout(bundle):
-    """The bundle has the start page, one page per chapter, the files they load, and the Markdown.
-    """
+    """The bundle has the start page, one page per chapter, the files they load, and Markdown."""
     chapters = [f"{i:02}_{module}" for i, module in enumerate(COURSE.modules, 1)]
     pages = {
         f"handout/site/{name}.html"
@@ -169,9 +168,7 @@ def test_a_look_into_a_bundle_finds_nothing(bundle, root, tmp_path):
 def test_a_look_into_a_bundle_finds_what_must_not_be_there(
     bundle, root, tmp_path, path, content, complaint
 ):
-    """A staff path, a secret line or a solution mark gives exit code 1 and a message with the
-    place.
-    """
+    """For a staff path, a secret line or a solution mark, the script exits with 1 and names it."""
     content = content.format(secret=secret_line(root, "solution").strip())
     (tmp_path / "student.zip").write_bytes(bundles.zipped({**bundle, path: content.encode()}))
     done = look_into(tmp_path / "student.zip", root)
@@ -219,8 +216,7 @@ def test_a_handout_that_was_built_from_another_text_is_not_handed_out(
 def test_a_handout_whose_pictures_were_drawn_by_other_code_is_not_handed_out(
     changed, copy_of_the_course, root
 ):
-    """Pictures depend on code: chapter 13's timeline on the stand-in, most others on the reference.
-    """
+    """Pictures depend on code: chapter 13's timeline on the stand-in, others on the reference."""
     copytree_handout(root, copy_of_the_course)
     program = "from grader import course; print(course.load().handout_sha256())"
     before = run_python(copy_of_the_course, program)
@@ -428,8 +424,7 @@ def test_pytest_in_the_bundle_is_green_with_the_reference(unpacked, root):
 @pytest.mark.slow
 @pytest.mark.parametrize("solved", [[], ["linear"]], ids=["stubs", "linear"])
 def test_the_workflow_of_the_bundle_runs_in_the_bundle(unpacked, root, tmp_path, solved):
-    """The workflow's own commands succeed although tests fail, and the summary shows the progress.
-    """
+    """The workflow's own commands succeed although tests fail, and a summary shows the progress."""
     for module in solved:
         shutil.copy(root / f"grader/solutions/reference/{module}.py", unpacked / "assignment")
     workflow = yaml.safe_load(

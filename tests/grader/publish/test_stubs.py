@@ -89,34 +89,34 @@ def test_a_stub_of_a_stub_is_the_stub():
         ),
         (
             "def f():\n    # BEGIN SOLUTION(liner)\n    return 1\n    # END SOLUTION\n",
-            "a solution is marked as liner, which is no problem",
+            "a solution is marked as liner, which is not a problem",
         ),
         (
             (
                 "def f():\n    # BEGIN SOLUTION(linear)\n    return 1\n"
                 "    # BEGIN SOLUTION(linear)\n    # END SOLUTION\n"
             ),
-            "out of place, or not written as a mark is: # BEGIN SOLUTION(linear)",
+            "a misplaced or malformed mark: # BEGIN SOLUTION(linear)",
         ),
         (
             "def f():\n    return 1\n    # END SOLUTION\n",
-            "out of place, or not written as a mark is: # END SOLUTION",
+            "a misplaced or malformed mark: # END SOLUTION",
         ),
         (
             "def f():\n    # BEGIN SOLUTION (linear)\n    return 1\n",
-            "out of place, or not written as a mark is: # BEGIN SOLUTION (linear)",
+            "a misplaced or malformed mark: # BEGIN SOLUTION (linear)",
         ),
         (
             "def f():\n    # BEGIN SOLUTION(linear) \n    return 1\n",
-            "out of place, or not written as a mark is: # BEGIN SOLUTION(linear)",
+            "a misplaced or malformed mark: # BEGIN SOLUTION(linear)",
         ),
         (
             "def f():\n    #BEGIN SOLUTION(linear)\n    return 1\n",
-            "out of place, or not written as a mark is: #BEGIN SOLUTION(linear)",
+            "a misplaced or malformed mark: #BEGIN SOLUTION(linear)",
         ),
         (
             "def f():\n    # BEGIN SOLUTION(linear)\n    return 1\n    # END SOLUTION(linear)\n",
-            "out of place, or not written as a mark is: # END SOLUTION(linear)",
+            "a misplaced or malformed mark: # END SOLUTION(linear)",
         ),
     ],
     ids=[
@@ -182,8 +182,7 @@ def test_no_line_of_a_solution_is_left_in_a_stub(module):
 
 @pytest.mark.parametrize("problem", COURSE.problems, ids=lambda p: p.id)
 def test_every_function_of_a_problem_is_a_stub(problem):
-    """Each definition listed in problems.toml raises for its problem, and its docstring names it.
-    """
+    """Each definition in problems.toml raises for its problem, which its docstring also names."""
     tree = ast.parse((ROOT / problem.path).read_text())
     found = {
         node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)

@@ -1,4 +1,4 @@
-"""The terminal's report: what waits for another device is told apart from what was lost."""
+"""The terminal's report distinguishes points that wait for another device from lost points."""
 
 import re
 
@@ -18,7 +18,7 @@ TO_CPU = "their tests run on a CPU (grade with --device cpu, then `grader merge`
 
 
 def problem(name, points, device, *, cpu=(), cuda=()):
-    """A problem whose tests ended like this on a CPU and on a CUDA device."""
+    """A problem whose tests ended with these statuses on a CPU and on a CUDA device."""
     ended = [("cpu", status) for status in cpu] + [("cuda", status) for status in cuda]
     tests = [
         Outcome(id=f"test_{i}", device=on, weight=1, status=status, what="said", rule=f"Rule {i}.")
@@ -28,7 +28,7 @@ def problem(name, points, device, *, cpu=(), cuda=()):
 
 
 def report(*problems, device="cpu", runs=(), environment=None, verbose=False):
-    """The report of these problems as lines, of which long ones are joined again."""
+    """The report of these problems as lines; wrapped lines are joined again."""
     info = GraderInfo(
         version="1",
         suite_sha256="cd" * 32,
@@ -44,7 +44,7 @@ def report(*problems, device="cpu", runs=(), environment=None, verbose=False):
 
 
 def row(lines, name):
-    """The words of a row of the table, without its bar."""
+    """The words of a table row, without its bar."""
     return [
         word
         for word in next(line for line in lines if line.startswith(name)).split()
@@ -53,7 +53,10 @@ def row(lines, name):
 
 
 def test_a_cpu_run_says_what_waits_for_a_cuda_device():
-    """Its points are in no total; tests that are worth nothing meanwhile are only counted; nothing is called lost."""
+    """Waiting points are in no total and are never called lost.
+
+    Tests that are worth nothing for now are only counted.
+    """
     lines = report(
         problem("linear", 6, "cpu", cpu=[PASSED] * 3, cuda=[DEFERRED] * 2),
         problem("gpu", 5, "cuda", cpu=[PASSED], cuda=[DEFERRED] * 3),
@@ -70,7 +73,7 @@ def test_a_cpu_run_says_what_waits_for_a_cuda_device():
 
 
 def test_a_cuda_run_says_what_waits_for_a_cpu():
-    """Shares of points are shown to two digits."""
+    """Shares of points are shown with two decimals."""
     lines = report(
         problem("linear", 7, "cpu", cpu=[DEFERRED, DEFERRED], cuda=[PASSED]),
         problem("gpu", 5, "cuda", cpu=[DEFERRED], cuda=[PASSED] * 3),
@@ -86,21 +89,21 @@ def test_a_cuda_run_says_what_waits_for_a_cpu():
 
 
 def test_where_no_points_wait_tests_are_told_alone():
-    """A CPU problem that has all its points, and one test more on a CUDA device."""
+    """A CPU problem may have all its points while one more of its tests waits for a CUDA device."""
     lines = report(problem("linear", 6, "cpu", cpu=[PASSED], cuda=[DEFERRED]))
     assert "1 test for a CUDA device is pending." in lines
     assert not [line for line in lines if "points are pending" in line]
 
 
 def test_where_nothing_waits_nothing_is_said():
-    """As in a merged result."""
+    """A merged result, for example, has no line about waiting."""
     lines = report(problem("gpu", 5, "cuda", cpu=[PASSED], cuda=[PASSED]), device="cpu+cuda")
     assert ["gpu", "5.00", "/", "5", "2/2", "passed"] == row(lines, "gpu")
     assert not [line for line in lines if "pending" in line]
 
 
 def test_a_failure_that_costs_no_points_says_who_decides_them():
-    """A test that a CUDA problem has for a CPU, alone and among others."""
+    """A failed CPU test of a CUDA problem costs nothing, alone or with other failures."""
     one = report(problem("gpu", 5, "cuda", cpu=[FAILED, PASSED], cuda=[DEFERRED]))
     assert ["gpu", "0.00", "/", "5", "1/3", "failed"] == row(one, "gpu")
     assert "  lost       nothing yet: a run on a GPU decides (test_0)" in one
@@ -109,7 +112,7 @@ def test_a_failure_that_costs_no_points_says_who_decides_them():
 
 
 def test_a_failure_on_a_cuda_device_costs_its_points():
-    """Also where a test on a CPU failed for the same reason."""
+    """The failure costs its points even if a CPU test failed for the same reason."""
     lines = report(
         problem("gpu", 5, "cuda", cpu=[FAILED], cuda=[FAILED, PASSED]), device="cpu+cuda"
     )
@@ -117,7 +120,7 @@ def test_a_failure_on_a_cuda_device_costs_its_points():
 
 
 def failed(name, points, count, **said):
-    """A problem of which so many tests failed, each for a reason of its own where nothing else is said."""
+    """A problem with `count` failed tests, each for a separate reason unless `said` gives one."""
     tests = [
         Outcome(
             **{
@@ -136,7 +139,7 @@ def failed(name, points, count, **said):
 
 
 def test_tests_that_one_mistake_fails_are_one_reason():
-    """Its name, then the rules that it breaks, then what all of them cost together."""
+    """The mistake comes first, then the rules that it breaks, then the total cost."""
     lines = report(
         failed("adamw", 8, 5, mistake="ε stands inside the square root.", hint="where is ε?")
     )
@@ -153,7 +156,7 @@ def test_tests_that_one_mistake_fails_are_one_reason():
 
 
 def test_a_bad_submission_fits_into_sixty_lines():
-    """The dearest reasons first; what is left is counted, and a verbose report has all of it."""
+    """The most expensive reasons come first, the rest are counted; a verbose report shows all."""
     problems = [failed(f"p{i:02}", 1 + i, 6) for i in range(20)]
     lines = report(*problems)
     assert len(lines) <= 60
@@ -168,7 +171,7 @@ def test_a_bad_submission_fits_into_sixty_lines():
 
 
 def test_what_was_not_attempted_is_one_paragraph():
-    """Whole problems by their name; of others the functions."""
+    """Whole problems are listed by name, partly solved ones with the missing functions."""
     missing = Outcome(
         id="t", weight=1, status=Status.NOT_ATTEMPTED, about="G.step", what="not attempted"
     )
@@ -179,7 +182,7 @@ def test_what_was_not_attempted_is_one_paragraph():
 
 
 def test_a_fault_of_ours_comes_first_and_costs_nothing():
-    """However little it is about."""
+    """A grader fault comes first, however few points it concerns."""
     lines = report(
         failed("p", 9, 3),
         failed("q", 1, 1, status=Status.GRADER_ERROR, about="test_0", what="TypeError", rule=""),
@@ -189,7 +192,7 @@ def test_a_fault_of_ours_comes_first_and_costs_nothing():
 
 
 def test_it_says_what_it_ran_in():
-    """A line a run; nothing where nothing is known."""
+    """The report has one line per run, and none where nothing is known."""
     done = problem("p", 5, "cpu", cpu=[PASSED])
     assert "cpu: python 3.11.7 · torch 2.13.0" in report(
         done, environment={"python": "3.11.7", "torch": "2.13.0"}

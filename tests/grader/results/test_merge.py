@@ -1,4 +1,4 @@
-"""Merging: a CPU run and a CUDA run of one submission become one result, and nothing else does."""
+"""Merging combines a CPU run and a CUDA run of one submission, and refuses everything else."""
 
 import json
 
@@ -31,7 +31,7 @@ COURSE = {
 
 
 def outcome(name, device, ran_on, status, **more):
-    """A test that ended like this where it could run, and was deferred where not."""
+    """A test that ended with this status, or was deferred if it could not run here."""
     if device != ran_on:
         return Outcome(
             id=name, device=device, weight=1, status=DEFERRED, what=f"waits for {device}"
@@ -40,7 +40,7 @@ def outcome(name, device, ran_on, status, **more):
 
 
 def problem(name, ran_on, ended):
-    """One problem of the course in a run; tests pass unless `ended` says otherwise."""
+    """One problem of the course in a run; tests pass unless `ended` gives another status."""
     points, device, cpu, cuda = COURSE[name]
     tests = [(test, "cpu") for test in cpu] + [(test, "cuda") for test in cuda]
     outcomes = [
@@ -78,7 +78,7 @@ def run(device, *, names=tuple(COURSE), ended=None, problems=None, **changed):
 
 
 def both(cpu, cuda):
-    """The two as one, which is the same in either order."""
+    """Merge the two results in both orders, check that they agree, and return one."""
     one, other = merged(cpu, cuda, order=ORDER), merged(cuda, cpu, order=ORDER)
     assert json_report.render(one) == json_report.render(other)
     return one
@@ -89,11 +89,11 @@ def statuses(result):
     return [(p.id, p.status.value, p.score) for p in result.problems]
 
 
-# --- what becomes of it -------------------------------------------------------------------------------------------------
+# --- what a merge gives ---------------------------------------------------------------------------
 
 
 def test_all_points_can_be_earned_in_two_runs():
-    """10 on a CPU, 7 on a CUDA device, of which a test of linear has 2; together the 15 of the course."""
+    """A CPU gives 10 points and a CUDA device 7; a test of linear holds 2, so the course has 15."""
     cpu, cuda = run("cpu"), run("cuda")
     assert [(10.0, 10.0, 5.0), (7.0, 7.0, 8.0)] == [
         (r.score, r.max_score, r.pending) for r in (cpu, cuda)
@@ -108,7 +108,7 @@ def test_all_points_can_be_earned_in_two_runs():
 
 
 def test_each_test_comes_from_the_run_on_its_device():
-    """With its status, message and time; nothing that waited is left."""
+    """Each test keeps its status, message and time, and nothing is left waiting."""
     got = both(run("cpu", ended={"test_b": FAILED}), run("cuda", ended={"cuda/test_there": FAILED}))
     assert [
         ("test_a", "passed", 2.0, 2.0, "on cpu", 0.5),
@@ -119,7 +119,10 @@ def test_each_test_comes_from_the_run_on_its_device():
 
 
 def test_a_failure_on_either_device_fails_the_problem():
-    """A test on a CUDA device costs a CPU problem its share; one on a CPU costs a CUDA problem nothing once that is decided."""
+    """A failed CUDA test costs a CPU problem its share.
+
+    A failed CPU test costs a CUDA problem nothing once its points are decided.
+    """
     got = both(
         run("cpu", ended={"test_logic": FAILED}), run("cuda", ended={"cuda/test_there": FAILED})
     )
@@ -131,7 +134,10 @@ def test_a_failure_on_either_device_fails_the_problem():
 
 
 def test_it_says_what_it_was_made_of():
-    """The device, both runs with what they ran in, the time of both, and the submission as the CPU run saw it."""
+    """The merged result has the device, both runs with their environments, and their total time.
+
+    The submission's facts come from the CPU run.
+    """
     cpu, cuda = run("cpu"), run("cuda")
     got = both(cpu, cuda)
     assert ("cpu+cuda", "bubblewrap", 7, {}) == (
@@ -148,12 +154,12 @@ def test_it_says_what_it_was_made_of():
     ("cpu", "cuda"), [("none", "bubblewrap"), ("bubblewrap", "none"), ("none", "none")]
 )
 def test_it_is_as_isolated_as_the_weaker_run(cpu, cuda):
-    """One run without isolation is enough to doubt the whole."""
+    """One run without isolation makes the whole result doubtful."""
     assert "none" == both(run("cpu", isolation=cpu), run("cuda", isolation=cuda)).grader.isolation
 
 
 def test_problems_keep_the_order_of_the_course():
-    """Whichever of them each run graded; those that the course does not have come last."""
+    """Problems keep the course's order, whichever run graded them; other problems come last."""
     got = both(
         run("cpu", names=["einops", "gpu_memory"]), run("cuda", names=["linear", "gpu_memory"])
     )
@@ -164,7 +170,7 @@ def test_problems_keep_the_order_of_the_course():
 
 
 def test_a_problem_of_one_run_is_taken_as_it_is():
-    """What it waits for stays pending."""
+    """Tests that wait in such a problem stay pending."""
     cpu, cuda = run("cpu"), run("cuda", names=["linear"])
     got = both(cpu, cuda)
     assert cpu.problems[2] == got.problems[2]
@@ -179,7 +185,10 @@ def test_a_problem_of_one_run_is_taken_as_it_is():
 
 
 def test_what_the_grader_could_not_judge_in_one_run_stays_its_fault():
-    """A single test, or all tests of a problem that could not be run, although the other run could."""
+    """A grader fault in one run stays, even if the other run worked.
+
+    It may concern a single test or all tests of a problem that could not run.
+    """
     got = both(run("cpu", ended={"test_a": ERROR}), run("cuda"))
     assert ("linear", "grader_error", 4.0) == statuses(got)[0]
     fault = problem_result(
@@ -193,7 +202,10 @@ def test_what_the_grader_could_not_judge_in_one_run_stays_its_fault():
 
 
 def test_a_fault_of_ours_in_a_test_that_is_worth_nothing_stays_one():
-    """A stand-in's test of a CUDA problem: its points come from the device, and the report still says that something failed."""
+    """The failed test is a stand-in test of a CUDA problem, whose points come from the device.
+
+    The report still shows that something failed.
+    """
     cpu = run("cpu", ended={"test_logic": ERROR})
     got = both(cpu, run("cuda"))
     assert ("gpu_memory", "passed", 5.0) == statuses(got)[2]
@@ -204,13 +216,13 @@ def test_a_fault_of_ours_in_a_test_that_is_worth_nothing_stays_one():
 
 
 def test_what_is_merged_is_written_and_read_like_any_result():
-    """Byte for byte, every time."""
+    """The JSON is the same, byte for byte, every time."""
     text = json_report.render(both(run("cpu"), run("cuda")))
     assert text == json_report.render(both(run("cpu"), run("cuda")))
     assert text == json_report.render(json_report.parse(text))
 
 
-# --- what is refused ----------------------------------------------------------------------------------------------------
+# --- what is refused ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -232,7 +244,7 @@ def test_what_is_merged_is_written_and_read_like_any_result():
     ],
 )
 def test_runs_that_did_not_grade_the_same_are_refused(changed, sentence):
-    """In either order, with the same words."""
+    """Either order gives the same message."""
     for pair in ((run("cpu"), run("cuda", **changed)), (run("cuda", **changed), run("cpu"))):
         with pytest.raises(UsageError) as caught:
             merged(*pair, order=ORDER)
@@ -241,7 +253,7 @@ def test_runs_that_did_not_grade_the_same_are_refused(changed, sentence):
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_two_runs_on_one_device_are_refused(device):
-    """One of them would be thrown away, and nobody said which."""
+    """One of the runs would be discarded, and nobody said which."""
     with pytest.raises(
         UsageError,
         match=rf"^both results are of a run with --device {device}: one of each device is needed$",
@@ -250,7 +262,7 @@ def test_two_runs_on_one_device_are_refused(device):
 
 
 def test_a_merged_result_is_not_merged_again():
-    """It has no place to wait for another run."""
+    """A merged result does not wait for another run."""
     done = both(run("cpu"), run("cuda"))
     for pair in (
         (done, run("cuda")),
@@ -265,20 +277,20 @@ def test_a_merged_result_is_not_merged_again():
 
 
 def test_a_test_that_one_run_does_not_know_is_refused():
-    """Whatever the hash says: they cannot be of one suite."""
+    """Two runs with different tests cannot have the same suite, whatever their hashes claim."""
     for device, other in (("cpu", "cuda"), ("cuda", "cpu")):
         shorter = run(device)
         del shorter.problems[0].tests[0]
         with pytest.raises(UsageError) as caught:
             merged(shorter, run(other), order=ORDER)
         assert (
-            "linear: test_a is in one of the two results only, so they are of different suites"
+            "linear: test_a is in only one of the two results, so they are of different suites"
             == str(caught.value)
         )
 
 
 def test_a_problem_without_a_test_for_its_device_is_refused():
-    """Nothing could have its points."""
+    """No test could earn the problem's points."""
     cpu, cuda = run("cpu"), run("cuda")
     for result in (cpu, cuda):
         del result.problems[2].tests[1:]
@@ -288,17 +300,17 @@ def test_a_problem_without_a_test_for_its_device_is_refused():
         merged(cpu, cuda, order=ORDER)
 
 
-# --- what is read -------------------------------------------------------------------------------------------------------
+# --- reading results ------------------------------------------------------------------------------
 
 
 def test_a_result_is_read_from_a_file(tmp_path):
-    """As it was written."""
+    """A result that was written to a file is read back equal."""
     (tmp_path / "r.json").write_text(json_report.render(run("cpu")))
     assert run("cpu") == json_report.read(tmp_path / "r.json")
 
 
 def older(tree):
-    """A result as the grader wrote it before tests had a device."""
+    """A result in the format that the grader wrote before tests had a device."""
     for name in ("runs", "pending"):
         del tree[name]
     del tree["grader"]["environment"]
@@ -320,7 +332,7 @@ def older(tree):
             lambda tree: tree | {"schema": 3},
             "is a result of schema 3, and this grader reads schemas 1 and 2",
         ),
-        (older, "was written by an older grader, which knew no device of a test: grade again"),
+        (older, "was written by an older grader, without the tests' devices: grade again"),
         (
             lambda tree: tree | {"score": "\x1b[2J"},
             "is not a result of the grader: Expected `float`, got `str` - at `$.score`",
@@ -328,7 +340,7 @@ def older(tree):
     ],
 )
 def test_what_is_no_result_is_refused_in_a_sentence(tmp_path, content, sentence):
-    """Which names the file."""
+    """The sentence names the file."""
     file = tmp_path / "r.json"
     if callable(content):
         content = json.dumps(content(json.loads(json_report.render(run("cpu"))))).encode()
@@ -340,7 +352,7 @@ def test_what_is_no_result_is_refused_in_a_sentence(tmp_path, content, sentence)
 
 
 def test_a_result_of_schema_1_is_read(tmp_path):
-    """As graders before 0.6 wrote it: a test's message was lines of text."""
+    """Graders before 0.6 wrote schema 1, in which a test's message was lines of text."""
     tree = json.loads(json_report.render(run("cpu", ended={"test_b": FAILED})))
     for problem in tree["problems"]:
         for test in problem["tests"]:
@@ -374,7 +386,7 @@ def test_a_result_of_schema_1_is_read(tmp_path):
 
 
 def test_a_strangers_text_is_safe_once_it_is_read(tmp_path):
-    """Wherever in the file it stands: no character that a terminal obeys, and line ends only in hints."""
+    """No text of the file keeps a terminal control character, and only hints keep line ends."""
     evil = "\x1b]0;owned\x07\u202e\n2"
     tree = json.loads(json_report.render(run("cpu")))
     spoiled = json.loads(
@@ -395,7 +407,7 @@ def test_a_strangers_text_is_safe_once_it_is_read(tmp_path):
 
 
 def spoil(key, value, evil):
-    """A value of a result with something evil in its place where that is allowed to be any text."""
+    """Replace a value of a result with a harmful text wherever any text is allowed."""
     if isinstance(value, str) and key not in ("status", "device"):
         return evil
     if key == "hint":
@@ -404,7 +416,7 @@ def spoil(key, value, evil):
 
 
 def test_a_text_without_end_has_one(tmp_path):
-    """What a terminal is given of one text."""
+    """A single text has a limit on what reaches the terminal."""
     result = run("cpu", name="a" * 10**6)
     (tmp_path / "r.json").write_text(json_report.render(result))
     assert len(json_report.read(tmp_path / "r.json").submission.name) == json_report.MAX_TEXT + 1

@@ -1,4 +1,4 @@
-"""Results: points are exact, one status stands for several, and the JSON is the one that is promised."""
+"""Results: points are exact, one status summarizes several, and the JSON is as documented."""
 
 import json
 from fractions import Fraction
@@ -26,7 +26,7 @@ PASSED, FAILED, DEFERRED = Status.PASSED, Status.FAILED, Status.DEFERRED
 
 
 def outcomes(*statuses, weights=None):
-    """Tests t0, t1, … that ended like this."""
+    """Tests t0, t1, … that ended with these statuses."""
     weights = weights or [1] * len(statuses)
     return [
         Outcome(id=f"t{i}", weight=w, status=s)
@@ -35,7 +35,7 @@ def outcomes(*statuses, weights=None):
 
 
 def on_both(cpu, cuda):
-    """Tests of equal weight that ended like this on a CPU, and then those on a CUDA device."""
+    """Tests of equal weight with these statuses, first on a CPU, then on a CUDA device."""
     ended = [("cpu", status) for status in cpu] + [("cuda", status) for status in cuda]
     return [
         Outcome(id=f"t{i}", device=device, weight=1, status=status)
@@ -84,7 +84,7 @@ WITH_EVERYTHING = result(
 )
 
 
-# --- points -------------------------------------------------------------------------------------------------------------
+# --- points ---------------------------------------------------------------------------------------
 
 
 def test_points_are_split_equally():
@@ -96,14 +96,14 @@ def test_points_are_split_equally():
 
 
 def test_points_are_split_by_weight():
-    """A test of weight 3 beside one of weight 1 is worth three quarters."""
+    """A test of weight 3 next to one of weight 1 is worth three quarters."""
     got = problem_result("p", "m", 6, outcomes(PASSED, FAILED, weights=[3, 1]))
     assert ([4.5, 1.5], 4.5) == ([t.max_score for t in got.tests], got.score)
 
 
 @given(st.integers(1, 100), st.lists(st.integers(1, 9), min_size=1, max_size=60))
 def test_full_marks_are_exactly_the_points(points, weights):
-    """Whatever the number of tests and their weights: 7 times 1/7 is 1, not 0.9999999999999998."""
+    """Any number of tests and any weights add up: 7 times 1/7 is 1, not 0.9999999999999998."""
     full = problem_result("p", "m", points, outcomes(*[PASSED] * len(weights), weights=weights))
     assert (float(points), float(points), PASSED) == (full.score, full.max_score, full.status)
 
@@ -113,7 +113,7 @@ def test_full_marks_are_exactly_the_points(points, weights):
     st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=1, max_size=60),
 )
 def test_a_score_is_the_exact_share_of_what_passed(points, tests):
-    """Rounded once, at the end."""
+    """The score is rounded once, at the end."""
     statuses = [PASSED if passed else FAILED for _, passed in tests]
     got = problem_result("p", "m", points, outcomes(*statuses, weights=[w for w, _ in tests]))
     share = Fraction(sum(w for w, passed in tests if passed), sum(w for w, _ in tests))
@@ -122,7 +122,7 @@ def test_a_score_is_the_exact_share_of_what_passed(points, tests):
 
 @pytest.mark.parametrize("status", [s for s in Status if s is not PASSED])
 def test_only_a_pass_earns_points(status):
-    """Each other status earns nothing and takes nothing from its neighbour."""
+    """Every other status earns nothing and does not affect other tests."""
     got = problem_result("p", "m", 2, outcomes(PASSED, status))
     assert ([1.0, 0.0], [1.0, 1.0], 1.0, status) == (
         [t.score for t in got.tests],
@@ -132,32 +132,32 @@ def test_only_a_pass_earns_points(status):
     )
 
 
-# --- points by device ---------------------------------------------------------------------------------------------------
+# --- points by device -----------------------------------------------------------------------------
 
 
 def test_the_tests_that_a_cuda_problem_has_for_a_cpu_are_worth_nothing():
-    """Passed or failed: the points are those of its tests on a CUDA device, which wait for one."""
+    """Passed or failed, these tests earn nothing; the points wait for the tests on a device."""
     got = problem_result("p", "m", 6, on_both([PASSED, FAILED], [DEFERRED, DEFERRED]), "cuda")
     assert [0.0, 0.0, 3.0, 3.0] == [t.max_score for t in got.tests]
     assert (0.0, 6.0, 6.0, FAILED) == (got.score, got.max_score, got.pending, got.status)
 
 
 def test_a_cuda_problem_earns_its_points_on_a_cuda_device():
-    """All of them there, with its tests for a CPU deferred."""
+    """The problem earns all its points there, while its CPU tests are deferred."""
     got = problem_result("p", "m", 6, on_both([DEFERRED], [PASSED, FAILED]), "cuda")
     assert [0.0, 3.0, 3.0] == [t.max_score for t in got.tests]
     assert (3.0, 6.0, 0.0, FAILED) == (got.score, got.max_score, got.pending, got.status)
 
 
 def test_a_cpu_run_gives_all_points_of_a_cpu_problem():
-    """A test that waits for a CUDA device has no share meanwhile."""
+    """A test that waits for a CUDA device has no share for now."""
     got = problem_result("p", "m", 6, on_both([PASSED, PASSED], [DEFERRED]), "cpu")
     assert [3.0, 3.0, 0.0] == [t.max_score for t in got.tests]
     assert (6.0, 6.0, 0.0, PASSED) == (got.score, got.max_score, got.pending, got.status)
 
 
 def test_a_cuda_test_of_a_cpu_problem_has_its_share_once_it_ran():
-    """A third of three; the others wait for a CPU, with the share that they will have then."""
+    """One of three equal tests is worth a third; the two that wait for a CPU keep their shares."""
     got = problem_result("p", "m", 6, on_both([DEFERRED, DEFERRED], [PASSED]), "cpu")
     assert [2.0, 2.0, 2.0] == [t.max_score for t in got.tests]
     assert (2.0, 6.0, 4.0, DEFERRED) == (got.score, got.max_score, got.pending, got.status)
@@ -177,7 +177,7 @@ def test_a_cuda_test_of_a_cpu_problem_has_its_share_once_it_ran():
         ("cuda", FAILED, DEFERRED, FAILED),
         ("cuda", Status.NOT_ATTEMPTED, DEFERRED, Status.NOT_ATTEMPTED),
         ("cuda", DEFERRED, PASSED, PASSED),
-        ("cuda", FAILED, PASSED, PASSED),  # its points were decided on its own device
+        ("cuda", FAILED, PASSED, PASSED),  # the points were decided on the problem's own device
     ],
 )
 def test_a_problem_has_the_worst_status_of_the_tests_that_count(device, cpu, cuda, status):
@@ -186,7 +186,10 @@ def test_a_problem_has_the_worst_status_of_the_tests_that_count(device, cpu, cud
 
 
 def test_what_is_pending_is_not_earned_and_not_lost():
-    """100 of 100 on a CPU with 20 pending; 20 and some tests' shares on a CUDA device; 120 in all."""
+    """A CPU run gives 100 of 100, with 20 pending, out of 120.
+
+    A CUDA run gives those 20 and the shares of some tests of CPU problems.
+    """
     ours, theirs = {"points": 100, "device": "cpu"}, {"points": 20, "device": "cuda"}
     cpu_only = [
         p(**ours, cpu=[PASSED] * 3, cuda=[DEFERRED]),
@@ -208,7 +211,7 @@ def test_what_is_pending_is_not_earned_and_not_lost():
 
 
 def p(points, device, cpu, cuda):
-    """A problem whose tests ended like this."""
+    """A problem whose tests ended with these statuses."""
     return problem_result("p", "m", points, on_both(cpu, cuda), device)
 
 
@@ -220,7 +223,7 @@ def p(points, device, cpu, cuda):
     )
 )
 def test_full_marks_are_the_maximum_on_each_device(problems):
-    """Exactly, whatever the shares are: they are added up before they are rounded."""
+    """Full marks are exact, because shares are added before they are rounded."""
     found = [(points, "cuda" if on_cuda else "cpu", a, b) for points, a, b, on_cuda in problems]
     there = result(
         *(p(points, device, [DEFERRED] * a, [PASSED] * b) for points, device, a, b in found)
@@ -236,7 +239,7 @@ def test_full_marks_are_the_maximum_on_each_device(problems):
     )
 
 
-# --- statuses -----------------------------------------------------------------------------------------------------------
+# --- statuses -------------------------------------------------------------------------------------
 
 ORDER = [
     "grader_error",
@@ -252,7 +255,7 @@ ORDER = [
 
 
 def test_the_vocabulary_is_the_one_that_is_promised():
-    """Nine words, and each has its place in the order."""
+    """There are nine statuses, in a fixed order."""
     words = {
         "passed",
         "failed",
@@ -269,13 +272,13 @@ def test_the_vocabulary_is_the_one_that_is_promised():
 
 @pytest.mark.parametrize(("one", "other"), [(a, b) for i, a in enumerate(ORDER) for b in ORDER[i:]])
 def test_of_two_statuses_the_worse_has_the_word(one, other):
-    """In either order, and among others that passed."""
+    """The worse status wins in either order, also among tests that passed."""
     one, other = Status(one), Status(other)
     assert one is worst([one, other]) is worst([other, PASSED, one])
 
 
 def test_a_deferred_problem_is_neither_earned_nor_failed():
-    """Its points are pending, and not in the maximum of the result."""
+    """Its points are pending, and the result's maximum leaves them out."""
     got = problem_result("p", "m", 5, outcomes(DEFERRED, DEFERRED))
     assert (0.0, 5.0, 5.0, DEFERRED) == (got.score, got.max_score, got.pending, got.status)
     assert (0.0, 0.0, 5.0) == (result(got).score, result(got).max_score, result(got).pending)
@@ -283,7 +286,7 @@ def test_a_deferred_problem_is_neither_earned_nor_failed():
 
 
 def test_one_fault_of_ours_marks_the_whole_result():
-    """So that nobody records the score; the other points stand."""
+    """The mark keeps anyone from recording the score; all other points are unchanged."""
     good = problem_result("p", "m", 5, outcomes(PASSED))
     bad = problem_result("q", "m", 5, outcomes(PASSED, Status.GRADER_ERROR))
     assert not result(good).has_grader_error
@@ -291,11 +294,11 @@ def test_one_fault_of_ours_marks_the_whole_result():
     assert 7.5 == result(good, bad).score
 
 
-# --- JSON ---------------------------------------------------------------------------------------------------------------
+# --- JSON -----------------------------------------------------------------------------------------
 
 
 def test_the_json_has_exactly_the_promised_keys():
-    """In their order: a program of the course reads them."""
+    """The keys also keep their order, because course programs read them."""
     got = json.loads(json_report.render(WITH_EVERYTHING))
     assert [
         "schema",
@@ -325,7 +328,7 @@ def test_the_json_has_exactly_the_promised_keys():
 
 
 def test_the_json_has_the_values():
-    """Statuses as words, a missing hint as null, the schema's number first."""
+    """Statuses are words, a missing hint is null, and the schema number comes first."""
     got = json.loads(json_report.render(WITH_EVERYTHING))
     assert (2, 1.0, 3.0, 1.25) == (got["schema"], got["score"], got["max_score"], got["seconds"])
     assert ([], 0.0, {"python": "3.11.7"}) == (
@@ -390,7 +393,7 @@ def test_what_is_written_is_read_again():
     ],
 )
 def test_another_json_is_refused_with_the_place(path, value, message):
-    """Nothing half-read goes into a gradebook."""
+    """A gradebook must never contain a half-read result."""
     tree = json.loads(json_report.render(WITH_EVERYTHING))
     *parents, last = path
     place = tree
@@ -403,7 +406,7 @@ def test_another_json_is_refused_with_the_place(path, value, message):
 
 
 def test_a_result_cannot_be_changed():
-    """What was found out stays so."""
+    """Results are immutable."""
     with pytest.raises(AttributeError, match="immutable"):
         WITH_EVERYTHING.score = 99.0
     assert isinstance(WITH_EVERYTHING.problems[0].tests[0], TestResult)

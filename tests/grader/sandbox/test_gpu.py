@@ -1,7 +1,7 @@
-"""The GPU lane, as far as a machine without a GPU can show it.
+"""Running on a GPU, as far as a machine without one can show it.
 
-Boxes, zygotes, locks and the dynamic loader are real. Other character devices stand where the GPU's would, and where the
-driver's count of memory is needed, a test says what it is.
+Boxes, zygotes, locks and the dynamic loader are real. Other character devices replace the GPU's,
+and where a test needs the driver's count of memory, the test supplies the numbers.
 """
 
 import _ctypes
@@ -67,22 +67,22 @@ without_cuda = pytest.mark.skipif(
 
 
 class Counted(Gpu):
-    """A GPU whose memory and work are what a test says, because no driver counts them."""
+    """A GPU whose memory and activity a test sets, because no driver reports them."""
 
     used = staticmethod(lambda: 0)
     works: bool | None = False
 
     def used_bytes(self):
-        """What the test says."""
+        """The number that the test sets."""
         return type(self).used()
 
     def busy(self):
-        """What the test says."""
+        """The value that the test sets."""
         return type(self).works
 
 
 def stand_in(folder, *, kind=Counted, libraries=()):
-    """A GPU made of other devices: links to them, in place of its nodes."""
+    """A GPU made of other devices: its nodes are links to them."""
     folder.mkdir(exist_ok=True)
     for name, device in STAND_INS.items():
         if not (folder / name).exists():
@@ -100,7 +100,10 @@ def stand_in(folder, *, kind=Counted, libraries=()):
 
 
 def library(folder, name):
-    """A real shared library under the name of another one: a link to a file with its version, as a driver installs it."""
+    """Install a real shared library under another name.
+
+    As for a driver's library, the name is a link to a file whose name contains a version.
+    """
     folder.mkdir(exist_ok=True)
     file = folder / name.replace(".so.1", ".so.599.01")
     shutil.copy(_ctypes.__file__, file)
@@ -110,7 +113,7 @@ def library(folder, name):
 
 @pytest.fixture(scope="module")
 def boxed(tmp_path_factory):
-    """A sandbox that is given the stand-in, with one library of its driver."""
+    """A sandbox that has the stand-in and one library of its driver."""
     folder = tmp_path_factory.mktemp("driver")
     given = stand_in(
         folder / "dev", libraries=[("libcuda.so.1", library(folder / "lib", "libcuda.so.1"))]
@@ -133,22 +136,25 @@ def session(sandbox, source, **limits):
 
 
 def ask(made, *args, function="f"):
-    """What a function of that module returns."""
+    """Return the result of a function of that module."""
     return made.run(call, {"module": "m", "function": function, "args": args, "kwargs": {}})
 
 
 def answer(sandbox, source, *args, **limits):
-    """What f of a student's module returns, in a session of its own."""
+    """Return the result of f in a student's module, in a separate session."""
     with session(sandbox, source, **limits) as made:
         return ask(made, *args)
 
 
-# --- finding it ---------------------------------------------------------------------------------------------------------
+# --- finding the GPU ------------------------------------------------------------------------------
 
 
 @without_gpu
 def test_without_a_gpu_the_command_says_so_in_one_line(grader, root):
-    """Exit 2 before anything is started: a user's mistake, not a fault of the grader."""
+    """The command exits with 2 before it starts anything.
+
+    The missing GPU is a user's mistake, not a fault of the grader.
+    """
     done = grader("grade", root / "examples" / "sample.zip", "--device", "cuda")
     assert (2, "", 1) == (done.returncode, done.stdout, done.stderr.count("\n"))
     assert done.stderr.startswith(
@@ -160,7 +166,7 @@ def test_without_a_gpu_the_command_says_so_in_one_line(grader, root):
     "names", [[], ["nvidiactl"], ["nvidia0"], ["nvidiactl", "nvidia-modeset", "nvidia-uvm"]]
 )
 def test_a_machine_without_a_gpus_own_node_has_none(names, tmp_path):
-    """Whatever else a driver that was once installed has left."""
+    """Other files left behind by a driver do not count as a GPU."""
     for name in names:
         (tmp_path / name).touch()
     with pytest.raises(UsageError, match=r"^--device cuda: this machine has no NVIDIA GPU"):
@@ -168,7 +174,7 @@ def test_a_machine_without_a_gpus_own_node_has_none(names, tmp_path):
 
 
 def test_the_number_of_its_node_does_not_matter(tmp_path):
-    """A container may have been given the fourth one alone."""
+    """A container may have only the fourth GPU."""
     for name in ("nvidiactl", "nvidia3"):
         (tmp_path / name).touch()
     gpu.require_node(tmp_path)
@@ -189,7 +195,7 @@ def test_the_number_of_its_node_does_not_matter(tmp_path):
     ],
 )
 def test_a_torch_that_cannot_use_a_gpu_is_refused(text, said, tmp_path):
-    """By what it says of itself in a file, because the grader's process does not import it for that."""
+    """The check reads torch's version.py, so the grader's process need not import torch for it."""
     file = tmp_path / "version.py"
     if text is not None:
         file.write_text(text)
@@ -198,7 +204,7 @@ def test_a_torch_that_cannot_use_a_gpu_is_refused(text, said, tmp_path):
 
 
 def test_a_torch_for_cuda_is_taken(tmp_path):
-    """Its version.py names the version of CUDA."""
+    """The version.py of such a torch names a version of CUDA."""
     (tmp_path / "version.py").write_text(
         "__version__ = '2.13.0+cu130'\ncuda: Optional[str] = '13.0'\n"
     )
@@ -206,7 +212,7 @@ def test_a_torch_for_cuda_is_taken(tmp_path):
 
 
 def test_the_installed_torch_is_read_as_it_is():
-    """The real file, and what the imported module says."""
+    """Reading the real version.py gives the version that the imported module reports."""
     assert torch.version.cuda == gpu._constants(gpu._version_file_of_torch())["cuda"]
 
 
@@ -226,13 +232,16 @@ DEVICES = ([0, 1, 1, 2], ["GPU-aaaa", "MIG-1111", "MIG-2222", "GPU-abcd"])
     ],
 )
 def test_the_first_gpu_is_used_or_the_first_that_is_named(visible, number):
-    """By its index or the beginning of its UUID; of a split one, an instance."""
+    """A GPU is named by its index or the beginning of its UUID.
+
+    Of a split GPU, an instance is used.
+    """
     assert number == gpu.chosen(visible, *DEVICES)
 
 
 @pytest.mark.parametrize("visible", ["", "-1", "7", "GPU-ffff", "aaaa"])
 def test_a_name_of_no_gpu_is_a_users_mistake(visible):
-    """What CUDA would take for none at all."""
+    """CUDA would treat such a name as no GPU at all."""
     with pytest.raises(
         UsageError, match=r"which names none of: GPU-aaaa, MIG-1111, MIG-2222, GPU-abcd$"
     ):
@@ -240,13 +249,13 @@ def test_a_name_of_no_gpu_is_a_users_mistake(visible):
 
 
 def test_a_driver_that_shows_no_gpu_is_a_users_mistake():
-    """They are all hidden from this container, say."""
-    with pytest.raises(UsageError, match=r"^--device cuda: the driver knows no GPU"):
+    """For example, all GPUs may be hidden from this container."""
+    with pytest.raises(UsageError, match=r"^--device cuda: the driver lists no GPU"):
         gpu.chosen(None, [], [])
 
 
 def test_of_all_nodes_only_those_that_cuda_opens_are_taken(tmp_path):
-    """Not the display's, and no other GPU's."""
+    """The nodes of displays and of other GPUs are left out."""
     for name in (
         "nvidia-uvm-tools",
         "nvidiactl",
@@ -266,7 +275,7 @@ def test_of_all_nodes_only_those_that_cuda_opens_are_taken(tmp_path):
 
 
 def test_an_instance_of_a_split_gpu_needs_its_capabilities_too(tmp_path):
-    """Their numbers are the driver's to say; the last node is the instance's own."""
+    """The driver gives the numbers of the capabilities; the last node belongs to the instance."""
     (tmp_path / "nvidia-caps").mkdir()
     for name in (
         "nvidiactl",
@@ -286,7 +295,7 @@ def test_an_instance_of_a_split_gpu_needs_its_capabilities_too(tmp_path):
 
 @pytest.mark.parametrize("text", [None, "", "DeviceFileMode: 292\n", "DeviceFileMinor: many\n"])
 def test_a_capability_without_a_number_is_our_fault(text, tmp_path):
-    """The driver is there, and is not as we know it."""
+    """A driver is present but does not behave as the grader expects."""
     if text is not None:
         (tmp_path / "access").write_text(text)
     with pytest.raises(GraderFault, match=r"access does not name the device file of its instance$"):
@@ -294,7 +303,7 @@ def test_a_capability_without_a_number_is_our_fault(text, tmp_path):
 
 
 def test_a_missing_node_is_named_with_what_makes_it(tmp_path):
-    """A plain file of that name is none."""
+    """The message has the command that creates the node; a plain file of that name is no node."""
     (tmp_path / "nvidiactl").symlink_to("/dev/full")
     (tmp_path / "nvidia-uvm").touch()
     missing = f"{tmp_path}/nvidia-uvm and no {tmp_path}/nvidia0"
@@ -307,7 +316,7 @@ def test_a_missing_node_is_named_with_what_makes_it(tmp_path):
 
 
 def test_without_its_library_the_driver_cannot_be_read(monkeypatch):
-    """One sentence with the line that installs it."""
+    """The message is one sentence with the command that installs the library."""
     monkeypatch.setitem(sys.modules, "pynvml", None)
     with pytest.raises(
         UsageError, match=r"nvidia-ml-py is not installed: pip install nvidia-ml-py$"
@@ -317,27 +326,30 @@ def test_without_its_library_the_driver_cannot_be_read(monkeypatch):
 
 @without_gpu
 def test_a_driver_that_does_not_answer_is_our_fault(tmp_path):
-    """The real library, on a machine without a driver."""
+    """The real library fails on a machine without a driver."""
     with pytest.raises(GraderFault, match=r"^the GPU's driver does not answer \(NVML\): \w"):
         stand_in(tmp_path, kind=Gpu).used_bytes()
     with pytest.raises(
         pynvml.NVMLError
-    ):  # none of this asked for a GPU's work, which may be unknown
+    ):  # these calls do not ask whether the GPU is busy, which may be unknown
         gpu._handle("GPU-0a1b")
 
 
 def test_a_driver_of_another_version_than_its_library_has_a_remedy():
-    """The usual fault, after an update."""
-    said = r"mismatch\.?: the driver was updated while it was loaded, and the machine has to be restarted$"
+    """This is the usual fault after an update of the driver."""
+    said = (
+        r"mismatch\.?: the driver was updated while it was loaded, and the machine has to be "
+        r"restarted$"
+    )
     with pytest.raises(GraderFault, match=said), gpu._faults_of(pynvml):
         raise pynvml.NVMLError(pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)
 
 
-# --- its driver ---------------------------------------------------------------------------------------------------------
+# --- the driver -----------------------------------------------------------------------------------
 
 
 def test_the_loader_itself_says_where_a_library_is():
-    """The name that it was asked for by, and the real file."""
+    """The loader returns the requested name and the real file."""
     ctypes.CDLL("libm.so.6")
     found = driver.libraries(("libm.so",))
     assert ["libm.so.6"] == list(found)
@@ -346,7 +358,10 @@ def test_the_loader_itself_says_where_a_library_is():
 
 
 def test_the_drivers_libraries_are_found_however_the_loader_finds_them(tmp_path):
-    """In a short process of its own; here by LD_LIBRARY_PATH, which also a driver outside of the usual folders needs."""
+    """A short-lived process asks the loader, here with LD_LIBRARY_PATH.
+
+    A driver outside the usual folders needs that variable too.
+    """
     file = library(tmp_path, "libnvidia-ml.so.1")
     command = [sys.executable, "-I", driver.__file__]
     environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
@@ -358,14 +373,14 @@ def test_the_drivers_libraries_are_found_however_the_loader_finds_them(tmp_path)
 
 @without_gpu
 def test_a_driver_that_does_not_start_is_our_fault():
-    """With its own words, or here the loader's."""
+    """The message quotes the driver, or the loader as here."""
     with pytest.raises(
         GraderFault, match=r"^CUDA does not start on this machine, in a sandbox or out of it: \S"
     ):
         gpu._start_driver("GPU-0a1b")
 
 
-# --- one at a time ------------------------------------------------------------------------------------------------------
+# --- one grader at a time -------------------------------------------------------------------------
 
 HOLDER = """
 import sys
@@ -379,8 +394,8 @@ with held.lock(lambda text: print(text, flush=True)):
 
 
 def test_two_graders_never_have_one_gpu_at_once():
-    """The second says that it waits, and goes on when the first has ended, however it did."""
-    ours, theirs = os.openpty()  # a character device of this test's own
+    """The second grader reports that it waits, and continues when the first ends for any reason."""
+    ours, theirs = os.openpty()  # a character device that only this test uses
     command = [sys.executable, "-c", HOLDER, os.ttyname(theirs)]
     holders = [
         subprocess.Popen(
@@ -408,15 +423,16 @@ def test_two_graders_never_have_one_gpu_at_once():
         os.close(theirs)
 
 
-# --- the box ------------------------------------------------------------------------------------------------------------
+# --- the box --------------------------------------------------------------------------------------
 
 
 def test_the_box_has_the_nodes_of_one_gpu_and_no_other(boxed):
-    """Each is the device that it is outside; all else is what bubblewrap makes for everyone."""
+    """Each node is the same device as outside; bubblewrap makes all other nodes for every box."""
     source = """
         import os
         def f():
-            return {n: os.stat("/dev/" + n).st_rdev for n in os.listdir("/dev") if os.path.exists("/dev/" + n)}
+            names = [n for n in os.listdir("/dev") if os.path.exists("/dev/" + n)]
+            return {n: os.stat("/dev/" + n).st_rdev for n in names}
     """
     seen = answer(boxed, source)
     assert {
@@ -426,7 +442,7 @@ def test_the_box_has_the_nodes_of_one_gpu_and_no_other(boxed):
 
 
 def test_a_student_can_open_the_gpu_for_writing(boxed):
-    """Although /dev is read-only, and they own nothing."""
+    """This works although /dev is read-only and the student owns nothing."""
     source = """
         def f(path):
             with open(path, "r+b", buffering=0) as node:
@@ -436,7 +452,7 @@ def test_a_student_can_open_the_gpu_for_writing(boxed):
 
 
 def test_the_box_has_the_drivers_libraries_where_the_loader_looks(boxed):
-    """Under the name that CUDA asks for; the file is the same."""
+    """A library has the name that CUDA asks for and is the same file as outside."""
     source = """
         import ctypes, os
         def f():
@@ -450,7 +466,7 @@ def test_the_box_has_the_drivers_libraries_where_the_loader_looks(boxed):
 
 
 def test_the_box_tells_cuda_what_it_has_to_know(boxed):
-    """One device, the first; nothing kept between tests; sums in one order."""
+    """CUDA sees one device, keeps nothing between tests, and computes sums in a fixed order."""
     seen = answer(boxed, "import os\ndef f():\n    return dict(os.environ)\n")
     expected = {
         "CUDA_VISIBLE_DEVICES": "0",
@@ -465,13 +481,14 @@ def test_the_box_tells_cuda_what_it_has_to_know(boxed):
 
 
 def test_of_sys_the_box_has_what_cuda_reads(boxed):
-    """As far as this machine has it; each can really be read by whoever the student's code runs as."""
+    """The box has each of these files that exists here, and the student's user can read it."""
     here = [path for path in bubblewrap.READ_BY_CUDA if Path(path).exists()]
     source = """
         import os
         def f(paths):
-            read = [os.listdir(p) != [] if os.path.isdir(p) else open(p).read(1) != "" for p in paths]
-            return read, os.listdir("/sys")
+            def readable(p):
+                return os.listdir(p) != [] if os.path.isdir(p) else open(p).read(1) != ""
+            return [readable(p) for p in paths], os.listdir("/sys")
     """
     read, top = answer(boxed, source, here)
     assert [True] * len(here) == read
@@ -491,7 +508,7 @@ NAME_A_THREAD = """
 
 
 def test_threads_can_be_named_as_cuda_does_when_it_starts(boxed):
-    """By a file in /proc; where that is read-only, CUDA gives up with error 304."""
+    """A file in /proc sets a thread's name; if that is read-only, CUDA fails with error 304."""
     assert answer(boxed, NAME_A_THREAD) == 0
 
 
@@ -506,7 +523,7 @@ def test_threads_can_be_named_as_cuda_does_when_it_starts(boxed):
     ],
 )
 def test_the_kernels_switches_cannot_be_turned_with_a_gpu_either(path, boxed):
-    """/proc is not read-only as a whole then."""
+    """With a GPU, /proc as a whole is not read-only."""
     source = """
         import os
         def f(path):
@@ -528,7 +545,7 @@ def test_the_kernels_switches_cannot_be_turned_with_a_gpu_either(path, boxed):
     ["/dev/x", "/dev/shm/x", "/driver/x", "/driver/libcuda.so.1", "/sys/x", "/sys/devices/x"],
 )
 def test_a_gpu_gives_nothing_more_to_write_to(path, boxed):
-    """Its own nodes aside."""
+    """Only the GPU's own nodes are writable in addition."""
     source = """
         import os
         def f(path):
@@ -542,7 +559,10 @@ def test_a_gpu_gives_nothing_more_to_write_to(path, boxed):
 
 
 def test_of_the_denied_system_calls_only_what_cuda_needs_is_allowed(boxed):
-    """Those of memory files; no performance counters, no change of another process's processors."""
+    """CUDA needs the calls for memory files.
+
+    Performance counters and the CPU affinity of other processes stay denied.
+    """
     machine = seccomp.MACHINES[os.uname().machine]
     source = """
         import ctypes
@@ -555,14 +575,14 @@ def test_of_the_denied_system_calls_only_what_cuda_needs_is_allowed(boxed):
             return found
     """
     seen = answer(boxed, source, machine.denied)
-    assert seen.pop("memfd_create") == errno.EFAULT  # no name was given
+    assert seen.pop("memfd_create") == errno.EFAULT  # the call has no valid name
     assert {errno.EPERM} == set(seen.values())
     assert seccomp.NEEDED_BY_CUDA <= set(machine.denied)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user's own permissions count")
 def test_nodes_that_a_student_may_not_open_are_named_with_what_mends_them(tmp_path):
-    """Before a box is started in which CUDA would find nothing."""
+    """The message with the remedy comes before a box is started in which CUDA would find no GPU."""
     closed = stand_in(tmp_path, kind=Gpu)
     node = tmp_path / "nvidia0"
     node.unlink()
@@ -585,7 +605,7 @@ def test_nodes_that_a_student_may_not_open_are_named_with_what_mends_them(tmp_pa
 
 
 def test_a_capability_need_not_be_writable(tmp_path):
-    """It is held, not talked to."""
+    """A process holds the node of a capability open and never writes to it."""
     (tmp_path / "nvidia-caps").mkdir()
     node = tmp_path / "nvidia-caps" / "nvidia-cap12"
     node.touch()
@@ -596,7 +616,7 @@ def test_a_capability_need_not_be_writable(tmp_path):
 
 @pytest.mark.slow
 def test_without_isolation_the_gpu_is_named_by_its_uuid(tmp_path):
-    """There the others are to be seen as well."""
+    """Without isolation, the other GPUs are visible as well."""
     given = stand_in(tmp_path)
     with Sandbox(COURSE.tests, isolation="none", scratch_bytes=MIB, gpu=given) as bare:
         seen = answer(bare, "import os\ndef f():\n    return os.environ['CUDA_VISIBLE_DEVICES']\n")
@@ -608,14 +628,17 @@ def test_without_isolation_the_gpu_is_named_by_its_uuid(tmp_path):
     assert seen == given.uuid
 
 
-# --- limits -------------------------------------------------------------------------------------------------------------
+# --- limits ---------------------------------------------------------------------------------------
 
-ADDRESSES = "from resource import *\ndef f():\n    return [getrlimit(w) for w in (RLIMIT_AS, RLIMIT_MEMLOCK, RLIMIT_CPU)]\n"
+ADDRESSES = (
+    "from resource import *\ndef f():\n"
+    "    return [getrlimit(w) for w in (RLIMIT_AS, RLIMIT_MEMLOCK, RLIMIT_CPU)]\n"
+)
 
 
 @pytest.mark.slow
 def test_addresses_are_limited_only_without_a_gpu(boxed):
-    """CUDA reserves more of them than any machine has memory."""
+    """CUDA reserves more address space than any machine has memory."""
     addresses, locked, cpu = answer(boxed, ADDRESSES, cpu_seconds=7)
     assert ((-1, -1), (7, 8)) == (addresses, cpu)
     assert locked != (0, 0)
@@ -627,7 +650,7 @@ def test_addresses_are_limited_only_without_a_gpu(boxed):
 
 
 def test_memory_of_the_machine_is_still_limited_with_a_gpu(boxed):
-    """By what is really used, of all processes together."""
+    """The limit applies to the memory that all processes together really use."""
     source = "import numpy, time\ndef f():\n    kept = numpy.ones(2**26)\n    time.sleep(100)\n"
     with (
         session(boxed, source, memory_bytes=256 * MIB) as made,
@@ -640,13 +663,19 @@ def test_memory_of_the_machine_is_still_limited_with_a_gpu(boxed):
 @pytest.mark.parametrize(
     "error",
     [
-        "torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 15.00 GiB')",
+        (
+            "torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a "
+            "total capacity of 15.00 GiB')"
+        ),
         "RuntimeError('CUDA error: out of memory')",
-        "RuntimeError('CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`')",
+        (
+            "RuntimeError('CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling "
+            "`cublasCreate(handle)`')"
+        ),
     ],
 )
 def test_torchs_own_word_for_too_much_of_the_gpu_is_a_limit(error, boxed):
-    """With the limit and the device in the text, whatever else torch says of the machine."""
+    """The message has the limit and the device, whatever else torch reports about the machine."""
     source = f"import torch\ndef f():\n    raise {error}\n"
     with (
         session(boxed, source, device_memory_bytes=3 * GIB) as made,
@@ -661,7 +690,7 @@ def test_torchs_own_word_for_too_much_of_the_gpu_is_a_limit(error, boxed):
 
 
 def test_other_errors_of_cuda_are_the_students(boxed):
-    """An index out of range on the device, say."""
+    """For example, an index may be out of range on the device."""
     source = "def f():\n    raise RuntimeError('CUDA error: device-side assert triggered')\n"
     with (
         session(boxed, source) as made,
@@ -671,20 +700,20 @@ def test_other_errors_of_cuda_are_the_students(boxed):
 
 
 def reading(*values):
-    """A device whose memory in use is each of these in turn, and then the last one for ever."""
+    """Return each of these values in turn, and then the last one forever."""
     left = list(values)
     return lambda: left.pop(0) if len(left) > 1 else left[0]
 
 
 class Read:
-    """A device for `Usage`: nothing but readings."""
+    """A device for `Usage` with nothing but readings of used memory."""
 
     def __init__(self, *values):
         self.used_bytes = reading(*values)
 
 
 def test_usage_is_the_difference_to_before_the_test():
-    """Whatever else was in use by then is not the test's; and less is not less than nothing."""
+    """Memory in use before the test does not count, and the difference is never negative."""
     seen = usage.Usage(Read(5 * GIB, 6 * GIB, 4 * GIB))
     assert seen.taken_bytes() == 0
     seen.start()
@@ -692,7 +721,7 @@ def test_usage_is_the_difference_to_before_the_test():
 
 
 def test_a_test_may_have_its_limit_and_what_cuda_itself_takes(monkeypatch):
-    """One byte more is too much."""
+    """One byte beyond the limit plus CUDA's own memory is too much."""
     monkeypatch.setattr(usage, "LOOK_EVERY_SECONDS", 0.0)
     allowed = 2 * GIB + usage.CONTEXT_BYTES
     seen = usage.Usage(Read(0, allowed, allowed + 1))
@@ -701,7 +730,7 @@ def test_a_test_may_have_its_limit_and_what_cuda_itself_takes(monkeypatch):
 
 
 def test_the_device_is_looked_at_only_now_and_then(monkeypatch):
-    """However often a session's loop goes round."""
+    """The number of readings does not depend on how often a session's loop runs."""
     monkeypatch.setattr(usage, "LOOK_EVERY_SECONDS", 1000.0)
     seen = usage.Usage(Read(0, 0, 100 * GIB))
     seen.start()
@@ -718,14 +747,14 @@ def test_the_device_is_looked_at_only_now_and_then(monkeypatch):
     ],
 )
 def test_a_device_has_some_time_to_give_back_what_a_test_took(readings, seconds, given_back):
-    """At once, nearly all, late, never."""
+    """The memory is given back at once, almost completely, late, or never."""
     seen = usage.Usage(Read(*readings))
     seen.start()
     assert given_back is seen.given_back(seconds)
 
 
 def alive(pid):
-    """Whether a process has not ended, waited for or not."""
+    """Return whether a process runs; a zombie does not count."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -734,13 +763,13 @@ def alive(pid):
 
 @pytest.fixture
 def idle(boxed):
-    """The sandbox with nothing left of the test before, which would be counted as well."""
+    """The sandbox after the previous test's processes have ended; they would be counted as well."""
     boxed.wait_until_ready()
     return boxed
 
 
 def test_a_test_that_takes_too_much_of_the_gpu_is_ended_from_outside(idle, monkeypatch):
-    """By the driver's count, whatever its own process says."""
+    """The driver's count decides, whatever the test's own process reports."""
     monkeypatch.setattr(Counted, "used", staticmethod(reading(GIB, GIB, 9 * GIB, GIB)))
     source = "import time\ndef f():\n    time.sleep(1000)\n"
     with (
@@ -757,7 +786,7 @@ def test_a_test_that_takes_too_much_of_the_gpu_is_ended_from_outside(idle, monke
 
 @pytest.mark.slow
 def test_a_gpu_that_holds_memory_after_a_test_gets_a_new_box(idle, monkeypatch):
-    """The next test does not notice, where that helps."""
+    """If a new box frees the memory, the next test does not notice."""
     monkeypatch.setattr("grader.sandbox.box.GIVE_BACK_SECONDS", 0.0)
     before = idle.host_pid
     assert answer(idle, "def f():\n    return 1\n") == 1
@@ -768,7 +797,7 @@ def test_a_gpu_that_holds_memory_after_a_test_gets_a_new_box(idle, monkeypatch):
 
 @pytest.mark.slow
 def test_a_gpu_that_never_gives_memory_back_is_our_fault(idle, monkeypatch):
-    """Not that of the test which finds it so; and the one after that is tried again."""
+    """The fault is not charged to the test that finds it, and the next test is tried again."""
     monkeypatch.setattr("grader.sandbox.box.GIVE_BACK_SECONDS", 0.0)
     assert answer(idle, "def f():\n    return 1\n") == 1
     monkeypatch.setattr(Counted, "used", staticmethod(lambda: 5 * GIB))
@@ -794,7 +823,11 @@ WAIT = """
 def test_a_test_that_runs_out_of_time_with_a_kernel_running_is_told_so(
     works, file, running, boxed, monkeypatch
 ):
-    """By the driver's word, and where it has none by where Python was at half of the time: in a call of torch.cuda."""
+    """The driver reports whether a kernel is running.
+
+    If the driver cannot tell, the call that Python was in after half of the time decides: a call in
+    torch.cuda means that a kernel was running.
+    """
     monkeypatch.setattr(Counted, "works", works)
     with session(boxed, WAIT, wall_seconds=4.0) as made:
         ask(made, function="g")
@@ -804,7 +837,10 @@ def test_a_test_that_runs_out_of_time_with_a_kernel_running_is_told_so(
     assert f"no answer within 4 s, the limit of a test{expected}" == str(caught.value)
 
 
-DUMP = 'Timeout (0:00:02)!\nThread 0x01 (most recent call first):\n  File "{}", line 9 in wait\n  File "m.py", line 3 in f\n'
+DUMP = (
+    'Timeout (0:00:02)!\nThread 0x01 (most recent call first):\n  File "{}", line 9 in wait\n'
+    '  File "m.py", line 3 in f\n'
+)
 
 
 @pytest.mark.parametrize(
@@ -818,26 +854,26 @@ DUMP = 'Timeout (0:00:02)!\nThread 0x01 (most recent call first):\n  File "{}", 
     ],
 )
 def test_only_the_innermost_call_of_the_last_traceback_counts(printed, waited):
-    """The student may print whatever they like before it."""
+    """The student may print anything before the last traceback."""
     assert waited is client.waited_for_the_gpu(printed)
 
 
-# --- whether it works ---------------------------------------------------------------------------------------------------
+# --- checking the GPU -----------------------------------------------------------------------------
 
 
 @without_cuda
 def test_a_gpu_that_torch_cannot_use_is_our_fault_in_torchs_words(boxed):
-    """In a real box, with a torch that is built for CPUs."""
+    """A torch built for CPUs runs in a real box, and the message quotes it."""
     with pytest.raises(GraderFault) as caught:
         preflight.check_device(boxed, LIMITS)
     assert (
-        "the GPU cannot be used in the sandbox: AssertionError: Torch not compiled with CUDA enabled"
-        == str(caught.value)
-    )
+        "the GPU cannot be used in the sandbox: AssertionError: Torch not compiled with CUDA "
+        "enabled"
+    ) == str(caught.value)
 
 
 def test_a_look_that_does_not_end_is_our_fault(boxed, monkeypatch):
-    """And never a student's time."""
+    """The time of this check is never charged to a student."""
     monkeypatch.setattr(preflight, "SECONDS", 0)
     with pytest.raises(
         GraderFault, match=r"^the GPU cannot be used in the sandbox: no answer within 0 s"
@@ -856,7 +892,7 @@ FINE = preflight.Device(
 
 
 def test_a_gpu_that_works_is_described():
-    """For the report of a run."""
+    """The description goes into the report of a run."""
     assert FINE == preflight.judged(FINE, 8 * GIB)
 
 
@@ -865,25 +901,29 @@ def test_a_gpu_that_works_is_described():
     [
         (
             {"free_bytes": 3 * GIB},
-            "the GPU (H100) has 3.0 GiB of 80.0 GiB free, and a test may take 8.0 GiB: end what else ",
+            (
+                "the GPU (H100) has 3.0 GiB of 80.0 GiB free, and a test may take 8.0 GiB: end "
+                "what else "
+            ),
         ),
         ({"computes": False}, "the GPU (H100) gives a wrong product of two small matrices"),
     ],
 )
 def test_a_gpu_that_is_full_or_computes_wrongly_is_our_fault(found, said):
-    """Somebody else uses it, or it is broken."""
+    """Someone else uses the GPU, or it is broken."""
     with pytest.raises(GraderFault) as caught:
         preflight.judged({**FINE, **found}, 8 * GIB)
     assert str(caught.value).startswith(said)
 
 
-# --- the worker ---------------------------------------------------------------------------------------------------------
+# --- the worker -----------------------------------------------------------------------------------
 
 TRAPPED = """
 import torch
 def trap(*args, **kwargs):
     raise SystemExit("an import asks for CUDA")
-for name in ("is_available", "device_count", "current_device", "get_device_properties", "get_device_capability", "_lazy_init"):
+names = ["is_available", "device_count", "current_device", "_lazy_init"]
+for name in [*names, "get_device_properties", "get_device_capability"]:
     setattr(torch.cuda, name, trap)
 from grader.worker import device, zygote
 zygote.import_slow_packages()
@@ -894,7 +934,10 @@ print(len(torch.cuda._queued_calls) > 0, torch.cuda.is_initialized())
 
 @pytest.mark.slow
 def test_nothing_that_the_zygote_imports_asks_for_cuda():
-    """No child of a process that has started CUDA can use it; and the limit of a child waits until CUDA is used."""
+    """The zygote must not start CUDA, because a forked child could not use it then.
+
+    A child's memory limit therefore takes effect only when CUDA is first used.
+    """
     done = subprocess.run(
         [sys.executable, "-c", TRAPPED], cwd=ROOT, capture_output=True, text=True, timeout=300
     )
@@ -902,7 +945,7 @@ def test_nothing_that_the_zygote_imports_asks_for_cuda():
 
 
 def distribution(folder, name, files, requires=()):
-    """A distribution as pip leaves it: metadata and a list of its files."""
+    """Write a distribution as pip does: its files, metadata and a list of the files."""
     info = folder / f"{name.replace('-', '_')}-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(
@@ -918,7 +961,10 @@ def distribution(folder, name, files, requires=()):
 
 
 def test_the_libraries_that_a_torch_for_cuda_brings_are_shown(tmp_path, monkeypatch):
-    """Several distributions share the folder nvidia/, which is shown once; some are asked for as extras of another."""
+    """Several distributions share the folder nvidia/, which is mounted once.
+
+    Some of them are required as extras of another distribution.
+    """
     wanted = ["Requires-Dist: toolkit-of-cuda[blas]==1.0", "Requires-Dist: nvidia-dnn==1.0"]
     distribution(tmp_path, "torch-for-cuda", ["torch_for_cuda/version.py"], wanted)
     extras = [f'Requires-Dist: nvidia-{name}; extra == "{name}"' for name in ("blas", "fft")]
@@ -937,9 +983,10 @@ def test_the_libraries_that_a_torch_for_cuda_brings_are_shown(tmp_path, monkeypa
     )
 
 
-# --- whose fault a test is that did not pass on a GPU -------------------------------------------------------------------------
+# --- whose fault a failed test on a GPU is --------------------------------------------------------
 
-# Grades a reference whose `checkpoint` cannot pass here, as there is no CUDA. What looks at the device say is an argument.
+# Grades the reference, whose `checkpoint` cannot pass here without CUDA. An argument gives the
+# results of the checks of the device.
 GRADED = """
 import json, sys
 from pathlib import Path
@@ -964,16 +1011,19 @@ if looks != "real":
     gpu_health.check_device = look
 course = courses.load()
 gpu = stand_in(Path({folder!r}))
-with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes, gpu=gpu) as sandbox:
-    submission = Submission("s", sources_in(Path({root!r}) / "grader" / "solutions" / "reference"), [])
+options = dict(scratch_bytes=course.limits.file_bytes, gpu=gpu)
+with Sandbox(course.tests, isolation="bubblewrap", **options) as sandbox:
+    reference = Path({root!r}) / "grader" / "solutions" / "reference"
+    submission = Submission("s", sources_in(reference), [])
     problems = [course.problem("checkpoint"), course.problem("tensor_memory")]
     result = grade(submission, course, sandbox, problems=problems, device="cuda")
-print("\\n" + json.dumps([len(seen), [[p.id, t.id, t.status, t.said] for p in result.problems for t in p.tests]]))
+tests = [[p.id, t.id, t.status, t.said] for p in result.problems for t in p.tests]
+print("\\n" + json.dumps([len(seen), tests]))
 """
 
 
 def graded(tmp_path, looks):
-    """How many looks at the device there were, how each CUDA test ended, and how all did."""
+    """The number of checks of the device, how each CUDA test ended, and how all tests ended."""
     script = GRADED.format(root=str(ROOT), tests=str(Path(__file__).parent), folder=str(tmp_path))
     command = [sys.executable, "-c", script, json.dumps(looks)]
     done = subprocess.run(command, capture_output=True, text=True, cwd="/", check=False)
@@ -985,7 +1035,7 @@ def graded(tmp_path, looks):
 @without_cuda
 @pytest.mark.slow
 def test_a_test_that_fails_on_a_gpu_that_works_is_the_students(tmp_path):
-    """The device was looked at before, and after each failure."""
+    """The device is checked once before the tests and after each failure."""
     count, tests, everything = graded(tmp_path, [])
     assert [
         ("cuda/test_checkpoints_across_devices", "failed"),
@@ -1000,7 +1050,10 @@ def test_a_test_that_fails_on_a_gpu_that_works_is_the_students(tmp_path):
 @without_cuda
 @pytest.mark.slow
 def test_a_gpu_that_breaks_costs_nobody_a_point(tmp_path):
-    """The test during which it broke, and all after it, are our fault; they are not even run."""
+    """The test during which the GPU broke is our fault, and all later tests are too.
+
+    The later tests do not run.
+    """
     count, tests, _ = graded(tmp_path, ["", "the GPU fell off the bus"])
     assert {"grader_error"} == {status for _, _, status, _ in tests}
     assert all("the GPU fell off the bus" in message for *_, message in tests)
@@ -1010,7 +1063,10 @@ def test_a_gpu_that_breaks_costs_nobody_a_point(tmp_path):
 @without_cuda
 @pytest.mark.slow
 def test_a_gpu_that_cannot_be_used_at_all_is_our_fault(tmp_path):
-    """By the real look, on a torch without CUDA; no test is run, and none is the student's."""
+    """The real check fails with a torch without CUDA.
+
+    No test runs, and no failure is the student's.
+    """
     _, tests, everything = graded(tmp_path, "real")
     assert [("checkpoint", "grader_error")] * 2 == [
         (problem, status) for problem, _, status, _ in tests

@@ -1,4 +1,4 @@
-"""What reading a source finds: certain uses, possible ones, and silence about code that never runs."""
+"""Static checks of a source find certain and possible uses, and ignore code that never runs."""
 
 import pytest
 
@@ -23,7 +23,7 @@ class Linear(nn.Module):
 
 
 def found(problem, source):
-    """Name, line and certainty of each use."""
+    """The name, line and certainty of each use."""
     read = delegation.read(source.encode(), [COURSE.problem(problem).rules])
     assert read["syntax"] is None
     return [(use["name"], use["line"], use["certain"]) for use in read["uses"]]
@@ -51,8 +51,13 @@ CERTAIN = {
     ),
     "by another name": LINEAR.format("product = F.linear\n        return product(x, self.weight)"),
     "a base class": "import torch\nclass Linear(torch.nn.Linear): pass",
-    "a base class of a base class": "import torch\nclass Base(torch.nn.Linear): pass\nclass Linear(Base): pass",
-    "a part that is made": "from torch import nn\nclass MLP(nn.Module):\n    def __init__(self, d): self.x = nn.Linear(*d)",
+    "a base class of a base class": (
+        "import torch\nclass Base(torch.nn.Linear): pass\nclass Linear(Base): pass"
+    ),
+    "a part that is made": (
+        "from torch import nn\nclass MLP(nn.Module):\n"
+        "    def __init__(self, d): self.x = nn.Linear(*d)"
+    ),
     "only another name": "import torch\nLinear = torch.nn.Linear",
     "an import": "from torch.nn import Linear",
     "when the module is imported": "import torch\nlayer = torch.nn.Linear(2, 3)",
@@ -69,7 +74,8 @@ POSSIBLE = {
         "if x is not None: return x @ self.weight.T\n        return F.linear(x, self.weight)"
     ),
     "in a handler": LINEAR.format(
-        "try: return x @ self.weight.T\n        except RuntimeError: return F.linear(x, self.weight)"
+        "try: return x @ self.weight.T\n"
+        "        except RuntimeError: return F.linear(x, self.weight)"
     ),
     "half of an or": LINEAR.format("return self.by_hand(x) or F.linear(x, self.weight)"),
     "one of two values": LINEAR.format(
@@ -101,9 +107,13 @@ NOTHING = {
         "isinstance(self, nn.Linear); F.linear\n        return x @ self.weight.T"
     ),
     "a comment and an import": "from torch.nn.functional import linear  # linear(x)",
-    "its own function of that name": "from torch.nn.functional import linear\ndef linear(x): return x\n"
+    "its own function of that name": (
+        "from torch.nn.functional import linear\ndef linear(x): return x\n"
+    )
     + LINEAR.format("linear(x)"),
-    "its own class of that name": "from torch.nn import *\nclass Linear(Module):\n    def __init__(self): Linear.x(self)",
+    "its own class of that name": (
+        "from torch.nn import *\nclass Linear(Module):\n    def __init__(self): Linear.x(self)"
+    ),
     "an argument of that name": LINEAR.format(
         "return self.go(x, x)\n    def go(self, x, F): return F.linear(x)"
     ),
@@ -117,31 +127,31 @@ NOTHING = {
 
 @pytest.mark.parametrize("source", CERTAIN.values(), ids=CERTAIN)
 def test_what_is_sure_to_run_is_certain(source):
-    """The definitions of the problem reach it on every path."""
+    """Every path through the problem's definitions reaches the use."""
     assert [True] == [certain for _, _, certain in found("linear", source)]
 
 
 @pytest.mark.parametrize("source", POSSIBLE.values(), ids=POSSIBLE)
 def test_what_stands_behind_a_condition_is_possible(source):
-    """Only running tells whether it runs, so it costs nothing yet."""
+    """Only a run of the tests shows whether the use executes, so it costs nothing yet."""
     assert [False] == [certain for _, _, certain in found("linear", source)]
 
 
 @pytest.mark.parametrize("source", NOTHING.values(), ids=NOTHING)
 def test_what_never_runs_or_is_something_else_is_not_reported(source):
-    """A wrong accusation is worse than a late one."""
+    """A false accusation is worse than a late one."""
     assert [] == found("linear", source)
 
 
 def test_a_name_that_one_definition_may_not_call_is_free_in_the_others():
-    """intermediate_gradients needs autograd; linear_backward is to be written without."""
+    """intermediate_gradients needs autograd, while linear_backward has to be written without it."""
     call = "import torch\ndef {}(x): return torch.autograd.grad(x, x)"
     assert [("torch.autograd.grad", 2, True)] == found("autograd", call.format("linear_backward"))
     assert [] == found("autograd", call.format("intermediate_gradients"))
 
 
 def test_a_method_called_backward_need_not_be_a_tensors():
-    """MatMul.backward may well be called by name; a tensor's is met while it runs."""
+    """MatMul.backward may be called by name; a call of Tensor.backward is caught when it runs."""
     assert [("torch.Tensor.backward", 1, False)] == found(
         "autograd", "def linear_backward(x): x.backward()"
     )
@@ -149,7 +159,7 @@ def test_a_method_called_backward_need_not_be_a_tensors():
 
 @pytest.mark.parametrize("module", COURSE.modules)
 def test_reading_finds_nothing_in_the_reference(module, root):
-    """Nor in a stub."""
+    """Neither the reference nor a stub has a finding."""
     for folder in ("grader/solutions/reference", "assignment"):
         source = (root / folder / f"{module}.py").read_text()
         assert [] == [
@@ -158,7 +168,7 @@ def test_reading_finds_nothing_in_the_reference(module, root):
 
 
 def test_no_source_is_nested_too_deep_to_be_read():
-    """Long sums, long chains of elif, helpers that call each other."""
+    """Long sums, long chains of elif, and helpers that call each other can all be read."""
     chain = "if a: pass\n" + "elif a: pass\n" * 900
     calls = "".join(f"def f{i}():\n    f{i - 1}()\n    f{i + 1}()\n" for i in range(2000))
     source = (
@@ -168,8 +178,14 @@ def test_no_source_is_nested_too_deep_to_be_read():
 
 
 def test_a_name_that_is_forbidden_in_one_definition_costs_that_definition():
-    """And not the problem: the tripwire ends the tests in which it runs."""
-    source = b"import torch\ndef mlp_backward(x): return helper(x)\ndef helper(x): return torch.autograd.grad(x, x)"
+    """The rest of the problem keeps its points.
+
+    The tripwire ends only the tests that run the definition.
+    """
+    source = (
+        b"import torch\ndef mlp_backward(x): return helper(x)\n"
+        b"def helper(x): return torch.autograd.grad(x, x)"
+    )
     (use,) = delegation.read(source, [COURSE.problem("autograd").rules])["uses"]
     assert ("mlp_backward", 3, True) == (use["definition"], use["line"], use["certain"])
     (whole,) = delegation.read(b"from torch.nn import Linear", [COURSE.problem("linear").rules])[

@@ -1,4 +1,4 @@
-"""The sandbox, for real: every limit and what it says, what a submission can see and do, and that nothing stays behind."""
+"""The sandbox, for real: each limit and its message, what a submission can do, and cleanup."""
 
 import errno
 import os
@@ -55,7 +55,7 @@ LIMITS = msgspec.structs.replace(
 
 @pytest.fixture(scope="module")
 def sandbox():
-    """A sandbox with 8 MiB to write in."""
+    """A sandbox with 8 MiB of scratch space."""
     with Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=8 * MIB) as running:
         yield running
 
@@ -73,33 +73,34 @@ def session(sandbox, source, *, seed=0, forbidden=(), budget=None, **limits):
 
 
 def ask(made, *args, function="f"):
-    """What a function of that module returns."""
+    """Return the result of a function of that module."""
     return made.run(call, {"module": "m", "function": function, "args": args, "kwargs": {}})
 
 
 def answer(sandbox, source, *args, **options):
-    """What f of a student's module returns, in a session of its own."""
+    """Return the result of f in a student's module, in a separate session."""
     with session(sandbox, source, **options) as made:
         return ask(made, *args)
 
 
 def fault(sandbox, kind, source, *args, **options):
-    """The fault that calling f ends in, as (status, text, where)."""
+    """Return the fault that ends a call of f, as (status, text, where)."""
     with session(sandbox, source, **options) as made, pytest.raises(kind) as caught:
         ask(made, *args)
     assert kind is type(caught.value) or kind is Raised
     return caught.value.status, str(caught.value), caught.value.where
 
 
-# --- answers ------------------------------------------------------------------------------------------------------------
+# --- answers --------------------------------------------------------------------------------------
 
 
 def test_a_call_returns_plain_data_and_tensors(sandbox):
-    """Arguments go in with their strides and storages, answers come out as real tensors."""
+    """Arguments keep their strides and shared storages, and answers arrive as real tensors."""
     x = torch.arange(12.0).view(3, 4).T
     source = """
         def f(x, y):
-            return x.stride(), x.untyped_storage()._cdata == y.untyped_storage()._cdata, x.sum(0), object(), [(1, "a")]
+            shared = x.untyped_storage()._cdata == y.untyped_storage()._cdata
+            return x.stride(), shared, x.sum(0), object(), [(1, "a")]
     """
     stride, shares, total, other, rest = answer(sandbox, source, x, x[1:])
     assert ((1, 4), True, [6.0, 22.0, 38.0], Other("object"), [(1, "a")]) == (
@@ -119,7 +120,10 @@ def test_a_call_returns_plain_data_and_tensors(sandbox):
     ],
 )
 def test_a_test_that_sends_what_is_no_plain_data_is_a_fault_of_ours(inputs, where, sandbox):
-    """It would arrive as something else, and the student's code would fail on it; the session can still be used."""
+    """Such a value would arrive as something else, and the student's code would fail on it.
+
+    The session remains usable.
+    """
     with session(sandbox, "def f(x):\n    return x\n") as made:
         with pytest.raises(GraderFault, match=rf"^a test's request cannot be sent: {where}$"):
             ask(made, *inputs)
@@ -127,7 +131,10 @@ def test_a_test_that_sends_what_is_no_plain_data_is_a_fault_of_ours(inputs, wher
 
 
 def test_a_value_that_cannot_be_looked_at_is_the_students(sandbox):
-    """Whatever it raises then; one of a related type is what it stands for."""
+    """An exception while the answer is read is the student's.
+
+    A value of a related type becomes the plain value.
+    """
     source = """
         import collections.abc, numpy
         class Exits(collections.abc.Mapping):
@@ -144,7 +151,7 @@ def test_a_value_that_cannot_be_looked_at_is_the_students(sandbox):
 
 
 def test_inputs_here_are_out_of_reach(sandbox):
-    """What a student writes to is a copy; a probe can bring back how they left it."""
+    """Student code writes to a copy of the inputs; a probe can return the copy afterwards."""
     x = torch.zeros(3)
     with session(sandbox, "def f(x):\n    x += 1\n") as made:
         got = made.run(call_and_keep_inputs, {"module": "m", "function": "f", "args": (x,)})
@@ -152,7 +159,7 @@ def test_inputs_here_are_out_of_reach(sandbox):
 
 
 def test_state_of_a_module_lasts_for_one_session(sandbox):
-    """Calls of one test share a process, two tests do not."""
+    """The calls of one test share a process; two tests never do."""
     source = "calls = []\ndef f():\n    calls.append(1)\n    return len(calls)\n"
     with session(sandbox, source) as made:
         assert [1, 2] == [ask(made), ask(made)]
@@ -160,7 +167,10 @@ def test_state_of_a_module_lasts_for_one_session(sandbox):
 
 
 def test_the_global_generators_are_seeded_before_each_call(sandbox):
-    """random, numpy and torch: the same numbers at every call with one seed, others with another."""
+    """random, numpy and torch give the same numbers at every call with one seed.
+
+    Another seed gives other numbers.
+    """
     source = """
         import random, numpy, torch
         def f():
@@ -187,20 +197,25 @@ UNINITIALISED = """
             inferred = empty(50)
         x = torch.ones(2, 3)
         made = [
-            empty(50), empty(5, 10).T, torch.empty_like(x), torch.empty_like(x.double()), x.new_empty(50), inferred,
-            torch.Tensor(2, 3), torch.FloatTensor(50), x.new(50), torch.empty_strided((2, 3), (1, 2)),
-            torch.zeros(0).resize_(50), torch.empty_permuted((2, 3), (1, 0)), torch.nn.Parameter(empty(50)),
+            empty(50), empty(5, 10).T, torch.empty_like(x), torch.empty_like(x.double()),
+            x.new_empty(50), inferred, torch.Tensor(2, 3), torch.FloatTensor(50), x.new(50),
+            torch.empty_strided((2, 3), (1, 2)), torch.zeros(0).resize_(50),
+            torch.empty_permuted((2, 3), (1, 0)), torch.nn.Parameter(empty(50)),
             torch.zeros(0).resize_as_(x), torch.nn.utils.skip_init(torch.nn.Linear, 5, 5).weight,
             torch.nn.Linear(5, 5, device="meta").to_empty(device="cpu").bias,
             empty(50, dtype=torch.bfloat16), empty(50, dtype=torch.float8_e4m3fn).float(),
         ]
         integers = [empty(50, dtype=d) for d in (torch.int64, torch.int32, torch.uint8)]
-        return [bool(m.isnan().all()) for m in made], [[int(i.min()), int(i.max())] for i in integers], empty(3)._version
+        ranges = [[int(i.min()), int(i.max())] for i in integers]
+        return [bool(m.isnan().all()) for m in made], ranges, empty(3)._version
 """
 
 
 def test_memory_that_was_never_written_reads_as_nan(sandbox):
-    """Or as the largest integer, by every way to get some: so what is forgotten to be set is wrong in every run alike."""
+    """Uninitialized memory reads as NaN or as the largest integer, however it is allocated.
+
+    A value that was never set is therefore wrong in the same way in every run.
+    """
     nan, integers, version = answer(sandbox, UNINITIALISED)
     assert [True] * 18 == nan
     assert [[n, n] for n in (2**63 - 1, 2**31 - 1, 255)] == integers
@@ -208,8 +223,11 @@ def test_memory_that_was_never_written_reads_as_nan(sandbox):
 
 
 def test_filling_memory_refuses_no_operation_and_warns_of_none(sandbox):
-    """torch has no deterministic put_ and would warn of that."""
-    source = "import torch\ndef f():\n    return torch.zeros(3).put_(torch.tensor([0, 2]), torch.ones(2))\n"
+    """torch has no deterministic put_ and would normally warn about it."""
+    source = (
+        "import torch\ndef f():\n"
+        "    return torch.zeros(3).put_(torch.tensor([0, 2]), torch.ones(2))\n"
+    )
     with session(sandbox, source) as made:
         assert [1.0, 0.0, 1.0] == ask(made).tolist()
         made.close()
@@ -218,7 +236,7 @@ def test_filling_memory_refuses_no_operation_and_warns_of_none(sandbox):
 
 @pytest.mark.slow
 def test_a_weight_that_was_never_set_fails_the_same_tests_in_every_run(sandbox):
-    """By three seeds, twice each: the same tests, with the same text."""
+    """Two runs with each of three seeds fail the same tests with the same messages."""
     honest = (COURSE.reference / "linear.py").read_text()
     forgetful = honest.replace(
         "nn.init.trunc_normal_(weight, std=std, a=-3 * std, b=3 * std)", "weight"
@@ -243,12 +261,12 @@ def test_a_weight_that_was_never_set_fails_the_same_tests_in_every_run(sandbox):
     assert words[0] == words[1] == words[2], "but for the sizes that a seed draws"
 
 
-# --- limits -------------------------------------------------------------------------------------------------------------
+# --- limits ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 def test_wall_time_has_a_limit(sandbox):
-    """Sleeping costs no processor time, and is ended all the same, with the function that it was in."""
+    """Sleeping uses no CPU time but is ended too, and the message names the function."""
     source = "import time\ndef g():\n    pass\n\n\ndef f():\n    time.sleep(1000)\n"
     with session(sandbox, source, wall_seconds=4.0) as made:
         ask(made, function="g")
@@ -262,7 +280,7 @@ def test_wall_time_has_a_limit(sandbox):
 
 
 def test_the_calls_of_a_test_share_its_time(sandbox):
-    """A test cannot take its limit twice; and once it is used up, no call of it runs any more."""
+    """A test cannot use its limit twice, and no call starts after the time is used up."""
     with session(sandbox, "def f(x):\n    while x: pass\n", wall_seconds=1.0) as made:
         for _ in range(2):
             with pytest.raises(TimedOut, match=r"^no answer within 1 s, the limit of a test$"):
@@ -275,7 +293,7 @@ SLOW = "import time\ndef f(seconds):\n    time.sleep(seconds)\ndef busy():\n    
 
 
 def test_only_the_students_calls_are_charged(sandbox, monkeypatch):
-    """Neither our waiting for a sandbox, nor its start, nor what the test itself does between two calls."""
+    """Waiting for a sandbox, its start, and the test's own work between calls are not charged."""
     ready, spawn = Sandbox.wait_until_ready, Sandbox.spawn
     monkeypatch.setattr(Sandbox, "wait_until_ready", lambda self: (time.sleep(0.7), ready(self)))
     monkeypatch.setattr(
@@ -285,7 +303,7 @@ def test_only_the_students_calls_are_charged(sandbox, monkeypatch):
     with session(sandbox, SLOW, budget=budget, wall_seconds=2.0) as made:
         for _ in range(3):
             ask(made, 0.1)
-            time.sleep(0.7)  # an oracle
+            time.sleep(0.7)  # the work of an oracle
     sandbox.wait_until_ready()
     assert 0.3 <= budget.wall_used < 1.0
     assert budget.cpu_used < 1.0
@@ -293,13 +311,16 @@ def test_only_the_students_calls_are_charged(sandbox, monkeypatch):
 
 @pytest.mark.slow
 def test_a_slow_start_of_every_test_costs_no_point(sandbox, monkeypatch):
-    """A right solution with two seconds for a problem, on a machine that takes longer than that to start its tests."""
+    """A right solution passes although tests start slowly.
+
+    The problem has two seconds, and each start takes longer than that.
+    """
     ready = Sandbox.wait_until_ready
     monkeypatch.setattr(Sandbox, "wait_until_ready", lambda self: (time.sleep(0.5), ready(self)))
     problem = COURSE.problem("lr_schedule")
     limits = msgspec.structs.replace(
         COURSE.limits, submission_seconds=120.0
-    )  # of 120 points, of which this problem has 2
+    )  # this problem has 2 of 120 points
     source = (COURSE.reference / f"{problem.module}.py").read_bytes()
     course = msgspec.structs.replace(COURSE, limits=limits)
     result = grade(
@@ -312,7 +333,7 @@ def test_a_slow_start_of_every_test_costs_no_point(sandbox, monkeypatch):
 
 @pytest.mark.slow
 def test_eight_graders_at_once_cost_nobody_a_point(right, tmp_path):
-    """More than this machine has processors for, very likely: each of them gives full marks."""
+    """Eight graders probably outnumber this machine's CPUs, and each gives full marks."""
     command = [
         sys.executable,
         "-m",
@@ -335,7 +356,10 @@ def test_eight_graders_at_once_cost_nobody_a_point(right, tmp_path):
 
 
 def test_the_time_of_a_problem_does_not_depend_on_what_else_is_graded():
-    """It is a share by the course's points; what is graded is not asked. It is the same budget whenever it is asked for."""
+    """The time is a share by the course's points, whichever problems are graded.
+
+    Repeated requests return the same budget.
+    """
     problem, budgets = COURSE.problem("lr_schedule"), Budgets(COURSE, "cpu")
     budget = budgets.of(problem)
     assert (720 * 2 / 120, 4 * 720 * 2 / 120) == (budget.cpu_seconds, budget.wall_seconds)
@@ -343,7 +367,10 @@ def test_the_time_of_a_problem_does_not_depend_on_what_else_is_graded():
 
 
 def test_tests_share_what_their_problem_has_of_the_processor(sandbox):
-    """A test is cut to what is left, the next one does not begin; one that sleeps has used nothing of it."""
+    """A test is cut off at the remaining time, and the next one does not start.
+
+    A test that sleeps uses none of it.
+    """
     budget = Budget(cpu_seconds=1.5, wall_seconds=100.0)
     with session(sandbox, SLOW, budget=budget) as made:
         ask(made, 1.0)
@@ -370,7 +397,7 @@ def test_tests_share_what_their_problem_has_of_the_processor(sandbox):
 
 
 def test_tests_share_what_their_problem_has_by_the_clock(sandbox):
-    """Code that sleeps for ever in every test does not hold up a grade for hours."""
+    """Code that sleeps forever in every test cannot delay a grade for hours."""
     budget = Budget(cpu_seconds=100.0, wall_seconds=1.0)
     with (
         session(sandbox, SLOW, budget=budget) as made,
@@ -387,7 +414,7 @@ def test_tests_share_what_their_problem_has_by_the_clock(sandbox):
 
 
 def test_processes_that_it_starts_are_charged_as_well(sandbox):
-    """Also those that nobody waits for."""
+    """Processes that the code never waits for are charged too."""
     source = """
         import os, time
         def f():
@@ -426,7 +453,7 @@ def test_a_session_works_with_a_thousand_files_open(sandbox):
 
 
 def test_a_sandbox_that_cannot_be_waited_for_is_a_fault_of_ours(sandbox, monkeypatch):
-    """Of whatever type: a test that expects an OSError must not take it for the student's."""
+    """This holds for every type: a test that expects an OSError must not accept ours."""
     monkeypatch.setattr(Sandbox, "wait_until_ready", lambda self: os.close(-1))
     made = Session(sandbox, {}, LIMITS, seed=0, forbidden=[])
     with pytest.raises(GraderFault, match=r"^asking the sandbox failed: OSError: "):
@@ -434,7 +461,7 @@ def test_a_sandbox_that_cannot_be_waited_for_is_a_fault_of_ours(sandbox, monkeyp
 
 
 def test_processor_time_has_a_limit(sandbox):
-    """By the kernel, whatever the wall clock says."""
+    """The kernel enforces the limit, whatever the wall clock shows."""
     expected = (
         Status.TIMEOUT,
         "it used 1 s of processor time, the limit of a test",
@@ -447,7 +474,7 @@ def test_processor_time_has_a_limit(sandbox):
     "line", ["bytearray(2**30)", "torch.empty(2**30)", "numpy.ones(2**30)", "[0] * 2**40"]
 )
 def test_memory_of_a_process_has_a_limit(line, sandbox):
-    """Python's, torch's and numpy's way of saying so are one."""
+    """The errors of Python, torch and numpy for lack of memory give the same status."""
     source = f"import numpy, torch\ndef f():\n    return {line}\n"
     expected = (
         Status.MEMORY,
@@ -458,7 +485,7 @@ def test_memory_of_a_process_has_a_limit(line, sandbox):
 
 
 def test_memory_of_several_processes_has_the_same_limit(sandbox):
-    """None of these takes more than a third of what is allowed; all of them together do."""
+    """Each process uses at most a third of the limit; together they exceed it."""
     source = """
         import os, time
         def f():
@@ -480,7 +507,7 @@ def test_memory_of_several_processes_has_the_same_limit(sandbox):
     ],
 )
 def test_the_number_of_processes_has_a_limit(body, sandbox):
-    """Threads are processes to the kernel."""
+    """The kernel counts threads as processes."""
     source = f"import os, threading, time\ndef f():\n    {body}\n"
     expected = (
         Status.CRASHED,
@@ -491,8 +518,11 @@ def test_the_number_of_processes_has_a_limit(body, sandbox):
 
 
 def test_a_file_has_a_limit(sandbox):
-    """One file of more than 1 MiB."""
-    source = "def f():\n    with open('/tmp/a', 'wb', buffering=0) as file:\n        while True: file.write(bytes(2**19))\n"
+    """A single file may not exceed 1 MiB."""
+    source = (
+        "def f():\n    with open('/tmp/a', 'wb', buffering=0) as file:\n"
+        "        while True: file.write(bytes(2**19))\n"
+    )
     expected = (
         Status.CRASHED,
         "it wrote more than 1 MiB of files, the limit of a test",
@@ -502,7 +532,7 @@ def test_a_file_has_a_limit(sandbox):
 
 
 def test_all_files_together_have_a_limit(sandbox):
-    """Each of 4 MiB in a folder that holds 8."""
+    """Files of 4 MiB each are written to a folder that holds 8 MiB."""
     source = """
         def f():
             for name in "abc":
@@ -517,8 +547,11 @@ def test_all_files_together_have_a_limit(sandbox):
 
 
 def test_the_number_of_files_has_a_limit(sandbox):
-    """Empty ones take no bytes, but the kernel's memory."""
-    source = "import time\ndef f():\n    for i in range(6000):\n        open(f'/tmp/{i}', 'w').close()\n    time.sleep(100)\n"
+    """Empty files take no bytes, but they do take the kernel's memory."""
+    source = (
+        "import time\ndef f():\n    for i in range(6000):\n        open(f'/tmp/{i}', 'w').close()\n"
+        "    time.sleep(100)\n"
+    )
     expected = (Status.CRASHED, "it made more than 4096 files, the limit of a test", None)
     assert expected == fault(sandbox, Crashed, source)
 
@@ -538,7 +571,7 @@ PRINTS = """
     "way", ["print('x' * 999)", "os.write(1, b'x' * 1000)", "sys.stderr.write('x' * 999 + chr(10))"]
 )
 def test_what_is_printed_is_kept_up_to_a_limit(way, sandbox):
-    """The beginning and the end; the rest is read and dropped, so that printing never blocks."""
+    """The beginning and the end are kept; the rest is read and dropped, so prints never block."""
     with session(sandbox, PRINTS.format(way=way), output_bytes=5000) as made:
         with pytest.raises(Crashed):
             ask(made)
@@ -564,7 +597,7 @@ FLOODS = """
     ],
 )
 def test_where_it_was_is_known_whatever_it_prints(line, kind, where, sandbox):
-    """Python's traceback has a pipe of its own, which nothing that is printed before or after it can fill."""
+    """Python's traceback uses a separate pipe, so no output can fill it."""
     assert (
         where
         == fault(
@@ -574,20 +607,23 @@ def test_where_it_was_is_known_whatever_it_prints(line, kind, where, sandbox):
 
 
 def test_a_limit_of_one_test_is_not_the_next_ones(sandbox):
-    """Each child gets its own."""
-    source = "from resource import *\ndef f():\n    return getrlimit(RLIMIT_CPU), getrlimit(RLIMIT_CORE)\n"
+    """Each child process gets the limits of its own test."""
+    source = (
+        "from resource import *\ndef f():\n"
+        "    return getrlimit(RLIMIT_CPU), getrlimit(RLIMIT_CORE)\n"
+    )
     assert [((7, 8), (0, 0)), ((9, 10), (0, 0))] == [
         answer(sandbox, source, cpu_seconds=n) for n in (7, 9)
     ]
 
 
-# --- ends ---------------------------------------------------------------------------------------------------------------
+# --- ends -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("milliseconds", [0, 2, 4, 6, 8, 10, 12, 14])
 def test_a_bubblewrap_that_is_killed_while_it_starts_leaves_nobody(milliseconds):
-    """It makes its child before the child watches it: one that was left there waited for ever."""
+    """bubblewrap starts its child before the child watches it; the child used to wait forever."""
     box = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=COURSE.limits.file_bytes)
     pid = box._process.pid
     time.sleep(milliseconds / 1000)
@@ -605,7 +641,7 @@ def test_a_bubblewrap_that_is_killed_while_it_starts_leaves_nobody(milliseconds)
 
 
 def is_alive(pid):
-    """Whether there is such a process that has not ended."""
+    """Return whether a process with this id exists and has not ended."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False
@@ -619,19 +655,22 @@ def is_alive(pid):
         ("os.kill(os.getpid(), 9)", "its process was ended by signal 9 (killed)"),
         (
             "os.write(3, b'x' * 100)",
-            "it answered with something that is no answer: a frame claims 2021161080 + 8680820740569200760 bytes",
+            (
+                "it sent something that is not an answer: a frame claims 2021161080 + "
+                "8680820740569200760 bytes"
+            ),
         ),
     ],
 )
 def test_an_end_without_an_answer_is_a_crash(line, text, sandbox):
-    """Exit codes, signals, and a channel that was written to."""
+    """The cases are exit codes, signals, and data written to the answer channel."""
     assert (Status.CRASHED, text) == fault(sandbox, Crashed, f"import os\ndef f():\n    {line}\n")[
         :2
     ]
 
 
 def test_an_exit_at_import_is_a_crash_of_that_test(sandbox):
-    """The next one finds a sandbox."""
+    """The next test has a working sandbox."""
     assert (
         "its process exited with code 7 before it answered"
         == fault(sandbox, Crashed, "import os\nos._exit(7)\n")[1]
@@ -640,8 +679,11 @@ def test_an_exit_at_import_is_a_crash_of_that_test(sandbox):
 
 
 def test_a_session_goes_on_after_a_crash(sandbox):
-    """With a fresh process, in which nothing of the first is left."""
-    source = "import os\nseen = []\ndef f(x):\n    seen.append(x)\n    return seen if x else os._exit(1)\n"
+    """The next call runs in a fresh process without any state of the first."""
+    source = (
+        "import os\nseen = []\ndef f(x):\n    seen.append(x)\n"
+        "    return seen if x else os._exit(1)\n"
+    )
     with session(sandbox, source) as made:
         assert [1] == ask(made, 1)
         with pytest.raises(Crashed):
@@ -650,14 +692,14 @@ def test_a_session_goes_on_after_a_crash(sandbox):
 
 
 def test_a_stub_is_not_attempted(sandbox):
-    """Raised by a line of theirs."""
+    """The NotImplementedError comes from a line of the student's code."""
     source = "def f():\n    raise NotImplementedError('linear: see handout')\n"
     expected = (Status.NOT_ATTEMPTED, "linear: see handout", "assignment/m.py:2 in f")
     assert expected == fault(sandbox, NotAttempted, source)
 
 
 def test_a_not_implemented_error_of_torchs_own_is_an_error(sandbox):
-    """Somebody did attempt that."""
+    """In this case, the student attempted the problem."""
     with (
         session(sandbox, "from torch import nn\ndef f():\n    return nn.Module()(1)\n") as made,
         pytest.raises(RuntimeError) as caught,
@@ -680,7 +722,8 @@ def test_a_not_implemented_error_of_torchs_own_is_an_error(sandbox):
         ("[][1]", IndexError, "IndexError", "list index out of range"),
         ("1 / 0", ZeroDivisionError, "ZeroDivisionError", "division by zero"),
         ("b'\\xff'.decode()", ValueError, "UnicodeDecodeError", None),
-        ("open('/none')", FileNotFoundError, "FileNotFoundError", "[Errno 2] No such file or directory: '/none'"),
+        ("open('/none')", FileNotFoundError, "FileNotFoundError",
+            "[Errno 2] No such file or directory: '/none'"),
         ("import nothing", ImportError, "ModuleNotFoundError", "No module named 'nothing'"),
         ("None.x", AttributeError, "AttributeError", "'NoneType' object has no attribute 'x'"),
         ("len(1)", TypeError, "TypeError", "object of type 'int' has no len()"),
@@ -695,7 +738,7 @@ def test_a_not_implemented_error_of_torchs_own_is_an_error(sandbox):
     ],
 )  # fmt: skip
 def test_an_exception_arrives_as_the_builtin_type_that_it_was(line, kind, name, text, sandbox):
-    """So that a test can expect it; with the name of its own type, its text and its place."""
+    """A test can expect the builtin type; the real type's name, its text and its place come too."""
     source = f"""
 import torch
 class Mine(ValueError): pass
@@ -712,12 +755,12 @@ def f():
 
 
 def test_a_syntax_error_has_its_place(sandbox):
-    """Although no frame of the student's was ever run."""
+    """The place is known although no frame of the student's code ran."""
     assert (Status.FAILED, "assignment/m.py:2") == fault(sandbox, Raised, "x = 1\ndef f(:\n")[::2]
 
 
 def test_a_forbidden_call_is_policy(sandbox):
-    """By whatever name it was reached, and also where the student swallows what it raises."""
+    """A forbidden call is found under any name, even if the student's code catches exceptions."""
     source = """
         import torch
         def f():
@@ -732,7 +775,7 @@ def test_a_forbidden_call_is_policy(sandbox):
     assert answer(sandbox, source) == 1
 
 
-# --- nothing stays ------------------------------------------------------------------------------------------------------
+# --- cleanup --------------------------------------------------------------------------------------
 
 LITTER = """
     import os, time
@@ -749,11 +792,17 @@ LITTER = """
                 os._exit(0)
         return 1
 """
-LOOK = "import os\ndef f():\n    return sorted(os.listdir('/tmp')), len([p for p in os.listdir('/proc') if p.isdigit()])\n"
+LOOK = (
+    "import os\ndef f():\n"
+    "    return sorted(os.listdir('/tmp')), len([p for p in os.listdir('/proc') if p.isdigit()])\n"
+)
 
 
 def test_nothing_of_a_test_reaches_the_next(sandbox):
-    """Files, links, pipes and daemons are gone: the next test sees its own sources, the zygote and itself."""
+    """Files, links, pipes and daemons are gone.
+
+    The next test sees only its own sources, the zygote and itself.
+    """
     before = sandbox.host_pid
     for _ in range(2):
         assert (answer(sandbox, LITTER), (["submission"], 2)) == (1, answer(sandbox, LOOK))
@@ -761,7 +810,7 @@ def test_nothing_of_a_test_reaches_the_next(sandbox):
 
 
 def test_a_test_that_was_ended_leaves_nothing_either(sandbox):
-    """Killed in the middle of what it did."""
+    """The test is killed in the middle of its work."""
     source = LITTER.replace("return 1", "while True: pass")
     assert Status.TIMEOUT is fault(sandbox, TimedOut, source, wall_seconds=1.5)[0]
     assert (["submission"], 2) == answer(sandbox, LOOK)
@@ -791,10 +840,14 @@ RESISTS = """
 
 @pytest.mark.parametrize("way", ["closed", "deep", "many", "named"])
 def test_whatever_a_test_leaves_is_removed_by_the_same_zygote(way, sandbox):
-    """Folders without permissions, deeper than a path may be long, thousands of them, of odd names: nothing costs a restart."""
+    """The zygote removes everything without a restart.
+
+    The test leaves folders without permissions, paths beyond the maximum length, thousands of
+    files, and odd names.
+    """
     before = sandbox.host_pid
     for _ in range(3):
-        with session(sandbox, RESISTS) as made, suppress(Crashed):  # of too many files
+        with session(sandbox, RESISTS) as made, suppress(Crashed):  # with too many files
             ask(made, function=way)
         assert (["submission"], 2) == answer(sandbox, LOOK)
     assert before == sandbox.host_pid
@@ -802,7 +855,7 @@ def test_whatever_a_test_leaves_is_removed_by_the_same_zygote(way, sandbox):
 
 @pytest.mark.slow
 def test_a_zygote_that_dies_is_a_fault_of_ours_and_is_replaced():
-    """It never costs a student anything; and closing a sandbox leaves no process."""
+    """A dead zygote never costs a student anything, and a closed sandbox leaves no process."""
     with Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB) as own:
         os.kill(own.host_pid, 9)
         made = Session(own, {"assignment/m.py": b"def f(): return 1"}, LIMITS, seed=0, forbidden=[])
@@ -815,12 +868,12 @@ def test_a_zygote_that_dies_is_a_fault_of_ours_and_is_replaced():
     assert not Path(f"/proc/{last}").exists()
 
 
-# --- limits of whoever starts the grader -------------------------------------------------------------------------------------
+# --- limits of the caller's environment -----------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def right(tmp_path_factory):
-    """A folder to hand in, of which every solution is right."""
+    """A folder to submit, in which every solution is right."""
     folder = tmp_path_factory.mktemp("right") / "assignment"
     folder.mkdir()
     for module in COURSE.modules:
@@ -829,7 +882,7 @@ def right(tmp_path_factory):
 
 
 def graded_in_a_shell(first, submission, *options, **environment):
-    """`grader grade --only napkin_math` of a submission, in a shell that does something else first."""
+    """Run `grader grade --only napkin_math` in a shell, after another command in that shell."""
     command = [
         sys.executable,
         "-m",
@@ -855,9 +908,15 @@ LOW = {
     "-n 100": "the limit on open files (ulimit -n) is 100 here, and grading needs 256",
     "-t 9": "the limit on processor time (ulimit -t) is 9 s here, and grading needs 120 s",
     "-u 20": "the limit on processes (ulimit -u) is 20 here, and grading needs 64",
-    "-f 1000": "the limit on the size of files (ulimit -f) is 1000 KiB here, and grading needs 65536 KiB",
-    "-v 1000000": "the limit on address space (ulimit -v) is 1000000 KiB here, and grading needs 4194304 KiB",
-    "-d 100000": "the limit on data in memory (ulimit -d) is 100000 KiB here, and grading needs 4194304 KiB",
+    "-f 1000": (
+        "the limit on the size of files (ulimit -f) is 1000 KiB here, and grading needs 65536 KiB"
+    ),
+    "-v 1000000": (
+        "the limit on address space (ulimit -v) is 1000000 KiB here, and grading needs 4194304 KiB"
+    ),
+    "-d 100000": (
+        "the limit on data in memory (ulimit -d) is 100000 KiB here, and grading needs 4194304 KiB"
+    ),
     "-s 1000": "the limit on stacks (ulimit -s) is 1000 KiB here, and grading needs 8192 KiB",
 }
 
@@ -865,7 +924,10 @@ LOW = {
 @pytest.mark.slow
 @pytest.mark.parametrize("limit", LOW)
 def test_a_limit_that_is_too_low_is_named_before_anything_is_graded(limit, right, tmp_path):
-    """One sentence, exit 3, and no result: nobody loses a point by a scheduler's settings."""
+    """The command prints one sentence and exits with 3 without a result.
+
+    Nobody loses a point because of a scheduler's settings.
+    """
     done = graded_in_a_shell(f"ulimit {limit}", right, "--json", tmp_path / "result.json")
     ours = "grader: this is a fault of the grader or of this machine: "
     further = ": start the grader from a shell or job whose hard limit is as high\n"
@@ -878,7 +940,7 @@ def test_a_limit_that_is_too_low_is_named_before_anything_is_graded(limit, right
     "limits", ["-n 512 -u 64", "-Sn 20 -Su 20 -Sf 1000 -St 60 -Sv 4000000 -Sd 4000000"]
 )
 def test_a_limit_that_is_enough_or_can_be_raised_costs_nothing(limits, right, tmp_path):
-    """Full marks: a test's process needs few descriptors, and a soft limit is raised."""
+    """The submission gets full marks: a test needs few descriptors, and a soft limit is raised."""
     flags = "; ulimit ".join(re.findall(r"-\w+ \d+", limits))
     done = graded_in_a_shell(f"ulimit {flags}", right, "--json", tmp_path / "result.json")
     assert (0, "") == (done.returncode, done.stderr)
@@ -888,10 +950,16 @@ def test_a_limit_that_is_enough_or_can_be_raised_costs_nothing(limits, right, tm
 
 @pytest.mark.slow
 def test_a_limit_that_only_a_test_meets_is_ours(bare_with):
-    """It is lower than the course lets a test use: the look before the first test says so, and so would any test."""
+    """The machine's limit is lower than what the course allows a test.
+
+    The check before the first test reports it, and so would every test.
+    """
     source = "def f():\n    return 1\n"
     with bare_with("import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (2**30, 2**30))") as limited:
-        said = rf"before it ran any code of the student's: `ulimit -f` .* is too low: {2**30}, and a test needs {2**40}$"
+        said = (
+            rf"before it ran any code of the student's: `ulimit -f` .* is too low: {2**30}, and a "
+            rf"test needs {2**40}$"
+        )
         with pytest.raises(GraderFault, match=said):
             check_cpu(limited, msgspec.structs.replace(LIMITS, file_bytes=2**40))
         with pytest.raises(GraderFault, match=said):
@@ -911,7 +979,7 @@ def test_a_limit_that_only_a_test_meets_is_ours(bare_with):
     ],
 )
 def test_an_end_before_the_students_code_is_ours(broken, bare_with):
-    """Whatever it was: an exception, an exit, a signal, an answer that is none."""
+    """The end may be an exception, an exit, a signal or an invalid answer."""
     with bare_with(broken) as running:
         made = Session(
             running, {"assignment/m.py": b"def f(): return 1"}, LIMITS, seed=0, forbidden=[]
@@ -919,7 +987,10 @@ def test_an_end_before_the_students_code_is_ours(broken, bare_with):
         try:
             with pytest.raises(
                 GraderFault,
-                match=r"^a test's process (ended \(.*\) before it ran any code of the student's: |answered)",
+                match=(
+                    r"^a test's process (ended \(.*\) before it ran any code of the student's: "
+                    r"|answered)"
+                ),
             ):
                 ask(made)
         finally:
@@ -928,7 +999,7 @@ def test_an_end_before_the_students_code_is_ours(broken, bare_with):
 
 @pytest.fixture
 def bare_with(monkeypatch, tmp_path):
-    """A worker, locked up nowhere, of which a line of Python has changed something."""
+    """Start a worker without isolation after one line of Python has changed something in it."""
 
     @contextmanager
     def start(line):
@@ -956,12 +1027,12 @@ def bare_with(monkeypatch, tmp_path):
 
 @pytest.mark.slow
 def test_a_run_leaves_nothing_in_the_temporary_folder(right, tmp_path):
-    """Neither a folder of the sandbox nor one of torch's for compiled code."""
+    """Neither a folder of the sandbox nor torch's folder for compiled code remains."""
     done = graded_in_a_shell("true", right, TMPDIR=str(tmp_path))
     assert (0, []) == (done.returncode, list(tmp_path.iterdir()))
 
 
-# --- killed from outside ------------------------------------------------------------------------------------------------
+# --- killed from outside --------------------------------------------------------------------------
 
 STARVED = """
 import sys
@@ -972,14 +1043,17 @@ from grader.sandbox.session import Session
 from tests.probes import call
 limit, used = map(Path, sys.argv[1:])
 c = course.load()
-source = b"import os\\ndef takes(mib): return len(bytearray(mib * 2**20))\\ndef suicide(): os.kill(os.getpid(), 9)\\n"
+takes = b"import os\\ndef takes(mib): return len(bytearray(mib * 2**20))\\n"
+source = takes + b"def suicide(): os.kill(os.getpid(), 9)\\n"
 with Sandbox(c.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandbox:
     sandbox.wait_until_ready()
     limit.write_text(str(int(used.read_text()) + 300 * 2**20))
-    for function, *args in [("takes", 50), ("suicide",), ("takes", 1500), ("suicide",), ("takes", 50)]:
+    calls = [("takes", 50), ("suicide",), ("takes", 1500), ("suicide",), ("takes", 50)]
+    for function, *args in calls:
         session = Session(sandbox, {"assignment/m.py": source}, c.limits, seed=0, forbidden=[])
+        asked = {"module": "m", "function": function, "args": tuple(args), "kwargs": {}}
         try:
-            print(session.run(call, {"module": "m", "function": function, "args": tuple(args), "kwargs": {}}))
+            print(session.run(call, asked))
         except Exception as e:
             print(type(e).__name__, e)
         session.close()
@@ -989,7 +1063,7 @@ with Sandbox(c.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandbox:
 
 @pytest.fixture
 def memory_group():
-    """A control group whose memory can be limited: its list of processes, its limit and its use."""
+    """A control group with a memory limit: its process list, its limit and its usage."""
     own = dict(
         line.split(":", 2)[1:] for line in Path("/proc/self/cgroup").read_text().splitlines()
     )
@@ -1014,7 +1088,10 @@ def memory_group():
 
 @pytest.mark.slow
 def test_what_the_kernel_kills_for_want_of_memory_is_no_crash_of_the_students(memory_group, root):
-    """The machine has less than a test may take. A suicide by the same signal is a crash, before that and after."""
+    """The machine has less memory than a test may use, so the kernel kills the process.
+
+    A process that sends itself the same signal is a crash, before and after.
+    """
     processes, *files = map(str, memory_group)
     enter = ["sh", "-c", f'echo $$ > {processes} && exec "$@"', "sh"]
     command = [*enter, sys.executable, "-c", STARVED, *files]
@@ -1023,16 +1100,17 @@ def test_what_the_kernel_kills_for_want_of_memory_is_no_crash_of_the_students(me
     assert [str(50 * 2**20)] * 2 == [before, after]
     assert ["Crashed its process was ended by signal 9 (killed)"] * 2 == [suicide, again]
     assert re.match(
-        r"GraderFault a test's process was killed from outside, while it took [\d.]+ MiB of its 2 GiB: ",
+        r"GraderFault a test's process was killed from outside, while it took [\d.]+ MiB of its 2 "
+        r"GiB: ",
         killed,
     ), killed
 
 
-# --- the box ------------------------------------------------------------------------------------------------------------
+# --- the box --------------------------------------------------------------------------------------
 
 
 def test_the_zygote_is_what_a_zygote_has_to_be(sandbox):
-    """Process 1, an ordinary user, without capabilities, filtered: the grader looks before it trusts it."""
+    """The grader checks the zygote: process 1, an ordinary user, no capabilities, filtered."""
     facts = sandbox.facts
     assert (1, 0, True, 2) == (
         facts["pid"],
@@ -1045,11 +1123,12 @@ def test_the_zygote_is_what_a_zygote_has_to_be(sandbox):
 
 
 def test_a_students_process_has_no_privilege(sandbox):
-    """No capability that it has or could get, no group, a user that owns nothing, a filter that stays."""
+    """The process has no capability and no group, owns nothing, and cannot remove its filter."""
     source = """
         import os
         def f():
-            status = dict(line.split(":\\t", 1) for line in open("/proc/self/status").read().splitlines())
+            lines = open("/proc/self/status").read().splitlines()
+            status = dict(line.split(":\\t", 1) for line in lines)
             return status, os.getresuid(), os.getresgid(), os.getgroups()
     """
     status, users, groups, further = answer(sandbox, source)
@@ -1065,7 +1144,7 @@ def test_a_students_process_has_no_privilege(sandbox):
 
 
 def test_the_environment_holds_only_our_variables(sandbox):
-    """Of the grader's own, with its tokens and paths, nothing."""
+    """Nothing of the grader's own environment, with its tokens and paths, is visible."""
     assert "PATH" in os.environ
     names = answer(sandbox, "import os\ndef f():\n    return sorted(os.environ)\n")
     ours = {
@@ -1111,7 +1190,7 @@ WRITE = """
     ],
 )
 def test_nothing_but_tmp_can_be_written_to(path, sandbox):
-    """Each is a read-only file system, whoever may own the folder."""
+    """Each folder is on a read-only file system, whoever owns it."""
     assert answer(sandbox, WRITE, path) in ("Read-only file system", "Permission denied")
     flag = answer(
         sandbox,
@@ -1132,7 +1211,7 @@ def test_nothing_but_tmp_can_be_written_to(path, sandbox):
     ],
 )
 def test_the_kernels_switches_cannot_be_turned(path, sandbox):
-    """/proc is read-only too."""
+    """The files of /proc are read-only too."""
     assert answer(sandbox, WRITE, path) in (
         "Read-only file system",
         "Permission denied",
@@ -1145,8 +1224,11 @@ def test_the_kernels_switches_cannot_be_turned(path, sandbox):
     ["/proc/1/mem", "/proc/1/environ", "/proc/1/maps", "/proc/1/fd", "/proc/1/root", "/proc/1/cwd"],
 )
 def test_the_zygote_cannot_be_looked_into(path, sandbox):
-    """It is not dumpable, and its files belong to nobody inside."""
-    source = "import os\ndef f(path):\n    return os.listdir(path) if os.path.isdir(path) else open(path, 'rb').read(1)\n"
+    """The zygote is not dumpable, so nobody inside the box owns its files in /proc."""
+    source = (
+        "import os\ndef f(path):\n"
+        "    return os.listdir(path) if os.path.isdir(path) else open(path, 'rb').read(1)\n"
+    )
     assert "PermissionError" == fault_name(sandbox, source, path)
 
 
@@ -1158,7 +1240,7 @@ def fault_name(sandbox, source, *args):
 
 
 def test_there_is_no_network(sandbox):
-    """No interface but a loopback that is down, and no socket that could reach one."""
+    """There is only a loopback interface, which is down, and no socket that reaches a network."""
     source = "import socket\ndef f():\n    return [name for _, name in socket.if_nameindex()]\n"
     assert fault_name(sandbox, source) in ("OSError", "PermissionError")
     lines = answer(sandbox, "def f():\n    return open('/proc/net/dev').read().splitlines()[2:]\n")
@@ -1169,7 +1251,7 @@ def test_there_is_no_network(sandbox):
         )
 
 
-# --- system calls -------------------------------------------------------------------------------------------------------
+# --- system calls ---------------------------------------------------------------------------------
 
 MACHINE = seccomp.MACHINES[platform.machine()]
 SYSCALLS = """
@@ -1186,7 +1268,7 @@ SYSCALLS = """
 
 
 def test_denied_system_calls_fail_with_eperm(sandbox):
-    """Every one of the list: new namespaces, keyrings, memory files, other processes, mounts, …"""
+    """Every denied call fails: namespaces, keyrings, memory files, other processes, mounts, …"""
     names = sorted(MACHINE.denied)
     got = answer(sandbox, SYSCALLS, [[MACHINE.denied[name], 0, 0, 0, 0, 0] for name in names])
     assert dict.fromkeys(names, errno.EPERM) == dict(zip(names, got, strict=True))
@@ -1203,7 +1285,7 @@ def test_denied_system_calls_fail_with_eperm(sandbox):
 
 
 def test_clone3_does_not_exist(sandbox):
-    """Its flags lie where a filter cannot read them; the C library then uses clone."""
+    """A filter cannot read the flags of clone3; without it, the C library uses clone."""
     assert [errno.ENOSYS] == answer(sandbox, SYSCALLS, [[MACHINE.clone3, 0, 0]])
 
 
@@ -1213,7 +1295,7 @@ def test_clone3_does_not_exist(sandbox):
     ids=hex,
 )
 def test_clone_makes_no_namespace(flag, sandbox):
-    """While it makes processes."""
+    """clone can still make processes."""
     assert [errno.EPERM] == answer(sandbox, SYSCALLS, [[MACHINE.clone, flag | 17, 0, 0, 0, 0]])
     assert (
         answer(
@@ -1225,7 +1307,7 @@ def test_clone_makes_no_namespace(flag, sandbox):
 
 
 def test_sockets_are_local(sandbox):
-    """A pair of connected ones is what libraries use to talk to themselves."""
+    """Libraries use connected pairs of sockets to talk to themselves."""
     assert [0] == answer(sandbox, SYSCALLS, [[MACHINE.socket, 1, 1, 0]])
     assert [errno.EPERM] * 4 == answer(
         sandbox, SYSCALLS, [[MACHINE.socket, family, 1, 0] for family in (2, 10, 16, 17)]
@@ -1234,14 +1316,14 @@ def test_sockets_are_local(sandbox):
 
 @pytest.mark.parametrize("machine", seccomp.MACHINES)
 def test_the_filter_is_whole_instructions(machine):
-    """And ends with an answer, for each machine that there is a table for."""
+    """The filter ends with a verdict, for each architecture that has a table."""
     program = seccomp.program(machine)
     assert 0 == len(program) % 8
     assert program.endswith(b"\x06\0\0\0\x00\x00\xff\x7f")
 
 
 def test_another_machine_is_refused():
-    """A filter with another machine's numbers would be worse than none."""
+    """A filter with another architecture's numbers would be worse than none."""
     with pytest.raises(
         GraderFault,
         match=r"^no list of system calls for a vax processor: add one to grader\.sandbox\.seccomp$",
@@ -1249,18 +1331,23 @@ def test_another_machine_is_refused():
         seccomp.program("vax")
 
 
-# --- what can be seen ---------------------------------------------------------------------------------------------------
+# --- what can be seen -----------------------------------------------------------------------------
 
 
 def test_of_the_project_only_the_worker_and_the_probes_can_be_seen(sandbox):
-    """Every file outside of the packages, the standard library, the C library and the kernel's folders."""
+    """No other file of the project is visible.
+
+    The search leaves out the packages, the standard library, the C library and the kernel's
+    folders.
+    """
     source = """
         import os
         def f():
             found = []
             for folder, folders, files in os.walk("/"):
                 if folder == "/":
-                    folders[:] = [n for n in folders if n not in ("proc", "dev", "sys", "site", "python", "usr")]
+                    others = ("proc", "dev", "sys", "site", "python", "usr")
+                    folders[:] = [n for n in folders if n not in others]
                 found += [os.path.join(folder, n) for n in files if not n.endswith(".pyc")]
             return sorted(found)
     """
@@ -1273,8 +1360,11 @@ def test_of_the_project_only_the_worker_and_the_probes_can_be_seen(sandbox):
 
 
 def test_of_the_packages_only_those_that_are_allowed_can_be_seen(sandbox):
-    """Not pytest, not the grader's own libraries, not the grader."""
-    source = "import os\ndef f():\n    return sorted(os.listdir('/site')), sorted(os.listdir('/python/lib'))\n"
+    """pytest, the grader's own libraries and the grader are not visible."""
+    source = (
+        "import os\ndef f():\n"
+        "    return sorted(os.listdir('/site')), sorted(os.listdir('/python/lib'))\n"
+    )
     packages, library = answer(sandbox, source)
     assert {path.name for path in bubblewrap.package_paths()} == set(packages)
     assert {"torch", "numpy", "einops", "jaxtyping"} <= set(packages)
@@ -1295,21 +1385,26 @@ def test_of_the_packages_only_those_that_are_allowed_can_be_seen(sandbox):
 
 @pytest.mark.parametrize(
     "module",
-    ["grader", "grader.protocol", "grader.solutions.reference.linear", "tests.hidden", "tests.hidden.test_linear",
-     "tests.expect", "tests.conftest", "pytest", "_pytest", "msgspec", "rich", "typer", "hypothesis", "pip", "packaging"],
+    ["grader", "grader.protocol", "grader.solutions.reference.linear", "tests.hidden",
+     "tests.hidden.test_linear", "tests.expect", "tests.conftest", "pytest", "_pytest", "msgspec",
+     "rich", "typer", "hypothesis", "pip", "packaging"],
 )  # fmt: skip
 def test_a_submission_cannot_import(module, sandbox):
-    """Neither by name nor out of what is loaded already."""
-    source = "import importlib, sys\ndef f(name):\n    assert name not in sys.modules\n    importlib.import_module(name)\n"
+    """The import fails, and the module is not among those that are already loaded."""
+    source = (
+        "import importlib, sys\ndef f(name):\n    assert name not in sys.modules\n"
+        "    importlib.import_module(name)\n"
+    )
     assert "ModuleNotFoundError" == fault_name(sandbox, source, module)
 
 
 def test_no_path_of_the_graders_shows(sandbox):
-    """Neither in the module path, nor in what torch or Python say of where they are, nor in the mounts' targets."""
+    """No path is in sys.path, in torch's or Python's locations, or in the targets of mounts."""
     source = """
         import os, sys, torch
         def f():
-            return [*sys.path, sys.prefix, sys.base_prefix, sys.executable, torch.__file__, os.getcwd(), *sys.argv]
+            found = [sys.prefix, sys.base_prefix, sys.executable, torch.__file__, os.getcwd()]
+            return [*sys.path, *found, *sys.argv]
     """
     allowed = ("/python", "/site", "/course", "/tmp", "/usr", "/runtime")
     assert [] == [
@@ -1317,7 +1412,7 @@ def test_no_path_of_the_graders_shows(sandbox):
     ]
 
 
-# --- other ways to run it -----------------------------------------------------------------------------------------------
+# --- other ways to run the sandbox ----------------------------------------------------------------
 
 SCRIPT = """
 import sys
@@ -1327,25 +1422,26 @@ from grader.sandbox.session import Session
 from tests.probes import call
 c = course.load()
 with Sandbox(c.tests, isolation=sys.argv[1], scratch_bytes=2**20) as sandbox:
-    source = b"import os\\ndef f():\\n    return os.getpid(), os.getuid(), sorted(os.listdir('/'))\\n"
+    source = b"import os\\ndef f(): return os.getpid(), os.getuid(), sorted(os.listdir('/'))\\n"
     session = Session(sandbox, {"assignment/m.py": source}, c.limits, seed=0, forbidden=[])
     pid, uid, root = session.run(call, {"module": "m", "function": "f", "args": (), "kwargs": {}})
     session.close()
     facts = sandbox.facts
-    print(sandbox.isolation, facts["pid"] == 1, facts["uid"] == 0, facts["capabilities"] == 0, facts["seccomp"], "site" in root)
+    rights = facts["uid"] == 0, facts["capabilities"] == 0, facts["seccomp"]
+    print(sandbox.isolation, facts["pid"] == 1, *rights, "site" in root)
 """
 
 
 @pytest.fixture(scope="module")
 def bare():
-    """A worker that is locked up nowhere."""
+    """A worker without isolation."""
     with Sandbox(COURSE.tests, isolation="none", scratch_bytes=MIB) as running:
         yield running
 
 
 @contextmanager
 def bare_session(bare, source):
-    """A session of a package that has an __init__.py, which wins over the course's own."""
+    """A session of a package with an __init__.py, which replaces the course's."""
     sources = {"assignment/__init__.py": b"", "assignment/m.py": source}
     made = Session(bare, sources, LIMITS, seed=0, forbidden=[])
     try:
@@ -1356,7 +1452,7 @@ def bare_session(bare, source):
 
 @pytest.mark.slow
 def test_without_isolation_it_runs_and_says_so(bare):
-    """For a laptop without bubblewrap: the same answers, and a name that every report prints."""
+    """A laptop without bubblewrap gives the same answers, and every report shows the level."""
     assert bare.isolation == "none"
     with bare_session(bare, b"def f(x):\n    return x + 1\n") as made:
         assert [3.0] == ask(made, torch.tensor([2.0])).tolist()
@@ -1371,7 +1467,7 @@ def test_without_isolation_it_runs_and_says_so(bare):
 
 @pytest.mark.slow
 def test_without_isolation_the_students_modules_are_graded(bare):
-    """And not the stubs that lie beside the tests."""
+    """The stubs next to the tests are not graded instead."""
     assert answer(bare, "def f():\n    return 1\n") == 1
 
 
@@ -1380,12 +1476,12 @@ def test_without_isolation_the_students_modules_are_graded(bare):
     os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can become somebody else"
 )
 def test_an_ordinary_user_gets_the_same_box():
-    """In a user namespace then: process 1, no capability, filtered."""
+    """In a user namespace, the zygote is process 1, without capabilities and filtered."""
     as_an_ordinary_user({})
 
 
 def as_an_ordinary_user(environment):
-    """Run SCRIPT as somebody who owns nothing here; skip where that cannot be."""
+    """Run SCRIPT as a user who owns nothing here; skip if that is impossible."""
     root = Path(bubblewrap.__file__).parent.parent.parent
     become = [
         "setpriv",
@@ -1406,7 +1502,8 @@ def as_an_ordinary_user(environment):
     able = subprocess.run([*become, "import torch, grader, tests.probes"], timeout=120, **options)
     if able.returncode:
         pytest.skip(
-            f"that user cannot run the interpreter or read the checkout: {able.stderr.strip()[-200:]}"
+            "that user cannot run the interpreter or read the checkout: "
+            f"{able.stderr.strip()[-200:]}"
         )
     done = subprocess.run([*become, SCRIPT, "bubblewrap"], timeout=300, **options)
     if "the sandbox cannot be started" in done.stderr:
@@ -1430,7 +1527,10 @@ UNKNOWN = {
 
 
 def bubblewrap_of_age(folder, version):
-    """A folder with a `bwrap` that says it is this old, refuses what was unknown then, and otherwise is the real one."""
+    """A folder with a `bwrap` that claims an old version.
+
+    It refuses the options that did not exist then, and otherwise runs the real one.
+    """
     real, unknown = shutil.which("bwrap"), "|".join(UNKNOWN[version])
     script = f"""#!/bin/sh
 case "$1" in
@@ -1451,7 +1551,7 @@ exec {real} "$@"
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["0.4.0", "0.6.0"])
 def test_an_old_bubblewrap_makes_the_same_box(version, tmp_path, monkeypatch):
-    """Tight, with a folder to write in that has a limit, and without a way to a namespace."""
+    """The box is equally tight: its writable folder has a limit, and no namespace can be made."""
     monkeypatch.setenv("PATH", bubblewrap_of_age(tmp_path, version))
     writes = """
         import time
@@ -1483,14 +1583,14 @@ def test_an_old_bubblewrap_makes_the_same_box(version, tmp_path, monkeypatch):
     os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can become somebody else"
 )
 def test_an_old_bubblewrap_makes_the_same_box_for_an_ordinary_user(tmp_path):
-    """What --disable-userns would do, the filter does: the worker looks whether it can make a user namespace."""
+    """The filter replaces --disable-userns, and the worker checks that no namespace can be made."""
     for folder in [*tmp_path.parents][:3]:
         folder.chmod(folder.stat().st_mode | 0o055)
     as_an_ordinary_user({"PATH": bubblewrap_of_age(tmp_path, "0.4.0")})
 
 
 def test_a_bubblewrap_that_is_too_old_is_named(tmp_path, monkeypatch):
-    """With its version, the one that is needed, and what it lacks."""
+    """The message has its version, the required version and the missing option."""
     monkeypatch.setenv("PATH", bubblewrap_of_age(tmp_path, "0.3.1"))
     lacks = "it lacks --as-pid-1, --ro-bind-try. The sandbox needs 0.4.0 or later, first in PATH"
     with pytest.raises(SandboxUnavailable) as refusal:
@@ -1500,7 +1600,7 @@ def test_a_bubblewrap_that_is_too_old_is_named(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_a_zygote_that_hangs_is_gone_when_its_box_is_closed(monkeypatch):
-    """Also where it does not read its socket any more, and whoever started it is another user than it is."""
+    """This holds even if the zygote no longer reads its socket and another user started it."""
     monkeypatch.setattr("grader.sandbox.box.END_SECONDS", 1.0)
     hanging = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=2**20)
     pid = hanging.host_pid

@@ -1,4 +1,4 @@
-"""Variants: a fragment replaces what it defines in the reference, and nothing else."""
+"""A variant's fragment replaces the definitions that it contains, and changes nothing else."""
 
 import ast
 
@@ -45,32 +45,36 @@ def fragment(source):
 
 
 def test_one_definition_is_replaced_with_its_decorators():
-    """And every other line of the reference stays as it was."""
+    """Every other line of the reference stays unchanged."""
     got = fragment("def first(x):\n    return -x\n").applied_to(REFERENCE)
     before, after = REFERENCE.split("@math")[0], REFERENCE[REFERENCE.index("\n\nclass Second") :]
     assert before + "def first(x):\n    return -x\n" + after == got
 
 
 def test_a_replacement_brings_its_own_decorators():
-    """They stand above it."""
+    """The decorators above the replacement are kept."""
     got = fragment("@staticmethod\ndef third():\n    return 4\n").applied_to(REFERENCE)
     assert got.endswith("\n\n\n@staticmethod\ndef third():\n    return 4\n")
     assert "return 3" not in got
 
 
 def test_imports_and_helpers_come_before_the_first_replacement():
-    """So that a decorator or a default value may use them; helpers keep their order."""
-    source = "import cmath\n\nHALF = 0.5\n\n\ndef helper():\n    return HALF\n\n\nclass Second:\n    x = helper()\n"
+    """A decorator or a default value can therefore use them; helpers keep their order."""
+    source = (
+        "import cmath\n\nHALF = 0.5\n\n\ndef helper():\n    return HALF\n\n\nclass Second:\n"
+        "    x = helper()\n"
+    )
     got = fragment(source).applied_to(REFERENCE)
     expected = REFERENCE.replace(
         'class Second:\n    """Two."""\n\n    def method(self):\n        return 2\n',
-        "import cmath\n\n\nHALF = 0.5\n\n\ndef helper():\n    return HALF\n\n\nclass Second:\n    x = helper()\n",
+        "import cmath\n\n\nHALF = 0.5\n\n\ndef helper():\n    return HALF\n\n\nclass Second:\n"
+        "    x = helper()\n",
     )
     assert expected == got
 
 
 def test_several_definitions_are_replaced_each_in_its_place():
-    """Whatever their order in the fragment."""
+    """Their order in the fragment does not matter."""
     got = fragment("def third():\n    return 30\n\n\ndef first(x):\n    return 10\n").applied_to(
         REFERENCE
     )
@@ -85,13 +89,16 @@ def test_several_definitions_are_replaced_each_in_its_place():
     "source", ["", "x = 1\n", "def fourth():\n    pass\n", "def method(self):\n    pass\n"]
 )
 def test_a_fragment_that_replaces_nothing_is_a_mistake(source):
-    """It would be graded as the reference and prove nothing; a method is no definition of the module."""
+    """It would be graded as the reference and prove nothing.
+
+    A method is not a definition of the module.
+    """
     with pytest.raises(ValueError, match=r"^p/name\.py replaces no definition of the reference$"):
         fragment(source).applied_to(REFERENCE)
 
 
 def test_fragments_are_read_from_folders_of_problems(tmp_path):
-    """Sorted, with their summary, their hint and their device; what lies elsewhere is left alone."""
+    """Fragments are sorted and have a summary, a hint and devices; files elsewhere are ignored."""
     (tmp_path / "b").mkdir()
     (tmp_path / "a").mkdir()
     (tmp_path / "top.py").write_text("x = 1\n")
@@ -108,7 +115,7 @@ def test_fragments_are_read_from_folders_of_problems(tmp_path):
 
 
 def test_a_fragment_without_a_docstring_is_a_mistake(tmp_path):
-    """It would not say what it shows."""
+    """Without a docstring, nobody knows what the fragment shows."""
     (tmp_path / "a").mkdir()
     (tmp_path / "a/x.py").write_text("def f(): pass\n")
     with pytest.raises(ValueError, match=r"a/x\.py has no docstring to say what it shows$"):
@@ -116,7 +123,7 @@ def test_a_fragment_without_a_docstring_is_a_mistake(tmp_path):
 
 
 def test_a_fragment_for_a_device_that_there_is_not_is_a_mistake(tmp_path):
-    """It would be tried nowhere."""
+    """Such a fragment would never be tried."""
     (tmp_path / "a").mkdir()
     (tmp_path / "a/x.py").write_text('"""Wrong.\n\ndevice: gpu\n"""\n')
     with pytest.raises(ValueError, match=r"a/x\.py says device: gpu; there are cpu and cuda$"):
@@ -124,7 +131,10 @@ def test_a_fragment_for_a_device_that_there_is_not_is_a_mistake(tmp_path):
 
 
 def test_what_a_program_reaches():
-    """Definitions that it changes, those that use them, and everything where it runs a statement."""
+    """A fragment reaches the definitions that it changes and those that use them.
+
+    If it runs a statement, it reaches everything.
+    """
     used = REFERENCE + "\n\ndef fourth():\n    return third()\n"
     found = fragment("def third():\n    return 4\n")
     assert [True, True, False] == [
@@ -149,7 +159,10 @@ ALL = [
 
 @pytest.mark.parametrize("found", ALL, ids=lambda found: f"{found.problem}-{found.name}")
 def test_every_program_is_a_module_that_is_not_the_reference(found):
-    """It belongs to a problem, changes only that problem's definitions or adds helpers, and can be parsed."""
+    """Each program parses and differs from the reference.
+
+    It changes only definitions of its own problem, or adds helpers.
+    """
     problem = COURSE.problem(found.problem)
     reference = COURSE.reference_of(problem)
     got = found.applied_to(reference)
@@ -164,7 +177,7 @@ def test_every_program_is_a_module_that_is_not_the_reference(found):
 
 
 def test_a_mistake_that_only_a_cuda_device_shows_has_tests_there():
-    """Without them nothing would be tried on it."""
+    """Without such tests, nothing would try the mistake."""
     waiting = {found.problem for found in ALL if "cuda" in found.devices}
     assert [
         name for name in waiting if "cuda" not in COURSE.hidden_tests(COURSE.problem(name))
@@ -172,13 +185,13 @@ def test_a_mistake_that_only_a_cuda_device_shows_has_tests_there():
 
 
 def marked(reference, problem):
-    """The first lines of the helpers that belong to a problem's solution."""
+    """The first lines of the helpers inside the marked solution of a problem."""
     lines = lines_of(reference, problem).values()
     return [line for line in lines if line.startswith(("def ", "class "))]
 
 
 def definitions(source):
-    """Name to a dump of each definition of a module, without docstrings' influence on lines."""
+    """Map each definition of a module to a dump of its syntax tree, which ignores line numbers."""
     return {
         node.name: ast.dump(node)
         for node in ast.parse(source).body

@@ -1,4 +1,4 @@
-"""Known mistakes as data: a mistake is the one difference that it names, and a file that is not as it has to be is told."""
+"""Known mistakes as data: each is one named difference, and an invalid file is reported."""
 
 import pytest
 
@@ -78,21 +78,21 @@ def read(tmp_path, text):
 
 
 def programs(tmp_path):
-    """What the mistakes of the file above make of the module, by name."""
+    """The module that each mistake of the file above makes, by the mistake's name."""
     return {mistake.name: mistake.applied_to(REFERENCE) for mistake in read(tmp_path, FILE)}
 
 
-# --- a change -----------------------------------------------------------------------------------------------------------
+# --- a change -------------------------------------------------------------------------------------
 
 
 def test_a_change_is_made_where_its_text_is():
-    """And every other character of the program stays as it was."""
+    """Every other character of the program stays unchanged."""
     got = changed(REFERENCE, (Change("math.sqrt(x)", "math.exp(x)"),))
     assert REFERENCE.replace("sqrt", "exp") == got
 
 
 def test_lines_of_a_change_are_indented_as_the_line_that_it_begins_in():
-    """It is written at the left margin, wherever the program has it; an empty line has no indentation."""
+    """A change is written without indentation and gets the program's; empty lines stay empty."""
     change = Change("y = math.sqrt(x)\n\nreturn y", "y = x\n\nif y:\n    return y")
     expected = REFERENCE.replace(
         "        y = math.sqrt(x)\n\n        return y\n",
@@ -103,7 +103,7 @@ def test_lines_of_a_change_are_indented_as_the_line_that_it_begins_in():
 
 
 def test_changes_are_made_in_the_program_as_it_was():
-    """The second one does not see what the first one wrote, whatever their order."""
+    """A change never sees the text of another change, whatever their order."""
     two = (Change("return y", "return math.sqrt(x)"), Change("y = math.sqrt(x)", "y = 0"))
     expected = REFERENCE.replace("y = math.sqrt(x)", "y = 0").replace(
         "return y", "return math.sqrt(x)"
@@ -116,22 +116,22 @@ def test_changes_are_made_in_the_program_as_it_was():
     [("return z", 0), ("return x", 2), ("return y\n    return x", 0), ("return y\nreturn x", 0)],
 )
 def test_a_text_that_is_not_there_once_is_told(old, times):
-    """It could be anywhere, or nowhere; indentation counts."""
+    """The text has to occur exactly once, with the same relative indentation."""
     with pytest.raises(ValueError, match=rf"^expected `old` exactly once, got `.*` {times} times$"):
         changed(REFERENCE, (Change(old, ""),))
 
 
 def test_changes_that_overlap_are_told():
-    """Which of them is meant nobody could say."""
+    """It would be ambiguous which of the two changes is meant."""
     with pytest.raises(ValueError, match=r"^two changes overlap, at `math\.sqrt`$"):
         changed(REFERENCE, (Change("y = math.sqrt", ""), Change("math.sqrt(x)", "")))
 
 
-# --- a mistake ----------------------------------------------------------------------------------------------------------
+# --- a mistake ------------------------------------------------------------------------------------
 
 
 def test_a_mistake_is_made_in_the_reference(tmp_path):
-    """Where it names neither a base nor a source: one change or several."""
+    """A mistake without a base or a source changes the reference, in one place or several."""
     got = programs(tmp_path)
     assert REFERENCE.replace("return y", "return -y") == got["negative"]
     first, second = REFERENCE.replace("math.sqrt(x)", "x").split("def second")
@@ -139,7 +139,10 @@ def test_a_mistake_is_made_in_the_reference(tmp_path):
 
 
 def test_a_mistake_is_made_in_its_base(tmp_path):
-    """Whose definitions take the place of the reference's; and another program has definitions of its own."""
+    """The definitions of the base replace those of the reference.
+
+    A mistake with a source has its own definitions instead.
+    """
     got = programs(tmp_path)
     head, tail = REFERENCE.split("def first")[0], REFERENCE[REFERENCE.index("\n\ndef second") :]
     assert f"{head}def first(x):\n    return -x\n{tail}" == got["plainly_negative"]
@@ -150,7 +153,7 @@ def test_a_mistake_is_made_in_its_base(tmp_path):
 
 
 def test_a_mistake_says_what_it_is(tmp_path):
-    """In the order of the file, with all that it may say."""
+    """Mistakes keep the order of the file and all their fields."""
     first, *others = read(tmp_path, FILE)
     expected = Mistake(
         problem="p",
@@ -169,7 +172,7 @@ def test_a_mistake_says_what_it_is(tmp_path):
 
 
 def test_bases_are_programs_of_their_own(tmp_path):
-    """So that they can be proved right."""
+    """A base can therefore be proved right."""
     read(tmp_path, FILE)
     (base,) = mistakes.bases(tmp_path, "p")
     assert "base plain" == base.name
@@ -177,7 +180,7 @@ def test_bases_are_programs_of_their_own(tmp_path):
 
 
 def test_a_problem_without_a_file_has_no_mistakes(tmp_path):
-    """It may be about to get some."""
+    """A new problem may not have a file of mistakes yet."""
     assert ([], []) == (mistakes.load(tmp_path, "p"), mistakes.bases(tmp_path, "p"))
 
 
@@ -185,18 +188,21 @@ def test_a_problem_without_a_file_has_no_mistakes(tmp_path):
     ("name", "where"), [("negative", "the reference"), ("plainly_negative", "base plain")]
 )
 def test_a_change_that_does_not_fit_is_told_with_the_mistake(tmp_path, name, where):
-    """Its file, its name, and in which program the text was looked for."""
+    """The message has the file, the mistake and the program that was searched for the text."""
     text = FILE.replace('old = "return y"', 'old = "return w"').replace(
         'old = "return x"', 'old = "return w"'
     )
     mistake = next(mistake for mistake in read(tmp_path, text) if mistake.name == name)
-    words = rf"^p\.toml: mistake {name}, in {where}: expected `old` exactly once, got `return w` 0 times$"
+    words = (
+        rf"^p\.toml: mistake {name}, in {where}: expected `old` exactly once, got `return w` 0 "
+        r"times$"
+    )
     with pytest.raises(CourseFault, match=words):
         mistake.applied_to(REFERENCE)
 
 
 def test_a_program_that_replaces_nothing_is_told(tmp_path):
-    """It would be graded as the reference and prove nothing."""
+    """Such a program would be graded as the reference and prove nothing."""
     (mistake,) = read(
         tmp_path, '[[mistake]]\nname = "none"\nsays = "None."\nsource = "def third(): pass"\n'
     )
@@ -206,7 +212,7 @@ def test_a_program_that_replaces_nothing_is_told(tmp_path):
         mistake.applied_to(REFERENCE)
 
 
-# --- a file that is not as it has to be ---------------------------------------------------------------------------------
+# --- invalid files --------------------------------------------------------------------------------
 
 BASE = '[base.b]\nsource = "d"\n'
 HEAD = '[[mistake]]\nname = "m"\nsays = "Wrong."\n'
@@ -283,14 +289,14 @@ FAULTS = {
 
 @pytest.mark.parametrize("what", FAULTS)
 def test_a_file_that_is_not_as_it_has_to_be_is_told(tmp_path, what):
-    """With its path, the mistake, what was expected and what came."""
+    """The message has the path, the mistake, what was expected and what the file contains."""
     text, words = FAULTS[what]
     with pytest.raises(CourseFault, match=rf"p\.toml: {words}$"):
         read(tmp_path, text)
 
 
 def test_every_file_is_of_a_problem():
-    """Another one would be read by nobody."""
+    """Nothing would read a file that belongs to no problem."""
     assert {problem.id for problem in COURSE.problems} == {
         path.stem for path in COURSE.mistakes.iterdir()
     }

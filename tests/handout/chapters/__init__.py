@@ -1,1 +1,4 @@
-"""The figures of each page of the handout: a module a page (`c05_resource_accounting` for `05_resource_accounting.md`)."""
+"""The figures of the handout: one module per page, such as `c05_resource_accounting`.
+
+That module belongs to `05_resource_accounting.md`.
+"""

@@ -13,7 +13,7 @@ X = torch.arange(12).view(3, 4)
 
 
 def taken(*shape, dtype=FP32):
-    """Bytes of a tensor of that shape, without the memory for it."""
+    """Bytes of a tensor of this shape, computed without allocating it."""
     return tm.tensor_bytes(torch.empty(shape, dtype=dtype, device="meta"))
 
 
@@ -23,7 +23,7 @@ def sizes(values):
 
 
 def numbers(tensor, between=" "):
-    """A vector's elements side by side, as a figure."""
+    """A vector's elements separated by spaces, as a figure."""
     return n(between.join(str(value) for value in tensor.tolist()))
 
 
@@ -33,7 +33,7 @@ def brackets(tensor):
 
 
 def address_holds():
-    """The first formula of the page, for windows of every kind on one storage."""
+    """Check the page's first formula for windows of every kind on one storage."""
     base = torch.arange(120, dtype=torch.int16)
     windows = [
         base.view(10, 12),
@@ -54,7 +54,7 @@ def address_holds():
 
 
 def mergeable():
-    """Sizes and strides of two dimensions, and whether torch shows them as one."""
+    """Two dimensions' sizes and strides, and whether torch can merge the dimensions in a view."""
     for stride in range(13):
         for inner in range(4):
             for shape in ((2, 3), (3, 4), (5, 2)):
@@ -94,7 +94,10 @@ class Chapter(Figures):
         for names in rows:
             (size,) = {getattr(torch, name).itemsize for name in names.split(", ")}
             self.gives(
-                itemsize_row=f"{names.replace('float8_e4m3fn, float8_e5m2', 'float8 (both kinds)')} | {n(size)}"
+                itemsize_row=(
+                    f"{names.replace('float8_e4m3fn, float8_e5m2', 'float8 (both kinds)')} | "
+                    f"{n(size)}"
+                )
             )
 
         embedding = torch.empty(50257, 768, device="meta")
@@ -174,7 +177,8 @@ class Chapter(Figures):
         assert {merges for *_, merges in cases} == {True, False}
         self.formula(
             "step_over_rows",
-            r"\text{stride}[d] - (\text{shape}[d + 1] - 1) \cdot \text{stride}[d + 1] = \text{stride}[d + 1]",
+            r"\text{stride}[d] - (\text{shape}[d + 1] - 1) \cdot \text{stride}[d + 1] = "
+            r"\text{stride}[d + 1]",
             [
                 (stride[0] - (shape[1] - 1) * stride[1] == stride[1]) == merges
                 for shape, stride, merges in cases
@@ -237,7 +241,10 @@ class Chapter(Figures):
         self.gives(
             element=n("[1, 1]"),
             element_view=n("x[1:, ::2]"),
-            element_offset=f"{n(start)} + {n(1)} · {n(down)} + {n(1)} · {n(right)} = {n(tm.element_offset(part, [1, 1]))}",
+            element_offset=(
+                f"{n(start)} + {n(1)} · {n(down)} + {n(1)} · {n(right)} = "
+                f"{n(tm.element_offset(part, [1, 1]))}"
+            ),
         )
         assert X.flatten()[tm.element_offset(part, [1, 1])] == part[1, 1]
 

@@ -15,7 +15,7 @@ INTEGERS = {8: torch.uint8, 16: torch.int16, 32: torch.int32, 64: torch.int64}
 
 
 def exponent_of(value):
-    """k of a value that is exactly 2 to the k."""
+    """k for a value that is exactly 2 to the power k."""
     mantissa, exponent = math.frexp(value)
     assert mantissa == 0.5
     return exponent - 1
@@ -27,7 +27,7 @@ def two_to(value):
 
 
 def decoded(dtype, patterns):
-    """What the formula of the page says that bit patterns of a dtype (without the sign) stand for."""
+    """The values of a dtype's bit patterns (without the sign) by the formula of the page."""
     spec = p.float_spec(dtype)
     e, m = spec.exponent_bits, spec.mantissa_bits
     exponent, mantissa = patterns >> m, (patterns & (2**m - 1)).double()
@@ -38,7 +38,7 @@ def decoded(dtype, patterns):
 
 
 def formula_holds():
-    """All finite numbers of the small formats, some of the large ones."""
+    """Check the formula for all finite numbers of the small formats and some of the large ones."""
     for dtype in (E4M3, E5M2, F16, BF16, F32, F64):
         spec = p.float_spec(dtype)
         count = 2 ** (spec.bits - 1)
@@ -69,7 +69,7 @@ class Chapter(Figures):
         self.seen_elsewhere()
 
     def bits(self) -> None:
-        """Fields of a number."""
+        """The fields of a number."""
         self.formula(
             "decoding",
             r"E > 0: \quad & 2^{E - \text{bias}} \cdot \left(1 + \frac{M}{2^m}\right) \\ "
@@ -92,7 +92,10 @@ class Chapter(Figures):
         assert decoded(E4M3, torch.tensor(last << 3 | 6)) == spec.max
         self.gives(
             nan_mantissa=n(nan[0], "b"),
-            largest_e4m3=f"{power(2, last - bias)} · {plain(spec.max / 2 ** (last - bias))} = {plain(spec.max)}",
+            largest_e4m3=(
+                f"{power(2, last - bias)} · {plain(spec.max / 2 ** (last - bias))} = "
+                f"{plain(spec.max)}"
+            ),
             by_rule=plain(by_rule),
         )
         assert len(nan) == 1
@@ -110,7 +113,7 @@ class Chapter(Figures):
         assert mantissa == (fraction - 1) * 2**23
 
     def table(self) -> None:
-        """Six formats."""
+        """The table of six formats."""
         for dtype in (F64, F32, F16, BF16, E4M3, E5M2):
             spec = p.float_spec(dtype)
             largest = plain(spec.max) if spec.max < 1e6 else scientific(spec.max, 2)
@@ -118,7 +121,8 @@ class Chapter(Figures):
                 n(f"{value:.3g}") if value > 1e-3 else scientific(value, 2)
                 for value in (spec.smallest_normal, spec.smallest_subnormal)
             )
-            # In powers of two: half of float64's smallest subnormal is no Python float.
+            # Powers of two, because half of float64's smallest subnormal number is not a Python
+            # float.
             limit = exponent_of(spec.smallest_subnormal) - 1
             if dtype != F64:
                 assert p.underflows_to_zero(2.0**limit, dtype)
@@ -159,7 +163,7 @@ class Chapter(Figures):
         )
 
     def underflow(self) -> None:
-        """Where small numbers become 0."""
+        """The point where small numbers become 0."""
         half = p.float_spec(F16)
         step = half.smallest_subnormal
         small, tiny = 5e-5, 1e-8
@@ -195,7 +199,7 @@ class Chapter(Figures):
         )
 
     def blocks(self) -> None:
-        """Quantizing."""
+        """Quantizing in blocks."""
         x, size, levels = torch.tensor([1, -4, 3, 0.5, 6]), 4, torch.arange(-2.0, 3)
         codes, scales = p.quantize_blocks(x, size, levels)
         top = levels.abs().max().item()
@@ -243,7 +247,10 @@ class Chapter(Figures):
             draws=n(count, ","),
             lowest_level=n(levels[0].item(), ".0f"),
             highest_level=n(levels[-1].item(), ".0f"),
-            outlier_scale=f"{n(outlier)} / {n(levels[-1].item(), '.0f')} = {n(outlier / levels.max().item(), '.1f')}",
+            outlier_scale=(
+                f"{n(outlier)} / {n(levels[-1].item(), '.0f')} = "
+                f"{n(outlier / levels.max().item(), '.1f')}"
+            ),
             error_one_scale=n(off[count], ".1f"),
             outlier_block=block,
             neighbours=neighbours,
@@ -268,7 +275,7 @@ class Chapter(Figures):
         self.gives(scalar_dimensions=scalar.dim(), zero_block=f"{n(0)} / {n(0)}")
 
     def seen_elsewhere(self) -> None:
-        """What notes say is quoted (it is what they say); what holds is computed."""
+        """Claims of other notes are quoted; the correct values are computed."""
         half = p.float_spec(F16)
         limit = half.smallest_subnormal / 2
         self.gives(

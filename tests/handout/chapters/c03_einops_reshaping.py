@@ -17,7 +17,7 @@ def listed(tensor, brackets="[]"):
 
 
 def spaced(tensor):
-    """A vector's elements side by side, as a figure."""
+    """A vector's elements separated by spaces, as a figure."""
     return n(" ".join(str(value) for value in tensor.tolist()))
 
 
@@ -60,7 +60,7 @@ class Chapter(Figures):
         assert not tm.shares_storage(by_head, er.merge_heads(by_head))
 
     def scores(self) -> None:
-        """Variance, memory, einsum's stretching."""
+        """Variance, memory, and dimensions that einsum stretches."""
         generator = torch.Generator().manual_seed(0)
         many, large, small = 2000, 128, 16
         for d in (small, large):
@@ -97,7 +97,7 @@ class Chapter(Figures):
         self.gives(mask_rows=len(x[:1]))
 
     def masks(self) -> None:
-        """What breaks a mean."""
+        """Values that make a mean wrong."""
         nothing, nan = torch.tensor(0.0), torch.tensor(math.nan)
         assert (nothing / nothing).isnan()
         assert (nothing * nan).isnan()
@@ -110,11 +110,14 @@ class Chapter(Figures):
         )
 
     def examples(self) -> None:
-        """The worked example."""
+        """The solved example."""
         d = 4
         one = torch.ones(1, d)
         self.gives(
-            one_score=f"{plain((one @ one.T).item())} / √{n(d)} = {plain(er.attention_scores(one, one).item())}"
+            one_score=(
+                f"{plain((one @ one.T).item())} / √{n(d)} = "
+                f"{plain(er.attention_scores(one, one).item())}"
+            )
         )
         x, w = torch.tensor([3.0, 5.0]), torch.tensor([10.0, 100.0]).view(2, 1, 1)
         heads, d_in, d_out = w.shape
@@ -131,7 +134,10 @@ class Chapter(Figures):
         self.gives(
             masked_x=listed(x),
             mask=listed(mask.long(), "()"),
-            masked_mean=f"{plain(kept)} / {n(int(mask.sum()))} = {plain(er.masked_mean(x[:, None], mask).item())}",
+            masked_mean=(
+                f"{plain(kept)} / {n(int(mask.sum()))} = "
+                f"{plain(er.masked_mean(x[:, None], mask).item())}"
+            ),
             wrong_mean=f"{plain(kept)} / {n(len(x))} = {plain(kept / len(x))}",
         )
         image, side = torch.arange(8).view(1, 1, 2, 4), 2

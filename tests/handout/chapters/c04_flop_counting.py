@@ -1,4 +1,4 @@
-"""Chapter 4: FLOPs by formula, and as they run."""
+"""Chapter 4: FLOPs by formula, and as counted while code runs."""
 
 from dataclasses import replace
 
@@ -29,13 +29,13 @@ def ran(call):
 
 
 def products(names):
-    """Those of them that multiply matrices, in order."""
+    """The operators among them that multiply matrices, in order."""
     multiply = {f"aten.{name}.default" for name in ("mm", "addmm", "bmm", "baddbmm", "mv", "dot")}
     return [name for name in names if name in multiply]
 
 
 def attention(q, k, v, fused=True):
-    """FLOPs forward and backward, as they run."""
+    """FLOPs of attention, forward and backward, counted as it runs."""
     q, k, v = (x.clone().requires_grad_() for x in (q, k, v))
     with fc.FlopCounter() as counter:
         y = F.scaled_dot_product_attention(q, k, v) if fused else (q @ k.mT).softmax(-1) @ v
@@ -79,7 +79,9 @@ class Chapter(Figures):
             shapes = [[dims[name] for name in side.split(" × ")] for side in (left, right)]
             assert fc.matmul_flops(*shapes) == 2 * 3 * 5 * 7 == fc.linear_flops(3, 5, 7)
             self.gives(
-                each_product=f"{left} times {right} | {n(fc.matmul_flops(*shapes) // (3 * 5 * 7))}BDK"
+                each_product=(
+                    f"{left} times {right} | {n(fc.matmul_flops(*shapes) // (3 * 5 * 7))}BDK"
+                )
             )
         forward = fc.linear_flops(1, 1, 1)
         both = fc.linear_flops(1, 1, 1, backward=True)
@@ -92,7 +94,7 @@ class Chapter(Figures):
         )
 
     def two_layers(self) -> None:
-        """B, D, K = 64, 32, 16."""
+        """Two layers with B, D, K = 64, 32, 16."""
 
         def holds(b, d, k):
             forward = fc.mlp_flops(b, (d, d, k))
@@ -216,7 +218,9 @@ class Chapter(Figures):
         self.gives(
             gpt2_forward=short(total, 1),
             forward_rule=fc.linear_flops(1, 1, 1),
-            forward_by_rule=f"{n(2)} · {short(size, 1, 6)} · {n(tokens, ',')} = {short(by_rule, 1)}",
+            forward_by_rule=(
+                f"{n(2)} · {short(size, 1, 6)} · {n(tokens, ',')} = {short(by_rule, 1)}"
+            ),
             training_rule=fc.training_flops(1, 1),
             rule_is_low_by=n((1 - by_rule / total) * 100, ".0f"),
         )
@@ -244,7 +248,10 @@ class Chapter(Figures):
         self.gives(
             run_parameters=short(size),
             run_tokens=short(tokens, unit=12),
-            run_flops=f"{n(fc.training_flops(1, 1))} · {short(size)} · {short(tokens, unit=12)} = {short(run, 1, 24)}",
+            run_flops=(
+                f"{n(fc.training_flops(1, 1))} · {short(size)} · {short(tokens, unit=12)} = "
+                f"{short(run, 1, 24)}"
+            ),
             run_recomputed=short(fc.training_flops(size, tokens, recompute_forward=True), 1, 24),
         )
         assert float(2**53 + 1) == 2**53
@@ -261,7 +268,7 @@ class Chapter(Figures):
         self.gives(usual_backward=usual, first_backward=first, first_saves=f"{n(less)}BD{n('²')}")
 
     def as_they_run(self) -> None:
-        """The table of what runs."""
+        """The table of operators that run."""
         x, flat, weight, bias = (
             torch.ones(2, 3, 4),
             torch.ones(3, 4),
@@ -278,7 +285,7 @@ class Chapter(Figures):
         assert products(ran(lambda: torch.einsum("bqd,bkd->bqk", q, k))) == ["aten.bmm.default"]
 
     def attention(self) -> None:
-        """Kernels of attention."""
+        """The kernels of attention."""
         b, h, q, k, d = 2, 3, 4, 5, 8
         query, key = torch.ones(b, h, q, d), torch.ones(b, h, k, d)
         wide = torch.ones(b, h, k, 2 * d)
@@ -314,7 +321,9 @@ class Chapter(Figures):
             queries=q,
             keys=k,
             head_features=d,
-            attention_product=f"{n(2)} · {n(b)} · {n(h)} · {n(q)} · {n(k)} · {n(d)} = {n(product, ',')}",
+            attention_product=(
+                f"{n(2)} · {n(b)} · {n(h)} · {n(q)} · {n(k)} · {n(d)} = {n(product, ',')}"
+            ),
             attention_forward=n(forward, ","),
             attention_backward=n(backward, ","),
         )

@@ -1,4 +1,4 @@
-"""Chapter 5: the roofline and napkin mathematics."""
+"""Chapter 5: the roofline and estimates on paper."""
 
 from itertools import count
 
@@ -34,18 +34,18 @@ PARAMETERS, TOKENS, DEVICES, MFU = (
     15 * 10**12,
     1024,
     0.5,
-)  # the run of the worked example
+)  # the run of the solved example
 
 
 def times(size, dtype):
-    """Seconds of compute and of traffic of a square matrix product on an H100."""
+    """Seconds of compute and of memory traffic for a square matrix product on an H100."""
     flops = fc.matmul_flops((size, size), (size, size))
     moved = 3 * size**2 * dtype.itemsize
     return flops / H100.peak_flops[dtype], moved / H100.memory_bandwidth
 
 
 def turn(dtype):
-    """The smallest square product that is compute-bound on an H100."""
+    """The size of the smallest square product that is compute-bound on an H100."""
     return next(
         size
         for size in count(1)
@@ -54,7 +54,7 @@ def turn(dtype):
 
 
 def left_out(config, tokens):
-    """The share of a forward pass that the rule of 2 FLOPs a parameter and token leaves out."""
+    """The share of a forward pass that the rule of 2 FLOPs per parameter and token leaves out."""
     whole = sum(fc.transformer_forward_flops(config, 1, tokens).values())
     return 1 - 2 * ra.transformer_parameters(config) * tokens / whole
 
@@ -113,7 +113,9 @@ class Chapter(Figures):
         assert ra.is_compute_bound(2 * size**3, 6 * size**2, H100, BF16)
         self.gives(
             size=size,
-            size_intensity=f"{n(size)} / {n(3)} = {n(ra.matmul_intensity(size, size, size, BF16), '.1f')}",
+            size_intensity=(
+                f"{n(size)} / {n(3)} = {n(ra.matmul_intensity(size, size, size, BF16), '.1f')}"
+            ),
             size_compute=f"{n(2 * size**3, ',')} / {short(H100.peak_flops[BF16], unit=12)}",
             size_compute_us=n(compute * 1e6, ".2f"),
             size_bytes=n(3 * size**2 * two, ","),
@@ -137,11 +139,12 @@ class Chapter(Figures):
             vector_matrix=f"{n(size)} × {n(size)}",
             vector_mfu=n(ra.attainable_mfu(vector, H100, BF16) * 100, ".2f"),
         )
-        # TF32: 1 sign, 8 exponent and 10 mantissa bits, and 494.7e12 dense on an H100, by NVIDIA's data sheet.
+        # TF32: 1 sign, 8 exponent and 10 mantissa bits, and 494.7e12 dense on an H100, by NVIDIA's
+        # data sheet.
         self.gives(tf32_mantissa=10)
 
     def what_fits(self) -> None:
-        """Recipes, and what they leave room for."""
+        """Recipes, and the largest models that fit with them."""
         memory = 8 * H100.memory_bytes
         self.gives(node_devices=8, node_gb=memory // 10**9)
         for recipe in RECIPES.values():
@@ -174,7 +177,7 @@ class Chapter(Figures):
         self.gives(gib_excess=n((2**30 / 10**9 - 1) * 100, ".1f"))
 
     def how_long(self) -> None:
-        """Days, parameters, the best model."""
+        """Days of training, parameters, and the best model for a budget."""
         forward = fc.linear_flops(1, 1, 1)
         assert fc.linear_flops(1, 1, 1, backward=True) == 3 * forward
         self.gives(forward_rule=forward)
@@ -184,7 +187,7 @@ class Chapter(Figures):
             r"\frac{6ND}{\text{peak FLOP/s} \cdot \text{MFU} \cdot \text{devices} \cdot 86400}",
             days == 6 * PARAMETERS * TOKENS / (H100.peak_flops[BF16] * MFU * DEVICES * 86400),
         )
-        # What runs reach is a matter of record: PaLM's report, section 4.1; Llama 3's, table 4.
+        # The MFU of real runs comes from reports: PaLM's, section 4.1; Llama 3's, table 4.
         self.gives(
             palm_mfu=0.46,
             palm_size=540,
@@ -206,7 +209,9 @@ class Chapter(Figures):
             gpt3_tokens=n(GPT3.context_length, ","),
         )
         each, budget = fc.training_flops(1, 1), 7e21
-        best, tokens = ra.compute_optimal(budget)  # its default, about 20: Hoffmann et al. 2022
+        best, tokens = ra.compute_optimal(
+            budget
+        )  # the default ratio is about 20: Hoffmann et al. 2022
         ratio = round(tokens / best)
         self.gives(
             tokens_a_parameter=ratio,
@@ -222,10 +227,16 @@ class Chapter(Figures):
         )
         flops, peak = fc.training_flops(PARAMETERS, TOKENS), H100.peak_flops[BF16]
         self.gives(
-            run_flops=f"{n(each)} · {short(PARAMETERS)} · {short(TOKENS, unit=12)} = {short(flops, 1, 24)}",
+            run_flops=(
+                f"{n(each)} · {short(PARAMETERS)} · {short(TOKENS, unit=12)} = "
+                f"{short(flops, 1, 24)}"
+            ),
             devices=n(DEVICES, ","),
             mfu=MFU,
-            run_speed=f"{n(DEVICES)} · {n(MFU)} · {short(peak, unit=12)} = {short(DEVICES * MFU * peak, 2, 17)}",
+            run_speed=(
+                f"{n(DEVICES)} · {n(MFU)} · {short(peak, unit=12)} = "
+                f"{short(DEVICES * MFU * peak, 2, 17)}"
+            ),
             days=n(days, ".2f"),
             day_seconds=n(24 * 60 * 60, ","),
         )
@@ -250,7 +261,7 @@ class Chapter(Figures):
         )
 
     def seen_elsewhere(self) -> None:
-        """What notes say is quoted (it is what they say); what holds is computed."""
+        """Claims of other notes are quoted; the correct values are computed."""
         days = ra.training_days(PARAMETERS, TOKENS, H100, BF16, DEVICES, MFU)
         self.gives(
             parameters=short(70e9),

@@ -14,17 +14,17 @@ STEPS = [1e-1, 1e-3, 1e-6, 1e-10]
 
 
 def rows(x: torch.Tensor) -> str:
-    """`[[1, −2], [3, 4]]`: a matrix, each of its numbers a figure."""
+    """A matrix such as `[[1, −2], [3, 4]]`, with each number as a figure."""
     return "[" + ", ".join("[" + ", ".join(map(plain, row)) + "]" for row in x.tolist()) + "]"
 
 
 def cube(x):
-    """x³ in one multiplication after the other, so that its rounding is the same everywhere."""
+    """x³ by repeated multiplication, so that rounding is the same on every machine."""
     return x * x * x
 
 
 def measured(f, x, eps, dtype=F64):
-    """f's derivative at x by the reference's central differences."""
+    """The derivative of f at x, by the reference's central differences."""
     return ag.numerical_gradient(f, [torch.tensor(x, dtype=dtype)], eps)[0].item()
 
 
@@ -70,7 +70,7 @@ class Chapter(Figures):
         )
 
     def by_hand(self) -> None:
-        """The worked backward pass."""
+        """The solved example of a backward pass."""
         x, w1, w2, g = (
             torch.tensor(m, dtype=F64)
             for m in ([[1, 2], [3, -1]], [[1, 1], [2, -1]], [[3, 4]], [[1], [10]])
@@ -114,7 +114,8 @@ class Chapter(Figures):
             )
         self.formula(
             "central_difference",
-            r"\frac{f(x + \varepsilon) - f(x - \varepsilon)}{2 \varepsilon} = f′(x) + \frac{\varepsilon^2}{6} f‴(x) + \ldots",
+            r"\frac{f(x + \varepsilon) - f(x - \varepsilon)}{2 \varepsilon} = f′(x) + "
+            r"\frac{\varepsilon^2}{6} f‴(x) + \ldots",
             holds,
         )
         one_sided = [

@@ -1,4 +1,4 @@
-"""Chapter 7: linear layers, their first values, their parameters."""
+"""Chapter 7: linear layers, their initial values and their parameters."""
 
 import math
 from collections.abc import Callable
@@ -12,20 +12,20 @@ from tests.handout.chapters.c05_resource_accounting import GPT3
 from tests.handout.chapters.c06_autograd import rows
 from tests.handout.page_figures import Figures, n, plain, scientific, short
 
-BOUND = 3  # standard deviations
-BEYOND = math.erfc(BOUND / math.sqrt(2))  # the share of a normal distribution outside
+BOUND = 3  # in standard deviations
+BEYOND = math.erfc(BOUND / math.sqrt(2))  # the share of a normal distribution beyond the bound
 FFN = GPT3.d_model, GPT3.d_ff, GPT3.d_model
 
 
 def seeded(make: Callable[[], torch.nn.Module]) -> torch.nn.Module:
-    """A module whose first values are the same each time."""
+    """A module with reproducible initial values."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
         return make()
 
 
 def growth(width: int, sigma: float) -> float:
-    """By what one layer of that width multiplies the standard deviation of its input."""
+    """The factor by which one layer of this width multiplies its input's standard deviation."""
     return sigma * math.sqrt(width)
 
 
@@ -50,7 +50,7 @@ class Chapter(Figures):
         self.gives(ffn_gb=n(ffn * torch.float32.itemsize / 1e9, ".1f"))
 
     def first_values(self) -> None:
-        """Why 1/√in."""
+        """The reason for 1/√in."""
         shapes = [(256, 2048), (1024, 512)]
         layers = [
             (i, seeded(lambda i=i, o=o: li.Linear(i, o, dtype=torch.float64))) for i, o in shapes
@@ -83,7 +83,7 @@ class Chapter(Figures):
         )
 
     def truncation(self) -> None:
-        """Why and where it is cut."""
+        """Why and where the distribution is truncated."""
         share = n(100 * BEYOND, ".2f")
         weights = GPT3.d_model * GPT3.d_ff
         self.gives(
@@ -104,7 +104,7 @@ class Chapter(Figures):
         self.gives(cuts_nothing=plain(BOUND / std))
 
     def worked(self) -> None:
-        """A weight of two numbers, an MLP of 18."""
+        """A weight of two numbers, and an MLP of 18."""
         layer = li.Linear(2, 1)
         layer.load_state_dict({"weight": torch.tensor([[2.0, 3.0]])})
         x = torch.tensor([1.0, 10.0])
@@ -135,7 +135,7 @@ class Chapter(Figures):
 
 
 def truncated_std() -> float:
-    """Of a normal distribution with standard deviation 1, cut off at ±BOUND."""
+    """The standard deviation of a standard normal distribution, truncated at ±BOUND."""
     density = math.exp(-(BOUND**2) / 2) / math.sqrt(2 * math.pi)
     return math.sqrt(1 - 2 * BOUND * density / (1 - BEYOND))
 

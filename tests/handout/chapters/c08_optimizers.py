@@ -12,13 +12,13 @@ from tests.handout.page_figures import Figures, n, plain, power, scientific, sho
 
 F64, F32 = torch.float64, torch.float32
 ADAMW_FP32 = ra.TrainingRecipe(F32, F32, (F32, F32))
-GRADIENTS = [0.3, -0.02, 0.0, 1.5, -0.7, 0.01]  # for formulas
+GRADIENTS = [0.3, -0.02, 0.0, 1.5, -0.7, 0.01]  # gradients for checking formulas
 BETA1, BETA2 = 0.9, 0.999  # torch's defaults
 Make = Callable[[list[torch.Tensor]], torch.optim.Optimizer]
 
 
 def steps(make: Make, gradients: Sequence[float], p: float = 1.0) -> list[float]:
-    """The parameter after each step of an optimizer, one gradient a step."""
+    """The parameter after each step of an optimizer, with one gradient per step."""
     parameter = torch.tensor([p], dtype=F64, requires_grad=True)
     optimizer = make([parameter])
     after = []
@@ -30,14 +30,14 @@ def steps(make: Make, gradients: Sequence[float], p: float = 1.0) -> list[float]
 
 
 def same(got: Sequence[float], expected: Sequence[float]) -> list[bool]:
-    """Up to rounding."""
+    """Whether two values are equal up to rounding."""
     return [
         math.isclose(a, b, rel_tol=1e-12, abs_tol=1e-15) for a, b in zip(got, expected, strict=True)
     ]
 
 
 def simple(rule: Callable[[float, float], tuple[float, float]], p: float = 1.0) -> list[float]:
-    """The parameter after each gradient by a rule (remembered, g) -> (remembered, step)."""
+    """The parameter after each gradient, by a rule (remembered, g) -> (remembered, step)."""
     kept, after = 0.0, []
     for g in GRADIENTS:
         kept, step = rule(kept, g)
@@ -49,7 +49,7 @@ def simple(rule: Callable[[float, float], tuple[float, float]], p: float = 1.0) 
 def adamw(
     gradients: Sequence[float], lr: float, beta1: float, beta2: float, eps: float, decay: float
 ) -> list[float]:
-    """The formula of the page, line by line."""
+    """AdamW by the formula of the page, line by line."""
     p, m, v, after = 1.0, 0.0, 0.0, []
     for t, g in enumerate(gradients, 1):
         p = p - lr * decay * p
@@ -60,7 +60,7 @@ def adamw(
 
 
 def kept_bytes(make: Make) -> int:
-    """What an optimizer keeps for a parameter in float32, in bytes."""
+    """Bytes of state that an optimizer keeps for a float32 parameter."""
     p = torch.zeros(3, 4, requires_grad=True)
     p.grad = torch.ones_like(p)
     optimizer = make([p])
@@ -69,7 +69,7 @@ def kept_bytes(make: Make) -> int:
 
 
 def decimal(value: float, digits: int = 12) -> str:
-    """The shortest decimal form of a number of so many decimals, as a figure."""
+    """The shortest decimal form of a number with at most this many decimals, as a figure."""
     return plain(round(value, digits))
 
 
@@ -93,7 +93,7 @@ class Chapter(Figures):
         self.schedule()
 
     def three(self) -> None:
-        """Formulas of 8.1."""
+        """The formulas of section 8.1."""
         lr, mu, alpha, eps = 0.1, 0.6, 0.7, 0.05
         sgd = steps(lambda p: op.SGD(p, lr, mu), GRADIENTS)
         adagrad = steps(lambda p: op.AdaGrad(p, lr, eps), GRADIENTS)
@@ -137,7 +137,7 @@ class Chapter(Figures):
         other = simple(lambda b, g: (mu * b + (1 - mu) * g, rate * (mu * b + (1 - mu) * g)))
         shorter = same(
             [1 - x for x in other], [(1 - mu) * (1 - x) for x in plain_mean]
-        )  # (1 − μ) times as far
+        )  # the step is (1 − μ) times as long
         self.formula("other_momentum", "(1 − μ) g", shorter)
         self.formula("other_momentum", "(1 − μ) g", shorter)
 
@@ -157,7 +157,7 @@ class Chapter(Figures):
         self.gives(first_step=n(1 - first, ".0f"))
 
     def state(self) -> None:
-        """What is kept, in bytes."""
+        """Bytes of optimizer state."""
         elements, parameters = 12, 7 * 10**9
         kinds: dict[str, list[Make]] = {
             "SGD": [op.SGD],
@@ -179,7 +179,7 @@ class Chapter(Figures):
         self.gives(sgd_bytes=shown[0], rmsprop_bytes=shown[1], adamw_kept=shown[2])
 
     def worked_three(self) -> None:
-        """One or two steps of each."""
+        """One or two steps of each optimizer."""
         p, lr = 1.0, 0.1
         self.gives(p=plain(p), lr=lr)
         mu, g = 0.5, 2.0
@@ -203,8 +203,14 @@ class Chapter(Figures):
             g_second=plain(g2),
             s_first=plain(g1**2),
             s_second=plain(g1**2 + g2**2),
-            adagrad_p=f"{plain(p)} − {decimal(lr * g1)} / {plain(math.sqrt(g1**2) + eps)} = {decimal(first)}",
-            adagrad_p_next=f"{decimal(first)} − {decimal(lr * g2)} / {plain(math.hypot(g1, g2) + eps)} = {decimal(second, 4)}",
+            adagrad_p=(
+                f"{plain(p)} − {decimal(lr * g1)} / {plain(math.sqrt(g1**2) + eps)} = "
+                f"{decimal(first)}"
+            ),
+            adagrad_p_next=(
+                f"{decimal(first)} − {decimal(lr * g2)} / {plain(math.hypot(g1, g2) + eps)} = "
+                f"{decimal(second, 4)}"
+            ),
         )
         alpha, g = 0.75, 2.0
         (first,) = steps(lambda x: op.RMSProp(x, lr, alpha, eps), [g], p)
@@ -212,7 +218,9 @@ class Chapter(Figures):
         self.gives(
             rms_alpha=alpha,
             rms_v=f"{plain(1 - alpha)} · {plain(g**2)} = {plain(v)}",
-            rms_p=f"{plain(p)} − {decimal(lr * g)} / {plain(math.sqrt(v) + eps)} = {decimal(first)}",
+            rms_p=(
+                f"{plain(p)} − {decimal(lr * g)} / {plain(math.sqrt(v) + eps)} = {decimal(first)}"
+            ),
         )
         mu = op.SGD([torch.zeros(1)]).defaults["momentum"]
         assert kept_bytes(lambda parameters: op.SGD(parameters, momentum=mu)) == 0
@@ -220,7 +228,7 @@ class Chapter(Figures):
         self.gives(every_itemsize=F32.itemsize)
 
     def adamw(self) -> None:
-        """Formula, correction, decay of 8.2."""
+        """Section 8.2: formula, bias correction and decay."""
         options = {"lr": 0.1, "betas": (0.8, 0.95), "eps": 0.02, "weight_decay": 0.3}
         got = steps(lambda p: op.AdamW(p, **options), GRADIENTS)
         self.formula(
@@ -283,11 +291,14 @@ class Chapter(Figures):
             decayed=f"{plain(p)} − {n(lr)} · {n(decay)} · {plain(p)} = {decimal(decayed)}",
             moved=f"{n(lr)} · {n(g)} / {n(g + eps)} = {decimal(moved)}",
             after_one=decimal(first),
-            after_two=f"{decimal(first)} · {decimal(1 - lr * decay)} − {decimal(moved)} = {decimal(second)}",
+            after_two=(
+                f"{decimal(first)} · {decimal(1 - lr * decay)} − {decimal(moved)} = "
+                f"{decimal(second)}"
+            ),
         )
 
     def eps(self) -> None:
-        """Where ε may stand, and what the first step then is."""
+        """Where ε may be placed, and the first step that each place gives."""
         lr = 0.1
         cases = [(1.0, 1e-8), (0.01, 0.01)]
         rows: dict[str, list[float]] = {
@@ -329,13 +340,14 @@ class Chapter(Figures):
         )
 
     def adamw_costs(self) -> None:
-        """Bytes and milliseconds."""
+        """AdamW's bytes and milliseconds."""
         parts = [F32, F32, *ADAMW_FP32.optimizer_state]
         total = ra.bytes_per_parameter(ADAMW_FP32)
         memory = 80 * 10**9
         most = ra.max_parameters(memory, ADAMW_FP32)
         moved = (4 + 3) * F32.itemsize
-        flops = 15  # a count of the formula's operations, fused multiply-adds taken as two
+        # The number of operations in the formula, with a fused multiply-add counted as two.
+        flops = 15
         assert not ra.is_compute_bound(flops, moved, ra.H100_SXM, F32)
         self.gives(
             adamw_parts=f"{' + '.join(n(d.itemsize) for d in parts)} = {n(total)}",
@@ -348,7 +360,7 @@ class Chapter(Figures):
         self.gives(adamw_moved=moved, adamw_ms=n(milliseconds, ".0f"))
 
     def elsewhere(self) -> None:
-        """The other form of the step, and what ε is in it."""
+        """The other form of the step, and the role of ε in it."""
         eps, holds = 0.02, []
         m = v = 0.0
         for t, g in enumerate(GRADIENTS, 1):
@@ -447,5 +459,8 @@ class Chapter(Figures):
         self.gives(
             it=it,
             x=f"{n(it - w)} / {n(c - w)} = {plain(x)}",
-            rate_at_it=f"{n(least)} + {plain(most - least)} · ({n(1)} + {cosine}) / {n(2)} = {decimal(rate(it), 3)}",
+            rate_at_it=(
+                f"{n(least)} + {plain(most - least)} · ({n(1)} + {cosine}) / {n(2)} = "
+                f"{decimal(rate(it), 3)}"
+            ),
         )

@@ -14,7 +14,8 @@ from tests.handout.page_figures import Figures, n, short
 
 UINT16, INT32, INT64 = (np.dtype(name) for name in ("uint16", "int32", "int64"))
 CORPUS = 300 * 10**9
-PAGE = 4096  # of the operating systems and processors that most of us have
+# Bytes per memory page on the most common operating systems and processors.
+PAGE = 4096
 EXAMPLE = np.array([7, 3, 9, 4], dtype=UINT16)
 
 
@@ -26,14 +27,14 @@ def saved(tokens):
 
 
 def starts(tokens, length):
-    """Every start that the reference draws, from so many draws that none is missed."""
+    """Every start that the reference draws, from enough draws to find them all."""
     places = {token: place for place, token in enumerate(tokens.tolist())}
     x, _ = data.get_batch(tokens, 64 * len(tokens), length, "cpu", torch.Generator().manual_seed(0))
     return sorted({places[token] for token in x[:, 0].tolist()})
 
 
 def listed(numbers):
-    """`(3, 9)`."""
+    """A pair such as `(3, 9)`."""
     return "(" + ", ".join(n(int(number)) for number in numbers) + ")"
 
 
@@ -47,13 +48,15 @@ class Chapter(Figures):
         self.example()
 
     def files(self) -> None:
-        """What a token takes, and what np.save writes."""
+        """Bytes per token, and the bytes that np.save writes."""
         self.gives(corpus=short(CORPUS))
         for dtype in (UINT16, INT32, INT64):
             largest = np.iinfo(dtype).max
             ids = n(largest, ",") if largest < 10**12 else short(largest, 1, 18)
             self.gives(
-                dtype_row=f"{ids} | {n(dtype.itemsize)} | {n(CORPUS * dtype.itemsize // 10**9, ',')}"
+                dtype_row=(
+                    f"{ids} | {n(dtype.itemsize)} | {n(CORPUS * dtype.itemsize // 10**9, ',')}"
+                )
             )
         gpt2 = 50257
         assert gpt2 - 1 <= np.iinfo(UINT16).max
@@ -75,7 +78,7 @@ class Chapter(Figures):
         self.gives(header_read=extra * UINT16.itemsize, header_misread=extra)
 
     def batches(self) -> None:
-        """Where windows start."""
+        """The positions where windows start."""
         cases = [
             (np.random.default_rng(0).permutation(tokens), length)
             for tokens in (2, 5, 9)
@@ -92,7 +95,7 @@ class Chapter(Figures):
         )
 
     def example(self) -> None:
-        """The four tokens, and a step's worth of data."""
+        """The example of four tokens, and the data of one step."""
         length = 2
         found = starts(EXAMPLE, length)
         last = found[-1]

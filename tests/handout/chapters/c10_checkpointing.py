@@ -1,4 +1,4 @@
-"""Chapter 10: what a checkpoint holds, how often to write one, and what a stop costs."""
+"""Chapter 10: the contents of a checkpoint, how often to write one, and the cost of a stop."""
 
 import io
 import random
@@ -15,11 +15,11 @@ from tests.handout.page_figures import Figures, n, plain, short
 BF16, FP32 = torch.bfloat16, torch.float32
 LLAMA_GPUS, LLAMA_STOPS, LLAMA_DAYS = 16_384, 419, 54  # The Llama 3 Herd of Models, section 3.3.4
 DEVICES, A_NODE = 1024, 8
-SPEED = 2e9  # bytes a second that one machine writes
+SPEED = 2e9  # bytes per second that one machine writes
 
 
 def stepped(inputs, outputs):
-    """A layer and its AdamW after one step."""
+    """A layer and its AdamW optimizer after one step."""
     layer = nn.Linear(inputs, outputs)
     optimizer = op.AdamW(layer.parameters())
     for p in layer.parameters():
@@ -29,7 +29,7 @@ def stepped(inputs, outputs):
 
 
 def saved(layer, optimizer, iteration):
-    """What the reference writes into a file."""
+    """The checkpoint that the reference writes to a file."""
     file = io.BytesIO()
     ck.save_checkpoint(layer, optimizer, iteration, file)
     file.seek(0)
@@ -39,12 +39,12 @@ def saved(layer, optimizer, iteration):
 
 
 def cost(write, every, between):
-    """The share of the time that checkpoints and stops cost."""
+    """The share of time lost to checkpoints and stops."""
     return write / every + every / (2 * between)
 
 
 def best(write, between):
-    """The interval at which that is least."""
+    """The interval that minimizes this cost."""
     return (2 * write * between) ** 0.5
 
 
@@ -55,7 +55,7 @@ class Chapter(Figures):
         super().__init__("10_checkpointing.md")
         self.between = (
             LLAMA_DAYS * 86400 / LLAMA_STOPS * LLAMA_GPUS / DEVICES
-        )  # seconds from stop to stop
+        )  # seconds between stops
         self.stops()
         self.interval()
         self.contents()
@@ -78,7 +78,7 @@ class Chapter(Figures):
         self.gives(llama=3)
 
     def interval(self) -> None:
-        """The rule for how often."""
+        """The rule for the interval between checkpoints."""
         self.gives(lost_divisor=2)
         cases = [(420.0, 178_000.0), (3.0, 178_000.0), (60.0, 1e4)]
         around = (0.5, 0.9, 0.999, 1.001, 1.1, 2.0)
@@ -97,7 +97,7 @@ class Chapter(Figures):
         )  # "A first order approximation to the optimum checkpoint interval", CACM 17 (9)
 
     def contents(self) -> None:
-        """Sizes of the parts."""
+        """The sizes of a checkpoint's parts."""
         layer, optimizer = stepped(64, 64)
         weights = sum(p.numel() for p in layer.parameters())
         moments = op.optimizer_state_bytes(optimizer) // weights
@@ -105,14 +105,14 @@ class Chapter(Figures):
         self.gives(checkpoint_bytes=self.weight, weight_bytes=FP32.itemsize, moment_bytes=moments)
         first_moment = next(iter(optimizer.state.values()))[
             "m"
-        ]  # 0.9 · what it was + 0.1 · a gradient of 1
+        ]  # 0.9 · the old value + 0.1 · a gradient of 1
         start = round(((first_moment - 0.1) / 0.9).abs().max().item(), 6)
         self.gives(moments_start=plain(start))
         self.words = len(np.random.get_state()[1])
         self.gives(numpy_words=self.words)
 
     def worked(self) -> None:
-        """The layer, and two large models."""
+        """The layer of the example, and two large models."""
         layer, optimizer = stepped(3, 2)
         file = saved(layer, optimizer, 7)
         weights = [t.numel() for t in file["model"].values()]

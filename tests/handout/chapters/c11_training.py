@@ -1,4 +1,4 @@
-"""Chapter 11: losses and their floor, micro-batches, the schedule, autocast, and a run that is killed."""
+"""Chapter 11: losses and their floor, micro-batches, the schedule, autocast and killed runs."""
 
 import json
 import math
@@ -26,7 +26,7 @@ CONFIG = {**SCHEDULE, "batch_size": 4, "context_length": 5}
 
 
 def run(stop_at=None, **config):
-    """A run of the reference: its result and its model."""
+    """The result and the model of a run of the reference."""
     model = Table(stop_at)
     optimizer = op.AdamW(model.parameters())
     tokens = np.random.default_rng(0).permutation(np.arange(200) % 8)
@@ -41,7 +41,7 @@ def how_often(chain):
 
 
 def entropy(chain):
-    """Nats a token of a Markov chain, with torch's own entropy of a distribution."""
+    """Nats per token of a Markov chain, by torch's own entropy of a distribution."""
     return float(how_often(chain) @ torch.distributions.Categorical(chain).entropy())
 
 
@@ -57,7 +57,7 @@ class Chapter(Figures):
         self.killed()
 
     def loss(self) -> None:
-        """A guess, and the floor."""
+        """The loss of a uniform guess, and the lowest possible loss."""
         guess = F.cross_entropy(torch.zeros(1, GPT2_IDS), torch.tensor([0])).item()
         self.gives(guess=n(guess, ".2f"), ids=n(GPT2_IDS, ","))
         stay = 0.9
@@ -94,7 +94,7 @@ class Chapter(Figures):
         )
 
     def micro_batches(self) -> None:
-        """What they save, and how they are added up."""
+        """The memory that micro-batches save, and how their losses are added up."""
         windows, context, small = 512, 1024, 8
         row = context * GPT2_IDS * FP32.itemsize
         assert windows * row > ra.H100_SXM.memory_bytes
@@ -169,7 +169,7 @@ class Chapter(Figures):
         self.gives(copy_bytes=plain(copies))
 
     def killed(self) -> None:
-        """A run that is stopped in step 5, and goes on."""
+        """A run that stops in step 5 and resumes."""
         every, stop, steps = 4, 5, CONFIG["steps"]
         whole, model = run()
         with tempfile.TemporaryDirectory() as folder:
@@ -193,7 +193,8 @@ class Chapter(Figures):
                 run(stop, **files)
             logged, saved = lines(), done()
             with suppress(KeyboardInterrupt):
-                run(0, **files)  # stopped again at once, when the log is cut and no step is done
+                # The run stops again at once: the log is truncated, and no step is done.
+                run(0, **files)
             cut, still = lines(), done()
             resumed, resumed_model = run(**files)
             ended, last = lines(), done()
@@ -216,5 +217,5 @@ class Chapter(Figures):
             (logged, saved),
             (cut, still),
             (ended, last),
-        ]:  # killed, started again, at the end
+        ]:  # killed, restarted, at the end
             self.gives(log_row=f"{n(len(row))} | {' '.join(map(n, row))} | {n(file)}")

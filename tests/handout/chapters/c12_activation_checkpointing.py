@@ -1,4 +1,4 @@
-"""Chapter 12: what autograd keeps, what segments keep, and what it costs to compute again."""
+"""Chapter 12: what autograd keeps, what segments keep, and the cost of recomputing activations."""
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +17,7 @@ GPT3_LAYERS = 96
 
 
 def units(activation, segments=None, layers=LAYERS):
-    """How many activations these layers keep after a forward pass, as the reference counts them."""
+    """The number of activations that these layers keep after a forward pass, as counted."""
     blocks = [nn.Sequential(nn.Linear(WIDTH, WIDTH), activation()) for _ in range(layers)]
     model = ac.CheckpointedSequential(blocks, segments) if segments else nn.Sequential(*blocks)
     x = torch.rand(BATCH, WIDTH)
@@ -29,7 +29,10 @@ def units(activation, segments=None, layers=LAYERS):
 
 
 def alive_at_once(segments):
-    """Units when the backward pass begins: the segments' inputs, and what the last segment keeps when it runs again."""
+    """The number of activations in memory at the start of the backward pass.
+
+    These are the inputs of the segments, and what the last segment keeps when it runs again.
+    """
     blocks = [nn.Sequential(nn.Linear(32, 32), nn.GELU()) for _ in range(LAYERS)]
     model, x, inputs = ac.CheckpointedSequential(blocks, segments), torch.rand(8, 32), []
     last = blocks[-(LAYERS // segments) :]
@@ -47,7 +50,10 @@ def alive_at_once(segments):
 
 
 def segment_lengths(layers, segments):
-    """The lengths of the reference's segments, seen in the backward pass: it runs them again, the last one first."""
+    """The lengths of the reference's segments, observed in the backward pass.
+
+    The backward pass runs the segments again, the last one first.
+    """
     calls = []
     blocks = [nn.Tanh() for _ in range(layers)]
     for number, block in enumerate(blocks):
@@ -60,12 +66,15 @@ def segment_lengths(layers, segments):
 
 
 def by_formula(s, b, h, a):
-    """Bytes of a transformer layer by Korthikanti et al."""
+    """Bytes of a transformer layer's activations by Korthikanti et al."""
     return s * b * h * (34 + 5 * a * s / h)
 
 
 def measured(s, b, h, a, dropout=True):
-    """The same, as the reference counts them on such a layer in bfloat16, without the norms' means and deviations."""
+    """The same bytes, by the reference's count for such a layer in bfloat16.
+
+    The norms' means and deviations are left out.
+    """
     square = [(torch.randn(h, h) / h).to(BF16).requires_grad_() for _ in range(4)]
     up, down = (
         torch.randn(*shape).to(BF16).div(h).requires_grad_() for shape in [(4 * h, h), (h, 4 * h)]
@@ -76,7 +85,7 @@ def measured(s, b, h, a, dropout=True):
     def drop(t):
         return (
             torch.native_dropout(t, 0.1, True)[0] if dropout else t
-        )  # keeps a mask of one byte a number, as dropout does on a GPU
+        )  # keeps a mask of one byte per number, as dropout does on a GPU
 
     def layer():
         normed = F.layer_norm(x, (h,), gain)
@@ -86,7 +95,8 @@ def measured(s, b, h, a, dropout=True):
         wide = F.gelu(F.linear(F.layer_norm(middle, (h,), gain), up))
         return middle + drop(F.linear(wide, down))
 
-    norms = 2 * 2 * s * b * BF16.itemsize  # two norms, a mean and a deviation each, of every token
+    # Two norms, with one mean and one deviation per token each.
+    norms = 2 * 2 * s * b * BF16.itemsize
     return ac.saved_activation_bytes(layer, [*square, up, down, gain]) - norms
 
 
@@ -105,7 +115,7 @@ class Chapter(Figures):
         self.seen_elsewhere()
 
     def layers(self) -> None:
-        """What sixteen layers keep."""
+        """The activations that sixteen layers keep."""
         adamw = ra.TrainingRecipe(FP32, FP32, (FP32, FP32))
         self.gives(adamw_bytes=ra.bytes_per_parameter(adamw), fp32_bytes=FP32.itemsize)
         gelu, relu = self.plain[nn.GELU], self.plain[nn.ReLU]
@@ -126,7 +136,7 @@ class Chapter(Figures):
         self.gives(gelu_halves=self.each, relu_stays=self.each_relu)
 
     def segments(self) -> None:
-        """How many are alive at once."""
+        """The number of activations in memory at once."""
         alive = {k: self.kept[k] + self.own[k] for k in SEGMENTS}
         self.formula(
             "alive_formula", r"k + \frac{2L}{k}", [alive[k] == k + 2 * LAYERS / k for k in SEGMENTS]
@@ -178,7 +188,9 @@ class Chapter(Figures):
         assert plain_run * (4 * layers - 1) == checkpointed * (3 * layers - 1)
         self.gives(
             layers=layers,
-            counted_factor=f"{n(4 * layers - 1)} / {n(3 * layers - 1)} = {n(checkpointed / plain_run, '.2f')}",
+            counted_factor=(
+                f"{n(4 * layers - 1)} / {n(3 * layers - 1)} = {n(checkpointed / plain_run, '.2f')}"
+            ),
             plain_products=3 * layers - 1,
             all_products=3 * layers,
         )
@@ -194,7 +206,10 @@ class Chapter(Figures):
 
     @staticmethod
     def counted() -> tuple[int, int]:
-        """FLOPs of a plain and of a checkpointed run, forward and backward, as the reference counts them."""
+        """FLOPs of a plain run and of a run with activation checkpointing.
+
+        The reference counts both, forward and backward.
+        """
         layers = [nn.Sequential(nn.Linear(8, 8, bias=False), nn.GELU()) for _ in range(16)]
         data, totals = torch.ones(4, 8), []
         for model in (nn.Sequential(*layers), ac.CheckpointedSequential(layers, 4)):
@@ -204,13 +219,13 @@ class Chapter(Figures):
         return totals[0], totals[1]
 
     def transformer(self) -> None:
-        """Bytes of a layer, measured on small ones, and those of GPT-3."""
+        """Bytes of a layer: measured on small layers, and computed for GPT-3."""
         small = [
             {"s": 64, "b": 2, "h": 128, "a": 4},
             {"s": 128, "b": 1, "h": 64, "a": 8},
             {"s": 32, "b": 3, "h": 64, "a": 2},
         ]
-        # Of each score two bytes of softmax's result, one of the mask and two of dropout's result.
+        # Bytes per score: two for softmax's result, one for the mask, and two for dropout's result.
         half = torch.float16.itemsize
         self.gives(
             score_bytes=f"{n(half)} + {n(torch.bool.itemsize)} + {n(half)}", result_bytes=half
@@ -250,7 +265,7 @@ class Chapter(Figures):
         )
 
     def seen_elsewhere(self) -> None:
-        """The factor that notes give, and what it depends on."""
+        """The factor in other notes, and what it depends on."""
         root = round(LAYERS**0.5)
         self.gives(
             gelu_halves=self.each,

@@ -1,4 +1,4 @@
-"""Chapter 13: what a GPU takes, what clocks show of it, copies beside kernels, and float32 under autocast."""
+"""Chapter 13: GPU memory, timing, copies that overlap kernels, and float32 under autocast."""
 
 import gc
 import math
@@ -25,15 +25,20 @@ BF16, FP16, FP32, UINT8 = torch.bfloat16, torch.float16, torch.float32, torch.ui
 H100 = ra.H100_SXM
 PEAK = H100.peak_flops[BF16]
 HEADERS = Path(torch.__file__).parent / "include"
-# PCI Express 5.0: 32e9 transfers a second in each lane, a bit each, of which 128 in 130 are data.
+# PCI Express 5.0: each lane makes 32e9 transfers of one bit per second, and 128 of 130 bits are
+# data.
 PCIE_5 = 32e9 * 16 / 8 * 128 / 130
-# What arrives of it, by a rule of thumb: packets have headers. Measured on servers with H100s, e.g. with NVIDIA's nvbandwidth.
+# The share that remains after the packets' headers, by a rule of thumb. Measured on servers with
+# H100s, e.g. with NVIDIA's nvbandwidth.
 PCIE = 55e9
 MFU = 0.5
 
 
 def constant(name):
-    """A constant of torch's allocators, from its headers where they have it (2.9 and later), else from what it was before."""
+    """A constant of torch's allocators.
+
+    It comes from torch's headers where they have it (2.9 and later), else from older sources.
+    """
     header = HEADERS / "c10" / "core" / "AllocatorConfig.h"
     before = {"kMinBlockSize": 512, "kSmallBuffer": 2 * 2**20, "kSmallSize": 2**20}[
         name
@@ -47,7 +52,7 @@ def constant(name):
 
 
 def listed(macro):
-    """The operations of one of autocast's lists for a GPU, from torch's headers."""
+    """The operations in one of autocast's lists for a GPU, from torch's headers."""
     text = (HEADERS / "ATen" / "autocast_mode.h").read_text(encoding="utf-8")
     return set(
         re.findall(r"_\((\w+)", re.search(rf"#define {macro}\(_\)(.*?)\n\n", text, re.DOTALL)[1])
@@ -60,7 +65,7 @@ def microseconds(seconds, spec=".0f"):
 
 
 def measured(kind, kernel, calls=10):
-    """Seconds that a way to measure shows for each of some calls of a kernel, on the stand-in."""
+    """Seconds per kernel call that a method of measuring shows on the stand-in."""
     with stand_in.gpu(kernel_seconds=[kernel] * calls) as device:
         started, shown = time.perf_counter(), []
         for _ in range(calls):
@@ -76,7 +81,10 @@ def measured(kind, kernel, calls=10):
 
 
 def copied(pinned, non_blocking, own_stream):
-    """Whether Python goes on during a copy behind a slow kernel, and whether the copy is done before that kernel."""
+    """Whether Python continues during a copy that is issued after a slow kernel.
+
+    The second value is whether the copy ends before that kernel.
+    """
     with stand_in.gpu() as device:
         x = torch.zeros(1000)
         source = x.pin_memory() if pinned else x
@@ -89,7 +97,10 @@ def copied(pinned, non_blocking, own_stream):
 
 
 def raced(slow, *, waits=True, records=True, keeps=True):
-    """What kernels read of four batches that are dropped at once, each with its number, where some of the care is missing."""
+    """The numbers that kernels read from four batches, some precautions being switched off.
+
+    Each batch has its own number and is dropped at once.
+    """
     with stand_in.gpu(slow=slow) as device:
         beside, main, on_their_way, seen = torch.cuda.Stream(), torch.cuda.current_stream(), [], []
         buffer = torch.zeros(8, pin_memory=True)
@@ -101,7 +112,8 @@ def raced(slow, *, waits=True, records=True, keeps=True):
                 with torch.cuda.stream(beside):
                     on_their_way.append(source.to("cuda", non_blocking=True))
             if number == 0:
-                continue  # the next batch is on its way when one is handed out
+                # When a batch is handed out, the copy of the next one has already started.
+                continue
             x = on_their_way.pop(0)
             if waits:
                 main.wait_stream(beside)
@@ -114,7 +126,7 @@ def raced(slow, *, waits=True, records=True, keeps=True):
 
 
 def drawn(depth, count):
-    """How many batches the reference has drawn when it hands out each."""
+    """How many batches the reference has drawn when it hands out each batch."""
     asked = []
     with stand_in.gpu():
         source = (asked.append(1) or (torch.zeros(1), torch.zeros(1)) for _ in range(count))
@@ -122,7 +134,10 @@ def drawn(depth, count):
 
 
 def model_bytes(convert):
-    """Bytes a parameter of weight, gradient and AdamW's moments after a step on 64 × 64 weights."""
+    """Bytes per parameter of weight, gradient and AdamW's moments.
+
+    They are counted after a step on 64 × 64 weights.
+    """
     model = nn.Linear(64, 64, bias=False)
     model = model.bfloat16() if convert else model
     optimizer = torch.optim.AdamW(model.parameters())
@@ -158,8 +173,8 @@ class Chapter(Figures):
         self.seen_elsewhere()
 
     def beginning(self) -> None:
-        """The stand-in, and the points."""
-        size, speed = 100, 1e9  # of the product below, which is a block of code
+        """The stand-in, and the problems' points."""
+        size, speed = 100, 1e9  # of the product below, which is in a block of code
         flops = fc.matmul_flops((size, size), (size, size))
         assert flops == 2 * 10**6
         self.gives(
@@ -177,7 +192,7 @@ class Chapter(Figures):
         self.gives(gpu_points=points["cuda"], cpu_points=points["cpu"])
 
     def memory(self) -> None:
-        """Three numbers, and blocks."""
+        """The three numbers of memory, and blocks."""
         block, segment, small = (
             constant(name) for name in ("kMinBlockSize", "kSmallBuffer", "kSmallSize")
         )
@@ -196,10 +211,11 @@ class Chapter(Figures):
             torch.cuda.empty_cache()
             assert torch.cuda.memory_reserved() == 0
         self.gives(first_bytes=size, first_allocated=allocated, after=after)
-        # should_split in CUDACachingAllocator.cpp: of a large block the rest is cut off if it is larger than kSmallSize.
+        # should_split in CUDACachingAllocator.cpp: the rest of a large block is split off if it is
+        # larger than kSmallSize.
 
     def worst_moment(self) -> None:
-        """A chain, and what spoils a difference."""
+        """A chain of operations, and effects that spoil a difference."""
         with stand_in.gpu():
             x = torch.zeros(1000, 1000, device="cuda")
             found = {
@@ -219,7 +235,8 @@ class Chapter(Figures):
             block=stand_in.BLOCK,
             chain_each=n(each, ","),
         )
-        # Workspaces of cuBLAS: CublasHandlePool.cpp, 2 · 4 MiB + 8 · 16 KiB, and 32 MiB for compute capability 9.0.
+        # Workspaces of cuBLAS: CublasHandlePool.cpp, 2 · 4 MiB + 8 · 16 KiB, and 32 MiB for compute
+        # capability 9.0.
         before, hopper = 2 * 4096 * 1024 + 8 * 16 * 1024, 8 * 4096 * 1024
         self.gives(cublas_mib=n(before / 2**20, ".0f"), cublas_hopper_mib=hopper >> 20)
         with stand_in.gpu():
@@ -235,13 +252,13 @@ class Chapter(Figures):
 
     @staticmethod
     def chain(x, length):
-        """Operations one after the other, each on a new tensor."""
+        """A chain of operations, each with a new tensor as its result."""
         for _ in range(length):
             x = torch.sin(x)
         return x
 
     def clocks(self) -> None:
-        """Four ways to measure ten calls."""
+        """Four methods of measuring ten calls."""
         kernel, calls = 50e-6, 10
         asking, waking = microseconds(stand_in.ASKING), microseconds(stand_in.WAKING)
         with stand_in.gpu(kernel_seconds=[kernel] * 13) as device:
@@ -271,7 +288,7 @@ class Chapter(Figures):
         self.gives(brief_us=microseconds(brief), brief_shown_us=microseconds(shown))
 
     def calls(self) -> None:
-        """The median."""
+        """The median of several calls."""
         times = [2e-3] * 9 + [102e-3]
         with stand_in.gpu(kernel_seconds=[1.0, 1.0, 1.0, *times]) as device:
             median = gpu.time_kernel(device.kernel)
@@ -286,13 +303,14 @@ class Chapter(Figures):
         )
 
     def mfu(self) -> None:
-        """One product, measured rightly and wrongly."""
+        """The MFU of one product, measured correctly and incorrectly."""
         size, seconds = 8192, 1.5e-3
         flops = fc.matmul_flops((size, size), (size, size))
         small, speed = (
             (60, 80, 100),
             1e7,
-        )  # slow, so that what else takes time on the stand-in does not count
+            # The product is slow, so that other costs on the stand-in do not matter.
+        )
         with stand_in.gpu(flops_per_second={FP32: speed}):
             found = gpu.measured_mfu(
                 *small, FP32, SimpleNamespace(name="a GPU", peak_flops={FP32: 4 * speed})
@@ -334,7 +352,7 @@ class Chapter(Figures):
         self.gives(tf32_mfu=n(PEAK / 2 / H100.peak_flops[FP32], ".1f"))
 
     def bottleneck(self) -> None:
-        """Text and images."""
+        """Text and images as data."""
         self.gives(
             pcie_generation=5,
             pcie_lanes=16,
@@ -349,7 +367,8 @@ class Chapter(Figures):
         text = 2 * windows * context * torch.int64.itemsize
         self.gives(windows=windows, context=n(context, ","), text_parameters=short(parameters, 2))
         self.row(
-            n(text / 1e6, ".2f"), text, fc.training_flops(round(parameters), windows * context), (".2f", ",.0f", ".5f"),
+            n(text / 1e6, ".2f"), text,
+            fc.training_flops(round(parameters), windows * context), (".2f", ",.0f", ".5f"),
         )  # fmt: skip
         # ViT-S/16 (Touvron et al. 2021): width 384, 12 layers, patches of 16 × 16 pixels.
         images, side, patch, width = 256, 224, 16, 384
@@ -379,7 +398,7 @@ class Chapter(Figures):
         self.gives(copy_percent=n(longer * 100, ".0f"))
 
     def row(self, size, count, flops, specs):
-        """A row of the table of batches; how long the copy takes, as a share of the step."""
+        """A row of the table of batches: the copy's time as a share of the step."""
         copy, step = count / PCIE, flops / (MFU * PEAK)
         figures = n(copy * 1000, specs[0]), n(step * 1000, specs[1]), n(copy / step, specs[2])
         self.gives(copy_row=f"{size} | {' | '.join(figures)}")
@@ -403,7 +422,7 @@ class Chapter(Figures):
         starts = {kind: [s.start for s in spans[kind] if s.what == "kernels"] for kind in spans}
         each = {kind: 1000 * (found[-1] - found[-2]) for kind, found in starts.items()}
         assert abs(each[True] - max(copy, kernels)) < 1e-6
-        assert 0 < each[False] - (copy + kernels) < 0.06  # asking and waking up
+        assert 0 < each[False] - (copy + kernels) < 0.06  # launching and waking up
         self.formula(
             "overlap_formula",
             r"\max(C, T) \quad \text{instead of} \quad C + T",
@@ -413,7 +432,7 @@ class Chapter(Figures):
         self.gives(copy_ms=plain(copy), kernels_ms=plain(kernels), depth=2)
 
     def races(self) -> None:
-        """Each of them lost, and all of them won."""
+        """Each precaution is missing once, then none."""
         right = [[0.0], [1.0], [2.0], [3.0]]
         for slow in ("copies", "kernels"):
             assert raced(slow) == right
@@ -423,7 +442,7 @@ class Chapter(Figures):
         self.gives(poison=stand_in.POISON)
 
     def depth(self) -> None:
-        """How many batches there are."""
+        """The number of batches in memory."""
         depth = 2
         self.gives(
             depth=depth,
@@ -447,7 +466,7 @@ class Chapter(Figures):
             self.gives(handed_out=" | ".join(cells).rstrip())
 
     def autocast(self) -> None:
-        """Which operation runs in which dtype."""
+        """The dtype in which each operation runs."""
         self.gives(bf16_speedup=n(PEAK / H100.peak_flops[FP32], ".1f"))
         assert {"matmul", "linear", "conv2d", "scaled_dot_product_attention"} <= listed(
             "AT_FORALL_LOWER_PRECISION_FP"
@@ -466,7 +485,7 @@ class Chapter(Figures):
         assert torch.get_autocast_dtype("cuda") == FP16  # "on a GPU its default is float16"
 
     def steps(self) -> None:
-        """What weights and gradients lose."""
+        """The precision that weights and gradients lose."""
         bf16, fp16 = pr.float_spec(BF16), pr.float_spec(FP16)
         one = torch.tensor(1.0, dtype=BF16)
         below = math.log2(1 - torch.nextafter(one, torch.zeros_like(one)).item())
@@ -495,7 +514,7 @@ class Chapter(Figures):
         self.example()
 
     def example(self) -> None:
-        """A step by hand."""
+        """A step computed by hand."""
         weight, x, y, max_norm, rate = 1, 2, 1, 0.5, Fraction("0.001")
         output = weight * x
         loss, gradient = (output - y) ** 2, 2 * (output - y) * x
@@ -514,7 +533,7 @@ class Chapter(Figures):
         )
 
     def kept(self) -> None:
-        """Bytes a parameter."""
+        """Bytes per parameter."""
         plainly = ra.bytes_per_parameter(ra.TrainingRecipe(FP32, FP32, (FP32, FP32)))
         weight, gradient, moments = model_bytes(convert=False)
         assert weight + gradient + sum(moments) == plainly
@@ -528,7 +547,7 @@ class Chapter(Figures):
         self.total = plainly
 
     def seen_elsewhere(self) -> None:
-        """What notes say is quoted; what holds is computed."""
+        """Claims of other notes are quoted; the correct values are computed."""
         self.gives(
             sparse_tflops=n(2 * PEAK / 1e12, ",.0f"),
             dense_tflops=plain(PEAK / 1e12),

@@ -1,4 +1,4 @@
-"""The page of all calculators: its units."""
+"""The page of all calculators, whose figures are units."""
 
 from tests.handout.page_figures import Figures, power
 

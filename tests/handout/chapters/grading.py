@@ -1,4 +1,4 @@
-"""How you are graded: limits, sizes, points, statuses and the form of a report, from the grader itself."""
+"""The page on grading: limits, sizes, points, statuses and a report, from the grader itself."""
 
 import math
 import re
@@ -47,7 +47,10 @@ def result(problems):
 
 
 def one_step(inside):
-    """The reference's parameter after a step, and that of ε inside the root: lr 0.1, no decay, ε 0.01, a gradient of 0.1."""
+    """The parameter after one step of the reference, and after a step with ε inside the root.
+
+    The learning rate is 0.1, the decay 0, ε 0.01 and the gradient 0.1.
+    """
     p = nn.Parameter(torch.ones(1))
     p.grad = torch.full_like(p, 0.1)
     op.AdamW([p], lr=0.1, eps=0.01, weight_decay=0.0).step()
@@ -69,7 +72,7 @@ class Chapter(Figures):
         self.versions()
 
     def zip(self) -> None:
-        """What a submission may be."""
+        """The limits on a submission."""
         self.gives(
             max_mib=archives.MAX_SOURCE_BYTES >> 20,
             max_files=sub.MAX_SOURCES,
@@ -85,7 +88,7 @@ class Chapter(Figures):
         self.gives(ours=f"`assignment/{first}`, `{second}` and `{third}`")
 
     def limits(self) -> None:
-        """What a test may use."""
+        """The limits on a test."""
         assert bubblewrap.PACKAGES == ("torch", "numpy", "einops", "jaxtyping")
         usual, longer = COURSE.limits, COURSE.limits_of(COURSE.problem("training_loop"))
         for problem in COURSE.problems:
@@ -140,7 +143,10 @@ class Chapter(Figures):
             problem_points=n(problem.max_score, ".0f"),
             problem_tests=len(tests),
             heavy_weight=tests[0].weight,
-            heavy_share=f"{n(tests[0].weight)} · {n(problem.max_score, '.0f')} / {n(weights)} = {n(heavy, '.0f')}",
+            heavy_share=(
+                f"{n(tests[0].weight)} · {n(problem.max_score, '.0f')} / {n(weights)} = "
+                f"{n(heavy, '.0f')}"
+            ),
             light_share=n(light, ".0f"),
             problem_score=n(problem.score, ".0f"),
         )
@@ -247,13 +253,13 @@ class Chapter(Figures):
         )
 
     def rules(self) -> None:
-        """What is forbidden where."""
+        """The forbidden names of each problem."""
         assert [problem.id for problem in COURSE.problems if problem.forbidden_in] == ["autograd"]
         assert not COURSE.problem("training_loop").forbidden
         assert delegation.RUNS_TEXT == ("exec", "eval", "compile", "__import__")
 
     def versions(self) -> None:
-        """Which Python and torch."""
+        """The versions of Python and torch."""
         needs = tomllib.loads((HANDOUT.parent / "pyproject.toml").read_text(encoding="utf-8"))[
             "project"
         ]

@@ -1,4 +1,4 @@
-"""The start page: the questions and who answers them, the conventions, the chapters with their problems and points."""
+"""The start page: questions, conventions, and the chapters with their problems and points."""
 
 import re
 
@@ -25,20 +25,23 @@ class Chapter(Figures):
         self.table()
 
     def questions(self) -> None:
-        """Each is answered in its chapters."""
+        """The questions that the chapters answer."""
         t, i, o = 5, 3, 7
         forward = flop_counting.linear_flops(t, i, o)
         assert flop_counting.linear_flops(t, i, o, backward=True) - forward == 2 * forward
 
     def conventions(self) -> None:
-        """Units."""
+        """The units."""
         gb, gib = 10**9, 2**30
         self.gives(gb=power(10, 9), gib=power(2, 30), gib_excess=n(100 * (gib / gb - 1), ".1f"))
         assert flop_counting.matmul_flops((1, 1), (1, 1)) == 2, "a multiply and an add"
         self.gives(notation=short(70 * gb), notation_spelled=f"{n(70)} · {power(10, 9)}")
 
     def table(self) -> None:
-        """What the problems add up to. (Their list is held by handout.site.agreement, its links by `complaints`.)"""
+        """The totals of the problems.
+
+        handout.site.agreement checks the list of problems, and `complaints` its links.
+        """
         points = {
             device: sum(p.points for p in COURSE.problems if p.device == device)
             for device in ("cpu", "cuda")
