@@ -1,1 +1,1 @@
-"""PyTorch primitives and resource accounting: one module a chapter of the handout."""
+"""PyTorch primitives and resource accounting: one module per chapter of the handout."""

@@ -1,4 +1,7 @@
-"""`python -m assignment`: how far you are, by the public tests. `python -m assignment submit`: a zip ready to hand in."""
+"""`python -m assignment` shows your progress; `python -m assignment submit` makes your zip.
+
+Progress is measured by the public tests. The zip is ready to hand in.
+"""
 
 import sys
 

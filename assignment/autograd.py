@@ -1,8 +1,9 @@
-"""Chapter 6: backward passes by hand, a check by differences, and what autograd can be asked for.
+"""Chapter 6: backward passes by hand, a numerical check of gradients, and uses of autograd.
 
-A backward pass goes through a program from its last step to its first. Each step is given the upstream gradient, that of the
-loss with respect to what the step returned, and hands on the gradients with respect to what it was given. What is used in
-several places gets the sum of the gradients from each of them.
+A backward pass goes through a program from its last step to its first. Each step receives the
+upstream gradient, which is the gradient of the loss with respect to the step's output, and returns
+the gradients with respect to its inputs. A tensor that is used in several places gets the sum of
+the gradients from all of these places.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,20 +16,21 @@ from torch import Tensor, nn
 
 
 class Scale(torch.autograd.Function):
-    """x · gain, each feature times a gain of its own, with a backward pass by hand: a solved example.
+    """Multiply each feature by its own gain, with a backward pass by hand: a solved example.
 
-    With the upstream gradient g, the gradient of x is g · gain. A gain is used once for each vector of x, so its gradient is
-    the sum of g · x over all of them.
+    With the upstream gradient g, the gradient of x is g · gain. A gain is used once per vector of
+    x, so its gradient is the sum of g · x over all these vectors.
 
     Example:
-        x = [[1, 2], [3, 4]], gain = [10, 20] and g all ones: [[10, 20], [10, 20]] for x, and [1 + 3, 2 + 4] for gain.
+        x = [[1, 2], [3, 4]], gain = [10, 20] and g all ones: [[10, 20], [10, 20]] for x, and
+        [1 + 3, 2 + 4] for gain.
     """
 
     @staticmethod
     def forward(
         ctx: Any, x: Float[Tensor, "... features"], gain: Float[Tensor, "features"]
     ) -> Float[Tensor, "... features"]:
-        """The product; `Scale.apply(x, gain)` calls it."""
+        """Return x · gain. `Scale.apply(x, gain)` calls this method."""
         ctx.save_for_backward(x, gain)
         return x * gain
 
@@ -36,7 +38,7 @@ class Scale(torch.autograd.Function):
     def backward(
         ctx: Any, grad_output: Float[Tensor, "... features"]
     ) -> tuple[Tensor | None, Tensor | None]:
-        """The gradients of x and gain, each only where it is asked for."""
+        """Return the gradients of x and gain, or None for a gradient that is not needed."""
         x, gain = ctx.saved_tensors
         x_needs_it, gain_needs_it = ctx.needs_input_grad
         grad_x = grad_output * gain if x_needs_it else None
@@ -53,23 +55,27 @@ def linear_backward(
 ) -> tuple[Float[Tensor, "... i"] | None, Float[Tensor, "o i"]]:
     """The gradients of a linear layer, y = x Wᵀ, by hand and without autograd.
 
-    With the upstream gradient G: the gradient of x is G W, and that of W is Gᵀ x, summed over all leading dimensions, as every
-    vector of x goes through the same weight. It has to work under torch.inference_mode(), where autograd records nothing.
+    With the upstream gradient G, the gradient of x is G W. The gradient of W is Gᵀ x, summed over
+    all leading dimensions, because every vector of x goes through the same weight. The function
+    must also work under torch.inference_mode(), where autograd records nothing.
 
     Args:
-        x: Inputs, with any leading dimensions, also none.
+        x: Inputs, with any number of leading dimensions, including none.
         weight: The layer's weight.
         grad_output: Gradient of the loss with respect to y.
-        need_input_grad: Without it the gradient of x is None, and is not computed either: the data needs none.
+        need_input_grad: If False, return None for the gradient of x and do not compute it. The
+            first layer of a model needs no gradient of its data.
 
     Returns:
-        The gradient of x (or None) and that of the weight.
+        The gradient of x (or None) and the gradient of the weight.
 
     Raises:
-        ValueError: `grad_output` does not have y's shape (where torch's own error says so, that one does).
+        ValueError: `grad_output` does not have the shape of y.
+            (If torch raises its own error for this, that error is just as good.)
 
     Example:
-        x = [[1, 2]], W = [[3, 4], [5, 6]] and G = [[1, 10]]: G W = [[53, 64]] and Gᵀ x = [[1, 2], [10, 20]].
+        x = [[1, 2]], W = [[3, 4], [5, 6]] and G = [[1, 10]]:
+        G W = [[53, 64]] and Gᵀ x = [[1, 2], [10, 20]].
 
     Handout §6.1 · autograd · `pytest -k autograd`
     """
@@ -85,8 +91,9 @@ def mlp_backward(
 ) -> tuple[Float[Tensor, "h i"], Float[Tensor, "o h"]]:
     """The gradients of both weights of y = relu(x W₁ᵀ) W₂ᵀ, by hand and without autograd.
 
-    The forward pass has to be run again for what the backward pass needs of it. As in torch, relu hands on the gradient where
-    its input is above 0, and nothing where it is below or exactly 0. It has to work under torch.inference_mode().
+    Run the forward pass again to compute the values that the backward pass needs. As in torch, relu
+    passes the gradient on where its input is above 0, and passes on 0 where its input is below or
+    exactly 0. The function must also work under torch.inference_mode().
 
     Args:
         x: A batch of inputs.
@@ -98,8 +105,8 @@ def mlp_backward(
         The gradients of w1 and of w2.
 
     Example:
-        x = [[1]], w1 = [[2], [-3]], w2 = [[5, 7]] and a gradient of [[10]]: the hidden units are relu(2) = 2 and
-        relu(-3) = 0, so w2 gets [[20, 0]] and w1 gets [[10 · 5 · 1], [0]].
+        x = [[1]], w1 = [[2], [-3]], w2 = [[5, 7]] and a gradient of [[10]]: the hidden units are
+        relu(2) = 2 and relu(-3) = 0, so w2 gets [[20, 0]] and w1 gets [[10 · 5 · 1], [0]].
 
     Handout §6.1 · autograd · `pytest -k autograd`
     """
@@ -108,13 +115,14 @@ def mlp_backward(
 
 
 class MatMul(torch.autograd.Function):
-    """a @ b with a backward pass by hand: `MatMul.apply(a, b)` takes the place of `torch.matmul(a, b)`.
+    """a @ b with a backward pass by hand: `MatMul.apply(a, b)` replaces `torch.matmul(a, b)`.
 
-    With the upstream gradient G: the gradient of a is G bᵀ and that of b is aᵀ G, where ᵀ swaps the last two dimensions. An
-    operand that was broadcast was used many times, so its gradient is the sum over those uses, in the operand's own shape.
+    With the upstream gradient G, the gradient of a is G bᵀ and the gradient of b is aᵀ G, where ᵀ
+    swaps the last two dimensions. An operand that was broadcast was used many times, so its
+    gradient is the sum over these uses and has the operand's own shape.
 
-    Operands have two or more dimensions (vectors are not asked for), and their leading ones broadcast as in torch.matmul.
-    First derivatives are enough.
+    Operands have two or more dimensions (you need not support vectors), and their leading
+    dimensions broadcast as in torch.matmul. First derivatives are enough.
 
     Example:
         a = [[1, 2]], b = [[3], [4]] and G = [[10]]: [[30, 40]] for a and [[10], [20]] for b.
@@ -126,11 +134,12 @@ class MatMul(torch.autograd.Function):
     def forward(
         ctx: Any, a: Float[Tensor, "... m k"], b: Float[Tensor, "... k n"]
     ) -> Float[Tensor, "... m n"]:
-        """The product of a and b; keeps for the backward pass what that needs.
+        """Return a @ b and save what the backward pass needs.
 
         Args:
-            ctx: What autograd carries from here to `backward`. If an operand is changed in place in between, the backward pass
-                raises torch's RuntimeError, as with torch.matmul, and computes nothing from the changed numbers.
+            ctx: The context that autograd passes from here to `backward`. If an operand is changed
+                in place in between, the backward pass must raise torch's RuntimeError, as with
+                torch.matmul, instead of computing with the changed numbers.
             a: The left operand.
             b: The right operand.
         """
@@ -141,13 +150,16 @@ class MatMul(torch.autograd.Function):
     def backward(
         ctx: Any, grad_output: Float[Tensor, "... m n"]
     ) -> tuple[Tensor | None, Tensor | None]:
-        """The gradients of a and b. One that nobody asks for is None, and is not computed either.
+        """Return the gradients of a and b. Return None for a gradient that is not needed.
 
-        If a gradient still has the dimensions that its operand was broadcast to, autograd sums over them itself.
+        A gradient that is not needed must not be computed either. If a gradient still has the shape
+        that its operand was broadcast to, autograd itself sums over the broadcast dimensions.
 
         Args:
-            ctx: What `forward` left; its `needs_input_grad` says which gradients are asked for.
-            grad_output: Gradient of the loss with respect to the product; it need not be contiguous.
+            ctx: The context from `forward`. Its `needs_input_grad` tells which
+                gradients are needed.
+            grad_output: Gradient of the loss with respect to the product. It need not
+                be contiguous.
         """
         # TODO(autograd): about 5 lines.
         raise NotImplementedError("autograd: see handout §6.1")
@@ -158,16 +170,17 @@ def numerical_gradient(
 ) -> tuple[Tensor, ...]:
     """The gradient of a scalar function by central differences, without autograd.
 
-    For each element of each input, with all others as they are: (f(… + eps …) - f(… - eps …)) / (2 · eps).
+    For each element of each input, with all other elements unchanged:
+    (f(… + eps …) - f(… - eps …)) / (2 · eps).
 
     Args:
-        f: Takes as many tensors as there are inputs and returns a scalar.
-        inputs: Floating-point tensors of any shapes and strides, with or without requires_grad. They are left as they were,
-            bit for bit.
+        f: A function that takes as many tensors as there are inputs and returns a scalar.
+        inputs: Floating-point tensors of any shapes and strides, with or without requires_grad.
+            When the function returns, they are bit for bit unchanged.
         eps: The step.
 
     Returns:
-        One gradient for each input, of its shape and dtype.
+        One gradient per input, with that input's shape and dtype.
 
     Example:
         f(x) = x³ at 2 with eps 0.5: (2.5³ - 1.5³) / 1 = 12.25, which is 3 · 2² + 0.5².
@@ -179,26 +192,30 @@ def numerical_gradient(
 
 
 def intermediate_gradients(module: nn.Module, x: Tensor, names: Sequence[str]) -> dict[str, Tensor]:
-    """How the sum of a module's output changes with what its submodules return: d sum(module(x)) / d output, by name.
+    """The gradient d sum(module(x)) / d output of each named submodule's output.
 
-    Nothing is left behind: no hook, and no change of .grad (the parameters' and x's), requires_grad or mode. It works under
-    torch.no_grad(), for a module whose parameters need no gradient, and where the next layer works in place on what a
-    submodule returned.
+    The call leaves nothing behind: no hook, and no change to the .grad of x or of a parameter, to
+    requires_grad or to the mode of a module. The function must also work under torch.no_grad(),
+    for a module whose parameters need no gradient, and if the next layer changes a submodule's
+    output in place.
 
     Args:
-        module: Returns a tensor.
-        x: Its input.
-        names: Submodules by their names in `module.named_modules()`, as in "blocks.0.fc"; at least one. Each runs once and
-            returns a tensor.
+        module: A module that returns a tensor.
+        x: The module's input.
+        names: Names of one or more submodules as in `module.named_modules()`, such as
+            "blocks.0.fc". Each of these submodules runs once and returns a tensor.
 
     Returns:
-        For each name a gradient of the shape of that submodule's output; zeros where the result does not depend on it.
+        For each name, a gradient with the shape of that submodule's output. It is all zeros if the
+        module's result does not depend on that output.
 
     Raises:
-        ValueError: `names` has a name under which no submodule runs (torch's AttributeError or a KeyError will do).
+        ValueError: No submodule runs under one of the `names`.
+            (torch's AttributeError or a KeyError is just as good.)
 
     Example:
-        In Sequential(Linear, ReLU) the output of the Linear, "0", gets 1 where it is above 0 and 0 elsewhere; "1" gets ones.
+        In Sequential(Linear, ReLU), the gradient of the Linear's output, "0", is 1 where the output
+        is above 0 and 0 elsewhere. The gradient for "1" is all ones.
 
     Handout §6.1 · autograd · `pytest -k autograd`
     """
@@ -213,18 +230,20 @@ def accumulate_gradients(
     y: Tensor,
     micro_batch_size: int,
 ) -> float:
-    """A backward pass of a large batch in chunks that fit into memory.
+    """Run the backward pass of a large batch in chunks that fit into memory.
 
-    Adds to each parameter's .grad what one backward pass of loss_fn(model(x), y) would add, up to rounding. The chunks have
-    micro_batch_size rows each; the last may be short, and so counts less. What a chunk's backward pass needs is freed before
-    the next chunk runs.
+    Up to rounding, add to each parameter's .grad what one backward pass of loss_fn(model(x), y)
+    would add. The chunks have micro_batch_size rows each; the last chunk may be shorter, and then
+    it has less weight. Free the memory for one chunk's backward pass before the next chunk runs.
 
     Args:
-        model: Takes rows of x; no row of its output depends on another row of its input.
-        loss_fn: Takes an output and a target, and returns the mean of a loss over the rows, in which each row counts the same.
-        x: Inputs, a row for each example.
-        y: Targets, a row for each example.
-        micro_batch_size: The most rows that the model is given at once; it may be more than there are.
+        model: Takes rows of x. No row of its output depends on any other row of its input.
+        loss_fn: Takes an output and a target, and returns the mean loss over the rows. Each row has
+            the same weight.
+        x: Inputs, one row per example.
+        y: Targets, one row per example.
+        micro_batch_size: The largest number of rows per call of the model. It may exceed the
+            number of rows of x.
 
     Returns:
         loss_fn(model(x), y), up to rounding.
@@ -233,8 +252,8 @@ def accumulate_gradients(
         ValueError: `x` and `y` have different numbers of rows.
 
     Example:
-        Three rows whose losses are 1, 2 and 6, in chunks of two: the chunks' means are 1.5 and 6, and the mean of all is
-        1.5 · 2/3 + 6 · 1/3 = 3, not 3.75.
+        Three rows with losses 1, 2 and 6, in chunks of two: the means of the chunks are 1.5 and 6,
+        and the mean of all rows is 1.5 · 2/3 + 6 · 1/3 = 3, not 3.75.
 
     Handout §6.1 · autograd · `pytest -k autograd`
     """

@@ -1,7 +1,8 @@
 """Chapter 9: tokens in a file, and batches of them.
 
-A dataset of billions of tokens does not fit in memory and does not have to: `np.memmap` makes an array of a file, and only
-the pages that are indexed are read. A batch is then a few short windows of that array.
+A dataset of billions of tokens does not fit in memory, and does not have to: `np.memmap` turns a
+file into an array and reads only the pages that are indexed. A batch is then a few short windows
+of that array.
 """
 
 import os
@@ -19,18 +20,18 @@ def write_tokens(
 ) -> None:
     """Write tokens to a raw file, one after the other. A solved example for the functions below.
 
-    The file has no header: bytes = number of tokens · bytes of one dtype element.
+    The file has no header: bytes = number of tokens · bytes per token.
 
     Args:
         path: The file to write; an existing one is replaced.
         tokens: Token ids.
-        dtype: An integer dtype that holds every one of them.
+        dtype: An integer dtype that can hold every token.
 
     Raises:
         ValueError: A token does not fit `dtype`.
 
     Example:
-        Three tokens as uint16, the default, make a file of 6 bytes.
+        Three tokens as uint16, the default dtype, give a file of 6 bytes.
     """
     limits = np.iinfo(np.dtype(dtype))
     if not all(limits.min <= token <= limits.max for token in tokens):
@@ -41,15 +42,16 @@ def write_tokens(
 
 
 def open_tokens(path: str | os.PathLike[str], dtype: DTypeLike = np.uint16) -> np.memmap:
-    """Open a token file as a read-only np.memmap, which reads from the file only what is indexed.
+    """Open a token file as a read-only np.memmap, which reads only the tokens that are indexed.
 
-    A file is either raw (tokens of `dtype` and nothing else, as ndarray.tofile writes them) or a .npy file (as np.save
-    writes it), whose header holds its dtype and shape. The first six bytes tell them apart, b"\\x93NUMPY" in a .npy file;
-    the file's name does not.
+    A file is either raw (only tokens of `dtype`, as ndarray.tofile writes them) or a .npy file
+    (as np.save writes it), whose header contains its dtype and shape. Tell them apart by the first
+    six bytes, which are b"\\x93NUMPY" in a .npy file, and not by the file's name.
 
     Args:
         path: The file, as a str or an os.PathLike.
-        dtype: The dtype of a raw file's tokens. A .npy file's header has its own.
+        dtype: The dtype of a raw file's tokens. It does not apply to a .npy file, whose header
+            gives the dtype.
 
     Example:
         A file of 6 bytes without a header holds three uint16 tokens.
@@ -67,25 +69,30 @@ def get_batch(
     device: torch.device | str,
     generator: torch.Generator | None = None,
 ) -> tuple[Int64[Tensor, "batch_size context_length"], Int64[Tensor, "batch_size context_length"]]:
-    """Draw random windows of the data as inputs x, and the token that follows each of their tokens as targets y.
+    """Draw random windows of tokens as inputs x and the same windows one token later as targets y.
 
-    x[i, j] = dataset[start_i + j] and y[i, j] = dataset[start_i + j + 1]. The starts are drawn independently, each of
-    0 … n - context_length - 1 equally likely. Only the tokens returned are read, however long the dataset is.
+    x[i, j] = dataset[start_i + j] and y[i, j] = dataset[start_i + j + 1]. The starts are drawn
+    independently, with each of 0 … n - context_length - 1 equally likely. However long the dataset
+    is, read only the tokens that are returned.
 
     Args:
         dataset: Tokens of any integer dtype, in memory or memory-mapped.
         batch_size: Number of windows. It may exceed the number of starts.
-        context_length: Tokens in a window.
-        device: Where x and y go: any torch device, as text or as a torch.device. Tests without a GPU use "meta", a device
-            without data. For a CUDA device both are pinned and copied with non_blocking=True.
-        generator: A CPU generator to draw the starts from, which leaves the global ones untouched. None for a global one.
+        context_length: Tokens per window.
+        device: The device of x and y: any torch device, as a str or a torch.device. Tests without a
+            GPU use "meta", a device without data. For a CUDA device, pin x and y and copy them with
+            non_blocking=True.
+        generator: A CPU generator to draw the starts from. Leave the global generators untouched in
+            this case. None means a global generator.
 
     Raises:
-        ValueError: `dataset` has fewer than context_length + 1 tokens, too few for one window and its last target. The
-            error that torch or numpy raises for an empty range of starts is just as good.
+        ValueError: `dataset` has fewer than context_length + 1 tokens, too few for one window and
+            its last target. (The error that torch or numpy raises for an empty range of starts is
+            just as good.)
 
     Example:
-        dataset (7, 3, 9, 4) with context_length 2 has the starts 0 and 1; start 1 gives x = (3, 9) and y = (9, 4).
+        With dataset (7, 3, 9, 4) and context_length 2, the possible starts are 0 and 1. Start 1
+        gives x = (3, 9) and y = (9, 4).
 
     Handout §9.1 · get_batch · `pytest -k get_batch`
     """

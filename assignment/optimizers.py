@@ -1,8 +1,9 @@
-"""Chapter 8: optimizers, what they keep for each parameter, gradient clipping and the learning rate schedule.
+"""Chapter 8: optimizers and their state, gradient clipping, and a learning rate schedule.
 
-An optimizer holds parameter groups: lists of parameters, each with its own options. A step reads every parameter's
-gradient and changes the parameter in place. What the optimizer must remember from one step to the next, such as a running
-mean of the gradients, belongs in `self.state[parameter]`, a dict that is empty at first: state_dict saves it, and
+An optimizer holds parameter groups: lists of parameters, each list with its own options. A
+step reads every parameter's gradient and changes the parameter in place. What the optimizer
+must remember from one step to the next, such as a running mean of the gradients, belongs in
+`self.state[parameter]`. This dict is empty at first; state_dict saves it, and
 load_state_dict restores it.
 """
 
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 
 
 class SignSGD(torch.optim.Optimizer):
-    """Move every weight by lr against the sign of its mean gradient: a solved example for the classes below.
+    """Move every weight by lr against the sign of its mean gradient: a solved example.
 
     m ← β m + (1 − β) g
     p ← p − lr · sign(m)
@@ -24,10 +25,11 @@ class SignSGD(torch.optim.Optimizer):
     Args:
         params: Parameters, or one dict per group with the key "params" and the group's own options.
         lr: Length of a step.
-        beta: β, the share of the old mean that stays, in [0, 1).
+        beta: β, the weight of the old mean, in [0, 1).
 
     Example:
-        p = 1, lr = 0.1, β = 0.9, g = 3: m = 0.1 · 3 = 0.3, so p = 0.9. Any other positive gradient gives the same p.
+        p = 1, lr = 0.1, β = 0.9, g = 3: m = 0.1 · 3 = 0.3, so p = 0.9. Any other positive gradient
+        gives the same p.
     """
 
     def __init__(
@@ -44,7 +46,8 @@ class SignSGD(torch.optim.Optimizer):
         """Change every parameter that has a gradient.
 
         Args:
-            closure: Computes the loss and its gradients. Call it once, with gradients enabled, before any parameter changes.
+            closure: Computes the loss and its gradients. Call it once, with gradients enabled,
+                before any parameter changes.
 
         Returns:
             What the closure returned, or None without a closure.
@@ -66,18 +69,19 @@ class SignSGD(torch.optim.Optimizer):
 
 
 class SGD(torch.optim.Optimizer):
-    """Step against the gradient or, with momentum, against a sum of gradients in which older ones count less.
+    """Step against the gradient or, with momentum, against a decaying sum of the gradients so far.
 
     For each parameter p with gradient g, in this order:
 
-    b ← μ b + g                     μ is momentum; b starts at 0, so it is g after the first step
+    b ← μ b + g                     μ is momentum; b starts at 0, so b = g after the first step
     p ← p − lr · b
 
-    This is torch's form, without dampening: b adds g itself, not (1 − μ) g. lr is not part of b, so a new lr acts on the
-    whole step at once.
+    This is torch's form, without dampening: b adds g itself, not (1 − μ) g. lr is not part of b, so
+    a new lr acts on the whole step at once.
 
-    Change p in place, so that it keeps its storage, and leave its gradient as it is. Skip a parameter whose gradient is
-    None. Keep b in `self.state[p]`, with p's dtype. With momentum 0 the step is p ← p − lr · g, and nothing is kept.
+    Change p in place, so that it keeps its storage, and leave its gradient as it is. Skip a
+    parameter whose gradient is None. Keep b in `self.state[p]`, with p's dtype. With momentum 0 the
+    step is p ← p − lr · g, and nothing is kept.
 
     Args:
         params: Parameters, or one dict per group with the key "params" and the group's own options.
@@ -85,8 +89,8 @@ class SGD(torch.optim.Optimizer):
         momentum: μ.
 
     Example:
-        p = 1, g = 2 at every step, lr = 0.1, μ = 0.5. b is 2, then 0.5 · 2 + 2 = 3: p = 1 − 0.2 = 0.8, then
-        0.8 − 0.3 = 0.5.
+        p = 1, g = 2 at every step, lr = 0.1, μ = 0.5. b is 2, then 0.5 · 2 + 2 = 3:
+        p = 1 − 0.2 = 0.8, then 0.8 − 0.3 = 0.5.
 
     Handout §8.1 · optimizers · `pytest -k optimizers`
     """
@@ -105,7 +109,8 @@ class SGD(torch.optim.Optimizer):
         """Change every parameter that has a gradient, using the options of its group.
 
         Args:
-            closure: Computes the loss and its gradients. Call it once, with gradients enabled, before any parameter changes.
+            closure: Computes the loss and its gradients. Call it once, with gradients enabled,
+                before any parameter changes.
 
         Returns:
             What the closure returned, or None without a closure.
@@ -122,8 +127,8 @@ class AdaGrad(torch.optim.Optimizer):
     s ← s + g²                      starts at 0
     p ← p − lr · g / (√s + ε)       ε is added to the root
 
-    Change p in place, so that it keeps its storage, and leave its gradient as it is. Skip a parameter whose gradient is
-    None. Keep s in `self.state[p]`, with p's dtype.
+    Change p in place, so that it keeps its storage, and leave its gradient as it is. Skip a
+    parameter whose gradient is None. Keep s in `self.state[p]`, with p's dtype.
 
     Args:
         params: Parameters, or one dict per group with the key "params" and the group's own options.
@@ -131,8 +136,8 @@ class AdaGrad(torch.optim.Optimizer):
         eps: ε.
 
     Example:
-        p = 1, lr = 0.1, ε = 1, gradients 3 and then 4. s is 9, then 25: p = 1 − 0.1 · 3 / (3 + 1) = 0.925, then
-        0.925 − 0.1 · 4 / (5 + 1) = 0.8583.
+        p = 1, lr = 0.1, ε = 1, gradients 3 and then 4. s is 9, then 25:
+        p = 1 − 0.1 · 3 / (3 + 1) = 0.925, then 0.925 − 0.1 · 4 / (5 + 1) = 0.8583.
 
     Handout §8.1 · optimizers · `pytest -k optimizers`
     """
@@ -151,7 +156,8 @@ class AdaGrad(torch.optim.Optimizer):
         """Change every parameter that has a gradient, using the options of its group.
 
         Args:
-            closure: Computes the loss and its gradients. Call it once, with gradients enabled, before any parameter changes.
+            closure: Computes the loss and its gradients. Call it once, with gradients enabled,
+                before any parameter changes.
 
         Returns:
             What the closure returned, or None without a closure.
@@ -161,26 +167,28 @@ class AdaGrad(torch.optim.Optimizer):
 
 
 class RMSProp(torch.optim.Optimizer):
-    """Divide each step by the root of a running mean of the squared gradients: AdaGrad that forgets.
+    """Like AdaGrad, but divide each step by the root of a running mean of the squared gradients.
 
     For each parameter p with gradient g, in this order:
 
     v ← α v + (1 − α) g²            α is alpha; starts at 0
     p ← p − lr · g / (√v + ε)       ε is added to the root
 
-    v gets no bias correction, and the mean of g is not subtracted from it (in torch: centered=False).
+    v gets no bias correction, and the mean of g is not subtracted from it
+    (in torch: centered=False).
 
-    Change p in place, so that it keeps its storage, and leave its gradient as it is. Skip a parameter whose gradient is
-    None. Keep v in `self.state[p]`, with p's dtype.
+    Change p in place, so that it keeps its storage, and leave its gradient as it is. Skip a
+    parameter whose gradient is None. Keep v in `self.state[p]`, with p's dtype.
 
     Args:
         params: Parameters, or one dict per group with the key "params" and the group's own options.
         lr: Learning rate.
-        alpha: α, the share of the old v that stays.
+        alpha: α, the weight of the old v.
         eps: ε.
 
     Example:
-        p = 1, g = 2 at the first step, lr = 0.1, α = 0.75, ε = 1: v = 0.25 · 4 = 1, so p = 1 − 0.1 · 2 / (1 + 1) = 0.9.
+        p = 1, g = 2 at the first step, lr = 0.1, α = 0.75, ε = 1: v = 0.25 · 4 = 1, so
+        p = 1 − 0.1 · 2 / (1 + 1) = 0.9.
 
     Handout §8.1 · optimizers · `pytest -k optimizers`
     """
@@ -200,7 +208,8 @@ class RMSProp(torch.optim.Optimizer):
         """Change every parameter that has a gradient, using the options of its group.
 
         Args:
-            closure: Computes the loss and its gradients. Call it once, with gradients enabled, before any parameter changes.
+            closure: Computes the loss and its gradients. Call it once, with gradients enabled,
+                before any parameter changes.
 
         Returns:
             What the closure returned, or None without a closure.
@@ -212,14 +221,17 @@ class RMSProp(torch.optim.Optimizer):
 def optimizer_state_bytes(optimizer: torch.optim.Optimizer) -> int:
     """The bytes that an optimizer keeps for its parameters from one step to the next.
 
-    bytes = Σ elements · bytes per element, over the tensors in `optimizer.state[p]` of every p. Tensors with one element,
-    which usually count steps, are left out, and so is everything that is not a tensor.
+    bytes = Σ elements · bytes per element, over the tensors in `optimizer.state[p]` of
+    every p. Leave out tensors with one element, which usually count steps, and everything
+    that is not a tensor.
 
     Args:
-        optimizer: Any torch.optim.Optimizer, torch's own included. Before its first step it keeps nothing.
+        optimizer: Any torch.optim.Optimizer, including torch's own. It keeps nothing before
+            its first step.
 
     Example:
-        Adam keeps two means per weight. After a step on a 3×4 float32 weight: 2 · 12 · 4 = 96 bytes.
+        Adam keeps two means per weight. After a step on a 3×4 float32 weight:
+        2 · 12 · 4 = 96 bytes.
 
     Handout §8.1 · optimizers · `pytest -k optimizers`
     """
@@ -228,7 +240,7 @@ def optimizer_state_bytes(optimizer: torch.optim.Optimizer) -> int:
 
 
 class AdamW(torch.optim.Optimizer):
-    """Move each weight by about lr per step, whatever the scale of its gradients, and decay it separately.
+    """Move each weight by about lr per step at any scale of its gradients, and decay it separately.
 
     For each parameter p with gradient g, in this order:
 
@@ -240,11 +252,13 @@ class AdamW(torch.optim.Optimizer):
     v̂ = v / (1 − β₂ᵗ)
     p ← p − lr · m̂ / (√v̂ + ε)       ε is added to the root
 
-    This is torch's form. Other texts use lr · √(1 − β₂ᵗ) / (1 − β₁ᵗ) · m / (√v + ε), which makes ε larger in the first
-    steps, or decay the parameter after the step. Both give other weights than torch, and neither is meant here.
+    This is torch's form. Other texts use lr · √(1 − β₂ᵗ) / (1 − β₁ᵗ) · m / (√v + ε), which makes ε
+    larger in the first steps, or decay the parameter after the step. Both give other weights than
+    torch, and this problem asks for neither.
 
-    Change p in place, so that it keeps its storage, and leave its gradient as it is. Skip a parameter whose gradient is
-    None: it does not decay, and t does not count. Keep m, v and t in `self.state[p]`, m and v with p's dtype.
+    Change p in place, so that it keeps its storage, and leave its gradient as it is. Skip a
+    parameter whose gradient is None: it does not decay, and its t does not change. Keep m, v and t
+    in `self.state[p]`, m and v with p's dtype.
 
     Args:
         params: Parameters, or one dict per group with the key "params" and the group's own options.
@@ -254,8 +268,9 @@ class AdamW(torch.optim.Optimizer):
         weight_decay: λ.
 
     Example:
-        p = 1, g = 0.01 at every step, lr = 0.1, ε = 0.01, λ = 0.5. As g is constant, m̂ = 0.01 and √v̂ = 0.01:
-        1 · 0.95 − 0.1 · 0.01 / 0.02 = 0.9, then 0.9 · 0.95 − 0.05 = 0.805.
+        p = 1, g = 0.01 at every step, lr = 0.1, ε = 0.01, λ = 0.5. Because g is constant, m̂ = 0.01
+        and √v̂ = 0.01: p becomes 1 · 0.95 − 0.1 · 0.01 / 0.02 = 0.9, then
+        0.9 · 0.95 − 0.05 = 0.805.
 
     Handout §8.2 · adamw · `pytest -k adamw`
     """
@@ -276,7 +291,8 @@ class AdamW(torch.optim.Optimizer):
         """Change every parameter that has a gradient, using the options of its group.
 
         Args:
-            closure: Computes the loss and its gradients. Call it once, with gradients enabled, before any parameter changes.
+            closure: Computes the loss and its gradients. Call it once, with gradients enabled,
+                before any parameter changes.
 
         Returns:
             What the closure returned, or None without a closure.
@@ -293,21 +309,25 @@ def clip_gradient_norm(
     All gradients together are one vector g with one norm:
 
     ‖g‖ = √(Σ of the squares of every entry of every gradient)
-    g ← g · max_l2_norm / (‖g‖ + ε)      only if ‖g‖ > max_l2_norm; otherwise the gradients stay as they are
+    g ← g · max_l2_norm / (‖g‖ + ε)      only if ‖g‖ > max_l2_norm
 
-    Change the gradients in place: each stays the same tensor with its own dtype. Skip parameters whose gradient is None.
+    Otherwise the gradients stay as they are.
+
+    Change the gradients in place: each stays the same tensor with its own dtype. Skip parameters
+    whose gradient is None.
 
     Args:
-        parameters: Any iterable of parameters. `model.parameters()` is a generator: you can go through it only once.
+        parameters: Any iterable of parameters. `model.parameters()` is a generator, which can be
+            iterated over only once.
         max_l2_norm: The largest norm that is left as it is.
-        eps: ε, so that nothing is divided by 0.
+        eps: ε, which prevents a division by 0.
 
     Returns:
         ‖g‖ before clipping, a tensor without dimensions. It is 0 if no parameter has a gradient.
 
     Example:
-        Gradients [3] and [0, 4] have the norm 5. With max_l2_norm = 1 and ε = 5 they become [0.3] and [0, 0.4]: 1 / (5 + 5)
-        of what they were.
+        Gradients [3] and [0, 4] have the norm 5. With max_l2_norm = 1 and ε = 5 they are multiplied
+        by 1 / (5 + 5) and become [0.3] and [0, 0.4].
 
     Handout §8.3 · gradient_clipping · `pytest -k gradient_clipping`
     """
@@ -322,23 +342,25 @@ def lr_cosine_schedule(
     warmup_iters: int,
     cosine_cycle_iters: int,
 ) -> float:
-    """The learning rate of iteration `it`: it rises in a straight line, falls along half a cosine, and then stays constant.
+    """The learning rate of iteration `it`: linear warm-up, then half a cosine, then constant.
 
     it < warmup_iters                          max · it / warmup_iters
-    warmup_iters ≤ it < cosine_cycle_iters     min + (max − min) · (1 + cos(π x)) / 2,
-                                               x = (it − warmup_iters) / (cosine_cycle_iters − warmup_iters)
+    warmup_iters ≤ it < cosine_cycle_iters     min + (max − min) · (1 + cos(π x)) / 2
     cosine_cycle_iters ≤ it                    min
+
+    where x = (it − warmup_iters) / (cosine_cycle_iters − warmup_iters).
 
     Args:
         it: The iteration, counted from 0.
         max_learning_rate: The rate at the end of the warm-up.
         min_learning_rate: The rate after the cosine.
         warmup_iters: The number of warm-up iterations; 0 means no warm-up.
-        cosine_cycle_iters: The iteration at which the cosine ends, counted from 0 and not from the end of the warm-up.
+        cosine_cycle_iters: The iteration at which the cosine ends, counted from 0 and not from the
+            end of the warm-up.
 
     Example:
-        max 1, min 0.1, warm-up until 10, cosine until 30: 0.5 at iteration 5, 1 at 10, halfway down 0.55 at 20, 0.1 from
-        30 on.
+        max 1, min 0.1, warm-up until 10, cosine until 30: 0.5 at iteration 5, 1 at 10, 0.55 at 20
+        (halfway down), and 0.1 from 30 on.
 
     Handout §8.4 · lr_schedule · `pytest -k lr_schedule`
     """

@@ -1,8 +1,8 @@
-"""Chapter 2: what a floating-point format can hold, where its small numbers become 0, and quantizing in blocks.
+"""Chapter 2: the range of floating-point formats, underflow, and block quantization.
 
-A floating-point number has a sign bit, e exponent bits and m mantissa bits. The exponent bits determine the range of the
-numbers, the mantissa bits the distance between neighbours. With bias = 2^(e-1) - 1, an exponent field E and a mantissa field M
-represent
+A floating-point number has a sign bit, e exponent bits and m mantissa bits. The exponent bits
+determine the range of the numbers, and the mantissa bits determine the distance between neighbours.
+With bias = 2^(e-1) - 1, an exponent field E and a mantissa field M represent
 
     (-1)^sign · 2^(E - bias) · (1 + M/2^m)        E > 0, a normal number
     (-1)^sign · 2^(1 - bias) · (0 + M/2^m)        E = 0, a subnormal number, or 0
@@ -20,9 +20,10 @@ from torch import Tensor
 
 
 def float32_fields(value: float) -> tuple[int, int, int]:
-    """The three bit fields of a number in float32, as unsigned integers: a solved example of the functions below.
+    """The three bit fields of a float32 number as unsigned integers: a solved example.
 
-    The 32 bits are, from the highest to the lowest: 1 of sign, 8 of exponent, 23 of mantissa.
+    From the highest to the lowest, the 32 bits are 1 sign bit, 8 exponent bits and 23
+    mantissa bits.
 
     Args:
         value: Any number; it is rounded to float32 first.
@@ -39,12 +40,13 @@ def float32_fields(value: float) -> tuple[int, int, int]:
 
 @dataclass(frozen=True)
 class FloatSpec:
-    """What a floating-point format can hold.
+    """The size and the limits of a floating-point format.
 
     Attributes:
-        bits: All bits, including the sign bit.
-        exponent_bits: The bits of the exponent field.
-        mantissa_bits: The bits that are stored; the leading 1 of a normal number is not stored.
+        bits: The number of all bits, including the sign bit.
+        exponent_bits: The number of bits of the exponent field.
+        mantissa_bits: The number of mantissa bits that are stored. The leading 1 of a normal number
+            is not stored.
         max: The largest finite number.
         smallest_normal: The smallest positive number whose leading 1 is implied.
         smallest_subnormal: The smallest positive number of all.
@@ -61,14 +63,15 @@ class FloatSpec:
 
 
 def float_spec(dtype: torch.dtype) -> FloatSpec:
-    """What a floating-point dtype can hold.
+    """The size and the limits of a floating-point dtype.
 
     Args:
-        dtype: One of six: torch.float64, float32, float16, bfloat16, float8_e4m3fn, float8_e5m2.
+        dtype: One of torch.float64, float32, float16, bfloat16, float8_e4m3fn and float8_e5m2.
 
     Example:
-        float16 has 1 + 5 + 10 bits, so bias 15: max = 2¹⁵ · (2 - 2⁻¹⁰) = 65504, smallest_normal = 2⁻¹⁴,
-        smallest_subnormal = 2⁻¹⁴ · 2⁻¹⁰ = 2⁻²⁴, eps = 2⁻¹⁰. float8_e4m3fn has no infinity, and 448 is its largest number.
+        float16 has 1 + 5 + 10 bits, so its bias is 15: max = 2¹⁵ · (2 - 2⁻¹⁰) = 65504,
+        smallest_normal = 2⁻¹⁴, smallest_subnormal = 2⁻¹⁴ · 2⁻¹⁰ = 2⁻²⁴, eps = 2⁻¹⁰. float8_e4m3fn
+        has no infinity, and 448 is its largest number.
 
     Handout §2.1 · precision · `pytest -k precision`
     """
@@ -77,15 +80,17 @@ def float_spec(dtype: torch.dtype) -> FloatSpec:
 
 
 def underflows_to_zero(value: float, dtype: torch.dtype) -> bool:
-    """Whether a number becomes 0 when it is rounded to a dtype: to the nearest number, and on a tie to the even one.
+    """Whether a number becomes 0 when it is rounded to a dtype, to nearest with ties to even.
 
-    This holds where |value| is at most half of the smallest subnormal: a tie between 0 and the smallest subnormal goes to 0,
-    whose mantissa is even. The value is rounded once, from the exact Python float. (Some conversions of torch round twice, by
-    way of float32, and so turn a few values just over the limit into 0 as well.)
+    A number becomes 0 if |value| is at most half of the smallest subnormal: a tie between 0 and the
+    smallest subnormal goes to 0, whose mantissa is even. The exact Python float is rounded once.
+    (Some conversions in torch round twice, via float32, so they also turn a few values just above
+    the limit into 0.)
 
     Args:
-        value: A number of either sign. 0.0 and -0.0 are 0 already and give True; infinities and NaN give False.
-        dtype: One of the six of `float_spec`.
+        value: A number of either sign. 0.0 and -0.0 are already 0 and give True; infinities and
+            NaN give False.
+        dtype: One of the six dtypes of `float_spec`.
 
     Example:
         float16's smallest subnormal is 2⁻²⁴, so 2⁻²⁵ ≈ 2.98e-8 becomes 0 and 3e-8 does not.
@@ -99,32 +104,34 @@ def underflows_to_zero(value: float, dtype: torch.dtype) -> bool:
 def quantize_blocks(
     x: Float[Tensor, "n"], block_size: int, levels: Float[Tensor, "k"]
 ) -> tuple[UInt8[Tensor, "n"], Float32[Tensor, "blocks"]]:
-    """Store each number as the index of a level, with one scale for every block of neighbours.
+    """Store each number as the index of a level, with one scale per block of neighbours.
 
     scale = largest |x| of the block / largest |level|
-    code  = the index whose scale · level is nearest to x; of two that are equally near, the lower index
+    code  = the index whose scale · level is nearest to x; in a tie, the lower index
 
-    Compute the scale in float32 or wider, whatever the dtype of x is. It has no lower bound: a block of zeros has scale 0, and
-    its codes may be any below k, because 0 · level is 0 for each of them.
+    Compute the scale in float32 or wider, whatever the dtype of x is. The scale has no lower bound:
+    a block of zeros has scale 0, and its codes may be any numbers below k, because 0 · level is 0
+    for every level.
 
     Args:
         x: Finite numbers in float16, bfloat16, float32 or float64, contiguous or not.
-        block_size: Elements per block. The last block holds what is left, perhaps fewer.
+        block_size: Elements per block. The last block may be shorter.
         levels: Up to 256 finite numbers in any order, not all of them 0.
 
     Returns:
         The codes, and the scales of the blocks in order.
 
     Raises:
-        ValueError: `levels` has more than 256 entries, which a uint8 cannot name.
+        ValueError: `levels` has more than 256 entries, too many for uint8 codes.
 
     Example:
-        x = (1, -4, 3, 0.5, 6), block_size 4, levels (-2, -1, 0, 1, 2). The blocks' scales are 4/2 = 2 and 6/2 = 3. In units
-        of the scale x is (0.5, -2, 1.5, 0.25) and (2): codes (2, 0, 3, 2, 4), where 0.5 and 1.5 are ties.
+        x = (1, -4, 3, 0.5, 6), block_size 4, levels (-2, -1, 0, 1, 2). The blocks' scales are
+        4/2 = 2 and 6/2 = 3. Divided by their scales, the blocks are (0.5, -2, 1.5, 0.25) and (2).
+        The codes are (2, 0, 3, 2, 4); 0.5 and 1.5 are ties.
 
     Handout §2.1 · precision · `pytest -k precision`
     """
-    # TODO(precision): about 11 lines.
+    # TODO(precision): about 7 lines.
     raise NotImplementedError("precision: see handout §2.1")
 
 
@@ -142,13 +149,14 @@ def dequantize_blocks(
         codes: Indices into `levels`, as `quantize_blocks` gives them.
         scales: One per block.
         block_size: Elements per block; the last block may be shorter.
-        levels: Up to 256 numbers of any floating-point dtype; the result is float32 in each case.
+        levels: Up to 256 numbers of any floating-point dtype. The result is always float32.
 
     Raises:
         ValueError: `scales` does not have exactly one entry per block.
 
     Example:
-        Codes (2, 0, 3, 2, 4), scales (2, 3), block_size 4, levels (-2, -1, 0, 1, 2): (0, -4, 2, 0, 6).
+        Codes (2, 0, 3, 2, 4), scales (2, 3), block_size 4, levels (-2, -1, 0, 1, 2):
+        (0, -4, 2, 0, 6).
 
     Handout §2.1 · precision · `pytest -k precision`
     """

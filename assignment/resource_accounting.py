@@ -1,10 +1,11 @@
-"""Chapter 5: how long a computation must take on a device, and what fits: napkin mathematics for training.
+"""Chapter 5: rooflines and napkin math: how long training takes, and what fits in memory.
 
-A device has two speeds: how fast it computes (FLOP/s, different for each dtype) and how fast it reads and writes its memory
-(bytes/s). Compute and traffic overlap, so the slower of the two decides. A few more multiplications say how many
-parameters fit, how many devices and days a training run takes, and which model a budget of FLOPs should train.
+A device has two speeds: how fast it computes (FLOP/s, different for each dtype) and how fast it
+reads and writes its memory (bytes/s). Computation and memory traffic overlap, so the slower of the
+two sets the time. A few more multiplications give the number of parameters that fit in memory, the
+devices and days that a training run takes, and the model that a budget of FLOPs should train.
 
-Bytes are plain bytes (1 GB = 10⁹), times are seconds, a multiply and an add are two FLOPs.
+Bytes are plain bytes (1 GB = 10⁹), times are in seconds, and a multiply and an add are two FLOPs.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-if TYPE_CHECKING:  # for the annotation alone: this module runs without the other one
+if TYPE_CHECKING:  # only for the annotation: this module runs without that one
     from assignment.flop_counting import TransformerConfig
 
 
@@ -26,11 +27,11 @@ class Hardware:
     """One device, as its vendor's data sheet describes it.
 
     Args:
-        name: What it is called.
-        peak_flops: FLOP/s by dtype, dense: without the factor of 2 that data sheets add for structured sparsity. A dtype
-            that the device has no peak for is missing.
-        memory_bandwidth: Bytes/s between its memory and its processors.
-        memory_bytes: Bytes of its memory.
+        name: The device's name.
+        peak_flops: Dense FLOP/s by dtype, without the factor of 2 that data sheets add for
+            structured sparsity. A dtype for which the device has no peak is missing.
+        memory_bandwidth: Bytes/s between the device's memory and its processors.
+        memory_bytes: Bytes of the device's memory.
     """
 
     name: str
@@ -39,8 +40,9 @@ class Hardware:
     memory_bytes: int
 
 
-# Dense peaks of the SXM models from NVIDIA's data sheets, whose gigabytes are taken as 10⁹ bytes. float32 is without TF32, as
-# torch.matmul computes it by default; float64 is on tensor cores, as torch.matmul uses them (without: 9.7e12 and 34e12).
+# Dense peaks of the SXM models from NVIDIA's data sheets, with gigabytes of 10⁹ bytes. float32 is
+# without TF32, the default of torch.matmul. float64 is with tensor cores, which torch.matmul uses
+# (without them: 9.7e12 and 34e12).
 A100_80GB = Hardware(
     name="A100 80GB SXM",
     peak_flops={
@@ -55,7 +57,7 @@ A100_80GB = Hardware(
 HOPPER_PEAKS = {
     torch.float64: 67e12,
     torch.float32: 67e12,
-    torch.bfloat16: 989.5e12,  # the 1,979e12 of the data sheet is with sparsity
+    torch.bfloat16: 989.5e12,  # the data sheet's 1,979e12 is with sparsity
     torch.float16: 989.5e12,
     torch.float8_e4m3fn: 1979e12,
     torch.float8_e5m2: 1979e12,
@@ -69,15 +71,16 @@ H200_SXM = Hardware(
 
 
 def seconds_to_read_memory(hw: Hardware, share: float = 1.0) -> float:
-    """How long it takes to read a share of a device's memory once: a worked neighbour of the functions below.
+    """The time to read a share of a device's memory once: a solved example for this module.
 
     seconds = share · bytes of memory / memory bandwidth
 
-    A model that fills this share of the memory cannot make a token faster, as it reads every weight for each.
+    A model that fills this share of the memory cannot generate a token in less time, because it
+    reads every weight for each token.
 
     Args:
         hw: The device.
-        share: How much of the memory is read, between 0 and 1.
+        share: The fraction of the memory that is read, between 0 and 1.
 
     Raises:
         ValueError: `share` is below 0 or above 1.
@@ -91,18 +94,19 @@ def seconds_to_read_memory(hw: Hardware, share: float = 1.0) -> float:
 
 
 def accelerator_intensity(hw: Hardware, dtype: torch.dtype) -> float:
-    """How many FLOPs a device computes in the time in which its memory delivers one byte.
+    """The FLOPs that a device computes in the time in which its memory delivers one byte.
 
     intensity = peak FLOP/s of this dtype / bytes/s
 
-    At this many FLOPs per byte compute and memory take equally long.
+    At this intensity, computation and memory traffic take equally long.
 
     Args:
         hw: The device.
-        dtype: What it computes in.
+        dtype: The dtype of the computation.
 
     Raises:
-        KeyError: `hw` has no peak for `dtype` (a ValueError is as good). This holds for every function with `hw` and `dtype`.
+        KeyError: `hw` has no peak for `dtype`. (A ValueError is just as good.) This holds for every
+            function that takes `hw` and `dtype`.
 
     Example:
         An H100 in bfloat16: 989.5e12 / 3.35e12 = 295.4 FLOP per byte.
@@ -116,13 +120,13 @@ def accelerator_intensity(hw: Hardware, dtype: torch.dtype) -> float:
 def matmul_intensity(m: int, k: int, n: int, dtype: torch.dtype) -> float:
     """FLOPs per byte of the matrix product C = A B, where A is m × k and B is k × n.
 
-    intensity = 2·m·k·n / bytes of A, B and C, each of them moved once
+    intensity = 2·m·k·n / bytes of A, B and C, each moved once
 
     Args:
         m: Rows of A and of C.
         k: Columns of A and rows of B.
         n: Columns of B and of C.
-        dtype: Of all three matrices; any, float8 and integers as well.
+        dtype: The dtype of all three matrices. Any dtype works, including float8 and integers.
 
     Example:
         Three square matrices of n = 1024 in bfloat16: 2n³ / (3n² · 2 bytes) = n / 3 = 341.3.
@@ -136,15 +140,15 @@ def matmul_intensity(m: int, k: int, n: int, dtype: torch.dtype) -> float:
 def elementwise_intensity(
     flops_per_element: float, tensors_read: int, tensors_written: int, dtype: torch.dtype
 ) -> float:
-    """FLOPs per byte of an operation that works on each element alone, on tensors of one shape.
+    """FLOPs per byte of an element-wise operation on tensors of one shape.
 
     intensity = FLOPs per element / bytes read and written per element
 
     Args:
-        flops_per_element: What one element of the result takes.
-        tensors_read: How many tensors are read.
-        tensors_written: How many tensors are written.
-        dtype: Of all of them; any, float8 and integers as well.
+        flops_per_element: FLOPs per element of the result.
+        tensors_read: Number of tensors read.
+        tensors_written: Number of tensors written.
+        dtype: The dtype of all these tensors. Any dtype works, including float8 and integers.
 
     Example:
         ReLU in bfloat16 takes one FLOP, reads 2 bytes and writes 2: 1 / 4 = 0.25.
@@ -156,18 +160,21 @@ def elementwise_intensity(
 
 
 def roofline_seconds(flops: float, bytes_moved: float, hw: Hardware, dtype: torch.dtype) -> float:
-    """The shortest time in which a device can do this: the longer of computing and moving, as the two overlap.
+    """The shortest time in which a device can compute these FLOPs and move these bytes.
 
     seconds = max(FLOPs / peak FLOP/s, bytes / memory bandwidth)
 
+    Computing and moving overlap, so the longer of the two decides.
+
     Args:
-        flops: FLOPs in all.
-        bytes_moved: Bytes read and written in all.
+        flops: Total FLOPs.
+        bytes_moved: Total bytes read and written.
         hw: The device.
-        dtype: What it computes in.
+        dtype: The dtype of the computation.
 
     Example:
-        989.5e12 FLOPs and 6.7e12 bytes on an H100 in bfloat16: 1 s of compute under 2 s of traffic take 2 s.
+        989.5e12 FLOPs and 6.7e12 bytes on an H100 in bfloat16: 1 s of computation overlaps with 2 s
+        of traffic, so the result is 2 s.
 
     Handout §5.1 · roofline · `pytest -k roofline`
     """
@@ -178,16 +185,19 @@ def roofline_seconds(flops: float, bytes_moved: float, hw: Hardware, dtype: torc
 def is_compute_bound(flops: float, bytes_moved: float, hw: Hardware, dtype: torch.dtype) -> bool:
     """Whether computing takes longer than moving the bytes.
 
-    FLOPs / peak FLOP/s > bytes / memory bandwidth. Where both take equally long, either answer is right.
+    FLOPs / peak FLOP/s > bytes / memory bandwidth
+
+    If both take equally long, either answer is right.
 
     Args:
-        flops: FLOPs in all.
-        bytes_moved: Bytes read and written in all.
+        flops: Total FLOPs.
+        bytes_moved: Total bytes read and written.
         hw: The device.
-        dtype: What it computes in.
+        dtype: The dtype of the computation.
 
     Example:
-        The product of two square bfloat16 matrices on an H100, 2n³ FLOPs and 6n² bytes: False for n = 886, True for 887.
+        The product of two square bfloat16 matrices on an H100, with 2n³ FLOPs and 6n² bytes: False
+        for n = 886, True for n = 887.
 
     Handout §5.1 · roofline · `pytest -k roofline`
     """
@@ -198,19 +208,20 @@ def is_compute_bound(flops: float, bytes_moved: float, hw: Hardware, dtype: torc
 def mfu(
     flops: float, seconds: float, hw: Hardware, dtype: torch.dtype, num_devices: int = 1
 ) -> float:
-    """Model FLOPs utilisation: the share of the devices' peak that useful FLOPs made up.
+    """Model FLOPs utilisation: useful FLOPs as a fraction of what the devices can do at their peak.
 
     MFU = FLOPs / (seconds · devices · peak FLOP/s)
 
-    A result above 1 is returned as it is: it says that a measurement is wrong (a clock that was read before the device was
-    done, FLOPs that were never computed), and clamped it would hide that.
+    Return a result above 1 as it is, without clamping it. Such a result shows that a measurement is
+    wrong: for example, the clock was read before the device was done, or some of the FLOPs were
+    never computed.
 
     Args:
-        flops: Useful FLOPs of all devices together.
-        seconds: How long they took.
-        hw: What each device is.
-        dtype: What they computed in.
-        num_devices: How many there were.
+        flops: Useful FLOPs, summed over all devices.
+        seconds: The time that these FLOPs took.
+        hw: The kind of each device.
+        dtype: The dtype of the computation.
+        num_devices: Number of devices.
 
     Example:
         3.958e15 FLOPs in one second on 8 H100 in bfloat16: 3.958e15 / (8 · 989.5e12) = 0.5.
@@ -222,18 +233,19 @@ def mfu(
 
 
 def attainable_mfu(intensity: float, hw: Hardware, dtype: torch.dtype) -> float:
-    """The highest MFU that work of this intensity can reach: the roof of the roofline plot.
+    """The highest MFU at a given intensity: the roof of the roofline plot.
 
     MFU = min(1, intensity / accelerator intensity)
 
     Args:
         intensity: FLOPs per byte of the work.
         hw: The device.
-        dtype: What it computes in.
+        dtype: The dtype of the computation.
 
     Example:
-        A matrix-vector product in bfloat16, about 1 FLOP per byte, on an H100: 1 / 295.4 = 0.0034. The 341.3 of a square
-        product of n = 1024: 1.
+        On an H100 in bfloat16, a matrix-vector product at about 1 FLOP per byte reaches at
+        most 1 / 295.4 = 0.0034. A product of square matrices of n = 1024, at 341.3 FLOPs per
+        byte, can reach 1.
 
     Handout §5.1 · roofline · `pytest -k roofline`
     """
@@ -243,16 +255,19 @@ def attainable_mfu(intensity: float, hw: Hardware, dtype: torch.dtype) -> float:
 
 @dataclass(frozen=True)
 class TrainingRecipe:
-    """What training keeps for each parameter, by dtype.
+    """The dtypes of the numbers that training keeps for each parameter.
 
     Args:
-        parameter: Of the parameter that the model computes with.
-        gradient: Of its gradient.
-        optimizer_state: Of each number that the optimizer keeps: two for AdamW, none for plain SGD.
-        master: Of the copy that the optimizer updates, where there is one beside the parameter.
+        parameter: The dtype of the parameter that the model computes with.
+        gradient: The dtype of the gradient.
+        optimizer_state: One dtype per number that the optimizer keeps: two for AdamW, none for
+            plain SGD.
+        master: The dtype of the master copy, a separate copy of the parameter that the optimizer
+            updates; None if there is no such copy.
 
     Example:
-        AdamW in float32: TrainingRecipe(torch.float32, torch.float32, (torch.float32, torch.float32)).
+        AdamW in float32: TrainingRecipe(torch.float32, torch.float32,
+        (torch.float32, torch.float32)).
     """
 
     parameter: torch.dtype
@@ -262,16 +277,17 @@ class TrainingRecipe:
 
 
 def bytes_per_parameter(recipe: TrainingRecipe) -> int:
-    """The bytes that training keeps for one parameter: itself, its gradient, each optimizer state, and the master copy.
+    """The bytes that training keeps per parameter.
 
-    Activations are not counted.
+    These are the bytes of the parameter itself, its gradient, each of its optimizer states and its
+    master copy, if there is one. Activations are not counted.
 
     Args:
-        recipe: Which dtypes are kept.
+        recipe: The dtypes that training keeps.
 
     Example:
-        AdamW in float32: 4 + 4 + (4 + 4) = 16. bfloat16 parameter and gradient, float32 states and master: 2 + 2 + 8 + 4 =
-        16 as well. The same without a master: 12.
+        AdamW in float32: 4 + 4 + (4 + 4) = 16. With bfloat16 parameter and gradient, and float32
+        states and master, 2 + 2 + 8 + 4 = 16 as well. The same without a master: 12.
 
     Handout §5.2 · napkin_math · `pytest -k napkin_math`
     """
@@ -280,20 +296,21 @@ def bytes_per_parameter(recipe: TrainingRecipe) -> int:
 
 
 def max_parameters(memory_bytes: int, recipe: TrainingRecipe, reserve: float = 0.0) -> int:
-    """The largest number of parameters whose training state fits in memory, activations aside.
+    """The largest number of parameters whose training state, without activations, fits in memory.
 
     parameters = ⌊usable / bytes per parameter⌋, usable = memory_bytes · (1 - reserve)
 
     Args:
-        memory_bytes: Bytes of memory, of one device or of all together.
-        recipe: What is kept for each parameter.
+        memory_bytes: Bytes of memory, of one device or of all devices together.
+        recipe: The dtypes that training keeps for each parameter.
         reserve: The fraction of the memory that is kept free, for activations and buffers.
 
     Raises:
-        ValueError: `reserve` is above 1: a percentage.
+        ValueError: `reserve` is above 1, as a percentage would be.
 
     Example:
-        8 H100, 8 · 80e9 bytes: 40,000,000,000 at 16 bytes a parameter, 53,333,333,333 at 12.
+        8 H100 with 8 · 80e9 bytes: 40,000,000,000 parameters at 16 bytes each, 53,333,333,333 at
+        12 bytes each.
 
     Handout §5.2 · napkin_math · `pytest -k napkin_math`
     """
@@ -304,21 +321,22 @@ def max_parameters(memory_bytes: int, recipe: TrainingRecipe, reserve: float = 0
 def min_devices(
     num_parameters: int, recipe: TrainingRecipe, memory_bytes: int, reserve: float = 0.0
 ) -> int:
-    """The fewest devices whose usable memory together holds a model's training state, activations aside.
+    """The fewest devices whose memory together holds a model's training state, without activations.
 
     devices = ⌈parameters · bytes per parameter / usable⌉, usable = memory_bytes · (1 - reserve)
 
     Args:
-        num_parameters: How many parameters the model has.
-        recipe: What is kept for each of them.
-        memory_bytes: Bytes of memory of one device.
+        num_parameters: Number of parameters of the model.
+        recipe: The dtypes that training keeps for each parameter.
+        memory_bytes: Bytes of memory per device.
         reserve: The fraction of each device's memory that is kept free.
 
     Raises:
-        ValueError: `reserve` is above 1: a percentage.
+        ValueError: `reserve` is above 1, as a percentage would be.
 
     Example:
-        70e9 parameters at 16 bytes are 1120e9 bytes: 14 devices of 80e9. One parameter more takes 15.
+        70e9 parameters at 16 bytes each are 1120e9 bytes: 14 devices with 80e9 bytes each. One more
+        parameter needs 15 devices.
 
     Handout §5.2 · napkin_math · `pytest -k napkin_math`
     """
@@ -334,23 +352,24 @@ def training_days(
     num_devices: int,
     mfu: float,
 ) -> float:
-    """How many days a training run takes.
+    """The number of days that a training run takes.
 
     days = 6 · parameters · tokens / (devices · MFU · peak FLOP/s) / 86,400
 
     Args:
-        num_parameters: How many parameters the model has.
-        num_tokens: How many tokens it is trained on.
-        hw: What each device is.
-        dtype: What they compute in.
-        num_devices: How many there are.
+        num_parameters: Number of parameters of the model.
+        num_tokens: Number of tokens that the model is trained on.
+        hw: The kind of each device.
+        dtype: The dtype of the computation.
+        num_devices: Number of devices.
         mfu: The share of the peak that is reached, above 0 and at most 1.
 
     Raises:
-        ValueError: `mfu` is above 1: a percentage.
+        ValueError: `mfu` is above 1, as a percentage would be.
 
     Example:
-        70e9 parameters, 15e12 tokens, 1024 H100 in bfloat16, MFU 0.5: 6.3e24 / (1024 · 0.5 · 989.5e12 · 86,400) = 143.93.
+        70e9 parameters, 15e12 tokens, 1024 H100 in bfloat16, MFU 0.5:
+        6.3e24 / (1024 · 0.5 · 989.5e12 · 86,400) = 143.93.
 
     Handout §5.2 · napkin_math · `pytest -k napkin_math`
     """
@@ -359,20 +378,22 @@ def training_days(
 
 
 def transformer_parameters(config: TransformerConfig) -> int:
-    """How many parameters a transformer has: embeddings, and in each layer attention and the feed-forward network.
+    """The number of parameters of a transformer: embeddings, attention and feed-forward networks.
 
-    parameters = vocabulary · d_model (twice where the embeddings are not tied)
-               + layers · (4 · d_model² + 2 · d_model · d_ff), or 3 instead of 2 where the network is gated
+    parameters = vocabulary · d_model (twice if the embeddings are not tied)
+               + layers · (4 · d_model² + 2 · d_model · d_ff), or 3 instead of 2 if the FFN is gated
 
-    4 · d_model² are the projections to queries, keys, values and the output. Biases, gains of norms and position embeddings
-    are not counted.
+    The term 4 · d_model² counts the projections to queries, keys, values and the output. Biases,
+    gains of norms and position embeddings are not counted.
 
     Args:
-        config: The model's sizes; `flop_counting.TransformerConfig`, or any object with its fields vocab_size,
-            context_length, num_layers, d_model, num_heads, d_ff, gated_ffn and tied_embeddings.
+        config: The model's sizes, as a `flop_counting.TransformerConfig` or any object with the
+            same fields: vocab_size, context_length, num_layers, d_model, num_heads, d_ff, gated_ffn
+            and tied_embeddings.
 
     Example:
-        vocab_size 10, d_model 4, d_ff 16, 2 layers: 2 · 40 + 2 · (64 + 128) = 464; tied: 424; gated: 592.
+        vocab_size 10, d_model 4, d_ff 16, 2 layers: 2 · 40 + 2 · (64 + 128) = 464; tied:
+        424; gated: 592.
 
     Handout §5.2 · napkin_math · `pytest -k napkin_math`
     """
@@ -381,16 +402,20 @@ def transformer_parameters(config: TransformerConfig) -> int:
 
 
 def compute_optimal(flops: float, tokens_per_parameter: float = 20.0) -> tuple[float, float]:
-    """The model that a budget of FLOPs should train, and on how many tokens: N parameters and D tokens.
+    """The number of parameters N and of tokens D that a training budget of FLOPs is best spent on.
 
-    6 · N · D = flops and D = tokens_per_parameter · N, so N = √(flops / (6 · tokens_per_parameter)). Neither is rounded.
+    6 · N · D = flops and D = tokens_per_parameter · N,
+    so N = √(flops / (6 · tokens_per_parameter))
+
+    Neither N nor D is rounded.
 
     Args:
-        flops: The budget.
+        flops: The budget, in FLOPs.
         tokens_per_parameter: About 20 is optimal (Hoffmann et al., 2022).
 
     Example:
-        12,000 FLOPs: N = √(12,000 / 120) = 10 and D = 200. 1.915e22 FLOPs: N = 12.6e9 and D = 253e9.
+        12,000 FLOPs: N = √(12,000 / 120) = 10 and D = 200. 1.915e22 FLOPs: N = 12.6e9
+        and D = 253e9.
 
     Handout §5.2 · napkin_math · `pytest -k napkin_math`
     """

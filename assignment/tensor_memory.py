@@ -1,8 +1,9 @@
-"""Chapter 1: what a tensor costs in bytes, and how shape, stride and offset show a storage without copying it.
+"""Chapter 1: how many bytes a tensor takes, and how shape, strides and offset describe a view.
 
-A tensor is a window on a one-dimensional storage. Its shape gives the number of elements it shows, its strides the distance
-between neighbours in the storage, and its storage offset the place of the first element. Several tensors can share a storage.
-A tensor can show less than its storage holds, or the same element many times.
+A tensor is a view of a one-dimensional storage. Its shape gives the number of elements along each
+dimension, its strides give the distance in the storage between neighbours along each dimension, and
+its storage offset gives the position of the first element. Several tensors can share one storage. A
+tensor can show only a part of its storage, or show the same element many times.
 """
 
 import math
@@ -14,23 +15,23 @@ from torch import Tensor
 
 
 def storage_elements(x: Tensor) -> int:
-    """How many elements of x's dtype the storage behind x holds: a solved example of the functions below.
+    """Count the elements of x's dtype in the storage of x: a solved example for this module.
 
     elements = bytes of the storage / bytes of one element.
 
     Args:
-        x: Any tensor; a view counts its whole storage.
+        x: Any tensor. A view counts its whole storage.
 
     Example:
-        The first column of a 3×4 float32 matrix shows 3 elements of a storage of 12.
+        The first column of a 3×4 float32 matrix shows 3 elements; its storage has 12.
     """
     return x.untyped_storage().nbytes() // x.element_size()
 
 
 def tensor_bytes(x: Tensor) -> int:
-    """The bytes of all elements that x shows.
+    """The bytes of all elements of x.
 
-    bytes = number of elements · bytes per element, whatever the storage holds.
+    bytes = number of elements · bytes per element, however large the storage is.
 
     Args:
         x: A tensor of any dtype, shape and device.
@@ -45,13 +46,13 @@ def tensor_bytes(x: Tensor) -> int:
 
 
 def storage_bytes(x: Tensor) -> int:
-    """The bytes of the whole storage behind x, however little of it x shows.
+    """The bytes of the whole storage of x, even if x shows only a part of it.
 
     Args:
         x: A tensor of any dtype, shape and device.
 
     Example:
-        One row of a 4×8 float32 matrix: the storage is the matrix's, 128 bytes.
+        One row of a 4×8 float32 matrix has the storage of the whole matrix: 128 bytes.
 
     Handout §1.1 · tensor_memory · `pytest -k tensor_memory`
     """
@@ -60,13 +61,14 @@ def storage_bytes(x: Tensor) -> int:
 
 
 def unique_bytes(tensors: Iterable[Tensor]) -> int:
-    """The bytes that several tensors keep in memory together: each whole storage once.
+    """The bytes that several tensors keep in memory together, with each whole storage counted once.
 
-    Views of one storage and a weight that is listed twice are not counted twice. Tensors that show different parts of one
-    storage count that whole storage once.
+    Several views of one storage count that storage once, and so does a weight that is listed twice.
+    Tensors that show different parts of one storage also count the whole storage once.
 
     Args:
-        tensors: Any iterable of tensors, including a generator, which can be read only once.
+        tensors: Any iterable of tensors, including a generator, which can be iterated
+            over only once.
 
     Example:
         A 4×8 float32 matrix, its transpose and one of its rows: 128 bytes.
@@ -78,7 +80,7 @@ def unique_bytes(tensors: Iterable[Tensor]) -> int:
 
 
 def shares_storage(a: Tensor, b: Tensor) -> bool:
-    """Whether a and b are windows on the same storage, wherever in it they lie.
+    """Whether a and b are views of the same storage, at any positions in it.
 
     Args:
         a: A tensor.
@@ -94,7 +96,7 @@ def shares_storage(a: Tensor, b: Tensor) -> bool:
 
 
 def element_offset(x: Tensor, index: Sequence[int]) -> int:
-    """The position of x[index] in its storage, counted in elements from the start of the storage.
+    """The position of x[index] in x's storage, in elements from the start of the storage.
 
     offset = storage offset + Σ index[d] · stride[d]
 
@@ -104,7 +106,7 @@ def element_offset(x: Tensor, index: Sequence[int]) -> int:
 
     Raises:
         ValueError: `index` does not have exactly one entry per dimension.
-        IndexError: An entry of `index` is out of range.
+        IndexError: An entry of `index` is out of range for its dimension.
 
     Example:
         Element [1, 2] of a contiguous 3×4 matrix: 1·4 + 2·1 = 6.
@@ -135,11 +137,13 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
 def view_strides(
     shape: Sequence[int], stride: Sequence[int], new_shape: Sequence[int]
 ) -> tuple[int, ...] | None:
-    """The strides that show the same elements, in the same order, as `new_shape` without a copy; None where none do.
+    """The strides of a view with shape `new_shape`, or None if this shape needs a copy.
 
-    Tensor.view answers the same question. Two neighbouring dimensions can be merged where the outer one steps exactly over the
-    inner one: stride[d] = shape[d + 1] · stride[d + 1]. Any dimension can be split. A dimension of size 1 never prevents a
-    view, and its own stride may be any number, because no step is taken along it.
+    The view shows the same elements in the same order, as Tensor.view does. Two neighbouring
+    dimensions can be merged if one step along the outer dimension spans the whole inner one:
+    stride[d] = shape[d + 1] · stride[d + 1]. Any dimension can be split. A dimension of size
+    1 never prevents a view, and its own stride may be any number, because no step is ever
+    taken along it.
 
     Args:
         shape: Sizes of the tensor, each at least 1.
@@ -150,26 +154,28 @@ def view_strides(
         ValueError: `new_shape` does not have as many elements as `shape`.
 
     Example:
-        (2, 3, 4) with strides (12, 4, 1) as (6, 4): (4, 1). Its transpose (4, 3, 2) with strides (1, 4, 12) as (24,): None.
+        Shape (2, 3, 4) with strides (12, 4, 1), viewed as (6, 4), has strides (4, 1). Its
+        transpose, shape (4, 3, 2) with strides (1, 4, 12), cannot be viewed as (24,): None.
 
     Handout §1.2 · storage_views · `pytest -k storage_views`
     """
-    # TODO(storage_views): about 22 lines.
+    # TODO(storage_views): about 21 lines.
     raise NotImplementedError("storage_views: see handout §1.2")
 
 
 def sliding_windows(x: Shaped[Tensor, "n"], size: int, step: int) -> Shaped[Tensor, "windows size"]:
-    """Every window of `size` neighbours, `step` apart, as a view of x: nothing is copied.
+    """A view of x with one row per window of `size` neighbours, the windows `step` elements apart.
 
-    windows[i, j] = x[i·step + j], for as many windows as fit whole: (n - size) // step + 1.
+    windows[i, j] = x[i·step + j]. Only whole windows count: there are (n - size) // step + 1.
+    Nothing is copied.
 
     Args:
         x: A vector; it need not be contiguous.
-        size: Elements in a window, at least 1 and at most n.
+        size: Elements per window, at least 1 and at most n.
         step: Distance from the start of one window to the start of the next, at least 1.
 
     Raises:
-        ValueError: `size` is more than n, so that no window fits.
+        ValueError: `size` is more than n, so no window fits.
 
     Example:
         [0, 1, 2, 3, 4] with size 3 and step 2: [[0, 1, 2], [2, 3, 4]].

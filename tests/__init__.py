@@ -1,1 +1,1 @@
-"""The tests: probes and public tests that students have, hidden tests that they do not, and tests of the grader."""
+"""Probes and public tests, which students have; hidden tests and tests of the grader."""

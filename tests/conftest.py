@@ -1,6 +1,7 @@
-"""The two fixtures of every test, `student` and `rng`, and failures written for a student.
+"""The fixtures of every test, and failure messages written for a student.
 
-`pytest --package NAME` tests another package than `assignment`; `--seed N` gives the tests other inputs.
+`pytest --package NAME` tests a package other than `assignment`. `--seed N` gives the
+tests other inputs.
 """
 
 import hashlib
@@ -29,11 +30,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class Hooks:
-    """What this file asks of whoever runs the tests."""
+    """Hooks for the program that runs the tests."""
 
     @pytest.hookspec(firstresult=True)
     def pytest_make_student(self, item: pytest.Item) -> Any:
-        """The student that a test is to be given; nothing, and it is the package imported into this process."""
+        """Return the student for a test, or None to import the package into this process."""
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -44,13 +45,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "points(weight): this test's share of its problem's points")
     config.addinivalue_line(
         "markers",
-        "core: this test is about the core of its problem, which at least half of the points are on",
+        "core: this test is about the core of its problem, "
+        "which at least half of the points are on",
     )
 
 
 @pytest.fixture
 def student(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """The student's package. A grader that runs these tests puts its sandboxed one in place of the imported one."""
+    """The student's package. A grader replaces the imported package by a sandboxed one."""
     made = request.config.hook.pytest_make_student(item=request.node)
     expect.sandboxed = made is not None
     try:
@@ -61,7 +63,7 @@ def student(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> torch.Generator:
-    """A generator of this test's own: the same test and the same seed give the same inputs, whatever ran before."""
+    """A generator for this test alone: its inputs depend only on the test's name and the seed."""
     seed = request.config.getoption("--seed")
     digest = hashlib.sha256(f"{seed}:{request.node.name}".encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
@@ -69,13 +71,13 @@ def rng(request: pytest.FixtureRequest) -> torch.Generator:
 
 @pytest.fixture
 def device(request: pytest.FixtureRequest) -> str:
-    """Where a test about GPUs runs: on "cuda" in a folder of that name, on the "stand-in" for one everywhere else."""
+    """The device of a GPU test: "cuda" in the folder of that name, "stand-in" everywhere else."""
     return "cuda" if request.node.path.parent.name == "cuda" else "stand-in"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """`-k <problem id>` means that problem, and not also those whose name, or whose tests' names, hold the word."""
+    """Make `-k <problem id>` select only that problem, not every test with the id in its name."""
     files = {item: item.path.stem.removeprefix("test_") for item in items}
     if config.option.keyword not in files.values():
         return
@@ -105,6 +107,6 @@ def problems() -> list[dict[str, Any]]:
 
 
 def problem_of(item: pytest.Item) -> dict[str, Any] | None:
-    """The problem that a test belongs to, by the name of its file: test_<id>.py. None for a test of the grader."""
+    """The problem of a test, found by its file name test_<id>.py, or None for a grader test."""
     problem_id = item.path.stem.removeprefix("test_")
     return next((problem for problem in problems() if problem["id"] == problem_id), None)

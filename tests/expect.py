@@ -1,10 +1,12 @@
-"""What a test says when a student's answer is wrong: the one module that owns that wording.
+"""Checks of a student's answers, and the wording of what is wrong with them.
 
-Each function compares what came back with what must hold, in a fixed order (nothing returned, type, shape, dtype, finite,
-values), and raises `Mismatch` for the first thing that is wrong, alone. A `Mismatch` is the student's mistake and nothing
-else: any other exception in a hidden test is the test's own fault.
+Each function compares an answer with the expected one in a fixed order
+(nothing returned, type, shape, dtype, finite, values), and raises `Mismatch` for the first
+difference only. A `Mismatch` always means a mistake of the student's. Any other exception in a
+hidden test is a fault of the test.
 
-`render` writes a mismatch for a reader, as public tests do. A grader takes its parts, and leaves out the private values.
+`render` formats a mismatch for a reader, as public tests do. A grader uses the parts of a mismatch
+and leaves out the private values.
 """
 
 import math
@@ -19,11 +21,13 @@ from torch import Tensor
 sandboxed = False  # whether `student` runs in another process; set by whoever runs the tests
 
 
-# A student's process fills new memory with NaN, so that reading what was never written gives the same answer in each run.
+# A student's process fills new memory with NaN, so reading unwritten memory gives the same answer
+# in every run.
 UNWRITTEN = (
     (
         "NaN",
-        "is memory of torch.empty read before it is written? It holds NaN here. Or is 0 divided by 0?",
+        "is memory of torch.empty read before it is written? It holds NaN here. "
+        "Or is 0 divided by 0?",
     ),
 )
 
@@ -32,11 +36,12 @@ class Mismatch(AssertionError):
     """The student's answer is wrong.
 
     Args:
-        of: The function that answered, as in `element_offset`.
-        reason: What is wrong, in a few words that give no private value away.
-        facts: Further lines that give none away, as (label, text).
-        values: Lines that only a public test may show: what was expected, what came, the inputs.
-        hint: A question or a pointer that helps; None where there is none.
+        of: The name of the function that answered, such as `element_offset`.
+        reason: What is wrong, in a few words that reveal no private value.
+        facts: Further lines that reveal no private value, as (label, text).
+        values: Lines that only a public test may show: the expected answer, the actual
+            answer, the inputs.
+        hint: A helpful question or pointer, or None.
     """
 
     def __init__(
@@ -57,12 +62,12 @@ class Mismatch(AssertionError):
 
 
 def render(mismatch: Mismatch, *, problem: str, section: str) -> str:
-    """A mismatch as lines of text with its values, for a public test: headed by the problem and the function.
+    """Format a mismatch with its values for a public test, under the problem and the function.
 
     Args:
-        mismatch: What was raised.
+        mismatch: The mismatch that was raised.
         problem: The id of the problem.
-        section: Where the handout treats it.
+        section: The section of the handout on this problem.
     """
     hint = f"{mismatch.hint}    " if mismatch.hint else ""
     lines = [
@@ -82,16 +87,17 @@ def kind(
     name: str = "",
     hint: str | None = None,
 ) -> None:
-    """`got` is of this type, so that a test can go on with it: call it before len(), sorted(), indexing or a `for`.
+    """Check that `got` has this type. Call it before len(), sorted(), indexing or a `for`.
 
-    A subclass is as good, any mapping where a dict is wanted, and a number of numpy's where Python's is. A bool is no int.
+    A subclass is accepted, as is any mapping for a dict, and a numpy number for a Python number. A
+    bool is not accepted as an int.
 
     Args:
-        wanted: One type, or several of which one will do.
-        name: Which value this is, as in "the norm".
+        wanted: One type, or several types of which one suffices.
+        name: Which value this is, such as "the norm".
 
     Raises:
-        Mismatch: It is of another type.
+        Mismatch: `got` has another type.
     """
     kinds = wanted if isinstance(wanted, tuple) else (wanted,)
     if any(_is_a(got, one) for one in kinds):
@@ -111,16 +117,16 @@ def value(
     inputs: str = "",
     hint: str | None = None,
 ) -> None:
-    """`got` equals `expected` and is of its type, all the way down; `kind` says what counts as the same type.
+    """Check that `got` equals `expected` and has the same type, at every level of nesting.
 
-    For integers, strings, None, dtypes, and tuples, lists and dicts of them. Floats are compared by `number`, tensors by
-    `tensor`.
+    Use it for integers, strings, None, dtypes, and for tuples, lists and dicts of these. `kind`
+    defines which types count as the same. Compare floats with `number`, and tensors with `tensor`.
 
     Args:
-        name: Which value this is, as in "first_step".
+        name: Which value this is, such as "first_step".
 
     Raises:
-        Mismatch: It does not.
+        Mismatch: The value or its type differs.
     """
     which = f" of {name}" if name else ""
     _not_nothing(got, expected, of, hint, which)
@@ -147,14 +153,16 @@ def number(
     inputs: str = "",
     hint: str | None = None,
 ) -> None:
-    """`got` is a finite number within `tolerance` of `expected`: a float, a whole number as an int, or numpy's of either.
+    """Check that `got` is a finite float or int within `tolerance` of `expected`.
+
+    Numbers of Python and of numpy are accepted.
 
     Args:
         tolerance: The largest difference allowed, in the number's own units.
-        name: Which number this is, as in "the loss of step 3".
+        name: Which number this is, such as "the loss of step 3".
 
     Raises:
-        Mismatch: It is not.
+        Mismatch: `got` is not such a number.
     """
     which = f" of {name}" if name else ""
     _not_nothing(got, expected, of, hint, which)
@@ -191,16 +199,16 @@ def tensor(
     hint: str | None = None,
     name: str = "",
 ) -> None:
-    """`got` is a tensor of the shape, dtype and device type of `expected` with the same values.
+    """Check that `got` is a tensor with the shape, dtype, device type and values of `expected`.
 
-    Values agree where |got - expected| <= atol + rtol·|expected|; both 0, the default, asks for equality. A NaN agrees
-    with nothing.
+    Values agree if |got - expected| <= atol + rtol·|expected|. With both tolerances 0, the default,
+    they must be equal. A NaN agrees with nothing.
 
     Args:
-        name: Which of several tensors this is, as in "exp_avg after step 3".
+        name: Which of several tensors this is, such as "exp_avg after step 3".
 
     Raises:
-        Mismatch: It is not.
+        Mismatch: `got` is not such a tensor.
     """
     which = f" of {name}" if name else ""
     _not_nothing(got, expected, of, hint, which)
@@ -233,10 +241,10 @@ def that(
     values: Sequence[tuple[str, str]] = (),
     hint: str | None = None,
 ) -> None:
-    """A property holds; `reason` says what is wrong where it does not.
+    """Check that a property holds; `reason` describes what is wrong if it does not.
 
     Raises:
-        Mismatch: It does not hold.
+        Mismatch: The property does not hold.
     """
     if not holds:
         raise Mismatch(of, reason, facts=facts, values=values, hint=hint)
@@ -250,16 +258,17 @@ def raises(
     when: str,
     hint: str | None = None,
 ) -> Iterator[None]:
-    """The call inside raises `error`. Only its type counts and that it is raised by this call, never its words.
+    """Check that the call inside raises an exception of type `error`. Its text never matters.
 
-    NotImplementedError counts as "not attempted", never as the error asked for. Make a right call first, in `right_call`, so
-    that code which can only fail earns nothing by failing.
+    NotImplementedError counts as "not attempted", never as the expected error. Make a correct call
+    first, in `right_call`, so that code that always fails earns nothing here.
 
     Args:
-        when: What is wrong with the call, in words that give no private value away: "an index is out of range".
+        when: What is wrong with the call, in words that reveal no private value, such as "an index
+            is out of range".
 
     Raises:
-        Mismatch: Nothing was raised, or another type was.
+        Mismatch: Nothing was raised, or an exception of another type.
     """
     wanted = " or ".join(e.__name__ for e in (error if isinstance(error, tuple) else (error,)))
     try:
@@ -280,12 +289,13 @@ def raises(
 
 @contextmanager
 def right_call(what: str) -> Iterator[None]:
-    """The calls inside are right ones, which a test makes before the wrong one that it is about.
+    """Mark correct calls that a test makes before the wrong call that it checks.
 
-    Where one of them fails, the student is told which call it was, and not the rule about the wrong one.
+    If one of these calls fails, the student sees which call it was, not the rule about
+    the wrong call.
 
     Args:
-        what: The call, in words that give no private value away: "9 tokens, context_length 8".
+        what: The call, in words that reveal no private value, such as "9 tokens, context_length 8".
     """
     try:
         yield
@@ -295,10 +305,11 @@ def right_call(what: str) -> Iterator[None]:
 
 
 def is_students(error: BaseException) -> bool:
-    """Whether an exception came out of the student's code.
+    """Whether an exception came from the student's code.
 
-    In the student's own process any exception of a call did. Where the student's code runs in a sandbox, its exceptions say so
-    by an attribute `from_student`, and every other one is a fault of the grader or of a test, never an answer.
+    If the student's code runs in this process, every exception of a call came from it. If the
+    student's code runs in a sandbox, its exceptions have an attribute `from_student`. Every other
+    exception is a fault of the grader or of a test, never an answer.
     """
     return bool(
         getattr(error, "from_student", not sandboxed and not getattr(error, "from_grader", False))
@@ -306,7 +317,7 @@ def is_students(error: BaseException) -> bool:
 
 
 def describe(x: object) -> str:
-    """An input in a few characters: `float32[2, 3]`, `int 5`."""
+    """Describe an input in a few characters, such as `float32[2, 3]` or `int 5`."""
     if isinstance(x, Tensor):
         return f"{dtype_name(x.dtype)}{list(x.shape)}"
     if isinstance(x, np.ndarray):
@@ -320,12 +331,12 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def type_name(x: object) -> str:
-    """The name of a value's type, also of a value that is no plain data and of which only that name left the sandbox."""
+    """The name of a value's type, even if nothing but this name has left the sandbox."""
     return str(getattr(x, "type_name", type(x).__name__))
 
 
 def _is_a(value: object, wanted: type) -> bool:
-    """Whether a value is as good as one of this type."""
+    """Whether a value is accepted as one of this type."""
     if isinstance(value, (bool, np.bool_)):
         return wanted in (bool, object)
     if wanted is dict:
@@ -359,7 +370,7 @@ def _fail(
 
 
 def _first_difference(got: object, expected: object) -> tuple[str, str] | None:
-    """What differs first between two plain values, as (reason, where), or None."""
+    """The first difference between two plain values as (reason, where), or None."""
     if not _is_a(got, type(expected)):
         return f"wrong type: expected {type_name(expected)}, got {type_name(got)}", ""
     if isinstance(expected, (tuple, list)) and isinstance(got, (tuple, list)):
@@ -421,7 +432,8 @@ def _same_values(
         facts=[
             (
                 "differ",
-                f"{int(wrong.sum())} of {wrong.numel()} entries, by up to {difference:.3g}; {tolerance}",
+                f"{int(wrong.sum())} of {wrong.numel()} entries, "
+                f"by up to {difference:.3g}; {tolerance}",
             )
         ],
         inputs=inputs,
@@ -430,7 +442,7 @@ def _same_values(
 
 
 def _apart(expected: complex, got: complex) -> tuple[str, str]:
-    """Two numbers as text, floats with as few digits as tell them apart."""
+    """Two numbers as text, with just enough digits for floats to differ."""
     if isinstance(expected, int) and isinstance(got, int):
         return str(expected), str(got)
     texts = [(f"{expected:.{digits}g}", f"{got:.{digits}g}") for digits in (6, 9, 17)]

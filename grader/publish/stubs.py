@@ -85,7 +85,7 @@ def _replacement(
     except KeyError:
         raise GraderFault(f"a solution is marked as {problem_id}, which is not a problem") from None
     count = _count(region)
-    helpers = f", beside about {beside} in helpers for the whole problem" if beside >= 10 else ""
+    helpers = f", plus about {beside} for the problem's helpers" if beside >= 10 else ""
     return [
         f"{indent}# TODO({problem_id}): about {count} line{'s' if count > 1 else ''}{helpers}.",
         f'{indent}raise NotImplementedError("{problem_id}: see handout §{section}")',

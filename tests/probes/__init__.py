@@ -1,8 +1,9 @@
-"""Probes: functions that run beside a student's code, call it, and return plain data.
+"""Probes: functions that run in the student's process, call the code and return plain data.
 
-A probe takes `student` first and its inputs by name. It holds no expected value and judges nothing: it runs where the
-student's code could read it. Inputs and outputs are None, bool, int, float, str, bytes, torch dtypes, tensors, numpy
-arrays, and lists, tuples and dicts of these.
+A probe takes `student` first and its inputs by name. It contains no expected value and makes
+no judgement, because it runs where the student's code could read it. Inputs and outputs are
+None, bool, int, float, str, bytes, torch dtypes, tensors, numpy arrays, and lists, tuples and
+dicts of these.
 """
 
 import importlib
@@ -14,10 +15,14 @@ Probe = Callable[..., Any]
 
 
 class Student:
-    """A student's package: `student.linear.Linear` is their class, `student.run(probe, x=x)` runs a probe on it.
+    """A student's package.
 
-    This is the package imported into this very process, so that a debugger steps into it. The grader gives hidden tests
-    a sandboxed one with the same two ways in, where `student.module.function(...)` takes and returns plain data.
+    `student.linear.Linear` is the student's class; `student.run(probe, x=x)` runs a probe on the
+    package.
+
+    This class imports the package into the current process, so a debugger can step into it. The
+    grader gives hidden tests a sandboxed student with the same two interfaces, where
+    `student.module.function(...)` takes and returns plain data.
     """
 
     def __init__(self, package: str = "assignment") -> None:
@@ -29,7 +34,7 @@ class Student:
         return importlib.import_module(f"{self._package}.{module}")
 
     def run(self, probe: Probe, **inputs: Any) -> Any:
-        """What `probe` returns for these inputs."""
+        """Return what `probe` returns for these inputs."""
         return probe(self, **inputs)
 
 
@@ -41,7 +46,7 @@ def call(
 
 
 class ResultAndInputs(TypedDict):
-    """What `call_and_keep_inputs` returns."""
+    """The result of `call_and_keep_inputs`."""
 
     result: Any
     inputs: list[Any]
@@ -50,6 +55,6 @@ class ResultAndInputs(TypedDict):
 def call_and_keep_inputs(
     student: Any, *, module: str, function: str, args: tuple[Any, ...]
 ) -> ResultAndInputs:
-    """Call one function and return what it returns with the inputs as it left them."""
+    """Call one function; return its result, and the inputs as the call left them."""
     result = getattr(getattr(student, module), function)(*args)
     return {"result": result, "inputs": list(args)}

@@ -1,7 +1,8 @@
-"""Probes for activation_checkpointing.py: graphs, gradients and memory stay where they were made.
+"""Probes for activation_checkpointing.py: graphs, gradients and memory stay in their process.
 
-What a graph keeps is measured here without the student's own count: every storage that an operation makes during the
-forward pass is watched, and those still alive when it has ended are kept, whoever holds them and in whatever way.
+The memory that a graph keeps is measured here without the student's own count. Every storage that
+an operation creates during the forward pass is watched, and those that are still alive afterwards
+count as kept, no matter which object refers to them.
 """
 
 import functools
@@ -20,7 +21,7 @@ Wrap = Callable[..., Any]
 
 
 class Counted(TypedDict):
-    """What `saved_bytes` returns."""
+    """The result of `saved_bytes`."""
 
     result: Any
     calls: int
@@ -28,7 +29,7 @@ class Counted(TypedDict):
 
 
 class Gradients(TypedDict):
-    """What `gradients` returns; `calls` is how often the function, or any layer, was called."""
+    """The result of `gradients`; `calls` counts the calls of the function, or of any layer."""
 
     calls: int
     output: Any
@@ -37,7 +38,7 @@ class Gradients(TypedDict):
 
 
 class Calls(TypedDict):
-    """What `calls` returns: how often the function had been called, and with which inputs, at three moments."""
+    """The result of `calls`: the number of calls and their inputs, at three moments."""
 
     after_forward: int
     after_backward: int
@@ -45,7 +46,7 @@ class Calls(TypedDict):
 
 
 class Dropped(TypedDict):
-    """What `dropped` returns; `calls` is how often the function was called in all."""
+    """The result of `dropped`; `calls` is the total number of calls of the function."""
 
     output: Any
     gradient: Tensor | None
@@ -55,7 +56,7 @@ class Dropped(TypedDict):
 
 
 class Kept(TypedDict):
-    """What `bytes_kept` returns."""
+    """The result of `bytes_kept`."""
 
     output: Any
     requires_grad: bool
@@ -63,7 +64,7 @@ class Kept(TypedDict):
 
 
 class WithoutGradients(TypedDict):
-    """What `without_gradients` returns."""
+    """The result of `without_gradients`."""
 
     output: Any
     requires_grad: bool
@@ -71,14 +72,14 @@ class WithoutGradients(TypedDict):
 
 
 class Layers(TypedDict):
-    """What `layers` returns: the numbers of the layers in the order in which they ran."""
+    """The result of `layers`: the numbers of the layers in the order in which they ran."""
 
     forward: list[int]
     backward: list[int]
 
 
 class Module(TypedDict):
-    """What `module` returns of a CheckpointedSequential."""
+    """The result of `module` for a CheckpointedSequential."""
 
     parameters: list[Tensor]
     parameters_are_the_layers: bool
@@ -120,8 +121,11 @@ def saved_bytes(
     requires_grad: bool = True,
     grad_enabled: bool = True,
 ) -> Counted:
-    """saved_activation_bytes of one of SAVES; `exclude` names "x", "y", or views of them, and comes as a generator."""
-    # A fresh copy: what crosses from another process may be a window on a storage of its own size.
+    """saved_activation_bytes of one of SAVES.
+
+    `exclude` names "x", "y" or views of them, and is passed as a generator.
+    """
+    # A fresh copy: a tensor from another process may be a view of a storage of another size.
     x, y = (_fresh(t).requires_grad_(requires_grad) for t in (x, y))
     calls = 0
 
@@ -140,7 +144,10 @@ def saved_bytes(
 def saved_bytes_of_layers(
     student: Any, *, activation: str, x: Tensor, layers: int, on_meta: bool = False
 ) -> Any:
-    """saved_activation_bytes of a stack of bias-free linear layers with an activation after each, parameters counted."""
+    """saved_activation_bytes of a stack of bias-free linear layers, parameters included.
+
+    Each layer is followed by an activation function.
+    """
     device = "meta" if on_meta else "cpu"
     model = nn.Sequential()
     for _ in range(layers):
@@ -164,7 +171,7 @@ def gradients(
     upstream: Tensor,
     requires_grad: tuple[bool, bool] = (True, True),
 ) -> Gradients:
-    """Gradients of checkpoint(fn, x, y, ids, x) for a function that uses two parameters; see `gradients_of`."""
+    """Gradients of checkpoint(fn, x, y, ids, x) if fn uses two parameters; see `gradients_of`."""
     return gradients_of(
         student.activation_checkpointing.checkpoint,
         x=x,
@@ -186,16 +193,18 @@ def gradients_of(
     upstream: Tensor,
     requires_grad: tuple[bool, bool] = (True, True),
 ) -> Gradients:
-    """Output and gradients of wrap(fn, …), x being a leaf and y the result of an operation; gradients start at 1.
+    """Output and gradients of wrap(fn, …), where x is a leaf and y is an operation's result.
+
+    Gradients start at 1.
 
     Args:
-        wrap: Calls its first argument with the others, in its own way.
-        x: The first input, and the last one again.
+        wrap: A function that calls its first argument with the others in its own way.
+        x: The first input, which is also the last one.
         y: A leaf whose sine is the second input.
         ids: Integers.
-        parameters: Two matrices that the function takes from around it.
+        parameters: Two matrices that the function uses from its enclosing scope.
         upstream: The output's gradient.
-        requires_grad: Whether x does, and whether y does.
+        requires_grad: Whether x and whether y requires a gradient.
     """
     leaves = [
         x.clone().requires_grad_(requires_grad[0]),
@@ -224,7 +233,10 @@ def gradients_of(
 def nested_gradients(
     student: Any, *, x: Tensor, parameters: Sequence[Tensor], upstream: Tensor
 ) -> Gradients:
-    """Gradients where a checkpointed function checkpoints a part of itself; see `nested_gradients_of`."""
+    """Gradients of a checkpointed function that checkpoints a part of itself.
+
+    See `nested_gradients_of`.
+    """
     wrap = student.activation_checkpointing.checkpoint
     return nested_gradients_of(wrap, x=x, parameters=parameters, upstream=upstream)
 
@@ -257,7 +269,7 @@ def nested_gradients_of(
 
 
 def calls(student: Any, *, x: Tensor, upstream: Tensor) -> Calls:
-    """How often checkpoint calls its function, and with what."""
+    """The number of calls that checkpoint makes of its function, and their inputs."""
     leaf = x.clone().requires_grad_()
     seen: list[Tensor] = []
 
@@ -272,7 +284,7 @@ def calls(student: Any, *, x: Tensor, upstream: Tensor) -> Calls:
 
 
 def dropped(student: Any, *, x: Tensor, upstream: Tensor) -> Dropped:
-    """checkpoint of a dropout, with random numbers drawn before it and between forward and backward."""
+    """checkpoint of a dropout, with random numbers drawn before it and before the backward pass."""
     leaf = x.clone().requires_grad_()
     calls = 0
 
@@ -303,7 +315,7 @@ def dropped(student: Any, *, x: Tensor, upstream: Tensor) -> Dropped:
 def without_gradients(
     student: Any, *, x: Tensor, weight: Tensor, inference: bool
 ) -> WithoutGradients:
-    """checkpoint where gradients are off, by no_grad or inference_mode."""
+    """checkpoint with gradients disabled by no_grad or inference_mode."""
     parameter = nn.Parameter(weight.clone())
     leaf = x.clone().requires_grad_()
     count = 0
@@ -325,7 +337,10 @@ def without_gradients(
 def autocast_dtypes(
     student: Any, *, x: Tensor, weight: Tensor, forward: bool, backward: bool
 ) -> list[torch.dtype]:
-    """The dtype of a product in each call of a checkpointed function, with bfloat16 autocast on in one pass or both."""
+    """The dtype of a product in each call of a checkpointed function.
+
+    bfloat16 autocast is on in one pass or in both.
+    """
     parameter, leaf = nn.Parameter(weight.clone()), x.clone().requires_grad_()
     dtypes = []
 
@@ -342,7 +357,10 @@ def autocast_dtypes(
 
 
 def bytes_kept(student: Any, *, x: Tensor, weight: Tensor, grad_enabled: bool = True) -> Kept:
-    """Output, and the bytes alive after the forward pass of checkpoint(fn, x, y), besides inputs, parameters and output."""
+    """Output of checkpoint(fn, x, y), and the bytes alive after the forward pass.
+
+    Inputs, parameters and output are not counted.
+    """
     leaf, parameter = x.clone().requires_grad_(), nn.Parameter(weight.clone())
     other = leaf.detach().sin().requires_grad_()
 
@@ -362,7 +380,7 @@ def bytes_kept(student: Any, *, x: Tensor, weight: Tensor, grad_enabled: bool = 
 
 
 class Block(nn.Module):
-    """sin(x W + b), which notes its number whenever it runs."""
+    """sin(x W + b); the block records its number whenever it runs."""
 
     def __init__(self, number: int, weight: Tensor, notes: list[int] | None = None) -> None:
         super().__init__()
@@ -371,7 +389,7 @@ class Block(nn.Module):
         self.bias = nn.Buffer(weight[0].clone())
 
     def forward(self, x: Tensor) -> Any:
-        """One product and one sine, each of which keeps its input."""
+        """Compute one product and one sine, each of which keeps its input."""
         self.notes.append(self.number)
         return (x @ self.weight + self.bias).sin()
 
@@ -408,7 +426,10 @@ def segments_by_hand(
     segments: int,
     frozen: int = 0,
 ) -> Gradients:
-    """Gradients where each of the segments, which are equally long, is a call of checkpoint; see `sequential_gradients_of`."""
+    """Gradients if each of the equally long segments is one call of checkpoint.
+
+    See `sequential_gradients_of`.
+    """
     checkpoint = student.activation_checkpointing.checkpoint
     length = len(order) // segments
 
@@ -430,9 +451,10 @@ def sequential_gradients_of(
     upstream: Tensor,
     frozen: int = 0,
 ) -> Gradients:
-    """Output and gradients of blocks one after the other, in the order of these numbers; one may come twice.
+    """Output and gradients of blocks in sequence, in the order of these numbers.
 
-    With `frozen` the input and the first so many weights require no gradient.
+    A block may come twice. With `frozen`, the input and this many first weights
+    require no gradient.
     """
     blocks = [Block(i, weight) for i, weight in enumerate(weights)]
     for block in blocks[:frozen]:
@@ -449,7 +471,7 @@ def sequential_gradients_of(
 
 
 def layers(student: Any, *, x: Tensor, weight: Tensor, count: int, segments: int) -> Layers:
-    """Which layers run in the forward pass and which in the backward pass of a CheckpointedSequential."""
+    """The layers that run in the forward and in the backward pass of a CheckpointedSequential."""
     notes: list[int] = []
     blocks = [Block(i, weight, notes) for i in range(count)]
     output = student.activation_checkpointing.CheckpointedSequential(blocks, segments)(
@@ -463,7 +485,10 @@ def layers(student: Any, *, x: Tensor, weight: Tensor, count: int, segments: int
 def sequential_bytes_kept(
     student: Any, *, x: Tensor, weight: Tensor, count: int, segments: int
 ) -> int:
-    """Bytes alive after the forward pass of a CheckpointedSequential, besides its input, parameters and output."""
+    """Bytes alive after the forward pass of a CheckpointedSequential.
+
+    Its input, parameters and output are not counted.
+    """
     blocks = [Block(i, weight) for i in range(count)]
     model = student.activation_checkpointing.CheckpointedSequential(blocks, segments)
     besides = [tensor for block in blocks for tensor in (block.weight, *block.buffers())]
@@ -471,7 +496,7 @@ def sequential_bytes_kept(
 
 
 def module(student: Any, *, x: Tensor, weights: Sequence[Tensor]) -> Module:
-    """A CheckpointedSequential of blocks and a dropout as a module: what it registers, and what eval() does."""
+    """A CheckpointedSequential of blocks and a dropout: what it registers, and what eval() does."""
     blocks: list[nn.Module] = [Block(i, weight) for i, weight in enumerate(weights)]
     blocks.append(nn.Dropout(0.9))
     model = student.activation_checkpointing.CheckpointedSequential(blocks, 2)
@@ -489,7 +514,7 @@ def module(student: Any, *, x: Tensor, weights: Sequence[Tensor]) -> Module:
 
 
 def run_layers(student: Any, *, x: Tensor, count: int, segments: int) -> Any:
-    """The output of a CheckpointedSequential of so many layers, each of which doubles its input."""
+    """The output of a CheckpointedSequential of `count` layers, each of which doubles its input."""
     layers: list[nn.Module] = [_Double() for _ in range(count)]
     return _result(student.activation_checkpointing.CheckpointedSequential(layers, segments)(x))
 
@@ -505,7 +530,10 @@ class _Double(nn.Module):
 
 
 class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes every floating-point storage that an operation makes or shows, of more than one number, and keeps none alive."""
+    """Records every floating-point storage with more than one number, and keeps none alive.
+
+    A storage is recorded if an operation creates it or shows it.
+    """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -514,7 +542,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         for x in tree_leaves(result):
-            # States of generators are bytes, and a single number may be there to require a gradient.
+            # RNG states are bytes, and a single number may exist only to require a gradient.
             if isinstance(x, Tensor) and x.is_floating_point() and x.untyped_storage().nbytes() > 8:
                 weak = _weakly(x)
                 self.storages[weak.cdata] = weak, x.untyped_storage().nbytes()
@@ -522,9 +550,10 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _bytes_alive(fn: Wrap, *inputs: Any, besides: Sequence[Tensor]) -> tuple[Any, int]:
-    """The result of fn, and the bytes alive after it besides those of the arguments, the result and `besides`.
+    """The result of fn, and the bytes alive after the call.
 
-    The first input that is no tensor is a function, given on to fn.
+    The bytes of the arguments, of the result and of `besides` are not counted. An input that is not
+    a tensor is a function for fn.
     """
     with _Watch() as watch:
         output = fn(*inputs)
@@ -544,13 +573,13 @@ def _bytes_alive(fn: Wrap, *inputs: Any, besides: Sequence[Tensor]) -> tuple[Any
 
 
 def _backward(output: Any, upstream: Tensor | None = None) -> None:
-    """The backward pass of a result, where it is one that has a backward pass."""
+    """Run the backward pass of a result, if it has one."""
     if isinstance(output, Tensor) and output.requires_grad:
         torch.autograd.backward(output, torch.ones_like(output) if upstream is None else upstream)
 
 
 def _result(output: Any) -> Any:
-    """A result as it was when it came back, of whatever type."""
+    """A copy of a result at the time of its return, whatever its type."""
     return output.detach().clone() if isinstance(output, Tensor) else output
 
 

@@ -1,4 +1,7 @@
-"""Probes for autograd.py: graphs, hooks and modules live beside the student's code, so what becomes of them is read there."""
+"""Probes for autograd.py.
+
+Graphs, hooks and modules are in the student's process, so changes to them are read there.
+"""
 
 import weakref
 from collections.abc import Callable, Sequence
@@ -8,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-# What multiplies two tensors, in whatever form a solution writes it.
+# The operators that multiply two tensors, in every form that a solution may use.
 PRODUCTS = {
     *(
         "mm",
@@ -46,7 +49,10 @@ class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class Counted(TypedDict):
-    """What `linear_backward_by_need` returns: the answer and the number of products, with and without the input's gradient."""
+    """The result of `linear_backward_by_need`, with and without the input's gradient.
+
+    It has the answer and the number of products.
+    """
 
     both: Any
     products_for_both: int
@@ -57,7 +63,7 @@ class Counted(TypedDict):
 def linear_backward_by_need(
     student: Any, *, x: Tensor, weight: Tensor, grad_output: Tensor
 ) -> Counted:
-    """linear_backward with the input's gradient (by default) and without it."""
+    """linear_backward with the input's gradient (the default) and without it."""
     linear_backward = student.autograd.linear_backward
     with _Products() as products:
         both = linear_backward(x, weight, grad_output)
@@ -72,7 +78,7 @@ def linear_backward_by_need(
 
 
 def by_hand(student: Any, *, function: str, args: Sequence[Tensor]) -> Any:
-    """What a function returns in inference mode, where autograd records nothing."""
+    """The result of a function in inference mode, where autograd records nothing."""
     with torch.inference_mode():
         return getattr(student.autograd, function)(*args)
 
@@ -81,10 +87,11 @@ def by_hand(student: Any, *, function: str, args: Sequence[Tensor]) -> Any:
 
 
 class Returned(TypedDict):
-    """What `matmul` returns.
+    """The result of `matmul`.
 
-    `output` and `gradients` are what a user sees (no gradients where the student's backward did not run). Of the student's
-    backward, `returned` is what each call gave to autograd, and `products` how many products it took.
+    `output` and `gradients` are what a user sees, without gradients if the student's backward did
+    not run. `returned` is what each call of the student's backward returned to autograd, and
+    `products` is the number of products in that call.
     """
 
     output: Any
@@ -102,15 +109,16 @@ def matmul(
     needs: Sequence[bool] = (True, True),
     layout: str = "as it is",
 ) -> Returned:
-    """MatMul.apply(a, b) and a backward pass of `upstream`, where its shape and dtype are the output's.
+    """MatMul.apply(a, b), and a backward pass of `upstream` if it has the output's shape and dtype.
 
     Args:
         student: The package.
         a: The left operand, a leaf.
         b: The right operand, a leaf.
         upstream: The gradient of the output.
-        needs: Which operands require a gradient.
-        layout: "expanded" lets a sum be what follows, whose gradient is one number expanded, scaled by upstream's first.
+        needs: Whether each operand requires a gradient.
+        layout: With "expanded", a sum follows, whose gradient is one expanded number, scaled by the
+            first entry of upstream.
     """
     theirs = student.autograd.MatMul
     returned: list[Any] = []
@@ -143,7 +151,10 @@ def matmul(
 
 
 def matmul_after_a_change(student: Any, *, a: Tensor, b: Tensor, changed: int) -> bool:
-    """Whether a backward pass raises RuntimeError where operand number `changed` was changed in place before it."""
+    """Whether a backward pass raises RuntimeError after an in-place change of an operand.
+
+    `changed` is the number of the operand.
+    """
     leaves = [x.clone().requires_grad_() for x in (a, b)]
     output = student.autograd.MatMul.apply(*leaves)
     with torch.no_grad():
@@ -159,7 +170,7 @@ def matmul_after_a_change(student: Any, *, a: Tensor, b: Tensor, changed: int) -
 
 
 class Differences(TypedDict):
-    """What `numerical_gradient` returns."""
+    """The result of `numerical_gradient`."""
 
     result: Any
     inputs: list[Tensor]
@@ -176,16 +187,16 @@ def numerical_gradient(
     requires_grad: bool = False,
     **options: Any,
 ) -> Differences:
-    """numerical_gradient of Σ cubic · x³ + factor · Π (1 + Σ linear · x), which autograd cannot see through.
+    """numerical_gradient of Σ cubic · x³ + factor · Π (1 + Σ linear · x), hidden from autograd.
 
     Args:
         student: The package.
-        inputs: The inputs; views of one storage are views of one storage here.
+        inputs: The inputs. Views of one storage remain views of one storage here.
         cubic: Coefficients of each input's cubes.
         linear: Coefficients of each input in its factor of the product.
-        factor: What the product is multiplied by.
+        factor: The factor of the product.
         requires_grad: Whether the inputs are leaves that require a gradient.
-        **options: Handed on.
+        **options: Passed on.
     """
 
     def f(*points: Tensor) -> Tensor:
@@ -211,7 +222,7 @@ def numerical_gradient(
 
 
 class _Layer(nn.Module):
-    """A matrix."""
+    """A product with a matrix."""
 
     def __init__(self, weight: Tensor) -> None:
         super().__init__()
@@ -222,7 +233,7 @@ class _Layer(nn.Module):
 
 
 class _Block(nn.Module):
-    """A matrix and a leaky ReLU."""
+    """A product with a matrix, then a leaky ReLU."""
 
     def __init__(self, weight: Tensor, inplace: bool) -> None:
         super().__init__()
@@ -235,7 +246,7 @@ class _Block(nn.Module):
 
 
 class _Net(nn.Module):
-    """Blocks, a matrix `side` whose output nobody uses, and a matrix `head`; the matrix `idle` never runs."""
+    """Blocks, a matrix `side` with an unused output, and a matrix `head`; `idle` never runs."""
 
     def __init__(self, blocks: Sequence[Tensor], side: Tensor, head: Tensor, inplace: bool) -> None:
         super().__init__()
@@ -251,7 +262,7 @@ class _Net(nn.Module):
 
 
 class _State(TypedDict):
-    """What could be left behind in a module and its input."""
+    """Everything that a call could leave behind in a module and its input."""
 
     hooks: dict[str, int]
     attributes: dict[str, int]
@@ -264,7 +275,7 @@ class _State(TypedDict):
 
 
 class Intermediate(TypedDict):
-    """What `intermediate_gradients` returns; without a `result` where an error was wanted and came."""
+    """The result of `intermediate_gradients`, without `result` if an expected error was raised."""
 
     result: Any
     before: _State
@@ -282,21 +293,21 @@ def intermediate_gradients(
     gradients: bool = False,
     fails: bool = False,
 ) -> Intermediate:
-    """intermediate_gradients of a small net, and the state of net and input before and after.
+    """intermediate_gradients of a small net, and the states of net and input before and after it.
 
     Args:
         student: The package.
         net: The arguments of `_Net`.
-        x: Its input.
+        x: The net's input.
         names: The submodules.
-        frozen: No parameter requires a gradient.
-        grad_mode: Whether autograd is on in the caller.
-        gradients: x and every second parameter have a gradient already.
-        fails: An exception is expected, and kept from the caller.
+        frozen: Whether all parameters are frozen.
+        grad_mode: Whether gradients are enabled in the caller.
+        gradients: Whether x and every second parameter already have a gradient.
+        fails: Whether an exception is expected; it is not passed on to the caller.
     """
     module = _Net(**net).requires_grad_(not frozen)
     module.blocks[-1].eval()
-    module.blocks[0].register_forward_hook(lambda *_: None)  # somebody else's
+    module.blocks[0].register_forward_hook(lambda *_: None)  # not the student's
     x = x.clone()
     if gradients:
         x.requires_grad_().grad = torch.full_like(x, 3)
@@ -337,10 +348,10 @@ def _state(module: nn.Module, x: Tensor) -> _State:
 
 
 class Accumulated(TypedDict):
-    """What `accumulate_gradients` returns.
+    """The result of `accumulate_gradients`.
 
-    `rows` is how many rows the model was given at each call, `held` how many tensors autograd kept for a backward pass at that
-    moment.
+    `rows` is the number of rows in each call of the model. `held` is the number of tensors that
+    autograd kept for a backward pass at that moment.
     """
 
     loss: Any
@@ -352,14 +363,14 @@ class Accumulated(TypedDict):
 
 
 class _Kept:
-    """A tensor that autograd keeps."""
+    """A tensor that autograd keeps for the backward pass."""
 
     def __init__(self, x: Tensor) -> None:
         self.x = x
 
 
 def make_model(weights: Sequence[Tensor], embed: Tensor | None) -> nn.Module:
-    """Matrices with a tanh between them, after an embedding where there is one."""
+    """Matrices with a tanh between them, after an embedding if one is given."""
     layers: list[nn.Module] = (
         []
         if embed is None
@@ -371,7 +382,7 @@ def make_model(weights: Sequence[Tensor], embed: Tensor | None) -> nn.Module:
 
 
 def mean_loss(name: str, scale: float = 1.0) -> Callable[[Tensor, Tensor], Tensor]:
-    """A loss that is a mean over rows, times a scale."""
+    """A loss that is the mean over rows, times a scale."""
     if name == "square":
         return lambda output, y: (output - y).square().mean() * scale
     return lambda output, y: nn.functional.cross_entropy(output.flatten(0, -2), y.flatten()) * scale
@@ -397,12 +408,12 @@ def accumulate_gradients(
         weights: See `make_model`.
         x: Inputs.
         y: Targets.
-        micro_batch_size: Handed on.
+        micro_batch_size: Passed on.
         embed: See `make_model`.
         loss: See `mean_loss`.
         scale: See `mean_loss`.
-        already: Gradients that the parameters have before, in the order of `parameters()`.
-        watch: Look at what autograd keeps.
+        already: Gradients of the parameters before the call, in the order of `parameters()`.
+        watch: Whether to count the tensors that autograd keeps.
     """
     model = make_model(weights, embed)
     for p, gradient in zip(model.parameters(), already, strict=False):

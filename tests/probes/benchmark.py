@@ -1,4 +1,4 @@
-"""Probes that call nothing of a student's: what a round trip costs."""
+"""Probes that do not call the student's code, to measure the cost of a round trip."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
-"""Probes for checkpointing.py: models, optimizers, files and random generators stay where they are made.
+"""Probes for checkpointing.py: models, optimizers, files and random generators stay in place.
 
-What was saved is loaded in another process: a process forked from this one saves and ends, so that nothing but the file is
-left of it. Crashes are real ones: a forked process may write so many bytes to a file and no more (RLIMIT_FSIZE), after which
-writing fails, or kills it.
+Checkpoints are loaded in another process than they were saved in: a forked process saves and ends,
+so only the file is left. Crashes are real: a forked process may write only a limited number of
+bytes to a file (RLIMIT_FSIZE). Any further write fails or kills the process.
 """
 
 import copy
@@ -30,14 +30,14 @@ RETURNED, RAISED = 0, 1
 
 
 class Optimizer(TypedDict):
-    """The state of an optimizer: its tensors and numbers by parameter and name, and the options of its groups."""
+    """The state of an optimizer: tensors and numbers by parameter and name, and group options."""
 
     state: dict[str, Tensor]
     groups: list[dict[str, Any]]
 
 
 class Run(TypedDict):
-    """What a training run leaves: the losses and the learning rates of its last steps, and its weights."""
+    """The result of a training run: last losses and learning rates, and the weights."""
 
     losses: list[float]
     learning_rates: list[float]
@@ -45,7 +45,7 @@ class Run(TypedDict):
 
 
 class Leavings(TypedDict):
-    """What saving or loading leaves as it was, or does not."""
+    """Which things a save or a load left unchanged."""
 
     training: list[bool]
     requires_grad: list[bool]
@@ -58,7 +58,7 @@ class Leavings(TypedDict):
 
 
 class Streamed(TypedDict):
-    """What `stream` returns."""
+    """The result of `stream`."""
 
     starts_with: bytes
     is_closed: bool
@@ -66,10 +66,11 @@ class Streamed(TypedDict):
 
 
 class Written(TypedDict):
-    """How a save of a second checkpoint over a first one ended, and what is there afterwards.
+    """How a save of a second checkpoint over a first one ended, and what was left afterwards.
 
-    `ending` is "returned", "raised" or "killed", `files` are all that is in the folder and in the system's temporary one,
-    and `checkpoint` says which one is then loaded from the path: 1, 2 or 3, or None.
+    `ending` is "returned", "raised" or "killed". `files` lists all files in the folder and in the
+    system's temporary folder. `checkpoint` is the checkpoint that is then loaded from the path: 1,
+    2 or 3, or None.
     """
 
     ending: str
@@ -78,9 +79,10 @@ class Written(TypedDict):
 
 
 class Watched(TypedDict):
-    """How the second of two saves ended, which one is loaded then, and what `watched_save` saw of it.
+    """How the second of two saves ended, which one is then loaded, and what `watched_save` saw.
 
-    `renamed` says whether the file took its name by a rename, and `synced_before` whether all of it was synced before.
+    `renamed` tells whether the file got its name by a rename, and `synced_before` whether the whole
+    file was synced before that.
     """
 
     ending: str
@@ -90,7 +92,7 @@ class Watched(TypedDict):
 
 
 class Refused(TypedDict):
-    """Whether load_checkpoint raised, and which states were as before."""
+    """Whether load_checkpoint raised, and which states were unchanged."""
 
     raised: bool
     model: bool
@@ -99,7 +101,7 @@ class Refused(TypedDict):
 
 
 class Planted(TypedDict):
-    """What `planted` returns for each file with a planted call."""
+    """The result of `planted` for each file with a planted call."""
 
     raised: bool
     call_was_made: bool
@@ -109,7 +111,7 @@ class Planted(TypedDict):
 
 
 class Holder(nn.Module):
-    """Parameters and buffers with these values, or zeros like them."""
+    """A module whose parameters and buffers have these values, or zeros of their shapes."""
 
     def __init__(
         self, parameters: dict[str, Tensor], buffers: dict[str, Tensor], *, zeros: bool
@@ -126,7 +128,7 @@ class Holder(nn.Module):
 def state_after_load(
     student: Any, *, parameters: dict[str, Tensor], buffers: dict[str, Tensor]
 ) -> dict[str, Tensor]:
-    """A module's state after loading what another one with these values saved."""
+    """A module's state after it loads a checkpoint of another module with these values."""
 
     def save() -> None:
         model = Holder(parameters, buffers, zeros=False)
@@ -147,7 +149,10 @@ def optimizer_after_load(
     gradients: Sequence[Sequence[Tensor]],
     load: bool,
 ) -> Optimizer:
-    """An optimizer's state after some steps; with `load` that of another one, which loaded what the first one saved."""
+    """An optimizer's state after some steps.
+
+    With `load`, the state of another optimizer that loaded the first one's checkpoint.
+    """
     with _folders():
         if not load:
             model, optimizer = _stepped(kind, parameters, gradients)
@@ -164,7 +169,7 @@ def optimizer_after_load(
 
 
 def iteration_after_load(student: Any, *, iteration: int) -> Any:
-    """What load_checkpoint returns of a checkpoint saved at this iteration."""
+    """The result of load_checkpoint for a checkpoint saved at this iteration."""
     with _folders():
         _save(student, iteration=iteration)
         loaded = _load(student)
@@ -181,14 +186,18 @@ DRAWS: dict[str, Callable[[], list[float]]] = {
 
 
 def draws(student: Any, *, source: str, seed: int, load: bool) -> list[float]:
-    """Numbers from a generator that has been used, or with `load` those from one put where that one stood when saved."""
+    """Numbers from a used generator.
+
+    With `load`, numbers from a generator that was restored to the state of the first one when it
+    was saved.
+    """
     if not load:
         _seed(seed)
         DRAWS[source]()
         return DRAWS[source]()
 
     def save() -> None:
-        model = nn.Linear(2, 2)  # whose weights are drawn as well
+        model = nn.Linear(2, 2)  # this draws weights, too
         _seed(seed)
         DRAWS[source]()
         _save(student, model)
@@ -201,7 +210,7 @@ def draws(student: Any, *, source: str, seed: int, load: bool) -> list[float]:
 
 
 def draws_of_two_gpus(student: Any, *, seeds: tuple[int, int]) -> list[list[float]]:
-    """Numbers that each of two GPUs would draw after loading what a process with two GPUs saved."""
+    """Numbers that each of two GPUs would draw after loading a checkpoint of two GPUs."""
 
     def save() -> None:
         with _two_gpus(seeds) as generators:
@@ -221,7 +230,10 @@ def draws_of_two_gpus(student: Any, *, seeds: tuple[int, int]) -> list[list[floa
 
 
 def cpu_loads_what_a_gpu_saved(student: Any, *, parameters: dict[str, Tensor]) -> dict[str, Tensor]:
-    """A module's state on a CPU after loading what a process with two GPUs saved, whose tensors say that they were there."""
+    """A module's state on a CPU after loading the checkpoint of a process with two GPUs.
+
+    The tensors in the checkpoint are marked as tensors of these GPUs.
+    """
 
     def save() -> None:
         model = Holder(parameters, {}, zeros=False)
@@ -239,13 +251,16 @@ def cpu_loads_what_a_gpu_saved(student: Any, *, parameters: dict[str, Tensor]) -
 
 
 def run(student: Any, *, seed: int, steps: int, stop: int | None) -> Run:
-    """A training run with dropout, batch norm and random data, all of it on one thread: more threads add in another order.
+    """A training run with dropout, batch norm and random data.
+
+    The run uses one thread, because more threads add in another order.
 
     Args:
-        student: Their package.
-        seed: Of the run.
-        steps: How many steps it takes.
-        stop: After which step it is saved, to go on in another process from other weights and seeds; None for never.
+        student: The student's package.
+        seed: The seed of the run.
+        steps: Number of steps of the run.
+        stop: The step after which the run is saved and resumed in another process with other
+            weights and seeds; None for never.
     """
     with _one_thread(), _folders():
         if stop is None:
@@ -264,7 +279,7 @@ def run(student: Any, *, seed: int, steps: int, stop: int | None) -> Run:
 
 
 def run_that_saves(student: Any, *, seed: int, steps: int) -> tuple[Run, dict[str, Tensor]]:
-    """A training run that saves after each step, and the weights that its last checkpoint holds."""
+    """A training run that saves after each step, and the weights in its last checkpoint."""
 
     def save(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         student.checkpointing.save_checkpoint(model, optimizer, steps, NAME)
@@ -277,7 +292,7 @@ def run_that_saves(student: Any, *, seed: int, steps: int) -> tuple[Run, dict[st
 
 
 class Tied(nn.Module):
-    """An embedding whose weight is the output layer's as well, and layers in between."""
+    """An embedding that shares its weight with the output layer, and layers in between."""
 
     def __init__(self, weight: Tensor) -> None:
         super().__init__()
@@ -290,7 +305,10 @@ class Tied(nn.Module):
 
 
 def leavings(student: Any, *, weight: Tensor, load: bool) -> Leavings:
-    """What stays as it was: modes, gradients, and the parameters themselves, after a save or, with `load`, after a load."""
+    """What a save, or with `load` a load, leaves unchanged.
+
+    These are modes, gradients, and the identities of the parameters.
+    """
     with _folders():
         _elsewhere(lambda: _save(student, Tied(weight)))
         model = Tied(torch.zeros_like(weight) if load else weight)
@@ -329,7 +347,7 @@ def leavings(student: Any, *, weight: Tensor, load: bool) -> Leavings:
 
 
 def stream(student: Any, *, weight: Tensor, before: bytes, as_file: bool) -> Streamed:
-    """A checkpoint written to a file-like object after some bytes, and read from where it begins."""
+    """A checkpoint written to a file-like object after some bytes, and read from its start."""
 
     def save() -> tuple[bytes, bool]:
         with open("stream", "w+b") if as_file else io.BytesIO() as out:
@@ -369,7 +387,10 @@ class _PathLike:
 
 
 def paths(student: Any, *, names: Sequence[str], kind: str) -> list[tuple[int | None, list[str]]]:
-    """For each name, relative or in a new folder, which checkpoint is loaded from it, counted from 1, and all files."""
+    """For each name, which checkpoint is loaded from it, counted from 1, and all files.
+
+    A name may be relative, or in a new folder.
+    """
     results = []
     for number, name in enumerate(names, start=1):
         with _folders():
@@ -386,7 +407,10 @@ def paths(student: Any, *, names: Sequence[str], kind: str) -> list[tuple[int | 
 
 
 def replaced(student: Any, *, count: int) -> list[tuple[int | None, int | None, list[str]]]:
-    """For each of several saves to one path which one is loaded after it, and from the file moved elsewhere; and all files."""
+    """For each of several saves to one path: the checkpoint loaded afterwards, and all files.
+
+    Each time, the checkpoint is also loaded from the file after it is moved elsewhere.
+    """
     results = []
     with _folders():
         for number in range(1, count + 1):
@@ -401,7 +425,7 @@ def replaced(student: Any, *, count: int) -> list[tuple[int | None, int | None, 
 
 @contextmanager
 def _moved(name: str, elsewhere: str) -> Iterator[None]:
-    """A file moved to a new folder, and back."""
+    """Move a file to a new folder, and back afterwards."""
     os.makedirs(os.path.dirname(elsewhere), exist_ok=True)
     os.rename(name, elsewhere)
     try:
@@ -414,7 +438,7 @@ def _moved(name: str, elsewhere: str) -> Iterator[None]:
 
 
 class _Interrupting:
-    """A part of a model's state that is interrupted while it is written, as Ctrl-C does."""
+    """A part of a model's state that raises KeyboardInterrupt while it is written."""
 
     def __reduce__(self) -> NoReturn:
         raise KeyboardInterrupt
@@ -426,13 +450,13 @@ class _Interrupted(nn.Linear):
 
 
 def crash(student: Any, *, how: str, size: int) -> list[Written]:
-    """A first checkpoint, then a second one that does not get through, then a third one that does.
+    """Save a complete checkpoint, then one whose writing breaks off, then a complete third one.
 
     Args:
-        student: Their package.
-        how: "fails" where writing fails in the middle of the file, "kills" where that kills the process, "interrupted"
-            for a KeyboardInterrupt.
-        size: Of the model.
+        student: The student's package.
+        how: "fails" if a write fails in the middle of the file, "kills" if that kills the process,
+            "interrupted" for a KeyboardInterrupt.
+        size: The size of the model.
     """
     results: list[Written] = []
 
@@ -461,11 +485,12 @@ def crash(student: Any, *, how: str, size: int) -> list[Written]:
 
 
 def watched_save(student: Any, *, one_disk: bool) -> Watched:
-    """Save twice, and watch the second time.
+    """Save twice and watch the second save.
 
     Args:
-        student: Their package.
-        one_disk: Whether a rename from outside the checkpoint's folder works. Between two disks it fails.
+        student: The student's package.
+        one_disk: Whether a rename from outside the checkpoint's folder works. Between two
+            disks it fails.
     """
 
     def watch() -> tuple[bool, bool]:
@@ -492,7 +517,7 @@ def watched_save(student: Any, *, one_disk: bool) -> Watched:
 
 @contextmanager
 def _watched(*, one_disk: bool) -> Iterator[dict[str, Any]]:
-    """Note what is synced, with its size and before it has its name, and what is renamed to that name."""
+    """Record the size of what is synced before it gets its name, and each rename to that name."""
     seen: dict[str, Any] = {"synced": {}, "renamed": None}
     rename, folder = os.replace, os.path.realpath(os.path.dirname(NAME))
 
@@ -502,9 +527,8 @@ def _watched(*, one_disk: bool) -> Iterator[dict[str, Any]]:
             seen["synced"][found.st_ino] = found.st_size
 
     def replace(src: Any, dst: Any, **options: Any) -> None:
-        inside = (
-            os.path.commonpath([folder, os.path.realpath(src)]) == folder
-        )  # in a folder of its own as well
+        # A file in a subfolder is inside as well.
+        inside = os.path.commonpath([folder, os.path.realpath(src)]) == folder
         if not one_disk and not inside:
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), src)
         inode = os.stat(src).st_ino
@@ -527,7 +551,7 @@ def _watched(*, one_disk: bool) -> Iterator[dict[str, Any]]:
 
 
 def planted(student: Any) -> list[Planted]:
-    """Files whose pickle makes a call when it is loaded as a program, and whether load_checkpoint lets it."""
+    """Files whose pickle makes a call when it is loaded, and whether load_checkpoint lets it."""
 
     class Call:
         def __reduce__(self) -> Any:
@@ -574,9 +598,8 @@ def _groups(model: nn.Module, sizes: Sequence[int]) -> list[dict[str, Any]]:
     return [{"params": [next(parameters) for _ in range(size)]} for size in sizes]
 
 
-OTHERS: dict[
-    str, Callable[[], tuple[nn.Module, torch.optim.Optimizer]]
-] = {  # Net() has 6 parameters in groups of 2 and 4
+# Net() has 6 parameters in groups of 2 and 4.
+OTHERS: dict[str, Callable[[], tuple[nn.Module, torch.optim.Optimizer]]] = {
     "the last layer has another size": lambda: _task(Net(outputs=5)),
     "the last layer has another name": lambda: _task(Net(last="head")),
     "the model has a buffer more": lambda: _task(Net(more="scale")),
@@ -587,7 +610,7 @@ OTHERS: dict[
 
 
 def unfit(student: Any) -> dict[str, Refused]:
-    """What happens with each of the others, used as well, after a net like the one that was saved has loaded."""
+    """The results of loading into each of OTHERS, new and used, after a fitting net has loaded."""
     with _folders():
         _save(student, *_used(_task(), 3))
         _load(student, *_task())
@@ -595,7 +618,7 @@ def unfit(student: Any) -> dict[str, Refused]:
 
 
 def damaged(student: Any) -> dict[str, Refused]:
-    """What happens with files that are damaged, something else, or missing, after the whole one has loaded."""
+    """The results of loading damaged, wrong and missing files, after the whole file has loaded."""
     with _folders():
         _save(student, *_used(_task(), 3))
         _load(student, *_task())
@@ -654,7 +677,7 @@ def _task(
 def _used(
     task: tuple[nn.Module, torch.optim.Optimizer], seed: int
 ) -> tuple[nn.Module, torch.optim.Optimizer]:
-    """A model and an optimizer after a step, with generators that have been used."""
+    """A model and an optimizer after a step, and generators that have been used."""
     model, optimizer = task
     _seed(seed)
     for p in model.parameters():
@@ -703,7 +726,7 @@ def _save_number(
 
 
 def _load_number(student: Any, src: Any = NAME, *, size: int = 2) -> int | None:
-    """The number that all weights are after a load, or None."""
+    """The number that all weights equal after a load, or None."""
     model = nn.Linear(size, size)
     _load(student, model, src=src)
     number = int(model.weight[0, 0])
@@ -713,7 +736,10 @@ def _load_number(student: Any, src: Any = NAME, *, size: int = 2) -> int | None:
 def _stepped(
     kind: str, parameters: Sequence[Tensor], gradients: Sequence[Sequence[Tensor]]
 ) -> tuple[nn.Module, torch.optim.Optimizer]:
-    """An optimizer of two groups after these steps, whose learning rates and decay have been changed since it was made."""
+    """An optimizer of two groups after these steps.
+
+    Its learning rates and decay were changed after it was created.
+    """
     model = Holder({f"p{i}": p for i, p in enumerate(parameters)}, {}, zeros=not gradients)
     leaves = list(model.parameters())
     groups: list[dict[str, Any]] = [{"params": leaves[:1]}, {"params": leaves[1:], "lr": 0.5}]
@@ -742,7 +768,7 @@ class Trained(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Any:
-        """Three numbers a row."""
+        """Return three numbers per row."""
         return self.layers(x)
 
 
@@ -805,7 +831,7 @@ def _generators() -> list[Any]:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether two nested values are equal, bit by bit."""
+    """Whether two nested values are equal bit for bit."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return a.dtype == b.dtype and torch.equal(a, b)
     if isinstance(a, dict) and isinstance(b, dict):
@@ -826,7 +852,7 @@ def _seed(seed: int) -> None:
 
 @contextmanager
 def _folders() -> Iterator[None]:
-    """A folder to work in, with an empty one inside, and another one for what asks for the system's temporary folder."""
+    """A working folder with an empty folder inside, and another one for temporary files."""
     before, temporary = os.getcwd(), tempfile.tempdir
     with tempfile.TemporaryDirectory() as root:
         for name in ("work/folder", "tmp"):
@@ -851,25 +877,31 @@ def _files() -> list[str]:
 
 
 def _elsewhere(work: Callable[[], Any]) -> Any:
-    """What `work` returns in a process of its own; where it raises there it is done again here, to raise here."""
+    """Run `work` in its own process and return its result.
+
+    If it raises there, run it again here, so that it raises here.
+    """
     ending, value = _fork(work)
     return value if ending == "returned" else work()
 
 
 def _ending(work: Callable[[], Any], *, tell: bool = False) -> Any:
-    """How `work` ends in a process of its own: "returned", "raised" or "killed"; with `tell` what it returned instead."""
+    """How `work` ends in its own process: "returned", "raised" or "killed".
+
+    With `tell`, return the result of `work` instead.
+    """
     ending, value = _fork(work)
     return value if tell and ending == "returned" else ending
 
 
 def _fork(work: Callable[[], Any]) -> tuple[str, Any]:
-    import torch._dynamo  # as the first optimizer of a process does, slowly: once here, not in each process
+    # The first optimizer of a process imports this slowly: do it once here, not in each process.
+    import torch._dynamo
 
     reading, writing = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", DeprecationWarning
-        )  # of threads, which the new process does without
+        # Ignore the warning about threads, which the new process does not need.
+        warnings.simplefilter("ignore", DeprecationWarning)
         try:
             pid = os.fork()
         except BaseException:
@@ -890,7 +922,7 @@ def _fork(work: Callable[[], Any]) -> tuple[str, Any]:
 
 
 def _do(work: Callable[[], Any], writing: int) -> NoReturn:
-    """Do the work, send what it returns, and end this process, whatever happens."""
+    """Do the work, send its result and end this process, whatever happens."""
     code = RAISED
     try:
         torch.set_num_threads(1)
@@ -905,7 +937,7 @@ def _do(work: Callable[[], Any], writing: int) -> NoReturn:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """One thread for torch, as in the forked processes, which have none of this one's other threads."""
+    """Use one thread in torch, as forked processes do, which have no other threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -916,7 +948,7 @@ def _one_thread() -> Iterator[None]:
 
 @contextmanager
 def _two_gpus(seeds: tuple[int, int]) -> Iterator[tuple[torch.Generator, torch.Generator]]:
-    """Two generators that stand in for those of two GPUs, wherever torch.cuda looks for them."""
+    """Two generators that replace those of two GPUs wherever torch.cuda looks for them."""
     generators = torch.Generator().manual_seed(seeds[0]), torch.Generator().manual_seed(seeds[1])
     stand_ins: dict[str, Any] = {
         "is_available": lambda: True,

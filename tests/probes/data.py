@@ -1,4 +1,7 @@
-"""Probes for data.py: files live in a temporary folder, generators and memory maps beside the student's code."""
+"""Probes for data.py.
+
+Files are in a temporary folder; generators and memory maps are in the student's process.
+"""
 
 import random
 import tempfile
@@ -13,7 +16,7 @@ import torch
 
 
 class Opened(TypedDict):
-    """What `opened` returns."""
+    """The result of `opened`."""
 
     is_memmap: bool
     tokens: Any
@@ -21,14 +24,14 @@ class Opened(TypedDict):
 
 
 class BatchOrError(TypedDict):
-    """What `batch_or_error` returns."""
+    """The result of `batch_or_error`."""
 
     batch: Any
     error: str | None
 
 
 class SeededBatches(TypedDict):
-    """What `seeded_batches` returns for each pair of seeds."""
+    """The result of `seeded_batches` for each pair of seeds."""
 
     batches: list[Any]
     unchanged: dict[str, bool]
@@ -43,7 +46,10 @@ def opened(
     as_text: bool = False,
     write: bool = False,
 ) -> Opened:
-    """What open_tokens makes of a file; with `write` the array is then written to, where it lets itself be."""
+    """The result of open_tokens for a file.
+
+    With `write`, then write to the array, if it allows that.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         path.write_bytes(contents)
@@ -64,7 +70,7 @@ def opened(
 def batches(
     student: Any, *, dataset: np.ndarray[Any, Any], batch_size: int, context_length: int, count: int
 ) -> list[Any]:
-    """Several batches, one after the other."""
+    """Several batches in sequence."""
     return [
         student.data.get_batch(dataset, batch_size, context_length, "cpu") for _ in range(count)
     ]
@@ -78,7 +84,7 @@ def batch_on_device(
     context_length: int,
     device: str,
 ) -> Any:
-    """A batch for a device that is given as a torch.device."""
+    """A batch for a device given as a torch.device."""
     return student.data.get_batch(dataset, batch_size, context_length, torch.device(device))
 
 
@@ -96,7 +102,10 @@ def batch_of_file(
 def batch_of_endless_data(
     student: Any, *, token: int, dtype: str, length: int, batch_size: int, context_length: int
 ) -> BatchOrError:
-    """A batch of `length` equal tokens, of which one is in memory: an array of stride 0."""
+    """A batch of `length` equal tokens.
+
+    Only one token is in memory: the array has stride 0.
+    """
     dataset = np.lib.stride_tricks.as_strided(np.full(1, token, dtype=dtype), (length,), (0,))
     got = batch_or_error(
         student, dataset=dataset, batch_size=batch_size, context_length=context_length
@@ -111,14 +120,14 @@ def batch_of_endless_data(
 
 
 def _sendable(x: Any) -> Any:
-    """What fits in memory, or a word for what does not, such as the dataset itself."""
+    """The value, or a word for a value too large for memory, such as the dataset itself."""
     return "an array without end" if isinstance(x, np.ndarray) and x.nbytes > 2**30 else x
 
 
 def batch_or_error(
     student: Any, *, dataset: np.ndarray[Any, Any], batch_size: int, context_length: int
 ) -> BatchOrError:
-    """A batch, or the name of the error that there was instead."""
+    """A batch, or the name of the error that was raised instead."""
     try:
         batch = student.data.get_batch(dataset, batch_size, context_length, "cpu")
     except NotImplementedError:
@@ -136,7 +145,10 @@ def seeded_batches(
     context_length: int,
     seeds: Sequence[tuple[int, int | None]],
 ) -> list[SeededBatches]:
-    """Two batches for each (global seed, generator's seed or None), and which global states they left unchanged."""
+    """Two batches for each (global seed, generator's seed or None).
+
+    Each entry also lists the global RNG states that the batches left unchanged.
+    """
     results: list[SeededBatches] = []
     for global_seed, seed in seeds:
         torch.manual_seed(global_seed)
@@ -166,7 +178,10 @@ def _global_states() -> dict[str, Any]:
 
 @contextmanager
 def _read_only_allowed() -> Iterator[None]:
-    """torch warns of a read-only array wherever one is given to from_numpy, also where nothing writes to it."""
+    """Ignore torch's warning about read-only arrays.
+
+    torch raises it whenever from_numpy gets such an array, even if nothing writes to it.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writ")
         yield

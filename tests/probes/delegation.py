@@ -1,15 +1,19 @@
-"""Finds in a module's source where a problem is left to the library function that it asks for. Runs none of the source.
+"""Find forbidden library functions in a module's source, without running the source.
 
-The grader reads a submission this way before it runs, and `python -m assignment` reads the student's files the same way, so
-both name the same lines. Every use found is one of two kinds:
+A use is forbidden where a problem asks the student to write that function. The grader reads a
+submission this way before it runs, and `python -m assignment` reads the student's files the same
+way, so both report the same lines. Every use is one of two kinds:
 
-certain   runs whenever the problem's own definitions run: their base classes, and what they call on every path, directly or
-          through other functions of the module. It costs the problem all of its points; where a name is forbidden in
-          one definition only, the tests of that definition.
-possible  stands behind a condition. It costs only those tests in which it runs, and the grader finds that out by running.
+certain   The use runs whenever the problem's own definitions run: as a base class, or in a call on
+          every path, directly or through other functions of the module. It costs the problem all
+          of its points, or, if the name is forbidden in one definition only, the tests of that
+          definition.
+possible  The use is behind a condition. It costs only the tests in which it runs, which the grader
+          finds out by running the code.
 
-What no definition of the problem reaches is not reported: an unused helper, or a self-check under
-`if __name__ == "__main__":`. Names that the code computes are not found here either. The grader meets those while it runs.
+Code that no definition of the problem reaches is not reported: an unused helper, or a self-check
+under `if __name__ == "__main__":`. Names that the code computes are not found here either. The
+grader detects those while the code runs.
 """
 
 import ast
@@ -20,7 +24,7 @@ from typing import Any, TypedDict
 
 RUNS_TEXT = ("exec", "eval", "compile", "__import__")
 MAX_USES = 100
-# The methods that tests, or torch on their behalf, are sure to call.
+# The methods that the tests certainly call, directly or through torch.
 ENTRY_METHODS = {
     *("__init__", "__new__", "__call__", "__enter__", "__exit__", "__iter__", "__next__"),
     *("__torch_dispatch__", "__torch_function__", "forward", "backward", "setup_context", "step"),
@@ -28,12 +32,13 @@ ENTRY_METHODS = {
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-# What a name in the source stands for: a dotted name of a library, a definition of the file, or None: something unknown.
+# The meaning of each name in the source: a dotted library name, a definition in the file, or None
+# if it is unknown.
 Names = dict[str, str | Definition | None]
 
 
 class Rules(TypedDict):
-    """The entry of a problem in problems.toml, as far as it is needed here."""
+    """The fields of a problem's entry in problems.toml that are needed here."""
 
     id: str
     functions: list[str]
@@ -44,7 +49,8 @@ class Rules(TypedDict):
 class Use(TypedDict):
     """One line that uses a forbidden name: by calling it, or as a base class.
 
-    `definition` is the one in which the name is forbidden, or "" where the whole problem has to do without it.
+    `definition` is the definition in which the name is forbidden, or "" if it is forbidden in the
+    whole problem.
     """
 
     problem: str
@@ -55,7 +61,7 @@ class Use(TypedDict):
 
 
 class Found(TypedDict):
-    """What one file's source shows. `syntax` is None, or the line and the text of a syntax error."""
+    """The findings in one file. `syntax` is None, or the line and the text of a syntax error."""
 
     syntax: tuple[int, str] | None
     uses: list[Use]
@@ -65,8 +71,8 @@ def read(source: bytes, problems: Iterable[Mapping[str, Any]]) -> Found:
     """Read one file.
 
     Args:
-        source: Its content.
-        problems: The problems whose definitions it holds, each with the keys of `Rules`.
+        source: The file's content.
+        problems: The problems whose definitions are in the file, each with the keys of `Rules`.
     """
     try:
         module = _Module(ast.parse(source))
@@ -90,7 +96,7 @@ def _rules(problem: Mapping[str, Any]) -> Rules:
 
 
 def _uses(module: "_Module", rules: Rules) -> list[Use]:
-    """The uses of one problem, in the order of their lines, each line and name once."""
+    """The uses of one problem in the order of lines, each line and name once."""
     if not rules["forbidden"] and not rules["forbidden_in"]:
         return []
     found: dict[tuple[int, str, str], bool] = {}
@@ -108,7 +114,7 @@ def _uses(module: "_Module", rules: Rules) -> list[Use]:
 
 
 class _Module:
-    """One parsed file: its top-level definitions, and what the names of each scope stand for."""
+    """One parsed file: its top-level definitions, and the meaning of the names in each scope."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.body = tree.body
@@ -117,7 +123,10 @@ class _Module:
         self.names = self.scope(tree.body, {name: name for name in RUNS_TEXT})
 
     def scope(self, body: list[ast.stmt], outer: Names, arguments: Iterable[str] = ()) -> Names:
-        """What names stand for in the body of a module or a function. A name that is bound to two things is unknown."""
+        """The meaning of the names in the body of a module or a function.
+
+        A name that is bound to two things is unknown.
+        """
         names: Names = {**outer, **dict.fromkeys(arguments)}
         meanings: dict[str, set[str | Definition | None]] = {}
         for statement in _statements(body):
@@ -129,7 +138,7 @@ class _Module:
         return names
 
     def inside(self, function: Function) -> Names:
-        """What names stand for in the body of a function."""
+        """The meaning of the names in the body of a function."""
         a = function.args
         arguments = [*a.posonlyargs, *a.args, *a.kwonlyargs, *(x for x in (a.vararg, a.kwarg) if x)]
         return self.scope(
@@ -137,7 +146,10 @@ class _Module:
         )
 
     def alias(self, name: str) -> tuple[str, int] | None:
-        """The library's name and the line, where a definition is only another name, as in `AdamW = torch.optim.AdamW`."""
+        """The library's name and the line of a definition that is only an alias.
+
+        An alias is a line like `AdamW = torch.optim.AdamW`.
+        """
         meaning = self.names.get(name)
         if not isinstance(meaning, str):
             return None
@@ -148,7 +160,7 @@ class _Module:
 
 @dataclass(frozen=True)
 class _Context:
-    """Where a piece of code stands: its names, the class whose method it is in, and whether it is certain to run."""
+    """The context of a piece of code: its names, its class, and whether it certainly runs."""
 
     names: Names
     owner: ast.ClassDef | None
@@ -156,14 +168,15 @@ class _Context:
 
     @property
     def perhaps(self) -> "_Context":
-        """The same place, behind a condition."""
+        """The same context behind a condition."""
         return replace(self, certain=False) if self.certain else self
 
 
 class _Walk:
-    """Follows the code that runs with one definition of a module, or ("") when the module is imported.
+    """Follow the code that runs with one definition, or, for "", when the module is imported.
 
-    It keeps a queue and never calls itself for a part of an expression, so that no source is nested too deep for it.
+    The walk keeps a queue and never recurses into a part of an expression, so a deeply nested
+    source causes no recursion error.
     """
 
     def __init__(self, module: _Module, start: str) -> None:
@@ -173,7 +186,7 @@ class _Walk:
         self._seen: set[tuple[ast.AST, bool]] = set()
 
     def uses(self, forbidden: list[str]) -> Iterator[tuple[str, int, bool]]:
-        """Name, line, and whether it is certain, for each forbidden name that is called or subclassed."""
+        """Name, line and certainty of each forbidden name that is called or subclassed."""
         context = _Context(self._module.names, None, certain=True)
         definition = self._module.definitions.get(self._start)
         if not self._start:
@@ -192,16 +205,16 @@ class _Walk:
                 if name in RUNS_TEXT or _is_one_of(name, forbidden):
                     yield name, node.func.lineno, context.certain
                 elif method in forbidden:
-                    yield method, node.func.lineno, False  # it may be no tensor's
+                    yield method, node.func.lineno, False  # perhaps not a tensor's method
             self._go_on(node, context)
 
     def _enter(self, node: Definition, context: _Context, *, entry: bool = False) -> None:
-        """Go on with the body of a function, or with what making an object of a class runs.
+        """Enter the body of a function, or the code that runs when a class is instantiated.
 
         Args:
-            node: The definition.
-            context: That of the call.
-            entry: Whether the tests use this class: then they call its methods too.
+            node: The definition to enter.
+            context: The context of the call.
+            entry: Whether the tests use this class, and so also call its methods.
         """
         if {(node, context.certain), (node, True)} & self._seen:
             return
@@ -219,7 +232,10 @@ class _Walk:
             self._block(node.body, replace(context, names=self._module.inside(node)))
 
     def _call(self, target: ast.expr, context: _Context, *, entry: bool = False) -> None:
-        """Enter what a call goes to, or a base class is; what is none of the file's own is queued as a call of it."""
+        """Enter the target of a call, or a base class.
+
+        A target that is not in this file is queued as a call.
+        """
         called = self._definition(target, context)
         if called:
             owner = context.owner if isinstance(target, ast.Attribute) else None
@@ -228,7 +244,10 @@ class _Walk:
             self._queue([ast.copy_location(ast.Call(target, [], []), target)], context)
 
     def _definition(self, target: ast.expr, context: _Context) -> Definition | None:
-        """The definition of this file behind `helper(…)`, `Helper(…)`, or `self.helper(…)` inside a class."""
+        """The definition in this file that a call means.
+
+        The call is `helper(…)`, `Helper(…)`, or `self.helper(…)` inside a class.
+        """
         if isinstance(target, ast.Name):
             meaning = context.names.get(target.id)
             return meaning if isinstance(meaning, Definition) else None
@@ -241,7 +260,7 @@ class _Walk:
         return None
 
     def _go_on(self, node: ast.AST, context: _Context) -> None:
-        """Queue what runs when `node` does: its parts, and the definition that it calls."""
+        """Queue what runs with `node`: its parts, and the definition that it calls."""
         if isinstance(node, ast.Call) and self._definition(node.func, context):
             self._call(node.func, context)
         if isinstance(node, (ast.If, ast.IfExp)):
@@ -255,9 +274,8 @@ class _Walk:
             self._queue([node.args], context)
             self._queue([node.body], context.perhaps)
         elif isinstance(node, Function):
-            self._queue(
-                [*node.decorator_list, node.args], context
-            )  # its body runs when it is called
+            # The body of a function runs only when the function is called.
+            self._queue([*node.decorator_list, node.args], context)
         elif isinstance(node, (ast.ExceptHandler, ast.match_case)):
             self._block(node.body, context.perhaps)
         else:
@@ -265,14 +283,17 @@ class _Walk:
                 self._branch(part, context)
 
     def _branch(self, part: Any, context: _Context) -> None:
-        """Queue a part of a statement or an expression: a block, several nodes, or one."""
+        """Queue a part of a statement or an expression: a block, several nodes, or one node."""
         if isinstance(part, list) and part and isinstance(part[0], ast.stmt):
             self._block(part, context)
         else:
             self._queue(part if isinstance(part, list) else [part], context)
 
     def _block(self, statements: list[ast.stmt], context: _Context) -> None:
-        """Queue statements up to the first that leaves them; after one that may return, the rest is not certain."""
+        """Queue statements up to the first one that leaves the block.
+
+        After a statement that may return, the rest is not certain.
+        """
         for statement in statements:
             self._queue([statement], context)
             if isinstance(statement, (ast.Return, ast.Raise, ast.Continue, ast.Break)):
@@ -285,14 +306,17 @@ class _Walk:
 
 
 def _may_return(statement: ast.stmt) -> bool:
-    """Whether a statement has a `return` in it, behind a condition or in a loop."""
+    """Whether a statement contains a `return`, behind a condition or in a loop."""
     return not isinstance(statement, Definition) and any(
         isinstance(node, ast.Return) for node in ast.walk(statement)
     )
 
 
 def _never_holds(test: ast.expr) -> bool:
-    """Whether a condition is false wherever a module is imported and run: False, TYPE_CHECKING, `__name__ == "__main__"`."""
+    """Whether a condition is false whenever a module is imported and run.
+
+    Such conditions are False, TYPE_CHECKING and `__name__ == "__main__"`.
+    """
     if isinstance(test, ast.Constant):
         return not test.value
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
@@ -309,7 +333,10 @@ def _is_one_of(name: str, forbidden: list[str]) -> bool:
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of one scope in their order: also those inside conditions and loops, not those of inner functions."""
+    """The statements of one scope in order.
+
+    Statements inside conditions and loops are included, those of inner functions are not.
+    """
     waiting: deque[ast.AST] = deque(body)
     while waiting:
         node = waiting.popleft()
@@ -325,7 +352,7 @@ def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _bindings(statement: ast.stmt, names: Names) -> Iterator[tuple[str, str | Definition | None]]:
-    """The names that a statement itself binds, and what to."""
+    """The names that a statement itself binds, and their values."""
     if isinstance(statement, Definition):
         yield statement.name, statement
     elif isinstance(statement, ast.Import):
@@ -358,7 +385,10 @@ def _bindings(statement: ast.stmt, names: Names) -> Iterator[tuple[str, str | De
 
 
 def _dotted(node: ast.AST, names: Names) -> str:
-    """`torch.nn.Linear` for `nn.Linear` where `nn` was imported from torch; "" for what is no known dotted name."""
+    """The full dotted name of a node, or "" if it is unknown.
+
+    For example `torch.nn.Linear` for `nn.Linear`, if `nn` was imported from torch.
+    """
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)

@@ -1,4 +1,4 @@
-"""Probes for einops_reshaping.py: gradients exist only where the function ran."""
+"""Probes for einops_reshaping.py: gradients exist only in the process that ran the function."""
 
 from collections.abc import Sequence
 from typing import Any, TypedDict
@@ -8,17 +8,17 @@ from torch import Tensor
 
 
 class Gradients(TypedDict):
-    """What `gradients` returns."""
+    """The result of `gradients`."""
 
     output: Any
     gradients: list[Tensor | None]
 
 
 def gradients(student: Any, *, function: str, args: Sequence[Any], upstream: Tensor) -> Gradients:
-    """A function's output, and for each of its floating-point tensors the gradient that comes back for `upstream`.
+    """A function's output, and the gradients of its floating-point tensors for `upstream`.
 
-    The function is given copies that require gradients and are no leaves, so that it may work in place on them. A gradient
-    is None where none arrives, and where the output does not fit `upstream`.
+    The function gets copies that require gradients and are not leaves, so it may change them in
+    place. A gradient is None if none arrives, or if the output does not fit `upstream`.
     """
     leaves = [
         x.clone().requires_grad_(x.is_floating_point()) if isinstance(x, Tensor) else x

@@ -1,6 +1,6 @@
-"""Probes for flop_counting.py: a counter watches what runs in its own process, so that is where things are run.
+"""Probes for flop_counting.py: a counter sees only its own process, so the work runs there.
 
-A function of torch is named by its path, as in "torch.nn.functional.linear", and looked up here.
+A torch function is given by its path, such as "torch.nn.functional.linear", and looked up here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,21 +14,21 @@ from torch import Tensor, nn
 
 
 class Read(TypedDict):
-    """A counter's attributes at one moment, integers of any kind as int."""
+    """A counter's attributes at one moment, with integers of any kind as int."""
 
     total: Any
     by_op: Any
 
 
 class Pass(TypedDict):
-    """What `forward_and_backward` and `mlp` return: what a counter of its own reads after each pass."""
+    """The result of `forward_and_backward` and `mlp`: the reading of a counter for each pass."""
 
     forward: Read
     backward: Read
 
 
 class Escaped(TypedDict):
-    """What `after_exception` returns."""
+    """The result of `after_exception`."""
 
     escaped: bool
     read: Read
@@ -36,14 +36,14 @@ class Escaped(TypedDict):
 
 
 class Trace(TypedDict):
-    """What a piece of work shows for: tensors, and facts that no tensor tells."""
+    """The traces of a piece of work: tensors, and facts that no tensor shows."""
 
     tensors: list[Tensor]
     facts: list[bool]
 
 
 class Traces(TypedDict):
-    """What `with_and_without` returns."""
+    """The result of `with_and_without`."""
 
     without: Trace
     with_counter: Trace
@@ -72,10 +72,10 @@ def count(
     """A counter after one call of a function of torch.
 
     Args:
-        function: Its path.
-        args: Its arguments.
-        options: Its keyword arguments.
-        mode: "no_grad" or "inference_mode" for the call to run in, and its arguments to be copied in.
+        function: The function's path.
+        args: The function's arguments.
+        options: The function's keyword arguments.
+        mode: "no_grad" or "inference_mode", the mode for copying the arguments and for the call.
     """
     context: AbstractContextManager[Any] = getattr(torch, mode)() if mode else nullcontext()
     with context:
@@ -94,11 +94,11 @@ def forward_and_backward(
     options: dict[str, Any] | None = None,
     extra: Sequence[Any] = (),
 ) -> Pass:
-    """A counter of the call of a function of torch, and another one of the backward pass of its (first) result.
+    """A counter of a torch function's call, and another of the backward pass of its (first) result.
 
     Args:
-        needs_gradient: For each of `args` whether it does.
-        extra: Further arguments, which are no tensors.
+        needs_gradient: Whether each of `args` requires a gradient.
+        extra: Further arguments, which are not tensors.
     """
     leaves = [
         x.clone().requires_grad_(needs) for x, needs in zip(args, needs_gradient, strict=True)
@@ -112,7 +112,10 @@ def forward_and_backward(
 
 
 def mlp(student: Any, *, x: Tensor, weights: Sequence[Tensor], x_needs_gradient: bool) -> Pass:
-    """A counter of the forward pass of linear layers with ReLU between them, and another one of their backward pass."""
+    """A counter of the forward pass of linear layers, and another of their backward pass.
+
+    There is a ReLU between every two layers.
+    """
     x = x.clone().requires_grad_(x_needs_gradient)
     parameters = [nn.Parameter(w.clone()) for w in weights]
     with student.flop_counting.FlopCounter() as forward:
@@ -124,7 +127,7 @@ def mlp(student: Any, *, x: Tensor, weights: Sequence[Tensor], x_needs_gradient:
 
 
 def no_products(student: Any, *, x: Tensor) -> Read:
-    """A counter after work on a square matrix in which nothing is multiplied by a matrix."""
+    """A counter after work on a square matrix that includes no matrix product."""
     table = nn.Parameter(x.clone())
     with student.flop_counting.FlopCounter() as counter:
         y = F.embedding(torch.tensor([[0, 1, 1]]), table) * 2 + 1
@@ -135,7 +138,7 @@ def no_products(student: Any, *, x: Tensor) -> Read:
 
 
 def several_kinds(student: Any, *, a: Tensor, b: Tensor, times: int) -> Read:
-    """A counter after mm, bmm, mv and attention, and after their backward pass; mm runs `times` times."""
+    """A counter after mm, bmm, mv, attention and their backward pass; mm runs `times` times."""
     a, b = a.clone().requires_grad_(), b.clone()
     with student.flop_counting.FlopCounter() as counter:
         for _ in range(times):
@@ -151,14 +154,14 @@ def several_kinds(student: Any, *, a: Tensor, b: Tensor, times: int) -> Read:
 
 
 def session(student: Any, *, steps: Sequence[str], a: Tensor, b: Tensor) -> list[Read]:
-    """Counters that are made, entered and left in any order.
+    """Create, enter and leave counters in any order.
 
     Args:
-        steps: Each a verb and a counter's name: "make x", "enter x", "leave x", "read x"; or "run", which is one mm of a
-            and b.
+        steps: Each step is a verb and a counter's name ("make x", "enter x", "leave x", "read x")
+            or "run", which runs one mm of a and b.
 
     Returns:
-        What each "read" read.
+        The reading of each "read".
     """
     counters: dict[str, Any] = {}
     reads = []
@@ -178,11 +181,11 @@ def session(student: Any, *, steps: Sequence[str], a: Tensor, b: Tensor) -> list
 
 
 class _Stop(Exception):
-    """Raised on purpose."""
+    """An exception that is raised on purpose."""
 
 
 def after_exception(student: Any, *, a: Tensor, b: Tensor) -> Escaped:
-    """A counter whose `with` an exception ends after one mm, and the same counter after an mm outside it."""
+    """A counter whose `with` an exception ends after one mm, and the counter after a later mm."""
     counter = student.flop_counting.FlopCounter()
     escaped = False
     try:
@@ -202,7 +205,10 @@ def after_exception(student: Any, *, a: Tensor, b: Tensor) -> Escaped:
 def with_and_without(
     student: Any, *, work: str, inputs: Sequence[Tensor], inference: bool = False
 ) -> Traces:
-    """What a piece of work of this module shows for, without a counter and then with one, perhaps in inference mode."""
+    """The traces of a piece of work, first without a counter and then with one.
+
+    The work may run in inference mode.
+    """
     run: Callable[..., Trace] = WORK[work]
     with torch.inference_mode(inference):
         without = run(*(x.clone() for x in inputs))
@@ -212,7 +218,7 @@ def with_and_without(
 
 
 def values(a: Tensor, b: Tensor, c: Tensor) -> Trace:
-    """Results of operators of many kinds, with arguments that are taken by name only among them."""
+    """Results of operators of many kinds, some with keyword-only arguments."""
     y = torch.addmm(c, a, b, beta=0.25, alpha=-3.0)
     stacked = torch.baddbmm(
         c.expand(2, *c.shape), a.expand(2, *a.shape), b.expand(2, *b.shape), alpha=0.5
@@ -239,7 +245,7 @@ def values(a: Tensor, b: Tensor, c: Tensor) -> Trace:
 
 
 def products(a: Tensor, b: Tensor, c: Tensor) -> Trace:
-    """Results of operators that are made of others, with an argument that is taken by name only among them."""
+    """Results of composite operators, one of them with a keyword-only argument."""
     q, k = torch.stack([a, a.cos()])[None], a.sin()[None, None]
     attended = F.scaled_dot_product_attention(q, k, k, enable_gqa=True)
     tensors = [
@@ -253,7 +259,7 @@ def products(a: Tensor, b: Tensor, c: Tensor) -> Trace:
 
 
 def aliasing(a: Tensor, b: Tensor, c: Tensor) -> Trace:
-    """What is written in place and through views, and which results are which tensors."""
+    """In-place writes, writes through views, and the identities of the results."""
     out = torch.zeros_like(c)
     same = [torch.mm(a, b, out=out) is out, out.addmm_(a, b) is out, c.mul_(3.0) is c]
     view = out.view(-1)[1:]
@@ -270,7 +276,7 @@ def aliasing(a: Tensor, b: Tensor, c: Tensor) -> Trace:
 
 
 def gradients(a: Tensor, b: Tensor, c: Tensor) -> Trace:
-    """A backward pass, and what autograd knows of its tensors."""
+    """A backward pass, and autograd's attributes of its tensors."""
     a, b = a.requires_grad_(), nn.Parameter(b)
     y = torch.addmm(c, a, b)
     hidden = F.scaled_dot_product_attention(y[None, None], y[None, None], y[None, None])
@@ -288,7 +294,7 @@ def gradients(a: Tensor, b: Tensor, c: Tensor) -> Trace:
 
 
 def random_numbers(a: Tensor, b: Tensor, c: Tensor) -> Trace:
-    """What draws from torch's generator, and where that generator stands afterwards."""
+    """Draws from torch's generator, and the state of that generator afterwards."""
     torch.manual_seed(7)
     dropped = F.dropout(torch.mm(a, b), 0.5)
     noise = torch.randn_like(c)

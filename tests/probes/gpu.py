@@ -1,7 +1,7 @@
-"""Probes for gpu.py: on a real GPU, or on the stand-in for one.
+"""Probes for gpu.py, on a real GPU or on the stand-in.
 
-Each probe takes `device`, "cuda" or "stand-in". What is done differently on the two is in `_RealGpu` and stand_in.Gpu, which
-have the same methods: `kernel`, `read`, `copies`, `is_busy`.
+Each probe takes `device`, "cuda" or "stand-in". The differences between the two are in `_RealGpu`
+and stand_in.Gpu, which have the same interface: `kernel`, `read`, `copies`, `is_busy`.
 """
 
 import contextlib
@@ -18,13 +18,12 @@ from torch import Tensor, nn
 
 from tests.probes import stand_in, watch_copies
 
-SLOW_SECONDS = (
-    0.1  # of a kernel that is to be slow on a real GPU: longer than Python takes for a batch
-)
+# The duration of a slow kernel on a real GPU: longer than Python takes for a batch.
+SLOW_SECONDS = 0.1
 
 
 class Peak(TypedDict):
-    """What `peak` returns: the fields of PeakMemory, how often fn was called, and what was alive afterwards."""
+    """The result of `peak`: PeakMemory's fields, calls of fn, and the bytes alive afterwards."""
 
     allocated_before: Any
     peak_above_before: Any
@@ -34,7 +33,10 @@ class Peak(TypedDict):
 
 
 class Timed(TypedDict):
-    """What `timed` returns: time_kernel's answer, how often fn was called, and whether the GPU was still busy then."""
+    """The result of `timed`.
+
+    It has time_kernel's answer, the number of calls of fn, and whether the GPU was still busy.
+    """
 
     seconds: Any
     calls: int
@@ -42,20 +44,20 @@ class Timed(TypedDict):
 
 
 class Prefetched(TypedDict):
-    """What `prefetched` returns: what kernels read of each batch, and how it came there."""
+    """The result of `prefetched`: what kernels read of each batch, and how the batch was copied."""
 
     seen: list[tuple[Any, Any]]
     devices: list[str]
-    drawn: list[int]  # batches that had been asked for when each was handed out
-    most_waiting: int  # drawn and not handed out, at most
+    drawn: list[int]  # batches drawn by the time each one was returned
+    most_waiting: int  # most batches drawn but not yet returned
     copies: list[str]
-    waited: bool  # whether Python waited for the GPU while it had work that takes long
+    waited: bool  # whether Python waited for the GPU's long work
     error: str | None
-    ended_again: bool  # whether asking once more after the end says the same
+    ended_again: bool  # whether a further `next` after the end also ends
 
 
 class Stepped(TypedDict):
-    """What `stepped` returns, with one entry a step where it is a list."""
+    """The result of `stepped`. Its lists have one entry per step."""
 
     losses: list[Any]
     output_dtypes: list[torch.dtype]
@@ -84,12 +86,12 @@ class _RealGpu:
         self.copies: list[str] = []
 
     def kernel(self) -> None:
-        """Give the current stream a kernel that spins."""
+        """Launch a kernel that spins on the current stream."""
         self.kernels += 1
         torch.cuda._sleep(int(next(self._kernel_seconds, 1e-6) * _cycles_a_second()))  # type: ignore[no-untyped-call]
 
     def read(self, x: Tensor) -> list[Tensor]:
-        """Give the current stream a kernel that reads a tensor, behind one that takes a while."""
+        """Launch a kernel that reads a tensor, behind a kernel that takes a while."""
         if self._slow == "kernels":
             torch.cuda._sleep(int(SLOW_SECONDS * _cycles_a_second()))  # type: ignore[no-untyped-call]
         return [x.clone()]
@@ -116,7 +118,7 @@ def _gpu(device: str, **settings: Any) -> Iterator[Any]:
 
 @cache
 def _cycles_a_second() -> float:
-    """How many cycles of torch.cuda._sleep make a second on this GPU, once its clock has come up to speed."""
+    """Measure the cycles of torch.cuda._sleep per second, once the GPU's clock is at full speed."""
     cycles, rates = 50_000_000, [0.0]
     torch.cuda._sleep(cycles)  # type: ignore[no-untyped-call]
     torch.cuda.synchronize()
@@ -143,22 +145,23 @@ def peak(
     earlier: int = 0,
     garbage: int = 0,
 ) -> Peak:
-    """What peak_memory says of a function that makes and drops tensors of bytes.
+    """The result of peak_memory for a function that creates and drops tensors of bytes.
 
     Args:
-        steps: ("make", name, bytes), ("drop", name, 0), ("keep", name, 0) beyond the call, ("free", name, 0) of what was alive,
-            or ("collect", "", 0), a collection of garbage.
+        steps: ("make", name, bytes); ("drop", name, 0); ("keep", name, 0) to keep a tensor beyond
+            the call; ("free", name, 0) to free a tensor that was alive before; or
+            ("collect", "", 0) to collect garbage.
         result: The name of the tensor that the function returns.
-        alive: Bytes of tensors that are alive before; the first is named "0", and so on.
-        earlier: Bytes of a tensor that was made and dropped before.
-        garbage: Bytes of a tensor in a cycle of references that nobody holds any more.
+        alive: Bytes of tensors that are alive before the call. The first is named "0", and so on.
+        earlier: Bytes of a tensor that was created and dropped before the call.
+        garbage: Bytes of a tensor in an unreachable reference cycle.
     """
     with _gpu(device):
         outside = {str(i): _bytes(n) for i, n in enumerate(alive)}
         if earlier:
             _bytes(earlier)
         calls = []
-        gc.disable()  # so that garbage is there until somebody collects it
+        gc.disable()  # garbage stays until it is collected explicitly
         if garbage:
             cycle: list[Any] = [_bytes(garbage)]
             cycle.append(cycle)
@@ -201,7 +204,7 @@ def peak_of_an_error(student: Any, *, device: str) -> None:
 
 
 def peak_on(student: Any, *, device: str, where: str) -> Any:
-    """peak_memory on any device, by name or as a torch.device; the bytes before."""
+    """peak_memory on any device, given by name or as a torch.device; return the bytes before."""
     with _gpu(device):
         return [
             student.gpu.peak_memory(lambda: None, d).allocated_before
@@ -217,14 +220,14 @@ def _bytes(count: int) -> Tensor:
 
 
 def timed(student: Any, *, device: str, seconds: Sequence[float], **options: int) -> Timed:
-    """time_kernel of a kernel that takes these times, one call after the other."""
+    """time_kernel of a kernel that takes these times in successive calls."""
     with _gpu(device, kernel_seconds=seconds) as gpu:
         if device == "cuda":
-            _cycles_a_second()  # before anybody measures
+            _cycles_a_second()  # before any measurement
         got = student.gpu.time_kernel(gpu.kernel, **options)
         busy = gpu.is_busy()
         if device == "cuda":
-            torch.cuda.synchronize()  # so that the grader's clock has seen all of it
+            torch.cuda.synchronize()  # the grader's clock includes all work
         return {"seconds": got, "calls": gpu.kernels, "busy": busy}
 
 
@@ -237,7 +240,7 @@ def mfu(
     peaks: Sequence[tuple[torch.dtype, float]],
     speeds: Sequence[tuple[torch.dtype, float]] = (),
 ) -> Any:
-    """measured_mfu on a GPU with these peaks by dtype, which are said to be its; `speeds` are the stand-in's."""
+    """measured_mfu on a GPU with these stated peaks by dtype; `speeds` are the stand-in's."""
     hardware = SimpleNamespace(
         name="a GPU", peak_flops=dict(peaks), memory_bandwidth=1e12, memory_bytes=10**10
     )
@@ -246,7 +249,7 @@ def mfu(
 
 
 def products(student: Any, *, device: str, size: int, dtype: torch.dtype, count: int) -> Any:
-    """So many products of square matrices, one after the other, by time_kernel: its answer, for the grader's clock."""
+    """The time of `count` products of square matrices by time_kernel, for the grader's clock."""
     with _gpu(device):
         a, b = (torch.randn(size, size, dtype=dtype, device="cuda") for _ in range(2))
         seconds = student.gpu.time_kernel(lambda: a @ b, warmup=0, repeats=count)
@@ -255,7 +258,7 @@ def products(student: Any, *, device: str, size: int, dtype: torch.dtype, count:
 
 
 def gpu_name(student: Any) -> str:
-    """What torch calls the GPU."""
+    """torch's name of the GPU."""
     return torch.cuda.get_device_name()
 
 
@@ -275,20 +278,21 @@ def prefetched(
     to: str = "cuda",
     **options: int,
 ) -> Prefetched:
-    """What a consumer of a Prefetcher sees that gives its stream a kernel for each batch and then drops it.
+    """What a consumer of a Prefetcher sees if it launches a kernel per batch and drops the batch.
 
     Args:
-        slow: What the stand-in does late; on a real GPU "kernels" has each kernel wait for one that spins.
-        buffers: Where the iterator has its batches: "new" tensors, one that is "reused", one that is reused and "pinned".
-        fail_at: The number of the batch in whose place the iterator raises ZeroDivisionError.
-        on_a_stream: Whether the consumer has made a stream of its own the current one.
-        hold: Keep every batch to the end, and let no kernel read it before.
-        to: The device that is asked for.
+        slow: The work that the stand-in does late. On a real GPU, with "kernels" each kernel waits
+            for a kernel that spins.
+        buffers: The iterator's tensors: "new" ones for each batch, "reused" ones, or reused and
+            "pinned" ones.
+        fail_at: The number of the batch at which the iterator raises ZeroDivisionError instead.
+        on_a_stream: Whether the consumer uses its own stream as the current one.
+        hold: Whether to keep every batch to the end and read it only then.
+        to: The device of the Prefetcher.
     """
     with _gpu(device, slow=slow) as gpu:
-        if (
-            device == "cuda"
-        ):  # page-locking new memory may wait for the GPU: let there be some that can be used again
+        # Page-locking new memory may wait for the GPU, so provide memory that can be reused.
+        if device == "cuda":
             _page_locked = [
                 torch.empty_like(x, pin_memory=True) for x in batches[0] for _ in range(8)
             ]
@@ -305,7 +309,7 @@ def _stream() -> Any:
 
 
 class _Source:
-    """An iterator over batches that counts how often it was asked."""
+    """An iterator over batches that counts its calls."""
 
     def __init__(
         self, batches: Sequence[tuple[Tensor, Tensor]], buffers: str, fail_at: int | None
@@ -324,7 +328,7 @@ class _Source:
 
     def __next__(self) -> tuple[Tensor, ...]:
         number = self.asked
-        if self._buffers is not None:  # whatever was handed out before is gone
+        if self._buffers is not None:  # overwrites the previous batch
             for buffer in self._buffers:
                 buffer.fill_(-1)
         if number == self._fail_at:
@@ -344,8 +348,8 @@ def _consumed(
 ) -> Prefetched:
     prefetcher = student.gpu.Prefetcher(source, to, **options)
     out: Prefetched = {
-        "seen": [], "devices": [], "drawn": [], "most_waiting": 0, "copies": [], "waited": False, "error": None,
-        "ended_again": False,
+        "seen": [], "devices": [], "drawn": [], "most_waiting": 0, "copies": [],
+        "waited": False, "error": None, "ended_again": False,
     }  # fmt: skip
     read: list[tuple[list[Tensor], list[Tensor]]] = []
     held = []
@@ -390,7 +394,7 @@ def _ends(iterator: Iterator[Any]) -> bool:
 
 
 class _Layers(nn.Module):
-    """Linear maps with ReLU between them, and a note of the dtype of the last one's output."""
+    """Linear maps with ReLU between them; it records the dtype of the last map's output."""
 
     def __init__(self, weights: Sequence[Tensor]) -> None:
         super().__init__()
@@ -399,7 +403,7 @@ class _Layers(nn.Module):
         self.on_backward: Callable[[Tensor], None] = lambda gradient: None
 
     def forward(self, x: Tensor) -> Tensor:
-        """The last map's output."""
+        """Return the last map's output."""
         for i, weight in enumerate(self.weights):
             x = nn.functional.linear(x.relu() if i else x, weight)
         self.dtypes.append(x.dtype)
@@ -420,13 +424,15 @@ def stepped(
     loss_scale: float = 1.0,
     **options: Any,
 ) -> Stepped:
-    """Steps of autocast_train_step on linear maps with a squared error; on a CPU where `device` is "stand-in".
+    """Steps of autocast_train_step on linear maps with a squared error.
+
+    If `device` is "stand-in", they run on the CPU.
 
     Args:
         kind: "SGD" or "AdamW".
-        stale: What stands in every entry of .grad before the first step.
+        stale: The value of every entry of .grad before the first step.
         loss_scale: The loss is this times the mean of (output - y)² / 2.
-        options: dtype and max_norm, where they are given.
+        options: dtype and max_norm, if given.
     """
     where = "cuda" if device == "cuda" else "cpu"
     model = _Layers(weights).to(where)
@@ -439,13 +445,13 @@ def stepped(
         for p in model.parameters():
             p.grad = torch.full_like(p, stale)
     out: Stepped = {
-        "losses": [], "output_dtypes": model.dtypes, "autocast_in_backward": [], "scaled": False, "gradients": [],
-        "parameters": [], "state_dtypes": [], "autocast_after": False,
+        "losses": [], "output_dtypes": model.dtypes, "autocast_in_backward": [], "scaled": False,
+        "gradients": [], "parameters": [], "state_dtypes": [], "autocast_after": False,
     }  # fmt: skip
     model.on_backward = lambda gradient: out["autocast_in_backward"].append(
         torch.is_autocast_enabled(where)
     )
-    optimizer.register_step_post_hook(  # when a closure has run as well
+    optimizer.register_step_post_hook(  # after the closure, if any
         lambda *_: out["gradients"].append(
             [None if p.grad is None else p.grad.detach().clone() for p in model.parameters()]
         )
@@ -472,7 +478,7 @@ def stepped(
 
 @contextlib.contextmanager
 def _watch_scalers(out: Stepped) -> Iterator[None]:
-    """Notes whether a GradScaler that is enabled scales a loss."""
+    """Record whether an enabled GradScaler scales a loss."""
     plain: Any = torch.amp.GradScaler.scale
 
     def scale(scaler: Any, outputs: Any) -> Any:

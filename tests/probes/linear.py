@@ -1,4 +1,4 @@
-"""Probes for linear.py: modules are made, run and counted beside the student's code."""
+"""Probes for linear.py: modules are created, run and counted in the student's process."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, TypedDict
@@ -9,10 +9,10 @@ from torch.utils._pytree import tree_leaves
 
 
 class Made(TypedDict):
-    """What `module` returns.
+    """The result of `module`.
 
-    `names`, `trainable` and `state` are about registered parameters and buffers; `weights` are the matrices that the module
-    holds, registered or not.
+    `names`, `trainable` and `state` describe registered parameters and buffers. `weights` are the
+    matrices in the module, registered or not.
     """
 
     args: list[Any]
@@ -24,7 +24,10 @@ class Made(TypedDict):
 
 
 class Ran(TypedDict):
-    """What `forward` returns; `has_weights` is whether the module holds a matrix for each weight that was given."""
+    """The result of `forward`.
+
+    `has_weights` tells whether the module has a matrix for each of the given weights.
+    """
 
     has_weights: bool
     output: Any
@@ -34,7 +37,7 @@ class Ran(TypedDict):
 
 
 class Counts(TypedDict):
-    """What `counts` returns."""
+    """The result of `counts`."""
 
     all: Any
     trainable: Any
@@ -49,7 +52,7 @@ def module(
     to: torch.dtype | None = None,
     **options: Any,
 ) -> Made:
-    """A new module's parameters and its output for x, after `.to(to)` where that is given."""
+    """A new module's parameters and its output for x, after `.to(to)` if `to` is given."""
     made = getattr(student.linear, kind)(*args, **options)
     if to is not None:
         made = made.to(to)
@@ -73,9 +76,10 @@ def forward(
     x: Tensor,
     upstream: Tensor | None = None,
 ) -> Ran:
-    """A new module with these weights in it: its output for x, and the gradients of a backward pass of `upstream`.
+    """A new module with these weights: its output for x, and the gradients for `upstream`.
 
-    A weight is out × in; it goes into the module's matrix of that shape, or of the transposed one. A bias becomes 0.
+    A weight is out × in. It is copied into the module's matrix of that shape or of the transposed
+    shape. A bias is set to 0.
     """
     made = getattr(student.linear, kind)(*args)
     places = _places(made, weights)
@@ -105,7 +109,7 @@ def forward(
 
 
 def pair(student: Any, *, kind: str, args: Sequence[Any]) -> list[list[Tensor]]:
-    """The weights of two modules made one after the other."""
+    """The weights of two modules created one after the other."""
     made = [getattr(student.linear, kind)(*args) for _ in range(2)]
     return [[w.detach() for w in _matrices(m)] for m in made]
 
@@ -113,7 +117,7 @@ def pair(student: Any, *, kind: str, args: Sequence[Any]) -> list[list[Tensor]]:
 def module_under_defaults(
     student: Any, *, kind: str, args: Sequence[Any], dtype: torch.dtype, device: str
 ) -> list[Tensor]:
-    """The weights of a module made while torch's default dtype and device are these."""
+    """The weights of a module created under this default dtype and device."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
@@ -125,13 +129,13 @@ def module_under_defaults(
 
 
 def _matrices(module: nn.Module) -> list[Tensor]:
-    """The parameters with two dimensions, and after them whatever else a module and what it holds keeps of that kind."""
+    """The parameters with two dimensions, then all other such tensors that the module keeps."""
     found = [*module.parameters(), *module.buffers(), *_held(module, set())]
     return list({id(x): x for x in found if x.dim() == 2}.values())
 
 
 def _held(module: nn.Module, seen: set[int]) -> Iterator[Tensor]:
-    """Tensors in a module's attributes, in lists as well, and in modules that it holds in lists."""
+    """Tensors in a module's attributes and in lists, and in modules that it keeps in lists."""
     seen.add(id(module))
     for leaf in tree_leaves(vars(module)):
         if isinstance(leaf, Tensor):
@@ -141,7 +145,7 @@ def _held(module: nn.Module, seen: set[int]) -> Iterator[Tensor]:
 
 
 def _places(module: nn.Module, weights: Sequence[Tensor]) -> list[Tensor | None]:
-    """For each weight the module's matrix of its shape, or else of the transposed shape, or None."""
+    """For each weight, the module's matrix of its shape or of the transposed shape, or None."""
     matrices = _matrices(module)
     places: list[Tensor | None] = []
     for weight in weights:
@@ -153,7 +157,10 @@ def _places(module: nn.Module, weights: Sequence[Tensor]) -> list[Tensor | None]
 
 
 class _Tree(nn.Module):
-    """A module with parameters and buffers by dotted names; a tie gives one parameter a second name."""
+    """A module with parameters and buffers under dotted names.
+
+    A tie gives a parameter a second name.
+    """
 
     def __init__(
         self,

@@ -1,6 +1,7 @@
-"""Probes for the tests of CPU problems on a GPU: each builds what it needs on `device` and says where things are.
+"""Probes for testing CPU problems on a GPU: each creates its objects on `device`.
 
-Tensors come back as they are; the grader gets them as copies on its own side, so a tensor's device goes with it as a word.
+Tensors are returned unchanged. The grader gets copies of them in its own process, so each probe
+returns a tensor's device as a word.
 """
 
 import io
@@ -18,14 +19,14 @@ from tests.probes import watch_copies
 
 
 class Placed(TypedDict):
-    """Tensors, with the type of the device that each is on."""
+    """Tensors, with the device type of each."""
 
     tensors: list[Any]
     devices: list[str]
 
 
 class Batch(TypedDict):
-    """What `batch` returns: x, y, where they are, and how they got there whether from pinned memory."""
+    """The result of `batch`: x, y, their devices, and whether they came from pinned memory."""
 
     tensors: list[Any]
     devices: list[str]
@@ -33,17 +34,21 @@ class Batch(TypedDict):
 
 
 class Resumed(TypedDict):
-    """What `resumed` returns: the iteration, parameters and optimizer's state after loading, and random numbers."""
+    """The result of `resumed`.
+
+    It has the iteration, the parameters and the optimizer's state after loading, and random
+    numbers.
+    """
 
     iteration: Any
     tensors: list[Any]
     devices: list[str]
-    draws: list[Tensor]  # after the save, and after the load
+    draws: list[Tensor]  # after the save and after the load
     next_step: list[Tensor]  # the parameters one step later
 
 
 class Trained(TypedDict):
-    """What `trained` returns: TrainResult's losses, the parameters, dtypes and devices of what there is."""
+    """The result of `trained`: TrainResult's losses, parameters, dtypes and devices."""
 
     losses: Any
     eval_losses: Any
@@ -66,7 +71,7 @@ def _placed(tensors: Sequence[Any]) -> Placed:
 def layer(
     student: Any, *, device: str, kind: str, args: Sequence[Any], x: Tensor, dtype: torch.dtype
 ) -> Placed:
-    """A layer made on a device: its output for x, and its parameters."""
+    """A layer created on a device: its output for x, and its parameters."""
     module = getattr(student.linear, kind)(*args, device=torch.device(device), dtype=dtype)
     return _placed([module(x.to(device, dtype)), *module.parameters()])
 
@@ -79,7 +84,10 @@ def adamw(
     gradients: Sequence[Sequence[Tensor]],
     options: dict[str, Any],
 ) -> Placed:
-    """Parameters on a device after some steps of AdamW, and the tensors with more than one element in its state."""
+    """Parameters on a device after some steps of AdamW, and its state.
+
+    The state is the tensors with more than one element.
+    """
     leaves = [nn.Parameter(p.to(device, copy=True)) for p in parameters]
     optimizer = student.optimizers.AdamW(leaves, **options)
     for row in gradients:
@@ -96,7 +104,7 @@ def adamw(
 
 
 def clipped(student: Any, *, device: str, gradients: Sequence[Tensor], max_norm: float) -> Placed:
-    """The norm that clip_gradient_norm returns on a device, and the gradients that it leaves."""
+    """The norm that clip_gradient_norm returns on a device, and the gradients after the call."""
     leaves = [nn.Parameter(torch.zeros_like(g, device=device)) for g in gradients]
     for leaf, gradient in zip(leaves, gradients, strict=True):
         leaf.grad = gradient.to(device, copy=True)
@@ -124,7 +132,10 @@ def resumed(
     gradients: Sequence[Sequence[Tensor]],
     seed: int,
 ) -> Resumed:
-    """A checkpoint, saved on one device after some steps of AdamW and loaded on another with other values."""
+    """A checkpoint saved on one device after some steps of AdamW and loaded on another.
+
+    The model that loads it has other values before.
+    """
     torch.manual_seed(seed)
     model, optimizer = _model(weights, saved_on)
     for row in gradients[:-1]:
@@ -173,7 +184,7 @@ class _Bigram(nn.Module):
         self.seen: list[Tensor] = []
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """The logits; a random number is drawn in eval mode, where dropout draws none."""
+        """Return the logits. In eval mode, too, a random number is drawn, but not by dropout."""
         if self.training:
             self.seen.append(tokens.detach().clone())
         else:
@@ -194,9 +205,11 @@ def trained(
     stop_after: int | None = None,
     dropout: float = 0.0,
 ) -> Trained:
-    """A run of `train` with AdamW on a device; where `stop_after` is given, one of so many steps and then the whole of it.
+    """A run of `train` with AdamW on a device.
 
-    Both of such a pair have the same checkpoint; the second one begins with other weights.
+    If `stop_after` is given, a run of this many steps comes first, and then the whole run.
+
+    Both runs of such a pair use the same checkpoint, and the second run starts with other weights.
     """
     with TemporaryDirectory() as folder:
         paths = (
@@ -240,11 +253,11 @@ def trained(
 
 
 class _Stopped(Exception):
-    """Ends a run in the middle."""
+    """Raised to end a run in the middle."""
 
 
 def _until(student: Any, steps: int, model: nn.Module, tokens: Any, config: Any) -> None:
-    """A run that is broken off after some steps, by its optimizer."""
+    """A run that its optimizer stops after some steps."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
     done: list[int] = []
 
@@ -261,7 +274,11 @@ def _until(student: Any, steps: int, model: nn.Module, tokens: Any, config: Any)
 
 
 def recomputed(student: Any, *, device: str, x: Tensor, weight: Tensor) -> Placed:
-    """Dropout under `checkpoint` on a device: the output, x's and the weight's gradients, and the random numbers after it."""
+    """Dropout under `checkpoint` on a device.
+
+    The result has the output, the gradients of x and of the weight, and the random numbers after
+    it.
+    """
     leaf, w = (t.to(device, copy=True).requires_grad_() for t in (x, weight))
     y = student.activation_checkpointing.checkpoint(lambda z: F.dropout(z @ w, 0.5), leaf)
     torch.rand(3, device=device)

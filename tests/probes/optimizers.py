@@ -1,7 +1,8 @@
-"""Probes for optimizers.py: a probe makes a whole run, because an optimizer cannot leave the process that made it.
+"""Probes for optimizers.py. An optimizer cannot leave its process, so each probe does a whole run.
 
-A group is a dict with "members", the numbers of its parameters, and the group's own options. With "joins" it is added by
-add_param_group before the step of that number. Without groups all parameters are handed over as a generator.
+A group is a dict with "members", the numbers of its parameters, and the group's own options. A
+group with "joins" is added by add_param_group before the step of that number. Without groups, all
+parameters are passed as a generator.
 """
 
 import copy
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 
 class Leavings(TypedDict):
-    """What `leavings` returns."""
+    """The result of `leavings`."""
 
     parameters: list[Tensor]
     views: list[Tensor]
@@ -23,7 +24,7 @@ class Leavings(TypedDict):
 
 
 class Calls(TypedDict):
-    """What `with_closure` returns."""
+    """The result of `with_closure`."""
 
     seen: list[Tensor]
     grad_enabled: list[bool]
@@ -33,7 +34,7 @@ class Calls(TypedDict):
 
 
 class Clipped(TypedDict):
-    """What `clipped` returns."""
+    """The result of `clipped`."""
 
     returned: Any
     gradients: list[Any]
@@ -43,7 +44,7 @@ class Clipped(TypedDict):
 
 
 class StateBytes(TypedDict):
-    """What `bytes_of_run` returns."""
+    """The result of `bytes_of_run`."""
 
     before: Any
     after: Any
@@ -71,11 +72,11 @@ def run_steps(
 
     Args:
         make: The optimizer's class.
-        parameters: Their first values.
-        gradients: For each step a gradient or None for each parameter.
+        parameters: The initial values of the parameters.
+        gradients: For each step, one gradient or None per parameter.
         options: Keyword arguments of `make`.
         groups: The parameter groups.
-        schedule: For each step the options that every group gets before it.
+        schedule: For each step, the options that every group gets before the step.
     """
     leaves = [nn.Parameter(p.clone()) for p in parameters]
     optimizer = make(_first_groups(leaves, groups), **options)
@@ -102,9 +103,10 @@ def alone(
     options: dict[str, Any],
     groups: Groups = (),
 ) -> list[list[Tensor]]:
-    """The parameters after each step if every parameter has an optimizer to itself, in float64.
+    """The parameters after each step if every parameter has its own optimizer, in float64.
 
-    Such an optimizer knows no groups. It is made when its parameter joins, and it steps only where there is a gradient.
+    Such an optimizer has no groups. It is created when its parameter joins, and it steps only if
+    there is a gradient.
     """
     rows = [list(parameters) for _ in gradients]
     for i, p in enumerate(parameters):
@@ -131,9 +133,10 @@ def resumed(
     stop: int,
     groups: Groups = (),
 ) -> list[list[Tensor]]:
-    """The parameters after each step from `stop` on, taken by a fresh optimizer that loaded the first one's state_dict.
+    """The parameters after each step from `stop` on, taken by a new optimizer.
 
-    The fresh one is made with default options: the saved ones come with the state_dict.
+    The new optimizer is created with default options and loads the first one's state_dict, which
+    contains the saved options.
     """
     make = getattr(student.optimizers, optimizer)
     leaves = [nn.Parameter(p.clone()) for p in parameters]
@@ -161,13 +164,14 @@ def state_elements(
     gradients: Gradients,
     options: dict[str, Any],
 ) -> list[int]:
-    """For each parameter, how many elements the tensors in its state have together, after some steps."""
+    """For each parameter, the number of elements in its state tensors after some steps."""
     leaves = [nn.Parameter(p.clone()) for p in parameters]
     made = getattr(student.optimizers, optimizer)(leaves, **options)
     for row in gradients:
         _set_gradients(leaves, row)
         made.step()
-    # Compared by `is`: a key that is no tensor, as id(p) has p's hash, would be compared element by element.
+    # Compare by `is`: == would compare tensors element by element, also with a key such as id(p),
+    # which has p's hash.
     return [sum(_elements(state) for key, state in made.state.items() if key is p) for p in leaves]
 
 
@@ -179,7 +183,10 @@ def leavings(
     gradients: Gradients,
     options: dict[str, Any],
 ) -> Leavings:
-    """What steps leave behind: each parameter, a view of it made before, whether it is the same leaf, its gradient."""
+    """The parameters after some steps, and whether they are still the same leaves.
+
+    Each has a view that was created before the steps, and its gradient.
+    """
     leaves = [nn.Parameter(p.clone()) for p in parameters]
     views = [p.detach() for p in leaves]
     made = getattr(student.optimizers, optimizer)(leaves, **options)
@@ -207,11 +214,13 @@ def with_closure(
     steps: int,
     as_float: bool,
 ) -> Calls:
-    """Steps with a closure whose loss is the sum of the parameter's squares, as a tensor or a float.
+    """Take steps with a closure whose loss is the sum of the parameter's squares.
+
+    The loss is a tensor or a float.
 
     Returns:
-        For each call of the closure the parameter it saw, whether gradients were on, and the loss; for each step what
-        it returned and the parameter after it.
+        For each call of the closure, the parameter that it saw, whether gradients were enabled, and
+        the loss. For each step, its result and the parameter after the step.
     """
     leaf = nn.Parameter(parameter.clone())
     made = getattr(student.optimizers, optimizer)([leaf], **options)
@@ -237,7 +246,10 @@ def with_closure(
 
 
 def bytes_of_states(student: Any, *, states: Sequence[dict[str, Any]]) -> Any:
-    """What the student counts for an optimizer whose parameters have these states, in two groups if there are several."""
+    """The student's count for an optimizer whose parameters have these states.
+
+    Several parameters are in two groups.
+    """
     leaves = [nn.Parameter(torch.ones(2)) for _ in range(max(len(states), 1))]
     optimizer = torch.optim.Optimizer(
         [{"params": part} for part in (leaves[:1], leaves[1:]) if part], {}
@@ -255,7 +267,7 @@ def bytes_of_run(
     gradients: Gradients,
     options: dict[str, Any],
 ) -> StateBytes:
-    """What the student counts for one of torch's own optimizers, before its first step and after some."""
+    """The student's count for one of torch's optimizers, before its first step and after some."""
     leaves = [nn.Parameter(p.clone()) for p in parameters]
     made = getattr(torch.optim, optimizer)(leaves, **options)
     before = student.optimizers.optimizer_state_bytes(made)
@@ -273,22 +285,25 @@ def clipped(
     options: dict[str, Any],
     transposed: bool = False,
 ) -> Clipped:
-    """What clip_gradient_norm returns and leaves behind, given the parameters as a generator, as model.parameters() is one.
+    """The result of clip_gradient_norm, and the gradients after the call.
+
+    The parameters are passed as a generator, because model.parameters() is a generator.
 
     Args:
-        gradients: One for each parameter, or None; a parameter is a third as large as its gradient, or 1.
-        max_l2_norm: The second argument.
+        gradients: One gradient or None per parameter. A parameter is a third as large as its
+            gradient, or 1.
+        max_l2_norm: The second argument of the call.
         options: Keyword arguments.
-        transposed: Lay gradients out in memory with their dimensions the other way round.
+        transposed: Whether gradients are laid out in memory with their dimensions reversed.
 
     Returns:
-        What came back, the gradients that the parameters have now, the tensors that were their gradients before the call,
-        whether these are the same ones, and the parameters.
+        The result, the parameters' gradients after the call, the tensors that were their gradients
+        before the call, whether these are the same tensors, and the parameters.
     """
     leaves = [nn.Parameter(torch.ones(2) if g is None else g / 3) for g in gradients]
     for p, g in zip(leaves, gradients, strict=True):
         if g is not None:
-            axes = list(range(g.dim()))[:: -1 if transposed else 1]  # either is its own inverse
+            axes = list(range(g.dim()))[:: -1 if transposed else 1]  # each order is its own inverse
             p.grad = g.permute(axes).clone(memory_format=torch.contiguous_format).permute(axes)
     held = [p.grad for p in leaves]
     returned = student.optimizers.clip_gradient_norm((p for p in leaves), max_l2_norm, **options)
@@ -318,7 +333,7 @@ def _own_options(group: dict[str, Any]) -> dict[str, Any]:
 
 
 def _set_gradients(leaves: Sequence[Tensor], row: Sequence[Tensor | None]) -> None:
-    """Set each gradient, in the buffer of the last one where there is one, as set_to_none=False leaves it there."""
+    """Set each gradient, in the last one's buffer if there is one, as with set_to_none=False."""
     for p, gradient in zip(leaves, row, strict=True):
         if p.grad is not None and gradient is not None:
             p.grad.copy_(gradient)

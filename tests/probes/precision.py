@@ -1,4 +1,8 @@
-"""Probes for precision.py: dtypes go by their names, as some of them do not cross, and a FloatSpec becomes a dict."""
+"""Probes for precision.py.
+
+Dtypes are passed by name, because some of them cannot cross the process boundary, and a FloatSpec
+becomes a dict.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +21,7 @@ FIELDS = (
 
 
 def specs(student: Any, *, dtypes: Sequence[str]) -> list[dict[str, Any]]:
-    """The fields of float_spec for the dtypes of these names; None for a field that is not there."""
+    """The fields of float_spec for the dtypes of these names; None for a missing field."""
     made = [student.precision.float_spec(getattr(torch, dtype)) for dtype in dtypes]
     return [{name: _plain(getattr(spec, name, None)) for name in FIELDS} for spec in made]
 
@@ -28,5 +32,5 @@ def underflows(student: Any, *, values: Sequence[float], dtype: str) -> list[Any
 
 
 def _plain(field: Any) -> Any:
-    """numpy's float64 is a float, and crosses as one."""
+    """Convert numpy's float64 to a float, so that it can cross the process boundary."""
     return float(field) if isinstance(field, float) else field

@@ -1,4 +1,7 @@
-"""Probes for resource_accounting.py: devices, recipes and configurations are objects, so they are made beside the code."""
+"""Probes for resource_accounting.py.
+
+Devices, recipes and configurations are objects, so they are created in the student's process.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """A model's sizes, with the fields that flop_counting.TransformerConfig has."""
+    """A model's sizes, with the fields of flop_counting.TransformerConfig."""
 
     vocab_size: int
     context_length: int
@@ -27,7 +30,7 @@ def with_hardware(
     before: Sequence[Any] = (),
     after: Sequence[Any] = (),
 ) -> Any:
-    """What a function returns for these arguments before and after a Hardware of these fields."""
+    """Call a function with these arguments before and after a Hardware with these fields."""
     module = student.resource_accounting
     return getattr(module, function)(*before, module.Hardware(**hardware), *after)
 
@@ -40,11 +43,11 @@ def with_recipe(
     before: Sequence[Any] = (),
     after: Sequence[Any] = (),
 ) -> Any:
-    """What a function returns for these arguments before and after a TrainingRecipe of these fields."""
+    """Call a function with these arguments before and after a TrainingRecipe with these fields."""
     module = student.resource_accounting
     return getattr(module, function)(*before, module.TrainingRecipe(**recipe), *after)
 
 
 def transformer_parameters(student: Any, *, config: dict[str, Any]) -> Any:
-    """transformer_parameters of a configuration of these fields."""
+    """transformer_parameters of a configuration with these fields."""
     return student.resource_accounting.transformer_parameters(TransformerConfig(**config))

@@ -1,22 +1,24 @@
-"""A stand-in for a GPU: torch.cuda on a machine without one, with streams, memory and a clock of its own.
+"""A stand-in for a GPU: torch.cuda without a GPU, with its own streams, memory and clock.
 
     with stand_in.gpu() as gpu:
         x = torch.ones(1000, device="cuda")
 
-While the block runs, tensors can be made on "cuda", moved there and worked on; streams, events, pinned memory and memory
-statistics are there as well, and `time` shows the stand-in's clock. Tensors lie in a CPU's memory, so results are right and
-speed says nothing. What a GPU may do late, the stand-in does as late as it can, so that a wait that is missing shows:
+Inside the `with`, tensors can be created on "cuda", moved there and used. Streams, events, pinned
+memory and memory statistics work too, and `time` shows the stand-in's clock. Tensors are in the
+CPU's memory, so results are right but the real speed means nothing. What a GPU may do late, the
+stand-in does as late as possible, so that a missing wait shows:
 
-- A stream holds what it was given. With slow="copies" the main stream runs at once and all others only when somebody waits for
-  them; with slow="kernels" it is the other way round.
-- A copy from pinned memory with non_blocking=True reads its source when its stream comes to it. Any other copy is done when
-  the call returns.
-- The memory of a tensor that is gone is given to the next one of its size on the same stream, unless record_stream told of
-  another stream that has work left. New memory holds no zeros.
-- Time passes by what is known of the work, not by how long it takes. A kernel starts when its stream is free and it was asked
-  for; asking takes Python 5 µs, waking up after a wait 20 µs, and a look at the clock 10 ns.
+- A stream queues its work. With slow="copies" the main stream runs at once, and all other streams
+  run only when something waits for them. With slow="kernels" it is the other way round.
+- A copy from pinned memory with non_blocking=True reads its source when its stream reaches the
+  copy. Any other copy is done when the call returns.
+- The memory of a deleted tensor is given to the next tensor of its size on the same stream, unless
+  record_stream named another stream that has work left. New memory is not zero.
+- Time passes according to the known cost of the work, not its real duration. A kernel starts when
+  it was launched and its stream is free. A launch takes Python 5 µs, waking up after a wait takes
+  20 µs, and a look at the clock takes 10 ns.
 
-It knows what chapter 13 needs: one device, no autograd, no graphs.
+The stand-in supports what chapter 13 needs: one device, without autograd and CUDA graphs.
 """
 
 import contextlib
@@ -34,7 +36,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-BLOCK = 512  # bytes that the allocator counts in
+BLOCK = 512  # the allocator counts in blocks of this many bytes
 POISON = 0xC3  # every byte of new memory
 DEVICE = torch.device("cuda", 0)
 ASKING, WAKING = 5e-6, 20e-6  # seconds
@@ -45,7 +47,10 @@ MEMORY_BYTES = 80 * 10**9
 
 @contextlib.contextmanager
 def gpu(**settings: Any) -> Iterator["Gpu"]:
-    """A stand-in in the place of torch.cuda; afterwards everything is as it was. The settings are those of `Gpu`."""
+    """Replace torch.cuda by a stand-in and restore everything afterwards.
+
+    The settings are those of `Gpu`.
+    """
     device = Gpu(**settings)
     with contextlib.ExitStack() as stack:
         for owner, name, value in _replacements(device):
@@ -56,8 +61,12 @@ def gpu(**settings: Any) -> Iterator["Gpu"]:
 
 @contextlib.contextmanager
 def in_every_thread(mode: Callable[[], TorchFunctionMode]) -> Iterator[None]:
-    """A mode in this thread, and in those that are started meanwhile; torch would have it in this one alone."""
-    begin = "_bootstrap_inner"  # what a new thread runs first, also of a subclass with a `run` of its own
+    """Enable a mode in this thread and in threads started meanwhile.
+
+    torch itself would enable it in this thread only.
+    """
+    # A new thread runs this method first, even if its class overrides `run`.
+    begin = "_bootstrap_inner"
     plain = getattr(threading.Thread, begin)
 
     def begin_there(thread: threading.Thread) -> None:
@@ -69,14 +78,14 @@ def in_every_thread(mode: Callable[[], TorchFunctionMode]) -> Iterator[None]:
 
 
 def described(is_pinned: bool, non_blocking: bool, on_main_stream: bool) -> str:
-    """A copy to the device in words, for the list of them."""
+    """Describe a copy to the device in words, for the list of copies."""
     memory = "pinned" if is_pinned else "not pinned"
     stream = "the current stream" if on_main_stream else "a stream of its own"
     return f"{memory}, {'' if non_blocking else 'waited for, '}on {stream}"
 
 
 class Stream:
-    """torch.cuda.Stream: work, done in the order in which it was given."""
+    """torch.cuda.Stream: a queue of work, done in the order in which it was added."""
 
     gpu: "Gpu"
 
@@ -92,7 +101,7 @@ class Stream:
     def give(
         self, seconds: float, work: Callable[[], object] = lambda: None, *, not_before: float = 0.0
     ) -> None:
-        """Add work that takes so long by the clock."""
+        """Add work that takes this many seconds by the stand-in's clock."""
         with self.gpu.lock:
             self.free_at = max(self.free_at, self.gpu.now, not_before) + seconds
             self.given.append(work)
@@ -100,19 +109,19 @@ class Stream:
                 self.run_until(len(self.given))
 
     def run_until(self, count: int) -> None:
-        """Do the first `count` pieces of work, as far as they are not done."""
-        with self.gpu.lock, torch._C.DisableTorchFunction():  # it is torch's own that works here
+        """Do the first `count` pieces of work, unless they are already done."""
+        with self.gpu.lock, torch._C.DisableTorchFunction():  # torch's own functions do the work
             while self.done < count:
                 self.done += 1
                 self.given[self.done - 1]()
 
     def synchronize(self) -> None:
-        """Have Python wait until all of it is done."""
+        """Make Python wait until all work is done."""
         self.run_until(len(self.given))
         self.gpu.now = max(self.gpu.now, self.free_at) + WAKING
 
     def query(self) -> bool:
-        """Whether all of it is done; asking takes time, so that asking again and again ends."""
+        """Whether all work is done. Each query takes time, so a loop of queries ends."""
         self.gpu.now += ASKING
         if self.free_at > self.gpu.now:
             return False
@@ -120,17 +129,17 @@ class Stream:
         return True
 
     def record_event(self, event: "Event | None" = None) -> "Event":
-        """Have an event stamped when the stream comes to it."""
+        """Make the stream timestamp an event when it reaches the event."""
         event = event or self.gpu.Event()
         event.record(self)
         return event
 
     def wait_event(self, event: "Event") -> None:
-        """Let what is given from now on wait for an event."""
+        """Make later work wait for an event."""
         event.wait(self)
 
     def wait_stream(self, stream: "Stream") -> None:
-        """Let what is given from now on wait for all that the other stream was given so far."""
+        """Make later work wait for all work that the other stream has so far."""
         stream.record_event().wait(self)
 
     def __enter__(self) -> "Stream":
@@ -143,7 +152,7 @@ class Stream:
 
 
 class Event:
-    """torch.cuda.Event and torch.Event: a mark in a stream, stamped with the time when the stream comes to it."""
+    """torch.cuda.Event and torch.Event: a mark in a stream, with the time when it was reached."""
 
     gpu: "Gpu"
 
@@ -153,13 +162,13 @@ class Event:
         self.position, self.at = 0, 0.0
 
     def record(self, stream: Stream | None = None) -> None:
-        """Stand in a stream, the current one by default."""
+        """Record the event in a stream, the current one by default."""
         self.stream = stream or self.gpu.current
         self.stream.give(0.0)
         self.position, self.at = len(self.stream.given), self.stream.free_at
 
     def wait(self, stream: Stream | None = None) -> None:
-        """Let later work of a stream wait for it; one that stands in no stream holds nobody up."""
+        """Make later work of a stream wait for the event, if the event was recorded."""
         if self.stream is not None:
             source, position = self.stream, self.position
             (stream or self.gpu.current).give(
@@ -167,13 +176,13 @@ class Event:
             )
 
     def synchronize(self) -> None:
-        """Have Python wait for it."""
+        """Make Python wait for the event."""
         if self.stream is not None:
             self.stream.run_until(self.position)
             self.gpu.now = max(self.gpu.now, self.at) + WAKING
 
     def query(self) -> bool:
-        """Whether its stream has come to it; asking takes time, as it does of a stream."""
+        """Whether the stream has reached the event. The query takes time, as for a stream."""
         self.gpu.now += ASKING
         if self.at > self.gpu.now:
             return False
@@ -193,7 +202,7 @@ class Event:
 
 
 class Block:
-    """Memory of the device, with the stream that it was made on and the work of others that may still use it."""
+    """Memory of the device, its stream, and the work of other streams that may still use it."""
 
     def __init__(self, size: int, stream: Stream) -> None:
         self.memory = bytearray([POISON]) * size
@@ -203,16 +212,16 @@ class Block:
 
     @property
     def address(self) -> int:
-        """Where it lies in the CPU's memory."""
+        """The address of the block in the CPU's memory."""
         return torch.frombuffer(self.memory, dtype=torch.uint8).data_ptr()
 
     def release(self) -> None:
-        """Its tensor is gone: note what other streams have to do until it is free."""
+        """After its tensor is gone, record the work of other streams that still holds the block."""
         self.busy = [(stream, len(stream.given)) for stream in self.others]
         self.others = set()
 
     def fits(self, size: int, stream: Stream) -> bool:
-        """Whether a new tensor may have it."""
+        """Whether a new tensor may use the block."""
         return (
             len(self.memory) == size
             and self.stream is stream
@@ -221,18 +230,19 @@ class Block:
 
 
 class Gpu:
-    """The device: its clock, its streams, its memory, and what was asked of it.
+    """The device: its clock, its streams, its memory, and a record of its calls.
 
     Args:
-        slow: What is done as late as it may be, "kernels" (the work of the main stream) or "copies" (that of all others).
-        kernel_seconds: How long each call of `kernel` takes, in turn; 1 µs afterwards.
-        flops_per_second: How fast matrix products are, by dtype.
+        slow: The work that is done as late as possible: "kernels" (the work of the main stream) or
+            "copies" (the work of all other streams).
+        kernel_seconds: The durations of successive calls of `kernel`. Later calls take 1 µs.
+        flops_per_second: The speed of matrix products by dtype.
 
     Attributes:
-        main: The stream that kernels are meant for; the default one, until somebody says otherwise.
-        now: What Python's clock shows, in seconds.
-        kernels: Calls of `kernel` so far.
-        copies: How each copy to the device went, in the words of `described`.
+        main: The stream for kernels. It is the default stream unless it is set to another one.
+        now: The time of Python's clock in seconds.
+        kernels: The number of calls of `kernel` so far.
+        copies: A description of each copy to the device, from `described`.
     """
 
     def __init__(
@@ -252,16 +262,16 @@ class Gpu:
         self.Event = type("Event", (Event,), {"gpu": self})
         self.streams: list[Stream] = []
         self.lock = threading.RLock()
-        self._of_thread = threading.local()  # each thread has a current stream of its own
+        self._of_thread = threading.local()  # each thread has its own current stream
         self.main = self.default = self.Stream()
-        self._blocks: dict[int, Block] = {}  # those in use, by their address
+        self._blocks: dict[int, Block] = {}  # blocks in use by address
         self._free: list[Block] = []
         self._pinned: set[int] = set()
         self.allocated = self.reserved = self.peak = self.reserved_peak = 0
 
     @property
     def current(self) -> Stream:
-        """The stream that is current in this thread."""
+        """The current stream of this thread."""
         stream: Stream = getattr(self._of_thread, "current", self.default)
         return stream
 
@@ -271,25 +281,25 @@ class Gpu:
 
     @property
     def outer(self) -> list[Stream]:
-        """The streams that were current around the blocks that this thread is in."""
+        """The streams that were current outside the `with` blocks that this thread is in."""
         found: list[Stream] = self._of_thread.__dict__.setdefault("outer", [])
         return found
 
     def read_clock(self) -> float:
-        """What Python's clock shows; a look at it takes 10 ns, so that waiting by it ends."""
+        """The time of Python's clock. Each call takes 10 ns, so a loop that polls it ends."""
         self.now += 1e-8
         return self.now
 
     def is_prompt(self, stream: Stream) -> bool:
-        """Whether a stream does its work as soon as it is given."""
+        """Whether a stream does its work as soon as it gets the work."""
         return (stream is self.main) != self._kernels_are_slow
 
     def is_busy(self) -> bool:
-        """Whether the main stream has work left; nothing is done for the asking."""
+        """Whether the main stream has work left. The query itself does no work."""
         return bool(self.main.done < len(self.main.given) or self.main.free_at > self.now)
 
     def synchronize(self, device: Any = None) -> None:
-        """Have Python wait until all streams have done all."""
+        """Make Python wait until all streams have finished."""
         for stream in self.streams:
             stream.synchronize()
 
@@ -298,13 +308,16 @@ class Gpu:
     def kernel(
         self, work: Callable[[], object] = lambda: None, seconds: float | None = None
     ) -> None:
-        """Give the current stream a kernel."""
+        """Launch a kernel on the current stream."""
         self.kernels += 1
         self.now += ASKING
         self.current.give(next(self._kernel_seconds, 1e-6) if seconds is None else seconds, work)
 
     def read(self, x: Tensor) -> list[Tensor]:
-        """Give the current stream a kernel that reads a tensor and does not keep it alive; what it read, once it ran."""
+        """Launch a kernel that reads a tensor without keeping it alive; return a list of results.
+
+        The list is filled when the kernel runs.
+        """
         seen: list[Tensor] = []
         with torch._C.DisableTorchFunction():
             raw = self._raw(x)
@@ -312,7 +325,7 @@ class Gpu:
         return seen
 
     def compute(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Run an operation on the device's tensors now, which has all before it in the current stream run as well."""
+        """Run an operation on the device's tensors now, after all work of the current stream."""
         self.current.run_until(len(self.current.given))
         with _CountFlops() as count:
             result = func(*args, **kwargs)
@@ -323,7 +336,7 @@ class Gpu:
         return tree_map(lambda x: self.adopted(x) if isinstance(x, Tensor) else x, result)
 
     def copy(self, target: Tensor, source: Tensor, non_blocking: bool) -> Tensor:
-        """Copy to the device or from it, or within it."""
+        """Copy to the device, from the device, or within the device."""
         raw = self._raw(target) if self.holds(target) else target
         seconds = source.numel() * source.element_size() / BYTES_PER_SECOND
         self.now += ASKING
@@ -342,11 +355,11 @@ class Gpu:
         return x.layout is torch.strided and x.untyped_storage().data_ptr() in self._blocks
 
     def is_pinned(self, x: Tensor) -> bool:
-        """Whether a tensor lies in pinned memory."""
+        """Whether a tensor is in pinned memory."""
         return x.layout is torch.strided and x.untyped_storage().data_ptr() in self._pinned
 
     def empty(self, shape: Iterable[int], dtype: torch.dtype) -> Tensor:
-        """A tensor on the device, made on the current stream."""
+        """A new tensor on the device, created on the current stream."""
         shape = torch.Size(shape)
         count = shape.numel()
         size = -(-count * dtype.itemsize // BLOCK) * BLOCK
@@ -385,7 +398,7 @@ class Gpu:
         return out.copy_(x)
 
     def used_by(self, x: Tensor, stream: Stream) -> None:
-        """Note that a stream uses a tensor which was made on another one: record_stream."""
+        """Record that a stream uses a tensor of another stream, as record_stream does."""
         if (
             self.holds(x)
             and (block := self._blocks[x.untyped_storage().data_ptr()]).stream is not stream
@@ -393,11 +406,11 @@ class Gpu:
             block.others.add(stream)
 
     def forget_peak(self, device: Any = None) -> None:
-        """Let the peaks start anew."""
+        """Reset the peaks."""
         self.peak, self.reserved_peak = self.allocated, self.reserved
 
     def empty_cache(self) -> None:
-        """Give memory that no tensor has back."""
+        """Give back memory that no tensor uses."""
         self.reserved -= sum(len(block.memory) for block in self._free)
         self._free.clear()
 
@@ -415,13 +428,13 @@ class Gpu:
         }
 
     def _raw(self, x: Tensor) -> Tensor:
-        """The memory of a tensor on the device, whatever becomes of the tensor."""
+        """The memory of a tensor on the device, even after the tensor is gone."""
         memory = self._blocks[x.untyped_storage().data_ptr()].memory
         whole = torch.frombuffer(memory, dtype=x.dtype, count=len(memory) // x.element_size())
         return whole.as_strided(x.shape, x.stride(), x.storage_offset())
 
     def adopted(self, x: Tensor, *, fill: bool = True) -> Tensor:
-        """A tensor that an operation made, on the device."""
+        """Turn the result of an operation into a tensor on the device."""
         if self.holds(x) or not x.numel():
             return x
         out = self.empty(x.shape, x.dtype)
@@ -434,7 +447,7 @@ class Gpu:
 
 
 class _CountFlops(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """The FLOPs of each matrix product that is run, with its dtype."""
+    """Records the FLOPs and the dtype of each matrix product that runs."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -458,7 +471,7 @@ class _CountFlops(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class _Intercept(TorchFunctionMode):
-    """Sees every call of torch, and answers those that are about the device."""
+    """Intercepts every call of torch and answers those about the device."""
 
     def __init__(self, gpu: Gpu) -> None:
         super().__init__()
@@ -494,7 +507,8 @@ class _Intercept(TorchFunctionMode):
         if device is None and any(map(self._gpu.holds, given)):
             if not all(held):
                 raise RuntimeError(
-                    "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!"
+                    "Expected all tensors to be on the same device, "
+                    "but found at least two devices, cuda:0 and cpu!"
                 )
             return self._gpu.compute(func, args, kwargs)
         if device is not None and (type(device) is int or torch.device(device).type == "cuda"):
@@ -505,7 +519,7 @@ class _Intercept(TorchFunctionMode):
         made = func(*args, **kwargs)
         return self._gpu.pinned(made) if pin else made
 
-    # --- what is about the device, by its name
+    # --- functions about the device, by name
 
     def _to(self, func: Any, x: Tensor, *args: Any, copy: bool = False, **kwargs: Any) -> Tensor:
         if args and isinstance(args[0], Tensor):
@@ -566,7 +580,7 @@ class _Intercept(TorchFunctionMode):
         return self._gpu.is_pinned(x)
 
     def _read(self, func: Any, x: Tensor, *args: Any, **kwargs: Any) -> Any:
-        """What brings values to Python, and has it wait for the current stream."""
+        """A function that brings values to Python, so Python waits for the current stream."""
         if self._gpu.holds(x):
             self._gpu.current.synchronize()
         return func(x, *args, **kwargs)
@@ -575,7 +589,7 @@ class _Intercept(TorchFunctionMode):
 
 
 def _replacements(gpu: Gpu) -> Iterator[tuple[Any, str, Any]]:
-    """What stands in the place of what: (module, name, value)."""
+    """The replacements as (module, name, value)."""
 
     def stream(given: Stream | None) -> Any:
         return given or contextlib.nullcontext()
@@ -630,7 +644,7 @@ def _replacements(gpu: Gpu) -> Iterator[tuple[Any, str, Any]]:
         (
             torch.Tensor,
             {"record_stream": lambda x, stream: gpu.used_by(x, stream)},
-        ),  # torch wants a stream of its own here
+        ),  # torch accepts only its own streams here
         (time, {**clock, "sleep": lambda seconds: setattr(gpu, "now", gpu.now + seconds)}),
     ]
     for owner, values in replaced:

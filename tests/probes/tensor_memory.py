@@ -1,4 +1,4 @@
-"""Probes for tensor_memory.py: what only the process that made a tensor can tell."""
+"""Probes for tensor_memory.py: facts known only in the process that created a tensor."""
 
 from collections.abc import Sequence
 from typing import Any, TypedDict
@@ -8,19 +8,22 @@ from torch import Tensor
 
 
 class Windows(TypedDict):
-    """What `windows` returns."""
+    """The result of `windows`."""
 
     result: Any
     is_view: bool
 
 
 def unique_bytes_of_generator(student: Any, *, tensors: Sequence[Tensor]) -> Any:
-    """unique_bytes of a generator, which can be gone through only once."""
+    """unique_bytes of a generator, which can be iterated over only once."""
     return student.tensor_memory.unique_bytes(x for x in tensors)
 
 
 def windows(student: Any, *, x: Tensor, size: int, step: int) -> Windows:
-    """sliding_windows of x, and whether the result is a view: a write to x shows in it, and its storage is x's."""
+    """sliding_windows of x, and whether the result is a view.
+
+    The result is a view if a write to x shows in it and its storage is the storage of x.
+    """
     storage = x.untyped_storage().clone()  # type: ignore[no-untyped-call]
     x = torch.empty(0, dtype=x.dtype).set_(storage, x.storage_offset(), x.shape, x.stride())
     result = student.tensor_memory.sliding_windows(x, size, step)

@@ -1,10 +1,11 @@
-"""Probes for training.py: whole runs of small models that note what is done to them, and runs that are killed.
+"""Probes for training.py: whole runs of small models that record their calls, and killed runs.
 
-A model here predicts the next token from the current one alone, so it is small and the order of a batch's rows does not
-matter to it. What it is asked and what the optimizer is given is noted down.
+A model here predicts the next token from the current token only, so the model is small and the
+order of a batch's rows does not matter. The inputs of the model and of the optimizer are recorded.
 
-A kill leaves the files as they are at that moment. So one run, in a process of its own, copies its folder wherever it is to be
-killed, and each copy is what another run then finds. Only in the middle of writing a checkpoint is a process really killed.
+A kill leaves the files as they are at that moment. So one run, in its own process, copies its
+folder at each point where it should be killed, and another run starts from each copy. A process is
+really killed only in the middle of writing a checkpoint.
 """
 
 import json
@@ -32,17 +33,17 @@ KEYS = ("step", "loss", "lr", "grad_norm")
 
 
 class Forwards(TypedDict):
-    """What the model was asked, one entry a forward pass."""
+    """The calls of the model, with one entry per forward pass."""
 
     tokens: list[Tensor]
-    logits: list[Tensor]  # only where they are asked for
+    logits: list[Tensor]  # only on request
     modes: list[str]  # "training", "eval" or "mixed"
     grad_enabled: list[bool]
-    steps_before: list[int]  # steps of the optimizer before it
+    steps_before: list[int]  # earlier steps of the optimizer
 
 
 class Steps(TypedDict):
-    """What the optimizer was given, one entry a step."""
+    """The inputs of the optimizer, with one entry per step."""
 
     learning_rates: list[list[Any]]  # of each group
     parameters: list[list[Tensor]]
@@ -50,7 +51,10 @@ class Steps(TypedDict):
 
 
 class Run(TypedDict):
-    """One run: TrainResult's fields, or the text of the FloatingPointError there was instead, and what was noted down."""
+    """One run: TrainResult's fields, and what was recorded.
+
+    If a FloatingPointError was raised, its text replaces the fields.
+    """
 
     result: Any
     error: str | None
@@ -61,7 +65,7 @@ class Run(TypedDict):
 
 
 class KilledRuns(TypedDict):
-    """What `killed` returns: a run that was not stopped, and for each kill what the run begun again made of it."""
+    """The result of `killed`: an unstopped run, and for each kill the run started again."""
 
     whole: Run
     results: list[Any]
@@ -76,9 +80,9 @@ class Bigram(nn.Module):
     Args:
         embedding: Of shape (vocabulary, width).
         head: Of shape (vocabulary, width).
-        dropout: Part of the embedding that is dropped in training mode.
-        noise: Standard deviation of what is added to the logits in either mode.
-        unused: Give it a parameter that never gets a gradient.
+        dropout: Fraction of the embedding that is dropped in training mode.
+        noise: Standard deviation of the noise that is added to the logits in either mode.
+        unused: Whether the model has a parameter that never gets a gradient.
     """
 
     def __init__(
@@ -99,7 +103,7 @@ class Bigram(nn.Module):
         self.on_forward: Callable[[Tensor, Tensor], Tensor] = lambda tokens, logits: logits
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Logits, as `on_forward` lets them pass."""
+        """Return the logits, as changed by `on_forward`."""
         logits: Tensor = self.dropout(F.embedding(tokens, self.embedding)) @ self.head.T
         if self.noise:
             logits = logits + self.noise * torch.randn(logits.shape[-1], device=logits.device)
@@ -107,17 +111,18 @@ class Bigram(nn.Module):
 
 
 class Watch:
-    """Notes what a model and an optimizer are asked to do, and breaks a loss where it is told to.
+    """Records the calls of a model and an optimizer, and breaks a loss on request.
 
     Args:
-        model: What to watch.
-        optimizer: What to watch as well.
-        folder: Where the run's files are.
-        kill_at: Numbers of forward passes at which the folder is copied, to "<folder> 0", "<folder> 1" and so on. Then
-            gradients are cleared after each step, so that a forgotten zero_grad is not a second mistake there.
-        break_at: Number of steps after which the loss is no finite number.
-        infinite: Whether that loss is infinite, and not NaN.
-        keep_logits: Note the logits as well.
+        model: The model to watch.
+        optimizer: The optimizer to watch.
+        folder: The folder of the run's files.
+        kill_at: Numbers of forward passes at which the folder is copied, to "<folder> 0", "<folder>
+            1" and so on. In such a run, gradients are cleared after each step, so that a forgotten
+            zero_grad is not counted as a second mistake.
+        break_at: Number of steps after which the loss is not finite.
+        infinite: Whether that loss is infinite instead of NaN.
+        keep_logits: Whether to record the logits as well.
     """
 
     def __init__(
@@ -172,9 +177,8 @@ class Watch:
         if not self._infinite:
             return logits * float("nan")
         first = torch.arange(logits.shape[-1]) == 0
-        return logits * 0 + torch.where(
-            first, 0.0, -torch.inf
-        )  # every target but token 0 has probability 0
+        # Every target except token 0 has probability 0.
+        return logits * 0 + torch.where(first, 0.0, -torch.inf)
 
     def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         self.steps["learning_rates"].append(
@@ -200,7 +204,7 @@ def trained(student: Any, **run: Any) -> Run:
 def one_after_the_other(
     student: Any, *, runs: Sequence[dict[str, Any]], **shared: Any
 ) -> tuple[list[Run], list[list[Any]]]:
-    """Runs in one folder, each with the shared inputs and its own, and the log after each of them."""
+    """Runs in one folder, with shared and own inputs, and the log after each of them."""
     done: list[Run] = []
     logs = []
     with _folder() as folder:
@@ -221,7 +225,10 @@ def trained_on_a_file(student: Any, *, train_tokens: Array, dtype: str, **run: A
 def trained_on_endless_data(
     student: Any, *, token: int, length: int, **run: Any
 ) -> tuple[Run | None, str | None]:
-    """A run, or the name of its error, on `length` equal tokens of which one is in memory: an array of stride 0."""
+    """A run on `length` equal tokens, or the name of its error.
+
+    Only one token is in memory: the array has stride 0.
+    """
     tokens = np.lib.stride_tricks.as_strided(np.full(1, token, dtype=np.uint16), (length,), (0,))
     try:
         got = trained(student, train_tokens=tokens, **run)
@@ -229,20 +236,20 @@ def trained_on_endless_data(
         raise
     except (IndexError, MemoryError, RuntimeError, ValueError) as e:
         return None, type(e).__name__
-    return {**got, "result": None}, None  # which might hold the tokens, and nobody asks for
+    return {**got, "result": None}, None  # unused, and it might contain all tokens
 
 
 def killed(
     student: Any, *, kill_at: Sequence[int], leave: Sequence[str] = (), **run: Any
 ) -> KilledRuns:
-    """A run that is not stopped, and for each of these forward passes of it one that is killed there and begun again.
+    """An unstopped run, and for each of these forward passes a run killed there and started again.
 
-    A run that is begun again is in another process, with a model and an optimizer that are new.
+    A run that is started again is in another process, with a new model and a new optimizer.
 
     Args:
-        student: Their package.
-        kill_at: Numbers of forward passes; none has to be reached.
-        leave: For each kill, text that is at the end of the log.
+        student: The student's package.
+        kill_at: Numbers of forward passes. They need not all be reached.
+        leave: For each kill, text to add at the end of the log.
         run: The inputs of `_run`.
     """
     with _folder() as root, _one_thread():
@@ -268,7 +275,7 @@ def killed(
 
 
 def _as_it_was_left(root: Path, place: int) -> Path:
-    """The folder "run" as it was when the run in it was killed for the first, second, … time, and at the same path."""
+    """The folder "run" at the time of the first, second, … kill, at the same path."""
     here, copied = root / "run", root / f"run {place}"
     shutil.rmtree(here)
     if copied.exists():
@@ -279,10 +286,11 @@ def _as_it_was_left(root: Path, place: int) -> Path:
 
 
 def killed_while_writing(student: Any, *, kill_at: int, **run: Any) -> tuple[Run, Run]:
-    """A run that is not stopped, and one that was killed in the middle of a checkpoint and begun again.
+    """An unstopped run, and a run killed in the middle of a checkpoint and started again.
 
-    That one is killed in forward pass `kill_at` first, when it has written a checkpoint. It goes on where no file may grow
-    past half of that checkpoint, and is killed by the attempt.
+    The second run is first killed in forward pass `kill_at`, after it has written a checkpoint.
+    It then resumes with a limit on file sizes of half that checkpoint, and the attempt to write
+    more kills it.
     """
     with _folder() as root, _one_thread():
         whole = _elsewhere(student, root / "run", watch={"kill_at": [kill_at]}, **run)
@@ -313,15 +321,15 @@ def _run(
     """Train a new model with a new optimizer.
 
     Args:
-        parameters: The embedding and the head that it begins with.
+        parameters: The initial embedding and head.
         config: Fields of TrainConfig; paths are inside `folder`.
         optimizer: A class of torch.optim.
         groups: Number of parameter groups, 1 or 2.
         model: Options of Bigram.
         watch: Options of Watch.
-        gradients_before: Let every parameter have a gradient already.
-        eval_before: Let the model come in eval mode.
-        seed_before: The global generators of torch, numpy and random are set to it first.
+        gradients_before: Whether every parameter already has a gradient.
+        eval_before: Whether the model is passed in eval mode.
+        seed_before: The seed for the global generators of torch, numpy and random before the run.
     """
     network = Bigram(*parameters, **(model or {}))
     members = list(network.parameters())
@@ -363,7 +371,10 @@ def _run(
 
 
 def _fields(result: Any) -> Any:
-    """The fields of a TrainResult as plain data, numpy's numbers as Python's; anything else as it is."""
+    """The fields of a TrainResult as plain data, with numpy's numbers as Python's.
+
+    Any other result is returned unchanged.
+    """
     if not all(hasattr(result, name) for name in FIELDS):
         return result
     return {name: _python(getattr(result, name)) for name in FIELDS}
@@ -378,13 +389,19 @@ def _python(x: Any) -> Any:
 
 
 def _renewed(run: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The same run as a new process would make it: with another random state and, where they can be loaded, other weights."""
+    """The same run as a new process would start it, with another RNG state.
+
+    Weights that can be loaded are different, too.
+    """
     others = {"parameters": [torch.full_like(p, 0.5) for p in run["parameters"]]}
     return {**run, "seed_before": 99, **(others if (folder / "checkpoint").exists() else {})}
 
 
 def _elsewhere(student: Any, folder: Path, **run: Any) -> Run:
-    """A run in a new folder and a process of its own; if it ends with an exception, it is made in this one, which meets it."""
+    """Run in a new folder and in its own process.
+
+    If the run ends with an exception, it is repeated in this process, which raises it.
+    """
     folder.mkdir()
     done = _in_a_process(student, folder, **run)
     return _run(student, folder, **run) if done is None else done
@@ -393,16 +410,16 @@ def _elsewhere(student: Any, folder: Path, **run: Any) -> Run:
 def _in_a_process(
     student: Any, folder: Path, *, largest_file: int | None = None, **run: Any
 ) -> Run | None:
-    """A run in a process of its own; None where that ended before the run did.
+    """Run in a separate process; return None if that process ended before the run did.
 
-    It is a copy of this process, as no other program can be started here, and leaves what it has to say in a file.
+    The process is a fork of this one, because no other program can be started here. It writes its
+    result to a file.
     """
     with _folder() as elsewhere:
         answer = elsewhere / "answer"
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", DeprecationWarning
-            )  # of forks beside threads, which the copy does not need
+            # Ignore the warning about forking with threads, which the copy does not need.
+            warnings.simplefilter("ignore", DeprecationWarning)
             pid = os.fork()
         if pid == 0:
             try:
@@ -419,7 +436,10 @@ def _in_a_process(
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """One thread for torch: a copy of this process has none of the others, and two add in another order than one."""
+    """Use one thread in torch, because another number of threads adds in another order.
+
+    A copy of this process has none of its other threads.
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -429,13 +449,13 @@ def _one_thread() -> Iterator[None]:
 
 
 def _limit_files(size: int) -> None:
-    """Have this process killed when it writes a file past this size."""
+    """Let this process be killed when it writes a file past this size."""
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
 
 def _log(folder: Path) -> list[Any]:
-    """Each line of the log as the values of the four keys; a line that is no JSON object as text."""
+    """Each line of the log as the values of the four keys, or as text if it is no JSON object."""
     path = folder / "log"
     rows: list[Any] = []
     for line in path.read_text().splitlines(keepends=True) if path.exists() else []:
@@ -464,7 +484,10 @@ def _plain(x: Any) -> Any:
 
 @contextmanager
 def _read_only_allowed() -> Iterator[None]:
-    """torch warns of a read-only array wherever one is given to from_numpy, also where nothing writes to it."""
+    """Ignore torch's warning about read-only arrays.
+
+    torch raises it whenever from_numpy gets such an array, even if nothing writes to it.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writ")
         yield

@@ -1,4 +1,4 @@
-"""How copies to a real GPU are made: noted as they happen, in the words of the stand-in for one."""
+"""Record how copies to a real GPU are made, in the stand-in's words."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,18 +9,19 @@ from torch.overrides import TorchFunctionMode
 
 from tests.probes import stand_in
 
+# Functions that may copy to a GPU, and the position of the argument that is copied.
 MOVES = {
     "to": 0,
     "cuda": 0,
     "copy_": 1,
-}  # functions that may copy to a GPU, and which argument is copied
+}
 
 
 def watched(copies: list[str], main: Callable[[], Any] = lambda: None) -> Any:
-    """A block in which each copy from the CPU to a GPU adds a line to `copies`.
+    """A context in which each copy from the CPU to a GPU adds a line to `copies`.
 
     Args:
-        main: Gives the stream that kernels use.
+        main: Returns the stream that kernels use.
     """
     return stand_in.in_every_thread(lambda: _Watch(copies, main))
 

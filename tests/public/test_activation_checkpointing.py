@@ -1,4 +1,4 @@
-"""activation_checkpointing: what the forward pass keeps, and how to keep less. Handout §12.1."""
+"""activation_checkpointing: what autograd keeps for the backward pass, and less. Handout §12.1."""
 
 import pytest
 import torch
@@ -9,7 +9,10 @@ from tests import expect
 
 
 def test_saved_activation_bytes_of_the_examples(student):
-    """6 float32 numbers: exp keeps its result; sin and cos keep x, which is one storage."""
+    """exp keeps its result; sin and cos both keep x, which is one storage.
+
+    x has 6 float32 numbers, 24 bytes.
+    """
     x = torch.rand(6, requires_grad=True)
     count = student.activation_checkpointing.saved_activation_bytes
     expect.value(count(lambda: x.exp()), 24, of="saved_activation_bytes", inputs="x.exp()")
@@ -33,7 +36,7 @@ def test_saved_activation_bytes_of_a_linear_layer(student):
 
 
 def test_checkpoint_calls_again_and_has_the_same_gradients(student):
-    """The sine's exponential has the gradient cos(x)·exp(sin x); a weight that fn takes from around it gets one too."""
+    """exp(sin x) has the gradient cos(x)·exp(sin x); a weight that fn uses gets a gradient too."""
     x = torch.tensor([0.5, 1.0, 2.0], requires_grad=True)
     weight = nn.Parameter(torch.tensor([2.0, 3.0, 4.0]))
     calls = []
@@ -72,7 +75,7 @@ def test_checkpoint_calls_again_and_has_the_same_gradients(student):
 
 
 def test_checkpoint_keeps_its_input_only(student):
-    """Of x.sin().exp() the function itself keeps x and its result; with checkpoint there is x alone."""
+    """For x.sin().exp() autograd keeps x and the result; with checkpoint it keeps only x."""
     x = torch.rand(6, requires_grad=True)
     module = student.activation_checkpointing
     got = module.saved_activation_bytes(
@@ -92,13 +95,13 @@ def test_checkpoint_drops_the_same_entries_again(student):
         y.detach(),
         of="checkpoint",
         name="x.grad",
-        hint="where does torch's generator have to stand?",
+        hint="which state must torch's generator have?",
     )
 
 
 @pytest.mark.parametrize("segments", [1, 2, 4])
 def test_sequential_is_the_layers_in_order(student, segments):
-    """Four layers in any number of segments, up to four, give what they give in nn.Sequential."""
+    """Four layers in 1, 2 or 4 segments give the same result as in nn.Sequential."""
     layers = [nn.Sequential(nn.Linear(3, 3), nn.Tanh()) for _ in range(4)]
     x = torch.rand(5, 3)
     model = student.activation_checkpointing.CheckpointedSequential(layers, segments)

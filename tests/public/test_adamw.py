@@ -6,7 +6,8 @@ from torch import nn
 from tests import expect
 
 OPTIONS = {"lr": 0.1, "eps": 0.01, "weight_decay": 0.5}
-# A count of steps kept in float32 costs 1 - 0.999**t a few parts in 10,000 of a step of 0.05; mistakes cost far more.
+# If the count of steps is kept in float32, 1 - 0.999**t changes a step of 0.05 by a few parts in
+# 10,000. Mistakes change it far more.
 TOLERANCE = 1e-4
 
 
@@ -17,7 +18,10 @@ def constant_gradient_step(optimizer, *parameters):
 
 
 def test_two_steps_of_the_example(student):
-    """1 · 0.95 − 0.1 · 0.01 / (0.01 + 0.01) = 0.9, and with the same gradient again 0.9 · 0.95 − 0.05 = 0.805."""
+    """Two steps with the same gradient give 0.9 and then 0.805.
+
+    1 · 0.95 − 0.1 · 0.01 / (0.01 + 0.01) = 0.9, then 0.9 · 0.95 − 0.05 = 0.805.
+    """
     p = nn.Parameter(torch.ones(2, 3, dtype=torch.float64))
     optimizer = student.optimizers.AdamW([p], **OPTIONS)
     for step, expected in [(1, 0.9), (2, 0.805)]:
@@ -30,7 +34,10 @@ def test_two_steps_of_the_example(student):
 
 
 def test_each_group_has_its_options(student):
-    """With lr 0.2 in its own group: 1 · (1 − 0.2 · 0.5) − 0.2 · 0.01 / 0.02 = 0.8. No gradient: no change."""
+    """A group's own lr is used, and a parameter without a gradient does not change.
+
+    With lr 0.2: 1 · (1 − 0.2 · 0.5) − 0.2 · 0.01 / 0.02 = 0.8.
+    """
     p, q, unused = (nn.Parameter(torch.ones(3)) for _ in range(3))
     optimizer = student.optimizers.AdamW(
         [{"params": [p]}, {"params": [q, unused], "lr": 0.2}], **OPTIONS
@@ -43,7 +50,10 @@ def test_each_group_has_its_options(student):
 
 
 def test_goes_on_from_a_state_dict(student):
-    """A fresh optimizer that loads the first one's state_dict takes the second step as the first one would have."""
+    """A new optimizer continues from the state_dict of the first one.
+
+    Its step is the second step that the first optimizer would have taken.
+    """
     p = nn.Parameter(torch.ones(2))
     first = student.optimizers.AdamW([p], **OPTIONS)
     p.grad = torch.full_like(p, 0.03)
@@ -51,9 +61,10 @@ def test_goes_on_from_a_state_dict(student):
     second = student.optimizers.AdamW([p])
     second.load_state_dict(first.state_dict())
     constant_gradient_step(second, p)
-    # After step 1: 0.95 - 0.1 · 0.03 / 0.04 = 0.875. Then m̂ = 0.0037 / 0.19 and v̂ = (0.999 · 9e-7 + 1e-7) / 0.001999.
+    # After step 1: 0.95 - 0.1 · 0.03 / 0.04 = 0.875.
+    # Then m̂ = 0.0037 / 0.19 and v̂ = (0.999 · 9e-7 + 1e-7) / 0.001999.
     expected = 0.875 * 0.95 - 0.1 * (0.0037 / 0.19) / ((9.991e-7 / 0.001999) ** 0.5 + 0.01)
-    hint = "do both means and the count of steps stand in self.state[p]?"
+    hint = "are both means and the count of steps in self.state[p]?"
     expect.tensor(p.detach(), torch.full((2,), expected), of="AdamW", atol=TOLERANCE, hint=hint)
 
 

@@ -1,4 +1,4 @@
-"""autograd: backward passes by hand, a check by differences, and what autograd can be asked for. Handout §6.1."""
+"""autograd: backward passes by hand, numerical gradients, and uses of autograd. Handout §6.1."""
 
 import torch
 from torch import nn
@@ -7,7 +7,7 @@ from tests import expect
 
 
 def test_linear_backward_of_the_example(student):
-    """x = [[1, 2]], W = [[3, 4], [5, 6]], G = [[1, 10]]: G W = [[53, 64]] and Gᵀ x = [[1, 2], [10, 20]]."""
+    """[[1, 10]] @ [[3, 4], [5, 6]] = [[53, 64]] and [[1], [10]] @ [[1, 2]] = [[1, 2], [10, 20]]."""
     x, weight, upstream = (
         torch.tensor([[1.0, 2.0]]),
         torch.tensor([[3.0, 4.0], [5.0, 6.0]]),
@@ -57,7 +57,10 @@ def test_mlp_backward_of_the_example(student):
 
 
 def test_matmul_of_the_example(student):
-    """[[1, 2]] @ [[3], [4]] = [[11]]; G = [[10]] gives [[30, 40]] and [[10], [20]], twice that where b is used twice."""
+    """The gradients of [[1, 2]] @ [[3], [4]] for G = [[10]] are [[30, 40]] and [[10], [20]].
+
+    If b is used twice, its gradient is twice that.
+    """
     a, b = torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0], [4.0]])
     for a, grad_a, grad_b in [  # noqa: B020  two copies of a share one b
         (a, torch.tensor([[30.0, 40.0]]), torch.tensor([[10.0], [20.0]])),
@@ -75,7 +78,7 @@ def test_matmul_of_the_example(student):
 
 
 def test_numerical_gradient_of_the_example(student):
-    """x³ at 2 with eps 0.5: (2.5³ - 1.5³) / 1 = 12.25. The input is what it was."""
+    """x³ at 2 with eps 0.5: (2.5³ - 1.5³) / 1 = 12.25. The input is unchanged."""
     x = torch.tensor(2.0, dtype=torch.float64)
     got = student.autograd.numerical_gradient(lambda x: x**3, [x], eps=0.5)
     inputs = "f x³, x 2, eps 0.5"
@@ -96,7 +99,10 @@ def test_numerical_gradient_of_the_example(student):
 
 
 def test_intermediate_gradients_of_the_example(student):
-    """In Linear, then ReLU, the Linear's output gets 1 where it is above 0 and 0 elsewhere; no hook and no .grad stays."""
+    """In Sequential(Linear, ReLU), the Linear's output gets 1 where it is above 0 and 0 elsewhere.
+
+    No hook and no .grad is left.
+    """
     module = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU())
     module.load_state_dict({"0.weight": torch.tensor([[1.0, 1.0], [1.0, -1.0]])})
     got = student.autograd.intermediate_gradients(
@@ -123,7 +129,10 @@ def test_intermediate_gradients_of_the_example(student):
 
 
 def test_accumulate_gradients_of_the_example(student):
-    """Losses 1, 2 and 6 in chunks of two: 1.5 · 2/3 + 6 · 1/3 = 3, not 3.75; the gradient likewise, added to what was there."""
+    """Losses 1, 2 and 6 in chunks of two: 1.5 · 2/3 + 6 · 1/3 = 3, not 3.75.
+
+    The gradient has the same weights, and is added to the .grad that was there before.
+    """
     model = nn.Linear(1, 1, bias=False, dtype=torch.float64)
     nn.init.ones_(model.weight)
     model.weight.grad = torch.full((1, 1), 100.0, dtype=torch.float64)
@@ -138,7 +147,7 @@ def test_accumulate_gradients_of_the_example(student):
         of="accumulate_gradients",
         inputs=inputs,
         tolerance=1e-12,
-        hint="a chunk counts by its rows",
+        hint="the weight of a chunk is its number of rows",
     )
     want = torch.full((1, 1), 103.0, dtype=torch.float64)
     expect.tensor(

@@ -1,4 +1,4 @@
-"""checkpoint: all that a run needs to go on, in one file. Handout §10.1."""
+"""checkpoint: everything that a run needs to continue, in one file. Handout §10.1."""
 
 import io
 import random
@@ -21,7 +21,7 @@ def stepped(outputs=2):
 
 
 def test_model_optimizer_and_iteration_come_back(student, tmp_path):
-    """Saved at iteration 7 and loaded into another layer and another optimizer."""
+    """A checkpoint of iteration 7 is loaded into another layer and another optimizer."""
     layer, optimizer = stepped()
     other, other_optimizer = stepped()
     student.checkpointing.save_checkpoint(layer, optimizer, 7, tmp_path / "checkpoint")
@@ -70,7 +70,7 @@ class Unwritable(nn.Linear):
 
 
 def test_a_write_that_fails_leaves_the_old_file(student, tmp_path):
-    """The error is raised, the old checkpoint is what it was, and no other file is there."""
+    """The error is raised, the old checkpoint is unchanged, and there is no other file."""
     layer, optimizer = stepped()
     path = tmp_path / "checkpoint"
     student.checkpointing.save_checkpoint(layer, optimizer, 1, path)
@@ -89,14 +89,17 @@ def test_a_write_that_fails_leaves_the_old_file(student, tmp_path):
 
 
 class Call:
-    """What makes a call when it is unpickled; a hostile file would call something worse."""
+    """An object that makes a call when it is unpickled.
+
+    A hostile file would call something worse.
+    """
 
     def __reduce__(self):
         return print, ("a file ran code",)
 
 
 def test_a_file_is_data_and_no_program(student, tmp_path):
-    """A file that asks for a call when it is loaded is refused."""
+    """A file that would run code when it is loaded is refused."""
     torch.save({"model": Call()}, tmp_path / "checkpoint")
     hint = "torch.load(..., weights_only=True)"
     with expect.raises(Exception, of="load_checkpoint", when="a file asks for a call", hint=hint):
@@ -104,7 +107,10 @@ def test_a_file_is_data_and_no_program(student, tmp_path):
 
 
 def test_a_checkpoint_that_does_not_fit_changes_nothing(student, tmp_path):
-    """A layer with three outputs does not take the checkpoint of one with two, and neither do its optimizer or the RNG."""
+    """A checkpoint of a two-output layer does not fit a layer with three outputs.
+
+    The layer, its optimizer and the RNG state do not change.
+    """
     student.checkpointing.save_checkpoint(*stepped(), 1, tmp_path / "checkpoint")
     layer, optimizer = stepped(outputs=3)
     moment, weight = (

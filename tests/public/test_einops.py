@@ -20,7 +20,7 @@ def test_split_heads_of_the_example(student):
 
 
 def test_merge_heads_of_the_example(student):
-    """Two heads side by side again, here with a batch dimension in front."""
+    """Two heads are put side by side again, here with a batch dimension in front."""
     x = torch.tensor([[[[1.0, 2.0], [5.0, 6.0]], [[3.0, 4.0], [7.0, 8.0]]]])
     expected = torch.tensor([[[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]])
     got = student.einops_reshaping.merge_heads(x)
@@ -30,7 +30,7 @@ def test_merge_heads_of_the_example(student):
 
 
 def test_attention_scores_of_the_example(student):
-    """A query of four ones and a key of four ones: 4 / √4 = 2. A key that is orthogonal to it: 0."""
+    """A query and a key of four ones: 4 / √4 = 2. A key that is orthogonal to the query: 0."""
     q = torch.ones(1, 4)
     k = torch.tensor([[1.0, 1.0, 1.0, 1.0], [1.0, -1.0, 1.0, -1.0]])
     got = student.einops_reshaping.attention_scores(q, k)
@@ -78,7 +78,10 @@ def test_masked_mean_of_padding_that_is_nan(student):
 
 
 def test_patchify_of_the_example(student):
-    """A 2×4 image has two patches of 2×2; a second channel comes next to the first, pixel by pixel."""
+    """A 2×4 image has two patches of 2×2.
+
+    Each pixel's second channel comes right after its first channel.
+    """
     image = torch.arange(8.0).reshape(1, 1, 2, 4)
     expected = torch.tensor([[[0.0, 1.0, 4.0, 5.0], [2.0, 3.0, 6.0, 7.0]]])
     got = student.einops_reshaping.patchify(image, 2)

@@ -1,4 +1,4 @@
-"""flop_counter: FLOPs counted as they run. Handout §4.2."""
+"""flop_counter: FLOPs counted while the operators run. Handout §4.2."""
 
 import torch
 import torch.nn.functional as F
@@ -7,7 +7,10 @@ from tests import expect
 
 
 def test_counts_the_example(student):
-    """A 2×3 times a 3×4 matrix takes 2 · 2 · 3 · 4 = 48 FLOPs; adding and what runs outside take none."""
+    """A 2×3 times a 3×4 matrix takes 2 · 2 · 3 · 4 = 48 FLOPs.
+
+    The addition, and what runs outside the `with`, count as 0.
+    """
     a, b = torch.ones(2, 3), torch.ones(3, 4)
     counter = student.flop_counting.FlopCounter()
     with counter:
@@ -34,7 +37,10 @@ def test_counts_addmm_and_bmm(student):
 
 
 def test_counts_a_training_step(student):
-    """10 rows through a 3 → 4 layer: 240 forward, 240 for the weight's gradient, none for the data's."""
+    """10 rows through a 3 → 4 layer take 240 FLOPs forward and 240 for the weight's gradient.
+
+    The data needs no gradient.
+    """
     x, weight = torch.ones(10, 3), torch.ones(4, 3, requires_grad=True)
     with student.flop_counting.FlopCounter() as counter:
         F.linear(x, weight).sum().backward()
@@ -42,7 +48,7 @@ def test_counts_a_training_step(student):
         counter.total,
         480,
         of="FlopCounter",
-        hint="the backward pass comes to __torch_dispatch__ by itself",
+        hint="the operators of the backward pass arrive at __torch_dispatch__ by themselves",
     )
     expect.tensor(
         weight.grad, torch.full((4, 3), 10.0), of="FlopCounter", name="the weight's gradient"
@@ -50,7 +56,7 @@ def test_counts_a_training_step(student):
 
 
 def test_counts_attention(student):
-    """2 batches, 3 heads, 4 queries, 5 keys, 8 features: 4 · 2·3·4·5·8 = 3,840 forward, 10 · 960 = 9,600 backward."""
+    """With b·h·q·k·d = 2·3·4·5·8 = 960, attention takes 4 · 960 = 3,840 forward, 9,600 backward."""
     q = torch.ones(2, 3, 4, 8, requires_grad=True)
     k, v = (torch.ones(2, 3, 5, 8, requires_grad=True) for _ in range(2))
     with student.flop_counting.FlopCounter() as counter:
@@ -65,7 +71,7 @@ def test_counts_attention(student):
 
 
 def test_counters_nest(student):
-    """The outer counter counts what the inner one counts, and what runs before and after it."""
+    """The outer counter counts what the inner one counts, plus what runs before and after it."""
     a, b = torch.ones(2, 3), torch.ones(3)
     with student.flop_counting.FlopCounter() as outer:
         a @ b

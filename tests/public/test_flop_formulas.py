@@ -24,19 +24,19 @@ GPT2_SMALL = {
     ],
 )
 def test_matmul_of_the_example(student, a, b, expected):
-    """2 · K for each element of the result: (4, 8, 16, 32) @ (32, 2) has 1,024 elements and K = 32."""
+    """2 · K per element of the result: (4, 8, 16, 32) @ (32, 2) has 1,024 elements and K = 32."""
     got = student.flop_counting.matmul_flops(a, b)
     expect.value(
         got,
         expected,
         of="matmul_flops",
         inputs=f"a {a}, b {b}",
-        hint="2 · K for each element of the result",
+        hint="2 · K per element of the result",
     )
 
 
 def test_matmul_refuses_what_torch_refuses(student):
-    """(2, 3) @ (2, 3) has no meaning, and (2, 3) @ (3, 2) does."""
+    """(2, 3) @ (2, 3) is refused, and (2, 3) @ (3, 2) is not."""
     with expect.right_call("(2, 3) @ (3, 2)"):
         expect.value(student.flop_counting.matmul_flops((2, 3), (3, 2)), 24, of="matmul_flops")
     with expect.raises(
@@ -46,7 +46,10 @@ def test_matmul_refuses_what_torch_refuses(student):
 
 
 def test_linear_of_the_example(student):
-    """10 tokens through 3 → 4 features: 240 forward, 720 with backward, 480 where the input needs no gradient."""
+    """10 tokens, 3 → 4 features: 240 forward, 720 with the backward pass.
+
+    If the input needs no gradient, it is 480.
+    """
     for options, expected in [
         ({}, 240),
         ({"backward": True}, 720),
@@ -58,19 +61,25 @@ def test_linear_of_the_example(student):
             expected,
             of="linear_flops",
             inputs=f"10, 3, 4, {options}",
-            hint="the forward pass is part of it",
+            hint="the result includes the forward pass",
         )
 
 
 def test_mlp_of_the_example(student):
-    """64 rows through (32, 32, 16): 196,608 forward, 458,752 with backward, 0.778 of 6 · parameters · rows."""
+    """64 rows through (32, 32, 16): 196,608 forward, 458,752 with the backward pass.
+
+    That is 0.778 of 6 · parameters · rows.
+    """
     for backward, expected in [(False, 196_608), (True, 458_752)]:
         got = student.flop_counting.mlp_flops(64, (32, 32, 16), backward=backward)
         expect.value(got, expected, of="mlp_flops", inputs=f"64, (32, 32, 16), backward={backward}")
 
 
 def test_transformer_of_the_example(student):
-    """2 layers of d_model 8 with 3 sequences of 5 tokens; and GPT-2 small with one full sequence, 291.6 GFLOPs."""
+    """2 layers of d_model 8 with 3 sequences of 5 tokens, and GPT-2 small.
+
+    One full sequence takes GPT-2 small 291.6 GFLOPs.
+    """
     module = student.flop_counting
     tiny = module.TransformerConfig(
         vocab_size=100, context_length=16, num_layers=2, d_model=8, num_heads=2, d_ff=32
@@ -100,7 +109,10 @@ def test_transformer_of_the_example(student):
 
 
 def test_training_of_the_example(student):
-    """70 billion parameters and 15 trillion tokens: 6.3e24 FLOPs, 8.4e24 with full recomputation."""
+    """70 billion parameters and 15 trillion tokens take 6.3e24 FLOPs.
+
+    With full recomputation they take 8.4e24.
+    """
     n, d = 70 * 10**9, 15 * 10**12
     for recompute, expected in [(False, 63 * 10**23), (True, 84 * 10**23)]:
         got = student.flop_counting.training_flops(n, d, recompute_forward=recompute)

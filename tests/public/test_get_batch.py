@@ -1,4 +1,4 @@
-"""get_batch: tokens of a file, and batches of them. Handout §9.1."""
+"""get_batch: tokens in a file, and batches of tokens. Handout §9.1."""
 
 import numpy as np
 import torch
@@ -7,7 +7,10 @@ from tests import expect
 
 
 def test_get_batch_of_the_example(student):
-    """(7, 3, 9, 4) with context_length 2 has two windows: (7, 3) before (3, 9), and (3, 9) before (9, 4)."""
+    """(7, 3, 9, 4) with context_length 2 has two windows.
+
+    (7, 3) goes with the target (3, 9), and (3, 9) with the target (9, 4).
+    """
     dataset = np.array([7, 3, 9, 4], dtype=np.uint16)
     x, y = student.data.get_batch(dataset, 100, 2, "cpu")
     starts = (x[:, 0] == 3).long()
@@ -22,7 +25,7 @@ def test_get_batch_of_the_example(student):
 
 
 def test_get_batch_draws_from_the_generator(student):
-    """Two generators with one seed give one batch."""
+    """Two generators with the same seed give the same batch."""
     dataset = np.arange(1000)
     first, second = (
         student.data.get_batch(dataset, 8, 4, "cpu", generator=torch.Generator().manual_seed(1))
@@ -38,7 +41,10 @@ def test_get_batch_draws_from_the_generator(student):
 
 
 def test_get_batch_reads_only_the_batch(student):
-    """Two windows of 2**40 tokens: converting the whole dataset, or listing all starts, would take terabytes."""
+    """Two windows of 2**40 tokens are drawn without touching the rest.
+
+    Converting the whole dataset, or listing all starts, would take terabytes.
+    """
     dataset = np.lib.stride_tricks.as_strided(np.full(1, 7, dtype=np.uint16), (2**40,), (0,))
     x, y = student.data.get_batch(dataset, 2, 4, "cpu")
     expect.tensor(x, torch.full((2, 4), 7), of="get_batch", name="x")
@@ -56,7 +62,7 @@ def test_get_batch_refuses_data_that_is_too_short(student):
 
 
 def test_open_tokens_of_a_raw_file(student, tmp_path):
-    """A raw file of 6 bytes holds three uint16 tokens, mapped and not loaded."""
+    """A raw file of 6 bytes contains three uint16 tokens, mapped and not loaded."""
     np.array([5, 60000, 7], dtype=np.uint16).tofile(tmp_path / "tokens.bin")
     got = student.data.open_tokens(tmp_path / "tokens.bin")
     expect.that(
@@ -68,7 +74,7 @@ def test_open_tokens_of_a_raw_file(student, tmp_path):
 
 
 def test_open_tokens_of_a_npy_file(student, tmp_path):
-    """What np.save wrote has a header, which says the dtype and is no tokens."""
+    """A file written by np.save has a header, which gives the dtype and contains no tokens."""
     np.save(tmp_path / "tokens.npy", np.array([5, 70000, 7], dtype=np.int32))
     got = student.data.open_tokens(tmp_path / "tokens.npy")
     expect.value(

@@ -1,4 +1,4 @@
-"""gpu_memory: what a call takes on a GPU, here on the stand-in for one. Handout §13.1."""
+"""gpu_memory: the memory of a call on a GPU, here on a stand-in for a GPU. Handout §13.1."""
 
 import torch
 
@@ -9,19 +9,19 @@ MIB = 2**20
 
 
 def made(mib):
-    """A tensor of some MiB on the GPU."""
+    """A new tensor of some MiB on the GPU."""
     return torch.empty(mib * MIB, dtype=torch.uint8, device="cuda")
 
 
 def check(got, before, peak, retained, hint=None):
-    """PeakMemory's three numbers."""
+    """Check PeakMemory's three numbers, in MiB."""
     wanted = {"allocated_before": before, "peak_above_before": peak, "retained": retained}
     for name, mib in wanted.items():
         expect.value(getattr(got, name, None), mib * MIB, of="peak_memory", inputs=name, hint=hint)
 
 
 def test_the_example(student):
-    """4 MiB are there; 3 and 2 MiB are made, the first is dropped, the second one returned."""
+    """4 MiB are in use; fn creates 3 and 2 MiB, drops the first and returns the second."""
 
     def fn():
         first, second = made(3), made(2)
@@ -36,7 +36,7 @@ def test_the_example(student):
 
 
 def test_what_was_before_is_not_the_calls(student):
-    """20 MiB were in use before and are not any more."""
+    """20 MiB were in use before the call and are not any more."""
     with stand_in.gpu():
         made(20)
         check(

@@ -1,4 +1,4 @@
-"""gpu_mixed_precision: a training step under autocast, which is the same on a CPU. Handout §13.4."""
+"""gpu_mixed_precision: a training step under autocast, here on a CPU. Handout §13.4."""
 
 import torch
 from torch import nn
@@ -7,7 +7,7 @@ from tests import expect
 
 
 def one_weight(value):
-    """A map of one number by one weight, and plain gradient descent."""
+    """A model that multiplies one number by one weight, and plain gradient descent."""
     model = nn.Linear(1, 1, bias=False)
     with torch.no_grad():
         model.weight.fill_(value)
@@ -15,7 +15,7 @@ def one_weight(value):
 
 
 def product(output, y):
-    """A loss whose gradient by the output is y."""
+    """A loss whose gradient with respect to the output is y."""
     return (output.float() * y).mean()
 
 
@@ -32,7 +32,7 @@ def test_the_example(student):
         hint="the loss before the step, as a float",
     )
     got = model.weight.detach()
-    hint = "the weight stays float32: 0.9995 is no bfloat16"
+    hint = "the weight stays float32: bfloat16 cannot represent 0.9995"
     expect.tensor(
         got,
         torch.tensor([[0.9995]]),
@@ -44,7 +44,7 @@ def test_the_example(student):
 
 
 def test_products_are_in_bfloat16(student):
-    """The model's output is bfloat16, and the gradient float32."""
+    """The model's output is bfloat16, and the weight stays float32."""
     model, optimizer = one_weight(1.0)
     dtypes = []
     model.register_forward_hook(lambda module, inputs, output: dtypes.append(output.dtype))
@@ -68,7 +68,7 @@ def test_gradients_do_not_add_up(student):
             model, optimizer, product, torch.tensor([[0.5]]), torch.tensor([[0.5]])
         )
         got = model.weight.detach()
-        hint = "what stands in .grad from the step before?"
+        hint = "what does .grad contain from the step before?"
         expect.tensor(
             got,
             torch.tensor([[expected]]),
@@ -80,7 +80,7 @@ def test_gradients_do_not_add_up(student):
 
 
 def test_float16_is_refused(student):
-    """It would need a GradScaler."""
+    """float16 would need a GradScaler."""
     model, optimizer = one_weight(1.0)
     x = y = torch.ones(1, 1)
     expect.number(

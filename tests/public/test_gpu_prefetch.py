@@ -1,4 +1,4 @@
-"""gpu_prefetch: batches that come to a GPU in time, here to the stand-in for one. Handout §13.3."""
+"""gpu_prefetch: batches copied to a GPU ahead of time, here to a stand-in. Handout §13.3."""
 
 import pytest
 import torch
@@ -8,13 +8,16 @@ from tests.probes import stand_in
 
 
 def batches(count):
-    """Batch i holds i in x and -i in y."""
+    """Batch i contains i in x and -i in y."""
     return [(torch.full((5,), i), torch.full((3,), -i)) for i in range(count)]
 
 
 @pytest.mark.parametrize("slow", ["copies", "kernels"])
 def test_kernels_read_what_was_handed_out(student, slow):
-    """However late copies or kernels are: a kernel that is given to the current stream for batch i reads i and -i."""
+    """However late copies or kernels run, a kernel reads the values of its own batch.
+
+    The kernel is launched on the current stream after the batch is returned.
+    """
     with stand_in.gpu(slow=slow) as gpu:
         read = []
         for x, y in student.gpu.Prefetcher(iter(batches(5)), "cuda"):
@@ -24,7 +27,7 @@ def test_kernels_read_what_was_handed_out(student, slow):
         expect.value(len(read), 5, of="Prefetcher")
         hints = {
             "copies": "the current stream has to wait for the copy",
-            "kernels": "what does record_stream tell?",
+            "kernels": "what does record_stream tell the allocator?",
         }
         for i, (x, y) in enumerate(read):
             expect.tensor(
@@ -40,7 +43,7 @@ def test_kernels_read_what_was_handed_out(student, slow):
 
 
 def test_copies_are_asynchronous(student):
-    """From pinned memory, on a stream of their own."""
+    """Copies are made from pinned memory, on their own stream."""
     with stand_in.gpu() as gpu:
         count = sum(1 for _ in student.gpu.Prefetcher(iter(batches(3)), "cuda"))
         expect.value(count, 3, of="Prefetcher")
@@ -53,7 +56,10 @@ def test_copies_are_asynchronous(student):
 
 
 def test_it_draws_ahead(student):
-    """With depth 2 the next batch is drawn when one is handed out, and never more than two."""
+    """With depth 2, the next batch is drawn before one is returned.
+
+    Never more than two batches are drawn ahead.
+    """
     drawn = []
 
     def source():

@@ -1,4 +1,4 @@
-"""gpu_timing: a GPU's time, here that of the stand-in for one. Handout §13.2."""
+"""gpu_timing: time on a GPU, here on a stand-in for a GPU. Handout §13.2."""
 
 from types import SimpleNamespace
 
@@ -9,7 +9,7 @@ from tests.probes import stand_in
 
 
 def test_time_kernel_of_the_example(student):
-    """One call to warm up, of 9 ms, then 2, 3 and 7 ms: the median is 3 ms."""
+    """A warm-up call takes 9 ms, the next calls take 2, 3 and 7 ms: the median is 3 ms."""
     with stand_in.gpu(kernel_seconds=[0.009, 0.002, 0.003, 0.007]) as gpu:
         got = student.gpu.time_kernel(gpu.kernel, warmup=1, repeats=3)
         expect.number(
@@ -26,7 +26,7 @@ def test_time_kernel_of_the_example(student):
 
 
 def test_time_kernel_refuses_no_repeats(student):
-    """There is no median of nothing."""
+    """With repeats 0 there is no median."""
     with stand_in.gpu(kernel_seconds=[0.004]) as gpu:
         expect.number(
             student.gpu.time_kernel(gpu.kernel, warmup=0, repeats=1),
@@ -39,7 +39,7 @@ def test_time_kernel_refuses_no_repeats(student):
 
 
 def test_measured_mfu(student):
-    """A GPU that does 4e9 FLOP/s in bfloat16 and is said to have a peak of 8e9 has an MFU of 0.5."""
+    """A GPU that reaches 4e9 FLOP/s in bfloat16, with a stated peak of 8e9, has an MFU of 0.5."""
     hw = SimpleNamespace(name="a GPU", peak_flops={torch.bfloat16: 8e9, torch.float32: 2e9})
     with stand_in.gpu(flops_per_second={torch.bfloat16: 4e9, torch.float32: 2e9}):
         got = student.gpu.measured_mfu(200, 120, 160, torch.bfloat16, hw)

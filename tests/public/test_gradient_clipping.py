@@ -1,4 +1,4 @@
-"""gradient_clipping: the gradient of all parameters together, not longer than a limit. Handout §8.3."""
+"""gradient_clipping: limiting the norm of all gradients together. Handout §8.3."""
 
 import torch
 from torch import nn
@@ -7,7 +7,7 @@ from tests import expect
 
 
 def parameters_with_gradients(*gradients):
-    """Parameters of ones; None stands for no gradient."""
+    """Parameters of ones with these gradients; None means no gradient."""
     parameters = [nn.Parameter(torch.ones(2 if g is None else len(g))) for g in gradients]
     for p, g in zip(parameters, gradients, strict=True):
         p.grad = None if g is None else torch.tensor(g)
@@ -15,7 +15,7 @@ def parameters_with_gradients(*gradients):
 
 
 def test_clipping_of_the_example(student):
-    """[3] and [0, 4] have the norm 5; with max_l2_norm 1 and ε = 5 they are multiplied by 1 / (5 + 5)."""
+    """[3] and [0, 4] have the norm 5; max_l2_norm 1 and ε = 5 multiply them by 1 / (5 + 5)."""
     p, q = parameters_with_gradients([3.0], [0.0, 4.0])
     norm = student.optimizers.clip_gradient_norm([p, q], 1.0, eps=5.0)
     inputs = "gradients [3] and [0, 4], max_l2_norm 1, eps 5"
@@ -36,7 +36,7 @@ def test_clipping_of_the_example(student):
 
 
 def test_a_short_gradient_stays(student):
-    """A norm of 5 is within a limit of 5, and of 6: nothing changes, and the norm still comes back."""
+    """A norm of 5 is within a limit of 5 or 6: nothing changes, and the norm is still returned."""
     for limit in (5.0, 6.0):
         p, q = parameters_with_gradients([3.0], [0.0, 4.0])
         norm = student.optimizers.clip_gradient_norm([p, q], limit)
@@ -53,12 +53,15 @@ def test_a_short_gradient_stays(student):
 
 
 def test_clipping_a_model(student):
-    """model.parameters() is a generator. Gradients of [6, 8], of norm 10, become [1.5, 2] where max_l2_norm is 2.5."""
+    """model.parameters() is a generator.
+
+    A gradient of [6, 8], of norm 10, becomes [1.5, 2] if max_l2_norm is 2.5.
+    """
     model = nn.Linear(2, 1, bias=False)
     model.weight.grad = torch.tensor([[6.0, 8.0]])
     norm = student.optimizers.clip_gradient_norm(model.parameters(), 2.5, eps=0.0)
     expect.tensor(norm, torch.tensor(10.0), of="clip_gradient_norm", rtol=1e-6, name="the norm")
-    hint = "a generator can be gone through only once: the second loop over it sees no parameter"
+    hint = "a generator can be iterated over only once: a second loop sees no parameter"
     want = torch.tensor([[1.5, 2.0]])
     expect.tensor(
         model.weight.grad, want, of="clip_gradient_norm", rtol=1e-6, name="a gradient", hint=hint
@@ -66,7 +69,7 @@ def test_clipping_a_model(student):
 
 
 def test_parameters_without_a_gradient(student):
-    """A gradient of None has no part in the norm, and without any gradient the norm is 0."""
+    """A gradient of None does not contribute to the norm; without any gradient, the norm is 0."""
     p, unused = parameters_with_gradients([3.0, 4.0], None)
     norm = student.optimizers.clip_gradient_norm([unused, p], 2.5, eps=0.0)
     expect.tensor(norm, torch.tensor(5.0), of="clip_gradient_norm", rtol=1e-6, name="the norm")

@@ -1,4 +1,4 @@
-"""linear: a linear layer, a stack of them, and a count of parameters. Handout §7.1."""
+"""linear: a linear layer, a stack of linear layers, and a count of parameters. Handout §7.1."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from tests import expect
 
 
 def test_linear_of_the_example(student):
-    """Weight [[2, 3]] takes (1, 10) to 2·1 + 3·10 = 32, with any leading dimensions."""
+    """Weight [[2, 3]] maps (1, 10) to 2·1 + 3·10 = 32, with any leading dimensions."""
     layer = student.linear.Linear(2, 1)
     names = [name for name, _ in layer.named_parameters()]
     expect.value(
@@ -31,7 +31,7 @@ def test_linear_of_the_example(student):
 
 
 def test_linear_is_drawn_within_three_standard_deviations(student):
-    """With in_features 4 the standard deviation is 1/2 and no entry is beyond 1.5."""
+    """With in_features 4, the standard deviation is 1/2 and no entry is beyond ±1.5."""
     weight = student.linear.Linear(4, 5000).weight
     expect.tensor(
         weight.to("meta"), torch.empty(5000, 4, device="meta"), of="Linear", name="weight"
@@ -43,7 +43,7 @@ def test_linear_is_drawn_within_three_standard_deviations(student):
 
 
 def test_linear_is_made_where_it_is_wanted(student):
-    """A layer on the meta device has a shape and a dtype and takes no memory."""
+    """A layer on the meta device has a shape and a dtype but takes no memory."""
     layer = student.linear.Linear(3, 5, device="meta", dtype=torch.bfloat16)
     expect.tensor(
         layer.weight,
@@ -54,7 +54,7 @@ def test_linear_is_made_where_it_is_wanted(student):
 
 
 def test_mlp_of_two_layers(student):
-    """A ReLU stands between the layers and none after the last: 1 → -2 → 0 → 0, and -1 → 2 → 2 → -6."""
+    """A ReLU between the layers and none after the last: 1 → -2 → 0 → 0, and -1 → 2 → 2 → -6."""
     mlp = student.linear.MLP((1, 1, 1))
     first, last = mlp.parameters()
     with torch.no_grad():
@@ -66,7 +66,10 @@ def test_mlp_of_two_layers(student):
 
 @pytest.mark.parametrize(("trainable_only", "expected"), [(False, 18), (True, 6)])
 def test_count_parameters_of_the_example(student, trainable_only, expected):
-    """MLP((4, 3, 2)) has 3·4 + 2·3 = 18 parameters, and 6 that are trainable once its first layer is frozen."""
+    """MLP((4, 3, 2)) has 3·4 + 2·3 = 18 parameters.
+
+    If its first layer is frozen, 6 of them are trainable.
+    """
     mlp = student.linear.MLP((4, 3, 2))
     next(mlp.parameters()).requires_grad_(False)
     got = student.linear.count_parameters(mlp, trainable_only=trainable_only)

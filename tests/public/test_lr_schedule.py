@@ -10,14 +10,20 @@ from tests import expect
     [(0, 0.0), (5, 0.5), (10, 1.0), (15, 0.868198), (20, 0.55), (30, 0.1), (1000, 0.1)],
 )
 def test_schedule_of_the_example(student, it, expected):
-    """Up to 1 in 10 iterations, down to 0.1 at iteration 30, halfway at 20; cos(π/4) = 0.7071 makes 0.8682 at 15."""
+    """The rate rises to 1 at iteration 10, is halfway down at 20, and stays at 0.1 from 30 on.
+
+    At iteration 15, cos(π/4) = 0.7071 gives 0.8682.
+    """
     got = student.optimizers.lr_cosine_schedule(it, 1.0, 0.1, 10, 30)
     inputs = f"it {it}, from 1 down to 0.1, warm-up until 10, cosine until 30"
     expect.number(got, expected, of="lr_cosine_schedule", tolerance=1e-6, inputs=inputs)
 
 
 def test_without_a_warm_up(student):
-    """With warmup_iters 0 the first rate is the largest, and the cosine falls from there: 0.55 halfway."""
+    """With warmup_iters 0 the first rate is the largest.
+
+    The cosine falls from there; halfway, the rate is 0.55.
+    """
     for it, expected in [(0, 1.0), (10, 0.55), (20, 0.1)]:
         got = student.optimizers.lr_cosine_schedule(it, 1.0, 0.1, 0, 20)
         inputs = f"it {it}, from 1 down to 0.1, no warm-up, cosine until 20"

@@ -1,4 +1,4 @@
-"""napkin_math: what fits, how many devices and days a run takes, and which model a budget should train. Handout §5.2."""
+"""napkin_math: memory, devices, days and the best model for a training budget. Handout §5.2."""
 
 import torch
 
@@ -9,7 +9,7 @@ BF16, FP32 = torch.bfloat16, torch.float32
 
 
 def test_bytes_and_parameters_of_the_examples(student):
-    """8 H100 hold 40.0e9 parameters at 16 bytes each, or 53.3e9 at 12."""
+    """8 H100 have memory for 40.0e9 parameters at 16 bytes each, or for 53.3e9 at 12 bytes each."""
     ra = student.resource_accounting
     for recipe, per_parameter, expected in [
         (ra.TrainingRecipe(FP32, FP32, (FP32, FP32)), 16, 40_000_000_000),
@@ -27,12 +27,15 @@ def test_bytes_and_parameters_of_the_examples(student):
             got,
             expected,
             of="max_parameters",
-            inputs=f"640e9 bytes, {per_parameter} bytes a parameter",
+            inputs=f"640e9 bytes, {per_parameter} bytes per parameter",
         )
 
 
 def test_min_devices_of_the_example(student):
-    """70e9 parameters at 16 bytes fill 14 devices of 80e9 bytes; one more parameter takes a 15th, and half the memory 28."""
+    """70e9 parameters at 16 bytes each fill 14 devices of 80e9 bytes.
+
+    One more parameter needs a 15th device, and with half the memory it takes 28.
+    """
     ra = student.resource_accounting
     recipe = ra.TrainingRecipe(FP32, FP32, (FP32, FP32))
     for count, reserve, expected in [
@@ -41,12 +44,15 @@ def test_min_devices_of_the_example(student):
         (70_000_000_000, 0.5, 28),
     ]:
         got = ra.min_devices(count, recipe, 80_000_000_000, reserve)
-        inputs = f"{count} parameters of 16 bytes, 80e9 bytes a device, reserve {reserve}"
+        inputs = f"{count} parameters of 16 bytes, 80e9 bytes per device, reserve {reserve}"
         expect.value(got, expected, of="min_devices", inputs=inputs)
 
 
 def test_training_days_of_the_examples(student):
-    """70e9 parameters on 15e12 tokens take 1024 H100 143.93 days at MFU 0.5; 1.27e9 on 300e9 take 8 of them 6.68."""
+    """70e9 parameters on 15e12 tokens take 143.93 days on 1024 H100 at MFU 0.5.
+
+    1.27e9 parameters on 300e9 tokens take 6.68 days on 8 H100.
+    """
     ra = student.resource_accounting
     for n, d, devices, expected in [
         (70_000_000_000, 15_000_000_000_000, 1024, 143.93),
@@ -58,7 +64,7 @@ def test_training_days_of_the_examples(student):
 
 
 def test_training_days_refuses_a_percentage(student):
-    """An MFU of 50 is a percentage: a ValueError."""
+    """An MFU of 50 is a percentage and raises a ValueError."""
     ra = student.resource_accounting
     with expect.right_call("an MFU of 0.5"):
         ra.training_days(1_000_000, 1_000_000, ra.H100_SXM, BF16, 1, 0.5)
@@ -67,7 +73,7 @@ def test_training_days_refuses_a_percentage(student):
 
 
 def test_transformer_parameters_of_the_example(student):
-    """vocab_size 10, d_model 4, d_ff 16 and 2 layers make 464 parameters; 424 tied, 592 gated."""
+    """vocab_size 10, d_model 4, d_ff 16 and 2 layers give 464 parameters; 424 tied, 592 gated."""
     sizes = {
         "vocab_size": 10,
         "context_length": 7,
@@ -86,7 +92,10 @@ def test_transformer_parameters_of_the_example(student):
 
 
 def test_compute_optimal_of_the_examples(student):
-    """12,000 FLOPs should train 10 parameters on 200 tokens; 1.915e22 FLOPs 12.6e9 on 253e9."""
+    """12,000 FLOPs should train 10 parameters on 200 tokens.
+
+    1.915e22 FLOPs should train 12.6e9 parameters on 253e9 tokens.
+    """
     for flops, n, d in [(12_000.0, 10.0, 200.0), (1.915e22, 12.63e9, 252.7e9)]:
         got = student.resource_accounting.compute_optimal(flops)
         expect.kind(got, (tuple, list), of="compute_optimal")

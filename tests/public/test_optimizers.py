@@ -7,7 +7,7 @@ from tests import expect
 
 
 def check_steps(optimizer, p, steps, *, of, hint=None):
-    """Every entry of p after each step: gradient, expected value."""
+    """Check p after each step; `steps` contains (gradient, expected value of every entry of p)."""
     for number, (gradient, expected) in enumerate(steps, start=1):
         p.grad = torch.full_like(p, gradient)
         optimizer.step()
@@ -16,17 +16,23 @@ def check_steps(optimizer, p, steps, *, of, hint=None):
 
 
 def test_sgd_of_the_example(student):
-    """b is 2, then 0.5 · 2 + 2 = 3: p = 1 − 0.1 · 2 = 0.8, then 0.8 − 0.1 · 3 = 0.5. Without momentum 0.8, then 0.6."""
+    """With momentum, p is 0.8 and then 0.5; without momentum, 0.8 and then 0.6.
+
+    b is 2, then 0.5 · 2 + 2 = 3: p = 1 − 0.1 · 2 = 0.8, then 0.8 − 0.1 · 3 = 0.5.
+    """
     for momentum, steps in [(0.5, [(2.0, 0.8), (2.0, 0.5)]), (0.0, [(2.0, 0.8), (2.0, 0.6)])]:
         p = nn.Parameter(torch.ones(2, 3, dtype=torch.float64))
         optimizer = student.optimizers.SGD([p], lr=0.1, momentum=momentum)
         check_steps(
-            optimizer, p, steps, of="SGD", hint="the first step is lr · g, with momentum or without"
+            optimizer, p, steps, of="SGD", hint="the first step is lr · g, with or without momentum"
         )
 
 
 def test_adagrad_of_the_example(student):
-    """s is 9, then 25: p = 1 − 0.1 · 3 / (3 + 1) = 0.925, then 0.925 − 0.1 · 4 / (5 + 1) = 0.85833."""
+    """p is 0.925 and then 0.85833.
+
+    s is 9, then 25: p = 1 − 0.1 · 3 / (3 + 1), then 0.925 − 0.1 · 4 / (5 + 1).
+    """
     p = nn.Parameter(torch.ones(2, 3, dtype=torch.float64))
     optimizer = student.optimizers.AdaGrad([p], lr=0.1, eps=1.0)
     check_steps(
@@ -35,7 +41,11 @@ def test_adagrad_of_the_example(student):
 
 
 def test_rmsprop_of_the_example(student):
-    """v is 0.25 · 4 = 1, then 0.75 · 1 + 0.25 · 13 = 4: p = 1 − 0.1 · 2 / (1 + 1) = 0.9, then minus 0.1 · √13 / (2 + 1)."""
+    """p is 0.9, and then 0.1 · √13 / 3 less.
+
+    v is 0.25 · 4 = 1, then 0.75 · 1 + 0.25 · 13 = 4:
+    p = 1 − 0.1 · 2 / (1 + 1) = 0.9, then 0.9 − 0.1 · √13 / (2 + 1).
+    """
     p = nn.Parameter(torch.ones(2, 3, dtype=torch.float64))
     optimizer = student.optimizers.RMSProp([p], lr=0.1, alpha=0.75, eps=1.0)
     steps = [(2.0, 0.9), (13**0.5, 0.9 - 0.1 * 13**0.5 / 3)]
@@ -43,7 +53,10 @@ def test_rmsprop_of_the_example(student):
 
 
 def test_state_bytes_of_the_example(student):
-    """Adam keeps two means a weight: 2 · 12 · 4 = 96 bytes after a step on a 3×4 float32 weight, and none before it."""
+    """Adam keeps two means per weight, and nothing before its first step.
+
+    After a step on a 3×4 float32 weight that is 2 · 12 · 4 = 96 bytes.
+    """
     weight = nn.Parameter(torch.ones(3, 4))
     optimizer = torch.optim.Adam([weight])
     expect.value(student.optimizers.optimizer_state_bytes(optimizer), 0, of="optimizer_state_bytes")

@@ -1,4 +1,4 @@
-"""precision: what a floating-point format holds, what it turns into 0, and quantizing in blocks. Handout §2.1."""
+"""precision: limits of floating-point formats, underflow and block quantization. Handout §2.1."""
 
 import pytest
 import torch
@@ -49,7 +49,7 @@ def test_float_spec_of_the_examples(student):
     [(1e-8, True), (2.0**-25, True), (3e-8, False), (5e-5, False), (-1e-8, True)],
 )
 def test_underflows_to_zero_of_the_example(student, value, expected):
-    """In float16 what is at most 2⁻²⁵ ≈ 2.98e-8 becomes 0; 5e-5, below the smallest normal, does not."""
+    """In float16, |v| ≤ 2⁻²⁵ ≈ 2.98e-8 becomes 0; 5e-5, below the smallest normal, does not."""
     got = student.precision.underflows_to_zero(value, torch.float16)
     expect.value(got, expected, of="underflows_to_zero", inputs=f"{value}, float16")
 
@@ -66,7 +66,7 @@ def test_quantize_blocks_of_the_example(student):
 
 
 def test_quantize_blocks_of_zeros(student):
-    """A block of zeros has scale 0, and its codes are codes."""
+    """A block of zeros has scale 0, and its codes are valid indices."""
     codes, scales = codes_and_scales(student.precision.quantize_blocks(torch.zeros(3), 3, LEVELS))
     expect.tensor(
         scales, torch.zeros(1), of="quantize_blocks", name="the scales", inputs="x [0, 0, 0]"

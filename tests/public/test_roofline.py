@@ -1,4 +1,4 @@
-"""roofline: how fast a device can be, and what keeps it from being that fast. Handout §5.1."""
+"""roofline: how fast a device can be, and what limits it. Handout §5.1."""
 
 import torch
 
@@ -6,7 +6,10 @@ from tests import expect
 
 
 def test_intensities_of_the_examples(student):
-    """An H100 wants 295.4 FLOPs for each byte in bfloat16; a product of n = 1024 has 341.3, ReLU has 0.25."""
+    """In bfloat16 an H100 computes 295.4 FLOPs per byte that its memory delivers.
+
+    A product of n = 1024 has 341.3 FLOPs per byte, and ReLU has 0.25.
+    """
     ra = student.resource_accounting
     got = ra.accelerator_intensity(ra.H100_SXM, torch.bfloat16)
     expect.number(
@@ -27,7 +30,10 @@ def test_intensities_of_the_examples(student):
 
 
 def test_roofline_seconds_of_the_example(student):
-    """On an H100 1 s of compute under 2 s of traffic takes 2 s, and under half a second of traffic it takes 1 s."""
+    """Computation and traffic overlap on an H100, so the longer of the two decides.
+
+    1 s of computation with 2 s of traffic takes 2 s; with 0.5 s of traffic it takes 1 s.
+    """
     ra = student.resource_accounting
     for bytes_moved, expected in [(6.7e12, 2.0), (1.675e12, 1.0)]:
         got = ra.roofline_seconds(989.5e12, bytes_moved, ra.H100_SXM, torch.bfloat16)
@@ -38,12 +44,15 @@ def test_roofline_seconds_of_the_example(student):
             of="roofline_seconds",
             tolerance=1e-12,
             inputs=inputs,
-            hint="the two overlap",
+            hint="computation and traffic overlap",
         )
 
 
 def test_square_matmul_is_compute_bound_from_887(student):
-    """On an H100 a product of square bfloat16 matrices waits for memory at n = 886 and for compute at n = 887."""
+    """Products of square bfloat16 matrices are compute-bound on an H100 from n = 887.
+
+    At n = 886 the product still waits for memory.
+    """
     ra = student.resource_accounting
     for n, expected in [(886, False), (887, True)]:
         got = ra.is_compute_bound(2 * n**3, 3 * n**2 * 2, ra.H100_SXM, torch.bfloat16)
@@ -51,7 +60,10 @@ def test_square_matmul_is_compute_bound_from_887(student):
 
 
 def test_mfu_of_the_example(student):
-    """3.958e15 FLOPs in a second are half of what 8 H100 could do, and 4 times what one could: 4.0, not clamped."""
+    """3.958e15 FLOPs in one second are half of what 8 H100 can compute.
+
+    They are 4 times what one H100 can compute: 4.0, not clamped.
+    """
     ra = student.resource_accounting
     for num_devices, expected in [(8, 0.5), (1, 4.0)]:
         got = ra.mfu(3.958e15, 1.0, ra.H100_SXM, torch.bfloat16, num_devices)
@@ -60,7 +72,10 @@ def test_mfu_of_the_example(student):
 
 
 def test_attainable_mfu_of_the_example(student):
-    """On an H100 in bfloat16 1 FLOP per byte reaches 1 / 295.4 of the peak, and 341.3 all of it."""
+    """1 FLOP per byte reaches 1 / 295.4 of the peak of an H100 in bfloat16.
+
+    341.3 FLOPs per byte can reach all of it.
+    """
     ra = student.resource_accounting
     for intensity, expected in [(1.0, 0.003386), (341.3, 1.0)]:
         got = ra.attainable_mfu(intensity, ra.H100_SXM, torch.bfloat16)
@@ -74,6 +89,6 @@ def test_a_dtype_without_a_peak_is_refused(student):
     with expect.right_call("an A100 in bfloat16"):
         ra.accelerator_intensity(ra.A100_80GB, torch.bfloat16)
     with expect.raises(
-        (ValueError, KeyError), of="accelerator_intensity", when="the device has no peak for it"
+        (ValueError, KeyError), of="accelerator_intensity", when="hw has no peak for dtype"
     ):
         ra.accelerator_intensity(ra.A100_80GB, torch.float8_e4m3fn)

@@ -1,4 +1,4 @@
-"""storage_views: offsets, strides and views that copy nothing. Handout §1.2."""
+"""storage_views: offsets, strides and views without a copy. Handout §1.2."""
 
 import pytest
 import torch
@@ -24,7 +24,10 @@ def test_shares_storage_of_two_halves(student):
 
 
 def test_element_offset_of_the_example(student):
-    """Element [1, 2] of a contiguous 3×4 matrix is number 1·4 + 2 = 6 of its storage, and of its transpose number 9."""
+    """Element [1, 2] of a contiguous 3×4 matrix is at offset 1·4 + 2 = 6.
+
+    Element [1, 2] of its transpose is at offset 9.
+    """
     x = torch.arange(12).reshape(3, 4)
     expect.value(
         student.tensor_memory.element_offset(x, (1, 2)),
@@ -45,7 +48,7 @@ def test_element_offset_of_the_example(student):
 
 
 def test_element_offset_of_a_slice(student):
-    """Rows 1 and 2 of a 3×4 matrix start at element 4 of the storage, so their [0, 2] is number 4 + 2 = 6."""
+    """Rows 1 and 2 of a 3×4 matrix start at offset 4, so element [0, 2] is at offset 4 + 2 = 6."""
     x = torch.arange(12).reshape(3, 4)
     inputs, hint = "x[1:], (0, 2)", "where in its storage does x[1:] start?"
     expect.value(
@@ -59,7 +62,7 @@ def test_element_offset_of_a_slice(student):
 
 @pytest.mark.parametrize(("shape", "expected"), [((3, 4, 5), (20, 5, 1)), ((7,), (1,)), ((), ())])
 def test_contiguous_strides(student, shape, expected):
-    """The last dimension steps by 1, each one before it over all that follow."""
+    """The last stride is 1; each stride before it is the product of all later sizes."""
     expect.value(
         student.tensor_memory.contiguous_strides(shape),
         expected,
@@ -78,7 +81,10 @@ def test_contiguous_strides(student, shape, expected):
     ],
 )
 def test_view_strides(student, shape, stride, new_shape, expected):
-    """Dimensions that step evenly merge, any splits, a transpose cannot be flattened, and the stride of a size 1 is ignored."""
+    """Evenly spaced dimensions can be merged, and any dimension can be split.
+
+    A transpose cannot be flattened, and the stride of a dimension of size 1 is ignored.
+    """
     got = student.tensor_memory.view_strides(shape, stride, new_shape)
     expect.value(got, expected, of="view_strides", inputs=f"{shape}, {stride}, {new_shape}")
 
@@ -95,7 +101,7 @@ def test_sliding_windows_of_the_example(student):
 
 
 def test_sliding_windows_copies_nothing(student):
-    """The windows are a view: what is written to x shows in every window that holds the element."""
+    """The windows are a view: a write to x shows in every window that contains the element."""
     x = torch.arange(5)
     got = student.tensor_memory.sliding_windows(x, 3, 2)
     expect.kind(got, torch.Tensor, of="sliding_windows")

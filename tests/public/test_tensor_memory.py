@@ -6,7 +6,7 @@ from tests import expect
 
 
 def test_tensor_bytes_of_the_example(student):
-    """A 4×8 float32 matrix takes 32 · 4 = 128 bytes, in bfloat16 half of that."""
+    """A 4×8 float32 matrix takes 32 · 4 = 128 bytes, and half of that in bfloat16."""
     for dtype, expected in [
         (torch.float32, 128),
         (torch.bfloat16, 64),
@@ -29,7 +29,10 @@ def test_storage_bytes_of_a_row(student):
 
 
 def test_unique_bytes_counts_a_storage_once(student):
-    """A matrix, its transpose and a row of it are one storage; a second matrix is another one."""
+    """A matrix, its transpose and one of its rows share one storage.
+
+    A second matrix has its own storage.
+    """
     a, b = torch.zeros(4, 8), torch.zeros(2, 3)
     expect.value(
         student.tensor_memory.unique_bytes([a, a.T, a[2]]),

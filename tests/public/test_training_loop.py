@@ -1,5 +1,6 @@
-"""training_loop, in four stages: a plain loop; micro-batches and clipping; log and evaluation; resume. Handout §11.1.
+"""training_loop: the four stages of a training loop. Handout §11.1.
 
+The stages are a plain loop, micro-batches and clipping, log and evaluation, and resume.
 `pytest tests/public/test_training_loop.py -k stage_1` runs the tests of one stage.
 """
 
@@ -25,7 +26,10 @@ EXAMPLE = {
 
 
 class Table(nn.Module):
-    """Logits of the next token, one row of a table for each token; stops its run at a forward pass if told to."""
+    """A table with the next token's logits, one row per token.
+
+    The model raises KeyboardInterrupt at forward pass `stop_at`, to stop its run.
+    """
 
     def __init__(self, stop_at=None):
         super().__init__()
@@ -40,7 +44,7 @@ class Table(nn.Module):
 
 
 def run(student, *, stop_at=None, optimizer=torch.optim.AdamW, **config):
-    """A run on TOKENS: its result, and the model."""
+    """Run `train` on TOKENS and return its result and the model."""
     model = Table(stop_at)
     optimizer = optimizer(model.parameters(), lr=0.0)
     config = student.training.TrainConfig(**{**EXAMPLE, **config})
@@ -68,7 +72,7 @@ def test_stage_1_learning_rates_of_the_example(student):
 
 
 def test_stage_1_every_group_gets_the_learning_rate(student):
-    """The second of two parameter groups ends with the last step's learning rate too."""
+    """Both parameter groups end with the last step's learning rate."""
     model = Table()
     groups = [
         {"params": [torch.nn.Parameter(torch.zeros(1))]},
@@ -84,7 +88,7 @@ def test_stage_1_every_group_gets_the_learning_rate(student):
 
 
 def test_stage_1_the_first_loss_is_that_of_a_guess(student):
-    """A model whose logits are all 0 guesses among 8 tokens: its loss is log 8 = 2.0794."""
+    """With logits of 0, the model guesses among 8 tokens: its loss is log 8 = 2.0794."""
     result, _ = run(student)
     hint = "cross-entropy in nats, the mean over tokens"
     expect.number(
@@ -98,7 +102,7 @@ def test_stage_1_the_first_loss_is_that_of_a_guess(student):
 
 
 def test_stage_1_gradients_of_earlier_steps_do_not_count(student):
-    """With one possible window, and a learning rate of 0, each step has the same gradients."""
+    """With only one possible window and learning rate 0, every step has the same gradients."""
     still = {"max_learning_rate": 0.0, "min_learning_rate": 0.0, "warmup_steps": 0}
     result, _ = run(student, context_length=len(TOKENS) - 1, batch_size=1, steps=2, **still)
     first, second = result.grad_norms
@@ -123,7 +127,7 @@ def test_stage_2_micro_batches_change_only_rounding(student):
         12,
         of="train",
         name="the number of forward passes",
-        hint="two forward passes a step: 3 windows and 1",
+        hint="two forward passes per step: 3 windows and 1",
     )
     for loss, want in zip(parts.losses, whole.losses, strict=True):
         expect.number(
@@ -132,12 +136,15 @@ def test_stage_2_micro_batches_change_only_rounding(student):
             of="train",
             tolerance=1e-4,
             name="a loss",
-            hint="a micro-batch counts by its windows",
+            hint="the weight of a micro-batch is its number of windows",
         )
 
 
 def test_stage_2_long_gradients_are_clipped(student):
-    """One step of SGD with learning rate 1 from a table of zeros, clipped to 0.01, gives a table of norm 0.01."""
+    """One step of SGD with learning rate 1 from a table of zeros gives the clipped gradient's norm.
+
+    The gradients are clipped to 0.01.
+    """
     once = {"steps": 1, "max_learning_rate": 1.0, "min_learning_rate": 1.0, "warmup_steps": 0}
     _, model = run(student, optimizer=torch.optim.SGD, max_grad_norm=0.01, **once)
     norm = float(model.table.weight.detach().norm())
@@ -159,7 +166,10 @@ def test_stage_3_one_line_per_step(student, tmp_path):
 
 
 def test_stage_3_evaluation_changes_no_training(student):
-    """With eval_every 3 there are evaluations after 3 and after 6 steps, and the losses of training stay what they are."""
+    """With eval_every 3, evaluations come after 3 and after 6 steps.
+
+    They do not change the losses of training.
+    """
     (with_evaluation, model), (without, _) = run(student, eval_every=3), run(student)
     keys = sorted(with_evaluation.eval_losses)
     expect.value(
@@ -185,7 +195,10 @@ def test_stage_3_missing_validation_tokens_are_noticed(student):
 
 
 def test_stage_4_a_stopped_run_goes_on(student, tmp_path):
-    """Stopped in step 5 with checkpoint_every 4, it goes on from step 4, ends as if not stopped, and logs no line twice."""
+    """Stopped in step 5 with checkpoint_every 4, a run resumes from step 4.
+
+    It ends like a run that was never stopped, and logs no line twice.
+    """
     whole, model = run(student)
     files = {
         "checkpoint_every": 4,
@@ -217,5 +230,5 @@ def test_stage_4_a_stopped_run_goes_on(student, tmp_path):
         [0, 1, 2, 3, 4, 5],
         of="train",
         name="the log's steps",
-        hint="cut off what is done again",
+        hint="cut off the lines of steps that are done again",
     )

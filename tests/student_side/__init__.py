@@ -1,6 +1,9 @@
-"""What `python -m assignment` does: `check` shows progress by the public tests, `submit` makes the zip to hand in.
+"""The commands of `python -m assignment`.
 
-Neither needs the grader. Exit codes: 0 all is well, 1 a test does not pass, 2 a call or a submission that is refused.
+`check` runs the public tests and shows progress; `submit` makes the zip to hand in.
+
+Neither command needs the grader. Exit codes: 0 for success, 1 if a test does not pass, 2 if the
+call or the submission is rejected.
 """
 
 import argparse
@@ -13,7 +16,7 @@ ROOT = Path(__file__).absolute().parents[2]
 
 
 def main(arguments: list[str]) -> int:
-    """Run one command; its exit code."""
+    """Run one command and return its exit code."""
     problems = listed_problems(ROOT)
     ids = [p["id"] for p in problems]
     parser = _parser()

@@ -1,4 +1,4 @@
-"""Progress by the public tests: a row a problem while they run, then the first failure and the next thing to do."""
+"""Run the public tests and show one row per problem, then the first failure and the next step."""
 
 import os
 import re
@@ -27,18 +27,20 @@ COLOURS = {
 
 
 def main(root: Path, problems: list[dict[str, Any]], page: Path | None = None) -> int:
-    """Run the public tests of these problems and show how they go; 0 when all pass, 1 otherwise.
+    """Run the public tests of these problems and show the results.
 
     Args:
-        root: The folder that holds assignment/ and tests/.
-        problems: Which problems.
-        page: Where to write the same as Markdown.
+        root: The folder that contains assignment/ and tests/.
+        problems: The problems to test.
+        page: A file for the same results as Markdown.
+
+    Returns:
+        0 if all tests pass, 1 if not, 2 if the tests cannot be run or the page cannot be written.
     """
     files = {p["id"]: root / "tests" / "public" / f"test_{p['id']}.py" for p in problems}
     files = {problem_id: file for problem_id, file in files.items() if file.exists()}
-    with os.fdopen(
-        os.dup(1), "w", encoding="utf-8", errors="replace"
-    ) as out:  # pytest takes the other one for itself
+    # pytest captures file descriptor 1, so we write to a duplicate.
+    with os.fdopen(os.dup(1), "w", encoding="utf-8", errors="replace") as out:
         listed = [p for p in problems if p["id"] in files]
         run = _Run(root, [Progress(p) for p in listed], forbidden.uses_under(root, listed), out)
         options = [
@@ -69,7 +71,7 @@ def main(root: Path, problems: list[dict[str, Any]], page: Path | None = None) -
 
 
 class _Run:
-    """A pytest plugin that keeps the rows, and prints each as soon as its problem is done."""
+    """A pytest plugin that keeps the rows and prints each row as soon as its problem is done."""
 
     def __init__(
         self, root: Path, rows: list[Progress], uses: list[ForbiddenUse], out: TextIO
@@ -86,7 +88,7 @@ class _Run:
         self._current: Progress | None = None
         self._stopped_at = ""
 
-    # --- what pytest tells us
+    # --- pytest's hooks
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Run the problems in the order of the handout."""
@@ -96,13 +98,13 @@ class _Run:
             self.rows[_problem_id(item)].tests += 1
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """A public test that cannot be read is not the student's mistake: say so with all that is known."""
+        """Show the full error of an unreadable public test: it is not the student's mistake."""
         if report.failed:
             self.unreadable = True
             self._print(f"{report.nodeid} cannot be read:\n{report.longreprtext}")
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Show which problem is running."""
+        """Show the problem that is running."""
         row = self.rows[_problem_of_node(nodeid)]
         if row is not self._current:
             self._end_row()
@@ -111,7 +113,7 @@ class _Run:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-        """Note how a test ended; the first failure of each kind is kept."""
+        """Record how a test ended, and its failure if there is one."""
         error = call.excinfo.value if call.excinfo else None
         if isinstance(error, KeyboardInterrupt) or (call.when != "call" and error is None):
             return
@@ -122,13 +124,13 @@ class _Run:
             self._failures.append(self._failure(row.problem, item, error))
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """Ctrl-C, most likely because of an endless loop: note where it was."""
+        """Record where Ctrl-C stopped the run, most likely in an endless loop."""
         self._stopped_at = self._place(excinfo.value.__traceback__)
 
-    # --- what is shown
+    # --- output
 
     def finish(self, *, interrupted: bool) -> Outcome:
-        """The total, the first failure, the next thing to do; all of it is given back as well."""
+        """Print the total, the first failure and the next step, and return the outcome."""
         self._end_row()
         stopped = (
             f"stopped{' at ' + self._stopped_at if self._stopped_at else ''}" if interrupted else ""
@@ -146,13 +148,16 @@ class _Run:
         return outcome
 
     def _show(self, row: Progress, end: str) -> None:
-        """Print a row; on a terminal over the one that was there."""
+        """Print a row. On a terminal, overwrite the previous line."""
         if not self._live and not end:
             return
         width = max(len(problem_id) for problem_id in self.rows)
         filled = BAR * row.passed // max(1, row.tests)
         status = row.status if end else f"running, {len(row.ended)} so far"
-        text = f"{row.problem['id']:<{width}}  {row.problem['points']:>2} points  {'█' * filled}{'·' * (BAR - filled)}"
+        text = (
+            f"{row.problem['id']:<{width}}  {row.problem['points']:>2} points  "
+            f"{'█' * filled}{'·' * (BAR - filled)}"
+        )
         text += f"  {row.passed:>2}/{row.tests:<2}  "
         room = shutil.get_terminal_size().columns - len(text) - 1
         if self._live:
@@ -175,7 +180,7 @@ class _Run:
         self._out.write(text + "\n")
         self._out.flush()
 
-    # --- what a failure says
+    # --- failures
 
     def _failure(self, problem: dict[str, Any], item: pytest.Item, error: BaseException) -> Failure:
         line = item.location[1]
@@ -185,7 +190,10 @@ class _Run:
             place = self._definition(problem["module"], error.of)
             text = expect.render(error, problem=problem["id"], section=problem["section"])
         else:
-            text = f"{problem['id']}: raised {type(error).__name__}: {str(error)[:400] or 'without a word'}"
+            text = (
+                f"{problem['id']}: raised {type(error).__name__}: "
+                f"{str(error)[:400] or 'without a message'}"
+            )
             if isinstance(error, SyntaxError) and (error.filename or "").startswith(self._package):
                 place = f"{self._short(error.filename or '')}:{error.lineno}"
             text += f"\n  {'at':<9} {place}" if place else ""
@@ -193,7 +201,7 @@ class _Run:
         return Failure(problem, not isinstance(error, NotImplementedError), text, place, test)
 
     def _place(self, traceback: TracebackType | None) -> str:
-        """The innermost line of the student's that an exception passed; empty where it passed none."""
+        """The innermost line of the student's code in a traceback, or "" if there is none."""
         found = ""
         while traceback:
             code = traceback.tb_frame.f_code
@@ -205,7 +213,7 @@ class _Run:
         return found
 
     def _definition(self, module: str, name: str) -> str:
-        """Where the function or class that answered is defined; empty where it cannot be found."""
+        """Where the function or class that answered is defined, or "" if it cannot be found."""
         file = Path(self._package, f"{module}.py")
         source = (
             file.read_text(encoding="utf-8", errors="replace").splitlines()

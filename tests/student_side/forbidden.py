@@ -1,6 +1,6 @@
-"""What `check` and `submit` say of code that uses what a problem asks for, before the grader says it.
+"""Uses of forbidden library functions, which `check` and `submit` report before the grader does.
 
-The grader reads a submission with the same function, so both find the same lines. Nothing is run.
+The grader reads a submission with the same function, so both find the same lines. No code is run.
 """
 
 from collections.abc import Mapping
@@ -13,14 +13,16 @@ from tests.probes import delegation
 
 @dataclass(frozen=True)
 class ForbiddenUse:
-    """A line that uses what its problem has to do without.
+    """A line that uses a name that its problem forbids.
 
     Attributes:
         problem: The entry of problems.toml.
-        definition: The one in which the name is forbidden; "" where the whole problem has to do without it.
-        name: What is used, as in "torch.optim.AdamW".
-        place: Where, as in "assignment/optimizers.py:12".
-        certain: Whether the problem, or the definition, would earn nothing. Otherwise only tests in which the line runs would.
+        definition: The function or class in which the name is forbidden, or "" if it is forbidden
+            in the whole problem.
+        name: The name that is used, such as "torch.optim.AdamW".
+        place: The file and line, such as "assignment/optimizers.py:12".
+        certain: Whether the problem, or the definition, would certainly earn nothing. If False,
+            only the tests in which this line runs would earn nothing.
     """
 
     problem: Mapping[str, Any]
@@ -36,14 +38,17 @@ class ForbiddenUse:
             price = f"the problem would earn 0 of {self.problem['points']} points"
         else:
             price = "a test in which that line runs would earn nothing"
-        return f"{self.problem['id']}: {self.place} uses {self.name}, which you are asked to write yourself; {price}"
+        return (
+            f"{self.problem['id']}: {self.place} uses {self.name}, "
+            f"which you are asked to write yourself; {price}"
+        )
 
 
 def uses_in(sources: Mapping[str, bytes], problems: list[dict[str, Any]]) -> list[ForbiddenUse]:
-    """Each problem's first certain use, or else its possible ones, in the order of the problems.
+    """Find each problem's first certain use, or else all its possible uses, in problem order.
 
     Args:
-        sources: Path to content, as in "assignment/linear.py".
+        sources: Maps paths such as "assignment/linear.py" to contents.
         problems: Entries of problems.toml.
     """
     found = []
@@ -60,7 +65,7 @@ def uses_in(sources: Mapping[str, bytes], problems: list[dict[str, Any]]) -> lis
 
 
 def uses_under(root: Path, problems: list[dict[str, Any]]) -> list[ForbiddenUse]:
-    """The same, for the files under a folder; one that cannot be read uses nothing."""
+    """Like `uses_in`, for the files in a folder. A missing file counts as empty."""
     files = {f"assignment/{problem['module']}.py" for problem in problems}
     return uses_in(
         {path: (root / path).read_bytes() for path in files if (root / path).is_file()}, problems

@@ -1,18 +1,24 @@
-"""Progress as Markdown, for the summary of a workflow.
+"""Progress as Markdown, for a workflow's summary.
 
-What a student's code says (an exception's message, the name of its class) stands in code blocks that it cannot end.
+Text from a student's code (an exception's message, the name of its class) is put in code blocks
+that this text cannot close.
 """
 
 import re
 
 from tests.student_side.progress import Outcome
 
-ADVISORY = "**Advisory:** the public tests alone. Points come from the staff's grader, whose hidden tests look at more cases."
+ADVISORY = (
+    "**Advisory:** the public tests alone. "
+    "Points come from the staff's grader, whose hidden tests look at more cases."
+)
 LONGEST = 20_000  # characters of a block; GitHub shows no summary above 1 MiB
 
 
 def render(outcome: Outcome) -> str:
-    """The headline, a row a problem, then the first failure and the next thing to do, or where it was stopped."""
+    """Format the headline and one row per problem, then the first failure and the next step.
+
+    If the run was stopped, the page shows where, instead of the first failure and the next step."""
     parts = [f"# Public tests: {outcome.done}", ADVISORY, _table(outcome), f"{outcome.passed}."]
     if outcome.stopped:
         parts.append(_section("Stopped", outcome.stopped))
@@ -43,19 +49,19 @@ def _section(title: str, text: str) -> str:
 
 
 def _block(text: str) -> str:
-    """Text as it is, in a fence that is longer than any run of backticks in it."""
+    """Put text in a fence that is longer than any run of backticks in the text."""
     shown = _visible(text)[:LONGEST]
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", shown)), default=0))
     return f"{fence}text\n{shown}\n{fence}"
 
 
 def _cell(value: object) -> str:
-    """Text in one line, with no mark of Markdown or HTML in it."""
+    """Put text on one line, with all marks of Markdown and HTML escaped."""
     return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", _visible(str(value)).replace("\n", " "))
 
 
 def _visible(text: str) -> str:
-    """Characters that are not plain as escapes: control characters, directions of writing, halves of a character."""
+    """Escape unprintable characters: control characters, text direction marks, lone surrogates."""
     return "".join(
         c if c == "\n" or c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode()
         for c in text

@@ -1,4 +1,4 @@
-"""What a run of the public tests found out: a row a problem, the failures, and what to do next."""
+"""The outcome of the public tests: one row per problem, the failures, and what to do next."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -7,13 +7,14 @@ from typing import Any
 
 @dataclass
 class Progress:
-    """How far one problem is.
+    """The progress on one problem.
 
     Attributes:
-        problem: Its entry in problems.toml.
-        tests: How many public tests it has.
-        ended: How those that have run ended: "passed", "not attempted" or "failed".
-        forbidden: Whether its code uses what it asks for, so that it would earn nothing.
+        problem: The problem's entry in problems.toml.
+        tests: The number of its public tests.
+        ended: For each test that has run, "passed", "not attempted" or "failed".
+        forbidden: Whether its code certainly uses a forbidden function, so that it
+            would earn nothing.
     """
 
     problem: dict[str, Any]
@@ -23,12 +24,12 @@ class Progress:
 
     @property
     def passed(self) -> int:
-        """How many tests pass."""
+        """The number of tests that pass."""
         return self.ended.count("passed")
 
     @property
     def status(self) -> str:
-        """One word for it; empty while nothing is known."""
+        """The status in a word or two, or "" while it is unknown."""
         ended = Counter(self.ended)
         if self.forbidden:
             return "forbidden use"
@@ -41,7 +42,15 @@ class Progress:
 
 @dataclass
 class Failure:
-    """What a student is to look at: a text in the form of `expect.render`, the place in their code, the test if it was one."""
+    """A failure to look at.
+
+    Attributes:
+        problem: The problem's entry in problems.toml.
+        attempted: Whether the student has written code for it.
+        text: The failure, in the form of `expect.render`.
+        place: The place in the student's code, or "".
+        test: The test that failed, or "" if it was not a test.
+    """
 
     problem: dict[str, Any]
     attempted: bool
@@ -55,13 +64,14 @@ class Failure:
 
 @dataclass
 class Outcome:
-    """All of a run.
+    """The outcome of a whole run.
 
     Attributes:
         rows: The problems, in the order of the handout.
-        failures: What does not pass, in the order of the tests.
-        stopped: Where it was stopped by hand, as in "stopped at assignment/linear.py:40"; empty where it ran to its end.
-        notes: What else the student should know, a sentence each.
+        failures: The tests that do not pass, in the order of the tests.
+        stopped: Where the run was stopped by hand, such as "stopped at assignment/linear.py:40", or
+            "" if it was not stopped.
+        notes: Further sentences for the student.
     """
 
     rows: list[Progress]
@@ -71,29 +81,36 @@ class Outcome:
 
     @property
     def done(self) -> str:
-        """How many problems are done, as in "3 of 18 problems done"."""
+        """The number of problems done, as in "3 of 18 problems done"."""
         return f"{sum(row.status == 'done' for row in self.rows)} of {len(self.rows)} problems done"
 
     @property
     def passed(self) -> str:
-        """How many tests pass, as in "37 of 150 public tests pass"."""
-        return f"{sum(row.passed for row in self.rows)} of {sum(row.tests for row in self.rows)} public tests pass"
+        """The number of tests that pass, as in "37 of 150 public tests pass"."""
+        return (
+            f"{sum(row.passed for row in self.rows)} of "
+            f"{sum(row.tests for row in self.rows)} public tests pass"
+        )
 
     @property
     def first_failure(self) -> Failure | None:
-        """The first wrong answer; what was not attempted is none."""
+        """The first wrong answer, leaving out tests that were not attempted."""
         return next((failure for failure in self.failures if failure.attempted), None)
 
     @property
     def next_step(self) -> str:
-        """What to do now."""
+        """What the student should do next."""
         if not self.failures:
-            return "`python -m assignment submit` makes the zip to hand in; hidden tests decide the points"
+            return (
+                "`python -m assignment submit` makes the zip to hand in; "
+                "hidden tests decide the points"
+            )
         to_do = self.first_failure or self.failures[0]
         problem = to_do.problem
-        verb = "mend" if to_do.attempted else "write"
+        verb = "fix" if to_do.attempted else "write"
         place = to_do.place or f"assignment/{problem['module']}.py"
         return (
-            f"{verb} {place}\nread handout §{problem['section']}, then run `pytest -k {problem['id']}` (all of its failures)"
+            f"{verb} {place}\nread handout §{problem['section']}, "
+            f"then run `pytest -k {problem['id']}` (all of its failures)"
             f"\nor `python -m assignment check {problem['id']}`"
         )

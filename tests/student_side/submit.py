@@ -1,4 +1,4 @@
-"""The zip to hand in: exactly the Python modules under assignment/, and nothing that the grader would not take."""
+"""The zip to hand in: exactly the Python modules under assignment/ that the grader accepts."""
 
 import ast
 import hashlib
@@ -17,29 +17,33 @@ from typing import Any, NoReturn
 from tests.student_side import forbidden
 from tests.student_side.forbidden import ForbiddenUse
 
+# The grader uses its own copies of these files.
 THE_COURSES = {
     "assignment/__init__.py",
     "assignment/__main__.py",
     "assignment/problems.toml",
-}  # the grader has its own
+}
 MODULE = re.compile(r"assignment/(?:[A-Za-z_]\w*/)*[A-Za-z_]\w*\.py", re.ASCII)
-MAX_BYTES = 2_000_000  # some fifty times what the course's own solutions take
+MAX_BYTES = 2_000_000  # about fifty times the course's own solutions
 MAX_FILES = 100
-TIME = (2020, 1, 1, 0, 0, 0)  # so that the same modules give the same zip
+TIME = (2020, 1, 1, 0, 0, 0)  # fixed: the same modules give the same zip
 
 
 class Refused(Exception):
-    """The modules cannot be handed in as they are; the text says why and what to do."""
+    """The modules cannot be handed in as they are. The message explains why and what to do."""
 
 
 def main(root: Path, problems: list[dict[str, Any]], out: Path, *, anyway: bool = False) -> int:
-    """Write the zip and say what is in it; 0, or 2 where it would not be accepted.
+    """Write the zip and list its contents.
 
     Args:
-        root: The folder that holds assignment/.
+        root: The folder that contains assignment/.
         problems: The entries of problems.toml.
-        out: The zip.
-        anyway: Write it even where a problem uses what it asks for.
+        out: The path of the zip.
+        anyway: Write the zip even if a problem uses a forbidden function.
+
+    Returns:
+        0, or 2 if the zip would not be accepted.
     """
     try:
         sources, left_out = collect(
@@ -66,7 +70,7 @@ def main(root: Path, problems: list[dict[str, Any]], out: Path, *, anyway: bool 
 
 
 def _refuse_what_earns_nothing(uses: list[ForbiddenUse]) -> None:
-    """A student who hands in a library's answer should know its price now and not from the report.
+    """Tell students now, and not only in the report, that a library's answer earns nothing.
 
     Raises:
         Refused: A problem would earn nothing.
@@ -79,19 +83,20 @@ def _refuse_what_earns_nothing(uses: list[ForbiddenUse]) -> None:
             else ""
         )
         raise Refused(
-            f"{certain[0]}{also}. Write it yourself, or hand in as it is with `python -m assignment submit --anyway`"
+            f"{certain[0]}{also}. Write it yourself, "
+            "or hand in as it is with `python -m assignment submit --anyway`"
         )
 
 
 def collect(root: Path, modules: list[str]) -> tuple[dict[str, bytes], dict[str, str]]:
-    """The sources to hand in, and what else is in assignment/ with the reason why it stays.
+    """Collect the sources to hand in, and the reasons to leave out other files in assignment/.
 
     Args:
-        root: The folder that holds assignment/.
-        modules: The course's modules, all of which have to be there.
+        root: The folder that contains assignment/.
+        modules: The course's modules, all of which must exist.
 
     Raises:
-        Refused: The grader would not take them, or could not run them.
+        Refused: The grader would not accept the sources, or could not run them.
     """
     sources: dict[str, bytes] = {}
     left_out: dict[str, str] = {}
@@ -111,7 +116,8 @@ def collect(root: Path, modules: list[str]) -> tuple[dict[str, bytes], dict[str,
     missing = [f"assignment/{m}.py" for m in modules if f"assignment/{m}.py" not in sources]
     if missing:
         raise Refused(
-            f"{missing[0]} is missing; put it back, unsolved if need be (it is in the course's bundle)"
+            f"{missing[0]} is missing; put it back, "
+            "unsolved if need be (it is in the course's bundle)"
         )
     if (size := sum(map(len, sources.values()))) > MAX_BYTES:
         largest = max(sources, key=lambda path: len(sources[path]))
@@ -126,7 +132,7 @@ def collect(root: Path, modules: list[str]) -> tuple[dict[str, bytes], dict[str,
 
 
 def _reason_to_leave_out(file: Path, path: str) -> str:
-    """Why the grader would not look at a file; empty where it would."""
+    """Why the grader would ignore a file, or "" if it would not."""
     if file.suffix != ".py":
         return "not a Python module"
     if file.name == "conftest.py":
@@ -135,15 +141,15 @@ def _reason_to_leave_out(file: Path, path: str) -> str:
 
 
 def _readable(file: Path, path: str) -> bytes:
-    """A module's bytes, after a look whether Python can read them.
+    """Read a module and check that Python can parse it.
 
     Raises:
-        Refused: It cannot.
+        Refused: The module cannot be read or parsed.
     """
     try:
         source = file.read_bytes()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a student's backslashes: no reason to refuse
+            warnings.simplefilter("ignore")  # such as those about backslashes
             ast.parse(source)
     except OSError as e:
         raise Refused(f"{path} cannot be read: {e.strerror}") from None
@@ -151,13 +157,14 @@ def _readable(file: Path, path: str) -> bytes:
         line = getattr(e, "lineno", None)
         where = f"{path}:{line}" if line else path
         raise Refused(
-            f"{where} is not Python: {getattr(e, 'msg', None) or e}; all of its problems would earn 0"
+            f"{where} is not Python: {getattr(e, 'msg', None) or e}; "
+            "all of its problems would earn 0"
         ) from None
     return source
 
 
 def zipped(sources: dict[str, bytes]) -> bytes:
-    """A zip of these files, the same bytes whenever it is made."""
+    """Make a zip of these files. The same files always give the same bytes."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for path, source in sorted(sources.items()):
@@ -169,10 +176,10 @@ def zipped(sources: dict[str, bytes]) -> bytes:
 
 
 def write(out: Path, content: bytes) -> None:
-    """Write a file whole or not at all, also where the command is interrupted.
+    """Write a file completely or not at all, even if the command is interrupted.
 
     Raises:
-        Refused: It cannot be written.
+        Refused: The file cannot be written.
     """
     if out.is_dir():
         raise Refused(f"{out} is a folder; name a file in it")
@@ -197,7 +204,7 @@ def _leave(signum: int, frame: FrameType | None) -> NoReturn:
 
 
 def sha256(sources: dict[str, bytes]) -> str:
-    """A hash over paths and contents: the `sources` line of the grader's report shows its start."""
+    """Hash paths and contents. The `sources` line of the grader's report shows the first digits."""
     digest = hashlib.sha256()
     for path, source in sorted(sources.items()):
         digest.update(f"{path} {len(source)}\n".encode() + source)

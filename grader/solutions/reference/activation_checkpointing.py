@@ -1,8 +1,9 @@
-"""Chapter 12: what the forward pass keeps for the backward pass, and how to keep less of it by computing it again.
+"""Chapter 12: what autograd keeps for the backward pass, and how to recompute it instead.
 
-Autograd keeps the tensors from which an operation's gradient is computed: a product its factors, a GELU its input. In
-a deep model these activations outgrow the weights. Activation checkpointing keeps the inputs of a few segments
-alone and runs each segment's forward pass a second time when the backward pass gets there.
+Autograd keeps the tensors that it needs to compute an operation's gradient: the factors of a
+product, the input of a GELU. In a deep model these activations take more memory than the weights.
+Activation checkpointing keeps only the inputs of a few segments, and runs each segment's forward
+pass a second time when the backward pass reaches that segment.
 """
 
 import contextlib
@@ -14,47 +15,53 @@ from torch import Tensor, nn
 
 
 class Cube(torch.autograd.Function):
-    """y = x³ with a gradient of its own: a solved example.
+    """y = x³ with a backward pass by hand: a solved example.
 
-    `forward` runs with gradients off and says what to keep; `backward` gets dL/dy and gives one gradient for each argument
-    of `forward`, None where there is none. Call it as Cube.apply(x).
+    `forward` runs with gradients disabled and saves what the backward pass needs. `backward`
+    receives dL/dy and returns one gradient per argument of `forward`, or None for an argument
+    without a gradient. Call it as Cube.apply(x).
 
     Example:
-        x = 2 with an upstream gradient of 10: y = 8, and x's gradient is 10 · 3 · 2² = 120. Kept: x, and not x² or y.
+        x = 2 with an upstream gradient of 10: y = 8, and the gradient of x is 10 · 3 · 2² = 120.
+        Autograd keeps x, but neither x² nor y.
     """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        """x³; keeps x."""
+        """Return x³ and save x."""
         ctx.save_for_backward(x)
         return x**3
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Tensor:
-        """The upstream gradient times 3x²."""
+        """Return the upstream gradient times 3x²."""
         (x,) = ctx.saved_tensors
         return grad_outputs[0] * 3 * x**2
 
 
 def saved_activation_bytes(fn: Callable[[], Tensor], exclude: Iterable[Tensor] = ()) -> int:
-    """The bytes that autograd keeps for the backward pass of fn(), each whole storage once.
+    """The bytes that autograd keeps for the backward pass of fn(), each whole storage counted once.
 
-    Tensors that operations save while fn runs, as torch.autograd.graph.saved_tensors_hooks shows them. Two that show one
-    storage count it once, and a small view keeps its whole storage.
+    Count the tensors that operations save while fn runs, as
+    torch.autograd.graph.saved_tensors_hooks shows them. Two tensors with one storage count that
+    storage once, and a small view keeps its whole storage.
 
     Args:
-        fn: Is called once; its result is not needed afterwards. It may take gradients of its own.
-        exclude: Tensors whose storages are not counted, views of them neither: parameters, which are there anyway, or
-            the input. Any iterable, a generator as well.
+        fn: A function to call once. Its result is not needed afterwards. It may compute
+            gradients itself.
+        exclude: Tensors whose storages are not counted, even if a view of them is saved: for
+            example the parameters, which are in memory anyway, or the input. Any iterable,
+            including a generator.
 
     Example:
-        x of 6 float32 numbers that requires a gradient: x.exp() keeps its result, 24 bytes. x.sin() + x.cos() keeps x,
-        24 bytes, or 0 with exclude=[x].
+        x has 6 float32 elements and requires a gradient. x.exp() keeps its result, 24 bytes.
+        x.sin() + x.cos() keeps x, 24 bytes, or 0 bytes with exclude=[x].
 
     Handout §12.1 · activation_checkpointing · `pytest -k activation_checkpointing`
     """
     # BEGIN SOLUTION(activation_checkpointing)
-    kept = []  # storages, alive until they are counted, so that no address is used twice
+    # Storages, kept alive until they are counted, so that no address is reused.
+    kept = []
 
     def pack(x: Tensor) -> Tensor:
         kept.append(x.untyped_storage())
@@ -69,7 +76,10 @@ def saved_activation_bytes(fn: Callable[[], Tensor], exclude: Iterable[Tensor] =
 
 # BEGIN SOLUTION(activation_checkpointing)
 class _Recompute(torch.autograd.Function):
-    """fn(*inputs) that keeps the inputs. `gate` requires a gradient, so that backward runs where no input needs one."""
+    """fn(*inputs), keeping only the inputs.
+
+    `gate` requires a gradient, so that backward runs even if no input requires one.
+    """
 
     @staticmethod
     def forward(ctx, fn, gate, *inputs):
@@ -100,7 +110,7 @@ class _Recompute(torch.autograd.Function):
             for autocast in ctx.autocast:
                 stack.enter_context(torch.autocast(*autocast))
             output = ctx.fn(*inputs)
-        if output.requires_grad:  # it does not where inputs and parameters are all frozen
+        if output.requires_grad:  # False if all inputs and parameters are frozen
             torch.autograd.backward(output, grad_output)
         return None, None, *(x.grad for x in inputs)
 
@@ -109,24 +119,29 @@ class _Recompute(torch.autograd.Function):
 
 
 def checkpoint(fn: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
-    """fn(*inputs), of which only the inputs are kept: backward calls fn again to get what it needs.
+    """Compute fn(*inputs) but keep only the inputs: the backward pass calls fn again.
 
-    Output and gradients are those of fn(*inputs) itself: of the inputs that require one, and of the parameters that fn uses,
-    also where no input requires a gradient. fn is called twice, once forward and once in the backward pass. The second
-    call draws the same random numbers as the first (dropout drops the same entries) and runs under the same autocast, and
-    after it torch's random state is what it was before it. Between the two calls no activation inside fn is kept.
+    The output and the gradients are the same as those of fn(*inputs): the gradients of the inputs
+    that require one, and of the parameters that fn uses, even if no input requires a gradient.
+
+    fn is called twice, once in the forward pass and once in the backward pass. The second call
+    draws the same random numbers as the first (dropout drops the same entries) and runs under the
+    same autocast settings. Afterwards torch's RNG state is the same as before the second call.
+    Between the two calls, no activation inside fn is kept.
 
     Args:
-        fn: A function or module with one tensor as its result; it may use parameters that are not among its inputs, and
-            checkpoint itself.
-        inputs: Tensors; those that require no gradient, token ids for instance, get none.
+        fn: A function or module that returns one tensor. It may use parameters that are not among
+            its inputs, and it may call checkpoint itself.
+        inputs: Tensors. Inputs that require no gradient, such as token ids, get none.
 
     Returns:
-        fn's result. Gradients are asked of it with .backward(); where gradients are off, fn is called once and nothing is kept.
+        fn's result. Callers compute gradients from it with .backward(). If gradients are disabled,
+        fn is called once and nothing is kept.
 
     Example:
-        checkpoint(lambda x: x.sin().exp(), x): for backward it keeps x alone, where the function itself keeps x, for the
-        sine's gradient, and its own result, for that of exp.
+        checkpoint(lambda x: x.sin().exp(), x) keeps only x for the backward pass. Without
+        checkpoint, autograd keeps x for the gradient of sin, and the result for the
+        gradient of exp.
 
     Handout §12.1 · activation_checkpointing · `pytest -k activation_checkpointing`
     """
@@ -136,22 +151,23 @@ def checkpoint(fn: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
 
 
 class CheckpointedSequential(nn.Module):
-    """Layers one after the other, in segments of which only the inputs are kept for the backward pass.
+    """Layers in sequence, split into segments whose inputs alone are kept for the backward pass.
 
-    L layers are split, in their order, into `segments` segments whose lengths differ by at most one, and each segment, the
-    last one too, runs under `checkpoint`. Outputs and gradients are those of nn.Sequential(*layers).
+    The layers are split, in their order, into `segments` segments whose lengths differ by at most
+    one. Each segment, including the last one, runs under `checkpoint`. Outputs and gradients are
+    the same as those of nn.Sequential(*layers).
 
     Args:
-        layers: The layers. Their parameters become this module's, each under one name in its state_dict. A layer may be
-            listed twice.
-        segments: How many segments, from 1 to the number of layers.
+        layers: The layers. Their parameters become parameters of this module, each under one name
+            in its state_dict. A layer may be listed twice.
+        segments: Number of segments, from 1 to the number of layers.
 
     Raises:
-        ValueError: `segments` is more than there are layers.
+        ValueError: `segments` is more than the number of layers.
 
     Example:
-        16 layers in 4 segments: 4 + 4 + 4 + 4. With 7 layers in 3 segments two have 2 layers and one, whichever it is, has 3.
-        Kept are the inputs of the segments.
+        16 layers in 4 segments: 4 + 4 + 4 + 4. 7 layers in 3 segments: one segment, any of the
+        three, has 3 layers and the others have 2. Only the inputs of the segments are kept.
 
     Handout §12.1 · activation_checkpointing · `pytest -k activation_checkpointing`
     """
@@ -161,14 +177,15 @@ class CheckpointedSequential(nn.Module):
         super().__init__()
         if segments > len(layers):
             raise ValueError(
-                f"segments must not be more than the number of layers, {len(layers)}, got {segments}"
+                f"segments must not be more than the number of layers, {len(layers)}, "
+                f"got {segments}"
             )
         self.layers = nn.ModuleList(layers)
         self.segments = segments
         # END SOLUTION
 
     def forward(self, x: Tensor) -> Tensor:
-        """x through every layer."""
+        """Pass x through every layer."""
         # BEGIN SOLUTION(activation_checkpointing)
         n = len(self.layers)
         for i in range(self.segments):

@@ -1,11 +1,15 @@
-"""Chapter 3: named axes: reshaping, products and means in which every dimension has a name.
+"""Chapter 3: reshaping, products and means in which every dimension has a name.
 
-A pattern such as "b c h w -> b h w c" names the axes of a tensor before and after. Parentheses mean that one dimension is made
-of several axes, of which the last steps fastest: in "(h p)" with p of size P, the pair (h, p) has index h·P + p. `...` is any
-number of leading dimensions, including none. Below, the annotations give the patterns; you choose how to follow them (einops,
-view and transpose, einsum, loops). Inputs may have any floating-point dtype, device and memory layout. Each result has the
-dtype and the device of its input, and gradients flow through it. Where a ValueError is asked for, the RuntimeError or
-IndexError of torch or einops will do as well.
+A pattern such as "b c h w -> b h w c" names the axes of a tensor before and after. Parentheses
+mean that one dimension is made of several axes, the last of which varies fastest: in "(h p)" with
+p of size P, the pair (h, p) has index h·P + p. `...` is any number of leading dimensions,
+including none.
+
+In this module the annotations give the patterns. You choose how to implement them: with einops,
+with view and transpose, with einsum or with loops. Inputs may have any floating-point dtype,
+device and memory layout. Each result has the dtype and the device of its input, and gradients flow
+through it. Where a docstring asks for a ValueError, the RuntimeError or IndexError of torch or
+einops will do as well.
 """
 
 import math
@@ -17,19 +21,21 @@ from torch import Tensor
 
 
 def downsample(images: Float[Tensor, "... (h a) (w b)"], factor: int) -> Float[Tensor, "... h w"]:
-    """Each block of factor × factor pixels replaced by its mean: a solved example of the functions below.
+    """Replace each block of factor × factor pixels by its mean: a solved example for this module.
 
     small[i, j] = mean of images[i·factor + a, j·factor + b] over a and b from 0 to factor - 1.
 
-    The pattern splits the height into h blocks of a rows and the width into w blocks of b columns. It omits a and b after the
-    arrow: the mean is taken over these axes. We give einops the sizes of a and b; it finds h and w itself.
+    The pattern splits the height into h blocks of a rows and the width into w blocks of b columns.
+    The axes a and b are missing after the arrow, so the mean is taken over them. We give einops the
+    sizes of a and b, and einops computes h and w itself.
 
     Args:
         images: Images with any leading dimensions, such as batch and channels.
         factor: Side of a block.
 
     Raises:
-        einops.EinopsError: `factor` does not divide height and width; a kind of RuntimeError.
+        einops.EinopsError: `factor` does not divide height and width. EinopsError is a subclass
+            of RuntimeError.
 
     Example:
         [[1, 3, 5, 7], [1, 3, 5, 7]] with factor 2: [[2, 6]].
@@ -40,19 +46,20 @@ def downsample(images: Float[Tensor, "... (h a) (w b)"], factor: int) -> Float[T
 def split_heads(
     x: Float[Tensor, "... seq (heads d)"], heads: int
 ) -> Float[Tensor, "... heads seq d"]:
-    """Each head's own slice of the features, with the heads as a dimension before the sequence.
+    """Give each head its own slice of the features, with a heads dimension before the sequence.
 
     result[..., h, s, i] = x[..., s, h·d + i]
 
     Args:
-        x: Features of each position: those of head 0 come first, then those of head 1, and so on.
-        heads: How many heads share the last dimension.
+        x: Features of each position: first those of head 0, then those of head 1, and so on.
+        heads: Number of heads that share the last dimension.
 
     Raises:
         ValueError: `heads` does not divide the last dimension.
 
     Example:
-        [[1, 2, 3, 4], [5, 6, 7, 8]] with 2 heads: head 0 gets [[1, 2], [5, 6]], head 1 gets [[3, 4], [7, 8]].
+        [[1, 2, 3, 4], [5, 6, 7, 8]] with 2 heads: head 0 gets [[1, 2], [5, 6]], head 1 gets
+        [[3, 4], [7, 8]].
 
     Handout §3.1 · einops · `pytest -k einops`
     """
@@ -62,7 +69,7 @@ def split_heads(
 
 
 def merge_heads(x: Float[Tensor, "... heads seq d"]) -> Float[Tensor, "... seq (heads d)"]:
-    """The heads' features side by side again, for each position: what split_heads took apart.
+    """Put the heads' features side by side again at each position: the inverse of split_heads.
 
     result[..., s, h·d + i] = x[..., h, s, i]
 
@@ -88,13 +95,14 @@ def attention_scores(
 
     Args:
         q: Queries.
-        k: Keys, with the queries' leading dimensions.
+        k: Keys, with the same leading dimensions as the queries.
 
     Raises:
-        ValueError: q and k have different d, also where one of them is 1 and could be stretched.
+        ValueError: q and k differ in d, even if one of the two sizes is 1 and could be broadcast.
 
     Example:
-        One query of length 4, all ones, and the keys (1, 1, 1, 1) and (1, -1, 1, -1): 4 / √4 = 2 and 0.
+        One query of length 4, all ones, and the keys (1, 1, 1, 1) and (1, -1, 1, -1):
+        4 / √4 = 2 and 0.
 
     Handout §3.1 · einops · `pytest -k einops`
     """
@@ -102,7 +110,8 @@ def attention_scores(
     d = q.shape[-1]
     if k.shape[-1] != d:
         raise ValueError(
-            f"q and k must have the same last dimension, got shapes {tuple(q.shape)} and {tuple(k.shape)}"
+            "q and k must have the same last dimension, "
+            f"got shapes {tuple(q.shape)} and {tuple(k.shape)}"
         )
     return einsum(q, k, "... q d, ... k d -> ... q k") / math.sqrt(d)
     # END SOLUTION
@@ -112,16 +121,17 @@ def per_head_linear(
     x: Float[Tensor, "... (heads d_in)"],
     w: Float[Tensor, "heads d_in d_out"],
 ) -> Float[Tensor, "... (heads d_out)"]:
-    """Each head's slice of the features times a matrix of its own.
+    """Multiply each head's slice of the features by that head's own matrix.
 
     result[..., h·d_out + o] = Σ_i x[..., h·d_in + i] · w[h, i, o]
 
     Args:
-        x: Features, head after head, for any leading dimensions.
+        x: Features, one head after the other, with any leading dimensions.
         w: One matrix per head; its shape gives heads and d_in.
 
     Raises:
-        ValueError: The last dimension of x is not heads · d_in, also where it could be stretched to that.
+        ValueError: The last dimension of x is not heads · d_in, even if it could be
+            broadcast to that size.
 
     Example:
         Two heads of one feature: x = (3, 5) and the 1×1 matrices 10 and 100 give (30, 500).
@@ -132,7 +142,8 @@ def per_head_linear(
     heads, d_in, _ = w.shape
     if x.shape[-1] != heads * d_in:
         raise ValueError(
-            f"x of shape {tuple(x.shape)} has not heads · d_in features for w of shape {tuple(w.shape)}"
+            f"x of shape {tuple(x.shape)} has not heads · d_in features "
+            f"for w of shape {tuple(w.shape)}"
         )
     by_head = rearrange(x, "... (heads i) -> ... heads i", heads=heads)
     return rearrange(
@@ -144,22 +155,24 @@ def per_head_linear(
 def masked_mean(
     x: Float[Tensor, "... seq d"], mask: Bool[Tensor, "... seq"]
 ) -> Float[Tensor, "... d"]:
-    """The mean of those positions of a sequence that the mask keeps.
+    """The mean over the positions of a sequence that the mask keeps.
 
     result = Σ_s mask[..., s] · x[..., s, :] / Σ_s mask[..., s]
 
-    Where a sequence keeps nothing, the result is 0. A position that is not kept does not change the result, whatever its
-    features are: padding may be NaN or infinite.
+    If the mask keeps no position of a sequence, the result is 0. A position that is not kept never
+    changes the result, even if its features are NaN or infinite, as they may be in padding.
 
     Args:
         x: Features of each position.
-        mask: True for a position that is kept; its shape is that of x without the last dimension.
+        mask: True for a position that is kept. Its shape is the shape of x without the
+            last dimension.
 
     Raises:
-        ValueError: `mask` has any other shape, also one that could be broadcast.
+        ValueError: `mask` has any other shape, even one that could be broadcast.
 
     Example:
-        [[1, 2], [3, 4], [5, 6]] with the mask (True, False, True): (1 + 5) / 2 = 3 and (2 + 6) / 2 = 4.
+        [[1, 2], [3, 4], [5, 6]] with the mask (True, False, True): (1 + 5) / 2 = 3 and
+        (2 + 6) / 2 = 4.
 
     Handout §3.1 · einops · `pytest -k einops`
     """
@@ -181,8 +194,9 @@ def patchify(
 
     result[b, i·w + j, (r·p + s)·c + k] = images[b, k, i·p + r, j·p + s]
 
-    Here p = patch, c is the number of channels and w the number of patches in a row. Patches go row by row. Inside a patch,
-    pixels go row by row, each with its channels side by side.
+    Here p = patch, c is the number of channels, and w is the number of patches in a row.
+    Patches are ordered row by row. Inside a patch, pixels are ordered row by row, each with its
+    channels side by side.
 
     Args:
         images: Images with channels first.

@@ -1,10 +1,12 @@
-"""Chapter 13: a GPU, which is still at work when Python has gone on.
+"""Chapter 13: working with a GPU, which runs asynchronously to Python.
 
-A call that gives a GPU something to do returns before it is done. That is what makes a GPU fast, and what makes measuring
-one hard: a clock has to be the GPU's own, memory is PyTorch's to count, and a copy that is on its way must neither be read
-nor overwritten. The last function is a training step in the precision that GPUs are built for.
+A call that launches work on a GPU returns before that work is done. This makes a GPU fast and
+measurements hard: time has to be measured with the GPU's own clock, memory has to be read from
+PyTorch's allocator, and the tensors of a copy in flight must be neither read nor overwritten. The
+last function is a training step in the precision that GPUs are built for.
 
-Without a GPU you can write all of this and try it: the public tests run on a stand-in for one, tests/probes/stand_in.py.
+You can write and try all of this without a GPU: the public tests run on a stand-in for a GPU,
+tests/probes/stand_in.py.
 """
 
 from __future__ import annotations
@@ -19,21 +21,22 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-if TYPE_CHECKING:  # for the annotation alone: these problems need nothing of that module
+if TYPE_CHECKING:  # only for the annotation: this module runs without that one
     from assignment.resource_accounting import Hardware
 
 
 def wait_for(device: torch.device | str) -> None:
-    """Wait until a device has done all that it was given: a worked neighbour of what is below.
+    """Wait until a device has finished all its work: a solved example for this module.
 
-    A GPU works through its streams while Python goes on; a CPU has done its work when the call returns.
+    A GPU works through its streams while Python continues. A CPU has finished its work when
+    the call returns.
 
     Args:
         device: Any device.
 
     Example:
-        The clock around `a @ b` on a GPU shows some microseconds, the time to ask for the product. Around
-        `a @ b; wait_for("cuda")` it shows how long the product took.
+        A clock around `a @ b` on a GPU shows a few microseconds, the time to launch the product. A
+        clock around `a @ b; wait_for("cuda")` shows how long the product took.
     """
     if torch.device(device).type == "cuda":
         torch.cuda.synchronize(device)
@@ -44,10 +47,11 @@ class PeakMemory:
     """Bytes of tensors on a GPU before, during and after a call.
 
     Args:
-        allocated_before: Bytes of the tensors that were alive before it.
-        peak_above_before: The most bytes that were alive at one moment of the call, less `allocated_before`.
-        retained: Bytes alive after it, its result among them, less `allocated_before`; negative where it freed more than it
-            left.
+        allocated_before: Bytes of the tensors that were alive before the call.
+        peak_above_before: The largest number of bytes alive at any moment of the call, minus
+            `allocated_before`.
+        retained: Bytes alive after the call, including its result, minus `allocated_before`. This
+            is negative if the call freed more bytes than it left behind.
     """
 
     allocated_before: int
@@ -56,25 +60,26 @@ class PeakMemory:
 
 
 def peak_memory(fn: Callable[[], object], device: torch.device | str = "cuda") -> PeakMemory:
-    """How many bytes of tensors fn() needs on a GPU at its worst moment, and how many it leaves there.
+    """Measure the bytes of tensors that fn() needs on a GPU at its peak, and those it leaves there.
 
-    Counted is what tensors take, as torch.cuda.memory_allocated does, which counts in blocks of 512 bytes. What the
-    allocator keeps reserved so that the next tensor is there sooner, torch.cuda.memory_reserved, is another number.
+    Count the memory that tensors take, as torch.cuda.memory_allocated does, in blocks of 512 bytes.
+    Do not count the memory that the allocator keeps reserved to create later tensors faster
+    (torch.cuda.memory_reserved).
 
-    What was before the call is not the call's: the peak is that of the call alone, however much was in use earlier, and
-    garbage that Python has not collected yet (gc.collect) is gone before anything is read. fn's result is still alive when
-    `retained` is read.
+    Measure only the call itself. The peak is the peak of this call, even if more memory was in use
+    at an earlier time. Collect Python's garbage (gc.collect) before you read any number. Keep fn's
+    result alive until you have read `retained`.
 
     Args:
-        fn: Is called once. What it raises passes through.
+        fn: A function to call once. Its exceptions propagate.
         device: A CUDA device.
 
     Raises:
-        ValueError: `device` is no CUDA device.
+        ValueError: `device` is not a CUDA device.
 
     Example:
-        4 MiB are in use. fn makes tensors of 3 MiB and of 2 MiB, then drops the first and returns the second: 4 MiB before,
-        a peak of 5 MiB above that, 2 MiB retained.
+        4 MiB are in use. fn creates tensors of 3 MiB and of 2 MiB, then drops the first and returns
+        the second: 4 MiB before, a peak of 5 MiB above that, and 2 MiB retained.
 
     Handout §13.1 · gpu_memory · `pytest -k gpu_memory`
     """
@@ -92,20 +97,23 @@ def peak_memory(fn: Callable[[], object], device: torch.device | str = "cuda") -
 
 
 def time_kernel(fn: Callable[[], object], *, warmup: int = 3, repeats: int = 10) -> float:
-    """How many seconds the GPU takes for the work that fn() gives it: the median of `repeats` calls, after some to warm up.
+    """The seconds that the GPU takes for the work of fn(): the median of `repeats` calls.
 
-    fn is called warmup + repeats times. Each of the last `repeats` calls stands between two events,
-    torch.cuda.Event(enable_timing=True), which the GPU stamps when it comes to them in the current stream; elapsed_time gives
-    the milliseconds from one to the other. A clock of the CPU would show how long it takes to ask for the work, or the
-    waiting as well. When time_kernel returns the GPU has done all of it.
+    Call fn `warmup` + `repeats` times. Put each of the last `repeats` calls between two events,
+    torch.cuda.Event(enable_timing=True), which the GPU timestamps when it reaches them in the
+    current stream. elapsed_time returns the milliseconds between two events. A CPU clock would show
+    how long it takes to launch the work, or would include the waiting. When time_kernel returns,
+    the GPU must have finished all the work.
 
     Args:
-        fn: Gives the GPU work on the current stream. Its first calls may be slower than others.
+        fn: A function that launches work on the current stream. Its first calls may be
+            slower than others.
         warmup: Calls that are not measured, 0 or more.
         repeats: Calls that are measured, 1 or more.
 
     Example:
-        warmup 1 and repeats 3, and the four calls take 9, 2, 3 and 7 ms on the GPU: 0.003.
+        With warmup 1 and repeats 3, four calls take 9, 2, 3 and 7 ms on the GPU: the
+        result is 0.003.
 
     Handout §13.2 · gpu_timing · `pytest -k gpu_timing`
     """
@@ -123,26 +131,27 @@ def time_kernel(fn: Callable[[], object], *, warmup: int = 3, repeats: int = 10)
 
 
 def measured_mfu(m: int, k: int, n: int, dtype: torch.dtype, hw: Hardware) -> float:
-    """The MFU of one matrix product on the GPU, measured: of random matrices (m, k) and (k, n).
+    """Measure the MFU of one product of random matrices, (m, k) and (k, n), on the GPU.
 
     MFU = 2mkn / (seconds of the product by time_kernel · peak FLOP/s of `hw` for `dtype`)
 
-    The matrices are made outside the time that is measured. The peak is the one that `hw` gives for that very dtype; no
-    other is guessed, and the GPU is not asked for its name. A result above 1 is returned as it is, because it says that a
-    time or a peak is wrong.
+    Create the matrices outside the measured time. Use the peak that `hw` gives for exactly this
+    dtype: do not guess another one, and do not ask the GPU for its name. Return a result above 1 as
+    it is, because it shows that a time or a peak is wrong.
 
     Args:
         m: Rows of the first matrix, at least 1.
-        k: Its columns and the second one's rows, at least 1.
-        n: Columns of the second one, at least 1.
-        dtype: Of both matrices.
-        hw: What the GPU is.
+        k: Columns of the first matrix and rows of the second, at least 1.
+        n: Columns of the second matrix, at least 1.
+        dtype: The dtype of both matrices.
+        hw: The kind of GPU.
 
     Raises:
-        ValueError: `hw` has no peak for `dtype`. A KeyError is as good.
+        ValueError: `hw` has no peak for `dtype`. (A KeyError is just as good.)
 
     Example:
-        A product of 1000 × 1000 matrices takes 4 µs on a GPU with a peak of 1e15 FLOP/s: 2e9 / (4e-6 · 1e15) = 0.5.
+        A product of two 1000 × 1000 matrices takes 4 µs on a GPU with a peak of 1e15 FLOP/s:
+        2e9 / (4e-6 · 1e15) = 0.5.
 
     Handout §13.2 · gpu_timing · `pytest -k gpu_timing`
     """
@@ -157,11 +166,12 @@ def measured_mfu(m: int, k: int, n: int, dtype: torch.dtype, hw: Hardware) -> fl
 
 # BEGIN SOLUTION(gpu_prefetch)
 def _sent(batch, device, stream):
-    """A batch on the device, and the event of its arrival there; None where nothing is to be waited for."""
+    """A batch on the device, and the event of its arrival, or None if there is no need to wait."""
     if stream is None:
         return tuple(x.to(device, copy=True) for x in batch), None
     pinned = [torch.empty(x.shape, dtype=x.dtype, pin_memory=True).copy_(x) for x in batch]
-    with torch.cuda.stream(stream):  # PyTorch keeps pinned memory until the copies from it are done
+    # PyTorch keeps pinned memory until the copies from it are done.
+    with torch.cuda.stream(stream):
         return tuple(x.to(device, non_blocking=True) for x in pinned), stream.record_event()
 
 
@@ -169,28 +179,35 @@ def _sent(batch, device, stream):
 
 
 class Prefetcher:
-    """Batches on a device, with the next ones on their way while one is worked on: `for x, y in Prefetcher(batches, "cuda")`.
+    """Copy the next batches to a device while the current one is in use.
 
-    To a CUDA device each batch goes through pinned memory of its own, with non_blocking=True, on a stream that is not the
-    current one. So the copy of the next batches runs beside the kernels that work on this one, and Python waits for neither:
+    Use it as `for x, y in Prefetcher(batches, "cuda")`.
 
-    - A batch that is handed out may still be on its way: the current stream waits for it (wait_stream or wait_event).
-    - A batch that is dropped may still be read by a kernel that has not run yet. The allocator knows a tensor on the stream
-      where it was made alone, and would give its memory to the next copy: record_stream tells it of the current one.
-    - `batches` may write a batch's tensors over as soon as it is asked for the next one, pinned ones as well. And no pinned
-      memory is written over while a copy from it is under way.
+    To a CUDA device, copy each batch through its own pinned memory, with non_blocking=True, on a
+    stream that is not the current one. Then the copies of the next batches overlap with the kernels
+    that use the current batch, and Python waits for neither. This needs care in three places:
 
-    Batches come out in their order, with their shapes and dtypes. No more than `depth` of them are ever drawn and not
-    handed out; with a depth of 2 or more the next one is drawn before one is handed out, where there is a next one. When
-    `batches` ends, or raises an exception, the batches drawn before come first. To other devices batches are moved by .to.
+    - The copy of a batch that is returned may not be done yet: make the current stream wait for it
+      (wait_stream or wait_event).
+    - A kernel that has not run yet may still read a batch that Python has dropped. The allocator
+      knows only the stream on which a tensor was created, and would reuse the tensor's memory for
+      the next copy. Call record_stream to tell the allocator about the current stream.
+    - `batches` may overwrite a batch's tensors, even pinned ones, as soon as the next batch is
+      drawn. Pinned memory must not be overwritten while a copy from it is in flight.
+
+    Batches keep their order, shapes and dtypes. At no time are more than `depth` batches drawn but
+    not yet returned. With a depth of 2 or more, the next batch (if there is one) is drawn before
+    the current one is returned. If `batches` ends or raises an exception, the batches drawn before
+    are returned first. Move batches to devices other than CUDA with .to.
 
     Args:
         batches: Pairs of CPU tensors.
-        device: Where they are wanted.
-        depth: At least 1.
+        device: The device of the returned batches.
+        depth: The largest number of batches drawn but not yet returned, at least 1.
 
     Example:
-        With depth 2 and the batches a, b, c, d: when a is handed out b is drawn, and c perhaps, but not d.
+        With depth 2 and the batches a, b, c, d: when a is returned, b has been drawn, c may have
+        been drawn, and d has not.
 
     Handout §13.3 · gpu_prefetch · `pytest -k gpu_prefetch`
     """
@@ -204,17 +221,17 @@ class Prefetcher:
         self._depth = depth
         self._stream = torch.cuda.Stream(self._device) if self._device.type == "cuda" else None
         self._waiting = collections.deque()
-        self._end = None  # the exception that ended `batches`
+        self._end = None  # exception that ended `batches`
         # END SOLUTION
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Itself: it can be gone through once."""
+        """Return this object itself: it can be iterated over once."""
         # BEGIN SOLUTION(gpu_prefetch)
         return self
         # END SOLUTION
 
     def __next__(self) -> tuple[Tensor, Tensor]:
-        """The next batch, on the device."""
+        """Return the next batch, on the device."""
         # BEGIN SOLUTION(gpu_prefetch)
         while self._end is None and len(self._waiting) < self._depth:
             try:
@@ -247,32 +264,35 @@ def autocast_train_step(
     dtype: torch.dtype = torch.bfloat16,
     max_norm: float = 1.0,
 ) -> float:
-    """One step of training in mixed precision; the loss of the batch before the step.
+    """Take one training step in mixed precision and return the batch's loss before the step.
 
-    1. Gradients from before do not count.
-    2. model(x) runs under torch.autocast, in `dtype`, for the device that x is on; loss_fn may run under it, too.
+    1. Gradients that are in .grad before the call do not count.
+    2. model(x) runs under torch.autocast with `dtype`, for the device of x. loss_fn may run
+       under it, too.
     3. The backward pass runs outside of autocast.
-    4. Gradients whose norm, of all of them together, is above `max_norm` are scaled down to it.
+    4. If the norm of all gradients together is above `max_norm`, they are scaled down to it.
     5. The optimizer steps.
 
-    Parameters, gradients and the optimizer's state keep their float32: a step changes a weight by less than the 8 bits of a
-    bfloat16 could show. bfloat16 has the range of float32, so the loss is not scaled, and no GradScaler is used.
+    Parameters, gradients and the optimizer's state stay in float32, because a step changes a weight
+    by less than the 8 bits of a bfloat16 can represent. bfloat16 has the range of float32, so do
+    not scale the loss or use a GradScaler.
 
     Args:
-        model: Its parameters are float32, on x's device.
-        optimizer: Of the model's parameters.
-        loss_fn: Gives the mean loss, a scalar, from the model's output and y.
+        model: A module with float32 parameters on x's device.
+        optimizer: The optimizer of the model's parameters.
+        loss_fn: Takes the model's output and y, and returns the mean loss, a scalar.
         x: Inputs.
         y: Targets.
         dtype: bfloat16, or float32 for a step without autocast.
         max_norm: Above 0; math.inf for no clipping.
 
     Raises:
-        ValueError: `dtype` is another one: float16 would need a GradScaler that lives as long as the training does.
+        ValueError: `dtype` is any other dtype. (float16 would need a GradScaler that lives as long
+            as the training.)
 
     Example:
-        A weight of 1 with a gradient of 4, max_norm 0.5 and SGD with learning rate 0.001: the weight becomes 0.9995, which
-        is no bfloat16.
+        A weight of 1 with a gradient of 4, max_norm 0.5 and SGD with learning rate 0.001: the
+        weight becomes 0.9995, which bfloat16 cannot represent.
 
     Handout §13.4 · gpu_mixed_precision · `pytest -k gpu_mixed_precision`
     """

@@ -1,8 +1,9 @@
-"""Chapter 11: the loop that trains a model, in which the pieces of the earlier chapters meet.
+"""Chapter 11: a training loop that combines the pieces of the earlier chapters.
 
-A step is short: draw a batch, compute the loss and its gradients, clip them, let the optimizer step. The rest makes a loop
-useful: evaluation that leaves no trace, micro-batches that save memory, lower precision where it is safe, a log, and
-checkpoints from which a run that was killed goes on as if nothing had happened.
+A step is short: draw a batch, compute the loss and its gradients, clip the gradients, let the
+optimizer step. Everything else makes the loop useful: evaluation that does not affect training,
+micro-batches that save memory, lower precision where it is safe, a log, and checkpoints from which
+a killed run resumes as if nothing had happened.
 """
 
 import json
@@ -24,20 +25,21 @@ def fit(
     y: Float[Tensor, "n outputs"],
     steps: int,
 ) -> list[float]:
-    """Train on one batch again and again. A solved example of the order inside every training loop.
+    """Train on one batch repeatedly: a solved example of the order inside every training loop.
 
     losses[s] = mean squared error of the model before step s.
 
     Args:
-        model: Maps x to something of y's shape.
-        optimizer: Of the model's parameters.
+        model: A module that maps x to a tensor of y's shape.
+        optimizer: The optimizer of the model's parameters.
         x: Inputs.
         y: Targets.
         steps: Number of steps.
 
     Example:
-        y = wx with x = 1, y = 1, w = 0 and SGD of learning rate 0.25: the loss is 1 and its gradient -2, so w becomes 0.5,
-        and the next loss is 0.25. fit returns [1.0, 0.25] for 2 steps.
+        y = wx with x = 1, y = 1, w = 0 and SGD with learning rate 0.25: the loss is 1 and
+        its gradient is -2, so w becomes 0.5, and the next loss is 0.25. With 2 steps, fit
+        returns [1.0, 0.25].
     """
     losses = []
     for _ in range(steps):
@@ -51,7 +53,7 @@ def fit(
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """How a model is trained.
+    """The settings of a training run.
 
     Args:
         steps: Steps of the whole run, including those before a resume.
@@ -61,15 +63,19 @@ class TrainConfig:
         min_learning_rate: Learning rate that the cosine would reach one step after the last.
         warmup_steps: Steps of linear warm-up.
         micro_batch_size: Windows that go through the model at a time; None for the whole batch.
-        max_grad_norm: Norm to which longer gradients are scaled down; None for no clipping.
-        autocast_dtype: dtype for torch.autocast around each forward pass and its loss; None for no autocast.
-        eval_every: Evaluate after every so many steps; 0 for never.
+        max_grad_norm: Largest norm of the gradients; a larger one is scaled down to it. None
+            for no clipping.
+        autocast_dtype: dtype for torch.autocast around each forward pass and its loss; None
+            for no autocast.
+        eval_every: Number of steps between evaluations; 0 for no evaluation.
         eval_batches: Batches per evaluation.
-        checkpoint_every: Write a checkpoint after every so many steps; 0 for after the last step only.
-        checkpoint_path: The checkpoint's file, from which a run resumes if it exists; None for no checkpoint.
+        checkpoint_every: Number of steps between checkpoints; 0 for a checkpoint after the
+            last step only.
+        checkpoint_path: The checkpoint's file, from which a run resumes if it exists; None for
+            no checkpoint.
         log_path: File for one JSON line per step; None for no log.
-        seed: Decides everything random.
-        device: Where the model is, and where batches go.
+        seed: Seed of everything random.
+        device: Device of the model and of the batches.
     """
 
     steps: int
@@ -92,14 +98,17 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class TrainResult:
-    """What a call of `train` did. Entry i of the three lists belongs to step first_step + i.
+    """The results of one call of `train`. Entry i of each list belongs to step first_step + i.
 
     Args:
-        losses: Mean cross-entropy of each step's batch in nats per token, before the optimizer stepped.
+        losses: Mean cross-entropy of each step's batch in nats per token, before the
+            optimizer stepped.
         learning_rates: Learning rate of each step.
         grad_norms: L2 norm of all gradients together in each step, before clipping.
-        eval_losses: Number of steps taken → mean loss on validation batches at that point; none from before first_step.
-        first_step: The step that this call began with: 0, or where the checkpoint's run had got to.
+        eval_losses: Maps a number of steps taken to the mean loss on the validation batches at that
+            point. It contains only evaluations of this call, none from before first_step.
+        first_step: The first step of this call: 0, or the step at which the checkpoint's
+            run continues.
     """
 
     losses: list[float]
@@ -110,14 +119,15 @@ class TrainResult:
 
 
 # BEGIN SOLUTION(training_loop)
-TRAINING, VALIDATION = 0, 1  # keys of the random streams that batches are drawn from
+TRAINING, VALIDATION = 0, 1  # keys of the random streams for the batches
 
 
 def _check(config, train_tokens, val_tokens):
-    """Refuse what would fail, or silently do less than was asked for, before anything is changed."""
+    """Raise for settings that would fail or be ignored, before anything is changed."""
     if len(train_tokens) <= config.context_length:
         raise ValueError(
-            f"context_length {config.context_length} leaves no target in {len(train_tokens)} train_tokens"
+            f"context_length {config.context_length} leaves no target "
+            f"in {len(train_tokens)} train_tokens"
         )
     if config.eval_every and (val_tokens is None or len(val_tokens) <= config.context_length):
         raise ValueError("eval_every asks for val_tokens, more than context_length of them")
@@ -126,7 +136,7 @@ def _check(config, train_tokens, val_tokens):
 
 
 def _learning_rate(step, config):
-    """Linear from 0 to the maximum, then half a cosine down to the minimum, which it would reach at step `steps`."""
+    """Linear warm-up from 0, then half a cosine that would reach the minimum at step `steps`."""
     low, high = config.min_learning_rate, config.max_learning_rate
     if step < config.warmup_steps:
         return high * step / config.warmup_steps
@@ -135,7 +145,7 @@ def _learning_rate(step, config):
 
 
 def _batch(tokens, config, stream, number):
-    """Batch `number` of a stream: it depends on these and the seed alone, so there is no state to be saved."""
+    """Batch `number` of a stream. It depends only on these two and the seed: no state to save."""
     rng = np.random.default_rng([config.seed, stream, number])
     starts = rng.integers(len(tokens) - config.context_length, size=(config.batch_size, 1))
     windows = tokens[starts + np.arange(config.context_length + 1)]
@@ -150,7 +160,7 @@ def _loss(model, x, y, config):
 
 
 def _accumulate(model, optimizer, x, y, config):
-    """Leave the gradients of the batch's mean loss in .grad, a micro-batch at a time; that loss."""
+    """Compute the gradients of the batch's mean loss by micro-batches; return that loss."""
     optimizer.zero_grad()
     rows = config.micro_batch_size or config.batch_size
     total = 0.0
@@ -167,7 +177,7 @@ def _clip(optimizer, max_norm):
 
 
 def _step(model, optimizer, x, y, step, config):
-    """One step of training; its loss, learning rate and norm."""
+    """Take one training step; return its loss, learning rate and gradient norm."""
     loss = _accumulate(model, optimizer, x, y, config)
     if not math.isfinite(loss):
         raise FloatingPointError(f"the loss of step {step} is {loss}")
@@ -180,7 +190,7 @@ def _step(model, optimizer, x, y, step, config):
 
 
 def _evaluate(model, tokens, config):
-    """The mean loss on the same few batches every time, with the mode and the random state put back."""
+    """The mean loss on the same batches every time; the mode and the RNG state are restored."""
     was_training = model.training
     model.eval()
     with torch.no_grad(), torch.random.fork_rng(_gpus(config)):
@@ -195,7 +205,7 @@ def _gpus(config):
 
 
 def _save(model, optimizer, steps_done, config):
-    """Replace the checkpoint in one move: a crash leaves the old one or the new one, whole."""
+    """Replace the checkpoint atomically: a crash leaves either the old one or the new one whole."""
     checkpoint = {
         "model": model.state_dict(),
         "optimizer": optimizer.state_dict(),
@@ -212,7 +222,7 @@ def _save(model, optimizer, steps_done, config):
 
 
 def _start(model, optimizer, config):
-    """Seed a fresh run, or put everything back to where a checkpoint was written; the step to begin with."""
+    """Seed a fresh run, or restore everything from the checkpoint; return the first step."""
     torch.manual_seed(config.seed)
     if config.checkpoint_path is None or not os.path.exists(config.checkpoint_path):
         return 0
@@ -226,7 +236,7 @@ def _start(model, optimizer, config):
 
 
 def _trim_log(path, first_step):
-    """Cut off what a run that was stopped had logged past its checkpoint, and a line that it did not finish."""
+    """Cut off an unfinished line, and the lines that a stopped run logged after its checkpoint."""
     end = 0
     with open(path, "ab+") as file:
         file.seek(0)
@@ -238,9 +248,8 @@ def _trim_log(path, first_step):
 
 
 def _log(path, record):
-    with open(
-        path, "a", encoding="utf-8"
-    ) as file:  # closing it hands the line to the operating system
+    # Closing the file passes the line to the operating system.
+    with open(path, "a", encoding="utf-8") as file:
         file.write(json.dumps(record) + "\n")
 
 
@@ -255,66 +264,81 @@ def train(
     *,
     val_tokens: Int[np.ndarray, "m"] | None = None,
 ) -> TrainResult:
-    """Train a model to predict the next token, and go on from a checkpoint if there is one.
+    """Train a model to predict the next token, resuming from a checkpoint if there is one.
 
-    Build it in four stages, after which the public tests are named.
+    Build it in four stages. The public tests are named after these stages.
 
     Stage 1: a plain loop, with steps s = 0, 1, …
 
-    - Draw a batch: `batch_size` windows x of train_tokens, as int64, each start 0 … n - context_length - 1 equally likely,
-      drawn independently and anew in each step. The targets y are the same windows one token later in the data.
-    - The loss is the mean cross-entropy of y under model(x) over all tokens of the batch. If it is NaN or infinite, raise.
-    - The optimizer steps with this batch's gradients alone, and with this learning rate in every parameter group, which is
-      lr_cosine_schedule(s, max, min, warmup_steps, steps):
+    - Draw a batch: `batch_size` windows x of train_tokens, as int64. Their starts are drawn
+      independently and anew in each step, with each of 0 … n - context_length - 1 equally likely.
+      The targets y are the same windows one token later in the data.
+    - The loss is the mean cross-entropy of y under model(x) over all tokens of the batch. If it is
+      NaN or infinite, raise.
+    - The optimizer steps with the gradients of this batch only. The learning rate in every
+      parameter group is lr_cosine_schedule(s, max, min, warmup_steps, steps):
 
           s < warmup_steps:  max · s / warmup_steps
-          otherwise:         min + (max - min) · (1 + cos(π · (s - warmup_steps) / (steps - warmup_steps))) / 2
+          otherwise:         min + (max - min) · (1 + cos(π · u)) / 2,
+                             u = (s - warmup_steps) / (steps - warmup_steps)
 
-    - Everything random follows from `seed`: the batches, and by torch.manual_seed(seed) before a fresh run what the model
-      draws. Two runs with one seed and the same first weights are equal bit for bit.
+    - `seed` determines everything random: the batches and, by torch.manual_seed(seed) before a
+      fresh run, the random numbers that the model draws. Two runs with the same seed and the same
+      initial weights are equal bit for bit.
 
     Stage 2: micro-batches, clipping, autocast.
 
-    - At most `micro_batch_size` windows go through the model at a time. Losses and gradients count by windows, so only
-      rounding differs from the whole batch.
-    - After all micro-batches, scale the gradients down once, so that their common norm is at most `max_grad_norm`.
-    - `autocast_dtype` is for forward passes and losses. Parameters, gradients and optimizer state keep their dtypes.
+    - At most `micro_batch_size` windows go through the model at a time. Weight the losses and
+      gradients of the micro-batches by their numbers of windows, so that only rounding differs from
+      the whole batch.
+    - After all micro-batches, scale the gradients down once, so that the norm of all gradients
+      together is at most `max_grad_norm`.
+    - `autocast_dtype` applies to forward passes and losses. Parameters, gradients and optimizer
+      state keep their dtypes.
 
     Stage 3: log and evaluation.
 
-    - After each step append a JSON object with (at least) "step", "loss", "lr" and "grad_norm" to `log_path`, as a line that
-      is in the file before the next step begins. A fresh run starts a new log.
-    - Where `eval_every` divides s + 1, eval_losses[s + 1] is the mean loss over `eval_batches` batches of val_tokens, the same
-      ones each time, in eval mode and without gradients. Bit for bit, it changes nothing in the training that follows, not
-      even if the model draws random numbers in eval mode.
+    - After each step, append one line to `log_path`: a JSON object with (at least) "step", "loss",
+      "lr" and "grad_norm". The line must be in the file before the next step begins. A fresh run
+      starts a new log.
+    - If `eval_every` divides s + 1, eval_losses[s + 1] is the mean loss over `eval_batches` batches
+      of val_tokens, the same batches each time, in eval mode and without gradients. The evaluation
+      must not change a single bit of the training that follows, even if the model draws random
+      numbers in eval mode.
 
     Stage 4: checkpoint and resume.
 
-    - Where `checkpoint_every` divides s + 1, and after the last step, replace `checkpoint_path`. The old file stays whole
-      until the new one is.
-    - If `checkpoint_path` exists, the run goes on from it. A run killed at any moment, and run again with the same arguments,
-      ends bit-equal to one never stopped, with one line per step in its log: cut off an unfinished line, and those of
-      steps that are done again. A finished run takes no step and returns empty lists.
+    - If `checkpoint_every` divides s + 1, and after the last step, replace `checkpoint_path`. The
+      old file stays complete until the new one is complete.
+    - If `checkpoint_path` exists, the run resumes from it. A run that is killed at any moment and
+      started again with the same arguments must end bit-equal to a run that was never stopped, with
+      one line per step in its log: cut off an unfinished line, and the lines of steps that are done
+      again. A run that is already finished takes no step and returns empty lists.
 
-    You may use everything that torch has (clip_grad_norm_, F.cross_entropy, torch.save) and your own modules, which the tests
-    do not need. Write small functions.
+    You may use everything in torch (clip_grad_norm_, F.cross_entropy, torch.save) and your own
+    modules, although the tests do not need them. Write small functions.
 
     Args:
-        model: Maps int64 tokens (batch, context) to logits (batch, context, vocabulary); it is on `config.device` already.
+        model: Maps int64 tokens (batch, context) to logits (batch, context, vocabulary). It is
+            already on `config.device`.
         optimizer: A torch.optim.Optimizer of the model's parameters.
-        train_tokens: Tokens of any integer dtype, in memory or memory-mapped; only the batches are read.
-        config: How to train; see TrainConfig.
-        val_tokens: Tokens to evaluate on, needed if `eval_every` is not 0.
+        train_tokens: Tokens of any integer dtype, in memory or memory-mapped. Read
+            only the batches.
+        config: The settings of the run; see TrainConfig.
+        val_tokens: Tokens to evaluate on, required if `eval_every` is not 0.
 
     Raises:
-        FloatingPointError: A loss is NaN or infinite. That step is neither taken nor logged; name it in the text.
-        ValueError: train_tokens, or val_tokens where they are needed, have no more than context_length tokens, or
-            `checkpoint_every` is set without `checkpoint_path`. Raise it before the first step.
+        FloatingPointError: A loss is NaN or infinite. Neither take nor log that step, and name it
+            in the message.
+        ValueError: train_tokens, or val_tokens if they are required, have no more than
+            context_length tokens, or `checkpoint_every` is set without `checkpoint_path`. Raise
+            this error before the first step.
 
     Example:
-        max 1.0, min 0.1, warmup_steps 2, steps 6: learning rates 0, 0.5, 1, 0.8682, 0.55, 0.2318. With eval_every 3 the
-        result has eval_losses at 3 and 6; with checkpoint_every 4 checkpoints are written after 4 and after 6 steps. Killed in
-        step 5, counted from 0, it resumes with first_step 4.
+        max 1.0, min 0.1, warmup_steps 2, steps 6: the learning rates are 0, 0.5, 1, 0.8682, 0.55,
+        0.2318. With eval_every 3, eval_losses has the keys 3 and 6. With checkpoint_every 4,
+        checkpoints are written after 4 and after 6 steps. A run that is killed in step 5, counted
+        from 0, resumes with first_step 4.
 
     Handout §11.1 · training_loop · `pytest -k training_loop`
     """

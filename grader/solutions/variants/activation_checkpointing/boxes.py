@@ -1,4 +1,4 @@
-"""Saved tensors in boxes, looked at when fn has ended; inputs and states kept on ctx; segments split by numpy.
+"""Saved tensors in boxes, read when fn has ended; inputs and states on ctx; split by numpy.
 
 device: cpu
 """

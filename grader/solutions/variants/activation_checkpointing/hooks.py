@@ -1,4 +1,4 @@
-"""Hooks on saved tensors: a number is kept for each of them, and the first that is asked for has fn called again.
+"""Hooks keep a number per saved tensor; the first request for a tensor calls fn again.
 
 device: cpu
 """

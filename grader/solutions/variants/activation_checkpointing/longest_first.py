@@ -1,4 +1,4 @@
-"""Segments made with a queue, names set one by one, a count by StorageWeakRef, and functools.partial for each segment."""
+"""Segments from a queue, counts by StorageWeakRef, functools.partial for each segment."""
 
 import functools
 

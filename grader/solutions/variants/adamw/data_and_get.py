@@ -1,4 +1,4 @@
-"""The style of a first tutorial: state.get with defaults, new moments in each step, p.data changed in place."""
+"""In the style of a first tutorial: state.get, new moments in each step, p.data in place."""
 
 import math
 

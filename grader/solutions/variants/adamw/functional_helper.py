@@ -1,4 +1,4 @@
-"""A pure function computes the new parameter and moments; the class copies them back."""
+"""A pure function computes the new parameter and moments, and the class copies them back."""
 
 from typing import NamedTuple
 

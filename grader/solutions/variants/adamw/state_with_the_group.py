@@ -1,4 +1,4 @@
-"""State is made when a group is added, and moments of low-precision parameters are kept in float32."""
+"""State is created with a group; moments of low-precision parameters are float32."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Sums of broadcast products, a sum over broadcast dimensions found by hand, one forward pass with a context manager."""
+"""Sums of broadcast products, broadcast dimensions found by hand, a context manager."""
 
 from contextlib import contextmanager
 

@@ -8,7 +8,8 @@ from einops import einsum, rearrange
 def linear_backward(x, weight, grad_output, *, need_input_grad=True):
     if tuple(grad_output.shape) != (*x.shape[:-1], weight.shape[0]):
         raise ValueError(
-            f"grad_output: expected {(*x.shape[:-1], weight.shape[0])}, got {tuple(grad_output.shape)}"
+            f"grad_output: expected {(*x.shape[:-1], weight.shape[0])}, "
+            f"got {tuple(grad_output.shape)}"
         )
     grad_weight = einsum(
         rearrange(grad_output, "... o -> (...) o"),
@@ -61,7 +62,7 @@ class MatMul(torch.autograd.Function):
 
 
 def numerical_gradient(f, inputs, eps=1e-6):
-    """Steps along unit vectors, reshaped to the input's shape."""
+    """Step along unit vectors, reshaped to the input's shape."""
     points = [x.detach() for x in inputs]
 
     def along(k, direction):
@@ -80,7 +81,7 @@ def numerical_gradient(f, inputs, eps=1e-6):
 
 
 def intermediate_gradients(module, x, names):
-    """Gradients are caught by hooks on the outputs, on their way to a copy of x that requires one."""
+    """Catch gradients by hooks on the outputs, on their way to a copy of x that requires one."""
     caught, handles = {}, []
     x = x.detach().clone()
     if x.is_floating_point():

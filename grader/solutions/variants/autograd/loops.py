@@ -74,7 +74,7 @@ def numerical_gradient(f, inputs, eps=1e-6):
 
 
 def intermediate_gradients(module, x, names):
-    """One forward and one backward pass for each name."""
+    """Run one forward and one backward pass per name."""
     known = dict(module.named_modules())
     answer = {}
     for name in names:

@@ -1,4 +1,4 @@
-"""numpy does the arithmetic where no graph is needed, and float64 is used inside."""
+"""numpy does the arithmetic that needs no graph, with float64 inside."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""MatMul leaves the sum over broadcast dimensions to autograd; inputs are changed in place and put back; an OrderedDict."""
+"""MatMul leaves broadcast sums to autograd; inputs are changed in place and restored."""
 
 import itertools
 from collections import OrderedDict

@@ -1,4 +1,4 @@
-"""Everything is checked before the first change; a temporary file of mkstemp; numpy's state as a tensor."""
+"""All checks before the first change, a temporary file of mkstemp, numpy's state as a tensor."""
 
 import tempfile
 

@@ -1,4 +1,4 @@
-"""A context manager for atomic files, numpy's state as a dict of plain types, and a snapshot that is put back by hand."""
+"""A context manager for atomic files, numpy's state as a dict, a snapshot restored by hand."""
 
 import contextlib
 import tempfile

@@ -1,4 +1,4 @@
-"""One flat dict of tensors and lists, older file format, and values copied by hand under no_grad."""
+"""A flat dict of tensors and lists, older file format, values copied by hand under no_grad."""
 
 
 def save_checkpoint(model, optimizer, iteration, out):

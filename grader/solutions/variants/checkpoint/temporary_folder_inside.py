@@ -1,4 +1,4 @@
-"""The file is made in a temporary folder inside the checkpoint's folder, which goes when the file has its name."""
+"""The file is created in a temporary folder inside the checkpoint's folder, then renamed."""
 
 import tempfile
 

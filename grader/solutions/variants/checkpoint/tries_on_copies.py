@@ -1,4 +1,4 @@
-"""All is loaded into copies first; the bytes are made in memory and written by os.write; numpy's arrays are allowed by name."""
+"""Loads into copies first, writes bytes by os.write, allows numpy's arrays by name."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""einops with both sizes given, so that it refuses what does not fit, and guards only where it has no say."""
+"""einops with both sizes given, so that it checks shapes; guards only where it cannot."""
 
 from einops import repeat
 

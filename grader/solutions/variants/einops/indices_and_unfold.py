@@ -1,4 +1,4 @@
-"""unfold for patches, indices for heads, bmm on flattened batches, float64 inside, and an eps with the count."""
+"""unfold for patches, indices for heads, bmm on flat batches, float64, an eps in the count."""
 
 import torch.nn.functional as F
 

@@ -1,4 +1,4 @@
-"""Loops over slices, put together by stack and cat; means of boolean selections."""
+"""Loops over slices, combined by stack and cat; means of boolean selections."""
 
 
 def split_heads(x, heads):

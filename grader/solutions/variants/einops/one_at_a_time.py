@@ -2,7 +2,7 @@
 
 
 def over_leading(function, dims):
-    """`function` of tensors with `dims` dimensions, for any number of leading ones."""
+    """`function` for tensors with `dims` dimensions, mapped over any leading dimensions."""
 
     def mapped(*tensors):
         leading = tensors[0].dim() - dims

@@ -1,4 +1,4 @@
-"""torch.einsum wherever it can be, also for what only moves, with sizes that are asserted by hand."""
+"""torch.einsum everywhere, even for pure permutations, with sizes asserted by hand."""
 
 
 def fits(good, sentence):

@@ -1,4 +1,4 @@
-"""collections.Counter, a total that is added up when asked for, and counting before running."""
+"""collections.Counter, a total computed on request, and counting before running."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""What comes whole under inference_mode is counted by formula and runs whole, but for attention."""
+"""Counts composite operators by formula and runs them whole, except for attention."""
 
 
 class FlopCounter(TorchDispatchMode):

@@ -1,4 +1,4 @@
-"""Each number of dimensions is a case of its own."""
+"""Each number of dimensions is a separate case."""
 
 
 def matmul_flops(a, b):

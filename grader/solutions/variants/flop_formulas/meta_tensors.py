@@ -1,4 +1,4 @@
-"""torch multiplies tensors without memory, and its own RuntimeError says which shapes do not fit."""
+"""torch multiplies tensors without memory; its RuntimeError rejects shapes that do not fit."""
 
 
 def matmul_flops(a, b):

@@ -1,4 +1,4 @@
-"""Files are mapped copy-on-write, data that are too short are torch's own error, and a list holds x and y."""
+"""Copy-on-write maps, torch's own error for data that are too short, x and y in a list."""
 
 
 def open_tokens(path, dtype=np.uint16):

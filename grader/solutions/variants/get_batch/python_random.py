@@ -1,4 +1,4 @@
-"""Python's generator where none is given, one window after the other into tensors made before."""
+"""Python's generator if none is given; windows are copied into preallocated tensors."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""A slice a window, stacked; starts from torch's generator; np.load for a file with a header."""
+"""One slice per window, stacked; torch's generator for starts; np.load for a file with a header."""
 
 
 def open_tokens(path, dtype=np.uint16):

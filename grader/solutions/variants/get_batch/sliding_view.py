@@ -1,4 +1,4 @@
-"""Rows of a sliding view of the data; numpy's global generator, or one that is seeded from the generator given."""
+"""Rows of a sliding view; numpy's global generator, or one seeded from the given generator."""
 
 
 def get_batch(dataset, batch_size, context_length, device, generator=None):

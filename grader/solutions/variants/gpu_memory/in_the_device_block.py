@@ -1,4 +1,4 @@
-"""Inside torch.cuda.device, with the statistics of the module torch.cuda.memory."""
+"""Inside torch.cuda.device, with the statistics in the module torch.cuda.memory."""
 
 
 def peak_memory(fn, device="cuda"):

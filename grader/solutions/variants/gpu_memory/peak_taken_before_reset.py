@@ -1,4 +1,4 @@
-"""The peak is reset twice, also when the call is over, and the numbers are read by name."""
+"""The peak is reset before and after the call, and the numbers are read by name."""
 
 
 def peak_memory(fn, device="cuda"):

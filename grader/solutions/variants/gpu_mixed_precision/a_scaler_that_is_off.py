@@ -1,4 +1,4 @@
-"""A GradScaler that is enabled for float16 alone, and so never; model.zero_grad; the loss under autocast."""
+"""A GradScaler enabled only for float16, so never; model.zero_grad; loss under autocast."""
 
 
 def autocast_train_step(model, optimizer, loss_fn, x, y, *, dtype=torch.bfloat16, max_norm=1.0):

@@ -1,4 +1,4 @@
-"""Autocast around the model alone, gradients set to None, clipping by hand."""
+"""Autocast around the model only, gradients set to None, clipping by hand."""
 
 import contextlib
 

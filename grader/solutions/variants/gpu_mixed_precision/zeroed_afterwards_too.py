@@ -1,4 +1,4 @@
-"""Gradients are removed before and after the step; the norm is clipped on the optimizer's parameters."""
+"""Gradients are cleared before and after the step; clips the optimizer's parameters."""
 
 
 def autocast_train_step(model, optimizer, loss_fn, x, y, *, dtype=torch.bfloat16, max_norm=1.0):

@@ -1,4 +1,4 @@
-"""A generator with the loop inside; wait_stream; filled again before a batch is handed out."""
+"""A generator with the loop inside; wait_stream; refilled before a batch is returned."""
 
 
 class Prefetcher:

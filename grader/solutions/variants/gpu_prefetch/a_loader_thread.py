@@ -1,4 +1,4 @@
-"""A thread of a class of its own draws, pins and copies; a queue between, with events."""
+"""A separate thread class draws, pins and copies; a queue in between, with events."""
 
 import queue
 import threading

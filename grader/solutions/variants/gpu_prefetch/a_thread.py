@@ -1,4 +1,4 @@
-"""A thread draws and pins, with a queue of depth minus what is under way."""
+"""A thread draws and pins, with a queue of depth minus the batches in flight."""
 
 
 class Prefetcher:

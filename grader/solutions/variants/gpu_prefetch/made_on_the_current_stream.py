@@ -1,4 +1,4 @@
-"""Tensors are made on the current stream, which the stream of the copies waits for; no record_stream is needed."""
+"""Tensors are created on the current stream, so no record_stream is needed."""
 
 
 class Prefetcher:

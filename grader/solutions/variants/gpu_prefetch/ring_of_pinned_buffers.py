@@ -1,4 +1,4 @@
-"""A ring of pinned buffers, each used again when its copy is done; the first batches are drawn in __init__."""
+"""A ring of pinned buffers, each reused when its copy is done; __init__ draws batches."""
 
 
 class Prefetcher:

@@ -1,4 +1,4 @@
-"""Events in two lists, a wait for the device before and after; numpy's median; torch.mm into a tensor made before."""
+"""Events in two lists, waits before and after, numpy's median, torch.mm into a given tensor."""
 
 
 def time_kernel(fn, *, warmup=3, repeats=10):

@@ -1,4 +1,4 @@
-"""Asks the last event again and again; products without autograd."""
+"""Polls the last event; products without autograd."""
 
 
 def time_kernel(fn, *, warmup=3, repeats=10):

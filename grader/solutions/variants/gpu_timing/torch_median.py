@@ -1,4 +1,4 @@
-"""torch.median, events of the current stream by name, a product by einsum."""
+"""torch.median, events of an explicit current stream, a product by einsum."""
 
 
 def time_kernel(fn, *, warmup=3, repeats=10):

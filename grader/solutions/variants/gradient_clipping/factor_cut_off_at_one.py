@@ -1,4 +1,4 @@
-"""The factor is cut off at 1, as in torch's own function, and every gradient is multiplied by it."""
+"""Clamps the factor at 1, as torch does, and multiplies every gradient by it."""
 
 
 @torch.no_grad()

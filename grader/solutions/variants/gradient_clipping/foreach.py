@@ -1,4 +1,4 @@
-"""torch._foreach operations, as torch's own function has them."""
+"""torch._foreach operations, as in torch's own function."""
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""Norms in each gradient's own dtype, added up as squares; the factor is 1 where nothing is too long."""
+"""Norms in each gradient's dtype, added as squares; the factor is 1 below the limit."""
 
 
 def clip_gradient_norm(parameters, max_l2_norm, eps=1e-6):

@@ -1,4 +1,4 @@
-"""einsum over named dimensions, weights in a ParameterList, and redrawing whatever falls outside."""
+"""einsum over named dimensions, a ParameterList, and redrawing of values outside the range."""
 
 
 def drawn(in_features, out_features, device, dtype):

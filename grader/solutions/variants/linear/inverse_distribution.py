@@ -1,4 +1,4 @@
-"""Draws through the inverse of the distribution function in float64, and a tensordot of transposed views."""
+"""Draws by the inverse distribution function in float64, tensordot of transposed views."""
 
 
 class Linear(nn.Module):

@@ -1,4 +1,4 @@
-"""nn.Sequential of layers and nn.ReLU modules, einops, and a count over modules with a set of seen parameters."""
+"""nn.Sequential of layers and nn.ReLU, einops, and a count with a set of seen parameters."""
 
 from einops import einsum
 

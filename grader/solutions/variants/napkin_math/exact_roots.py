@@ -1,4 +1,4 @@
-"""Decimals of 60 digits for the root and the days, shapes of matrices in a list, and (N, D) as a list."""
+"""Decimals of 60 digits for root and days, matrix shapes in a list, (N, D) as a list."""
 
 from decimal import Decimal, localcontext
 

@@ -1,4 +1,4 @@
-"""The reserve is whole bytes, rounded up, and is subtracted; a device is added where divmod leaves a rest."""
+"""Subtracts the reserve as whole bytes, rounded up; adds a device for divmod's remainder."""
 
 
 def max_parameters(memory_bytes, recipe, reserve=0.0):

@@ -1,4 +1,4 @@
-"""A step at a time: seconds, minutes, hours, days; a total that grows layer by layer; powers in place of roots."""
+"""One step at a time: seconds to days, a total by layers, and powers instead of roots."""
 
 
 def bytes_per_parameter(recipe):

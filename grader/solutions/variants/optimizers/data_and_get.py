@@ -1,4 +1,4 @@
-"""The style of a first tutorial: state.get with defaults, new tensors in each step, p.data changed in place."""
+"""In the style of a first tutorial: state.get, new tensors in each step, p.data in place."""
 
 import torch
 

@@ -1,10 +1,10 @@
-"""One base class has the loop; each optimizer says only how a gradient becomes a direction."""
+"""One base class has the loop; each optimizer only turns a gradient into a direction."""
 
 import torch
 
 
 class Stepper(torch.optim.Optimizer):
-    """Moves every parameter against `direction`."""
+    """Move every parameter against `direction`."""
 
     def __init__(self, params, **options):
         for name, value in options.items():

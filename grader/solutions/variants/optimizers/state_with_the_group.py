@@ -1,4 +1,4 @@
-"""State is made when a group is added, stands in a tuple, and is float32 at least."""
+"""State is created with a group, in a tuple, and is at least float32."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""A scale that is rounded first and a product with its reciprocal, padded views, one_hot @ levels, and a list for a tuple."""
+"""A rounded scale and its reciprocal, padded views, one_hot @ levels, a list for a tuple."""
 
 
 def float_spec(dtype):

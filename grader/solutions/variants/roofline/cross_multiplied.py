@@ -1,4 +1,4 @@
-"""Products in place of quotients, and one comparison for both questions, with the ridge on the side of compute."""
+"""Products instead of quotients, one comparison, and the ridge counted as compute-bound."""
 
 
 def is_compute_bound(flops, bytes_moved, hw, dtype):

@@ -1,4 +1,4 @@
-"""Sizes asked of torch, FLOPs by bytes, peaks that are added up one device at a time, and an integer 1 above the ridge."""
+"""Sizes from torch, FLOPs by bytes, peaks added per device, an integer 1 above the ridge."""
 
 
 def accelerator_intensity(hw, dtype):

@@ -1,4 +1,4 @@
-"""A torch.Generator for the batches, whose state is saved; validation batches drawn once; loss and clipping by hand.
+"""A torch.Generator with saved state, fixed validation batches, loss and clipping by hand.
 
 device: cpu
 """

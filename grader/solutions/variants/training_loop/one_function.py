@@ -1,4 +1,4 @@
-"""All in one function: batches from torch's global generator, whose state is put back after evaluations, and one open log.
+"""One function, batches from torch's global generator with restored state, one open log.
 
 device: cpu
 """

@@ -1,4 +1,4 @@
-"""torch's LambdaLR for the schedule, numpy's global generator for the batches, pickle for the checkpoint.
+"""LambdaLR for the schedule, numpy's global generator for batches, pickled checkpoints.
 
 device: cpu
 """

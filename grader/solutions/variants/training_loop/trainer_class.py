@@ -1,4 +1,4 @@
-"""A class that holds the parts, the batches of a step from a generator seeded anew with seed and step, float64 losses."""
+"""A trainer class, a generator seeded anew by seed and step, float64 losses."""
 
 
 class Trainer:
