@@ -121,7 +121,7 @@ def plain(fn, *inputs):
 def test_counts_what_operations_keep(student, rng):
     """exp keeps its result, sin its input, a product its factors, and a sum nothing.
 
-    Each counts with the bytes of its own dtype.
+    Each kept tensor counts with the bytes of its own dtype.
     """
     n, m = sizes(rng, 2)
     for dtype, size in [(torch.float32, 4), (torch.float64, 8), (torch.bfloat16, 2)]:
@@ -308,7 +308,7 @@ def test_parameters_get_gradients_where_no_input_requires_one(student, rng):
     a_result(got["output"], expected["output"], of="checkpoint")
     hint = "an autograd.Function has no backward pass if none of its inputs requires a gradient"
     for _, gradient, _ in check_which_gradients(got, expected, of="checkpoint", hint=hint):
-        changed = not torch.equal(gradient, torch.ones_like(gradient))  # it was 1 before
+        changed = not torch.equal(gradient, torch.ones_like(gradient))  # .grad was 1 before
         expect.that(changed, "no gradient reaches the parameters", of="checkpoint", hint=hint)
     check_called_again(got["calls"])
 
@@ -580,7 +580,7 @@ def test_registers_each_layer_once(student, rng):
 def registered(student, rng):
     """Check that a CheckpointedSequential runs, and return what it registers.
 
-    Also returns how many layers have parameters.
+    The second value is the number of layers that have parameters.
     """
     d, n = sizes(rng, 2)
     weights, x = [random(rng, d, d) for _ in range(3)], random(rng, n, d)

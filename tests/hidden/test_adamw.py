@@ -33,10 +33,10 @@ TINY = 1e-30
 def tolerance(steps, *, lr, betas, largest=0.0, dtype=torch.float64):
     """How far apart two right answers may be after some steps.
 
-    With a step count in float32, 1 − βᵗ has a relative error of at most 1.5 eps32 / (1 − β), so m̂
-    / √v̂ has one below 3 eps32 / (1 − β), and that quotient is below 4 for the betas used here. In
-    the parameters' dtype a step rounds the quotient and its parts at most 16 times, and the
-    parameter, which is at most `largest`, 4 times.
+    With a step count in float32, 1 − βᵗ has a relative error of at most 1.5 eps32 / (1 − β). So the
+    relative error of m̂ / √v̂ is below 3 eps32 / (1 − β), and m̂ / √v̂ itself is below 4 for the
+    betas used here. In the parameters' dtype a step rounds the quotient and its parts at most 16
+    times, and the parameter, which is at most `largest`, 4 times.
     """
     eps32, eps = torch.finfo(torch.float32).eps, torch.finfo(dtype).eps
     return steps * (4 * lr * (3 * eps32 / (1 - max(betas)) + 16 * eps) + 4 * eps * largest)
@@ -57,7 +57,8 @@ def random_run(rng, steps, *, shapes=SHAPES, scale=1e-2, dtype=torch.float64):
 
 
 def own_steps(student, inputs):
-    """The float64 parameters after each step, each in a student's optimizer of its own."""
+    """The float64 parameters after each step, where each parameter has its own student optimizer.
+    """
     return student.run(probes.alone, optimizer="AdamW", **inputs)
 
 
@@ -210,7 +211,9 @@ def test_all_options_together(student, rng):
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_goes_on_from_a_state_dict(student, rng):
-    """An optimizer that loads a state_dict continues like the first one: m, v, t and options."""
+    """An optimizer that loads a state_dict continues like the original, with its m, v, t and
+    options.
+    """
     groups = [{"members": [0, 1], "lr": 0.04}, {"members": [2]}]
     inputs = {**random_run(rng, 6), "options": OPTIONS, "groups": groups}
     expected = own_steps(student, inputs)
@@ -231,7 +234,9 @@ def test_goes_on_from_a_state_dict(student, rng):
 
 @pytest.mark.points(4)
 def test_each_parameter_counts_its_own_steps(student, rng):
-    """Without a gradient, a parameter keeps its value and count; one added later starts at 0."""
+    """Without a gradient, a parameter keeps its value and step count; a parameter that is added
+    later starts its count at 0.
+    """
     run = random_run(rng, 6)
     # Parameters 0 and 1 share a group but take different steps, so they need separate counts.
     # Parameter 2 joins later.
@@ -256,7 +261,7 @@ def test_each_parameter_counts_its_own_steps(student, rng):
 
 @pytest.mark.points(3)
 def test_works_in_place(student, rng):
-    """A step keeps each parameter the same leaf, storage and dtype, and changes no gradient."""
+    """A step keeps each parameter a leaf with its storage and dtype, and changes no gradient."""
     run = random_run(rng, 2, shapes=[(3,), (2, 4), (5,)])
     dtypes = (torch.float64, torch.float32, torch.bfloat16)
     for row in (run["parameters"], *run["gradients"]):
@@ -298,7 +303,8 @@ def test_works_in_place(student, rng):
 
 @pytest.mark.points(2)
 def test_every_group_has_its_options(student, rng):
-    """Each group steps with its own options; for those it does not set, the optimizer's apply."""
+    """Each group steps with its own options; the optimizer's options apply where a group sets none.
+    """
     groups = [
         {"members": [0], "weight_decay": 0.1},
         {"members": [2], "lr": 0.03, "eps": 0.1},
@@ -392,7 +398,7 @@ def test_calls_the_closure(student, rng):
 def test_default_options(student, rng):
     """By default lr is 1e-3, betas are (0.9, 0.999), eps is 1e-8 and weight_decay is 0.01."""
     run = random_run(rng, 5, shapes=[(4, 3), (6,)])
-    # Large enough for the decay to show: a step decays it by 1e-5 of its value.
+    # Large enough for the decay to show: a step decays a parameter by 1e-5 of its value.
     run["parameters"][0] *= 10
     # The second gradients are about as small as eps.
     run["gradients"] = [[g, h * 1e-6] for g, h in run["gradients"]]

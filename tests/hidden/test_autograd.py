@@ -420,13 +420,14 @@ def leave_one_out(factors):
 
 
 def central_differences(inputs, cubic, linear, eps, factor=1.0):
-    """The exact result of central differences, and how far rounding may take an answer from it.
+    """Return the exact central differences, and the largest rounding error of a right answer.
 
     ((x + e)³ - (x - e)³) / 2e = 3x² + e², and the product of sums is linear in each element. The
     function's value and all intermediate ones are below M = Σ|c|(|x| + e)³ + |factor| Π(1 +
     Σ|c|(|x| + e)), and take at most n + 20 roundings of 1.1e-16, where n is the number of elements.
-    These include x + e and x - e, whose relative error counts up to three times. Twice that is
-    divided by 2e.
+    These include x + e and x - e, whose relative error counts up to three times. So each value has
+    an error of at most err = (n + 20) · 1.1e-16 · M, and the difference quotient one of 2 · err /
+    2e = err / e.
     """
     wide = [x.double() for x in inputs]
     others = leave_one_out([1 + float((c * x).sum()) for c, x in zip(linear, wide, strict=True)])
@@ -475,8 +476,8 @@ def test_numerical_gradient_of_several_inputs(student, rng):
     """There is one gradient per input, of the input's shape and dtype."""
     a, b = sizes(rng, 2)
     shapes = [((a, b), torch.float64), ((), torch.float32), ((1, b, 1), torch.float64)]
-    # With few bits, only a product of sums, and a power of two for eps, nothing is rounded, even in
-    # float32.
+    # Nothing is rounded here, even in float32: inputs have few bits, the function is only a product
+    # of sums, and eps is a power of two.
     inputs = [torch.randint(-8, 9, shape, generator=rng).to(dtype) / 8 for shape, dtype in shapes]
     linear = [torch.randint(1, 4, shape, generator=rng).to(dtype) for shape, dtype in shapes]
     cubic = [torch.zeros_like(x) for x in inputs]
@@ -642,7 +643,7 @@ def check_against_plain(student, rng, names, *, hint, **options):
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_intermediate_gradients_of_named_submodules(student, rng):
-    """Each gradient is that of the sum of the output with respect to the submodule's output.
+    """Each result is the gradient of the net's summed output with respect to a submodule's output.
 
     Submodules may be nested.
     """
@@ -860,7 +861,7 @@ def test_accumulate_gradients_in_one_chunk(student, rng):
     whole = student.run(probes.accumulate_gradients, micro_batch_size=6, **inputs)["gradients"]
     whole = [a_tensor(gradient, of="accumulate_gradients") for gradient in whole]
     check_chunks(
-        student, inputs, 40, whole, hint="it is an upper bound: all rows then fit into one chunk"
+        student, inputs, 40, whole, hint="micro_batch_size is an upper bound: all rows then fit into one chunk"
     )
 
 

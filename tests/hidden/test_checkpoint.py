@@ -184,7 +184,9 @@ def test_a_run_goes_on_bit_by_bit(student, rng):
 
 
 def check_leavings(got, weight, *, of):
-    """Check modes, gradients, requires_grad, parameters and their ties against the probe's."""
+    """Check that modes, gradients, requires_grad, parameters and tied weights are as the probe set
+    them.
+    """
     expect.tensor(got["weights"]["output.weight"], weight, of=of, name="a tied weight")
     hint = "train or eval mode is the caller's choice for each module; leave it alone"
     expect.value(
@@ -280,7 +282,7 @@ def test_paths_of_any_kind(student):
     for kind in ("str", "Path", "PathLike", "absolute"):
         got = student.run(probes.paths, names=names, kind=kind)
         expected = [(i, [name]) for i, name in enumerate(names, start=1)]
-        name = "checkpoints loaded, and files"
+        name = "the checkpoints loaded, and the files"
         expect.value(
             got, expected, of=SAVE, name=name, hint=f"is a path given as {kind} used unchanged?"
         )
@@ -402,12 +404,13 @@ def test_the_temporary_file_is_in_the_same_folder(student):
 
 
 def test_a_file_is_data_and_no_program(student):
-    """A pickle that would call a function when loaded is refused, and the call is not made."""
+    """A pickle that would call a function when loaded is refused, and the function is not called.
+    """
     for planted in student.run(probes.planted):
         hint = "use weights_only=True, and do not try again without it"
         expect.that(
             not planted["call_was_made"],
-            "a call planted in a file is made",
+            "a call planted in a file is executed",
             of=LOAD,
             hint=hint,
         )

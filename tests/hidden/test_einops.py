@@ -111,7 +111,7 @@ def answer(student, function, args):
 
 
 def rounding(function, dtype, terms=SEQ):
-    """How far rounding may take a result of inputs up to 1: not at all where elements only move.
+    """The largest rounding error of a result, for inputs up to 1; it is 0 where elements only move.
 
     A sum of n products is off by at most n·eps times the sum of their absolute values. Inputs that
     are scaled first, the scale itself, the division and the result are rounded as well, each by at
@@ -228,7 +228,8 @@ def test_patchify_orders_patches_and_pixels(student, rng):
 
 
 def check_leading_dimensions(student, rng, function):
-    """Check that with 0 to 3 leading dimensions each entry is treated as it would be alone."""
+    """Check that with 0 to 3 leading dimensions each entry is treated as if it were the only one.
+    """
     hint = (
         "`...` in a pattern, negative dimensions, and x.shape[:-1] work for any number of "
         "leading dimensions"
@@ -249,7 +250,7 @@ def check_leading_dimensions(student, rng, function):
             hint=hint,
         )
         got = getattr(student.einops_reshaping, function)(*args)
-        atol = 2 * rounding(function, torch.float32)  # two answers, each rounded
+        atol = 2 * rounding(function, torch.float32)  # two results are compared
         expect.tensor(
             got, batch.reshape(*leading, *batch.shape[1:]), of=function, atol=atol, hint=hint
         )
@@ -286,7 +287,7 @@ def check_half_precision(student, rng, function):
             student, function, [x.double() if i in floats(args) else x for i, x in enumerate(args)]
         )
         got = getattr(student.einops_reshaping, function)(*args)
-        # Two answers, the wide one rounded at the end.
+        # Two results are compared; the wide one is rounded only at the end.
         expect.tensor(
             got, wide.to(dtype), of=function, atol=2 * rounding(function, dtype), hint=hint
         )
@@ -306,8 +307,8 @@ def check_float64(student, rng, function):
         expect.that(
             along_v.shape == before.shape, "the shape of the result depends on values", of=function
         )
-        # The function is linear. Two answers, to inputs that are rounded once more; the change of
-        # 1e-10 is far larger.
+        # The function is linear. Two results are compared, and their inputs were rounded once more.
+        # The change of 1e-10 is far larger than these errors.
         atol = 4 * rounding(function, torch.float64) + 4 * torch.finfo(torch.float64).eps
         expect.tensor(
             after, before.double() + 1e-10 * along_v.double(), of=function, atol=atol, hint=hint
@@ -328,7 +329,7 @@ def check_device(student, rng, function):
 
 
 def check_kinds_of_input(student, rng, function):
-    """Check that an input may have any memory layout, dtype and device, which the result shares."""
+    """Check inputs of any memory layout, dtype and device; the result keeps dtype and device."""
     check_layouts(student, rng, function)
     check_half_precision(student, rng, function)
     check_float64(student, rng, function)
@@ -355,8 +356,8 @@ def check_gradients(student, rng, function):
             "the shape of the result depends on values",
             of=function,
         )
-        # Both sums go over the same products, each result at most SUMS, with the rounding that
-        # `rounding` allows.
+        # Both sums consist of the same products. Each result is at most SUMS and has the rounding
+        # error that `rounding` allows.
         each = (max(SEQ, KEYS) + 4) * torch.finfo(torch.float32).eps * SUMS.get(function, 1.0)
         difference = (upstream.double() * along_v.double()).sum() - (
             gradient.double() * v.double()
@@ -380,7 +381,7 @@ def check_inputs_are_left(student, function, args):
 
 @pytest.mark.points(2)
 def test_split_heads_takes_any_leading_dimensions(student, rng):
-    """With 0 to 3 leading dimensions, split_heads gives each entry the same result as alone."""
+    """With 0 to 3 leading dimensions, split_heads treats each entry as if it were the only one."""
     check_leading_dimensions(student, rng, "split_heads")
 
 
@@ -398,7 +399,7 @@ def test_split_heads_passes_gradients(student, rng):
 
 @pytest.mark.points(2)
 def test_merge_heads_takes_any_leading_dimensions(student, rng):
-    """With 0 to 3 leading dimensions, merge_heads gives each entry the same result as alone."""
+    """With 0 to 3 leading dimensions, merge_heads treats each entry as if it were the only one."""
     check_leading_dimensions(student, rng, "merge_heads")
 
 
@@ -416,7 +417,9 @@ def test_merge_heads_passes_gradients(student, rng):
 
 @pytest.mark.points(2)
 def test_attention_scores_takes_any_leading_dimensions(student, rng):
-    """With 0 to 3 leading dimensions, attention_scores gives each entry the result it has alone."""
+    """With 0 to 3 leading dimensions, attention_scores treats each entry as if it were the only
+    one.
+    """
     check_leading_dimensions(student, rng, "attention_scores")
 
 
@@ -434,7 +437,8 @@ def test_attention_scores_passes_gradients(student, rng):
 
 @pytest.mark.points(2)
 def test_per_head_linear_takes_any_leading_dimensions(student, rng):
-    """With 0 to 3 leading dimensions, per_head_linear gives each entry the result it has alone."""
+    """With 0 to 3 leading dimensions, per_head_linear treats each entry as if it were the only one.
+    """
     check_leading_dimensions(student, rng, "per_head_linear")
 
 
@@ -452,7 +456,7 @@ def test_per_head_linear_passes_gradients(student, rng):
 
 @pytest.mark.points(2)
 def test_masked_mean_takes_any_leading_dimensions(student, rng):
-    """With 0 to 3 leading dimensions, masked_mean gives each entry the same result as alone."""
+    """With 0 to 3 leading dimensions, masked_mean treats each entry as if it were the only one."""
     check_leading_dimensions(student, rng, "masked_mean")
 
 
@@ -506,7 +510,8 @@ def test_masked_mean_is_zero_where_nothing_is_kept(student, rng):
 
 @pytest.mark.points(3)
 def test_masked_mean_does_not_look_at_what_is_not_kept(student, rng):
-    """NaN or infinity has no effect where mask is False, and shows in the mean where it is True."""
+    """NaN or infinity has no effect where mask is False, and shows in the mean where mask is True.
+    """
     x, mask = arguments("masked_mean", rng)
     expected = answer(student, "masked_mean", [x, mask])
     for padding in (math.nan, math.inf, -math.inf):

@@ -6,10 +6,11 @@ integers; an operator that raises, counted or not; products by operators that th
 inference_mode. Not asked: empty products, one counter entered twice.
 
 The operators into which torch.matmul, einsum and linear decompose differ between versions of torch,
-so only their total is judged: 2 · K per element of the result. Names are judged by calls of single
-operators. Everything other than a formula is judged in units of the student's own count of one mm,
-which must be above 0: so a mistake in a formula costs only that formula's points, and a counter
-that counts nothing earns nothing. Fused kernels that a CPU does not have run on the meta device.
+so only their total is judged: 2 · K per element of the result. The names in by_op are judged on
+calls of single operators. Everything other than a formula is judged in units of the student's own
+count of one mm, which must be above 0: so a mistake in a formula costs only that formula's points,
+and a counter that counts nothing earns nothing. Fused kernels that a CPU does not have run on the
+meta device.
 """
 
 import itertools
@@ -186,8 +187,8 @@ def test_counts_in_place_and_out_forms(student, rng):
 def test_counts_what_matmul_becomes_once(student, rng):
     """matmul, einsum, tensordot and linear take 2 · K per element of the result, counted once."""
     m, k, n, b, c = sizes(rng, 5)
-    # Function, its arguments before the tensors, the tensors' shapes, and the size that is summed
-    # over.
+    # Each entry: the function, its arguments before the tensors, the tensors' shapes, and the size
+    # that is summed over.
     calls = [
         ("torch.matmul", [], [(b, m, k), (k, n)], k),
         ("torch.matmul", [], [(b, 1, m, k), (c, k, n)], k),
@@ -284,7 +285,7 @@ def test_attention_of_grouped_heads(student, rng):
 def test_attention_backward(student, rng):
     """The backward pass of fused attention takes 2 · b·h·q·k · (3d + 2v) FLOPs: 5 products.
 
-    It computes the scores once more, plus four products.
+    The backward pass computes the scores again, and then four products for the gradients.
     """
     for causal in (False, True):
         batch, heads, queries, keys, d = sizes(rng, 5, 2, 10)
@@ -322,7 +323,9 @@ def test_attention_without_a_fused_kernel(student, rng):
 
 @pytest.mark.parametrize("kernel", ["flash", "efficient"])
 def test_attention_by_a_kernel_of_a_gpu(student, rng, kernel):
-    """A GPU's attention kernels take as many FLOPs, even if values and queries differ in width."""
+    """The same formulas hold for a GPU's attention kernels, even if values and queries differ in
+    width.
+    """
     batch, heads, queries, keys, d, v = (8 * size for size in sizes(rng, 6))
     v = v if kernel == "efficient" else d
     args = qkv(
@@ -450,7 +453,7 @@ def test_names_of_attention(student, rng):
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_by_op_adds_up_to_the_total(student, rng):
-    """by_op has one key per kind of operator with the FLOPs of its calls; its sum is total."""
+    """by_op maps each kind of operator to the FLOPs of its calls; the values add up to total."""
     times = sizes(rng, 1, 3, 7)[0]
     got = student.run(probes.several_kinds, times=times, **pair(rng))
     total, counts = total_of(got), list(by_op_of(got).values())
@@ -470,7 +473,7 @@ def test_by_op_adds_up_to_the_total(student, rng):
 
 
 def check_session(student, inputs, steps, expected, hint):
-    """Check that each "read" gives this many times the count of one mm."""
+    """Check that each "read" returns the expected multiple of the count of one mm."""
     unit = one_mm(student, inputs)
     reads = student.run(probes.session, steps=steps, **inputs)
     expect.that(len(reads) == len(expected), f"{len(reads)} reads, not {len(expected)}", of=OF)
@@ -516,7 +519,7 @@ def test_counts_inside_the_with_only(student, rng):
     """Operators that run before or after the `with` are not counted."""
     steps = ["run", "make x", "run", "read x", "enter x", "run", "leave x", "run", "read x"]
     check_session(
-        student, pair(rng), steps, [0, 1], "use TorchDispatchMode's own entering and leaving"
+        student, pair(rng), steps, [0, 1], "use TorchDispatchMode's own __enter__ and __exit__"
     )
 
 
@@ -564,7 +567,8 @@ def test_counters_nest(student, rng):
 
 
 def test_exceptions_pass_through(student, rng):
-    """An exception leaves the `with`; the counter keeps its counts and stops counting."""
+    """An exception propagates out of the `with`; the counter keeps its counts and stops counting.
+    """
     inputs = pair(rng)
     unit = one_mm(student, inputs)
     got = student.run(probes.after_exception, **inputs)
@@ -617,7 +621,7 @@ def test_results_in_inference_mode_are_the_same(student, rng):
 
 
 def test_views_and_in_place_results_are_the_same(student, rng):
-    """Views stay views, in-place operators run once, and out= operators return that tensor."""
+    """Views stay views, in-place operators run once, and out= operators return the out= tensor."""
     check_unchanged(
         student, rng, "aliasing", "run the operator once and return its result, not a copy"
     )

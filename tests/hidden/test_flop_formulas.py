@@ -5,8 +5,8 @@ RuntimeError for shapes that do not fit; the parts of a transformer in any order
 scalars, sizes of 0 and below, shapes as lists, sequences longer than the context, and a num_heads
 that does not divide d_model.
 
-The oracle for shapes is torch.matmul itself on small tensors: 2 · K per element of its result, and
-an error where it raises one. Layers and models are lists of such products.
+The oracle for shapes is torch.matmul itself on small tensors: 2 · K FLOPs per element of its
+result, and an error wherever torch.matmul raises one. Layers and models are lists of such products.
 """
 
 import itertools
@@ -61,7 +61,9 @@ def config_of(rng, **options):
 
 
 def parts_of(config, batch, seq):
-    """The FLOPs of a forward pass by part, from torch.matmul's operands in each layer and head."""
+    """Return each part's FLOPs in a forward pass, from torch.matmul's operands in each layer and
+    head.
+    """
     d, heads, tokens = config["d_model"], config["num_heads"], (batch, seq)
     layers, width = config["num_layers"], d // heads
     to_d_ff = 2 if config.get("gated_ffn") else 1
@@ -123,7 +125,9 @@ def test_matmul_of_matrices(student, rng):
 
 
 def test_matmul_of_vectors(student, rng):
-    """A vector on the left is a row, one on the right is a column, and two give one number."""
+    """A vector on the left is a row, a vector on the right is a column, and two vectors give one
+    number.
+    """
     m, k, n = sizes(rng, 3)
     pairs = [((k,), (k,)), ((m, k), (k,)), ((k,), (k, n)), ((m, n, k), (k,))]
     check_matmul(student, pairs, "which dimension of a vector is summed over?")
@@ -336,8 +340,8 @@ def test_training_with_recomputation_takes_eight(student, rng):
 def test_counts_are_integers(student, rng):
     """Counts are exact Python integers, even for runs so large that they overflow int64."""
     # Each count is larger than 2**63 and divisible by a product of two of these odd sizes. A number
-    # that was rounded to a float, or that lost the bits above 64, is not. The tensors themselves
-    # could still exist.
+    # that was rounded to a float, or that lost the bits above 64, is not divisible by it. Tensors
+    # of these sizes could still exist.
     a, b, c = (2**21 + 2 * i + 1 for i in sizes(rng, 3, 1, 1000))
     config = dict(zip(CONFIG, (b, 7 * a, 5, 3 * c, 3, b), strict=True))
     parts = parts_from(student, config, 7, a)

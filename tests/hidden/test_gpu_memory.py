@@ -108,7 +108,8 @@ def test_freeing_more_than_it_makes(student, rng, device):
 
 @pytest.mark.points(4)
 def test_garbage_is_gone_before(student, rng, device):
-    """Uncollected garbage does not count as allocated before, nor as freed by the call."""
+    """Garbage from before the call counts neither as allocated before the call nor as freed by it.
+    """
     a, waste, there = sizes(rng, 3)
     steps = [("make", "a", a), ("keep", "a", 0), ("collect", "", 0)]
     got = student.run(probes.peak, device=device, steps=steps, alive=[there], garbage=waste)

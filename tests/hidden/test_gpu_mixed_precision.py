@@ -38,7 +38,7 @@ def problem(rng, *, count=1):
     data = []
     for _ in range(count):
         x, y = integers(rng, 2, features), integers(rng, 2, outputs, high=3) + 0.5
-        # An odd number of halves times 2, and another times 1, are never 0 together.
+        # An error is an odd number of halves. One error times 2 plus another times 1 is never 0.
         x[:, 0] = torch.tensor([2.0, 1.0])
         data.append((x, y))
     return [integers(rng, outputs, features)], data

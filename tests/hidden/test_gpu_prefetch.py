@@ -164,7 +164,9 @@ def test_python_does_not_wait(student, rng, device):
 
 @pytest.mark.core
 def test_depth_is_how_far_it_draws_ahead(student, rng, device):
-    """At most `depth` batches (default 2) are drawn ahead; from 2 on, the next one always is."""
+    """At most `depth` batches (default 2) are drawn ahead; with depth 2 or more, the next one
+    always is.
+    """
     for options in [{"depth": 1}, {"depth": 2}, {"depth": 3}, {"depth": 4}, {}]:
         expected, depth = batches(rng, 8), options.get("depth", 2)
         got = student.run(probes.prefetched, device=device, batches=expected, **options)
@@ -188,9 +190,10 @@ def test_depth_is_how_far_it_draws_ahead(student, rng, device):
 
 
 def test_ends_as_its_iterator_ends(student, rng, device):
-    """When the iterator ends or raises, all batches drawn before come first, then the same end.
+    """When the iterator ends or raises, the batches drawn before that come first, then the same
+    end.
 
-    This also holds for no batches, or fewer than depth, and the end stays the end.
+    This also holds for no batches, or fewer than depth. Every later next() ends in the same way.
     """
     for count, depth in [(0, 2), (1, 4), (3, 3)]:
         expected = batches(rng, max(1, count))[:count]
@@ -198,7 +201,7 @@ def test_ends_as_its_iterator_ends(student, rng, device):
         check(got, expected, ended_by="StopIteration")
         expect.that(
             got["ended_again"],
-            "after its end, another next() does not end it again",
+            "another next() after the end does not raise StopIteration again",
             of=OF,
             hint="raise StopIteration again",
         )

@@ -3,10 +3,10 @@
 Accepted on purpose: a norm of any float dtype, computed in the gradients' own dtype, in float32 or
 in float64, over all entries at once or from each gradient's norm; the factor as a number or a
 tensor; a factor clamped at 1, as in torch's own function; foreach operations; work on p.grad.data;
-a norm that still requires grad. A norm that is a Python number, or that has one element in some
-dimensions, counts as its value and fails one test about the type. Not asked, because the course
-does not specify it: a parameter that is listed twice, gradients that are NaN or infinite or whose
-squares overflow, sparse gradients, a limit of 0.
+a norm that still requires grad. A norm that is a Python number, or a tensor of one element with
+some dimensions, counts as its value and fails only the test about the type. Not asked, because the
+course does not specify it: a parameter that is listed twice, gradients that are NaN or infinite or
+whose squares overflow, sparse gradients, a limit of 0.
 
 Parameters are passed as a generator, because model.parameters() is one. The norm and the factor are
 judged against float64, for gradients from 1e-8 to 1e4. Everything else (None, dtypes, tensors that

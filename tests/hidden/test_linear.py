@@ -109,7 +109,8 @@ def drawn(rng, dims, scale=1.0):
 
 
 def relu_stack(x, weights):
-    """What an MLP with these weights returns, in float64, and the largest error float32 may have.
+    """Return the float64 output of an MLP with these weights, and the largest error of a float32
+    one.
 
     A sum of k products is off by at most (k + 1)·eps·Σ|x||w|, and an error already in its input
     grows by Σ|w|.
@@ -193,7 +194,7 @@ def check_truncated_normal(weight, std, *, of):
 # --- Linear
 
 
-# Stays: a weight that no optimizer finds costs more than one with another name.
+# Stays: a weight that no optimizer finds is a worse mistake than a weight with another name.
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_linear_registers_its_weight(student, rng):
@@ -261,8 +262,8 @@ def test_linear_of_an_input_that_is_not_contiguous_or_empty(student, rng):
     stepped = torch.randn(5, 3, 2 * i, generator=rng)[:, 1:, ::2]
     turned = torch.randn(i, 4, 3, generator=rng).permute(2, 1, 0)
     for x, hint in [
-        (stepped, "does it need x.view?"),
-        (turned, "does it need x.view?"),
+        (stepped, "does the code need x.view?"),
+        (turned, "does the code need x.view?"),
         (torch.empty(0, i), "0 rows"),
     ]:
         check_output(student, "Linear", (i, o), drawn(rng, (i, o)), x, hint=hint)
@@ -347,8 +348,8 @@ def test_linear_is_drawn_alike_in_half_precision(student, rng):
             ).double()
             / std
         )
-        # Drawing in few bits shifts the std by less than 1 %; each of the two samples of 100,000
-        # draws by less than 2 %.
+        # Drawing in few bits shifts the std by less than 1 %. Chance shifts it by less than 2 % in
+        # each of the two samples of 100,000 numbers.
         hint = "is dtype= passed to the tensor in which the numbers are drawn?"
         check_std(z.std().item() / own.std().item(), 0.06, of="Linear", hint=hint)
         inside = not truncated or z.abs().max().item() <= 3 * (1 + torch.finfo(dtype).eps)
@@ -531,7 +532,7 @@ def test_mlp_has_relus_between_its_layers(student, rng):
         check_output(student, "MLP", (dims,), drawn(rng, dims), x, hint=hint)
     a, h, b = sizes(rng, 3, 3, 12)
     first, square, last = drawn(rng, [a, h, h, b])
-    square = (square + square.T) / 2  # the same whichever way it is stored
+    square = (square + square.T) / 2  # symmetric, so a transposed one is equal
     x = torch.randn(20, a, generator=rng)
     check_output(
         student,
@@ -634,7 +635,7 @@ def test_mlp_layers_are_drawn_like_linear(student, rng):
         expect.that(bool(own.any()), "a Linear of this size is 0 everywhere", of="Linear")
         ratio = weight.double().std().item() / own.double().std().item()
         # The relative error of each std is below 1/sqrt(2n).
-        hint = "is each layer made as Linear makes its own?"
+        hint = "is each layer's weight drawn as Linear draws its own?"
         check_std(ratio, 10 / math.sqrt(2 * weight.numel()), of="MLP", hint=hint)
         further = weight.abs().max().item() / own.abs().max().item()
         expect.that(

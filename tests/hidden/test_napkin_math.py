@@ -1,4 +1,5 @@
-"""napkin_math: bytes and parameters, devices and days, and the model that a budget should train.
+"""napkin_math: bytes and parameters, devices and days, and the best model size for a compute
+budget.
 
 Accepted on purpose: whole floats for counts, except in the one test that asks for integers; (N, D)
 as a list; any order of operations, because numbers are compared to within 1e-12; any rounding of
@@ -203,7 +204,7 @@ def test_min_devices_is_rounded_up(student, rng):
             got,
             expected,
             of="min_devices",
-            hint="what the last full device does not hold takes one more",
+            hint="what does not fit on the full devices takes one more device",
         )
 
 
@@ -258,7 +259,8 @@ def test_training_days(student, rng):
 
 
 def test_training_days_take_the_peak_of_the_dtype(student, rng):
-    """The days follow from the given dtype's peak alone; if the device has none, it is an error."""
+    """The days depend on no peak but that of the given dtype; a dtype without a peak is an error.
+    """
     hw, hint = device(rng), "hw.peak_flops[dtype]"
     run = (10**9, integer(rng, 10**10, 10**11))
     for dtype, peak in hw["peak_flops"].items():
@@ -328,7 +330,9 @@ def test_parameters_of_a_gated_network(student, rng):
 
 @pytest.mark.points(2)
 def test_parameters_of_the_embeddings(student, rng):
-    """Embeddings are one vocab_size × d_model matrix if tied, two if not; positions have none."""
+    """Embeddings are one vocab_size × d_model matrix if tied, two if not; positions have no
+    parameters.
+    """
     sizes = transformer_sizes(rng)
     deeper = {**sizes, "num_layers": 2 * sizes["num_layers"]}
     for tied, matrices in [(True, 1), (False, 2)]:

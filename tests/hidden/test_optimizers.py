@@ -7,7 +7,7 @@ the same leaf with the same storage; a None gradient treated as zeros by AdaGrad
 is the same; options out of range, refused or not; tensors nested in a list inside a state, counted
 or not.
 
-Tests of its own judge each class's formula. They compare with torch.optim's class of that name on
+The formula of each class has its own tests. They compare with torch.optim's class of that name on
 the same gradients, for gradients and weights from 1e-8 to 1e4, with an ε as large as the gradients
 because ε = 1e-8 hides mistakes. Everything else (groups, None, state_dict, closures) is judged
 against the student's own optimizer of one parameter, for each class separately, after a check that
@@ -51,7 +51,7 @@ def away_from_zero(rng, shape, dtype=torch.float64):
 
 
 def random_run(rng, kind, steps, *, shapes=SHAPES):
-    """Parameters, and gradients for each step at the scale that shows most mistakes."""
+    """Draw parameters, and gradients for each step at the scale that shows most mistakes."""
     gradients = [[away_from_zero(rng, s) * SCALE[kind] for s in shapes] for _ in range(steps)]
     return {
         "parameters": [away_from_zero(rng, s) for s in shapes],
@@ -61,7 +61,8 @@ def random_run(rng, kind, steps, *, shapes=SHAPES):
 
 
 def own_steps(student, kind, inputs):
-    """The float64 parameters after each step, each in a student's optimizer of its own."""
+    """The float64 parameters after each step, where each parameter has its own student optimizer.
+    """
     return student.run(probes.alone, optimizer=kind, **inputs)
 
 
@@ -164,7 +165,8 @@ def test_sgd_changes_lr_at_once(student, rng):
             for p, b, a in zip(now, before, after, strict=True)
         ]
         expected.append(now)
-    # Each of the five steps adds at most the errors of two positions of the other run.
+    # `expected` adds five differences of two positions in the other run, each with its rounding
+    # error.
     check_steps(
         got,
         expected,
@@ -310,21 +312,23 @@ def check_resumed(student, rng, kind):
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_sgd_goes_on_from_a_state_dict(student, rng):
-    """SGD: an optimizer that loads a state_dict continues like the first, options included."""
+    """SGD: an optimizer that loads a state_dict continues like the original, options included."""
     check_resumed(student, rng, "SGD")
 
 
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_adagrad_goes_on_from_a_state_dict(student, rng):
-    """AdaGrad: an optimizer that loads a state_dict continues like the first, options included."""
+    """AdaGrad: an optimizer that loads a state_dict continues like the original, options included.
+    """
     check_resumed(student, rng, "AdaGrad")
 
 
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_rmsprop_goes_on_from_a_state_dict(student, rng):
-    """RMSProp: an optimizer that loads a state_dict continues like the first, options included."""
+    """RMSProp: an optimizer that loads a state_dict continues like the original, options included.
+    """
     check_resumed(student, rng, "RMSProp")
 
 
@@ -369,19 +373,24 @@ def check_leavings(student, rng, kind):
 
 @pytest.mark.points(2)
 def test_sgd_works_in_place(student, rng):
-    """SGD: a step keeps each parameter's leaf, storage and dtype, and changes no gradient."""
+    """SGD: a step keeps each parameter a leaf with its storage and dtype, and changes no gradient.
+    """
     check_leavings(student, rng, "SGD")
 
 
 @pytest.mark.points(2)
 def test_adagrad_works_in_place(student, rng):
-    """AdaGrad: a step keeps each parameter's leaf, storage and dtype, and changes no gradient."""
+    """AdaGrad: a step keeps each parameter a leaf with its storage and dtype, and changes no
+    gradient.
+    """
     check_leavings(student, rng, "AdaGrad")
 
 
 @pytest.mark.points(2)
 def test_rmsprop_works_in_place(student, rng):
-    """RMSProp: a step keeps each parameter's leaf, storage and dtype, and changes no gradient."""
+    """RMSProp: a step keeps each parameter a leaf with its storage and dtype, and changes no
+    gradient.
+    """
     check_leavings(student, rng, "RMSProp")
 
 
@@ -483,7 +492,8 @@ def sizes(rng, count, low=2, high=9):
 @pytest.mark.core
 @pytest.mark.points(9)
 def test_state_bytes_by_dtype(student, rng):
-    """Each state tensor, in all groups, counts with its elements times its own dtype's bytes."""
+    """Each state tensor of every group counts as its number of elements times its own element size.
+    """
     a, b, c = sizes(rng, 3)
     eight_bit = {
         "codes": torch.zeros(a, b, dtype=torch.uint8),
@@ -524,7 +534,9 @@ def test_state_bytes_leave_out_counts(student, rng):
 # Stays: the states above are made up; these are the ones that a student will count.
 @pytest.mark.points(4)
 def test_state_bytes_of_torchs_own(student, rng):
-    """torch's optimizers take 0 bytes before step 1, then n numbers per weight with a gradient."""
+    """torch's optimizers keep 0 bytes before their first step, and then 2 or 3 numbers per weight
+    that has a gradient.
+    """
     a, b, c = sizes(rng, 3)
     parameters = [torch.ones(a, b), torch.ones(c), torch.ones(()), torch.ones(b, c)]
     gradients = [[torch.full_like(p, 0.1) for p in parameters[:3]] + [None]] * 2

@@ -173,8 +173,8 @@ def test_eps_is_the_gap_after_one(student):
         )
 
 
-# Stays: this is the rule itself. Code that gets it wrong is also wrong next to the limit, but the
-# test of that is about rounding.
+# Stays: this is the rule itself. Code that gets it wrong also fails the test of numbers next to the
+# limit, but that test is about rounding.
 @pytest.mark.core
 @pytest.mark.points(9)
 def test_small_numbers_become_zero(student, rng):
@@ -248,7 +248,7 @@ def test_the_answer_is_a_bool(student):
 
 
 def quantized(student, x, block_size, levels, *, kinds=INTEGERS):
-    """Codes as int64 and scales, after a check of their types, sizes and ranges."""
+    """Return the codes (as int64) and the scales, after checking types, sizes and ranges."""
     of = "quantize_blocks"
     got = student.precision.quantize_blocks(x, block_size, levels)
     expect.kind(got, (tuple, list), of=of, hint="return both codes and scales")
@@ -283,15 +283,16 @@ def quantized(student, x, block_size, levels, *, kinds=INTEGERS):
 
 
 def each(scales, block_size, n):
-    """The scale of each element."""
+    """Return the scale of each element: that of its block."""
     return scales[torch.arange(n) // block_size]
 
 
 def check_scales(scales, x, block_size, levels, *, hint):
-    """Check that the scales are absmax over absmax, up to rounding.
+    """Check that each scale is the block's absmax divided by the levels' absmax, up to rounding.
 
-    Both maxima and the quotient may be rounded to float32, plus a reciprocal. Each rounding has a
-    relative error of at most eps32 / 2, so together 2 eps32; twice that is allowed.
+    Both maxima, the quotient and a reciprocal may be rounded to float32. Each of these four
+    roundings has a relative error of at most eps32 / 2, so all of them together of 2 eps32; twice
+    that is allowed.
     """
     largest = torch.stack([block.double().abs().max() for block in x.split(block_size)])
     expected = (largest / levels.double().abs().max()).float()
@@ -318,7 +319,9 @@ def check_codes(codes, scales, x, block_size, levels, *, hint):
 
 
 def uneven_levels(rng, k):
-    """k sorted levels up to 1, the lowest above -1, unevenly spaced but never nearly equal."""
+    """Draw k sorted levels above -1, the last of which is 1: unevenly spaced but never nearly
+    equal.
+    """
     places = (torch.rand(k, generator=rng) + 0.2).cumsum(0)
     return places * (1.75 / places[-1]) - 0.75
 
@@ -333,9 +336,9 @@ def even_levels(k):
 
 
 def numbers(rng, n, block_size):
-    """n numbers of very different sizes; the largest of each block is positive.
+    """Draw n numbers of very different sizes; the largest of each block is positive.
 
-    So only a test of signs judges signs.
+    Therefore only the test of signs depends on how signs are handled.
     """
     x = torch.randn(n, generator=rng) * torch.exp(2 * torch.randn(n, generator=rng))
     for block in x.split(block_size):
@@ -362,7 +365,7 @@ def test_scales_are_absmax_over_absmax(student, rng):
 @pytest.mark.core
 @pytest.mark.points(10)
 def test_codes_name_the_nearest_level(student, rng):
-    """Each code is the index of the level nearest to x / scale, at any spacing of the levels."""
+    """Each code is the index of the level nearest to x / scale, however the levels are spaced."""
     for k in (2, 3, 16, 77):
         block_size, levels = integers(rng, 3, 12, 1)[0], uneven_levels(rng, k)
         x = numbers(rng, block_size * 60, block_size)
@@ -387,7 +390,7 @@ def test_levels_come_in_any_order(student, rng):
 
 @pytest.mark.points(3)
 def test_ties_go_to_the_lower_index(student):
-    """If two levels are equally near, or equal, the code is the lower index."""
+    """If two levels are equally near, or equal to each other, the code is the lower index."""
     # The largest |x| is a power of two and the largest |level| is 1, so nothing rounds and ties are
     # exact.
     x = (
@@ -416,7 +419,7 @@ def test_ties_go_to_the_lower_index(student):
 
 
 def plain_example():
-    """x as levels times a scale of 1, then its block_size, the levels and the codes."""
+    """Return x (levels times a scale of 1), the block_size, the levels and the codes."""
     levels = even_levels(4)
     codes = torch.tensor([0, 4, 8, 8, 0, 4])
     return levels[codes], 3, levels, codes
@@ -485,7 +488,7 @@ def test_quantize_takes_every_dtype(student, rng):
 
 @pytest.mark.points(2)
 def test_codes_reach_256_levels(student, rng):
-    """A code can be the index of any of up to 256 levels."""
+    """There may be up to 256 levels, and a code can be the index of any of them."""
     levels = torch.arange(-127, 129) / 128
     x = levels[torch.randperm(256, generator=rng)]
     codes, scales = quantized(student, x, 256, levels)
@@ -496,7 +499,7 @@ def test_codes_reach_256_levels(student, rng):
 def test_x_need_not_be_contiguous(student, rng):
     """x may be non-contiguous: a column of a matrix, or every other element of a vector."""
     levels = even_levels(4)
-    hint = "how far apart are neighbours of x in the storage?"
+    hint = "how far apart in the storage are neighbouring elements of x?"
     for step, offset in [(3, 1), (2, 0)]:
         x = torch.randn(24 * step, generator=rng)[offset::step]
         x.copy_(numbers(rng, 24, 6))
@@ -514,8 +517,8 @@ def random_codes(rng, n, block_size, k):
 def check_dequantized(student, codes, scales, block_size, levels, *, hint):
     """Check dequantize_blocks up to rounding.
 
-    A level, its product with the scale and the expected value are each rounded to float32: 2 eps32
-    in all.
+    A level, its product with the scale and the expected value are each rounded to float32. Together
+    these errors are below 2 eps32.
     """
     expected = each(scales.double(), block_size, len(codes)) * levels.double()[codes.long()]
     got = student.precision.dequantize_blocks(codes, scales, block_size, levels)

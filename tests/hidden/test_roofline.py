@@ -1,4 +1,5 @@
-"""roofline: intensities, the shortest time that a device needs, and its fraction of peak.
+"""roofline: intensities, the shortest time that a device needs, and the fraction of peak it
+reaches.
 
 Accepted on purpose: any order of operations and any formula that is equal in real numbers, to
 within 1e-12; an int if a number is whole; either answer of is_compute_bound exactly on the ridge; a
@@ -33,7 +34,7 @@ def uniform(rng, low, high):
 
 
 def device(rng, *, one_peak=True):
-    """The fields of a made-up device: one peak for all dtypes, or its shuffled multiples."""
+    """The fields of a made-up device, with one peak for all dtypes or a different one for each."""
     peak = uniform(rng, 1e13, 9e14)
     times = (
         [1] * len(DTYPES) if one_peak else (1 + torch.randperm(len(DTYPES), generator=rng)).tolist()
@@ -52,7 +53,8 @@ def ridge(hw, dtype=torch.float32):
 
 
 def ask(student, function, before, hw, *after):
-    """The answer of a function for these arguments before and after the device."""
+    """Call the student's function with the arguments in `before`, the device and those in `after`.
+    """
     return student.run(
         probes.with_hardware, function=function, hardware=hw, before=before, after=after
     )
@@ -186,7 +188,9 @@ def test_is_compute_bound_on_either_side_of_the_ridge(student, rng):
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_mfu_counts_every_device(student, rng):
-    """MFU is the FLOPs of all devices divided by what all could compute; by default one device."""
+    """MFU is the FLOPs of all devices divided by the FLOPs they could compute; the default is one
+    device.
+    """
     for num_devices in (1, integer(rng, 2, 9), integer(rng, 100, 5000)):
         for scale in (1e-6, 1.0, 1e6):
             hw, seconds, share = device(rng), scale * uniform(rng, 0.1, 9), uniform(rng, 0.001, 0.9)
@@ -228,7 +232,9 @@ def test_mfu_above_one_is_returned(student, rng):
 
 @pytest.mark.points(2)
 def test_attainable_mfu_rises_to_one(student, rng):
-    """The attainable MFU is proportional to the work's intensity up to the device's, and then 1."""
+    """The attainable MFU is proportional to the work's intensity up to the device's intensity, and
+    1 above.
+    """
     hw = device(rng)
     for factor in (1e-6, 1e-4, 1e-2, 0.1, 1.01, 20.0, 1e6):
         intensity = float(ridge(hw)) * factor * (uniform(rng, 1, 9) if factor < 1 else 1)
@@ -270,7 +276,7 @@ def test_the_peak_is_that_of_the_dtype(student, rng):
     for function, befores in works.items():
         answers = []
         for dtype in DTYPES:
-            # What the student's own code answers for a device with this peak for every dtype.
+            # What the student's own code returns for a device with this peak for every dtype.
             same = {**hw, "peak_flops": dict.fromkeys(DTYPES, hw["peak_flops"][dtype])}
             of_device = [ask(student, function, before, hw, dtype) for before in befores]
             for before, got in zip(befores, of_device, strict=True):

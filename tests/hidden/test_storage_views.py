@@ -3,9 +3,9 @@
 Accepted on purpose: any stride for a dimension of size 1 (no step is taken along it, and torch's
 own choice has changed); strides as a list, except in the one test that asks for tuples; for a wrong
 call a ValueError or torch's own error (an IndexError for an index, a RuntimeError for sizes). Not
-asked: sizes of 0 or below, a -1 in a shape, steps below 1, two storages without a byte. The oracles
-are Tensor.view, Tensor.stride, Tensor.unfold and the element itself: in a storage that contains 0,
-1, 2, …, the value of each element is its offset.
+asked: sizes of 0 or below, a -1 in a shape, steps below 1, two empty storages. The oracles are
+Tensor.view, Tensor.stride, Tensor.unfold and the element itself: in a storage that contains 0, 1,
+2, …, the value of each element is its offset.
 """
 
 import itertools
@@ -21,7 +21,7 @@ from tests.probes import tensor_memory as probes
 
 
 def numbered(*shape):
-    """A contiguous tensor in which each element is its own index in the storage."""
+    """Return a contiguous tensor in which the value of each element is its index in the storage."""
     return torch.arange(math.prod(shape)).reshape(shape)
 
 
@@ -131,7 +131,8 @@ def test_element_offset_refuses_wrong_indices(student):
 @pytest.mark.core
 @pytest.mark.points(5)
 def test_contiguous_strides_agree_with_torch(student, rng):
-    """Strides are row-major for every shape, including (), sizes of 1 and a list."""
+    """Strides are row-major for every shape, including (), sizes of 1 and a shape given as a list.
+    """
     for shape in [
         (),
         (1,),
@@ -275,7 +276,7 @@ def test_view_strides_refuses_another_number_of_elements(student):
 @pytest.mark.core
 @pytest.mark.points(5)
 def test_sliding_windows_agree_with_unfold(student, rng):
-    """The result contains every complete window, `step` apart, and nothing else."""
+    """The windows start `step` elements apart; every complete window is there, and nothing else."""
     for n, size, step in [(10, 3, 1), (11, 4, 3), (9, 9, 2), (8, 1, 5), (12, 2, 2), (13, 5, 7)]:
         x = torch.rand(n, generator=rng)
         got = student.tensor_memory.sliding_windows(x, size, step)

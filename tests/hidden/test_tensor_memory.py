@@ -33,7 +33,9 @@ def check_bytes(got, expected, *, of, hint=None):
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_tensor_bytes_of_every_dtype(student, rng):
-    """An element takes its dtype's bytes: 1 for bool and fp8, 2 for bf16, 16 for complex128."""
+    """The dtype determines the size of an element: 1 byte for bool and fp8, 2 for bf16, 16 for
+    complex128.
+    """
     for dims, dtype in enumerate(DTYPES):
         x = torch.zeros(random_shape(rng, dims % 4), dtype=dtype)
         got = student.tensor_memory.tensor_bytes(x)
@@ -41,7 +43,7 @@ def test_tensor_bytes_of_every_dtype(student, rng):
             got,
             x.numel() * x.element_size(),
             of="tensor_bytes",
-            hint="does it ask the dtype for its size?",
+            hint="does the code ask the dtype for its size?",
         )
 
 
@@ -62,10 +64,11 @@ def test_tensor_bytes_counts_what_a_view_shows(student, rng):
 
 
 def test_tensor_bytes_needs_no_data(student, rng):
-    """Shape and dtype give the size: meta tensors have one, and empty tensors take 0 bytes."""
+    """Shape and dtype determine the size, so meta tensors have one too; empty tensors take 0 bytes.
+    """
     rows = random_shape(rng, 1)[0] * 10_000
     weight = torch.empty(rows, 4096, device="meta")
-    hint = "the number of elements and the size of one are known without reading any data"
+    hint = "numel and the size of an element are known without reading any data"
     check_bytes(
         student.tensor_memory.tensor_bytes(weight), rows * 4096 * 4, of="tensor_bytes", hint=hint
     )
@@ -97,7 +100,7 @@ def test_storage_bytes_is_the_whole_storage(student, rng):
 
 
 def test_storage_bytes_of_another_dtype(student, rng):
-    """A view with another dtype has the same storage, so the same bytes."""
+    """A view with another dtype has the same storage, so it has the same number of bytes."""
     for columns, dtype in [(8, torch.int8), (16, torch.bfloat16), (24, torch.float64)]:
         base = torch.zeros(random_shape(rng, 1)[0], columns, dtype=torch.float32)
         check_bytes(

@@ -105,7 +105,7 @@ def check_result(got):
 
 
 def column(got, name, count):
-    """One of the result's lists, after a check that it has `count` finite numbers.
+    """Check that one of the result's lists contains `count` finite numbers, and return it.
 
     Another test judges whether they are floats.
     """
@@ -135,7 +135,7 @@ def first_step(got):
 
 
 def eval_losses(got):
-    """The result's evaluations: from the number of steps taken to the loss."""
+    """The result's evaluations, as a dict from the number of steps taken to the loss."""
     losses = check_result(got)["eval_losses"]
     expect.kind(losses, dict, of="train", name="eval_losses")
     for key in losses:
@@ -267,8 +267,8 @@ def loss_tolerance(parameters, tokens):
 def gradient_tolerances(parameters, tokens):
     """How far apart an entry of two right gradients may be, for the embedding and for the head.
 
-    It is a mean of differences of probabilities, each with the relative error of a loss, times an
-    entry of the other parameter.
+    Such an entry is a mean of differences of probabilities, each with the relative error of a loss,
+    times an entry of the other parameter.
     """
     embedding, head = (float(p.detach().abs().max()) for p in parameters[:2])
     return [2 * largest * loss_tolerance(parameters, tokens) for largest in (head, embedding)]
@@ -636,7 +636,7 @@ def test_data_of_any_integer_dtype(student, rng):
 def test_only_the_batches_are_read(student, rng):
     """The data may be far larger than memory: train converts only the windows that it uses.
 
-    2**50 tokens here, one of which is 40,000, which int16 cannot hold.
+    The test uses 2**50 tokens, one of which is 40,000: too large for int16.
     """
     run = {key: value for key, value in run_of(rng, steps=1).items() if key != "train_tokens"}
     run["parameters"] = [torch.zeros(40_001, 1), torch.zeros(40_001, 1)]
@@ -912,7 +912,9 @@ def same_parameters(got, expected, name, *, hint=None):
 
 
 def check_killed(student, run, kill_at):
-    """Kill a run in these forward passes, resume it, and check that it ends like the whole run."""
+    """Kill a run in these forward passes, resume it, and check that it ends like an uninterrupted
+    run.
+    """
     config = {"checkpoint_path": "checkpoint", "checkpoint_every": 2, **run["config"]}
     steps, every = config["steps"], config["checkpoint_every"]
     got = student.run(probes.killed, kill_at=kill_at, **{**run, "config": config})
@@ -1020,9 +1022,10 @@ def test_killed_while_it_writes_a_checkpoint(student, rng):
 
 
 def test_a_finished_run_is_not_run_again(student, rng):
-    """A checkpoint follows the last step too; a finished run, if restarted, takes no step.
+    """A checkpoint is saved after the last step too, so a finished run that is restarted takes no
+    step.
 
-    The restarted run leaves the final parameters.
+    The restarted run has the final parameters.
     """
     for every in (0, 4):
         run = run_of(rng, steps=6, checkpoint_path="checkpoint", checkpoint_every=every)
@@ -1061,7 +1064,8 @@ def check_log(rows, steps):
 
 
 def test_one_line_a_step(student, rng):
-    """The log has a JSON line per step (step, loss, lr, grad_norm); a fresh run restarts it."""
+    """The log has a JSON line per step (step, loss, lr, grad_norm); a fresh run starts a new log.
+    """
     run = run_of(rng, log_path="log", warmup_steps=2, max_grad_norm=0.1, eval_every=2)
     runs = [changed(run, steps=steps, seed=steps) for steps in (6, 4)]
     done, logs = student.run(probes.one_after_the_other, runs=runs)
@@ -1099,7 +1103,8 @@ def test_each_line_is_written_at_once(student, rng):
         )
 
 
-# Stays: this is the kill itself; the test below only makes the log look like one.
+# Stays: this test really kills a run; the test below only makes the log look as if a run was
+# killed.
 def test_no_line_twice_after_a_kill(student, rng):
     """After a kill and a resume the log has one line per step, as if there had been no kill."""
     run = run_of(rng, steps=6, log_path="log", checkpoint_every=2, checkpoint_path="checkpoint")
@@ -1126,8 +1131,8 @@ def test_a_line_that_was_not_finished(student, rng):
 # --- all of it together
 
 
-# Stays: the tests above look at single steps; this one shows a student what the steps achieve, and
-# how close they came.
+# Stays: the tests above look at single steps; this one shows a student what the steps achieve
+# together, and how close the run came.
 @pytest.mark.points(2)
 def test_it_learns_a_known_language(student, rng):
     """On a language of known entropy, a bigram model gets within 0.05 nats per token of it."""
@@ -1154,7 +1159,9 @@ def test_it_learns_a_known_language(student, rng):
 
 
 def text_of(chain, length, rng):
-    """Draw tokens from a Markov chain: row i of `chain` has the probabilities of what follows i."""
+    """Draw tokens from a Markov chain: row i of `chain` contains the probabilities of the token
+    after i.
+    """
     limits = chain.cumsum(dim=1).tolist()
     draws = torch.rand(length, generator=rng, dtype=torch.float64).tolist()
     tokens = [0]

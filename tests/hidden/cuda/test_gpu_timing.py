@@ -4,7 +4,7 @@ The grader sees when a request is sent and when it is answered. The additional t
 over a few, divided by the number of additional products, is the time of one product, whatever start
 and launch cost. The margin is a factor of 1.7 each way, because a GPU's clock rate changes and
 other work on the machine is included in the grader's time. A mistake (launch time, milliseconds for
-seconds, half the FLOPs, a sparse peak) is wrong by a factor of 2 or more.
+seconds, half the FLOPs, a sparse peak) changes the result by a factor of 2 or more.
 
 The peaks are NVIDIA's dense peaks for the GPU name that the worker reports. A GPU that is not in
 the list has no peak here: the test does not guess one, and checks its MFU only against the clock.
@@ -72,7 +72,7 @@ def between(got, expected, *, of, hint):
 # Stays: only this test uses a clock that no student's code can touch.
 @pytest.mark.points(2)
 def test_time_by_the_graders_clock(student):
-    """time_kernel agrees with an outside clock that times many matrix products."""
+    """time_kernel agrees with a clock outside its process that times many matrix products."""
     expected, got = by_the_graders_clock(student)
     between(
         got,

@@ -70,7 +70,7 @@ def check_losses(got, expected, *, atol, hint):
         expect.number(loss, want, of="train", tolerance=atol, name="a loss", hint=hint)
 
 
-# Stays: this is the plain case, and it names mistakes that the other tests assume away.
+# Stays: this is the plain case, and it names mistakes that the other tests assume are absent.
 def test_runs_on_a_gpu(student, rng, device):
     """On a GPU the losses match the batches that the model is given, and everything stays there."""
     given = inputs(rng)
