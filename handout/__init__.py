@@ -1,1 +1,1 @@
-"""The handout: a chapter a module of assignment/, in Markdown, and what makes a site and a PDF of it (site/)."""
+"""The handout: one Markdown chapter per module of assignment/, and the builder in site/."""

@@ -1,4 +1,4 @@
-"""Sphinx: how the handout's Markdown becomes a site. `make handout` runs it, through handout/site/__main__.py."""
+"""Sphinx's settings for the handout; `make handout` runs Sphinx (handout/site/__main__.py)."""
 
 import sys
 from pathlib import Path
