@@ -1,4 +1,4 @@
-"""The entries of a folder, a .zip or a .tar.gz, at a cost that the archive cannot choose.
+"""List the entries of a folder, a .zip or a .tar.gz at a cost that the archive cannot choose.
 
 Every number in an archive is a stranger's claim, so each is capped before any work depends on it:
 the number of entries, the length of a path, the size of a table of contents, the unpacked size of a
@@ -31,21 +31,22 @@ MAX_SOURCE_BYTES = 10 * 2**20  # of all sources together
 MAX_PATH_BYTES = 1024
 
 MAX_DIRECTORY_BYTES = 4 * 2**20  # a zip's table of contents: 400 bytes for each of its entries
-MAX_EXTRA_BYTES = 4096  # zipfile's time for an extra field grows with its square
+MAX_EXTRA_BYTES = 4096  # zipfile takes time quadratic in a field's length
 
 MAX_UNPACKED_BYTES = 256 * 2**20  # for a tar, whose entries cannot be skipped
 MAX_GZIP_MEMBERS = 10_000
 MAX_HEADER_BYTES = 64 * 2**10  # for one extended header of an entry
 MAX_HEADERS_BYTES = 8 * 2**20  # for all of them together: 800 bytes per entry
-RECORD_BYTES = 32  # what a record of an extended header counts in addition to its text
-# Of CPU time. 256 MiB packed by an ordinary program take half of it.
+# Charged for each record of an extended header, in addition to its text.
+RECORD_BYTES = 32
+# CPU time for unpacking. 256 MiB packed by an ordinary program take half of this.
 UNPACK_SECONDS = 1.5
 PIECE = 64 * 2**10
 BLOCK = 512  # the block size of a tar
 
 
 class Damaged(ValueError):
-    """An archive that breaks its format; the text says how."""
+    """An archive that violates its format; the text says how."""
 
 
 DAMAGED = (Damaged, zipfile.BadZipFile, zlib.error, EOFError, ValueError, OverflowError)
@@ -68,7 +69,7 @@ def entries(path: Path, stack: ExitStack) -> list[Entry]:
     """List everything in the folder or archive at `path`, which stays open as long as `stack`.
 
     Raises:
-        SubmissionRefused: It is none of the three formats, or exceeds a limit.
+        SubmissionRefused: `path` has none of the three formats, or exceeds a limit.
         Damaged: The archive is broken; any other exception in DAMAGED means the same.
     """
     if path.is_dir():
@@ -89,7 +90,7 @@ def entries(path: Path, stack: ExitStack) -> list[Entry]:
 
 
 def _at_most(found: Iterator[Entry], path: Path) -> list[Entry]:
-    """The entries as a list; stop reading the generator at the limit."""
+    """Collect the entries in a list; stop reading the generator at the limit."""
     listed: list[Entry] = []
     try:
         for entry in found:
@@ -109,7 +110,7 @@ class _TooMany(Exception):
 
 
 def in_folder(root: Path) -> Iterator[Entry]:
-    """Everything in the assignment folder, but only the names of what lies next to it."""
+    """Yield everything inside assignment/, but only the top-level names next to it."""
     inside: list[Path] = []
     # Unlike Path.is_dir, os.path.isdir is False for a folder that may not be looked into.
     if not os.path.isdir(root / "assignment"):
@@ -199,7 +200,7 @@ class _CheckedZip:
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        self.is_open = False  # zipfile has read the table
+        self.is_open = False  # whether zipfile has read the table
         self.seek, self.tell, self.seekable, self.close = (
             file.seek,
             file.tell,
@@ -246,7 +247,7 @@ def _too_long(path: bytes) -> SubmissionRefused:
 
 # Paths that may turn out to be sources.
 LIKELY = re.compile(r"(\./)?([^/]+/)?assignment/.*\.py", re.DOTALL)
-# Types of headers that describe later entries; x, X and L are needed.
+# Types of headers that describe later entries; only x, X and L matter here.
 EXTENDED = (b"x", b"X", b"g", b"L", b"K")
 FILES = (b"0", b"\0", b"7")
 KINDS = {b"1": "link", b"2": "link", b"5": "folder"}
@@ -268,7 +269,8 @@ def _gunzipped(file: IO[bytes]) -> Iterator[bytes]:
             piece = inflate.decompress(packed, PIECE)
             if (seconds := seconds + time.thread_time() - started) > UNPACK_SECONDS:
                 raise SubmissionRefused(
-                    "the archive takes too long to unpack: no program packs so; hand in a .zip"
+                    "the archive takes too long to unpack: "
+                    "ordinary programs do not pack this way; hand in a .zip"
                 )
             yield piece
             packed = inflate.unconsumed_tail
@@ -281,7 +283,7 @@ def _gunzipped(file: IO[bytes]) -> Iterator[bytes]:
 
 
 class _Stream:
-    """Pieces, read from front to back, up to MAX_UNPACKED_BYTES in total."""
+    """Reads pieces of bytes as one stream, up to MAX_UNPACKED_BYTES in total."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
@@ -292,7 +294,7 @@ class _Stream:
         """The next `size` bytes.
 
         Raises:
-            EOFError: There are fewer.
+            EOFError: Fewer bytes are left.
         """
         return b"".join(self._next(size))
 
@@ -344,7 +346,7 @@ class _Header:
 
 
 def in_tar(stream: _Stream) -> Iterator[Entry]:
-    """The entries of a tar. Possible sources are kept while reading; everything else is skipped."""
+    """Yield the entries of a tar; keep the content of possible sources and skip the rest."""
     headers = _Headers(stream)
     room = 2 * MAX_SOURCE_BYTES
     while (header := headers.next()) is not None:

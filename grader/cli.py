@@ -2,7 +2,8 @@
 
 Exit codes: 0 graded, whatever the score; 1 a check failed; 2 a usage error or a refused submission;
 3 a fault of the grader; 130 interrupted by Ctrl-C, 143 by SIGTERM. Files are written before
-anything is printed, so a reader that stops early (`| head`) changes neither the files nor the code.
+anything is printed, so a reader that stops early (`| head`) changes neither the files nor the exit
+code.
 
 Slow imports happen only after the signal handlers are installed.
 """

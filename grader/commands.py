@@ -1,4 +1,4 @@
-"""The commands: each parses its options, calls one function, and prints what came of it.
+"""The commands: each parses its options, calls one function, and prints the result.
 
 How a command ends (exit codes, one line for a user's mistake) is decided in cli.py.
 """
@@ -36,7 +36,8 @@ from grader.sandbox.gpu import Gpu
 # need them import them, inside the function.
 
 Choice = TypeVar("Choice", bound=str)
-SECONDS_BETWEEN_LINES = 60.0  # of progress, where it is not a terminal that shows it
+# Seconds between two lines of progress when stderr is not a terminal.
+SECONDS_BETWEEN_LINES = 60.0
 
 app = typer.Typer(
     name="grader",
@@ -50,7 +51,7 @@ Only = Annotated[
     list[str] | None,
     typer.Option("--only", metavar="PROBLEM", help="Only this problem; may be repeated."),
 ]
-Seed = Annotated[int, typer.Option("--seed", help="The tests draw their inputs from it.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the tests' random inputs.")]
 Device = Annotated[
     str,
     typer.Option(
@@ -59,7 +60,7 @@ Device = Annotated[
 ]
 Verbose = Annotated[
     bool,
-    typer.Option("--verbose", help="Every failure with every rule, not only those that cost most."),
+    typer.Option("--verbose", help="Show every failure and rule, not only those that cost most."),
 ]
 Folder = Annotated[
     Path | None,
@@ -96,7 +97,7 @@ def grade(
         str,
         typer.Option(
             "--isolation",
-            help="bubblewrap; none is for debugging on a machine without it, never for grades.",
+            help="bubblewrap; or none, to debug on a machine without it, never for grades.",
         ),
     ] = "bubblewrap",
     verbose: Verbose = False,
@@ -149,7 +150,7 @@ def merge(
 ) -> None:
     """Combine a CPU run and a CUDA run of one submission into one result, and print its report.
 
-    Exits as grade does.
+    Exits with the same codes as grade.
     """
     course = courses.load(folder)
     if json:
@@ -224,11 +225,11 @@ def validate(
     ] = None,
     folder: Folder = None,
 ) -> None:
-    """Prove the hidden tests; exit 1 if anything is not as it must be.
+    """Prove that the hidden tests can be trusted; exit 1 if any requirement is not met.
 
     The reference and every variant get full marks, stubs get none, every known mistake is caught,
     and every test catches something. Only the tests for one device are run. With --device cuda, the
-    tests of CPU problems have to catch only the mistakes that a CPU cannot show.
+    tests of CPU problems have to catch only the mistakes that no test on a CPU can detect.
     """
     course = courses.load(folder)
     problems = _chosen(course, only)
@@ -275,7 +276,7 @@ def release(
     out: Annotated[Path, typer.Argument(help="The zip to write.")],
     handout: Annotated[
         Path | None,
-        typer.Option(help="The built handout; by default handout/build, by `make handout`."),
+        typer.Option(help="The built handout (default: handout/build, from `make handout`)."),
     ] = None,
     folder: Folder = None,
 ) -> None:
@@ -297,10 +298,10 @@ def release(
 
 
 def _chosen(course: Course, only: list[str] | None) -> list[Problem]:
-    """The problems asked for.
+    """The problems that --only names; all problems by default.
 
     Raises:
-        UsageError: One of them does not exist.
+        UsageError: A name is not the id of a problem.
     """
     known = {p.id: p for p in course.problems}
     for problem_id in only or []:
@@ -341,7 +342,7 @@ def _device(name: str) -> Iterator[Gpu | None]:
         yield None
         return
     found = gpus.find()
-    # This process holds the expected values: none of them ever gets onto the device.
+    # This process holds the expected values and must never place any of them on the device.
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     with found.lock(say=lambda text: print(text, file=sys.stderr)):
         yield found
@@ -349,9 +350,9 @@ def _device(name: str) -> Iterator[Gpu | None]:
 
 @contextmanager
 def _progress(what: str) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on stderr while it is a terminal, otherwise one line per minute.
+    """Show progress on stderr: a bar on a terminal, otherwise at most one line per minute.
 
-    Each step is also where an interrupt that something swallowed takes effect.
+    Each step also raises an interrupt again if something has swallowed it.
     """
     console = Console(stderr=True)
     if not console.is_terminal:

@@ -49,12 +49,12 @@ class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def by_hand(self) -> list[str]:
-        """Definitions where autograd may run no backward pass, as in "autograd.linear_backward"."""
+        """Definitions that must not run a backward pass, such as "autograd.linear_backward"."""
         return [f"{self.module}.{name}" for name in self.forbidden_in]
 
     @property
     def rules(self) -> dict[str, Any]:
-        """What its source is searched for, as plain data; see tests/probes/delegation.py."""
+        """What to search a problem's source for, as plain data; see tests/probes/delegation.py."""
         names = ("id", "functions", "forbidden", "forbidden_in")
         return {name: getattr(self, name) for name in names}
 
@@ -112,7 +112,7 @@ class Course(msgspec.Struct, frozen=True):
 
     @property
     def bundle(self) -> Path:
-        """The folder of what only the student's bundle has: student/ and shared_lines.txt."""
+        """The folder that contains student/ (for the student's bundle) and shared_lines.txt."""
         own = self.root / "bundle"
         return own if own.is_dir() else PACKAGE / "publish" / "bundle"
 
@@ -144,7 +144,7 @@ class Course(msgspec.Struct, frozen=True):
         return {device: path for device, path in files.items() if path.is_file()}
 
     def suite_sha256(self) -> str:
-        """A hash of what decides a score besides the grader: tests, probes and problems."""
+        """A hash of all that affects a score outside the grader: tests, probes, problems.toml."""
         files = [self.assignment / "problems.toml", *sorted(self.tests.glob("*.py"))]
         files += sorted((self.tests / "probes").rglob("*.py")) + sorted(
             (self.tests / "hidden").rglob("*.py")
@@ -215,7 +215,7 @@ def _sha256(files: dict[str, Path]) -> str:
 def load(root: Path | None = None) -> Course:
     """Load the course in `root`.
 
-    By default, this is the course that the grader was installed with or lies beside.
+    By default, load the course installed with the grader or, in a checkout, the one next to it.
 
     Raises:
         CourseFault: `root` contains no course, or its problems.toml is wrong.

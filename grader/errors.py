@@ -93,7 +93,7 @@ class NotAttempted(StudentFault, NotImplementedError):
 
 
 class Crashed(StudentFault):
-    """The student's process ended before it answered, or broke a limit besides time and memory."""
+    """The student's process ended before it answered, or exceeded a limit on files or processes."""
 
     status = Status.CRASHED
 
@@ -125,13 +125,13 @@ EXPECTABLE: tuple[type[Exception], ...] = (
 
 
 def raised(kinds: list[str], type_name: str, text: str, where: str | None) -> Raised:
-    """Represent an exception of the student's code as an instance of the builtin type that it had.
+    """Represent an exception of the student's code as an instance of the same builtin type.
 
     Args:
         kinds: The names of the builtin types that the exception was an instance of.
-        type_name: The name of its own type.
-        text: Its message.
-        where: Where it was raised.
+        type_name: The name of the exception's own type.
+        text: The exception's message.
+        where: Where the exception was raised.
     """
     base = next((e for e in EXPECTABLE if e.__name__ in kinds), None)
     error = _raised_type(base)(text, where)

@@ -1,4 +1,4 @@
-"""Marks of the handout's figures: `[16]{#adamw_bytes}` in the Markdown reads as 16."""
+"""Remove the marks of the handout's figures: `[16]{#adamw_bytes}` in the Markdown becomes 16."""
 
 import re
 

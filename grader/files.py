@@ -1,4 +1,4 @@
-"""Output of a command: files, written completely or not at all, and text on stdout."""
+"""Write a command's output: files, each completely or not at all, and text on stdout."""
 
 import errno
 import os
@@ -35,7 +35,7 @@ def check_writable(path: Path) -> None:
 
 
 def _is_stdout(path: Path) -> bool:
-    """Whether stdout goes to this file or pipe; for a terminal or /dev/null that is allowed."""
+    """Whether stdout goes to this file or pipe; False for a terminal or /dev/null."""
     with suppress(OSError):
         mine, its = os.fstat(1), path.stat()
         return os.path.samestat(mine, its) and not stat.S_ISCHR(its.st_mode)
@@ -95,8 +95,8 @@ def say(text: str, *, needed: bool = True) -> None:
 
     Args:
         text: The text to print, including line ends.
-        needed: Whether failing to print (a full disk, a closed stdout) is an error; if not, stderr
-            reports it.
+        needed: Whether a failure to print (a full disk, a closed stdout) raises an error; if not,
+            the failure is reported on stderr.
 
     Raises:
         UsageError: The text is needed and could not be printed.

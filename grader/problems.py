@@ -1,8 +1,8 @@
-"""Check problems.toml when it is loaded, and report the first error: line, expected, found.
+"""Check problems.toml when it is loaded, and report the first error.
 
-tomllib returns values without line numbers. So an entry is found by counting headers, and a key by
-the first line in its entry that has the key before an equals sign. Quoted text that looks like
-either can only shift the reported line.
+The report gives the line, what was expected and what was found. tomllib returns values without line
+numbers, so an entry is found by counting headers, and a key by the first line in its entry that has
+the key before an equals sign. Quoted text that looks like either can only shift the reported line.
 """
 
 import difflib
@@ -50,7 +50,7 @@ def load(text: str, limits: Mapping[str, type]) -> dict[str, Any] | Wrong:
 
 
 class _Lines:
-    """Finds line numbers in the file. An entry is "limits" or the number of a problem."""
+    """Finds line numbers in the file. An entry is "limits" or the index of a problem."""
 
     def __init__(self, text: str) -> None:
         self._lines = text.splitlines()
@@ -62,7 +62,7 @@ class _Lines:
             self._entries.setdefault("limits" if kind == "limits" else number, range(start, end))
 
     def of(self, entry: str | int | None, *keys: str) -> int:
-        """The line of the last of these keys that an entry contains, or the line of the entry."""
+        """The line of an entry or, if it contains some of these keys, of the last one found."""
         lines = range(len(self._lines)) if entry is None else self._entries.get(entry, range(1))
         found = lines.start
         for key in filter(None, keys):

@@ -13,8 +13,8 @@ views of one storage arrive as views of one storage. Its bounds are checked befo
 on it.
 
 Values that a student's code returns are handled generously: a value of a related type crosses as
-the plain value that it represents (see `_plain`), and a value without one crosses as `other`, the
-name of its type. Values that a test sends are handled strictly: either of these is an error there.
+the plain value that it represents (see `_plain`), and any other value crosses as `other`, with only
+the name of its type. Values that a test sends are handled strictly: both cases are errors there.
 
 This module runs on both sides, so it imports only the standard library, torch and numpy. Reading a
 frame never executes anything: a hostile frame costs at most its capped length and ends in a
@@ -373,7 +373,7 @@ class _Decoder:
         return torch.empty(0, dtype=dtype).set_(storage, offset, shape, stride)
 
     def _storage(self, blob: int) -> torch.UntypedStorage:
-        """The bytes of a blob as a storage, created once, so that views of it share it here too."""
+        """A blob as a storage, created once, so that its views share one storage here too."""
         if blob not in self._storages:
             data = self._blobs[blob]
             raw = (
@@ -409,9 +409,9 @@ def _plain(value: object) -> object:
     """The plain value that a value of a related type represents; else the value itself.
 
     Related types are subclasses of plain types, numpy's scalars, and mappings and tensors of any
-    type. A float keeps its exact value, or is not converted. Where possible, the plain types' own
-    methods are called: a subclass may return anything about itself, and so the result may be
-    anything too. That concerns only its sender.
+    type. A float is converted only if its value stays exact. Where possible, the plain types' own
+    methods are called, because a subclass's methods may return anything. If the result is wrong
+    even so, that harms only its sender.
     """
     kind = type(value)
     for base, convert in _CONVERSIONS:

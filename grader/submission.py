@@ -6,7 +6,7 @@ A submission is a folder, a .zip or a .tar.gz that contains `assignment/*.py`, p
 more folder, as GitHub creates them. The graded files are read into memory exactly once and never
 looked up by name again, so nothing can change after it was checked. All other files are left alone
 and listed. Whatever cannot be an honest mistake (a path that leaves the archive, a link in place of
-a source, a decompression bomb) makes the whole submission be refused, with one sentence.
+a source, a decompression bomb) causes the whole submission to be refused, with one sentence.
 """
 
 import hashlib

@@ -23,7 +23,7 @@ class Budgets:
         self._budgets: dict[str, Budget] = {}
 
     def of(self, problem: Problem) -> Budget:
-        """The rest of a problem's share."""
+        """A problem's share, with what its tests have used so far."""
         if problem.id not in self._budgets:
             limits = self._course.limits
             seconds = limits.submission_seconds * problem.points / self._points

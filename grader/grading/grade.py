@@ -1,12 +1,12 @@
 """Grade one submission: run the hidden tests in this process and add up the points.
 
-The tests' `student` is bound to the sandbox.
+Each test gets a `student` whose calls run in the sandbox.
 
-No student code ever enters this process, and the only bytes that do are plain data. A test passes
+No student code ever enters this process; the sandbox sends back plain data only. A test passes
 when its own code finishes. It fails when `expect` raises a Mismatch or a call ends in a
 StudentFault. Any other exception is the grader's fault.
 
-A grade owns its process while it runs: the environment, the working folder and the `tests` package
+While it runs, a grade owns its process: the environment, the working folder and the `tests` package
 in sys.modules.
 """
 
@@ -20,7 +20,8 @@ from typing import Any
 
 import msgspec
 
-# torch.optim, which tests use as an oracle, would import torch._dynamo during a test, for seconds.
+# Otherwise torch.optim, which tests use as an oracle, would import torch._dynamo during a test,
+# which takes seconds.
 import torch._dynamo  # noqa: F401
 
 from grader import __version__
@@ -56,7 +57,7 @@ def grade(
 
     Args:
         submission: What was handed in.
-        course: The course that it is graded by.
+        course: The course whose tests grade the submission.
         sandbox: Where the submission's code runs; nothing of the code remains there afterwards.
         problems: The problems to grade; all by default.
         device: "cpu" or "cuda". Tests that need the other device are deferred, even if something is

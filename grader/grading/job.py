@@ -1,4 +1,4 @@
-"""The inputs of one grade, which its steps share and never change."""
+"""The inputs of one grade; all its steps read them, and none changes them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Job:
 
     @property
     def files(self) -> list[str]:
-        """The files of hidden tests."""
+        """The files of the problems' hidden tests, for all devices."""
         return [
             str(path)
             for problem in self.problems

@@ -1,10 +1,9 @@
 """Run one of our own solutions in this process instead of a sandbox.
 
-This is a hundred times as fast, and there is no isolation at all.
-
-This is for the variations of the reference that `trials` makes, and for drafts of tests; never for
-a stranger's code. What a probe returns is encoded and decoded as on its way out of a sandbox, so
-that a test sees no difference.
+This is a hundred times as fast as a sandbox, but gives no isolation at all. Use it for the
+variations of the reference that `trials` makes and for drafts of tests, never for a stranger's
+code. What a probe returns is encoded and decoded as on its way out of a sandbox, so that a test
+sees no difference.
 """
 
 import importlib
@@ -106,7 +105,7 @@ class LocalSession:
             torch.set_grad_enabled(settings[1])
 
     def inspect(self, rules: dict[str, list[dict[str, Any]]]) -> Any:
-        """What reading each source finds. See `read` in tests/probes/delegation.py."""
+        """Parse each source and return the findings by path; see tests/probes/delegation.py."""
         read = importlib.import_module("tests.probes.delegation").read
         return {path: read(self._sources[path], those) for path, those in rules.items()}
 
@@ -118,13 +117,13 @@ def answer(student: Any, probe: Probe, inputs: dict[str, Any], seed: int) -> Any
     """Return what a probe returns for one of our solutions, as it would come out of the sandbox.
 
     Args:
-        student: The object that the probe takes for the student's package.
+        student: The object passed to the probe as the student's package.
         probe: A function of tests/probes.
         inputs: The probe's inputs; they are not modified.
         seed: The seed that the global generators are set to before the call.
 
     Raises:
-        StudentFault: The probe raised; the exception is the one that the sandbox would have made.
+        StudentFault: The probe raised an exception; a sandbox would report it in the same way.
     """
     seed_everything(seed)
     try:
@@ -141,7 +140,7 @@ def answer(student: Any, probe: Probe, inputs: dict[str, Any], seed: int) -> Any
 
 
 def _is_torchs(error: BaseException) -> bool:
-    """Whether torch raised it, as it does for an operator that a device does not support."""
+    """Whether torch itself raised it, as for an operator that a device does not support."""
     traceback = error.__traceback__
     while traceback and traceback.tb_next:
         traceback = traceback.tb_next

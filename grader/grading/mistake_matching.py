@@ -3,9 +3,9 @@
 A test asks the student's code for a series of answers until one of them is wrong. A wrong solution
 explains that failure if it gives the same answers to the same questions and fails with the same
 message. A mistake is reported if exactly one wrong solution explains everything observed about a
-function: it fails each test that failed in the same way, and passes each test that passed. This
-rehearsal runs in the trusted process, on our own solutions. It neither runs nor trusts the
-student's code.
+function: where the student's code failed a test, the wrong solution fails it in the same way, and
+where the code passed, the wrong solution passes too. This rehearsal runs in the trusted process, on
+our own solutions. It neither runs nor trusts the student's code.
 """
 
 import os
@@ -33,7 +33,7 @@ from grader.solutions.mistakes import Mistake
 MAX_ELEMENTS = 5_000_000  # per test, over all calls; larger answers are not compared
 
 Probe = Callable[..., Any]
-Package = types.SimpleNamespace  # what a probe takes for the student's package
+Package = types.SimpleNamespace  # passed to a probe as the student's package
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Case:
     Attributes:
         test: The caller's key for the test.
         seed: The seed that the student's global generators were set to before each call.
-        repeat: Runs the test again, with something else in the student's place.
+        repeat: Runs the test again with another object in the student's place.
         calls: The calls that the test made, and their outcomes.
         failure: The exception that the test failed with; None if it passed.
         function: The function that failed, where known.
@@ -75,7 +75,7 @@ class Case:
 
     @property
     def can_be_rehearsed(self) -> bool:
-        """Whether the answers can be compared too, which takes too long if they are very large."""
+        """Whether the answers can also be compared, which takes too long if they are very large."""
         return (
             self.can_be_repeated
             and elements([[call.inputs, call.value] for call in self.calls]) <= MAX_ELEMENTS
@@ -119,9 +119,9 @@ class Rehearsal:
         self._left = list(case.calls) if case else None
 
     def run(self, probe: Probe, inputs: dict[str, Any]) -> Any:
-        """Return or raise what the probe does on the wrong solution.
+        """Return the probe's answer for the wrong solution, or raise its exception.
 
-        End the rehearsal where that differs from the student's answer.
+        End the rehearsal if the student's code answered differently.
         """
         asked = self._next(probe, inputs)
         try:
@@ -206,7 +206,7 @@ def _explains(package: Package, failed: list[Case], passed: list[Case]) -> bool:
 
 
 def _fails_alike(package: Package, case: Case) -> bool:
-    """Whether it fails a test with the same message and, if they can be compared, equal answers."""
+    """Whether a solution fails a test with the same message and, if comparable, equal answers."""
     assert case.failure is not None
     if not case.can_be_repeated:
         return False
@@ -222,7 +222,10 @@ def _fails_alike(package: Package, case: Case) -> bool:
 
 
 def _passes(package: Package, case: Case) -> bool:
-    """Whether it passes a test, with any answers; a test that needs a process proves nothing."""
+    """Whether a solution passes a test, with any answers.
+
+    Also True for a test that needs a process, because it cannot show the opposite.
+    """
     if not case.can_be_repeated:
         return True
     try:
@@ -240,7 +243,7 @@ def _reaches(mistake: Mistake, function: str, reference: str) -> bool:
 
 
 def wrong_solutions(course: Course, problem: Problem) -> list[tuple[Mistake, Package]]:
-    """The wrong solutions of a problem that a CPU can detect, each as a package for probes."""
+    """The wrong solutions of a problem that CPU tests can detect, each as a package for probes."""
     return _loaded(course.mistakes, problem.id, problem.module, course.reference_of(problem))
 
 
@@ -264,7 +267,7 @@ def _loaded(
 def _undisturbed() -> Iterator[None]:
     """Restore generators, working folder and torch settings afterwards.
 
-    Inside, nothing may fork: torch may have threads.
+    Inside, os.fork, os.kill and os._exit raise an exception, because torch may have threads.
     """
 
     def no_process(*arguments: Any) -> Any:

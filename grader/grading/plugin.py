@@ -16,7 +16,7 @@ from grader.grading.verdict import Verdict, our_fault, verdict_on
 
 # The message of a deferred test.
 NEEDS = {"cpu": "runs on a CPU", "cuda": "needs a CUDA device"}
-# Pytest plugins that a grade does not need, and that are slow.
+# Slow pytest plugins that a grade does not need.
 OF_NO_USE = ("terminal", "cacheprovider", "logging", "unraisableexception", "threadexception")
 Settled = dict[str, Verdict]  # by problem
 
@@ -47,7 +47,7 @@ def run_tests(job: Job, outcomes: Outcomes, settled: Settled, health: GpuHealth)
     if plugin.interrupted:
         raise KeyboardInterrupt  # pytest turned it into an exit code
     done = [pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED]
-    # No test may be left to run; `Outcomes` knows whether there were any.
+    # Every test may have been deselected; `Outcomes` knows whether there were any.
     done += [pytest.ExitCode.NO_TESTS_COLLECTED]
     done += [pytest.ExitCode.INTERRUPTED] if job.until_one_fails else []
     if code not in done and not outcomes.faults:

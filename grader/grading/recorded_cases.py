@@ -1,4 +1,4 @@
-"""Record what a problem's tests asked the student's code, to rehearse the tests at the end."""
+"""Record the calls that a problem's tests make, to rehearse the tests at the end."""
 
 from typing import Any
 

@@ -6,13 +6,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-# The same formula in another order differs by less than this; two mistakes differ by more.
+# A formula computed in another order differs by less than this; two mistakes differ by more.
 RTOL = {torch.float64: 1e-8}
 RTOL_NARROW, ATOL = 1e-5, 1e-12
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two values of plain data agree; numbers may differ as the order of operations may."""
+    """Whether two values of plain data agree, up to the order of floating-point operations."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return a.shape == b.shape and a.dtype == b.dtype and a.device == b.device and _close(a, b)
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):

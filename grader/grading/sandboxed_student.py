@@ -1,4 +1,4 @@
-"""The `student` of a hidden test: looks like the imported package, and calls into the sandbox."""
+"""The `student` of a hidden test: like the imported package, but its calls run in the sandbox."""
 
 import hashlib
 from collections.abc import Callable
@@ -22,7 +22,7 @@ class RemoteStudent:
         seed: The seed that the student's global generators are set to before each call.
 
     Attributes:
-        asked_for: The last function called by its name, for the head of a message.
+        asked_for: The function that the test last called by name, for the head of a message.
         calls: The calls so far.
     """
 
@@ -37,7 +37,7 @@ class RemoteStudent:
         return self.ask("", probe, inputs)
 
     def ask(self, function: str, probe: Probe, inputs: dict[str, Any]) -> Any:
-        """Do the same, and remember that the call was for the function of this name."""
+        """Do the same as `run`, and record the name of the function that the test called."""
         self.asked_for = function
         try:
             value = self._session.run(probe, inputs)
@@ -59,7 +59,7 @@ class RemoteStudent:
 
 @dataclass(frozen=True)
 class RemoteModule:
-    """One module of the student's; its attributes are functions that take and return plain data."""
+    """A module of the student; its attributes are functions that take and return plain data."""
 
     _student: RemoteStudent
     _module: str
@@ -80,7 +80,7 @@ class RemoteModule:
 class Students:
     """Makes a student for each test of a grade.
 
-    Each has the problem's limits, its remaining time, and a seed.
+    Each gets the limits and the remaining time of its problem, and a seed.
     """
 
     def __init__(self, job: Job) -> None:

@@ -1,4 +1,4 @@
-"""Verdicts that need no code to run: modules that are missing, not Python, or forbidden calls.
+"""Reach verdicts without running code: on missing modules, syntax errors and forbidden calls.
 
 A module is parsed in the sandbox, in a process that executes none of it, because even a parser can
 be made to crash.
@@ -20,7 +20,7 @@ def settled_without_running(job: Job) -> dict[str, Verdict]:
     """The verdicts on problems whose tests need not run, by the id of the problem.
 
     These are the problems whose module is missing or is not Python, and those whose module
-    certainly uses what they forbid.
+    certainly uses a name that the problem forbids.
     """
     problems = job.here
     missing = [p for p in problems if p.path not in job.sources]
@@ -58,7 +58,7 @@ def _read(
 
 
 def _unfit(path: str, found: Found, owners: list[Problem]) -> dict[str, Verdict]:
-    """The verdicts on the problems of one module that reading the module settles."""
+    """For one module, the verdicts on the problems that are settled by parsing it."""
     if isinstance(found, StudentFault):
         return {
             p.id: Verdict(found.status, one_line(f"{path} cannot be read: {found.text}", 600))

@@ -1,4 +1,4 @@
-"""How a test ended, judged by the exception that it raised, in the words that its student reads.
+"""Turn the exception that a test raised into the verdict that the student reads.
 
 No exception is a pass. A `Mismatch` or a `StudentFault` is the student's fault. Anything else,
 including a bare `assert`, is ours, because then the test itself is wrong.
@@ -64,7 +64,7 @@ def verdict_on(error: BaseException | None, *, test: str, rule: str, asked: str)
 
 
 def our_fault(test: str, text: str) -> Verdict:
-    """A verdict that costs nobody a point."""
+    """A verdict on a fault of the grader, which costs nobody a point."""
     return Verdict(Status.GRADER_ERROR, one_line(text, MAX_WHAT), test)
 
 
@@ -109,9 +109,8 @@ def _happened(fault: StudentFault) -> str:
 def plain(text: str) -> str:
     """An exception's text as one line without colours.
 
-    Of a text of several lines, as torch writes them, keep only the first sentence.
-
-    The rest is advice for an interactive user, such as to load a file with weights_only=False.
+    If the text has several lines, as torch's often do, keep only the first sentence. The rest is
+    advice for an interactive user, such as to load a file with weights_only=False.
     """
     lines = [line.strip() for line in COLOURS.sub("", text).strip().splitlines()]
     lines = [line for line in lines if line]

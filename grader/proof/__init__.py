@@ -1,1 +1,1 @@
-"""`grader validate`: the suite's own proof."""
+"""`grader validate`: prove that the hidden tests can be trusted."""

@@ -1,4 +1,4 @@
-"""Disguises for the reference, which test the suite on more than hand-written mistakes.
+"""Disguise the reference, to test the suite on more than hand-written mistakes.
 
 `trials` adds this code to a solution.
 
@@ -94,7 +94,7 @@ JUNK = [*CONSTANTS, *ECHOES]
 
 
 def junk(module: Namespace, names: Iterable[str], which: str, *, hollow: bool = True) -> None:
-    """Make functions of these names, and all methods of classes of these names, return a constant.
+    """Make the named functions, and all methods of the named classes, return a constant.
 
     Args:
         which: One of `JUNK`.
@@ -170,15 +170,18 @@ TYPES: dict[str, Callable[[Any], Any]] = {
 
 
 def answers_of_type(module: Namespace, names: Iterable[str], which: str) -> None:
-    """Make functions of these names return one of `TYPES`, also in containers and dataclasses."""
+    """Convert what the named functions return to one of `TYPES`.
+
+    Values inside containers and dataclasses are converted too.
+    """
     _map_answers(module, names, TYPES[which])
 
 
 def unwritten(module: Namespace, names: Iterable[str]) -> None:
-    """Replace the results of functions of these names by uninitialized memory.
+    """Replace the results of the named functions with uninitialized memory.
 
-    Every tensor in a result is replaced, and every parameter of a class of these names that is a
-    layer.
+    Every tensor in a result is replaced. If a named class is a layer, its parameters are replaced
+    too.
     """
 
     def empty(x: Any) -> Any:
@@ -202,7 +205,7 @@ def _then_empty(init: Callable[..., None]) -> Callable[..., None]:
 
 
 def _map_answers(module: Namespace, names: Iterable[str], change: Callable[[Any], Any]) -> None:
-    """Change what functions with these names return to callers outside their module."""
+    """Change what the named functions return to callers outside their module."""
     for name in names:
         if isinstance(module[name], types.FunctionType):
             module[name] = _changed(module[name], change, module)
@@ -264,12 +267,12 @@ def _are_finite(*numbers: Any) -> bool:
 
 
 def as_floats(module: Namespace, names: Iterable[str]) -> None:
-    """Convert every fraction that functions with these names return to a float."""
+    """Convert every fraction that the named functions return to a float."""
     _map_answers(module, names, lambda x: float(x) if isinstance(x, Fraction) else x)
 
 
 def sums_backwards(module: Namespace, names: Iterable[str]) -> None:
-    """Make functions of these names, and `forward` of such classes, sum from end to start."""
+    """Make the named functions, and `forward` of the named layers, sum from end to start."""
     for name in names:
         original = module[name]
         if isinstance(original, types.FunctionType):
@@ -288,7 +291,7 @@ def _backwards(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Backwards(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Flips the operands of torch's products and sums: the same terms, from last to first."""
+    """Flips the operands of torch's products and sums, to add the same terms from last to first."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         aten = torch.ops.aten

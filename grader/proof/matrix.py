@@ -24,9 +24,12 @@ KINDS = {
     "mutant": "mutant",
 }
 STAYS = "# Stays:"
-DEAR = 0.4  # a mistake that costs a larger share of its problem must give a reason
-HALF = 0.5  # the least share of a problem's points that its core must have
-MOST_FOR_CHECKS = 3.0  # points in the whole course that checks of arguments may cost
+# A mistake that costs a larger share of its problem must give a reason.
+DEAR = 0.4
+# The smallest share of a problem's points that the tests of its core must have.
+HALF = 0.5
+# The most points in the whole course that checks of arguments may cost.
+MOST_FOR_CHECKS = 3.0
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,7 @@ class Matrix:
         ]
 
     def alone(self, problem: str) -> dict[str, list[str]]:
-        """For each test of a problem, the wrong solutions that fail no other test."""
+        """For each test of a problem, the wrong solutions that fail this test and no other."""
         wrong = [row for row in self.rows if row.problem == problem and row.kind == "wrong"]
         return {
             test: [row.name for row in wrong if row.failed == [test]]

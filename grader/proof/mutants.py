@@ -66,7 +66,7 @@ def of(reference: str, problem: str) -> list[Mutant]:
 
 
 def listed(path: Path) -> dict[str, dict[str, str]]:
-    """Mutants that no test can distinguish from the reference: the reason by problem and name."""
+    """Load the mutants that no test can detect, as {problem: {name of the mutant: reason}}."""
     found: dict[str, dict[str, str]] = tomllib.loads(path.read_text(encoding="utf-8"))
     return found
 

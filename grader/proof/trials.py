@@ -1,4 +1,4 @@
-"""Generate trials for the hidden tests from the reference, each by a rule.
+"""Generate trials for the hidden tests by applying rules to the reference.
 
 They complement the hand-written mistakes and variants. A hidden test must not depend on what a
 student's code happens to return: an exception of the test itself would be the grader's fault, and
@@ -57,7 +57,7 @@ def of(problem: Problem, reference: str) -> Iterator[tuple[str, str, dict[str, b
 
 
 def _disguised(problem: Problem, module: str, call: str) -> dict[str, bytes]:
-    """The files of a module that, after its own code, calls one function of `disguise`."""
+    """The files of a submission whose module, after its own code, calls `disguise`."""
     source = f"{module}\nfrom assignment import disguise\n\ndisguise.{call}\n"
     return {problem.path: source.encode(), DISGUISE: Path(disguise.__file__).read_bytes()}
 

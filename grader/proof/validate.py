@@ -6,12 +6,12 @@ problem in its module. Each variant must pass every test, and each hidden test m
 On request, hidden tests must also detect each mutant of the reference that is not listed as
 equivalent.
 
-The trials that `trials` makes from the reference show that the suite handles every answer: no test
-passes for a constant, or fails for one with an exception of its own; and other messages, types and
-arithmetic cost nothing.
+The trials that `trials` makes from the reference show that the suite handles every answer. If the
+answer is a constant, no test passes, and no test raises an exception of its own. Other messages,
+types and arithmetic cost nothing.
 
 All of this applies to the tests for one device. It depends on how tests end and not on points,
-because the CPU tests of a CUDA problem are worth none.
+because the CPU tests of a CUDA problem are worth no points.
 """
 
 import multiprocessing
@@ -42,9 +42,11 @@ from grader.solutions.fragments import Solution
 from grader.solutions.mistakes import Mistake
 from grader.submission import Submission
 
-MOST_OF_CHECKS = 0.05  # the share of a problem's points for all checks of arguments together
+# The largest share of a problem's points for all checks of arguments together.
+MOST_OF_CHECKS = 0.05
 RIGHT = ("reference", "variant", "words", "types", "arithmetic")  # kinds that lose nothing
-TOLD_OF_EMPTY = "torch.empty"  # in the message for an answer that is uninitialized memory
+# Part of the message about an answer that is uninitialized memory.
+TOLD_OF_EMPTY = "torch.empty"
 FROM_TERMINALS = (signal.SIGINT, signal.SIGHUP)
 Progress = Callable[[str, int, int], None]
 
@@ -176,11 +178,10 @@ def _rows(
 
 @contextmanager
 def _deaf_children() -> Iterator[None]:
-    """Make processes that are started inside the block deaf to Ctrl-C; the parent ends them.
+    """Make processes that are started inside the block ignore Ctrl-C, because the parent ends them.
 
-    A terminal sends Ctrl-C to all processes.
-
-    The parent itself handles Ctrl-C after the block, when the pool knows all its processes.
+    A terminal sends Ctrl-C to all processes. The parent itself handles Ctrl-C after the block, when
+    the pool knows all its processes.
     """
     with interrupts.held():
         before = signal.pthread_sigmask(signal.SIG_BLOCK, FROM_TERMINALS)
@@ -191,7 +192,7 @@ def _deaf_children() -> Iterator[None]:
 
 
 def _tests(file: Path, device: str) -> dict[str, HiddenTest]:
-    """The tests of a file by their id in results, as the file describes them."""
+    """Map the id of each test in a file to the file's description of the test."""
     return {id_of_test(device, function): said for function, said in tests_in(file).items()}
 
 
@@ -273,7 +274,7 @@ def _to_catch(course: Course, problem: Problem, device: str) -> list[Mistake]:
 
 
 def _variants(course: Course, problem: Problem, device: str) -> list[Solution]:
-    """The correct solutions of a problem in other styles, and those that mistakes start from."""
+    """The correct solutions of a problem in other styles, and those that known mistakes modify."""
     found = [
         *fragments.load(course.variants, problem.id),
         *mistakes.bases(course.mistakes, problem.id),
@@ -313,16 +314,19 @@ def _start(course: Course, gpu: Gpu | None) -> None:
 
 
 def _end_with_the_parent(*boxes: Sandbox | LocalBox) -> None:
-    """End this process with its parent. A pool's process would otherwise wait for work forever."""
+    """Wait until the parent has ended, then end this process.
+
+    Otherwise a process of the pool would wait for work forever.
+    """
     if parent := multiprocessing.parent_process():
         parent.join()
         _leave(*boxes)
 
 
 def _leave(*boxes: Sandbox | LocalBox) -> None:
-    """End the boxes and this process.
+    """Close the boxes and end this process.
 
-    Run in a thread, because the main thread may hold a lock while it waits for the box.
+    Call this in a thread, because the main thread may hold a lock while it waits for the box.
     """
     for box in boxes:
         box.close()

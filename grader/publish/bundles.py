@@ -1,4 +1,4 @@
-"""Bundles to hand out: an allow-list of files, reproducible to the byte, without secrets.
+"""Build bundles to hand out from an allow-list of files, reproducible and without secrets.
 
 If one line in a bundle is secret (see `leaks`), nothing is written.
 """
@@ -33,7 +33,7 @@ def student(course: Course, built: Path) -> dict[str, bytes]:
             f"{drifted[0].relative_to(course.root)} differs from its reference: "
             "run `grader stubs` first"
         )
-    is_built = (course.handout / "conf.py").is_file()  # otherwise its Markdown is all that there is
+    is_built = (course.handout / "conf.py").is_file()  # otherwise it has only Markdown
     files = {path: _given(course.root / path) for path in _of_students(course)}
     files |= _below(course.bundle / "student")
     files |= _handout(built) if is_built else {}
@@ -51,7 +51,7 @@ def student(course: Course, built: Path) -> dict[str, bytes]:
 
 
 def _given(path: Path) -> bytes:
-    """A file as students get it: a page of the handout without the marks of its figures."""
+    """A file as students get it; a page of the handout loses the marks of its figures."""
     content = path.read_bytes()
     return (
         without_marks(content.decode("utf-8")).encode("utf-8") if path.suffix == ".md" else content

@@ -1,7 +1,7 @@
 """Keep secrets out of a bundle: statements of solutions, hidden tests, mistakes and variants.
 
-A statement is found however it is wrapped, spaced and quoted. A person lists the statements that a
-public file shares with a secret one by coincidence in bundle/shared_lines.txt.
+A statement is found however it is wrapped, spaced and quoted. Statements that a public file shares
+with a secret one by coincidence are listed by hand in bundle/shared_lines.txt.
 """
 
 import ast
@@ -15,9 +15,9 @@ from grader.course import Course, Problem
 from grader.solutions import mistakes
 from grader.solutions.regions import lines_of
 
-# Characters of a squeezed statement. Shorter ones (`return loss`, `else:`) are in every program.
+# Squeezed statements with fewer characters (`return loss`, `else:`) are in every program.
 SHORTEST = 14
-# Characters of a line within a statement, a row of a table for instance.
+# The same for one line within a statement, for instance a row of a table.
 SHORTEST_PART = 30
 TELLS_NOTHING = re.compile(r"import|from\S+import|class[A-Z]|(async)?def\w|@(\w|\.)+(\(\))?$|#|\)")
 MOST_LINES = 30  # of one statement
@@ -44,7 +44,7 @@ class Leak:
 
 
 def squeezed(code: str) -> str:
-    """Code without what is a matter of style: blanks, line ends, quotes and trailing commas."""
+    """Remove from code what is only style: blanks, line ends, quotes and trailing commas."""
     return re.sub(r",(?=[)\]}])", "", re.sub(r"[\s'\"]", "", code))
 
 
@@ -72,7 +72,7 @@ def secrets(course: Course) -> dict[str, str]:
 
 
 def _of_mistakes(course: Course, problem: Problem) -> Iterator[tuple[str, str]]:
-    """The statements that known mistakes add, and the mistakes' descriptions, each with a name."""
+    """The statements that mistakes add, and their descriptions, each with the mistake's name."""
     reference = course.reference_of(problem)
     given = _of(reference)
     for mistake in mistakes.load(course.mistakes, problem.id):
@@ -103,7 +103,7 @@ def _beginning_at(i: int, lines: list[str]) -> Iterator[str]:
 
 
 def _text(path: str, content: bytes) -> str:
-    """What a file contains: for a page, the text that is read on it."""
+    """The text of a file; for an HTML page, the text without tags."""
     text = content.decode("utf-8", errors="replace")
     return html.unescape(re.sub(r"<[^>]*>", "", text)) if path.endswith(".html") else text
 
@@ -139,7 +139,7 @@ def _statements(block: str) -> list[tuple[int, str]]:
 
 
 def _spans(node: ast.AST) -> Iterator[tuple[int, int]]:
-    """The first and last line, from 0, of a statement without its body, and of its decorators."""
+    """Yield first and last line, from 0, of each decorator and of a statement without its body."""
     for decorator in getattr(node, "decorator_list", []):
         yield decorator.lineno - 1, decorator.end_lineno - 1
     if isinstance(node, ast.stmt | ast.ExceptHandler):
@@ -150,7 +150,7 @@ def _spans(node: ast.AST) -> Iterator[tuple[int, int]]:
 
 
 def _tells(code: str) -> bool:
-    """Whether squeezed code gives something away: short statements and heads are in any program."""
+    """Whether squeezed code reveals a solution; short statements and heads are in any program."""
     return (
         len(code) >= SHORTEST
         and not TELLS_NOTHING.match(code)

@@ -1,9 +1,9 @@
 """Generate assignment/ from the reference solutions by removing the marked regions.
 
-A region lies between `# BEGIN SOLUTION(<problem id>)` and `# END SOLUTION`. Inside a function, it
-becomes a TODO with the number of lines that the solution took, and a raise. At the left margin,
-where it is a helper of the solution, it disappears, and the TODOs of its problem give the number of
-its lines.
+A region lies between `# BEGIN SOLUTION(<problem id>)` and `# END SOLUTION`. A region inside a
+function becomes a TODO, with the number of lines of the solution, and a raise. A region at the left
+margin contains helpers of the solution. It disappears, and the TODOs of its problem give the number
+of its lines.
 """
 
 import re
@@ -15,7 +15,7 @@ from grader.solutions.regions import BEGIN, END, MARK
 
 
 def write(course: Course) -> list[Path]:
-    """Write every stub that differs from the one its reference gives; return the files written."""
+    """Generate every stub that is missing or out of date; return the paths of those written."""
     changed = drifted(course)
     for path in changed:
         path.write_text(stub(_reference(course, path), course), encoding="utf-8")
@@ -23,7 +23,7 @@ def write(course: Course) -> list[Path]:
 
 
 def drifted(course: Course) -> list[Path]:
-    """The stubs that differ from the ones their references give, including missing stubs."""
+    """The stubs that are missing, or that differ from what their references generate."""
     paths = [course.assignment / f"{module}.py" for module in course.modules]
     return [
         p
@@ -48,7 +48,7 @@ def stub(reference: str, course: Course) -> str:
         elif region is not None and END.fullmatch(line):
             lines += _replacement(indent, problem_id, region, course, beside.get(problem_id, 0))
             region = None
-        # A solution would stay in the stub, or what follows would be missing from it.
+        # Otherwise a solution would stay in the stub, or later lines would be missing from it.
         elif MARK.search(line):
             raise GraderFault(f"a misplaced or malformed mark: {line.strip()}")
         elif region is not None:

@@ -1,7 +1,7 @@
 """The result as JSON, schema 2: the records of grader/results/records.py, field by field.
 
-The JSON is indented by two spaces. Schema 1, written by graders before 0.6, can be read too. Its
-`message` of a test was a single text, which is split into parts here and nowhere else.
+The JSON is indented by two spaces. Schema 1, written by graders before 0.6, can be read too. In
+schema 1, the `message` of a test was a single text. It is split into parts here and nowhere else.
 """
 
 from pathlib import Path
@@ -13,8 +13,9 @@ from grader.errors import UsageError
 from grader.results.records import SCHEMA, SubmissionResult
 from grader.text import one_line, printable
 
-MAX_TEXT = 20_000  # characters of one text in a file that is read; the grader writes fewer
-SEVERAL_LINES = ("message", "hint")  # may contain line ends; "message" is of schema 1
+# The most characters of a text in a file to read; the grader writes fewer.
+MAX_TEXT = 20_000
+SEVERAL_LINES = ("message", "hint")  # may contain line ends; "message" exists in schema 1
 
 
 def render(result: SubmissionResult) -> str:
@@ -29,7 +30,7 @@ def parse(text: str | bytes) -> SubmissionResult:
     """Parse the text that `render` wrote.
 
     Raises:
-        msgspec.ValidationError: It is something else; the text says what was expected where.
+        msgspec.ValidationError: It is another text; the error says what was expected, and where.
     """
     return msgspec.json.decode(text, type=SubmissionResult)
 

@@ -19,12 +19,12 @@ from grader.results.records import WORST_FIRST, Ignored, ProblemResult, Submissi
 WIDTH = 80
 BAR = 16
 MAX_LINES = 60  # of a report that is not verbose
-LINES_FOR_MORE = 4  # lines that say what is not shown
+LINES_FOR_MORE = 4  # lines about what is not shown
 LEAST_REASONS = 3  # reasons that are shown, however many lines they take
 MAX_RULES = 3  # rules per reason
-MAX_UNTOUCHED = 3  # up to this number, unattempted problems have a row each
-# For each device that tests may wait for: a text about their points, and a text that describes the
-# tests.
+# Up to this many unattempted problems have a row each; more than that share one row.
+MAX_UNTOUCHED = 3
+# For each device that deferred tests may need: why their points are pending, and what to call them.
 PENDING = {
     "cuda": (
         "they need a CUDA device (grade with --device cuda, then `grader merge`)",
@@ -58,7 +58,7 @@ def render(
 
     Args:
         result: What to report.
-        sections: The handout's section of each problem, by id.
+        sections: For each problem's id, the section of the handout.
         verbose: Show every reason with all details. Otherwise show those that cost most, in about
             60 lines.
         console: Where the report will be printed; a file by default.
@@ -156,7 +156,7 @@ def _head(result: SubmissionResult) -> RenderableType:
 
 
 def _table(result: SubmissionResult, verbose: bool) -> Table:
-    """One row per problem. Problems that nobody has begun share one row if there are many."""
+    """One row per problem; if many problems have not been begun, these share one row."""
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
     table.add_column("problem", no_wrap=True)
     table.add_column("points", justify="right", no_wrap=True)
@@ -179,7 +179,7 @@ def _table(result: SubmissionResult, verbose: bool) -> Table:
 
 
 def _add_row(table: Table, name: str, problems: list[ProblemResult]) -> None:
-    """A row for the total of problems with one status."""
+    """Add a row with the total of some problems, which have the same status."""
     score, of = sum(p.score for p in problems), sum(p.max_score for p in problems)
     status = problems[0].status
     filled = int(BAR * score / of) if of else 0
@@ -257,7 +257,7 @@ def _reason(reason: Reason, section: str, verbose: bool) -> RenderableType:
 
 
 def _lost(reason: Reason, verbose: bool) -> str:
-    """The points that it cost, and the tests that cost them."""
+    """The points that a reason cost, and the tests that cost them."""
     tests = reason.tests
     names = f"{len(tests)} of {len(_counted(reason.problem))} tests"
     names = ", ".join(test.id for test in tests) if verbose or len(tests) == 1 else names

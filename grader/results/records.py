@@ -1,7 +1,7 @@
 """The result of a run: frozen records, and the JSON form in which they are written (schema 2).
 
 A score stays exact while points are added up: each share is a Fraction, converted to float once, at
-the end. Full marks are therefore exactly the points of a problem, and of all problems together.
+the end. Full marks therefore equal the points exactly, for a problem and for the whole course.
 """
 
 from collections.abc import Sequence
@@ -56,8 +56,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         device: Where it runs, "cpu" or "cuda".
         status: How it ended.
         weight: Its weight when the problem's points are split over its tests.
-        about: What the message is about: a function of the student's or, for a fault of the grader,
-            the test. Empty where unknown.
+        about: The subject of the message: a function of the student's code or, for a fault of the
+            grader, the test. Empty if unknown.
         what: What happened, in one line; empty when it passed.
         facts: Further details for the student, one line each.
         rule: What the test requires; empty when it passed, or when something else went wrong.
@@ -85,7 +85,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.about}: {self.what}" if self.about else self.what
 
     def head(self, problem_id: str) -> str:
-        """The same line with the problem's id in front."""
+        """The line of `said`, with the problem's id in front."""
         return f"{problem_id} · {self.said}" if self.about else f"{problem_id}: {self.said}"
 
 
@@ -104,7 +104,7 @@ class TestResult(Outcome, frozen=True, kw_only=True):
 
     @property
     def counts(self) -> bool:
-        """Whether the test informs about its problem; a deferred test worth nothing does not."""
+        """Whether a report counts the test; a deferred test that is worth nothing is left out."""
         return self.status is not Status.DEFERRED or self.max_score > 0
 
 

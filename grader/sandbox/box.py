@@ -114,13 +114,13 @@ class Sandbox:
     def _wait_for_bubblewrap(self) -> None:
         """Wait until bubblewrap has ended, then kill its process group.
 
-        It may have left a child that did not yet watch for its end.
+        bubblewrap may have left a child that was not yet watching for the end of bubblewrap.
         """
         process = os.pidfd_open(self._process.pid)
         if not _readable(process, END_SECONDS):
             self._kill()
         os.close(process)
-        # The process is not reaped yet, so its number still belongs to its group alone.
+        # The process is not reaped yet, so its pid still identifies its own group and no other.
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -152,7 +152,7 @@ class Sandbox:
             raise GraderFault(f"the sandbox ended between two tests: {e}") from None
 
     def end(self) -> "Ending":
-        """Have the zygote end its child and remove what it left.
+        """Have the zygote end its child and remove what the child left.
 
         If that may have failed, start another zygote.
 
@@ -170,9 +170,9 @@ class Sandbox:
         return out_of_memory_kills() > self._killed_before
 
     def end_soon(self, tell: Callable[["Ending"], None] | None = None) -> None:
-        """Like `end`, without waiting: for a test that has all its answers.
+        """Do the same as `end` without waiting, for a test that has all its answers.
 
-        Only the next test waits for it.
+        Only the next test waits.
 
         Args:
             tell: Called with how the test ended, before the next test begins.
@@ -203,7 +203,7 @@ class Sandbox:
     def _free_the_gpu(self) -> None:
         """Wait until the GPU has its memory back from an ended child.
 
-        If it has not, start a new box.
+        If that takes too long, start a new box.
 
         Raises:
             GraderFault: The new box did not help either.
@@ -362,7 +362,7 @@ class Sandbox:
             said = printable(
                 self._errors.read().decode(errors="replace").strip() or "nothing", 2000
             )
-            # Without bwrap's prefix, there was a box and Python failed inside it.
+            # Without the prefix of bubblewrap, the box was built and Python failed inside it.
             advice = f"\n{_advice()}" if said.startswith("bwrap:") else ""
             raise SandboxUnavailable(f"the sandbox cannot be started: {said}{advice}")
         facts = json.loads(hello)
@@ -397,13 +397,14 @@ class Ending:
     """How a child ended, as the zygote reports it.
 
     Attributes:
-        clean: Nothing of the child is left.
+        clean: Whether nothing of the child is left.
         signal: The signal that ended it, or None.
         exit: Its exit code, or None.
-        breach: The limit on all processes of a test together for which the zygote ended it.
+        breach: The limit that all processes of the test together exceeded, so that the zygote ended
+            the child; None if they exceeded none.
         cpu_seconds: The CPU time that it used.
         cpu_seconds_of_all: The CPU time that it and everything it started used.
-        memory_bytes: An upper bound on the memory that all of these used at one time.
+        memory_bytes: An upper bound on the memory that all these processes used at one time.
     """
 
     clean: bool

@@ -7,10 +7,11 @@ the hidden tests are not hidden there; they are never put there. One small tmpfs
 is no network, no other process, no environment, no capability, and no way to create a new namespace
 (seccomp.py).
 
-Started by root, bubblewrap needs no user namespace, and the worker switches to a user that nothing
-else uses before it imports anything. So limits on processes are effective, and nothing in /proc or
-/sys belongs to that user. Started by any other user, bubblewrap creates a user namespace. seccomp
-also prevents further user namespaces, because bubblewrap learnt to do so late.
+If root starts it, bubblewrap needs no user namespace. Before it imports anything, the worker then
+switches to a user that nothing else uses. So limits on processes are effective, and nothing in
+/proc or /sys belongs to that user. If any other user starts it, bubblewrap creates a user
+namespace. The seccomp filter prevents further user namespaces as well, because older versions of
+bubblewrap cannot.
 
 Every version of bubblewrap since 0.4 works; options of newer versions are used where they exist
 (`Bubblewrap`).
@@ -18,7 +19,7 @@ Every version of bubblewrap since 0.4 works; options of newer versions are used 
 With a GPU, the box also shows its device files, the driver's libraries and the few files of /sys
 that CUDA reads (`_gpu`). No other GPU is visible.
 
-`command` is the list of steps; each step is one function that returns its arguments.
+`command` joins the steps; each step is one function that returns its arguments.
 """
 
 import importlib.metadata
@@ -233,7 +234,8 @@ def _namespaces(user: int, found: Bubblewrap) -> list[str]:
 
 
 def _privileges(user: int) -> list[str]:
-    if user:  # enough to become that user, which then drops even these capabilities
+    # Just enough to become that user; the switch then drops these capabilities too.
+    if user:
         return ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     return ["--cap-drop", "ALL"]
 
@@ -244,7 +246,7 @@ def _environment(gpu: Gpu | None) -> list[str]:
         "TMPDIR": SCRATCH,
         "LANG": "C.UTF-8",
         "LD_LIBRARY_PATH": f"{PYTHON}/lib:{DRIVER}" if gpu else f"{PYTHON}/lib",
-        # Children of a process with threads would hang, and results would depend on the machine.
+        # With more threads, forked children would hang, and results would depend on the machine.
         "OMP_NUM_THREADS": "1",
         "PYTHONHASHSEED": "0",
         # Huge pages, where the kernel has them, make a fork cheaper: a fork copies the page tables
@@ -330,7 +332,7 @@ def _loaded(name: str) -> list[Path]:
 
 
 def _without_packages(folder: Path, shown: str) -> list[str]:
-    """Cover the packages installed inside a system folder, since the grader may be among them."""
+    """Hide the packages installed inside a system folder, because the grader may be among them."""
     installed = {
         folder / "site-packages",
         folder / "dist-packages",
@@ -395,7 +397,7 @@ def _worker() -> list[str]:
 
 
 def _probes(tests: Path) -> list[str]:
-    """Each file of the probes separately, because some may be links to those of another course."""
+    """Show each probe's file separately, because it may be a link to a file of another course."""
     files = sorted((tests / "probes").glob("*.py"))
     return [
         word
@@ -478,8 +480,8 @@ def _seal(gpu: Gpu | None) -> list[str]:
 def _start(control_fd: int, user: int) -> list[str]:
     """Start the worker itself.
 
-    Python may read its environment (with -I it would not), because we set it: it fixes the hash
-    seed.
+    Python is started without -I, so that it reads its environment. That is safe, because we set the
+    environment, and needed, because the environment fixes the hash seed.
     """
     interpreter = f"{PYTHON}/bin/{Path(sys.executable).resolve().name}"
     boot = f"{RUNTIME}/grader/worker/boot.py"

@@ -53,7 +53,7 @@ class _Library(ctypes.Structure):
 
 
 def libraries(prefixes: tuple[str, ...]) -> dict[str, str]:
-    """Loaded libraries with these prefixes: the name that each was requested by, and its file.
+    """The files of the loaded libraries with these prefixes, by the names they were requested by.
 
     The loader itself is asked, so it does not matter how it found the files.
     """

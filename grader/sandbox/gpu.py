@@ -1,4 +1,4 @@
-"""The GPU of `--device cuda`: which one, what a box needs of it, who may use it, its memory.
+"""The GPU of `--device cuda`: choose it, describe it to a box, lock it, and read its memory use.
 
 All of this is read through NVML, the driver's monitoring interface, which creates no CUDA context.
 The grader's process holds the expected values, and none of them may reach a device that student
@@ -33,15 +33,15 @@ class Gpu:
     """One GPU, or one instance of a partitioned GPU (MIG), as facts that another process can use.
 
     Attributes:
-        index: Its number, in the order of the PCI bus.
+        index: Its index, in the order of the PCI bus.
         uuid: Its name for CUDA.
         name: Its name for people.
         driver: The driver's version.
         memory_bytes: Its total memory.
         bus: Its address on the PCI bus.
         nodes: The device files that CUDA opens to use this GPU and no other. The first lies in /dev
-            itself, the last is its own.
-        libraries: The driver's libraries: the name that CUDA asks for, and the file.
+            itself, and the last belongs to this GPU alone.
+        libraries: For each library of the driver, the name that CUDA asks for and the file.
     """
 
     index: int
@@ -57,7 +57,7 @@ class Gpu:
         """Environment variables for CUDA and torch.
 
         Args:
-            alone: Whether only its own nodes are visible; CUDA then counts it as the first GPU.
+            alone: Whether no other GPU's nodes are visible; this GPU is then CUDA's first one.
         """
         return {
             "CUDA_VISIBLE_DEVICES": "0" if alone else self.uuid,
@@ -72,7 +72,7 @@ class Gpu:
 
     @contextmanager
     def lock(self, say: Callable[[str], None]) -> Iterator[None]:
-        """Hold the GPU exclusively among all graders that see its node; wait while another has it.
+        """Lock the GPU against all other graders that see its node; wait while another one has it.
 
         The lock ends with the process, however the process ends. The open node also keeps the
         driver from shutting the GPU down between two tests.
@@ -173,17 +173,17 @@ def require_cuda(version_file: Path | None) -> None:
 
 
 def chosen(visible: str | None, indices: Sequence[int], uuids: Sequence[str]) -> int:
-    """Choose one of the devices.
+    """Choose one of the devices; return its position in the lists.
 
     Args:
         visible: CUDA_VISIBLE_DEVICES. Its first entry counts: an index in the order of the PCI bus,
             or the beginning of a UUID.
-        indices: The number of each device's GPU; an instance of a partitioned GPU has that GPU's
-            number.
+        indices: For each device, the index of its physical GPU, which all instances of a
+            partitioned GPU share.
         uuids: The UUID of each device.
 
     Raises:
-        UsageError: It selects none of them, or there is no device.
+        UsageError: CUDA_VISIBLE_DEVICES selects none of the devices, or there is no device.
     """
     if not uuids:
         raise UsageError("--device cuda: the driver lists no GPU that may be used here")
@@ -229,7 +229,7 @@ def nodes_of(
 
 
 def capability(access: Path) -> int:
-    """The number of a capability's node, read from the capability's file in /proc.
+    """The minor number of a capability's node, read from the capability's file in /proc.
 
     Raises:
         GraderFault: The file is not in the driver's format.
@@ -245,7 +245,7 @@ def capability(access: Path) -> int:
 
 
 def _described(nvml: Any, index: int, gpu: Any, device: Any) -> Gpu:
-    """Everything needed about a device of a GPU; starts its driver."""
+    """Describe one device of a GPU; this starts the GPU's driver."""
     minor, uuid = nvml.nvmlDeviceGetMinorNumber(gpu), nvml.nvmlDeviceGetUUID(device)
     libraries = _start_driver(uuid)
     bus = nvml.nvmlDeviceGetPciInfo(gpu)
@@ -262,9 +262,9 @@ def _described(nvml: Any, index: int, gpu: Any, device: Any) -> Gpu:
 
 
 def _devices(nvml: Any) -> list[tuple[int, Any, Any]]:
-    """Every device that CUDA could use: the number of its GPU, that GPU's handle, and its own.
+    """Every device that CUDA could use, as (index of its GPU, handle of its GPU, own handle).
 
-    A partitioned GPU has several.
+    A partitioned GPU has several devices.
     """
     gpus = [
         (index, nvml.nvmlDeviceGetHandleByIndex(index))
@@ -288,7 +288,7 @@ def _instances(nvml: Any, gpu: Any) -> list[Any]:
 
 
 def _capabilities(nvml: Any, minor: int, device: Any) -> list[int]:
-    """The numbers of the nodes that permit the use of an instance of a partitioned GPU."""
+    """The minor numbers of the nodes that permit the use of an instance of a partitioned GPU."""
     part = CAPABILITIES / f"gpu{minor}" / "mig" / f"gi{nvml.nvmlDeviceGetGpuInstanceId(device)}"
     return [
         capability(part / "access"),

@@ -21,7 +21,7 @@ class Need(NamedTuple):
         option: Its option of `ulimit`.
         of: What it limits.
         least: The least value needed, in the kernel's unit.
-        unit: The number of the kernel's units in one of `ulimit`'s.
+        unit: How many of the kernel's units make one unit of `ulimit`.
         unit_name: The name of `ulimit`'s unit.
     """
 

@@ -47,11 +47,11 @@ def check_cpu(sandbox: Sandbox, limits: Limits) -> None:
 
 
 def check_device(sandbox: Sandbox, limits: Limits) -> Device:
-    """Use the GPU once.
+    """Check that a test can use the GPU, by using it once.
 
     Args:
         sandbox: The sandbox to check.
-        limits: The limits of a test; as much GPU memory must be free.
+        limits: The limits of a test; the GPU must have as much memory free as a test may use.
 
     Raises:
         GraderFault: The GPU cannot be used; the text gives the reason.
@@ -76,7 +76,7 @@ def judged(answer: Device | str, needed_bytes: int) -> Device:
     """Return the answer of `worker.device.look` if it describes a GPU that a test can use.
 
     Raises:
-        GraderFault: It does not.
+        GraderFault: It describes no such GPU.
     """
     if isinstance(answer, str):
         raise GraderFault(f"{CANNOT_USE_GPU}: {answer}")

@@ -43,7 +43,8 @@ from grader.sandbox.usage import LOOK_EVERY_SECONDS
 from grader.text import printable
 
 Probe = Callable[..., Any]
-# Until a forked process runs student code; only a machine in trouble takes this long.
+# The longest wait until a forked process runs student code; only a machine in trouble takes this
+# long.
 BEGIN_SECONDS = 120.0
 MAX_DUMP = 64 * 1024  # bytes of Python's own tracebacks that are kept, from the end
 
@@ -162,7 +163,7 @@ class Session:
         return self._request({"op": "inspect", "rules": rules})
 
     def look_at_device(self, name: str) -> Any:
-        """Check that "cuda" or the "cpu" works, in a process without student code.
+        """Check that the device "cuda" or "cpu" works, in a process without student code.
 
         See `worker.device.look`.
         """
@@ -174,7 +175,7 @@ class Session:
         return self._output.text if self._output else ""
 
     def close(self) -> None:
-        """Have the child ended, if there is one, without waiting for it."""
+        """End the child, if there is one, without waiting for it."""
         if self._channel is not None:
             self._close_channel()
             for pipe in self._open_pipes:
@@ -195,7 +196,7 @@ class Session:
             raise Crashed(f"it sent something that is not an answer: {e}") from None
         except (StudentFault, GraderFault):
             raise
-        # A test that expects an error could take an exception of its own type for the student's.
+        # A test that expects an error could otherwise mistake our own exception for the student's.
         except Exception as e:
             raise GraderFault(f"asking the sandbox failed: {type(e).__name__}: {e}") from e
         return self._value(reply)
@@ -256,7 +257,7 @@ class Session:
             raise GraderFault(f"a test's request cannot be sent: {e}") from None
 
     def _open(self) -> None:
-        """Have the child forked."""
+        """Have the zygote fork the child."""
         self._channel, theirs = socket.socketpair()
         half = self._limits.output_bytes // 2
         self._output, self._dump = (
@@ -366,7 +367,7 @@ class Session:
             waiting[0] = waiting[0][sent:]
 
     def _end(self) -> Ending:
-        """Have the child ended, and read the rest of its output."""
+        """End the child, and read the rest of its output."""
         self._close_channel()
         try:
             ending = self._sandbox.end()
@@ -387,7 +388,7 @@ class Session:
             self._budget.charge(cpu=ending.cpu_seconds_of_all)
 
     def _took_too_much(self) -> StudentFault:
-        """End a test that exceeds its GPU memory by the driver's count, which it cannot change."""
+        """End a test that exceeds its GPU memory; the driver counts it, so a test cannot cheat."""
         self._end()
         return OutOfMemory(
             f"it took more than {self._device_memory()}, the limit of a test", self._where_it_was()
@@ -412,7 +413,7 @@ class Session:
         return self._over
 
     def _death(self) -> StudentFault | GraderFault:
-        """Why a child has closed its channel."""
+        """Find out why a child has closed its channel."""
         ending = self._end()
         where = self._where_it_was()
         if ending.breach == "memory":
@@ -504,7 +505,7 @@ class Session:
             raise self._raised(reply["raised"])
         except StudentFault:
             raise
-        # Reading the reply may fail in any way: the worker need not have sent it.
+        # Reading the reply may fail in any way: student code may have sent it.
         except Exception:
             raise Crashed("it sent something that does not answer the request") from None
 

@@ -1,8 +1,8 @@
 """Measure a test's GPU memory from outside, as the increase since the test began.
 
-torch's own limit in the child gives the friendlier message. This one holds for code that avoids it:
-a test that takes more than its share is killed, and after each test the memory has to be back, or a
-new box is started.
+torch's own limit in the child gives the friendlier message. The limit here also holds for code that
+bypasses torch: a test that takes more than its share is killed, and after each test the memory has
+to be back, or a new box is started.
 
 The driver counts a device's memory for all processes together. `Gpu.lock` keeps other graders away,
 but any other process is counted too. Therefore, if a test did not pass, the device is checked again

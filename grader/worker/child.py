@@ -38,8 +38,8 @@ def main(handover: socket.socket) -> NoReturn:
     """Wait for a test, and serve it until the grader closes its channel or kills this process.
 
     Args:
-        handover: The socket that sends one message: the test's limits, its channel, and pipes for
-            output and for tracebacks.
+        handover: The socket that delivers one message: the test's limits, its channel, and pipes
+            for output and for tracebacks.
     """
     try:
         os.setsid()
@@ -100,7 +100,7 @@ class LimitTooLow(Exception):
 
 
 def _limit(limits: dict[str, Any]) -> None:
-    """Set the limits of each process; the zygote checks their sum.
+    """Set the limits on each process; the zygote checks what all processes use together.
 
     With a GPU there are two fewer, because CUDA reserves far more address space than memory and
     locks pages of its own. The memory that all processes really use is still checked.
@@ -136,7 +136,7 @@ def _limit(limits: dict[str, Any]) -> None:
 
 
 def _fill_uninitialized_memory() -> None:
-    """Make torch.empty and its relatives return NaN (for integers, the largest).
+    """Make torch.empty and its relatives return NaN (for integers, the largest value).
 
     Code that forgets to initialise then fails the same tests in every run. `warn_only` makes sure
     that no operation is refused. Not used with a GPU, where this would select slower kernels.
@@ -196,7 +196,7 @@ def _send(channel: socket.socket, reply: dict[str, Any]) -> None:
 
 
 class _Test:
-    """The student's files on disk and importable, the tripwire installed, and the probes ready."""
+    """Writes the student's files to disk, installs the tripwire, and runs probes on the files."""
 
     def __init__(
         self, setup: dict[str, Any], on_violation: Callable[[policy.Violation], NoReturn]

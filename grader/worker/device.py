@@ -14,7 +14,7 @@ MAX_TEXT = 2000
 def limit_memory(limit_bytes: int) -> None:
     """Have torch itself refuse allocations above the limit.
 
-    The limit is set when CUDA starts, because setting it would start CUDA.
+    The limit is set only when CUDA starts, because setting it earlier would itself start CUDA.
     """
 
     def when_cuda_starts() -> None:
@@ -54,7 +54,7 @@ def _look_at_cuda() -> dict[str, Any]:
 
 
 def _look_at_cpu() -> dict[str, Any]:
-    """Use a product, a file, a thread and a process, all of which a test may use."""
+    """Compute a product, write a file, start a thread and a process: a test may do all of these."""
     ones = torch.ones(SIDE, SIDE)
     with open(os.path.join(os.environ["TMPDIR"], "look"), "wb", buffering=0) as file:
         file.write(bytes(FILE_BYTES))

@@ -1,9 +1,9 @@
-"""Detect, at run time, delegation to what a problem forbids.
+"""Detect at run time when code delegates its work to something that its problem forbids.
 
 tests/probes/delegation.py reads the source and reports lines. This module catches what a reader of
 names cannot see: computed names, aliases, copies of a library's class, functions found by a search.
-It therefore guards objects and not names, each at the lowest place that every path to it passes
-through:
+It therefore guards objects and not names. Each object is guarded at the lowest place that every
+path to it passes through:
 
 a Python function   its code object is replaced, so that every reference to it leads to the trap
 a class             its methods are replaced too, even if inherited, copied or called without object
@@ -41,8 +41,8 @@ STARTS_A_THREAD = (
     "threading._start_new_thread",
     "_thread.start_new_thread",
 )
-# The dispatch keys whose kernels together replace an operator: for every device, and the first that
-# torch.func asks.
+# New kernels for these dispatch keys together replace an operator on every device. torch.func asks
+# the last key first.
 DISPATCH_KEYS = (
     "CompositeImplicitAutograd",
     "AutogradCPU",
@@ -54,7 +54,7 @@ DISPATCH_KEYS = (
 
 
 class Tripwire:
-    """Ends the test as soon as something forbidden is called, so that nothing can be undone.
+    """Ends the test as soon as something forbidden is called, so that the caller cannot hide it.
 
     Args:
         forbidden: Dotted names of functions, classes, modules and operators.
@@ -137,7 +137,7 @@ class Tripwire:
                     self._library.impl(full, kernel, key)  # type: ignore[no-untyped-call]
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Stop exec and compile by student code, other programs, and reads of forbidden sources."""
+        """Stop exec and compile by student code, new programs, and reads of forbidden sources."""
         if event in ("exec", "compile"):
             caller = sys._getframe(1)
             if caller.f_code.co_filename.startswith(self.folder):
@@ -179,7 +179,7 @@ def _is_trapped(function: Any) -> bool:
 def _set_trap(function: FunctionType, trap: Callable[[], NoReturn]) -> None:
     """Make an existing function trip for everybody who holds a reference to it."""
     if _is_trapped(function):
-        return  # under the name that comes first in problems.toml
+        return  # reported under the name that comes first in problems.toml
     trapped = _trap_function(trap)
     function.__defaults__, function.__kwdefaults__ = None, trapped.__kwdefaults__
     # The new code must have as many free variables as the function has cells.
@@ -189,7 +189,7 @@ def _set_trap(function: FunctionType, trap: Callable[[], NoReturn]) -> None:
 def _functions_of(thing: Any, module: ModuleType | None) -> Iterator[FunctionType]:
     """Yield the Python functions that make up a function, a class or a module.
 
-    They include wrapped functions, methods, and functions in tables.
+    They include wrapped functions, methods, and functions in small dicts.
 
     Args:
         thing: The object to search.
@@ -303,7 +303,7 @@ class _NoBackwardPass(ExitStack):
         return saved
 
     def _trip(self) -> None:
-        """End the test if the student's code itself asked, not a function that a probe gave it."""
+        """End the test if student code itself started the pass, not a function from a probe."""
         frame: FrameType | None = sys._getframe()
         while frame and not frame.f_code.co_filename.startswith(self._tripwire.folder):
             if frame.f_globals.get("__name__", "").startswith("tests.probes"):
@@ -349,7 +349,7 @@ def _resolve(name: str) -> tuple[Any, str]:
 
 
 def student_frame(frame: FrameType | None, folder: str) -> Place | None:
-    """The innermost frame of the student's code at or below `frame`."""
+    """The innermost frame of the student's code, searching outwards from `frame`."""
     while frame and not frame.f_code.co_filename.startswith(folder):
         frame = frame.f_back
     return place(frame, frame.f_lineno, folder) if frame else None
@@ -358,7 +358,7 @@ def student_frame(frame: FrameType | None, folder: str) -> Place | None:
 def student_place(error: BaseException, folder: str) -> Place | None:
     """The place in the student's code that an exception came from.
 
-    It is their innermost frame in the traceback.
+    It is the innermost frame of that code in the traceback.
     """
     found = None
     traceback = error.__traceback__

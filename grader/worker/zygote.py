@@ -12,8 +12,8 @@ escape. It talks to the grader over one SEQPACKET socket:
 A child never has that socket. While a child lives, the zygote watches what the limits of a single
 process do not cover: the memory and the files of all its processes together.
 
-The zygote never runs a tensor operation, because a process that has used several threads leaves
-children that hang in theirs. It does not start CUDA either, because children of a process that has
+The zygote never runs a tensor operation: if a process has used several threads, its forked children
+hang when they use threads. It does not start CUDA either, because children of a process that has
 started CUDA cannot use it.
 """
 
@@ -115,7 +115,7 @@ class Running:
     memory_bytes: int = 0  # upper bound for all processes together
 
     def count(self, pid: int, status: int, usage: resource.struct_rusage, idle_bytes: int) -> None:
-        """Add the usage of one of its processes, which has ended."""
+        """Add the usage of one of the test's processes, which has ended."""
         seconds = usage.ru_utime + usage.ru_stime
         self.cpu_seconds_of_all += seconds
         self.memory_bytes += max(0, usage.ru_maxrss * 1024 - idle_bytes)
@@ -124,7 +124,7 @@ class Running:
 
 
 class Zygote:
-    """One child at a time, and everything that it may have left behind."""
+    """Runs one child at a time, and removes everything that it may have left behind."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
@@ -135,9 +135,9 @@ class Zygote:
         self._idle_resident_bytes = _resident_bytes()
 
     def turn(self) -> bool:
-        """Wait for a request, the child's end, or the next look at it.
+        """Wait for a request, for the child's end, or until it is time to check the child.
 
-        Return False when the grader has closed.
+        Return False when the grader has closed the socket.
         """
         running = self._running if self._running and self._running.status is None else None
         sockets = [self._control.fileno()] + ([running.pidfd] if running else [])
@@ -160,7 +160,7 @@ class Zygote:
         return True
 
     def _spawn(self, limits: dict[str, Any], descriptors: list[int]) -> None:
-        """Turn a waiting child into a test's: send it its limits, its channel and its pipes."""
+        """Give a test to a waiting child: send it the limits, the channel and the pipes."""
         pid, handover = self._spare or self._fork()
         self._spare = None
         socket.send_fds(handover, [json.dumps(limits).encode()], descriptors)
@@ -296,7 +296,7 @@ def _empty(top: str) -> None:
 
 
 def _own_bytes(pid: str) -> int:
-    """Resident bytes of a process that no file backs, its own and shared ones; 0 after its end."""
+    """Resident bytes of a process that no file backs, private and shared; 0 after its end."""
     try:
         lines = _resident(f"/proc/{pid}")
         if not lines:  # the process is gone, or only its first thread has ended
@@ -327,6 +327,6 @@ def _resident_bytes() -> int:
 
 
 def _scratch_use() -> tuple[int, int]:
-    """The number of files in the writable folder, and of bytes."""
+    """The number of files and the number of bytes in the writable folder."""
     usage = os.statvfs(os.environ["TMPDIR"])
     return usage.f_files - usage.f_ffree, (usage.f_blocks - usage.f_bfree) * usage.f_frsize

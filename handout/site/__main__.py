@@ -32,13 +32,13 @@ def main(arguments: list[str] | None = None) -> int:
         "--out", type=Path, default=BUILD, help="folder to write to (default: handout/build)"
     )
     parser.add_argument(
-        "--no-pdf", action="store_true", help="the site alone, which needs no browser"
+        "--no-pdf", action="store_true", help="build only the site, which needs no browser"
     )
     options = parser.parse_args(arguments)
 
     if (options.out / "site").exists() and not (options.out / "made_from").exists():
         parser.error(
-            f"{options.out / 'site'} is no built handout and would be replaced: "
+            f"{options.out / 'site'} is not a built handout and would be replaced: "
             "choose another folder"
         )
     course = courses.load(HANDOUT.parent)

@@ -36,7 +36,7 @@ def stubs(course: Course) -> dict[str, str]:
 
 
 def complaints(course: Course, texts: Mapping[str, str], sources: Mapping[str, str]) -> list[str]:
-    """Where the chapters in `texts`, the stubs in `sources` and problems.toml disagree."""
+    """Report where the chapters in `texts`, the stubs in `sources` and problems.toml disagree."""
     found: list[str] = []
     for number, module in enumerate(course.modules, 1):
         page = f"{number:02}_{module}.md"
@@ -68,7 +68,7 @@ def _boxes(page: str, text: str, problems: list[Problem]) -> list[str]:
     found = []
     boxes = {box[1]: box for box in BOX.finditer(text)}
     for name in boxes.keys() - {problem.id for problem in problems}:
-        found.append(f"{page}: has a box of `{name}`, which is no problem of this chapter")
+        found.append(f"{page}: has a box of `{name}`, which is not a problem of this chapter")
     for problem in problems:
         if problem.id not in boxes:
             found.append(
@@ -81,7 +81,7 @@ def _boxes(page: str, text: str, problems: list[Problem]) -> list[str]:
         section = f"{sections[-1][2]}.{sections[-1][3]}" if sections else "none"
         if section != problem.section:
             found.append(
-                f"{page}: `{problem.id}` stands in section {section}, "
+                f"{page}: `{problem.id}` is in section {section}, "
                 f"problems.toml says {problem.section}"
             )
         if int(box[2]) != problem.points:

@@ -1,4 +1,4 @@
-"""The system's Chromium, driven by Playwright without a network: prints the PDF, runs tests."""
+"""Drive the system's Chromium with Playwright and no network, to print the PDF and run tests."""
 
 import os
 import shutil
@@ -48,7 +48,7 @@ def browser() -> Iterator[Browser]:
         NoBrowser: There is no browser, or it does not start.
     """
     command = executable()
-    # Chromium's own sandbox refuses root. The browser is shown nothing but our own page.
+    # Chromium's own sandbox refuses root. The browser loads nothing but our own page.
     root = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
         try:

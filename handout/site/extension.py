@@ -15,7 +15,7 @@ FONT = Path(__file__).parent / "dejavu-math.woff2"
 
 
 class Picture(SphinxDirective):
-    """`{picture} name` with a caption: one of handout/site/pictures.py, in the page itself."""
+    """`{picture} name` with a caption: embeds a picture of handout/site/pictures.py in the page."""
 
     required_arguments = 1
     has_content = True
@@ -46,7 +46,7 @@ class Picture(SphinxDirective):
 
 
 class Calculator(SphinxDirective):
-    """`{calculator} name`: one of calculators.toml."""
+    """`{calculator} name`: embeds a calculator of calculators.toml in the page."""
 
     required_arguments = 1
 
@@ -78,7 +78,7 @@ def write_data(app: Sphinx) -> None:
 def hide_marks(_app: Sphinx, _name: str, content: list[str]) -> None:
     """Remove the marks of figures from a page before anything else reads it.
 
-    So they may appear in formulas and code too.
+    Marks may therefore appear in formulas and code too.
     """
     content[0] = without_marks(content[0])
 

@@ -68,7 +68,7 @@ class Calculator(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def name_of(dtype: torch.dtype) -> str:
-    """`float32`."""
+    """The name of a dtype without its module, such as `float32`."""
     return str(dtype).removeprefix("torch.")
 
 
@@ -224,10 +224,10 @@ _ALLOWED = (
 
 
 def checked(formula: str) -> ast.Expression:
-    """The formula as a tree of what Python and JavaScript read alike.
+    """Parse a formula, and check that Python and JavaScript read it alike.
 
     Raises:
-        ValueError: It contains anything else.
+        ValueError: The formula contains something that they do not share.
     """
     tree = ast.parse(formula, mode="eval")
     for node in ast.walk(tree):
@@ -256,7 +256,7 @@ def checked(formula: str) -> ast.Expression:
 
 
 def names(formula: str) -> list[str]:
-    """The values that a formula uses, in the order of the alphabet."""
+    """The values that a formula uses, in alphabetical order."""
     found = {node.id for node in ast.walk(checked(formula)) if isinstance(node, ast.Name)}
     return sorted(found - FUNCTIONS.keys())
 

@@ -9,18 +9,18 @@ from sphinx.application import Sphinx
 
 
 def mathml(latex: str, *, block: bool) -> str:
-    """A formula as MathML, with its LaTeX for those to whom it is read aloud.
+    """A formula as MathML, with its LaTeX as alternative text for screen readers.
 
     Raises:
         ValueError: It contains something that the converter does not know.
     """
-    known = latex.replace("{aligned}", "{align*}")  # the converter knows that name of the two
+    known = latex.replace("{aligned}", "{align*}")  # the converter knows only this name
     result = convert(known, display="block" if block else "inline")
     rows = len(re.findall(r"\\\\(?!\s*\\end)", known)) + len(re.findall(r"\\begin\{", known))
     if "&</mi>" in result or re.search(r"<mi>\\", result) or result.count("<mtr>") != rows:
         raise ValueError(f"latex2mathml does not know all of this formula: {latex}")
     spoken = latex.strip().replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
-    # Browsers honour only the style.
+    # Browsers ignore `columnalign` and honour only the style.
     result = re.sub(r'columnalign="(\w+)"', r'style="text-align: \1"', result)
     return str(result).replace("<math ", f'<math alttext="{spoken}" ', 1)
 
@@ -36,5 +36,5 @@ def _visit_block(self: Any, node: nodes.math_block) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    """Make this the way in which Sphinx writes formulas."""
+    """Make Sphinx write formulas with these functions."""
     app.add_html_math_renderer("mathml", (_visit_inline, None), (_visit_block, None))

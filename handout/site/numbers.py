@@ -21,7 +21,7 @@ def fixed(value: float, digits: int) -> str:
 
 
 def scientific(value: float, digits: int = 3) -> str:
-    """`6.300e24`, `1.001e-08`: that many decimals, as JavaScript's toExponential gives them."""
+    """Format like `6.300e24` or `1.001e-08`, with the digits of JavaScript's toExponential."""
     if value == 0:
         return "0"
     exact = Decimal(value)
@@ -34,7 +34,7 @@ def scientific(value: float, digits: int = 3) -> str:
     )
 
 
-SPACE = "\u00a0"  # between a number and its unit: a line does not end there
+SPACE = "\u00a0"  # prevents a line break between a number and its unit
 NAMED = [(1e12, "trillion"), (1e9, "billion"), (1e6, "million")]
 DECIMAL_UNITS = [(1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")]
 BINARY_UNITS = [
@@ -118,6 +118,6 @@ SHOWN: dict[str, Callable[[Any], str]] = {
 
 
 def display(value: object, show: str) -> str:
-    """A result as it is printed, here and in the page; `–` if there is none."""
+    """Format a result as the page does; `–` if there is no result."""
     no_number = isinstance(value, float) and not math.isfinite(value) and show != "held"
     return "–" if no_number else SHOWN[show](value)

@@ -14,7 +14,7 @@ FOOTER = (
     '<div style="width: 100%; font-size: 8px; text-align: center;">'
     '<span class="pageNumber"></span></div>'
 )
-# The start page's own sections come before the chapters, and a list of all sections before them.
+# Moves the start page's own sections before the chapters, and puts a list of all sections first.
 # `pages` has a number for each entry of the list, or is empty while the numbers are unknown.
 CONTENTS = """(pages) => {
   document.querySelectorAll(".page-numbers").forEach((old) => old.remove());

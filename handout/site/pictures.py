@@ -112,7 +112,8 @@ def roofline() -> Drawing:
     """The roof of an H100 in bfloat16, and what the lecture computes under it."""
     hw, dtype = accounting.H100_SXM, torch.bfloat16
     square = {n: accounting.matmul_intensity(n, n, n, dtype) for n in (512, 1024, 4096)}
-    works = [  # what, its intensity, and where its name stands: dx, dy, anchor
+    # Name, intensity, and where to write the name: dx, dy, anchor.
+    works = [
         ("ReLU", accounting.elementwise_intensity(1, 1, 1, dtype), 10, 5, "start"),
         ("matrix · vector", accounting.matmul_intensity(1024, 1024, 1, dtype), 10, 5, "start"),
         ("product, n = 512", square[512], -10, 0, "end"),
@@ -166,7 +167,7 @@ def two_layer_flops() -> Drawing:
         "FLOPs of two layers, forward and backward",
         f"64 rows through layers of 32 by 32 and 32 by 16: forward {sum(forward):,}, "
         f"gradients of weights {sum(weights):,}, gradient of the second layer's input "
-        f"{sum(inputs):,}, {total:,} together. The first layer's input gets none.",
+        f"{sum(inputs):,}, {total:,} together. The first layer's input needs no gradient.",
     )
     x = linear(0, 200_000, 20, WIDTH - 48)
     rows_of = [
@@ -218,13 +219,13 @@ def training_memory() -> Drawing:
     picture = Drawing(
         WIDTH,
         300,
-        "Bytes a parameter of three recipes with AdamW",
+        "Bytes per parameter of three recipes with AdamW",
         "; ".join(
             f"{name}: {accounting.bytes_per_parameter(recipe)} bytes" for name, recipe in recipes
         ),
     )
     x = linear(0, 16, 20, WIDTH - 20)
-    bottom_axis(picture, x, 222, [(v, str(v)) for v in range(0, 17, 4)], "bytes a parameter", 20)
+    bottom_axis(picture, x, 222, [(v, str(v)) for v in range(0, 17, 4)], "bytes per parameter", 20)
     for row, (name, recipe) in enumerate(recipes):
         y, start = 44 + row * 62, 0
         fits = accounting.max_parameters(memory_bytes, recipe) / 1e9
@@ -270,7 +271,8 @@ def checkpointing() -> Drawing:
         "Activation memory against checkpointed segments",
         f"Without checkpoints {plain:.0f} units are kept. "
         + "; ".join(
-            f"{k} segments: {v:.0f} kept and {2 * layers // k} of the one that is computed again"
+            f"{k} segments: {v:.0f} kept, and {2 * layers // k} more "
+            "while one segment is computed again"
             for k, v in kept.items()
         ),
     )
@@ -331,9 +333,9 @@ def learning_rate() -> Drawing:
 
 
 class Span(NamedTuple):
-    """What was done from when to when, in seconds.
+    """One activity with its start and its end, in seconds.
 
-    "makes" and "waits" are Python's, "copies" and "kernels" the GPU's.
+    Python "makes" and "waits"; the GPU runs "copies" and "kernels".
     """
 
     what: str
@@ -342,9 +344,9 @@ class Span(NamedTuple):
 
 
 def timeline(*, prefetch: bool, batches: int = 4) -> list[Span]:
-    """What happens when, by the stand-in's clock.
+    """The activities of Python and the GPU, timed by the stand-in's clock.
 
-    Python takes 0.4 ms to make a batch, its copy 1 ms, and its kernels 1.5 ms.
+    For each batch, Python takes 0.4 ms to make it, the copy 1 ms and the kernels 1.5 ms.
     """
     spans: list[Span] = []
     # On a slow link, a small batch is enough.
@@ -355,7 +357,7 @@ def timeline(*, prefetch: bool, batches: int = 4) -> list[Span]:
 
         def noted(stream: Any, seconds: float, *work: Any, **when: Any) -> None:
             give(stream, seconds, *work, **when)
-            if seconds > 1e-5:  # not what is too small to be seen: targets, events
+            if seconds > 1e-5:  # skips what is too small to see: targets, events
                 spans.append(Span(running[-1], stream.free_at - seconds, stream.free_at))
 
         def waited(stream: Any) -> None:
@@ -385,7 +387,7 @@ def timeline(*, prefetch: bool, batches: int = 4) -> list[Span]:
 
 
 def prefetching() -> Drawing:
-    """Who does what when: Python, copies and kernels, without and with prefetching."""
+    """Python, copies and kernels over time, without and with prefetching."""
     panels = [
         ("without prefetching", timeline(prefetch=False)),
         ("with a Prefetcher of depth 2", timeline(prefetch=True)),
@@ -397,7 +399,7 @@ def prefetching() -> Drawing:
         "Copies and kernels of four batches over time",
         "Without prefetching copies and kernels take turns, "
         f"and the last kernel ends after {ends[0]:.1f} ms. "
-        f"With prefetching the copies run beside the kernels, and it ends after {ends[1]:.1f} ms.",
+        f"With prefetching they overlap, and the last kernel ends after {ends[1]:.1f} ms.",
     )
     x = linear(0, 12, 70, WIDTH - 14)
     bottom_axis(picture, x, 286, [(v, str(v)) for v in range(0, 13, 2)], "milliseconds", 30)

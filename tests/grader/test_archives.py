@@ -1,8 +1,8 @@
 """Hostile archives are refused in one sentence, within tight limits on time and memory.
 
 A separate process reads every archive, and its CPU time and memory are then checked. The limits
-have a wide margin: each archive takes less than a second and 20 MiB here. Without the checks that
-it attacks, each archive takes several times the limit or never ends.
+have a wide margin: each archive takes less than a second and 20 MiB here. Without the check that it
+attacks, reading an archive takes several times the limit or never ends.
 """
 
 import gzip
@@ -68,7 +68,7 @@ def listing(count, name=b"a", *, extra=b"", size=0, packed=0):
 
 
 def end(count, size, offset=0, comment=b""):
-    """The record at a zip's end, with these claims."""
+    """The end-of-central-directory record of a zip, with these values."""
     return (
         struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, count, count, size, offset, len(comment))
         + comment
@@ -76,13 +76,13 @@ def end(count, size, offset=0, comment=b""):
 
 
 def end64(count, size):
-    """The two records before that record, for counts that do not fit into 16 bits."""
+    """The two zip64 records before the end record, for counts that do not fit into 16 bits."""
     record = struct.pack("<4sQHHIIQQQQ", b"PK\6\6", 44, 45, 45, 0, 0, count, count, size, 0)
     return record + struct.pack("<4sIQI", b"PK\6\7", 0, size, 1)
 
 
 def body(packed, size, name=b"assignment/a.py"):
-    """An entry's own header and content."""
+    """An entry's local header and content."""
     return (
         struct.pack("<4sHHHHHIIIHH", b"PK\3\4", 20, 0, 8, 0, 0, 0, len(packed), size, len(name), 0)
         + name
@@ -141,7 +141,7 @@ def test_a_zip_with_a_long_path(tmp_path):
 
 
 def test_a_zip_whose_entries_share_their_content(tmp_path):
-    """200 sources share one stream of 60 MB, so that one unpacking would be cheap."""
+    """200 sources share one stream of 60 MB: unpacking is cheap once, but not 200 times."""
     stream = EMPTY_BLOCK * (12 * 2**20)
     content = body(stream, 1)
     table = b"".join(
@@ -321,7 +321,10 @@ def test_a_gzip_file_of_nothing_but_code_tables(tmp_path):
     assert zlib.decompressobj(wbits=-15).decompress(tables * 100) == b""
     (tmp_path / "a.tar.gz").write_bytes(GZIP + tables * (60 * 2**20 // len(tables)))
     said = read(tmp_path / "a.tar.gz")
-    assert said == "the archive takes too long to unpack: no program packs so; hand in a .zip"
+    assert said == (
+        "the archive takes too long to unpack: "
+        "ordinary programs do not pack this way; hand in a .zip"
+    )
 
 
 def test_64_mib_that_no_program_can_make_smaller_are_read(tmp_path):
@@ -458,7 +461,7 @@ def test_a_tar_with_any_headers_is_read_or_refused(data, tmp_path_factory):
 
 
 def test_a_name_in_another_encoding_is_listed(tmp_path):
-    """An old zip program unpacks such a name; it causes no error and is shown in printable form."""
+    """Old zip programs leave such names; they cause no error and are shown in printable form."""
     folder = os.fsencode(tmp_path / "ada/assignment")
     os.makedirs(folder)
     (tmp_path / "ada/assignment/linear.py").write_bytes(b"x = 1\n")

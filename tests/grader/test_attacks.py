@@ -13,7 +13,7 @@ that no editor would want to show. The docstring of an attack has this header:
     status:     the statuses that the problem may have
     earns:      0 (default), less (than full) or full
     refused:    words of the sentence that refuses the archive; `a | b` if either will do
-    open:       why it succeeds so far; the test then fails when it no longer does
+    open:       why the attack still succeeds; the test fails once it no longer does
 
 Every attack is graded on its target and one honest problem, in a sandbox that all attacks share.
 Whatever the attack does, the honest problem keeps its points, the result contains no secret and no
@@ -149,7 +149,7 @@ def honest_sources() -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def planted():
-    """Two secrets that an attack looks for.
+    """Plant two secrets for the attacks to look for.
 
     One is in this process's environment, the other in a file that anyone may write.
     """
@@ -170,7 +170,7 @@ def planted():
 
 @pytest.fixture(scope="module")
 def sandbox(planted, tmp_path_factory):
-    """The sandbox that all attacks share; after it is closed, nothing of it may be left."""
+    """The sandbox that all attacks share. Once it is closed, nothing of it may be left."""
     # Speeds up the many garbage collections in a run of pytest.
     gc.freeze()
     folder = tmp_path_factory.mktemp("sandboxes")

@@ -1,4 +1,4 @@
-"""The command line, run as commands: the inputs of each user, the output and the exit codes."""
+"""Runs the command line as its users do, and checks inputs, output and exit codes."""
 
 import json
 import os
@@ -37,7 +37,7 @@ GRADED_ONCE = pytest.mark.xdist_group("sample")
 
 @pytest.fixture(scope="module")
 def sample(grader, root, tmp_path_factory):
-    """The sample submission, graded once: the output and the JSON."""
+    """Grade the sample submission once, and return the output and the JSON."""
     file = tmp_path_factory.mktemp("sample") / "result.json"
     done = grader("grade", root / "examples" / "sample.zip", "--json", file)
     return done, file.read_text()

@@ -118,8 +118,8 @@ def test_a_grade_that_is_interrupted_writes_nothing(
 ):
     """The command prints one line and exits with 130, or 143 for SIGTERM.
 
-    An earlier result stays byte for byte, and no process or file is left. Grading the reference
-    takes longer than the longest wait.
+    An earlier result stays the same byte for byte, and no process or file is left. Grading the
+    reference takes longer than the longest wait.
     """
     shutil.copytree(root / "grader/solutions/reference", tmp_path / "ada/assignment")
     result = tmp_path / "r.json"
@@ -176,7 +176,10 @@ def test_other_commands_that_are_interrupted_write_nothing(command, interrupted,
 
 
 def test_what_was_written_before_an_interrupt_is_said(root, tmp_path):
-    """The file exists while the report waits for a reader: exit code 130, and the line names it."""
+    """While the report waits for a reader, the file is already complete.
+
+    The exit code is 130, and the line names the file.
+    """
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
     try:

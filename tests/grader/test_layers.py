@@ -37,12 +37,15 @@ WORKER = {
 
 
 def room_of(name):
-    """`grader.sandbox` for grader.sandbox.box; a module outside these folders stays itself."""
+    """Return a module's component, such as `grader.sandbox` for grader.sandbox.box.
+
+    A module outside these folders is a component of its own.
+    """
     return ".".join(name.split(".")[:2])
 
 
 def name_of(path):
-    """`grader.report.json` for grader/report/json.py."""
+    """Return a file's module name, such as `grader.report.json` for grader/report/json.py."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -225,7 +228,7 @@ def test_probes_judge_nothing(path):
 
 @pytest.mark.parametrize("path", sources("assignment"), ids=ids(sources("assignment")))
 def test_the_assignment_imports_what_the_sandbox_has(path):
-    """The sandbox has no other packages; the assignment's command line runs at the student's."""
+    """The sandbox has no other packages; the assignment's commands run on a student's machine."""
     allowed = {"tests"} if path.name == "__main__.py" else {"torch", "numpy", "einops", "jaxtyping"}
     if path.name in ("resource_accounting.py", "gpu.py"):
         # An annotation names a type of another module; no problem needs another module to run.
@@ -293,7 +296,7 @@ HANDOUT_RANK = {name: rank for rank, names in enumerate(HANDOUT_LAYERS) for name
 def test_dependencies_of_the_handout_point_one_way(path):
     """Of the grader, the handout imports only the problems, the reference and the figure marks."""
     name = name_of(path)
-    assert name in HANDOUT_RANK, f"say in HANDOUT_LAYERS where {name} stands"
+    assert name in HANDOUT_RANK, f"HANDOUT_LAYERS has no line for {name}"
     inner = {other for other in imports(path) if tops([other]) == {"handout"}}
     assert set() == {other for other in inner if HANDOUT_RANK[other] >= HANDOUT_RANK[name]}
     known = {

@@ -495,7 +495,7 @@ def test_a_large_file_that_is_not_graded_is_no_reason_to_refuse(tmp_path):
 
 @pytest.mark.slow
 def test_a_tar_bomb_is_refused(tmp_path):
-    """The entries have to be unpacked to find the next one: 300 MiB from 300 KiB."""
+    """Each entry has to be unpacked before the next one is found: here 300 MiB from 300 KiB."""
     path = tmp_path / "a.tar.gz"
     with gzip.open(path, "wb", compresslevel=1) as f:
         info = tarfile.TarInfo("data.bin")

@@ -61,7 +61,7 @@ def steps(workflow):
 
 
 def complaints(text):
-    """Everything that a workflow violates."""
+    """Return every rule that a workflow violates."""
     workflow = load(text)
     found = [
         complaint
@@ -93,11 +93,11 @@ def permissions(workflow):
 def triggers(workflow):
     """Strangers can trigger only `pull_request`, which runs without permissions."""
     for event in workflow["on"] - BY_OURSELVES - {"pull_request"}:
-        yield f"strangers can cause {event}"
+        yield f"strangers can trigger {event}"
 
 
 def concurrency(workflow):
-    """Runs of one kind share a concurrency group, so that a newer run waits or replaces."""
+    """Runs of one kind share a concurrency group: a newer run waits for an older or replaces it."""
     if not workflow.get("concurrency", {}).get("group"):
         yield "no concurrency group"
 
@@ -132,11 +132,11 @@ def of_a_job(name, job, workflow):
     if isinstance(job["runs-on"], str) and HOSTED.fullmatch(job["runs-on"]):
         return
     if workflow["on"] - BY_OURSELVES:
-        yield f"{name} runs on a machine of our own what strangers can cause"
+        yield f"{name} lets strangers run code on a machine of our own"
     if "github.event.repository.fork == false" not in job.get("if", ""):
         yield f"{name} runs in forks"
     if workflow["concurrency"].get("cancel-in-progress") is not False:
-        yield f"{name} may be stopped half-way"
+        yield f"{name} may be cancelled midway"
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=NAMES)
@@ -169,13 +169,13 @@ def test_all_workflows_are_looked_at():
             CI,
             "  pull_request:",
             "  pull_request_target:",
-            "strangers can cause pull_request_target",
+            "strangers can trigger pull_request_target",
         ),
         (
             STUDENTS,
             "  push:\n  workflow_dispatch:",
             "  issue_comment:",
-            "strangers can cause issue_comment",
+            "strangers can trigger issue_comment",
         ),
         (CI, "concurrency:\n  group", "env:\n  group", "no concurrency group"),
         (
@@ -201,26 +201,26 @@ def test_all_workflows_are_looked_at():
             GPU,
             "  schedule:",
             "  pull_request:\n  schedule:",
-            "gpu runs on a machine of our own what strangers can cause",
+            "gpu lets strangers run code on a machine of our own",
         ),
         (
             CI,
             "runs-on: ubuntu-24.04",
             "runs-on: [self-hosted, gpu]",
-            "check runs on a machine of our own what strangers can cause",
+            "check lets strangers run code on a machine of our own",
         ),
         (
             CI,
             "runs-on: ubuntu-24.04",
             "runs-on: ${{ vars.RUNNER }}",
-            "check runs on a machine of our own what strangers can cause",
+            "check lets strangers run code on a machine of our own",
         ),
         (GPU, "github.event.repository.fork == false", "always()", "gpu runs in forks"),
         (
             GPU,
             "cancel-in-progress: false",
             "cancel-in-progress: true",
-            "gpu may be stopped half-way",
+            "gpu may be cancelled midway",
         ),
     ],
 )

@@ -138,7 +138,7 @@ def flat(text: str) -> str:
 def _everywhere() -> dict[str, list[str]]:
     """The values that every page may use.
 
-    These are the sections of problems, the chapters of modules, and a few constants.
+    These are the section of each problem, the chapter of each module, and a few constants.
     """
     values = {"zero": "0", "one": "1", "gpt2": "GPT-2"}
     values |= {f"section_{problem.id}": problem.section for problem in COURSE.problems}
@@ -160,8 +160,8 @@ class Figures:
         """Give the values of the figures with these ids.
 
         A value is a number, or a text in which every digit belongs to a figure (see `n`) or to a
-        name. An id with several values has them in the order of the page, such as the rows of a
-        table.
+        name. The values of an id with several values come in the order of the page, such as the
+        rows of a table.
         """
         for name, value in values.items():
             text = value if isinstance(value, str) else n(value)
@@ -173,9 +173,9 @@ class Figures:
             self._add(name, text.replace(OPEN, "").replace(CLOSE, ""))
 
     def formula(self, name: str, text: str, holds: object) -> None:
-        """Give the figure this formula, whose digits `holds` has checked.
+        """Give the figure `name` a formula as its value.
 
-        `holds` is True, or a tensor or list of True.
+        `holds` is the check of the formula's digits: True, or a tensor or list of True.
         """
         results = torch.as_tensor(holds)
         assert results.dtype == torch.bool, f"{self.page}: nothing checks: {text}"
@@ -234,8 +234,8 @@ class Figures:
             needed = 1 if len(set(values)) == 1 else len(values)
             if seen[name] < needed:
                 found.append(
-                    f"{self.page}: {name}: expected figures that say {values}, got {seen[name]} "
-                    "figures"
+                    f"{self.page}: {name}: expected figures with the values {values}, "
+                    f"got {seen[name]} figures"
                 )
         return found
 
@@ -353,8 +353,7 @@ def run_code(page: str, markdown: str) -> list[str]:
             test = doctest.DocTestParser().get_doctest(block[1], names, page, page, line)
             if not any(example.want for example in test.examples):
                 said.append(
-                    f"{page}:{line}: a block of code that prints nothing shows nothing: end it "
-                    "with what it returns"
+                    f"{page}:{line}: a block of code prints nothing: end it with an expression"
                 )
             doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(
                 test, out=said.append, clear_globs=False

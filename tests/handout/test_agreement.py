@@ -46,7 +46,7 @@ def test_text_and_stubs_agree_with_the_list_of_problems():
             CHAPTER,
             "## 5.2 Napkin mathematics",
             "**Napkin mathematics**",
-            "`napkin_math` stands in section 5.1, problems.toml says 5.2",
+            "`napkin_math` is in section 5.1, problems.toml says 5.2",
         ),
         (
             "index.md",

@@ -300,7 +300,8 @@ class Block(nn.Module):
 def test_activations_are_what_autograd_keeps(gated, fused):
     """The calculator agrees within 3 % with the bytes counted on a real layer.
 
-    It leaves out the norms' means and variances, and fused attention's one number per row.
+    The calculator leaves out the norms' means and variances, and fused attention's one number per
+    row.
     """
     d, heads, d_ff, batch, sequence = 128, 4, 320, 2, 256
     block = Block(d, heads, d_ff, gated)

@@ -123,7 +123,7 @@ def test_a_digit_that_nothing_computes_is_refused():
                 "none for '6'"
             ),
         ),
-        ("nothing", "page.md: size: expected figures that say ['6'], got 0 figures"),
+        ("nothing", "page.md: size: expected figures with the values ['6'], got 0 figures"),
         ("[6]{#size} 6]{#size}", "page.md:1: nothing computes '6' in: …[6]{#size} 6]{#size}…"),
         (
             "[6]{#size} six]{#size}",
@@ -158,7 +158,7 @@ def test_several_values_are_in_the_order_of_the_page():
         "size: expected '1', got '2'" in figures.complaints("[2]{#size} [1]{#size} [3]{#always}")[0]
     )
     assert figures.complaints("[1]{#size} [3]{#always}") == [
-        "page.md: size: expected figures that say ['1', '2'], got 1 figures"
+        "page.md: size: expected figures with the values ['1', '2'], got 1 figures"
     ]
     assert (
         "expected no more than 2 figures with this id, got '2'"

@@ -1,4 +1,4 @@
-"""No page contains a solution: pages and the files they load are checked for its lines."""
+"""No page contains a solution: pages and the files they load are checked for solutions' lines."""
 
 import ast
 from html.parser import HTMLParser

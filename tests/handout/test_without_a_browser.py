@@ -65,5 +65,5 @@ def test_a_folder_that_is_no_built_handout_is_not_replaced(tmp_path):
     (tmp_path / "site" / "mine.html").write_text("mine")
     done = run("handout.site", "--out", tmp_path)
     assert done.returncode == 2
-    assert "is no built handout and would be replaced: choose another folder" in done.stderr
+    assert "is not a built handout and would be replaced: choose another folder" in done.stderr
     assert (tmp_path / "site" / "mine.html").read_text() == "mine"

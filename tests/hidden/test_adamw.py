@@ -57,8 +57,7 @@ def random_run(rng, steps, *, shapes=SHAPES, scale=1e-2, dtype=torch.float64):
 
 
 def own_steps(student, inputs):
-    """The float64 parameters after each step, where each parameter has its own student optimizer.
-    """
+    """The float64 parameters after each step, if each parameter has its own student optimizer."""
     return student.run(probes.alone, optimizer="AdamW", **inputs)
 
 
@@ -211,9 +210,7 @@ def test_all_options_together(student, rng):
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_goes_on_from_a_state_dict(student, rng):
-    """An optimizer that loads a state_dict continues like the original, with its m, v, t and
-    options.
-    """
+    """An optimizer that loads a state_dict continues like the original: m, v, t and options."""
     groups = [{"members": [0, 1], "lr": 0.04}, {"members": [2]}]
     inputs = {**random_run(rng, 6), "options": OPTIONS, "groups": groups}
     expected = own_steps(student, inputs)
@@ -303,8 +300,7 @@ def test_works_in_place(student, rng):
 
 @pytest.mark.points(2)
 def test_every_group_has_its_options(student, rng):
-    """Each group steps with its own options; the optimizer's options apply where a group sets none.
-    """
+    """Each group steps with its own options; where it sets none, the optimizer's options apply."""
     groups = [
         {"members": [0], "weight_decay": 0.1},
         {"members": [2], "lr": 0.03, "eps": 0.1},

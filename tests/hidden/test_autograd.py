@@ -861,7 +861,11 @@ def test_accumulate_gradients_in_one_chunk(student, rng):
     whole = student.run(probes.accumulate_gradients, micro_batch_size=6, **inputs)["gradients"]
     whole = [a_tensor(gradient, of="accumulate_gradients") for gradient in whole]
     check_chunks(
-        student, inputs, 40, whole, hint="micro_batch_size is an upper bound: all rows then fit into one chunk"
+        student,
+        inputs,
+        40,
+        whole,
+        hint="micro_batch_size is an upper bound: all rows then fit into one chunk",
     )
 
 

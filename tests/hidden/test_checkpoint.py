@@ -404,8 +404,7 @@ def test_the_temporary_file_is_in_the_same_folder(student):
 
 
 def test_a_file_is_data_and_no_program(student):
-    """A pickle that would call a function when loaded is refused, and the function is not called.
-    """
+    """A pickle that would call a function when loaded is refused, without calling the function."""
     for planted in student.run(probes.planted):
         hint = "use weights_only=True, and do not try again without it"
         expect.that(

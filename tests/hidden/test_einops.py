@@ -228,8 +228,7 @@ def test_patchify_orders_patches_and_pixels(student, rng):
 
 
 def check_leading_dimensions(student, rng, function):
-    """Check that with 0 to 3 leading dimensions each entry is treated as if it were the only one.
-    """
+    """Check that with 0 to 3 leading dimensions each entry is treated as if it were alone."""
     hint = (
         "`...` in a pattern, negative dimensions, and x.shape[:-1] work for any number of "
         "leading dimensions"
@@ -381,7 +380,7 @@ def check_inputs_are_left(student, function, args):
 
 @pytest.mark.points(2)
 def test_split_heads_takes_any_leading_dimensions(student, rng):
-    """With 0 to 3 leading dimensions, split_heads treats each entry as if it were the only one."""
+    """With 0 to 3 leading dimensions, split_heads treats each entry as if it were alone."""
     check_leading_dimensions(student, rng, "split_heads")
 
 
@@ -399,7 +398,7 @@ def test_split_heads_passes_gradients(student, rng):
 
 @pytest.mark.points(2)
 def test_merge_heads_takes_any_leading_dimensions(student, rng):
-    """With 0 to 3 leading dimensions, merge_heads treats each entry as if it were the only one."""
+    """With 0 to 3 leading dimensions, merge_heads treats each entry as if it were alone."""
     check_leading_dimensions(student, rng, "merge_heads")
 
 
@@ -417,9 +416,7 @@ def test_merge_heads_passes_gradients(student, rng):
 
 @pytest.mark.points(2)
 def test_attention_scores_takes_any_leading_dimensions(student, rng):
-    """With 0 to 3 leading dimensions, attention_scores treats each entry as if it were the only
-    one.
-    """
+    """With 0 to 3 leading dimensions, attention_scores treats each entry as if it were alone."""
     check_leading_dimensions(student, rng, "attention_scores")
 
 
@@ -437,8 +434,7 @@ def test_attention_scores_passes_gradients(student, rng):
 
 @pytest.mark.points(2)
 def test_per_head_linear_takes_any_leading_dimensions(student, rng):
-    """With 0 to 3 leading dimensions, per_head_linear treats each entry as if it were the only one.
-    """
+    """With 0 to 3 leading dimensions, per_head_linear treats each entry as if it were alone."""
     check_leading_dimensions(student, rng, "per_head_linear")
 
 
@@ -456,7 +452,7 @@ def test_per_head_linear_passes_gradients(student, rng):
 
 @pytest.mark.points(2)
 def test_masked_mean_takes_any_leading_dimensions(student, rng):
-    """With 0 to 3 leading dimensions, masked_mean treats each entry as if it were the only one."""
+    """With 0 to 3 leading dimensions, masked_mean treats each entry as if it were alone."""
     check_leading_dimensions(student, rng, "masked_mean")
 
 
@@ -510,8 +506,7 @@ def test_masked_mean_is_zero_where_nothing_is_kept(student, rng):
 
 @pytest.mark.points(3)
 def test_masked_mean_does_not_look_at_what_is_not_kept(student, rng):
-    """NaN or infinity has no effect where mask is False, and shows in the mean where mask is True.
-    """
+    """NaN and infinity have no effect where mask is False, but do where mask is True."""
     x, mask = arguments("masked_mean", rng)
     expected = answer(student, "masked_mean", [x, mask])
     for padding in (math.nan, math.inf, -math.inf):

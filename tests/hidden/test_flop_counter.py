@@ -323,9 +323,7 @@ def test_attention_without_a_fused_kernel(student, rng):
 
 @pytest.mark.parametrize("kernel", ["flash", "efficient"])
 def test_attention_by_a_kernel_of_a_gpu(student, rng, kernel):
-    """The same formulas hold for a GPU's attention kernels, even if values and queries differ in
-    width.
-    """
+    """GPU attention kernels have the same formulas, even if values and queries differ in width."""
     batch, heads, queries, keys, d, v = (8 * size for size in sizes(rng, 6))
     v = v if kernel == "efficient" else d
     args = qkv(
@@ -567,8 +565,7 @@ def test_counters_nest(student, rng):
 
 
 def test_exceptions_pass_through(student, rng):
-    """An exception propagates out of the `with`; the counter keeps its counts and stops counting.
-    """
+    """An exception passes through the `with`; the counter keeps its counts and stops counting."""
     inputs = pair(rng)
     unit = one_mm(student, inputs)
     got = student.run(probes.after_exception, **inputs)

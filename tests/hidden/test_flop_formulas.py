@@ -125,9 +125,7 @@ def test_matmul_of_matrices(student, rng):
 
 
 def test_matmul_of_vectors(student, rng):
-    """A vector on the left is a row, a vector on the right is a column, and two vectors give one
-    number.
-    """
+    """A vector on the left is a row, one on the right is a column; two vectors give one number."""
     m, k, n = sizes(rng, 3)
     pairs = [((k,), (k,)), ((m, k), (k,)), ((k,), (k, n)), ((m, n, k), (k,))]
     check_matmul(student, pairs, "which dimension of a vector is summed over?")

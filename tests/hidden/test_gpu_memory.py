@@ -108,8 +108,7 @@ def test_freeing_more_than_it_makes(student, rng, device):
 
 @pytest.mark.points(4)
 def test_garbage_is_gone_before(student, rng, device):
-    """Garbage from before the call counts neither as allocated before the call nor as freed by it.
-    """
+    """Garbage from before the call counts neither as allocated before it nor as freed by it."""
     a, waste, there = sizes(rng, 3)
     steps = [("make", "a", a), ("keep", "a", 0), ("collect", "", 0)]
     got = student.run(probes.peak, device=device, steps=steps, alive=[there], garbage=waste)

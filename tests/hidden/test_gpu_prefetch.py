@@ -164,9 +164,7 @@ def test_python_does_not_wait(student, rng, device):
 
 @pytest.mark.core
 def test_depth_is_how_far_it_draws_ahead(student, rng, device):
-    """At most `depth` batches (default 2) are drawn ahead; with depth 2 or more, the next one
-    always is.
-    """
+    """At most `depth` batches (default 2) are drawn ahead; for depth >= 2, at least one is."""
     for options in [{"depth": 1}, {"depth": 2}, {"depth": 3}, {"depth": 4}, {}]:
         expected, depth = batches(rng, 8), options.get("depth", 2)
         got = student.run(probes.prefetched, device=device, batches=expected, **options)
@@ -190,8 +188,7 @@ def test_depth_is_how_far_it_draws_ahead(student, rng, device):
 
 
 def test_ends_as_its_iterator_ends(student, rng, device):
-    """When the iterator ends or raises, the batches drawn before that come first, then the same
-    end.
+    """When the iterator ends or raises, batches drawn before come first, then the same end.
 
     This also holds for no batches, or fewer than depth. Every later next() ends in the same way.
     """

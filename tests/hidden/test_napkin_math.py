@@ -259,8 +259,7 @@ def test_training_days(student, rng):
 
 
 def test_training_days_take_the_peak_of_the_dtype(student, rng):
-    """The days depend on no peak but that of the given dtype; a dtype without a peak is an error.
-    """
+    """The days depend only on the peak of the given dtype; a dtype without a peak is an error."""
     hw, hint = device(rng), "hw.peak_flops[dtype]"
     run = (10**9, integer(rng, 10**10, 10**11))
     for dtype, peak in hw["peak_flops"].items():
@@ -330,9 +329,7 @@ def test_parameters_of_a_gated_network(student, rng):
 
 @pytest.mark.points(2)
 def test_parameters_of_the_embeddings(student, rng):
-    """Embeddings are one vocab_size × d_model matrix if tied, two if not; positions have no
-    parameters.
-    """
+    """Embeddings are one vocab_size × d_model matrix if tied, else two, and none for positions."""
     sizes = transformer_sizes(rng)
     deeper = {**sizes, "num_layers": 2 * sizes["num_layers"]}
     for tied, matrices in [(True, 1), (False, 2)]:

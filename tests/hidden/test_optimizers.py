@@ -61,8 +61,7 @@ def random_run(rng, kind, steps, *, shapes=SHAPES):
 
 
 def own_steps(student, kind, inputs):
-    """The float64 parameters after each step, where each parameter has its own student optimizer.
-    """
+    """The float64 parameters after each step, if each parameter has its own student optimizer."""
     return student.run(probes.alone, optimizer=kind, **inputs)
 
 
@@ -312,23 +311,21 @@ def check_resumed(student, rng, kind):
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_sgd_goes_on_from_a_state_dict(student, rng):
-    """SGD: an optimizer that loads a state_dict continues like the original, options included."""
+    """SGD: an optimizer that loads a state_dict continues like the original, options too."""
     check_resumed(student, rng, "SGD")
 
 
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_adagrad_goes_on_from_a_state_dict(student, rng):
-    """AdaGrad: an optimizer that loads a state_dict continues like the original, options included.
-    """
+    """AdaGrad: an optimizer that loads a state_dict continues like the original, options too."""
     check_resumed(student, rng, "AdaGrad")
 
 
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_rmsprop_goes_on_from_a_state_dict(student, rng):
-    """RMSProp: an optimizer that loads a state_dict continues like the original, options included.
-    """
+    """RMSProp: an optimizer that loads a state_dict continues like the original, options too."""
     check_resumed(student, rng, "RMSProp")
 
 
@@ -373,24 +370,19 @@ def check_leavings(student, rng, kind):
 
 @pytest.mark.points(2)
 def test_sgd_works_in_place(student, rng):
-    """SGD: a step keeps each parameter a leaf with its storage and dtype, and changes no gradient.
-    """
+    """SGD: parameters stay leaves with their storage and dtype; gradients do not change."""
     check_leavings(student, rng, "SGD")
 
 
 @pytest.mark.points(2)
 def test_adagrad_works_in_place(student, rng):
-    """AdaGrad: a step keeps each parameter a leaf with its storage and dtype, and changes no
-    gradient.
-    """
+    """AdaGrad: parameters stay leaves with their storage and dtype; gradients do not change."""
     check_leavings(student, rng, "AdaGrad")
 
 
 @pytest.mark.points(2)
 def test_rmsprop_works_in_place(student, rng):
-    """RMSProp: a step keeps each parameter a leaf with its storage and dtype, and changes no
-    gradient.
-    """
+    """RMSProp: parameters stay leaves with their storage and dtype; gradients do not change."""
     check_leavings(student, rng, "RMSProp")
 
 
@@ -492,8 +484,7 @@ def sizes(rng, count, low=2, high=9):
 @pytest.mark.core
 @pytest.mark.points(9)
 def test_state_bytes_by_dtype(student, rng):
-    """Each state tensor of every group counts as its number of elements times its own element size.
-    """
+    """Each state tensor, in any group, counts with its element count times its element size."""
     a, b, c = sizes(rng, 3)
     eight_bit = {
         "codes": torch.zeros(a, b, dtype=torch.uint8),
@@ -534,9 +525,7 @@ def test_state_bytes_leave_out_counts(student, rng):
 # Stays: the states above are made up; these are the ones that a student will count.
 @pytest.mark.points(4)
 def test_state_bytes_of_torchs_own(student, rng):
-    """torch's optimizers keep 0 bytes before their first step, and then 2 or 3 numbers per weight
-    that has a gradient.
-    """
+    """torch's optimizers keep 0 bytes before step 1, then 2 or 3 numbers per trained weight."""
     a, b, c = sizes(rng, 3)
     parameters = [torch.ones(a, b), torch.ones(c), torch.ones(()), torch.ones(b, c)]
     gradients = [[torch.full_like(p, 0.1) for p in parameters[:3]] + [None]] * 2

@@ -53,8 +53,7 @@ def ridge(hw, dtype=torch.float32):
 
 
 def ask(student, function, before, hw, *after):
-    """Call the student's function with the arguments in `before`, the device and those in `after`.
-    """
+    """Call the student's function with the arguments `before`, the device and `after`."""
     return student.run(
         probes.with_hardware, function=function, hardware=hw, before=before, after=after
     )
@@ -188,9 +187,7 @@ def test_is_compute_bound_on_either_side_of_the_ridge(student, rng):
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_mfu_counts_every_device(student, rng):
-    """MFU is the FLOPs of all devices divided by the FLOPs they could compute; the default is one
-    device.
-    """
+    """MFU is the FLOPs divided by what num_devices devices (1 by default) could compute."""
     for num_devices in (1, integer(rng, 2, 9), integer(rng, 100, 5000)):
         for scale in (1e-6, 1.0, 1e6):
             hw, seconds, share = device(rng), scale * uniform(rng, 0.1, 9), uniform(rng, 0.001, 0.9)
@@ -232,9 +229,7 @@ def test_mfu_above_one_is_returned(student, rng):
 
 @pytest.mark.points(2)
 def test_attainable_mfu_rises_to_one(student, rng):
-    """The attainable MFU is proportional to the work's intensity up to the device's intensity, and
-    1 above.
-    """
+    """The attainable MFU is the work's intensity divided by the device's, but at most 1."""
     hw = device(rng)
     for factor in (1e-6, 1e-4, 1e-2, 0.1, 1.01, 20.0, 1e6):
         intensity = float(ridge(hw)) * factor * (uniform(rng, 1, 9) if factor < 1 else 1)

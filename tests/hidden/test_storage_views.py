@@ -131,8 +131,7 @@ def test_element_offset_refuses_wrong_indices(student):
 @pytest.mark.core
 @pytest.mark.points(5)
 def test_contiguous_strides_agree_with_torch(student, rng):
-    """Strides are row-major for every shape, including (), sizes of 1 and a shape given as a list.
-    """
+    """Strides are row-major for every shape, including (), sizes of 1 and shapes as lists."""
     for shape in [
         (),
         (1,),

@@ -33,9 +33,7 @@ def check_bytes(got, expected, *, of, hint=None):
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_tensor_bytes_of_every_dtype(student, rng):
-    """The dtype determines the size of an element: 1 byte for bool and fp8, 2 for bf16, 16 for
-    complex128.
-    """
+    """The dtype gives an element's size: 1 byte for bool and fp8, 2 for bf16, 16 for complex128."""
     for dims, dtype in enumerate(DTYPES):
         x = torch.zeros(random_shape(rng, dims % 4), dtype=dtype)
         got = student.tensor_memory.tensor_bytes(x)
@@ -64,8 +62,7 @@ def test_tensor_bytes_counts_what_a_view_shows(student, rng):
 
 
 def test_tensor_bytes_needs_no_data(student, rng):
-    """Shape and dtype determine the size, so meta tensors have one too; empty tensors take 0 bytes.
-    """
+    """Shape and dtype determine the size, also of meta tensors; empty tensors take 0 bytes."""
     rows = random_shape(rng, 1)[0] * 10_000
     weight = torch.empty(rows, 4096, device="meta")
     hint = "numel and the size of an element are known without reading any data"

@@ -1022,8 +1022,7 @@ def test_killed_while_it_writes_a_checkpoint(student, rng):
 
 
 def test_a_finished_run_is_not_run_again(student, rng):
-    """A checkpoint is saved after the last step too, so a finished run that is restarted takes no
-    step.
+    """A checkpoint is saved after the last step too; a finished run, if restarted, takes no step.
 
     The restarted run has the final parameters.
     """
@@ -1064,8 +1063,7 @@ def check_log(rows, steps):
 
 
 def test_one_line_a_step(student, rng):
-    """The log has a JSON line per step (step, loss, lr, grad_norm); a fresh run starts a new log.
-    """
+    """The log has a JSON line per step (step, loss, lr, grad_norm); a fresh run starts it anew."""
     run = run_of(rng, log_path="log", warmup_steps=2, max_grad_norm=0.1, eval_every=2)
     runs = [changed(run, steps=steps, seed=steps) for steps in (6, 4)]
     done, logs = student.run(probes.one_after_the_other, runs=runs)

@@ -1,8 +1,8 @@
 """Checks the hidden tests for a CUDA device, as far as a machine without one can.
 
 The CUDA tests of CPU problems create every tensor on the device that they are given, so the
-reference has to pass them on a CPU as well. The CUDA tests of gpu.py repeat its tests on the
-stand-in, and none of these may be missing.
+reference has to pass them on a CPU as well. The CUDA tests of gpu.py repeat that module's stand-in
+tests, and none of these may be missing.
 """
 
 import importlib

@@ -510,7 +510,7 @@ def test_the_error_asked_for_is_right(error, expected):
 
 
 def test_a_right_call_that_fails_is_told_as_such():
-    """An exception from a valid call carries the call's description; a call that works goes on."""
+    """An exception from a valid call carries the call's description; otherwise nothing is raised."""
     with expect.right_call("9 tokens"):
         pass
     for error in (Mismatch("f", "wrong value"), raised(["TypeError"], "TypeError", "x", None)):
@@ -637,7 +637,7 @@ def test_what_is_no_exception_is_not_caught():
     ids=lambda x: type(x).__name__,
 )
 def test_whose_an_exception_is(error, theirs):
-    """In the student's own process, all exceptions are theirs except those the grader marks."""
+    """In the student's own process, every exception is the student's unless the grader marks it."""
     assert theirs is expect.is_students(error)
 
 

@@ -304,8 +304,8 @@ def parts(page):
 def test_the_page_says_what_the_terminal_says(work, root):
     """The page has the same content as the terminal's report.
 
-    This is the headline, the advisory sentence, one row per problem, the first failure and the next
-    step. The exit code stays 1.
+    The content is the headline, the advisory sentence, one row per problem, the first failure and
+    the next step. The exit code stays 1.
     """
     (module,) = solve(work, root, "linear")
     module.write_text(
@@ -461,7 +461,7 @@ def test_what_is_submitted_is_what_the_grader_takes(work):
 
 
 def test_submit_says_what_is_not_done(work, root):
-    """A stub is accepted, with the number of definitions still to write."""
+    """`submit` accepts a stub, and prints the number of definitions still to write."""
     solve(work, root, "linear")
     lines = assignment(work, "submit").stdout.splitlines()
     assert any(re.search(r"linear\.py +[\d,]+ bytes$", line) for line in lines)

@@ -283,7 +283,7 @@ TESTS = {
             expect.value(got, 0.868, of="lr_cosine_schedule")
         """),
 }  # fmt: skip
-# Problem to its hidden tests for a CUDA device; they need none, so that they run here.
+# Problem to its hidden tests for a CUDA device. They use no device, so they can run here.
 CUDA = {
     "both": """
         @pytest.mark.parametrize("x", [1, 2])
@@ -723,7 +723,7 @@ def test_a_problem_without_a_test_for_its_own_device_is_our_fault(first, there):
 
 
 def test_a_mistake_on_a_cuda_device_is_not_rehearsed(first, there):
-    """The same answers name the mistake on a CPU only.
+    """The report names the mistake on a CPU, but not for the same answers on a CUDA device.
 
     A rehearsal runs in the grader's own process, which uses no device.
     """
@@ -879,7 +879,7 @@ def test_a_result_says_what_was_graded_and_by_what(first):
 
 
 def test_progress_is_told_and_reaches_its_end(results):
-    """Progress is counted in the same unit as the total and reaches it."""
+    """Progress is counted in the same unit as the total, and reaches the total."""
     seen = json.loads(results["progress"])
     assert [done for _, done, _ in seen] == list(range(1, len(seen) + 1))
     assert seen[-1][1] == seen[-1][2]

@@ -1,4 +1,4 @@
-"""Known mistakes are named where a submission gives exactly their numbers, and nowhere else."""
+"""A report names a known mistake only if the submission returns exactly that mistake's numbers."""
 
 import dataclasses
 
@@ -190,7 +190,7 @@ def test_two_mistakes_that_explain_it_are_not_named(twice):
 
 
 def test_a_mistake_has_to_explain_every_failure_of_the_function(twice):
-    """If one of two failures is different, the mistake does not explain the code, or not alone."""
+    """A mistake that explains only one of two failures does not explain the code on its own."""
     something_else = Case(
         "u", 0, ask, [Call(probe, {"dtype": None}, 5)], Wrong("other words"), "count_parameters"
     )

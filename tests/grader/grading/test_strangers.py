@@ -2,7 +2,7 @@
 
 Their authors did not write grader/solutions/mistakes. A file of strangers/<problem>/ is a fragment
 like a variant, and its docstring describes its mistake. A line `is: NAME` gives the known mistake
-that is the same one in other words. Any other name would be false.
+that is the same, only described in other words. The grader may report no other name.
 """
 
 import ast
@@ -35,7 +35,7 @@ def truly(fragment):
 
 
 def names_given(problem, fragment, box):
-    """The summaries of the known mistakes that a report names, and the tests that failed."""
+    """Grade an outside solution; return its named mistakes' summaries and its failed tests."""
     sources = sources_in(COURSE.reference)
     sources[problem.path] = fragment.applied_to(sources[problem.path].decode()).encode()
     submission = Submission(fragment.name, sources, [])

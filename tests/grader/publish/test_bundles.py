@@ -46,7 +46,7 @@ def unpacked(bundle, tmp_path):
 
 
 def run(folder, *arguments):
-    """Run a command of Python's in that folder."""
+    """Run a Python command in that folder."""
     command = [sys.executable, "-m", *map(str, arguments)]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
 
@@ -330,7 +330,7 @@ def test_the_bundle_is_the_same_bytes_each_time(grader, tmp_path, built):
 
 
 def secret_line(course_root, kind):
-    """A line that must not leave, and the file that contains it."""
+    """A line that must not be published, and the file that contains it."""
     if kind == "solution":
         reference = (course_root / "grader/solutions/reference/linear.py").read_text()
         return next(line for line in lines_of(reference).values() if "trunc_normal_" in line)
@@ -374,7 +374,7 @@ def test_a_bundle_with_a_secret_line_is_not_written(
 
 
 def test_a_solved_stub_is_not_handed_out(grader, copy_of_the_course, root, tmp_path, built):
-    """A reference that was copied over its stub differs from the stub that it should give."""
+    """A reference that was copied over its stub is refused: it differs from the generated stub."""
     copytree_handout(root, copy_of_the_course)
     shutil.copy(
         copy_of_the_course / "grader/solutions/reference/linear.py",

@@ -93,7 +93,11 @@ def statuses(result):
 
 
 def test_all_points_can_be_earned_in_two_runs():
-    """A CPU gives 10 points and a CUDA device 7; a test of linear holds 2, so the course has 15."""
+    """The CPU run gives 10 points and the CUDA run 7, but the merged result 15.
+
+    Two points count in both runs: the CPU run gives all 6 points of linear to its CPU tests, and
+    the CUDA run gives 2 of them to its CUDA test.
+    """
     cpu, cuda = run("cpu"), run("cuda")
     assert [(10.0, 10.0, 5.0), (7.0, 7.0, 8.0)] == [
         (r.score, r.max_score, r.pending) for r in (cpu, cuda)
@@ -187,7 +191,7 @@ def test_a_problem_of_one_run_is_taken_as_it_is():
 def test_what_the_grader_could_not_judge_in_one_run_stays_its_fault():
     """A grader fault in one run stays, even if the other run worked.
 
-    It may concern a single test or all tests of a problem that could not run.
+    The fault may concern a single test, or all tests of a problem that could not run.
     """
     got = both(run("cpu", ended={"test_a": ERROR}), run("cuda"))
     assert ("linear", "grader_error", 4.0) == statuses(got)[0]
@@ -416,7 +420,7 @@ def spoil(key, value, evil):
 
 
 def test_a_text_without_end_has_one(tmp_path):
-    """A single text has a limit on what reaches the terminal."""
+    """The length of each text that reaches the terminal is limited."""
     result = run("cpu", name="a" * 10**6)
     (tmp_path / "r.json").write_text(json_report.render(result))
     assert len(json_report.read(tmp_path / "r.json").submission.name) == json_report.MAX_TEXT + 1

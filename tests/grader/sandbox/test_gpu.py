@@ -124,7 +124,7 @@ def boxed(tmp_path_factory):
 
 @contextmanager
 def session(sandbox, source, **limits):
-    """One test's session with a student's module assignment/m.py."""
+    """A sandbox session for one test, in which the student's module is assignment/m.py."""
     sources = {"assignment/m.py": textwrap.dedent(source).encode()}
     made = Session(
         sandbox, sources, msgspec.structs.replace(LIMITS, **limits), seed=0, forbidden=[]
@@ -582,7 +582,7 @@ def test_of_the_denied_system_calls_only_what_cuda_needs_is_allowed(boxed):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user's own permissions count")
 def test_nodes_that_a_student_may_not_open_are_named_with_what_mends_them(tmp_path):
-    """The message with the remedy comes before a box is started in which CUDA would find no GPU."""
+    """The message names the remedy, before a box starts in which CUDA would find no GPU."""
     closed = stand_in(tmp_path, kind=Gpu)
     node = tmp_path / "nvidia0"
     node.unlink()
@@ -747,7 +747,7 @@ def test_the_device_is_looked_at_only_now_and_then(monkeypatch):
     ],
 )
 def test_a_device_has_some_time_to_give_back_what_a_test_took(readings, seconds, given_back):
-    """The memory is given back at once, almost completely, late, or never."""
+    """The cases: the memory is given back at once, almost completely, late, or never."""
     seen = usage.Usage(Read(*readings))
     seen.start()
     assert given_back is seen.given_back(seconds)
@@ -763,7 +763,7 @@ def alive(pid):
 
 @pytest.fixture
 def idle(boxed):
-    """The sandbox after the previous test's processes have ended; they would be counted as well."""
+    """The sandbox after the previous test's processes have ended, so that they are not counted."""
     boxed.wait_until_ready()
     return boxed
 
@@ -863,7 +863,7 @@ def test_only_the_innermost_call_of_the_last_traceback_counts(printed, waited):
 
 @without_cuda
 def test_a_gpu_that_torch_cannot_use_is_our_fault_in_torchs_words(boxed):
-    """A torch built for CPUs runs in a real box, and the message quotes it."""
+    """A torch built for CPUs runs in a real box, and the message quotes its error."""
     with pytest.raises(GraderFault) as caught:
         preflight.check_device(boxed, LIMITS)
     assert (

@@ -1,4 +1,4 @@
-"""Static checks of a source find certain and possible uses, and ignore code that never runs."""
+"""Static checks find certain and possible forbidden uses, and ignore code that never runs."""
 
 import pytest
 

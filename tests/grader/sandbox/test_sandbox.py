@@ -62,7 +62,7 @@ def sandbox():
 
 @contextmanager
 def session(sandbox, source, *, seed=0, forbidden=(), budget=None, **limits):
-    """One test's session with a student's module assignment/m.py."""
+    """A sandbox session for one test, in which the student's module is assignment/m.py."""
     sources = {"assignment/m.py": textwrap.dedent(source).encode()}
     limited = msgspec.structs.replace(LIMITS, **limits)
     made = Session(sandbox, sources, limited, seed=seed, forbidden=list(forbidden), budget=budget)
@@ -356,7 +356,8 @@ def test_eight_graders_at_once_cost_nobody_a_point(right, tmp_path):
 
 
 def test_the_time_of_a_problem_does_not_depend_on_what_else_is_graded():
-    """The time is a share by the course's points, whichever problems are graded.
+    """A problem's time is proportional to its share of the course's points, whichever problems are
+    graded.
 
     Repeated requests return the same budget.
     """
@@ -369,7 +370,7 @@ def test_the_time_of_a_problem_does_not_depend_on_what_else_is_graded():
 def test_tests_share_what_their_problem_has_of_the_processor(sandbox):
     """A test is cut off at the remaining time, and the next one does not start.
 
-    A test that sleeps uses none of it.
+    A test that sleeps uses none of that time.
     """
     budget = Budget(cpu_seconds=1.5, wall_seconds=100.0)
     with session(sandbox, SLOW, budget=budget) as made:
@@ -453,7 +454,7 @@ def test_a_session_works_with_a_thousand_files_open(sandbox):
 
 
 def test_a_sandbox_that_cannot_be_waited_for_is_a_fault_of_ours(sandbox, monkeypatch):
-    """This holds for every type: a test that expects an OSError must not accept ours."""
+    """Any exception becomes a GraderFault: a test that expects an OSError must not accept ours."""
     monkeypatch.setattr(Sandbox, "wait_until_ready", lambda self: os.close(-1))
     made = Session(sandbox, {}, LIMITS, seed=0, forbidden=[])
     with pytest.raises(GraderFault, match=r"^asking the sandbox failed: OSError: "):
@@ -623,7 +624,7 @@ def test_a_limit_of_one_test_is_not_the_next_ones(sandbox):
 @pytest.mark.slow
 @pytest.mark.parametrize("milliseconds", [0, 2, 4, 6, 8, 10, 12, 14])
 def test_a_bubblewrap_that_is_killed_while_it_starts_leaves_nobody(milliseconds):
-    """bubblewrap starts its child before the child watches it; the child used to wait forever."""
+    """If bubblewrap dies before its child has begun to watch it, the child used to wait forever."""
     box = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=COURSE.limits.file_bytes)
     pid = box._process.pid
     time.sleep(milliseconds / 1000)
@@ -738,7 +739,7 @@ def test_a_not_implemented_error_of_torchs_own_is_an_error(sandbox):
     ],
 )  # fmt: skip
 def test_an_exception_arrives_as_the_builtin_type_that_it_was(line, kind, name, text, sandbox):
-    """A test can expect the builtin type; the real type's name, its text and its place come too."""
+    """A test can expect the builtin type; the real type's name, the text and the place are kept."""
     source = f"""
 import torch
 class Mine(ValueError): pass
@@ -1090,7 +1091,7 @@ def memory_group():
 def test_what_the_kernel_kills_for_want_of_memory_is_no_crash_of_the_students(memory_group, root):
     """The machine has less memory than a test may use, so the kernel kills the process.
 
-    A process that sends itself the same signal is a crash, before and after.
+    If a process sends itself the same signal, before or after that, it is a crash.
     """
     processes, *files = map(str, memory_group)
     enter = ["sh", "-c", f'echo $$ > {processes} && exec "$@"', "sh"]

@@ -172,7 +172,7 @@ def test_a_mistake_says_what_it_is(tmp_path):
 
 
 def test_bases_are_programs_of_their_own(tmp_path):
-    """A base can therefore be proved right."""
+    """Each base is a program of its own, so it can be proved right."""
     read(tmp_path, FILE)
     (base,) = mistakes.bases(tmp_path, "p")
     assert "base plain" == base.name

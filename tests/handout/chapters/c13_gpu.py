@@ -97,7 +97,7 @@ def copied(pinned, non_blocking, own_stream):
 
 
 def raced(slow, *, waits=True, records=True, keeps=True):
-    """The numbers that kernels read from four batches, some precautions being switched off.
+    """The numbers that kernels read from four batches, with some precautions switched off.
 
     Each batch has its own number and is dropped at once.
     """

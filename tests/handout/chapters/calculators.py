@@ -1,4 +1,4 @@
-"""The page of all calculators, whose figures are units."""
+"""The page of all calculators. Its only figures belong to units."""
 
 from tests.handout.page_figures import Figures, power
 
