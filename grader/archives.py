@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, NoReturn
 
 from grader.errors import SubmissionRefused
-from grader.text import printable
+from grader.printable import printable
 
 MAX_ARCHIVE_BYTES = 64 * 2**20
 MAX_ENTRIES = 10_000  # including ignored ones: a student may hand in their .git

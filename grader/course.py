@@ -171,8 +171,9 @@ class Course(msgspec.Struct, frozen=True):
             f"grader/solutions/reference/{path.name}": path for path in self.reference.glob("*.py")
         }
         # Two files always come from the grader itself, wherever the course lies: the pages show the
-        # grader's version, and figure_marks.py parses the marks of figures.
-        named |= {f"grader/{name}": PACKAGE / name for name in ("__init__.py", "figure_marks.py")}
+        # grader's version, and markdown_figures.py parses the marks of figures.
+        own = ("__init__.py", "markdown_figures.py")
+        named |= {f"grader/{name}": PACKAGE / name for name in own}
         return dict(sorted(named.items()))
 
     def handout_sha256(self) -> str:

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from grader.archives import DAMAGED, MAX_SOURCE_BYTES, Entry, entries
 from grader.errors import SubmissionRefused
+from grader.printable import one_line, printable
 from grader.results.records import Ignored, SubmissionInfo
-from grader.text import one_line, printable
 
 MAX_SOURCES = 200
 MAX_LISTED = 50

@@ -32,12 +32,13 @@ from grader.grading.job import Job, Progress
 from grader.grading.outcomes import Outcomes
 from grader.grading.plugin import run_tests
 from grader.grading.static_checks import settled_without_running
-from grader.results.records import GraderInfo, SubmissionResult, problem_result, submission_result
+from grader.printable import printable
+from grader.results.points import problem_result, submission_result
+from grader.results.records import GraderInfo, SubmissionResult
 from grader.sandbox.box import Sandbox
 from grader.sandbox.preflight import check_cpu
 from grader.sandbox.session import Session
 from grader.submission import Submission
-from grader.text import printable
 
 
 def grade(

@@ -10,8 +10,8 @@ from grader.course import Problem
 from grader.errors import Status, StudentFault
 from grader.grading.job import Job
 from grader.grading.verdict import Verdict
+from grader.printable import one_line
 from grader.results.records import Fact
-from grader.text import one_line
 
 Found = StudentFault | dict[str, Any]  # what a parser reports about a module
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grader.errors import Raised, Status, StudentFault
+from grader.printable import one_line, printable
 from grader.results.records import Fact
-from grader.text import one_line, printable
 
 MAX_WHAT = 1500  # characters of what happened
 MAX_TEXT = 300  # of an exception of the student's code

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from grader.course import Course
 from grader.errors import ReleaseRefused
-from grader.figure_marks import without_marks
+from grader.markdown_figures import without_marks
 from grader.publish import stubs
 from grader.publish.leaks import leaks, secrets
 

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from grader.errors import UsageError
+from grader.printable import one_line, printable
 from grader.results.records import SCHEMA, SubmissionResult
-from grader.text import one_line, printable
 
 # The most characters of a text in a file to read; the grader writes fewer.
 MAX_TEXT = 20_000

@@ -23,10 +23,10 @@ from typing import IO, Any, Literal
 
 from grader.course import Limits
 from grader.errors import GraderFault, SandboxUnavailable
+from grader.printable import printable
 from grader.sandbox import bubblewrap, inherited, seccomp
 from grader.sandbox.gpu import Gpu
 from grader.sandbox.usage import Usage
-from grader.text import printable
 
 Isolation = Literal["bubblewrap", "none"]
 

@@ -39,8 +39,8 @@ from typing import NamedTuple
 from packaging.requirements import Requirement
 
 from grader.errors import GraderFault, SandboxUnavailable
+from grader.printable import printable
 from grader.sandbox.gpu import Gpu
-from grader.text import printable
 
 # What a submission may import, together with the requirements of these packages.
 PACKAGES = ("torch", "numpy", "einops", "jaxtyping")

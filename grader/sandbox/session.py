@@ -12,9 +12,7 @@ serves any number of submissions.
 
 import math
 import os
-import re
 import selectors
-import signal
 import socket
 import time
 import types
@@ -30,17 +28,15 @@ from grader.course import Limits
 from grader.errors import (
     Crashed,
     GraderFault,
-    NotAttempted,
-    OutOfMemory,
     PolicyBroken,
     StudentFault,
     TimedOut,
-    raised,
 )
+from grader.printable import printable
+from grader.sandbox import endings
 from grader.sandbox.box import Ending, Sandbox
 from grader.sandbox.pipes import Pipe
 from grader.sandbox.usage import LOOK_EVERY_SECONDS
-from grader.text import printable
 
 Probe = Callable[..., Any]
 # The longest wait until a forked process runs student code; only a machine in trouble takes this
@@ -388,102 +384,37 @@ class Session:
             self._budget.charge(cpu=ending.cpu_seconds_of_all)
 
     def _took_too_much(self) -> StudentFault:
-        """End a test that exceeds its GPU memory; the driver counts it, so a test cannot cheat."""
+        """End a test that exceeds its GPU memory by the driver's count."""
         self._end()
-        return OutOfMemory(
-            f"it took more than {self._device_memory()}, the limit of a test", self._where_it_was()
-        )
+        assert self._sandbox.gpu is not None
+        return endings.took_too_much(self._limits, self._sandbox.gpu, self._tracebacks)
 
-    def _timed_out(self) -> StudentFault:
+    def _timed_out(self) -> TimedOut:
         busy = self._sandbox.gpu.busy() if self._sandbox.gpu else False
         self._end()
-        why = f"no answer within {self._limits.wall_seconds:g} s, the limit of a test"
-        if self._wall_is_cut:
-            why = "no answer before the time for all tests of its problem was used up"
-        if busy or (busy is None and waited_for_the_gpu(self._tracebacks)):
-            why += ", with a kernel still running on the GPU"
-        self._over = TimedOut(why, self._where_it_was())
-        return self._over
-
-    def _used_the_processor(self) -> StudentFault:
-        why = f"it used {self._cpu_limit} s of processor time, the limit of a test"
-        if self._cpu_limit < self._limits.cpu_seconds:
-            why = "it used all that was left of the processor time for the tests of its problem"
-        self._over = TimedOut(why, self._where_it_was())
+        on_gpu = busy or (busy is None and endings.waited_for_the_gpu(self._tracebacks))
+        self._over = endings.late(
+            self._limits, self._tracebacks, is_cut=self._wall_is_cut, on_gpu=on_gpu
+        )
         return self._over
 
     def _death(self) -> StudentFault | GraderFault:
-        """Find out why a child has closed its channel."""
+        """Why a child has closed its channel."""
         ending = self._end()
-        where = self._where_it_was()
-        if ending.breach == "memory":
-            return OutOfMemory(
-                f"its processes together took more than {_size(self._limits.memory_bytes)}", where
-            )
-        if ending.breach == "files":
-            return Crashed("it made more than 4096 files, the limit of a test", where)
-        if ending.breach == "scratch":
-            return Crashed(
-                f"it wrote more than {_size(self._limits.file_bytes)} of files, "
-                "the limit of a test",
-                where,
-            )
-        if ending.signal == signal.SIGXCPU or ending.cpu_seconds >= self._cpu_limit:
-            return self._used_the_processor()
-        if ending.signal == signal.SIGKILL and self._sandbox.memory_ran_out():
-            return self._killed_from_outside(ending)
-        if ending.signal is not None:
-            name = signal.strsignal(ending.signal) or "an unknown signal"
-            return Crashed(
-                f"its process was ended by signal {ending.signal} ({name.lower()})",
-                self._where_it_crashed(),
-            )
-        if ending.exit is None:
-            return GraderFault("the sandbox has lost a test's process")
-        return Crashed(f"its process exited with code {ending.exit} before it answered")
-
-    def _killed_from_outside(self, ending: Ending) -> StudentFault | GraderFault:
-        """Judge a child that may have been killed by the kernel because memory ran out.
-
-        The kernel has killed some process, and this child died as if killed. If the test exceeded
-        its own limit between two checks of the zygote, that is the test's fault.
-        """
-        limit = self._limits.memory_bytes
-        if ending.memory_bytes > limit:
-            return OutOfMemory(
-                f"its processes together took more than {_size(limit)}", self._where_it_was()
-            )
-        return GraderFault(
-            "a test's process was killed from outside, while it took "
-            f"{_size(ending.memory_bytes)} of its {_size(limit)}: this "
-            "machine, or the container that the grader runs in, has too little memory "
-            "for what runs on it"
+        fault = endings.death(
+            ending,
+            self._limits,
+            self._tracebacks,
+            cpu_limit=self._cpu_limit,
+            memory_ran_out=self._sandbox.memory_ran_out(),
         )
+        if isinstance(fault, TimedOut):
+            self._over = fault
+        return fault
 
     @property
     def _tracebacks(self) -> str:
         return self._dump.text if self._dump else ""
-
-    def _places(self, what: str) -> list[tuple[str, str, str]]:
-        """The student's frames in the last traceback, innermost first: file, line and function."""
-        _, found, dump = self._tracebacks.rpartition(what)
-        frames = re.findall(
-            r'File "[^"\n]*?/submission/(assignment/[^"\n]+\.py)", line (\d+) in (\S+)', dump
-        )
-        return frames if found else []
-
-    def _where_it_crashed(self) -> str | None:
-        """The line that Python was executing when a signal ended it."""
-        places = self._places("Fatal Python error")
-        return "{}:{} in {}".format(*places[0]) if places else None
-
-    def _where_it_was(self) -> str | None:
-        """The function that was running at half of the time limit.
-
-        Its line is left out, because in a loop the line would differ in each run.
-        """
-        places = self._places("Timeout (")
-        return "{0} in {2}".format(*places[-1]) if places else None
 
     def _value(self, reply: Any) -> Any:
         """Return the value of a reply; raise for any other reply."""
@@ -499,63 +430,14 @@ class Session:
             raise Crashed(f"what it returned cannot be sent: {reply['unsendable']}")
         try:
             if "policy" in reply:
-                raise PolicyBroken(
-                    f"calls {reply['policy']['name']}", _place(reply["policy"]["where"])
-                )
-            raise self._raised(reply["raised"])
+                broken = reply["policy"]
+                raise PolicyBroken(f"calls {broken['name']}", endings.place(broken["where"]))
+            raise endings.exception(reply["raised"], self._limits, self._sandbox.gpu)
         except StudentFault:
             raise
         # Reading the reply may fail in any way: student code may have sent it.
         except Exception:
             raise Crashed("it sent something that does not answer the request") from None
-
-    def _raised(self, error: dict[str, Any]) -> StudentFault:
-        kinds, text, where = list(error["kinds"]), str(error["text"]), error["where"]
-        line = str(where[3]).strip() if where else ""
-        # torch raises NotImplementedError too, without a `raise` in the line.
-        if "NotImplementedError" in kinds and re.search(r"\braise\b", line):
-            return NotAttempted(text, _place(where))
-        if self._sandbox.gpu and re.search(
-            r"CUDA out of memory|CUDA error: out of memory|STATUS_ALLOC_FAILED", text
-        ):
-            return OutOfMemory(
-                f"it asked for more than {self._device_memory()}, the limit of a test",
-                _place(where),
-            )
-        if "MemoryError" in kinds or re.search(r"can't allocate memory|not enough memory", text):
-            return OutOfMemory(
-                f"it asked for more than {_size(self._limits.memory_bytes)}, the limit of a test",
-                _place(where),
-            )
-        if error["errno"] in ("EFBIG", "ENOSPC"):
-            return Crashed(
-                f"it wrote more than {_size(self._limits.file_bytes)} of files, "
-                "the limit of a test",
-                _place(where),
-            )
-        if error["errno"] == "EAGAIN" or "can't start new thread" in text:
-            return Crashed(
-                f"it started more than {self._limits.processes} processes, the limit of a test",
-                _place(where),
-            )
-        return raised(kinds, str(error["type"]), text, _place(where))
-
-    def _device_memory(self) -> str:
-        """How much GPU memory a test may use, in words."""
-        assert self._sandbox.gpu is not None
-        return (
-            f"{_size(self._limits.device_memory_bytes)} of the memory of the GPU "
-            f"({self._sandbox.gpu.name})"
-        )
-
-
-def waited_for_the_gpu(tracebacks: str) -> bool:
-    """Whether a thread in the last traceback that Python printed was inside torch.cuda."""
-    _, found, dump = tracebacks.rpartition("Timeout (")
-    return (
-        bool(found)
-        and re.search(r'most recent call first\):\n +File "[^"\n]*/torch/cuda/', dump) is not None
-    )
 
 
 def _fits(value: Any, kind: Any) -> bool:
@@ -599,20 +481,3 @@ def _foreign(value: Any) -> str | None:
         else ()
     )
     return next((name for name in map(_foreign, inner) if name), None)
-
-
-def _place(where: list[Any] | None) -> str | None:
-    if not where:
-        return None
-    file, line, function, _ = where
-    return printable(
-        f"{file}:{line}" + (f" in {function}" if function and function != "<module>" else ""), 200
-    )
-
-
-def _size(count: int) -> str:
-    """`2 GiB` for 2**31."""
-    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if count >= size:
-            return f"{count / size:g} {unit}"
-    return f"{count} bytes"

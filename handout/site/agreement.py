@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from grader.course import Course, Problem
-from grader.figure_marks import without_marks
+from grader.markdown_figures import without_marks
 
 HANDOUT = Path(__file__).parents[1]
 HEADING = re.compile(r"^(#+) (\d+)(?:\.(\d+))? (.+)$", re.MULTILINE)

@@ -8,7 +8,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from grader.figure_marks import without_marks
+from grader.markdown_figures import without_marks
 from handout.site import calculators, formulas, mathml, pictures
 
 FONT = Path(__file__).parent / "dejavu-math.woff2"

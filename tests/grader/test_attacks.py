@@ -38,12 +38,12 @@ from grader import course as courses
 from grader import submission as submissions
 from grader.errors import Status, SubmissionRefused
 from grader.grading.grade import grade
+from grader.printable import UNSAFE
 from grader.report import json as json_report
 from grader.report import terminal
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 from grader.submission import Submission
-from grader.text import UNSAFE
 from tests.grader.told import told
 
 ATTACKS = Path(__file__).parent / "attacks"
@@ -226,16 +226,17 @@ def owner(path: Path) -> int | None:
 def private_lines(problem: courses.Problem) -> set[str]:
     """Lines of the solution and the hidden tests.
 
-    The first line of each docstring is left out, because a report shows it.
+    The first paragraph of each docstring is left out, because a report shows it.
     """
     solution = re.findall(
         r"# BEGIN SOLUTION.*?\n(.*?)# END SOLUTION", reference(problem.path).decode(), re.DOTALL
     )
     tests = "\n".join(path.read_text() for path in COURSE.hidden_tests(problem).values())
     shown = {
-        (ast.get_docstring(node) or "").split("\n")[0]
+        line
         for node in ast.walk(ast.parse(tests))
-        if hasattr(node, "body") and isinstance(node, (ast.FunctionDef, ast.Module))
+        if isinstance(node, (ast.FunctionDef, ast.Module))
+        for line in (ast.get_docstring(node) or "").split("\n\n")[0].splitlines()
     }
     lines = {line.strip() for line in (*"\n".join(solution).splitlines(), *tests.splitlines())}
     return {line for line in lines if len(line) > 30 and line.strip('"') not in shown}

@@ -17,13 +17,8 @@ from grader import commands
 from grader import course as courses
 from grader.errors import Status
 from grader.report import json as json_report
-from grader.results.records import (
-    GraderInfo,
-    Outcome,
-    SubmissionInfo,
-    problem_result,
-    submission_result,
-)
+from grader.results.points import problem_result, submission_result
+from grader.results.records import GraderInfo, Outcome, SubmissionInfo
 from grader.sandbox import gpu as gpus
 
 

@@ -18,7 +18,7 @@ COURSE_CODE = ("solutions/reference", "solutions/variants", "course_files")
 # cycle.
 FLOORS = [
     ["grader"],
-    ["grader.errors", "grader.text", "grader.figure_marks", "grader.protocol"],
+    ["grader.errors", "grader.printable", "grader.markdown_figures", "grader.protocol"],
     ["grader.interrupts", "grader.problems", "grader.results"],
     ["grader.files", "grader.course"],
     ["grader.solutions", "grader.sandbox", "grader.archives"],
@@ -32,7 +32,7 @@ FLOORS = [
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 WORKER = {
     "grader.worker",
-    *(f"grader.worker.{name}" for name in ("boot", "zygote", "child", "device", "policy")),
+    *(f"grader.worker.{name}" for name in ("boot", "zygote", "child", "device", "delegation")),
 }
 
 
@@ -136,8 +136,8 @@ def test_reports_know_results_alone(path):
     allowed = {
         "grader.results.records",
         "grader.errors",
-        "grader.text",
-        "grader.figure_marks",
+        "grader.printable",
+        "grader.markdown_figures",
         "grader.report",
     }
     inner = {
@@ -304,7 +304,7 @@ def test_dependencies_of_the_handout_point_one_way(path):
         for other in imports(path)
         if tops([other]) == {"grader"} and not other.startswith("grader.solutions.reference")
     }
-    assert known <= {"grader", "grader.course", "grader.figure_marks"}
+    assert known <= {"grader", "grader.course", "grader.markdown_figures"}
 
 
 def test_the_grader_does_not_import_the_handout():

@@ -1,7 +1,7 @@
 """Checks every figure of the handout against the code that computes it.
 
 In the Markdown, each figure has a mark with an id, as in `it takes [143.93]{#days} days`. No reader
-sees the marks (see grader/figure_marks.py). A page's figures (tests/handout/chapters/) give the
+sees the marks (see grader/markdown_figures.py). A page's figures (tests/handout/chapters/) give the
 value of each id, computed from the reference where it has a function for the value. A sentence is
 therefore written once, and a figure twice: in the text and in the code that computes it.
 
@@ -30,7 +30,7 @@ from pathlib import Path
 import torch
 
 from grader import course as courses
-from grader.figure_marks import MARK, without_marks
+from grader.markdown_figures import MARK, without_marks
 
 HANDOUT = Path(__file__).parents[2] / "handout"
 COURSE = courses.load()

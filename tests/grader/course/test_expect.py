@@ -510,7 +510,7 @@ def test_the_error_asked_for_is_right(error, expected):
 
 
 def test_a_right_call_that_fails_is_told_as_such():
-    """An exception from a valid call carries the call's description; otherwise nothing is raised."""
+    """An exception from a valid call carries the call's description; success raises nothing."""
     with expect.right_call("9 tokens"):
         pass
     for error in (Mismatch("f", "wrong value"), raised(["TypeError"], "TypeError", "x", None)):

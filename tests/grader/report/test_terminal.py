@@ -4,13 +4,8 @@ import re
 
 from grader.errors import Status
 from grader.report import terminal
-from grader.results.records import (
-    GraderInfo,
-    Outcome,
-    SubmissionInfo,
-    problem_result,
-    submission_result,
-)
+from grader.results.points import problem_result, submission_result
+from grader.results.records import GraderInfo, Outcome, SubmissionInfo
 
 PASSED, FAILED, DEFERRED = Status.PASSED, Status.FAILED, Status.DEFERRED
 TO_CUDA = "they need a CUDA device (grade with --device cuda, then `grader merge`)."

@@ -9,15 +9,8 @@ from grader.errors import Status, UsageError
 from grader.report import json as json_report
 from grader.report import terminal
 from grader.results.merge import merged
-from grader.results.records import (
-    Fact,
-    GraderInfo,
-    Ignored,
-    Outcome,
-    SubmissionInfo,
-    problem_result,
-    submission_result,
-)
+from grader.results.points import problem_result, submission_result
+from grader.results.records import Fact, GraderInfo, Ignored, Outcome, SubmissionInfo
 
 PASSED, FAILED, DEFERRED, ERROR = Status.PASSED, Status.FAILED, Status.DEFERRED, Status.GRADER_ERROR
 ORDER = ["linear", "einops", "gpu_memory"]

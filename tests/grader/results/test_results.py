@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from grader.errors import Status
 from grader.report import json as json_report
+from grader.results.points import problem_result, submission_result
 from grader.results.records import (
     Fact,
     GraderInfo,
@@ -17,8 +18,6 @@ from grader.results.records import (
     Outcome,
     SubmissionInfo,
     TestResult,
-    problem_result,
-    submission_result,
     worst,
 )
 

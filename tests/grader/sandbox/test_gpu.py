@@ -23,8 +23,7 @@ import torch
 
 from grader import course as courses
 from grader.errors import GraderFault, OutOfMemory, Raised, SandboxUnavailable, TimedOut, UsageError
-from grader.sandbox import bubblewrap, driver, gpu, preflight, seccomp, usage
-from grader.sandbox import session as client
+from grader.sandbox import bubblewrap, driver, endings, gpu, preflight, seccomp, usage
 from grader.sandbox.box import Sandbox
 from grader.sandbox.gpu import Gpu
 from grader.sandbox.session import Session
@@ -855,7 +854,7 @@ DUMP = (
 )
 def test_only_the_innermost_call_of_the_last_traceback_counts(printed, waited):
     """The student may print anything before the last traceback."""
-    assert waited is client.waited_for_the_gpu(printed)
+    assert waited is endings.waited_for_the_gpu(printed)
 
 
 # --- checking the GPU -----------------------------------------------------------------------------

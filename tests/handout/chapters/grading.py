@@ -14,14 +14,8 @@ from grader.grading import budget
 from grader.grading.verdict import verdict_on
 from grader.proof import matrix
 from grader.report import terminal
-from grader.results.records import (
-    GraderInfo,
-    Outcome,
-    SubmissionInfo,
-    SubmissionResult,
-    problem_result,
-    worst,
-)
+from grader.results.points import problem_result
+from grader.results.records import GraderInfo, Outcome, SubmissionInfo, SubmissionResult, worst
 from grader.sandbox import bubblewrap
 from grader.solutions.reference import optimizers as op
 from grader.worker import zygote

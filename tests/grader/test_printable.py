@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.text import UNSAFE, printable
+from grader.printable import UNSAFE, printable
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,117 @@
+"""Split a problem's points over its tests, and add up what was earned.
+
+A score stays exact while points are added up: each share is a Fraction, converted to float once, at
+the end. Full marks therefore equal the points exactly, for a problem and for the whole course.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import msgspec
+
+from grader.errors import Status
+from grader.results.records import (
+    GraderInfo,
+    Outcome,
+    ProblemResult,
+    SubmissionInfo,
+    SubmissionResult,
+    TestResult,
+    worst,
+)
+
+
+def problem_result(
+    problem_id: str, module: str, points: float, outcomes: Sequence[Outcome], device: str = "cpu"
+) -> ProblemResult:
+    """Split a problem's points over its tests by weight and add up what was earned.
+
+    The tests of the problem's own device share the points. A test of another device gets a share
+    only in a CPU problem, and only if it ran: while it is deferred it is worth nothing. So the CPU
+    tests of a CUDA problem earn nothing, and a CPU run alone can give all points of a CPU problem.
+
+    Args:
+        problem_id: The problem's id.
+        module: The module of the assignment that contains it.
+        points: What it is worth.
+        outcomes: How its tests ended; at least one must be of the problem's own device.
+        device: Where its points are earned, "cpu" or "cuda".
+    """
+    shares = _shares(points, device, outcomes)
+    tests = [
+        TestResult(**{**msgspec.structs.asdict(outcome), **_worth(outcome, share)})
+        for outcome, share in zip(outcomes, shares, strict=True)
+    ]
+    return ProblemResult(
+        id=problem_id,
+        module=module,
+        device=device,
+        score=float(_sum(Status.PASSED, outcomes, shares)),
+        max_score=float(points),
+        pending=float(_sum(Status.DEFERRED, outcomes, shares)),
+        status=_status(tests),
+        tests=tests,
+    )
+
+
+def _worth(outcome: Outcome, share: Fraction) -> dict[str, float]:
+    return {
+        "score": float(share if outcome.status is Status.PASSED else 0),
+        "max_score": float(share),
+    }
+
+
+def _status(tests: list[TestResult]) -> Status:
+    """The worst status of the tests that share the points.
+
+    If all of those were deferred, the other tests count too.
+    """
+    found = [test.status for test in tests if test.max_score > 0]
+    if set(found) == {Status.DEFERRED}:
+        found += [test.status for test in tests if test.status is not Status.DEFERRED]
+    return worst(found)
+
+
+def submission_result(
+    submission: SubmissionInfo,
+    grader: GraderInfo,
+    problems: list[ProblemResult],
+    *,
+    seconds: float,
+    runs: Sequence[GraderInfo] = (),
+) -> SubmissionResult:
+    """Add up the problems from their exact shares, not from rounded scores."""
+    score = pending = points = Fraction(0)
+    for problem in problems:
+        shares = _shares(problem.max_score, problem.device, problem.tests)
+        score += _sum(Status.PASSED, problem.tests, shares)
+        pending += _sum(Status.DEFERRED, problem.tests, shares)
+        points += Fraction(problem.max_score)
+    return SubmissionResult(
+        submission=submission,
+        grader=grader,
+        runs=list(runs),
+        score=float(score),
+        max_score=float(points - pending),
+        pending=float(pending),
+        seconds=seconds,
+        problems=problems,
+    )
+
+
+def _shares(points: float, device: str, tests: Sequence[Outcome]) -> list[Fraction]:
+    """The points of each test of a problem."""
+    weights = [test.weight if _has_share(test, device) else 0 for test in tests]
+    return [Fraction(points) * weight / sum(weights) for weight in weights]
+
+
+def _has_share(test: Outcome, device: str) -> bool:
+    return test.device == device or (device == "cpu" and test.status is not Status.DEFERRED)
+
+
+def _sum(status: Status, tests: Sequence[Outcome], shares: list[Fraction]) -> Fraction:
+    """The sum of the shares of the tests with this status."""
+    return sum(
+        (share for test, share in zip(tests, shares, strict=True) if test.status is status),
+        Fraction(0),
+    )

@@ -1,0 +1,188 @@
+"""Why a test ended before it answered, in the words that its student reads.
+
+Each function returns the fault and raises nothing. A traceback is what Python itself printed in the
+child: when a signal ended it, and at half of the time limit.
+"""
+
+import re
+import signal
+from typing import Any
+
+from grader.course import Limits
+from grader.errors import Crashed, GraderFault, NotAttempted, OutOfMemory, StudentFault, TimedOut
+from grader.errors import raised as raised_by_student
+from grader.printable import printable
+from grader.sandbox.box import Ending
+from grader.sandbox.gpu import Gpu
+
+
+def late(limits: Limits, tracebacks: str, *, is_cut: bool, on_gpu: bool) -> TimedOut:
+    """The wall clock has ended the test.
+
+    Args:
+        limits: What the test may use.
+        tracebacks: What Python printed in the child.
+        is_cut: Whether the problem's budget had left less wall time than the limits.
+        on_gpu: Whether a kernel was still running.
+    """
+    why = f"no answer within {limits.wall_seconds:g} s, the limit of a test"
+    if is_cut:
+        why = "no answer before the time for all tests of its problem was used up"
+    if on_gpu:
+        why += ", with a kernel still running on the GPU"
+    return TimedOut(why, _where_it_was(tracebacks))
+
+
+def took_too_much(limits: Limits, gpu: Gpu, tracebacks: str) -> OutOfMemory:
+    """The test exceeded its GPU memory by the driver's count, which it cannot change."""
+    why = f"it took more than {_device_memory(limits, gpu)}, the limit of a test"
+    return OutOfMemory(why, _where_it_was(tracebacks))
+
+
+def death(
+    ending: Ending, limits: Limits, tracebacks: str, *, cpu_limit: float, memory_ran_out: bool
+) -> StudentFault | GraderFault:
+    """Why a child has closed its channel.
+
+    Args:
+        ending: How it ended, as the zygote reports it.
+        limits: What the test may use.
+        tracebacks: What Python printed in the child.
+        cpu_limit: The CPU seconds of the test, perhaps cut by its problem's budget.
+        memory_ran_out: Whether the kernel has killed a process of this machine for memory.
+    """
+    where = _where_it_was(tracebacks)
+    if ending.breach == "memory":
+        return _too_much_memory(limits, where)
+    if ending.breach == "files":
+        return Crashed("it made more than 4096 files, the limit of a test", where)
+    if ending.breach == "scratch":
+        return _too_many_bytes(limits, where)
+    if ending.signal == signal.SIGXCPU or ending.cpu_seconds >= cpu_limit:
+        return _used_the_processor(limits, cpu_limit, where)
+    if ending.signal == signal.SIGKILL and memory_ran_out:
+        return _killed_from_outside(ending, limits, where)
+    if ending.signal is not None:
+        name = signal.strsignal(ending.signal) or "an unknown signal"
+        why = f"its process was ended by signal {ending.signal} ({name.lower()})"
+        return Crashed(why, _where_it_crashed(tracebacks))
+    if ending.exit is None:
+        return GraderFault("the sandbox has lost a test's process")
+    return Crashed(f"its process exited with code {ending.exit} before it answered")
+
+
+def exception(error: dict[str, Any], limits: Limits, gpu: Gpu | None) -> StudentFault:
+    """The fault that an exception of the student's code is.
+
+    Args:
+        error: What the child sent of the exception. Reading it may fail in any way.
+        limits: What the test may use.
+        gpu: The GPU of the sandbox, or None.
+    """
+    kinds, text, where = list(error["kinds"]), str(error["text"]), error["where"]
+    line = str(where[3]).strip() if where else ""
+    at = place(where)
+    # torch raises NotImplementedError too, without a `raise` in the line.
+    if "NotImplementedError" in kinds and re.search(r"\braise\b", line):
+        return NotAttempted(text, at)
+    if gpu and re.search(r"CUDA out of memory|CUDA error: out of memory|STATUS_ALLOC_FAILED", text):
+        why = f"it asked for more than {_device_memory(limits, gpu)}, the limit of a test"
+        return OutOfMemory(why, at)
+    if "MemoryError" in kinds or re.search(r"can't allocate memory|not enough memory", text):
+        why = f"it asked for more than {_size(limits.memory_bytes)}, the limit of a test"
+        return OutOfMemory(why, at)
+    if error["errno"] in ("EFBIG", "ENOSPC"):
+        return _too_many_bytes(limits, at)
+    if error["errno"] == "EAGAIN" or "can't start new thread" in text:
+        why = f"it started more than {limits.processes} processes, the limit of a test"
+        return Crashed(why, at)
+    return raised_by_student(kinds, str(error["type"]), text, at)
+
+
+def place(where: list[Any] | None) -> str | None:
+    """A place in the student's code as `file:line in function`."""
+    if not where:
+        return None
+    file, line, function, _ = where
+    inside = f" in {function}" if function and function != "<module>" else ""
+    return printable(f"{file}:{line}{inside}", 200)
+
+
+def waited_for_the_gpu(tracebacks: str) -> bool:
+    """Whether a thread in the last traceback that Python printed was inside torch.cuda."""
+    _, found, dump = tracebacks.rpartition("Timeout (")
+    return (
+        bool(found)
+        and re.search(r'most recent call first\):\n +File "[^"\n]*/torch/cuda/', dump) is not None
+    )
+
+
+def _used_the_processor(limits: Limits, cpu_limit: float, where: str | None) -> TimedOut:
+    why = f"it used {cpu_limit} s of processor time, the limit of a test"
+    if cpu_limit < limits.cpu_seconds:
+        why = "it used all that was left of the processor time for the tests of its problem"
+    return TimedOut(why, where)
+
+
+def _too_much_memory(limits: Limits, where: str | None) -> OutOfMemory:
+    why = f"its processes together took more than {_size(limits.memory_bytes)}"
+    return OutOfMemory(why, where)
+
+
+def _too_many_bytes(limits: Limits, where: str | None) -> Crashed:
+    why = f"it wrote more than {_size(limits.file_bytes)} of files, the limit of a test"
+    return Crashed(why, where)
+
+
+def _killed_from_outside(
+    ending: Ending, limits: Limits, where: str | None
+) -> StudentFault | GraderFault:
+    """Judge a child that may have been killed by the kernel because memory ran out.
+
+    The kernel has killed some process, and this child died as if killed. If the test exceeded its
+    own limit between two checks of the zygote, that is the test's fault.
+    """
+    if ending.memory_bytes > limits.memory_bytes:
+        return _too_much_memory(limits, where)
+    return GraderFault(
+        "a test's process was killed from outside, while it took "
+        f"{_size(ending.memory_bytes)} of its {_size(limits.memory_bytes)}: this machine, or the "
+        "container that the grader runs in, has too little memory for what runs on it"
+    )
+
+
+def _where_it_crashed(tracebacks: str) -> str | None:
+    """The line that Python was executing when a signal ended it."""
+    places = _places(tracebacks, "Fatal Python error")
+    return "{}:{} in {}".format(*places[0]) if places else None
+
+
+def _where_it_was(tracebacks: str) -> str | None:
+    """The function that was running at half of the time limit.
+
+    Its line is left out, because in a loop the line would differ in each run.
+    """
+    places = _places(tracebacks, "Timeout (")
+    return "{0} in {2}".format(*places[-1]) if places else None
+
+
+def _places(tracebacks: str, what: str) -> list[tuple[str, str, str]]:
+    """The student's frames in the last traceback, innermost first: file, line and function."""
+    _, found, dump = tracebacks.rpartition(what)
+    frames = re.findall(
+        r'File "[^"\n]*?/submission/(assignment/[^"\n]+\.py)", line (\d+) in (\S+)', dump
+    )
+    return frames if found else []
+
+
+def _device_memory(limits: Limits, gpu: Gpu) -> str:
+    """How much GPU memory a test may use, in words."""
+    return f"{_size(limits.device_memory_bytes)} of the memory of the GPU ({gpu.name})"
+
+
+def _size(count: int) -> str:
+    """`2 GiB` for 2**31."""
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if count >= size:
+            return f"{count / size:g} {unit}"
+    return f"{count} bytes"
