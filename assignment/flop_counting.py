@@ -27,7 +27,7 @@ class OperatorLog(TorchDispatchMode):
     mode is off inside `__torch_dispatch__`, so running the operator there does not call it again.
 
     Attributes:
-        names: One name per operator, with its overload, in the order in which the operators ran.
+        names: The name of each operator call, with its overload, in the order of the calls.
 
     Example:
         with OperatorLog() as log:

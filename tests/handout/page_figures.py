@@ -320,7 +320,7 @@ def _shown(claim: str) -> str:
 def reference_as_assignment() -> Iterator[None]:
     """Make `import assignment.linear` return the reference.
 
-    The handout's code then runs as for a student who has finished.
+    The handout's code then runs as it would for a student who has solved every problem.
     """
     modules = {"assignment": import_module("grader.solutions.reference")}
     modules |= {

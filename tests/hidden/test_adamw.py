@@ -35,8 +35,8 @@ def tolerance(steps, *, lr, betas, largest=0.0, dtype=torch.float64):
 
     With a step count in float32, 1 − βᵗ has a relative error of at most 1.5 eps32 / (1 − β). So the
     relative error of m̂ / √v̂ is below 3 eps32 / (1 − β), and m̂ / √v̂ itself is below 4 for the
-    betas used here. In the parameters' dtype a step rounds the quotient and its parts at most 16
-    times, and the parameter, which is at most `largest`, 4 times.
+    betas used here. A step that computes in the parameters' dtype rounds at most 16 times on the
+    way to the quotient, and at most 4 times when it updates a parameter of at most `largest`.
     """
     eps32, eps = torch.finfo(torch.float32).eps, torch.finfo(dtype).eps
     return steps * (4 * lr * (3 * eps32 / (1 - max(betas)) + 16 * eps) + 4 * eps * largest)

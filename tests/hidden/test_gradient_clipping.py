@@ -43,10 +43,10 @@ def norm_of(gradients):
 def tolerance(gradients):
     """The largest relative rounding error of the norm, and of a clipped entry.
 
-    At worst everything happens in the gradients' dtype: the squares, each gradient's sum of squares
-    (which torch keeps in float32 at least), the sum over the gradients one by one, and the root,
-    which halves the error so far; then ε, the factor and the product. For n gradients of m entries
-    that is less than n + 8 roundings in their dtype, and m in float32.
+    In the worst case every step rounds in the gradients' dtype: squaring, adding up the gradients'
+    sums one by one, the root, ε, the factor and the product. Only the sum within one gradient is
+    kept in float32 or wider by torch. The root halves the relative error so far. For n gradients of
+    m entries, this is less than n + 8 roundings in their dtype and m roundings in float32.
     """
     own = max(torch.finfo(g.dtype).eps for g in gradients if g is not None)
     entries = sum(g.numel() for g in gradients if g is not None)

@@ -167,7 +167,7 @@ def test_streams_run_beside_each_other():
 
 
 def test_products_take_their_flops():
-    """A product takes FLOPs / (FLOP/s of its dtype), whichever function computes it."""
+    """The time of a matrix product is its FLOPs / (FLOP/s of its dtype), for every function."""
     speeds = {torch.float32: 1e9, torch.bfloat16: 4e9}
     for dtype, expected in [(torch.float32, 2e-3), (torch.bfloat16, 0.5e-3)]:
         with stand_in.gpu(flops_per_second=speeds):

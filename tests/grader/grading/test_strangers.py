@@ -46,7 +46,7 @@ def names_given(problem, fragment, box):
 
 @pytest.fixture(scope="module")
 def box():
-    """A local box for the solutions, which may run here because they are ours."""
+    """Run the solutions in this process, without a sandbox: they are our own code."""
     made = LocalBox()
     yield made
     made.close()
