@@ -13,13 +13,14 @@ import random
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack, _pop_mode
 
 from grader import protocol
 from grader.errors import NotAttempted, StudentFault, raised
@@ -79,6 +80,7 @@ class LocalSession:
     ) -> None:
         self._box, self._sources, self._seed = box, sources, seed
         self._started = False
+        self._modes = len(_get_current_dispatch_mode_stack())
 
     def run(self, probe: Probe, inputs: dict[str, Any]) -> Any:
         """Return what a probe returns for these inputs.
@@ -110,7 +112,28 @@ class LocalSession:
         return {path: read(self._sources[path], those) for path, those in rules.items()}
 
     def close(self) -> None:
-        """Do nothing: a local session leaves no process to end."""
+        """Leave the torch modes that the solution entered; there is no process to end."""
+        leave_modes(self._modes)
+
+
+def leave_modes(depth: int) -> None:
+    """Leave torch dispatch modes until this many are left.
+
+    A wrong counter of FLOPs may enter a mode and never leave it. Every later tensor operation of
+    this process would then pass through that counter.
+    """
+    while len(_get_current_dispatch_mode_stack()) > depth:
+        _pop_mode()
+
+
+@contextmanager
+def no_mode_left() -> Iterator[None]:
+    """Leave the torch dispatch modes that the code inside enters."""
+    depth = len(_get_current_dispatch_mode_stack())
+    try:
+        yield
+    finally:
+        leave_modes(depth)
 
 
 def answer(student: Any, probe: Probe, inputs: dict[str, Any], seed: int) -> Any:

@@ -211,7 +211,8 @@ def _fails_alike(package: Package, case: Case) -> bool:
     if not case.can_be_repeated:
         return False
     try:
-        case.repeat(Rehearsal(package, case if case.can_be_rehearsed else None, case.seed))
+        with local_student.no_mode_left():
+            case.repeat(Rehearsal(package, case if case.can_be_rehearsed else None, case.seed))
     except _Other:
         return False
     except Exception as e:
@@ -229,7 +230,8 @@ def _passes(package: Package, case: Case) -> bool:
     if not case.can_be_repeated:
         return True
     try:
-        case.repeat(Rehearsal(package, None, case.seed))
+        with local_student.no_mode_left():
+            case.repeat(Rehearsal(package, None, case.seed))
     except _NeedsAProcess:
         return True
     except Exception:

@@ -6,11 +6,13 @@ They give the repository, a way to run the command, and a copy of the course tha
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from grader.grading.local_student import no_mode_left
 
 ROOT = Path(__file__).resolve().parents[2]
 # Hypothesis generates the same examples in every run and sets no deadline.
@@ -20,6 +22,13 @@ settings.register_profile(
 settings.load_profile("seeded")
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(autouse=True)
+def modes_end_with_their_test() -> Iterator[None]:
+    """Leave the torch dispatch modes that a test entered, so that none changes the next test."""
+    with no_mode_left():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -5,10 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+import torch.utils._python_dispatch
 
 from grader import course as courses
 from grader.errors import raised
-from grader.grading import mistake_matching
+from grader.grading import local_student, mistake_matching
 from grader.grading.mistake_matching import Call, Case, explained
 from grader.grading.same_answers import same
 from grader.report import json as json_report
@@ -274,3 +275,41 @@ def test_a_rehearsal_leaves_this_process_as_it_was(twice):
     assert np.array_equal(before[2], np.random.get_state()[1])
     assert before[3:] == (os.getcwd(), os.fork, os.listdir())
     assert torch.get_default_dtype() == torch.float32
+
+
+class Entered(torch.utils._python_dispatch.TorchDispatchMode):
+    """A mode that a solution enters and never leaves."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        """Run the operator."""
+        return function(*args, **(kwargs or {}))
+
+
+def enters_a_mode(student):
+    """A probe whose solution does not leave its mode."""
+    Entered().__enter__()
+    return 8
+
+
+def modes():
+    """The number of torch dispatch modes that this thread is in."""
+    return len(torch.utils._python_dispatch._get_current_dispatch_mode_stack())
+
+
+def test_a_mode_that_a_solution_does_not_leave_ends_with_its_test(twice):
+    """Every later tensor operation of the grader would pass through it."""
+
+    def repeat(session):
+        session.run(enters_a_mode, {})
+        raise Wrong("count_parameters: wrong value")
+
+    before = modes()
+    named(failed(8, repeat, calls=[Call(enters_a_mode, {}, 8)]))
+    assert before == modes()
+    box = local_student.LocalBox()
+    session = local_student.LocalSession(box, {"assignment/m.py": b""}, seed=0)
+    assert session.run(enters_a_mode, {}) == 8
+    assert before + 1 == modes()
+    session.close()
+    box.close()
+    assert before == modes()
