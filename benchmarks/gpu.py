@@ -95,7 +95,7 @@ def graded(gpu: gpus.Gpu, rounds: int) -> dict[str, Any]:
 
     course = courses.load()
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(courses.load().reference, Path(folder, "assignment"))
+        shutil.copytree(course.reference, Path(folder, "assignment"))
         submission = submissions.read(Path(folder))
     with Sandbox(
         course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes, gpu=gpu

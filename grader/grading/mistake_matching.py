@@ -46,7 +46,7 @@ class Call:
     raised: str | None = None
 
 
-@dataclass(eq=False)
+@dataclass
 class Case:
     """One run of one test.
 
@@ -165,25 +165,19 @@ def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, 
         cases: Every run of the problem's tests, including those that passed.
     """
     cases = sorted(cases, key=lambda case: case.seconds)
-    telling = [case for case in cases if case.failure is not None and case.tells]
-    if not telling:
+    failed = [case for case in cases if case.failure is not None]
+    functions = dict.fromkeys(c.function for c in failed if c.function in problem.functions)
+    failed.sort(key=lambda case: not case.tells)  # informative failures first
+    if not failed or not failed[0].tells:
         return {}
-    failed = [
-        *telling,
-        *(case for case in cases if case.failure is not None and case not in telling),
-    ]
     passed = [case for case in cases if case.failure is None and case.can_be_rehearsed]
     reference, solutions = course.reference_of(problem), wrong_solutions(course, problem)
     found: dict[Any, Mistake] = {}
     with _undisturbed():
-        for function in {
-            case.function: None
-            for case in cases
-            if case in failed and case.function in problem.functions
-        }:
+        for function in functions:
             # A failure whose function is unknown may belong to this function too.
             of_function = [case for case in failed if case.function in (function, "")]
-            if of_function[0] not in telling:
+            if not of_function[0].tells:
                 continue
             reaching = [
                 (mistake, package)

@@ -41,12 +41,14 @@ def stub(reference: str, course: Course) -> str:
     """
     lines: list[str] = []
     region: list[str] | None = None
-    beside = _lines_of_helpers(reference)
+    helper_lines = _lines_of_helpers(reference)
     for line in reference.splitlines():
         if region is None and (begin := BEGIN.fullmatch(line)):
             indent, problem_id, region = begin[1], begin[2], []
         elif region is not None and END.fullmatch(line):
-            lines += _replacement(indent, problem_id, region, course, beside.get(problem_id, 0))
+            lines += _replacement(
+                indent, problem_id, region, course, helper_lines.get(problem_id, 0)
+            )
             region = None
         # Otherwise a solution would stay in the stub, or later lines would be missing from it.
         elif MARK.search(line):
@@ -76,7 +78,7 @@ def _count(region: list[str]) -> int:
 
 
 def _replacement(
-    indent: str, problem_id: str, region: list[str], course: Course, beside: int
+    indent: str, problem_id: str, region: list[str], course: Course, helper_lines: int
 ) -> list[str]:
     if not indent:
         return []
@@ -85,7 +87,7 @@ def _replacement(
     except KeyError:
         raise GraderFault(f"a solution is marked as {problem_id}, which is not a problem") from None
     count = _count(region)
-    helpers = f", plus about {beside} for the problem's helpers" if beside >= 10 else ""
+    helpers = f", plus about {helper_lines} for the problem's helpers" if helper_lines >= 10 else ""
     return [
         f"{indent}# TODO({problem_id}): about {count} line{'s' if count > 1 else ''}{helpers}.",
         f'{indent}raise NotImplementedError("{problem_id}: see handout §{section}")',

@@ -33,7 +33,7 @@ def problem_result(
     Args:
         problem_id: The problem's id.
         module: The module of the assignment that contains it.
-        points: What it is worth.
+        points: The points that its tests share.
         outcomes: How its tests ended; at least one must be of the problem's own device.
         device: Where its points are earned, "cpu" or "cuda".
     """

@@ -169,7 +169,7 @@ class SubmissionResult(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         schema: The version of the JSON format.
         submission: What was graded.
-        grader: What it was graded with.
+        grader: The grader, machine and settings of the run.
         runs: The runs that were merged; empty for a single run.
         score: Points earned.
         max_score: Points that this run could give. Pending points are left out; they are neither

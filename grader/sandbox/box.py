@@ -102,7 +102,7 @@ class Sandbox:
         # Closing our end of the socket tells the zygote to kill everything that is left and exit.
         self._control.close()
         if self._process.returncode is None:
-            self._wait_for_bubblewrap()
+            self._wait_for_the_end()
         ended = True
         if self._pidfd is not None:
             ended = _readable(self._pidfd, END_SECONDS)  # waits until all its memory is freed
@@ -111,7 +111,7 @@ class Sandbox:
         self._forget_files()
         return ended
 
-    def _wait_for_bubblewrap(self) -> None:
+    def _wait_for_the_end(self) -> None:
         """Wait until bubblewrap has ended, then kill its process group.
 
         bubblewrap may have left a child that was not yet watching for the end of bubblewrap.

@@ -68,37 +68,31 @@ NUMA_NODE = "/sys/bus/pci/devices/{bus}/numa_node"
 
 OLDEST = "0.4.0"
 NEEDED_OPTIONS = {
-    *(
-        "--unshare-pid",
-        "--unshare-ipc",
-        "--unshare-uts",
-        "--unshare-net",
-        "--unshare-user",
-        "--unshare-cgroup-try",
-        "--hostname",
-    ),
-    *(
-        "--as-pid-1",
-        "--die-with-parent",
-        "--new-session",
-        "--cap-drop",
-        "--cap-add",
-        "--setenv",
-        "--dir",
-        "--symlink",
-        "--chdir",
-    ),
-    *(
-        "--ro-bind",
-        "--ro-bind-try",
-        "--dev-bind",
-        "--proc",
-        "--dev",
-        "--tmpfs",
-        "--remount-ro",
-        "--seccomp",
-        "--info-fd",
-    ),
+    "--unshare-pid",
+    "--unshare-ipc",
+    "--unshare-uts",
+    "--unshare-net",
+    "--unshare-user",
+    "--unshare-cgroup-try",
+    "--hostname",
+    "--as-pid-1",
+    "--die-with-parent",
+    "--new-session",
+    "--cap-drop",
+    "--cap-add",
+    "--setenv",
+    "--dir",
+    "--symlink",
+    "--chdir",
+    "--ro-bind",
+    "--ro-bind-try",
+    "--dev-bind",
+    "--proc",
+    "--dev",
+    "--tmpfs",
+    "--remount-ro",
+    "--seccomp",
+    "--info-fd",
 }
 
 INSTALL = {
@@ -431,13 +425,11 @@ def _gpu(gpu: Gpu | None, user: int) -> list[str]:
     if gpu is None:
         return []
     if closed := " ".join(map(str, gpu.closed_nodes(to_others=user != 0))):
-        mended = (
+        fix = (
             f"chmod a+rw {closed}, and load the driver with NVreg_DeviceFileMode=0666 "
             "to make this permanent"
         )
-        raise SandboxUnavailable(
-            f"the user that submissions run as may not open {closed}: {mended}"
-        )
+        raise SandboxUnavailable(f"the user that submissions run as may not open {closed}: {fix}")
     folder = gpu.nodes[0].parent
     binds = [("--ro-bind", str(file), f"{DRIVER}/{name}") for name, file in gpu.libraries]
     binds += [

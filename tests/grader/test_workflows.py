@@ -329,10 +329,10 @@ def trouble(command):
         case ["make", *words]:
             return trouble_of_make(words)
         case ["sudo", "sysctl", _]:
-            mends = [line for *_, line in box.FORBIDDING]
+            advised = [line for *_, line in box.FORBIDDING]
             return (
                 ""
-                if shlex.join(command) in mends
+                if shlex.join(command) in advised
                 else f"the sandbox does not ask for {shlex.join(command)}"
             )
         case ["pip", "install", "."]:
