@@ -24,6 +24,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack, _pop_
 
 from grader import protocol
 from grader.errors import NotAttempted, StudentFault, raised
+from grader.sandbox.endings import is_a_stub
 
 Probe = Callable[..., Any]
 
@@ -107,8 +108,8 @@ class LocalSession:
             torch.set_grad_enabled(settings[1])
 
     def inspect(self, rules: dict[str, list[dict[str, Any]]]) -> Any:
-        """Parse each source and return the findings by path; see tests/probes/delegation.py."""
-        read = importlib.import_module("tests.probes.delegation").read
+        """Return the findings in each source, by path; see tests/probes/forbidden_in_source.py."""
+        read = importlib.import_module("tests.probes.forbidden_in_source").read
         return {path: read(self._sources[path], those) for path, those in rules.items()}
 
     def close(self) -> None:
@@ -152,9 +153,9 @@ def answer(student: Any, probe: Probe, inputs: dict[str, Any], seed: int) -> Any
     try:
         value = probe(student, **as_data(inputs, views=True))
     except Exception as e:
-        if isinstance(e, NotImplementedError) and not _is_torchs(e):
-            raise NotAttempted(str(e)) from None
         kinds = [t.__name__ for t in type(e).__mro__ if t.__module__ == "builtins"]
+        if is_a_stub(kinds, _line_of(e)):
+            raise NotAttempted(str(e)) from None
         raise raised(kinds, type(e).__name__, str(e), None) from None
     try:
         return as_data(value)
@@ -162,17 +163,14 @@ def answer(student: Any, probe: Probe, inputs: dict[str, Any], seed: int) -> Any
         raise StudentFault(f"what it returned cannot be sent: {e}") from None
 
 
-def _is_torchs(error: BaseException) -> bool:
-    """Whether torch itself raised it, as for an operator that a device does not support."""
+def _line_of(error: BaseException) -> str:
+    """The line of source that raised an exception."""
     traceback = error.__traceback__
     while traceback and traceback.tb_next:
         traceback = traceback.tb_next
-    line = (
-        linecache.getline(traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
-        if traceback
-        else ""
-    )
-    return "raise" not in line
+    if traceback is None:
+        return ""
+    return linecache.getline(traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
 
 
 def seed_everything(seed: int) -> None:

@@ -75,7 +75,7 @@ def read(path: Path) -> SubmissionResult:
 def _safe(value: Any, *, lines: bool = False) -> Any:
     """A JSON value with every text in it made printable.
 
-    Line ends stay where several lines are allowed.
+    Newlines are kept only with `lines`.
     """
     if isinstance(value, str):
         return printable(value, MAX_TEXT) if lines else one_line(value, MAX_TEXT)

@@ -33,6 +33,12 @@ def late(limits: Limits, tracebacks: str, *, is_cut: bool, on_gpu: bool) -> Time
     return TimedOut(why, _where_it_was(tracebacks))
 
 
+def too_late_to_begin(*, cpu_seconds: float = 0, wall_seconds: float = 0) -> TimedOut:
+    """The problem's tests had used up their time, of either kind, before this test began."""
+    used = f"{cpu_seconds:.0f} s of processor time" if cpu_seconds else f"{wall_seconds:.0f} s"
+    return TimedOut(f"its tests had used their {used} before this one")
+
+
 def took_too_much(limits: Limits, gpu: Gpu, tracebacks: str) -> OutOfMemory:
     """The test exceeded its GPU memory by the driver's count, which it cannot change."""
     why = f"it took more than {_device_memory(limits, gpu)}, the limit of a test"
@@ -82,8 +88,7 @@ def exception(error: dict[str, Any], limits: Limits, gpu: Gpu | None) -> Student
     kinds, text, where = list(error["kinds"]), str(error["text"]), error["where"]
     line = str(where[3]).strip() if where else ""
     at = place(where)
-    # torch raises NotImplementedError too, without a `raise` in the line.
-    if "NotImplementedError" in kinds and re.search(r"\braise\b", line):
+    if is_a_stub(kinds, line):
         return NotAttempted(text, at)
     if gpu and re.search(r"CUDA out of memory|CUDA error: out of memory|STATUS_ALLOC_FAILED", text):
         why = f"it asked for more than {_device_memory(limits, gpu)}, the limit of a test"
@@ -97,6 +102,18 @@ def exception(error: dict[str, Any], limits: Limits, gpu: Gpu | None) -> Student
         why = f"it started more than {limits.processes} processes, the limit of a test"
         return Crashed(why, at)
     return raised_by_student(kinds, str(error["type"]), text, at)
+
+
+def is_a_stub(kinds: list[str], line: str) -> bool:
+    """Whether an exception is that of an unwritten function: a NotImplementedError that it raises.
+
+    torch raises NotImplementedError too, from a line without `raise`.
+
+    Args:
+        kinds: The names of the exception's class and of its base classes.
+        line: The line of source that raised it, or called what raised it.
+    """
+    return "NotImplementedError" in kinds and re.search(r"\braise\b", line) is not None
 
 
 def place(where: list[Any] | None) -> str | None:

@@ -154,7 +154,7 @@ class Session:
     def inspect(self, rules: dict[str, list[dict[str, Any]]]) -> Any:
         """Parse each source without running it.
 
-        Return the findings by path; see `read` in tests/probes/delegation.py.
+        Return the findings by path; see `read` in tests/probes/forbidden_in_source.py.
         """
         return self._request({"op": "inspect", "rules": rules})
 
@@ -233,12 +233,9 @@ class Session:
         if budget is None:
             return
         if budget.cpu_left <= 0:
-            raise TimedOut(
-                f"its tests had used their {budget.cpu_seconds:.0f} s of processor time "
-                "before this one"
-            )
+            raise endings.too_late_to_begin(cpu_seconds=budget.cpu_seconds)
         if budget.wall_left <= 0:
-            raise TimedOut(f"its tests had used their {budget.wall_seconds:.0f} s before this one")
+            raise endings.too_late_to_begin(wall_seconds=budget.wall_seconds)
         self._cpu_limit = min(self._cpu_limit, math.ceil(budget.cpu_left + budget.free_seconds))
         if budget.wall_left + budget.free_seconds < self._wall_left:
             self._wall_left = budget.wall_left + budget.free_seconds

@@ -27,7 +27,8 @@ import numpy as np
 import torch
 
 from grader import protocol
-from grader.worker import delegation, device
+from grader.worker import device
+from grader.worker.tripwire import Tripwire, Violation, Watched, student_place
 
 MAX_TEXT = 2000
 # Descriptors. Tracebacks have a pipe of their own, so that printing cannot push them out.
@@ -149,7 +150,7 @@ def _serve(channel: socket.socket) -> NoReturn:
     setup = protocol.receive(channel)
     test, has_begun = None, False
 
-    def end_with(violation: delegation.Violation) -> NoReturn:
+    def end_with(violation: Violation) -> NoReturn:
         """Answer before the code that made the forbidden call can do anything about it."""
         try:
             _send(channel, {"id": request["id"], "policy": violation})
@@ -166,7 +167,7 @@ def _serve(channel: socket.socket) -> NoReturn:
             has_begun = True
         answer: dict[str, Any]
         if request["op"] == "inspect":
-            read = importlib.import_module("tests.probes.delegation").read
+            read = importlib.import_module("tests.probes.forbidden_in_source").read
             answer = {
                 "value": {
                     path: read(setup["sources"][path], rules)
@@ -199,7 +200,7 @@ class _Test:
     """Writes the student's files to disk, installs the tripwire, and runs probes on the files."""
 
     def __init__(
-        self, setup: dict[str, Any], on_violation: Callable[[delegation.Violation], NoReturn]
+        self, setup: dict[str, Any], on_violation: Callable[[Violation], NoReturn]
     ) -> None:
         scratch = Path(os.environ["TMPDIR"])
         self._folder = str(scratch / "submission")
@@ -210,11 +211,9 @@ class _Test:
             target.write_bytes(source)
         os.chdir(scratch)
         sys.path.insert(0, self._folder)
-        tripwire = delegation.Tripwire(
-            setup["forbidden"], setup["by_hand"], self._folder, on_violation
-        )
+        tripwire = Tripwire(setup["forbidden"], setup["by_hand"], self._folder, on_violation)
         student = importlib.import_module("tests.probes").Student()
-        self._student = delegation.Watched(student, tripwire, setup["by_hand"])
+        self._student = Watched(student, tripwire, setup["by_hand"])
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Run one probe; return its value, or what was raised."""
@@ -234,7 +233,7 @@ class _Test:
 
     def _describe(self, error: BaseException) -> dict[str, Any]:
         """Describe an exception for the grader, as text and numbers."""
-        where = delegation.student_place(error, self._folder)
+        where = student_place(error, self._folder)
         if isinstance(error, SyntaxError) and (error.filename or "").startswith(self._folder):
             where = [
                 str(error.filename).removeprefix(self._folder).lstrip("/"),

@@ -32,7 +32,7 @@ FLOORS = [
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 WORKER = {
     "grader.worker",
-    *(f"grader.worker.{name}" for name in ("boot", "zygote", "child", "device", "delegation")),
+    *(f"grader.worker.{name}" for name in ("boot", "zygote", "child", "device", "tripwire")),
 }
 
 

@@ -43,7 +43,7 @@ def tolerance(steps, *, lr, betas, largest=0.0, dtype=torch.float64):
 
 
 def random_run(rng, steps, *, shapes=SHAPES, scale=1e-2, dtype=torch.float64):
-    """Draw parameters, and gradients per step with absolute values of 0.5 to 1.5 · `scale`."""
+    """Draw parameters, and gradients per step: 0.5 to 1.5 times `scale` in absolute value."""
 
     def away_from_zero(shape):
         signs = torch.randint(0, 2, shape, generator=rng) * 2 - 1

@@ -12,9 +12,9 @@ transposed if the module stores them so, and therefore do not depend on how weig
 their dtype or on whether they are registered. Whatever an MLP gets from Linear is compared with the
 student's own Linear.
 
-The oracles are products in float64 and the moments of the truncated normal distribution. No right
-solution fails by chance: counts and moments of n draws may deviate by 7 standard deviations, which
-they exceed with a probability below 1e-11.
+The oracles are matrix products in float64, and for the initial weights the moments of the truncated
+normal distribution. No right solution fails by chance: counts and moments of n draws may deviate by
+7 standard deviations, which they exceed with a probability below 1e-11.
 """
 
 import itertools

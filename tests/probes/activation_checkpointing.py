@@ -426,7 +426,7 @@ def segments_by_hand(
     segments: int,
     frozen: int = 0,
 ) -> Gradients:
-    """Gradients if each of the equally long segments is one call of checkpoint.
+    """The gradients when the layers are split into equal segments, each one call of checkpoint.
 
     See `sequential_gradients_of`.
     """

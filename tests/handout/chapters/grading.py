@@ -21,7 +21,7 @@ from grader.solutions.reference import optimizers as op
 from grader.worker import zygote
 from tests import expect
 from tests.handout.page_figures import COURSE, HANDOUT, Figures, n
-from tests.probes import delegation
+from tests.probes import forbidden_in_source
 from tests.student_side import submit
 
 SOURCES = {"assignment/linear.py": b"x = 1\n"}
@@ -250,7 +250,7 @@ class Chapter(Figures):
         """The forbidden names of each problem."""
         assert [problem.id for problem in COURSE.problems if problem.forbidden_in] == ["autograd"]
         assert not COURSE.problem("training_loop").forbidden
-        assert delegation.RUNS_TEXT == ("exec", "eval", "compile", "__import__")
+        assert forbidden_in_source.RUNS_TEXT == ("exec", "eval", "compile", "__import__")
 
     def versions(self) -> None:
         """The versions of Python and torch."""

@@ -1,7 +1,8 @@
 """Detect at run time when code delegates its work to something that its problem forbids.
 
-tests/probes/delegation.py reads the source and reports lines. This module catches what a reader of
-names cannot see: computed names, aliases, copies of a library's class, functions found by a search.
+tests/probes/forbidden_in_source.py reads the source and reports lines. This module catches what a
+reader of names cannot see: computed names, aliases, copies of a library's class, functions found by
+a search.
 It therefore guards objects and not names. Each object is guarded at the lowest place that every
 path to it passes through:
 

@@ -3,7 +3,7 @@
 import pytest
 
 from grader import course as courses
-from tests.probes import delegation
+from tests.probes import forbidden_in_source
 
 COURSE = courses.load()
 LINEAR = """
@@ -24,7 +24,7 @@ class Linear(nn.Module):
 
 def found(problem, source):
     """The name, line and certainty of each use."""
-    read = delegation.read(source.encode(), [COURSE.problem(problem).rules])
+    read = forbidden_in_source.read(source.encode(), [COURSE.problem(problem).rules])
     assert read["syntax"] is None
     return [(use["name"], use["line"], use["certain"]) for use in read["uses"]]
 
@@ -186,9 +186,8 @@ def test_a_name_that_is_forbidden_in_one_definition_costs_that_definition():
         b"import torch\ndef mlp_backward(x): return helper(x)\n"
         b"def helper(x): return torch.autograd.grad(x, x)"
     )
-    (use,) = delegation.read(source, [COURSE.problem("autograd").rules])["uses"]
+    (use,) = forbidden_in_source.read(source, [COURSE.problem("autograd").rules])["uses"]
     assert ("mlp_backward", 3, True) == (use["definition"], use["line"], use["certain"])
-    (whole,) = delegation.read(b"from torch.nn import Linear", [COURSE.problem("linear").rules])[
-        "uses"
-    ]
+    rules = [COURSE.problem("linear").rules]
+    (whole,) = forbidden_in_source.read(b"from torch.nn import Linear", rules)["uses"]
     assert whole["definition"] == ""
