@@ -100,6 +100,10 @@ def grade(
             help="bubblewrap; or none, to debug on a machine without it, never for grades.",
         ),
     ] = "bubblewrap",
+    fresh: Annotated[
+        bool,
+        typer.Option("--fresh", help="Give each test a process of its own; slower, same scores."),
+    ] = False,
     verbose: Verbose = False,
     folder: Folder = None,
 ) -> None:
@@ -132,6 +136,7 @@ def grade(
                 device=device,
                 seed=seed,
                 progress=progress,
+                fresh=fresh,
             )
     _report(result, course, json, verbose)
 

@@ -42,6 +42,9 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "own_process: no other test may use this test's process when it is graded"
+    )
     config.addinivalue_line("markers", "points(weight): this test's share of its problem's points")
     config.addinivalue_line(
         "markers",

@@ -52,6 +52,7 @@ def grade(
     progress: Progress | None = None,
     explain: bool = True,
     until_one_fails: bool = False,
+    fresh: bool = False,
     session: Callable[..., Any] = Session,
 ) -> SubmissionResult:
     """Grade a submission.
@@ -68,6 +69,7 @@ def grade(
         explain: Compare wrong answers with those of known mistakes.
         until_one_fails: Stop at the first failure. Later tests are missing from the result, and its
             scores mean nothing.
+        fresh: Give each test a process of its own; otherwise tests share one while they pass.
         session: The factory of each test's connection to the submission's code: `Session` through
             the sandbox, or `LocalSession` for our own code.
 
@@ -82,9 +84,18 @@ def grade(
     if session is Session and chosen:
         check_cpu(sandbox, _largest(course, chosen))
     environment = _environment(sandbox, device)
-    sources = dict(submission.sources)
     job = Job(
-        sources, course, sandbox, chosen, device, seed, progress, explain, until_one_fails, session
+        sources=dict(submission.sources),
+        course=course,
+        sandbox=sandbox,
+        problems=chosen,
+        device=device,
+        seed=seed,
+        progress=progress,
+        explain=explain,
+        until_one_fails=until_one_fails,
+        fresh=fresh,
+        open_session=session,
     )
     outcomes = _tested(job)
     info = GraderInfo(

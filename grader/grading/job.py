@@ -23,7 +23,16 @@ class Job:
     progress: Progress | None
     explain: bool
     until_one_fails: bool
+    fresh: bool
     open_session: Callable[..., Any]
+
+    @property
+    def shares_processes(self) -> bool:
+        """Whether tests that pass share a process.
+
+        Not on a GPU, whose memory a test measures from the state of its process.
+        """
+        return not self.fresh and self.device == "cpu"
 
     @property
     def here(self) -> list[Problem]:

@@ -74,14 +74,21 @@ class LocalBox:
 
 
 class LocalSession:
-    """One test's calls to the solution in a `LocalBox`; takes the place of a `Session`."""
+    """The calls of tests to the solution in a `LocalBox`; takes the place of a `Session`."""
+
+    is_shared = False
 
     def __init__(
-        self, box: LocalBox, sources: dict[str, bytes], *_: Any, seed: int, **__: Any
+        self, box: LocalBox, sources: dict[str, bytes], *_: Any, seed: int = 0, **__: Any
     ) -> None:
         self._box, self._sources, self._seed = box, sources, seed
         self._started = False
         self._modes = len(_get_current_dispatch_mode_stack())
+
+    def begin_test(self, seed: int) -> None:
+        """Leave what the last test left, and take another seed."""
+        self.close()
+        self._seed, self._started = seed, False
 
     def run(self, probe: Probe, inputs: dict[str, Any]) -> Any:
         """Return what a probe returns for these inputs.
@@ -177,7 +184,7 @@ def seed_everything(seed: int) -> None:
     """Seed the global generators, as a test's process does before each call."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)
 
 
 def as_data(value: Any, *, views: bool = False) -> Any:

@@ -1,6 +1,7 @@
 """The pytest plugin of one grade: gives each test its student, and records how each test ends."""
 
 import os
+from typing import Any
 
 import pytest
 import torch
@@ -67,6 +68,7 @@ class Plugin:
     def __init__(self, job: Job, outcomes: Outcomes, settled: Settled, health: GpuHealth) -> None:
         self._job, self._outcomes, self._settled, self._health = job, outcomes, settled, health
         self._students = Students(job)
+        self._passed = False  # whether the test that is running has passed so far
         self._student: RemoteStudent | None = None  # of the test that is running
         self._rng_state: torch.Tensor | None = None  # of the test's generator, before the test ran
         self._cases = Cases(job.course)
@@ -108,11 +110,29 @@ class Plugin:
 
     @pytest.hookimpl(optionalhook=True)  # specified by the tests' conftest.py
     def pytest_make_student(self, item: pytest.Item) -> RemoteStudent:
-        """Make a student in the sandbox for this test alone."""
+        """Make a student in the sandbox for this test."""
         if self._health.complaint:
             raise GraderFault(self._health.complaint)
+        self._passed = False
+        if _wants_its_own_process(item):
+            self._students.end()
         self._student = self._students.for_test(self._outcomes.problem_of(item), item.name)
         return self._student
+
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
+        """Run a test; if it does not pass in a shared process, repeat it in one of its own."""
+        names = pyfuncitem._fixtureinfo.argnames
+        arguments: dict[str, Any] = {name: pyfuncitem.funcargs[name] for name in names}
+        try:
+            pyfuncitem.obj(**arguments)
+        except (Exception, pytest.fail.Exception):
+            if self._student is None or not self._student.is_shared:
+                raise
+            self._student.begin_again()
+            if self._rng_state is not None:
+                arguments["rng"].set_state(self._rng_state)
+            pyfuncitem.obj(**arguments)
+        return True
 
     def pytest_runtest_call(self, item: pytest.Item) -> None:
         """Save the state of the test's generator, to repeat the test with the same inputs."""
@@ -127,6 +147,7 @@ class Plugin:
         if call.when == "call" or error is not None:
             verdict = self._judged(item, error)
             entry.add(verdict)
+            self._passed = verdict.status is Status.PASSED
             if self._job.explain and self._student and isinstance(item, pytest.Function):
                 self._cases.keep(item, entry, self._student, self._rng_state, verdict, error)
 
@@ -140,25 +161,24 @@ class Plugin:
         asked = self._student.asked_for if self._student else ""
         verdict = verdict_on(error, test=item.name, rule=rule, asked=asked)
         if self._health.may_be_the_reason(verdict):
-            self._end_student()
+            self._students.end()
             self._health.look()
         return our_fault(item.name, self._health.complaint) if self._health.complaint else verdict
 
     def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
-        """End the student's process.
+        """End the student's process, unless the next test may share it.
 
         After the last test of a problem, compare its failures with the known mistakes.
         """
-        self._end_student()
-        self._student = None
         problem = self._outcomes.problem_of(item)
-        if nextitem is None or self._outcomes.problem_of(nextitem) != problem:
+        is_last = nextitem is None or self._outcomes.problem_of(nextitem) != problem
+        may_share = self._passed and self._job.shares_processes and not _wants_its_own_process(item)
+        if is_last or not may_share:
+            self._students.end()
+        self._student = None
+        if is_last:
             for entry, mistake in self._cases.explained(problem).items():
                 entry.mistake = mistake
-
-    def _end_student(self) -> None:
-        if self._student is not None:
-            self._student.close()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Report progress."""
@@ -166,3 +186,8 @@ class Plugin:
             self._done += 1
             if self._job.progress:
                 self._job.progress(problem_of_file(report.nodeid), self._done, self._to_run)
+
+
+def _wants_its_own_process(item: pytest.Item) -> bool:
+    """Whether a test is marked `own_process`: no other test may use its process."""
+    return item.get_closest_marker("own_process") is not None

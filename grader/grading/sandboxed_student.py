@@ -1,4 +1,10 @@
-"""The `student` of a hidden test: like the imported package, but its calls run in the sandbox."""
+"""The `student` of a hidden test: like the imported package, but its calls run in the sandbox.
+
+Tests share a process while all goes well: the tests of a problem run one after the other in one
+process, and the first that does not pass there is repeated in a process of its own. Only the
+repetition counts, and the process ends with it. So what passes costs no process of its own, what
+fails is judged in a fresh one, and what one test leaves cannot make the next one fail.
+"""
 
 import hashlib
 from collections.abc import Callable
@@ -47,9 +53,16 @@ class RemoteStudent:
         self.calls.append(Call(probe, inputs, value))
         return value
 
-    def close(self) -> None:
-        """End the student's process."""
-        self._session.close()
+    @property
+    def is_shared(self) -> bool:
+        """Whether an earlier test has used the same process."""
+        return bool(self._session.is_shared)
+
+    def begin_again(self) -> None:
+        """Forget all calls, and answer from now on in a process of its own."""
+        self.asked_for = ""
+        self.calls.clear()
+        self._session.begin_again()
 
     def __getattr__(self, module: str) -> "RemoteModule":
         if module.startswith("_"):
@@ -80,15 +93,32 @@ class RemoteModule:
 class Students:
     """Makes a student for each test of a grade.
 
-    Each gets the limits and the remaining time of its problem, and a seed.
+    Each gets the limits and the remaining time of its problem, and a seed. The tests of a problem
+    that pass share a process.
     """
 
     def __init__(self, job: Job) -> None:
         self._job = job
         self._budgets = Budgets(job.course, job.device)
+        self._session: Any = None  # of the problem whose tests are running
 
     def for_test(self, problem: Problem, name: str) -> RemoteStudent:
-        """A student for this test alone; its child process starts at the first call."""
+        """A student for one test; a process starts at its first call if none is left to share."""
+        seed = int.from_bytes(
+            hashlib.sha256(f"{self._job.seed}:{name}:student".encode()).digest()[:7], "big"
+        )
+        if self._session is None:
+            self._session = self._open(problem)
+        self._session.begin_test(seed)
+        return RemoteStudent(self._session, seed)
+
+    def end(self) -> None:
+        """End the process, so that the next test begins in another one."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def _open(self, problem: Problem) -> Any:
         job, starting = self._job, STARTING_SECONDS[self._job.device]
         usual = job.course.limits_of(problem)
         limits = msgspec.structs.replace(
@@ -96,16 +126,11 @@ class Students:
             wall_seconds=usual.wall_seconds + starting,
             cpu_seconds=usual.cpu_seconds + starting,
         )
-        seed = int.from_bytes(
-            hashlib.sha256(f"{job.seed}:{name}:student".encode()).digest()[:7], "big"
-        )
-        session = job.open_session(
+        return job.open_session(
             job.sandbox,
             job.sources,
             limits,
-            seed=seed,
             forbidden=problem.forbidden,
             by_hand=problem.by_hand,
             budget=self._budgets.of(problem),
         )
-        return RemoteStudent(session, seed)

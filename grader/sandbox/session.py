@@ -1,13 +1,20 @@
-"""One test in a sandbox: call the student's code, enforce deadlines, report how calls end.
+"""Tests in a sandbox: call the student's code, enforce deadlines, report how calls end.
 
-A test's process reports when it is about to run student code for the first time. Whatever goes
-wrong before that is our fault, and the time until then is charged to nobody. From then on the
-student's calls are charged, in CPU time and in wall time. The grader's own work, the start of a
-sandbox and waiting for a busy machine are charged to nobody.
+A child reports when it is about to run student code for the first time. Whatever goes wrong before
+that is our fault, and the time until then is charged to nobody. From then on the student's calls
+are charged, in CPU time and in wall time. The grader's own work, the start of a sandbox and waiting
+for a busy machine are charged to nobody.
 
-The sources are sent to the child of each test; they are not mounted into the box. What is graded
-is therefore exactly what was hashed, nothing can be swapped after the check, and one warm zygote
-serves any number of submissions.
+One child serves several tests, as long as they pass and leave nothing behind: `begin_test` says
+where the next test begins, and `is_shared` whether its child has served a test before. A failure in
+a shared child says nothing about the student's code, because an earlier test may be the reason: the
+caller has to `begin_again`, which repeats the test in a child of its own. So limits need no second
+kind: all tests in a child together have the limits of one test, and a test that exceeds them in a
+shared child is repeated as well.
+
+The sources are sent to each child; they are not mounted into the box. What is graded is therefore
+exactly what was hashed, nothing can be swapped after the check, and one warm zygote serves any
+number of submissions.
 """
 
 import math
@@ -19,6 +26,7 @@ import types
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -86,19 +94,22 @@ class _Gone(Exception):
 
 
 class Session:
-    """One test's child process.
+    """The child process of one test, or of several one after the other.
 
     It is forked at the first call; closing the session ends it with everything it left.
 
     Args:
         sandbox: The sandbox whose zygote forks it.
         sources: The student's files, path to content.
-        limits: What the test may use.
+        limits: What a test may use.
         seed: The seed that the global generators of random, numpy and torch are set to before each
-            call.
+            call of the first test.
         forbidden: Dotted names that end the test when they are called.
         by_hand: Definitions in which no backward pass may run, as in "autograd.linear_backward".
         budget: What all tests of the problem may use together; None for no such limit.
+
+    Attributes:
+        is_shared: Whether the running test uses a child that an earlier test has used.
     """
 
     def __init__(
@@ -107,20 +118,24 @@ class Session:
         sources: dict[str, bytes],
         limits: Limits,
         *,
-        seed: int,
-        forbidden: list[str],
+        seed: int = 0,
+        forbidden: Sequence[str] = (),
         by_hand: Sequence[str] = (),
         budget: Budget | None = None,
     ) -> None:
         self._sandbox = sandbox
         self._setup = {
             "sources": sources,
-            "seed": seed,
-            "forbidden": forbidden,
+            "forbidden": list(forbidden),
             "by_hand": list(by_hand),
+            "on_gpu": sandbox.gpu is not None,
         }
         self._limits = limits
         self._budget = budget
+        self._seed = seed
+        self._test = 0
+        self._has_called = False  # in the running test
+        self.is_shared = False
         self._wall_left = limits.wall_seconds
         self._wall_used = 0.0
         self._wall_is_cut = False  # whether the budget left less wall time than the limits
@@ -131,6 +146,28 @@ class Session:
         self._dump: Pipe | None = None  # where Python itself prints tracebacks
         self._requests = 0
 
+    def begin_test(self, seed: int) -> None:
+        """The next call belongs to another test.
+
+        Args:
+            seed: The seed that the global generators are set to before each call of this test.
+        """
+        if self._budget:
+            self._budget.charge(wall=self._wall_used)
+        self._seed, self._test = seed, self._test + 1
+        self._over, self._has_called, self._wall_is_cut = None, False, False
+        self._wall_left, self._wall_used = self._limits.wall_seconds, 0.0
+        self.is_shared = self._channel is not None
+
+    def begin_again(self) -> None:
+        """The test that is running begins again, in a child of its own.
+
+        What it has used so far is charged to nobody.
+        """
+        self._end_child(free_seconds=self._wall_used)
+        self._wall_used = 0.0
+        self.begin_test(self._seed)
+
     def run(self, probe: Probe, inputs: dict[str, Any]) -> Any:
         """Return what a probe returns for these inputs.
 
@@ -138,11 +175,16 @@ class Session:
             StudentFault: The call ended without a value, as the type says.
             GraderFault: The sandbox failed.
         """
-        reply = self._request(
-            {"op": "run", "module": probe.__module__, "probe": probe.__name__, "inputs": inputs}
-        )
-        promised = typing.get_type_hints(probe).get("return", Any)
-        if not _fits(reply, promised):
+        request = {
+            "op": "run",
+            "test": self._test,
+            "seed": self._seed,
+            "module": probe.__module__,
+            "probe": probe.__name__,
+            "inputs": inputs,
+        }
+        reply = self._request(request)
+        if not _fits(reply, _promised_by(probe)):
             if foreign := _foreign(reply):
                 raise StudentFault(
                     f"a value of type {printable(foreign, 100)} came back "
@@ -172,14 +214,19 @@ class Session:
 
     def close(self) -> None:
         """End the child, if there is one, without waiting for it."""
-        if self._channel is not None:
-            self._close_channel()
-            for pipe in self._open_pipes:
-                pipe.close()
-            self._sandbox.end_soon(self._charge_processor)
+        self._end_child()
         if self._budget:
             self._budget.charge(wall=self._wall_used)
             self._wall_used = 0.0
+
+    def _end_child(self, free_seconds: float = 0.0) -> None:
+        """End the child without waiting; charge its processor time, but for these seconds."""
+        if self._channel is None:
+            return
+        self._close_channel()
+        for pipe in self._open_pipes:
+            pipe.close()
+        self._sandbox.end_soon(lambda ending: self._charge_processor(ending, free_seconds))
 
     def _request(self, request: dict[str, Any]) -> Any:
         try:
@@ -187,6 +234,11 @@ class Session:
             if self._over:
                 raise self._over
             reply = self._ask(request)
+            if self.is_shared and type(reply) is dict and "used" in reply:
+                # The last test left something, so this test begins in a child of its own.
+                self._end_child()
+                self.is_shared = False
+                reply = self._ask(request)
         except protocol.ProtocolError as e:
             self._end()
             raise Crashed(f"it sent something that is not an answer: {e}") from None
@@ -201,8 +253,9 @@ class Session:
         """Return the child's reply; fork a child if there is none."""
         self._requests += 1
         opened = self._channel is None
-        if opened:
+        if opened or not self._has_called:
             self._keep_to_the_budget()
+            self._has_called = True
         seconds = min(self._wall_left, self._cpu_limit)
         frames = self._frames(
             {**request, "id": self._requests, "seconds": seconds}, with_setup=opened
@@ -236,7 +289,9 @@ class Session:
             raise endings.too_late_to_begin(cpu_seconds=budget.cpu_seconds)
         if budget.wall_left <= 0:
             raise endings.too_late_to_begin(wall_seconds=budget.wall_seconds)
-        self._cpu_limit = min(self._cpu_limit, math.ceil(budget.cpu_left + budget.free_seconds))
+        if self._channel is None:  # the limit of a running child stays as it is
+            left = math.ceil(budget.cpu_left + budget.free_seconds)
+            self._cpu_limit = min(self._limits.cpu_seconds, left)
         if budget.wall_left + budget.free_seconds < self._wall_left:
             self._wall_left = budget.wall_left + budget.free_seconds
             self._wall_is_cut = True
@@ -307,7 +362,7 @@ class Session:
         waiting = [memoryview(frame) for frame in frames]
         reader = protocol.FrameReader()
         usage = self._sandbox.usage
-        with selectors.DefaultSelector() as selector:
+        with selectors.PollSelector() as selector:
             for pipe in self._open_pipes:
                 selector.register(pipe, selectors.EVENT_READ)
             selector.register(
@@ -376,9 +431,9 @@ class Session:
             self._channel.close()
             self._channel = None
 
-    def _charge_processor(self, ending: Ending) -> None:
+    def _charge_processor(self, ending: Ending, free_seconds: float = 0.0) -> None:
         if self._budget:
-            self._budget.charge(cpu=ending.cpu_seconds_of_all)
+            self._budget.charge(cpu=max(0.0, ending.cpu_seconds_of_all - free_seconds))
 
     def _took_too_much(self) -> StudentFault:
         """End a test that exceeds its GPU memory by the driver's count."""
@@ -437,13 +492,19 @@ class Session:
             raise Crashed("it sent something that does not answer the request") from None
 
 
+@cache
+def _promised_by(probe: Probe) -> Any:
+    """The type that a probe's annotation promises."""
+    return typing.get_type_hints(probe).get("return", Any)
+
+
 def _fits(value: Any, kind: Any) -> bool:
     """Whether a reply has the type that a probe's annotation promises; a test relies on that."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if kind is Any:
         return True
     if typing.is_typeddict(kind):
-        fields = typing.get_type_hints(kind)
+        fields = _fields_of(kind)
         return (
             type(value) is dict
             and value.keys() == fields.keys()
@@ -464,6 +525,11 @@ def _fits(value: Any, kind: Any) -> bool:
     if origin in (typing.Union, types.UnionType):
         return any(_fits(value, argument) for argument in arguments)
     return type(value) is kind
+
+
+@cache
+def _fields_of(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
 
 
 def _foreign(value: Any) -> str | None:

@@ -32,7 +32,10 @@ FLOORS = [
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 WORKER = {
     "grader.worker",
-    *(f"grader.worker.{name}" for name in ("boot", "zygote", "child", "device", "tripwire")),
+    *(
+        f"grader.worker.{name}"
+        for name in ("boot", "zygote", "child", "device", "leftovers", "tripwire")
+    ),
 }
 
 

@@ -822,11 +822,11 @@ def test_a_submission_has_a_time_for_all_its_tests(results):
     Statuses that need no run, such as a missing module's, are still reported.
     """
     got = json_report.parse(results["short"])
-    message = "its tests had used their 0 s of processor time before this one"
-    assert {("timeout", message)} == {
-        (status, text.split("\n")[0].partition(": ")[2])
+    found = {
+        (status, text.split("\n")[0].partition(": ")[2].replace(" of processor time", ""))
         for _, status, _, text, _ in ended(got, "passes")
     }
+    assert {("timeout", "its tests had used their 0 s before this one")} == found
     assert problem(got, "absent").status == "not_attempted"
 
 

@@ -974,7 +974,7 @@ def test_a_limit_that_only_a_test_meets_is_ours(bare_with):
     [
         "child._limit = lambda limits: 1 / 0",
         "child._redirect = lambda *descriptors: 1 / 0",
-        "child._Test.__init__ = lambda *_: 1 / 0",
+        "child._Submission.__init__ = lambda *_: 1 / 0",
         "child._limit = lambda limits: os.kill(os.getpid(), 9)",
         "child._limit = lambda limits: os.write(3, b'x' * 100)",
     ],
