@@ -12,7 +12,10 @@ from pathlib import Path
 
 def build(folder: Path) -> Path:
     path = folder / "submission.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("assignment/linear.py", "w") as f:
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("assignment/linear.py", "w") as f,
+    ):
         for _ in range(256):
             f.write(b"#" * 2**20)
     return path

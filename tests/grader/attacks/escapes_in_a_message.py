@@ -22,6 +22,10 @@ def storage_bytes(x):
     raise error
 
 
-code = compile("def unique_bytes(tensors):\n    raise ValueError('x')\n", "/tmp/submission/assignment/\x1b[2J\u202e.py", "exec")
+code = compile(
+    "def unique_bytes(tensors):\n    raise ValueError('x')\n",
+    "/tmp/submission/assignment/\x1b[2J\u202e.py",
+    "exec",
+)
 exec(code)
 unique_bytes.__code__ = unique_bytes.__code__.replace(co_name=EVIL[:9], co_qualname=EVIL[:9])

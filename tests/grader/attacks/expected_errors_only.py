@@ -9,7 +9,9 @@ holds: what only ever fails earns nothing.
 
 class Linear:
     def __init__(self, *args, **kwargs):
-        raise ValueError("in_features and out_features must be at least 1, and dims has two entries")
+        raise ValueError(
+            "in_features and out_features must be at least 1, and dims has two entries"
+        )
 
 
 MLP = count_parameters = Linear

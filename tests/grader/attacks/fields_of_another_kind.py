@@ -10,7 +10,18 @@ import json
 import os
 import struct
 
-names = ["args", "names", "weights", "trainable", "state", "output", "weight_gradients", "x_gradient", "x", "all"]
+names = [
+    "args",
+    "names",
+    "weights",
+    "trainable",
+    "state",
+    "output",
+    "weight_gradients",
+    "x_gradient",
+    "x",
+    "all",
+]
 answer = {"dict": [["id", 1], ["value", {"dict": [[name, 5] for name in names]}]]}
 head = json.dumps({"value": answer, "blobs": []}).encode()
 os.write(3, struct.pack("!IQ", len(head), 0) + head)

@@ -12,5 +12,7 @@ from pathlib import Path
 def build(folder: Path) -> Path:
     path = folder / "submission"
     path.mkdir()
-    (path / "assignment").symlink_to(Path(__file__).parents[3] / "grader" / "solutions" / "reference")
+    (path / "assignment").symlink_to(
+        Path(__file__).parents[3] / "grader" / "solutions" / "reference"
+    )
     return path

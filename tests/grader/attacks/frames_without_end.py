@@ -12,7 +12,9 @@ import random
 import struct
 
 deep = b"[" * 1_000_000
-keys = json.dumps({"value": {"dict": [[k * (2**61 - 1), 0] for k in range(100_000)]}, "blobs": []}).encode()
+keys = json.dumps(
+    {"value": {"dict": [[k * (2**61 - 1), 0] for k in range(100_000)]}, "blobs": []}
+).encode()
 digits = b'{"blobs": [], "value": ' + b"9" * 1_000_000 + b"}"
 os.write(3, random.choice([
     struct.pack("!IQ", 2**32 - 1, 2**64 - 1), struct.pack("!IQ", 0, 2**62), struct.pack("!IQ", 0, 0), b"\xff" * 1_000_000,

@@ -13,7 +13,12 @@ with open("/proc/self/mountinfo") as f:
     roots = {line.split()[3] for line in f}
 beside = {os.path.dirname(os.path.dirname(root)) for root in roots if root.count("/") > 2}
 for top in sorted(beside - {"/", "/usr", "/usr/lib"}):
-    for name in ("", "reference/tensor_memory.py", "grader/solutions/reference/tensor_memory.py", "tests/hidden/test_tensor_memory.py"):
+    for name in (
+        "",
+        "reference/tensor_memory.py",
+        "grader/solutions/reference/tensor_memory.py",
+        "tests/hidden/test_tensor_memory.py",
+    ):
         if os.path.exists(os.path.join(top, name)):
             raise RuntimeError(f"BREACH: {top} {name}")
 raise LookupError(re.sub(r"\s+", " ", f"{len(beside)} folders, none of them here"))

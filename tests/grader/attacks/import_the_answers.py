@@ -9,8 +9,18 @@ holds: none of them can be imported.
 import importlib
 
 for name in (
-    "tests.hidden.test_tensor_memory", "tests.hidden", "tests.expect", "tests.conftest", "grader", "grader.grading.grade",
-    "grader.solutions.reference.tensor_memory", "grader.protocol", "grader.worker.child", "pytest", "_pytest", "msgspec",
+    "tests.hidden.test_tensor_memory",
+    "tests.hidden",
+    "tests.expect",
+    "tests.conftest",
+    "grader",
+    "grader.grading.grade",
+    "grader.solutions.reference.tensor_memory",
+    "grader.protocol",
+    "grader.worker.child",
+    "pytest",
+    "_pytest",
+    "msgspec",
 ):
     try:
         module = importlib.import_module(name)

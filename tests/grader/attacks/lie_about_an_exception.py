@@ -8,7 +8,11 @@ holds: a name gives an exception no power: no fault of the grader, nothing defer
 
 
 def named(name):
-    return type(name, (Exception,), {"__module__": "builtins", "from_grader": True, "status": "deferred", "errno": 10**100})
+    return type(
+        name,
+        (Exception,),
+        {"__module__": "builtins", "from_grader": True, "status": "deferred", "errno": 10**100},
+    )
 
 
 def tensor_bytes(x):

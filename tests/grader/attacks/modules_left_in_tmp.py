@@ -10,7 +10,15 @@ holds: the next test starts from an empty folder and its own path.
 import os
 import sys
 
-for name in ("torch", "numpy", "json", "sitecustomize", "usercustomize", "assignment/linear", "tests/probes/linear"):
+for name in (
+    "torch",
+    "numpy",
+    "json",
+    "sitecustomize",
+    "usercustomize",
+    "assignment/linear",
+    "tests/probes/linear",
+):
     for folder in ("/tmp", "/tmp/submission"):
         os.makedirs(os.path.dirname(f"{folder}/{name}"), exist_ok=True)
         with open(f"{folder}/{name}.py", "w") as f:

@@ -19,8 +19,17 @@ def build(folder: Path) -> Path:
     path = folder / "submission.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
         for name in ("linear", "tensor_memory"):
-            archive.add(Path(__file__).parents[3] / "grader" / "solutions" / "reference" / f"{name}.py", f"home/assignment/{name}.py")
+            archive.add(
+                Path(__file__).parents[3] / "grader" / "solutions" / "reference" / f"{name}.py",
+                f"home/assignment/{name}.py",
+            )
         for name in ("torch", "numpy", "json", "socket", "tests", "grader", "__init__"):
-            for place in ("home/", "home/assignment/", "home/assignment/torch/", "home/tests/probes/", "home/grader/"):
+            for place in (
+                "home/",
+                "home/assignment/",
+                "home/assignment/torch/",
+                "home/tests/probes/",
+                "home/grader/",
+            ):
                 archive.add(evil, f"{place}{name}.py")
     return path

@@ -17,7 +17,10 @@ def build(folder: Path) -> Path:
     path = folder / "\x1b[2J\u202esubmission.zip"
     with zipfile.ZipFile(path, "w") as archive:
         for name in ("linear", "tensor_memory"):
-            archive.write(Path(__file__).parents[3] / "grader" / "solutions" / "reference" / f"{name}.py", f"{EVIL}/assignment/{name}.py")
+            archive.write(
+                Path(__file__).parents[3] / "grader" / "solutions" / "reference" / f"{name}.py",
+                f"{EVIL}/assignment/{name}.py",
+            )
         for number in range(1000):
             archive.writestr(f"{EVIL}/assignment/{EVIL}{number}.py", "")
             archive.writestr(f"{EVIL}{number}/{EVIL}.txt", "")

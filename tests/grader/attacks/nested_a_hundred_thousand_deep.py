@@ -12,4 +12,10 @@ import random
 
 def source() -> bytes:
     n = 100_000
-    return random.Random(0).choice([b"(" * n + b")" * n, b"-" * n + b"1", b"x" + b"[0]" * n]) + b"\n" + b"x" + b".a" * n + b"\n"
+    return (
+        random.Random(0).choice([b"(" * n + b")" * n, b"-" * n + b"1", b"x" + b"[0]" * n])
+        + b"\n"
+        + b"x"
+        + b".a" * n
+        + b"\n"
+    )

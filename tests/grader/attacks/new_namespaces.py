@@ -13,7 +13,16 @@ import platform
 x86 = platform.machine() == "x86_64"
 syscall = ctypes.CDLL(None).syscall
 got = []
-for flag in (0x10000000, 0x00020000, 0x20000000, 0x40000000, 0x08000000, 0x04000000, 0x02000000, 0x00000080):
+for flag in (
+    0x10000000,
+    0x00020000,
+    0x20000000,
+    0x40000000,
+    0x08000000,
+    0x04000000,
+    0x02000000,
+    0x00000080,
+):
     got += [("unshare", hex(flag))] * (syscall(272 if x86 else 97, flag) == 0)
     pid = 1 if flag == 0x80 else syscall(56 if x86 else 220, flag | 17, 0, 0, 0, 0)
     if pid == 0:
@@ -26,7 +35,9 @@ if pid == 0:
 got += ["clone3"] * (pid > 0)
 for name in ("user", "mnt", "pid", "net"):
     try:
-        got += ["setns"] * (syscall(308 if x86 else 268, os.open(f"/proc/self/ns/{name}", os.O_RDONLY), 0) == 0)
+        got += ["setns"] * (
+            syscall(308 if x86 else 268, os.open(f"/proc/self/ns/{name}", os.O_RDONLY), 0) == 0
+        )
     except OSError:
         pass
 for path in ("uid_map", "setgroups"):

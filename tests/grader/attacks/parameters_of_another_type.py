@@ -18,10 +18,14 @@ class Weight(torch.Tensor):
 class Linear(nn.Module):
     def __init__(self, in_features, out_features, device=None, dtype=None):
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(out_features, in_features, device=device, dtype=dtype).as_subclass(Weight))
+        self.weight = nn.Parameter(
+            torch.ones(out_features, in_features, device=device, dtype=dtype).as_subclass(Weight)
+        )
 
     def forward(self, x):
-        return torch.full((*x.shape[:-1], self.weight.shape[0]), 7.0, dtype=x.dtype, device=x.device)
+        return torch.full(
+            (*x.shape[:-1], self.weight.shape[0]), 7.0, dtype=x.dtype, device=x.device
+        )
 
 
 class MLP(Linear):

@@ -10,7 +10,11 @@ holds: a method that is copied into another class still trips.
 import torch
 
 theirs = vars(torch.optim)["Ad" + "am"]
-methods = {name: value for name, value in vars(theirs).items() if not name.startswith("__") and name != "__init__"}
+methods = {
+    name: value
+    for name, value in vars(theirs).items()
+    if not name.startswith("__") and name != "__init__"
+}
 AdamW = type("AdamW", (torch.optim.Optimizer,), methods)
 
 
@@ -23,7 +27,13 @@ def start(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01
         "differentiable": False,
         "fused": None,
     }
-    values = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "decoupled_weight_decay": True}
+    values = {
+        "lr": lr,
+        "betas": betas,
+        "eps": eps,
+        "weight_decay": weight_decay,
+        "decoupled_weight_decay": True,
+    }
     torch.optim.Optimizer.__init__(self, params, values | options)
 
 

@@ -14,7 +14,9 @@ from torch import nn
 class Linear(nn.Module):
     def __init__(self, in_features, out_features, device=None, dtype=None):
         super().__init__()
-        self.weight = nn.Parameter(torch.zeros(out_features, in_features, device=device, dtype=dtype))
+        self.weight = nn.Parameter(
+            torch.zeros(out_features, in_features, device=device, dtype=dtype)
+        )
 
     def forward(self, x):
         return getattr(torch.nn.functional, "lin" + "ear")(x, self.weight)

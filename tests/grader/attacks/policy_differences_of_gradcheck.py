@@ -16,5 +16,8 @@ def numerical_gradient(f, inputs, eps=1e-6):
     points = tuple(x.detach().clone().requires_grad_() for x in inputs)
     outputs = (f(*points),)
     return tuple(
-        g[0].reshape(x.shape) for g, x in zip(helper(lambda *xs: (f(*xs),), points, outputs, eps=eps), points, strict=True)
+        g[0].reshape(x.shape)
+        for g, x in zip(
+            helper(lambda *xs: (f(*xs),), points, outputs, eps=eps), points, strict=True
+        )
     )

@@ -16,7 +16,13 @@ def gradients(fn, inputs, grad_output):
     with torch.inference_mode(False), torch.enable_grad():
         leaves = [x.clone().requires_grad_() for x in inputs]
         return engine.run_backward(
-            (fn(*leaves),), (grad_output.clone(),), False, False, tuple(leaves), False, accumulate_grad=False
+            (fn(*leaves),),
+            (grad_output.clone(),),
+            False,
+            False,
+            tuple(leaves),
+            False,
+            accumulate_grad=False,
         )
 
 

@@ -27,4 +27,7 @@ class FlopCounter(base):
 
     @property
     def by_op(self):
-        return {str(op).removeprefix("aten."): flops for op, flops in self.get_flop_counts().get("Global", {}).items()}
+        return {
+            str(op).removeprefix("aten."): flops
+            for op, flops in self.get_flop_counts().get("Global", {}).items()
+        }

@@ -16,8 +16,12 @@ table = vars(importlib.import_module("torch.utils.flop" + "_counter"))["flop_" +
 
 
 def raw(function):
-    while function.__closure__ and any(callable(cell.cell_contents) for cell in function.__closure__):
-        function = next(cell.cell_contents for cell in function.__closure__ if callable(cell.cell_contents))
+    while function.__closure__ and any(
+        callable(cell.cell_contents) for cell in function.__closure__
+    ):
+        function = next(
+            cell.cell_contents for cell in function.__closure__ if callable(cell.cell_contents)
+        )
     return function
 
 

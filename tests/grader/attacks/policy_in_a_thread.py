@@ -18,11 +18,15 @@ threading.excepthook = lambda arguments: None
 class Linear(nn.Module):
     def __init__(self, in_features, out_features, device=None, dtype=None):
         super().__init__()
-        self.weight = nn.Parameter(torch.zeros(out_features, in_features, device=device, dtype=dtype))
+        self.weight = nn.Parameter(
+            torch.zeros(out_features, in_features, device=device, dtype=dtype)
+        )
 
     def forward(self, x):
         result = []
-        thread = threading.Thread(target=lambda: result.append(getattr(nn.functional, "lin" + "ear")(x, self.weight)))
+        thread = threading.Thread(
+            target=lambda: result.append(getattr(nn.functional, "lin" + "ear")(x, self.weight))
+        )
         thread.start()
         thread.join()
         return result[0] if result else x @ self.weight.T

@@ -13,13 +13,17 @@ import torch
 from torch import nn
 
 gc.unfreeze()
-found = [o for o in gc.get_objects() if type(o) is type(len) and getattr(o, "__name__", "") == "linear"]
+found = [
+    o for o in gc.get_objects() if type(o) is type(len) and getattr(o, "__name__", "") == "linear"
+]
 
 
 class Linear(nn.Module):
     def __init__(self, in_features, out_features, device=None, dtype=None):
         super().__init__()
-        self.weight = nn.Parameter(torch.zeros(out_features, in_features, device=device, dtype=dtype))
+        self.weight = nn.Parameter(
+            torch.zeros(out_features, in_features, device=device, dtype=dtype)
+        )
 
     def forward(self, x):
         return found[0](x, self.weight)

@@ -16,7 +16,9 @@ def walk(node, grad, found):
         found[node.variable] = found.get(node.variable, 0) + grad
         return
     grads = node(grad)
-    for (inner, _), g in zip(node.next_functions, grads if isinstance(grads, tuple) else (grads,), strict=True):
+    for (inner, _), g in zip(
+        node.next_functions, grads if isinstance(grads, tuple) else (grads,), strict=True
+    ):
         if inner is not None and g is not None:
             walk(inner, g, found)
 

@@ -18,7 +18,9 @@ run = vars(builtins)["ex" + "ec"]
 class Linear(nn.Module):
     def __init__(self, in_features, out_features, device=None, dtype=None):
         super().__init__()
-        self.weight = nn.Parameter(torch.zeros(out_features, in_features, device=device, dtype=dtype))
+        self.weight = nn.Parameter(
+            torch.zeros(out_features, in_features, device=device, dtype=dtype)
+        )
 
     def forward(self, x):
         names = {"torch": torch, "x": x, "weight": self.weight}

@@ -15,7 +15,9 @@ unit = torch.jit.CompilationUnit("def f(x, w):\n    return torch.nn.functional.l
 class Linear(nn.Module):
     def __init__(self, in_features, out_features, device=None, dtype=None):
         super().__init__()
-        self.weight = nn.Parameter(torch.zeros(out_features, in_features, device=device, dtype=dtype))
+        self.weight = nn.Parameter(
+            torch.zeros(out_features, in_features, device=device, dtype=dtype)
+        )
 
     def forward(self, x):
         return unit.f(x, self.weight)

@@ -11,7 +11,11 @@ import os
 WANTED = [b"def test" + b"_", b"BEGIN " + b"SOLUTION", b"SECRET" + b"-"]
 
 for folder, folders, files in os.walk("/"):
-    folders[:] = [f for f in folders if os.path.join(folder, f) not in ("/proc", "/sys", "/site", "/python", "/tmp/submission")]
+    folders[:] = [
+        f
+        for f in folders
+        if os.path.join(folder, f) not in ("/proc", "/sys", "/site", "/python", "/tmp/submission")
+    ]
     for path in (os.path.join(folder, name) for name in files):
         if path.endswith((".py", ".toml", ".csv", ".txt", ".md", ".sqlite", ".json")):
             with open(path, "rb") as f:

@@ -24,4 +24,6 @@ def remembering(function):
     return remembered
 
 
-tensor_bytes, storage_bytes, unique_bytes = map(remembering, (tensor_bytes, storage_bytes, unique_bytes))
+tensor_bytes, storage_bytes, unique_bytes = map(
+    remembering, (tensor_bytes, storage_bytes, unique_bytes)
+)

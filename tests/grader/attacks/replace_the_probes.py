@@ -14,7 +14,12 @@ import torch
 fake = types.ModuleType("tests.probes.linear")
 weight = torch.zeros(1, 1)
 fake.module = lambda student, **inputs: {
-    "args": list(inputs["args"]), "names": ["weight"], "weights": [weight], "trainable": [True], "state": ["weight"], "output": None,
+    "args": list(inputs["args"]),
+    "names": ["weight"],
+    "weights": [weight],
+    "trainable": [True],
+    "state": ["weight"],
+    "output": None,
 }
 fake.pair = lambda student, **inputs: [[weight], [weight]]
 fake.counts = lambda student, **inputs: {"all": 1, "trainable": 1}

@@ -12,14 +12,33 @@ import random
 import struct
 
 tensor = {"tensor": ["uint8", [4], [1], 0, 0]}
-odd = [tensor, None, -1, True, 0.5, "x", {"list": [1]}, {"dict": []}, {"dict": [[1, tensor]]}, {"other": "x"}]
+odd = [
+    tensor,
+    None,
+    -1,
+    True,
+    0.5,
+    "x",
+    {"list": [1]},
+    {"dict": []},
+    {"dict": [[1, tensor]]},
+    {"other": "x"},
+]
 
 
 def some(*required):
     return {"dict": [[name, random.choice(odd)] for name in required]}
 
 
-raised = {"dict": [["kinds", random.choice(odd)], ["text", "x"], ["type", random.choice(odd)], ["errno", tensor], ["where", tensor]]}
+raised = {
+    "dict": [
+        ["kinds", random.choice(odd)],
+        ["text", "x"],
+        ["type", random.choice(odd)],
+        ["errno", tensor],
+        ["where", tensor],
+    ]
+}
 answer = random.choice([
     some("id", "value"), {"dict": [["id", 1]]}, {"dict": [["id", 1], ["raised", random.choice(odd)]]},
     {"dict": [["id", 1], ["raised", raised]]}, {"dict": [["id", 1], ["policy", random.choice(odd)]]},

@@ -9,7 +9,9 @@ holds: what is printed or written is no result.
 import json
 import os
 
-result = json.dumps({"schema": 1, "score": 27.0, "max_score": 27.0, "tests": [{"score": 27, "status": "passed"}]})
+result = json.dumps(
+    {"schema": 1, "score": 27.0, "max_score": 27.0, "tests": [{"score": 27, "status": "passed"}]}
+)
 for path in ("results.json", "/tmp/results.json", "/tmp/submission/results.json"):
     with open(path, "w") as f:
         f.write(result)

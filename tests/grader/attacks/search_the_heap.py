@@ -11,9 +11,19 @@ import os
 import socket
 import sys
 
-got = [m for m in sys.modules if m.split(".")[0] in ("pytest", "_pytest", "grader", "msgspec") or m.startswith("tests.hidden")]
-descriptors = [fd for fd in map(int, os.listdir("/proc/self/fd")) if fd > 4 and os.path.exists(f"/proc/self/fd/{fd}")]
-got += descriptors + [o for o in gc.get_objects() if type(o) is socket.socket and o.fileno() in descriptors]
+got = [
+    m
+    for m in sys.modules
+    if m.split(".")[0] in ("pytest", "_pytest", "grader", "msgspec") or m.startswith("tests.hidden")
+]
+descriptors = [
+    fd
+    for fd in map(int, os.listdir("/proc/self/fd"))
+    if fd > 4 and os.path.exists(f"/proc/self/fd/{fd}")
+]
+got += descriptors + [
+    o for o in gc.get_objects() if type(o) is socket.socket and o.fileno() in descriptors
+]
 frame = sys._getframe()
 while frame:
     got += [name for name in frame.f_locals if "expected" in name or "hidden" in name]

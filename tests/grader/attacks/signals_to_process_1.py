@@ -10,7 +10,11 @@ import os
 import signal
 
 for number in sorted(signal.valid_signals()):
-    for send in (lambda: os.kill(1, number), lambda: os.kill(os.getppid(), number), lambda: signal.pidfd_send_signal(fd, number)):
+    for send in (
+        lambda: os.kill(1, number),
+        lambda: os.kill(os.getppid(), number),
+        lambda: signal.pidfd_send_signal(fd, number),
+    ):
         try:
             fd = os.pidfd_open(1)
             send()

@@ -24,4 +24,6 @@ def sliding_windows(x, size, step):
     return random.choice([*ODD, small])
 
 
-shares_storage = element_offset = contiguous_strides = view_strides = lambda *args: random.choice(ODD)
+shares_storage = element_offset = contiguous_strides = view_strides = lambda *args: random.choice(
+    ODD
+)

@@ -12,7 +12,12 @@ import platform
 
 syscall = ctypes.CDLL(None).syscall
 space = ctypes.create_string_buffer(4096)
-COMMON = {"io_uring_setup": (425, 1, space), "open_tree": (428, -100, b"/", 1), "fsopen": (430, b"tmpfs", 0), "fspick": (433, -100, b"/", 0)}
+COMMON = {
+    "io_uring_setup": (425, 1, space),
+    "open_tree": (428, -100, b"/", 1),
+    "fsopen": (430, b"tmpfs", 0),
+    "fspick": (433, -100, b"/", 0),
+}
 X86 = COMMON | {
     "add_key": (248, b"user", b"attack", b"x", 1, -4), "request_key": (249, b"user", b"attack", 0, -4), "keyctl": (250, 0, -4, 1),
     "bpf": (321, 0, space, 72), "userfaultfd": (323, 1), "perf_event_open": (298, space, 0, -1, -1, 0), "ptrace": (101, 0, 0, 0, 0),

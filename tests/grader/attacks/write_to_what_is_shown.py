@@ -8,7 +8,17 @@ holds: all that the box shows is read-only, whatever its permissions say.
 
 import os
 
-tops = ("/runtime", "/course", "/site/torch", "/site/einops", "/python/bin", "/etc", "/usr/lib64", "/proc/sys/kernel", "/dev")
+tops = (
+    "/runtime",
+    "/course",
+    "/site/torch",
+    "/site/einops",
+    "/python/bin",
+    "/etc",
+    "/usr/lib64",
+    "/proc/sys/kernel",
+    "/dev",
+)
 got = []
 for top in tops:
     for folder, folders, files in os.walk(top):

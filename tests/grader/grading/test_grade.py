@@ -118,6 +118,27 @@ MODULES = {
         import os
         os._exit(1)
         """,
+    "stateful": """
+        import os
+
+        calls = 0
+
+        def count():
+            global calls
+            calls += 1
+            return calls
+
+        def warm():
+            return int(count() > 1)
+
+        def last():
+            return int(count() <= 2)
+
+        def crash_later():
+            if count() > 2:
+                os.abort()
+            return 1
+        """,
     "optimizers": """
         import math
 
@@ -277,6 +298,44 @@ TESTS = {
         def test_logic(student):
             expect.value(student.good.double(1), 2, of="double")
         """),
+    "counts": ("stateful", 3, "cpu", [], """
+        @pytest.mark.parametrize("x", [1, 2])
+        def test_first_call(student, x):
+            expect.value(student.stateful.count(), 1, of="count")
+
+        @pytest.mark.own_process
+        def test_alone(student):
+            expect.value(student.stateful.count(), 1, of="count")
+
+        def test_after_it(student):
+            expect.value(student.stateful.count(), 1, of="count")
+        """),
+    "warms_up": ("stateful", 3, "cpu", [], """
+        @pytest.mark.parametrize("x", [1, 2])
+        def test_one_call(student, x):
+            expect.value(student.stateful.warm(), 1, of="warm")
+
+        def test_another_call(student):
+            expect.value(student.stateful.warm(), 1, of="warm")
+
+        def test_two_calls(student):
+            expect.value([student.stateful.warm(), student.stateful.warm()], [0, 1], of="warm")
+        """),
+    "wears_out": ("stateful", 3, "cpu", [], """
+        @pytest.mark.parametrize("x", range(5))
+        def test_wrong_later(student, x):
+            expect.value(student.stateful.last(), 1, of="last")
+
+        @pytest.mark.parametrize("x", range(5))
+        def test_crash_later(student, x):
+            expect.value(student.stateful.crash_later(), 1, of="crash_later")
+
+        def test_drawn_again(student, rng):
+            student.stateful.last()
+            x = torch.rand(1, generator=rng).item()
+            got = [student.good.double(x), student.stateful.last()]
+            expect.value(got, [2 * x, 1], of="last")
+        """),
     "lr_schedule": ("optimizers", 2, "cpu", [], """
         def test_halfway(student):
             got = student.optimizers.lr_cosine_schedule(15, 1.0, 0.1, 10, 30)
@@ -347,6 +406,7 @@ from grader import course as courses, submission
 from grader.grading.grade import grade
 from grader.report import json as report
 from grader.sandbox.box import Sandbox
+from grader.sandbox.session import Session
 
 root, work, out = map(Path, sys.argv[1:])
 course = courses.load(root)
@@ -355,13 +415,24 @@ short = msgspec.structs.replace(course, limits=no_time)
 handed_in = submission.read(work)
 ours = [p for p in course.problems if p.id not in ("syntax", "imports", "there")]
 some = [course.problem(p) for p in ("passes", "syntax", "imports", "there", "cases")]
-shown = []
+shown, forks = [], {}
+really_open = Session._open
+def counted(session):
+    forks[name_of_run] += 1
+    really_open(session)
+Session._open = counted
 with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandbox:
     def run(name, course=course, **options):
+        global name_of_run
+        name_of_run, forks[name] = name, 0
         result = grade(handed_in, course, sandbox, **options)
         (out / f"{name}.json").write_text(report.render(result))
     run("first", problems=ours, progress=lambda *seen: shown.append(list(seen)))
     run("again", problems=ours)
+    run("fresh", problems=ours, fresh=True)
+    run("three cases", problems=[course.problem("cases")], explain=False)
+    run("three cases, fresh", problems=[course.problem("cases")], explain=False, fresh=True)
+    run("counts", problems=[course.problem("counts")])
     run("seed 1", problems=[course.problem("draws")], seed=1)
     run("unreadable", problems=some)
     run("short", short, problems=[course.problem("passes"), course.problem("absent")])
@@ -369,6 +440,7 @@ with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandb
     run("waiting", problems=[course.problem("passes")], device="cuda")
     os.environ["PYTEST_ADDOPTS"] = "-k it_doubles"
     run("options", problems=[course.problem("passes")])
+(out / "forks.json").write_text(msgspec.json.encode(forks).decode())
 (out / "progress.json").write_text(msgspec.json.encode(shown).decode())
 """
 
@@ -833,6 +905,43 @@ def test_a_submission_has_a_time_for_all_its_tests(results):
 def test_two_runs_give_the_same_but_for_seconds(results):
     """The results are equal byte for byte, except for the durations."""
     assert without_seconds(results["first"]) == without_seconds(results["again"])
+
+
+# --- tests that share a process -------------------------------------------------------------------
+
+
+def test_a_process_for_each_test_gives_the_same(results):
+    """Whether tests share processes changes no status, no point and no word."""
+    assert without_seconds(results["first"]) == without_seconds(results["fresh"])
+
+
+def test_what_an_earlier_test_leaves_costs_nothing(first):
+    """What is right in a process of its own is right."""
+    for name in ("counts", "wears_out"):
+        assert [("passed", "")] == sorted({(s, text) for _, s, _, text, _ in ended(first, name)})
+
+
+def test_what_an_earlier_test_leaves_helps_nobody(first):
+    """A first call that is wrong is wrong in each test that makes one."""
+    assert ["failed", "failed", "passed"] == [s for _, s, *_ in ended(first, "warms_up")]
+
+
+def test_only_a_test_that_does_not_pass_ends_its_process(results):
+    """Every grade has two more processes: one checks the machine, one parses the modules.
+
+    `cases` has three cases that pass, then a wrong one, a right one and a wrong one. One process
+    serves the first four, where the fourth fails, and another one repeats the fourth. The last two
+    share the third process, and the fourth process repeats the last.
+    """
+    forks = json.loads(results["forks"])
+    assert {"three cases": 2 + 4, "three cases, fresh": 2 + 6} == {
+        name: forks[name] for name in ("three cases", "three cases, fresh")
+    }
+
+
+def test_a_marked_test_has_its_process_to_itself(results):
+    """The second case is repeated; the marked test and the one after it begin in new processes."""
+    assert 2 + 4 == json.loads(results["forks"])["counts"]
 
 
 def test_another_seed_gives_other_inputs(results, first):

@@ -94,6 +94,141 @@ def fault(sandbox, kind, source, *args, **options):
 # --- answers --------------------------------------------------------------------------------------
 
 
+# --- several tests in one process -----------------------------------------------------------------
+
+COUNTS = """
+    import atexit, ctypes, gc, locale, os, resource, signal, socket, sys, threading
+    import time, warnings
+    import numpy as np
+    import torch, torch.utils.flop_counter
+
+    calls = 0
+
+    def count():
+        global calls
+        calls += 1
+        return calls
+
+    kept = []
+
+    def leave():
+        {leave}
+    """
+
+
+def leftovers(leave):
+    """A module whose `leave` leaves something, and whose `count` counts its calls."""
+    return COUNTS.format(leave=leave)
+
+
+def test_tests_share_a_process_that_they_leave_as_it_was(sandbox):
+    """The module is imported once; files are gone, and the working folder is the same again."""
+    source = leftovers("open('file', 'w').write('x'); os.mkdir('a'); os.chdir('a'); return 1")
+    with session(sandbox, source) as made:
+        made.begin_test(0)
+        assert (1, False) == (ask(made, function="count"), made.is_shared)
+        assert 1 == ask(made, function="leave")
+        made.begin_test(0)
+        assert (2, True) == (ask(made, function="count"), made.is_shared)
+        assert 1 == ask(made, function="leave"), "the folder `a` is still there"
+
+
+def test_each_test_has_its_own_seed_in_a_shared_process(sandbox):
+    """The seed of the generators is that of the test, not that of the process."""
+    source = "import random, torch\ndef f():\n    return [random.random(), torch.rand(1).item()]"
+    drawn = []
+    with session(sandbox, source) as made:
+        for seed in (1, 2, 1):
+            made.begin_test(seed)
+            drawn.append(ask(made))
+    assert drawn[0] == drawn[2] != drawn[1]
+
+
+LEFT = [
+    "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()",
+    "os.fork() or time.sleep(60)",
+    "os.fork() or (os.setsid(), os.fork() and os._exit(0), time.sleep(60))",
+    "signal.setitimer(signal.ITIMER_REAL, 60)",
+    "signal.alarm(60)",
+    "signal.signal(signal.SIGTERM, lambda *_: None)",
+    "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])",
+    "kept.append(open('/dev/null'))",
+    "kept.append(socket.socketpair())",
+    "os.environ['LEFT'] = '1'",
+    "sys.path.insert(0, '/nowhere')",
+    "sys.setrecursionlimit(500)",
+    "sys.settrace(lambda *_: None)",
+    "sys.excepthook = print",
+    "sys.stdout = open(1, 'w', closefd=False)",
+    "gc.disable()",
+    "gc.set_threshold(1)",
+    "warnings.simplefilter('error')",
+    "np.seterr(all='raise')",
+    "resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))",
+    "torch.set_default_dtype(torch.float64)",
+    "torch.set_default_device('meta')",
+    "torch.set_grad_enabled(False)",
+    "kept.append(torch.inference_mode()); kept[0].__enter__()",
+    "torch.autograd.set_detect_anomaly(True)",
+    "torch.use_deterministic_algorithms(False)",
+    "torch.utils.deterministic.fill_uninitialized_memory = False",
+    "torch.set_num_threads(2)",
+    "torch.set_float32_matmul_precision('medium')",
+    "torch.autocast('cpu').__enter__()",
+    "torch.utils.flop_counter.FlopCounterMode(display=False).__enter__()",
+    "torch.overrides.TorchFunctionMode().__enter__()",
+    "torch.nn.modules.module.register_module_forward_hook(lambda *_: None)",
+    "os.mkdir('locked'); open('locked/file', 'w'); os.chmod('locked', 0)",
+    "os.listdir = lambda *_: []",
+    "os.scandir = None",
+]
+
+
+@pytest.mark.parametrize("leave", LEFT)
+def test_what_a_test_leaves_ends_its_process(sandbox, leave):
+    """Then the next test begins in another process, and is not told that it shares one."""
+    with session(sandbox, leftovers(leave)) as made:
+        made.begin_test(0)
+        assert 1 == ask(made, function="count")
+        ask(made, function="leave")
+        made.begin_test(0)
+        assert (1, False) == (ask(made, function="count"), made.is_shared)
+
+
+def test_a_test_begins_again_in_a_process_of_its_own(sandbox):
+    """What it has used in the shared one is charged to nobody."""
+    budget = Budget(cpu_seconds=100, wall_seconds=100)
+    source = "import time\ndef f():\n    time.sleep(0.2)\ndef g():\n    pass"
+    with session(sandbox, source, budget=budget) as made:
+        made.begin_test(0)
+        ask(made)
+        made.begin_test(0)
+        assert 0.2 <= budget.wall_used < 0.4
+        ask(made)
+        assert made.is_shared
+        made.begin_again()
+        ask(made, function="g")
+        assert not made.is_shared
+    sandbox.wait_until_ready()
+    assert 0.2 <= budget.wall_used < 0.4
+
+
+def test_an_answer_that_the_process_was_used_counts_once(sandbox):
+    """Student code that claims it in a process of its own has not answered."""
+    source = """
+        import os, sys, json
+
+        def f():
+            head = json.dumps({"value": {"dict": [["id", 1], ["used", {"list": []}]]}, "blobs": []})
+            data = head.encode()
+            os.write(3, len(data).to_bytes(4, "little") + bytes(8) + data)
+        """
+    with session(sandbox, source) as made:
+        made.begin_test(0)
+        with pytest.raises(Crashed):
+            ask(made)
+
+
 def test_a_call_returns_plain_data_and_tensors(sandbox):
     """Arguments keep their strides and shared storages, and answers arrive as real tensors."""
     x = torch.arange(12.0).view(3, 4).T
