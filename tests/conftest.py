@@ -4,6 +4,7 @@
 tests other inputs.
 """
 
+import gc
 import hashlib
 import tomllib
 from collections.abc import Iterator
@@ -51,6 +52,16 @@ def pytest_configure(config: pytest.Config) -> None:
         "core: this test is about the core of its problem, "
         "which at least half of the points are on",
     )
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Once a process, let later garbage collections skip all that was imported.
+
+    Each then takes 1 ms instead of 150 ms.
+    """
+    if not gc.get_freeze_count():
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture
