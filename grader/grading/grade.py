@@ -20,9 +20,11 @@ from typing import Any
 
 import msgspec
 
+import torch
+
 # Otherwise torch.optim, which tests use as an oracle, would import torch._dynamo during a test,
 # which takes seconds.
-import torch._dynamo  # noqa: F401
+import torch._dynamo
 
 from grader import __version__
 from grader.course import Course, Limits, Problem
@@ -80,6 +82,8 @@ def grade(
         GraderFault: No test can run on this machine, whatever the submission.
     """
     started = time.monotonic()
+    # The tests' own tensors are small, and a second thread would take the student's processor.
+    torch.set_num_threads(1)
     chosen = list(course.problems if problems is None else problems)
     if session is Session and chosen:
         check_cpu(sandbox, _largest(course, chosen))

@@ -17,7 +17,7 @@ from grader.course import Problem
 from grader.grading.budget import STARTING_SECONDS, Budgets
 from grader.grading.job import Job
 from grader.grading.mistake_matching import Call, name_of
-from grader.sandbox.session import Probe
+from grader.sandbox.session import Patience, Probe
 
 
 class RemoteStudent:
@@ -100,6 +100,7 @@ class Students:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._budgets = Budgets(job.course, job.device)
+        self._patience = Patience()
         self._session: Any = None  # of the problem whose tests are running
 
     def for_test(self, problem: Problem, name: str) -> RemoteStudent:
@@ -133,4 +134,5 @@ class Students:
             forbidden=problem.forbidden,
             by_hand=problem.by_hand,
             budget=self._budgets.of(problem),
+            patience=self._patience,
         )

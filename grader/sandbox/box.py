@@ -165,6 +165,19 @@ class Sandbox:
         self._free_the_gpu()
         return ending
 
+    def activity(self) -> "Activity":
+        """What the processes of the running test have done so far.
+
+        Raises:
+            GraderFault: The zygote did not answer. Another zygote has been started.
+        """
+        return Activity(**self._ask({"op": "look"}))
+
+    def print_traceback(self) -> None:
+        """Have the child print a traceback of all its threads, if it still can."""
+        with suppress(OSError):  # if the zygote is gone, reading its next answer will show that
+            self._control.send(b'{"op": "trace"}')
+
     def memory_ran_out(self) -> bool:
         """Whether the kernel has killed any process for lack of memory since the last `spawn`."""
         return out_of_memory_kills() > self._killed_before
@@ -186,19 +199,31 @@ class Sandbox:
     def _ending(self) -> "Ending":
         self._unanswered = False
         tell, self._tell = self._tell, None
+        ending = Ending(**self._ask(None))
+        if tell:
+            tell(ending)
+        if not ending.clean:
+            self._restart()
+        return ending
+
+    def _ask(self, request: dict[str, Any] | None) -> dict[str, Any]:
+        """Send a request, unless it has been sent already, and return the zygote's answer.
+
+        Raises:
+            GraderFault: The zygote did not answer. Another zygote has been started.
+        """
         try:
+            if request:
+                self._control.settimeout(END_SECONDS)
+                self._control.send(json.dumps(request).encode())
             answer = self._control.recv(65536)
             if not answer:
                 raise OSError("it closed its socket")
         except OSError as e:
             self._restart()
             raise GraderFault(f"the sandbox stopped answering: {e}") from None
-        ending = Ending(**json.loads(answer))
-        if tell:
-            tell(ending)
-        if not ending.clean:
-            self._restart()
-        return ending
+        told: dict[str, Any] = json.loads(answer)
+        return told
 
     def _free_the_gpu(self) -> None:
         """Wait until the GPU has its memory back from an ended child.
@@ -390,6 +415,19 @@ class Sandbox:
             raise SandboxUnavailable(
                 f"the sandbox started, but this does not hold: {'; '.join(broken)}"
             )
+
+
+@dataclass(frozen=True)
+class Activity:
+    """What the processes of a test have done so far, as the zygote reports it.
+
+    Attributes:
+        nanoseconds: The processor time of their threads.
+        sleeps: Whether none of their threads runs or waits for a processor or a disk.
+    """
+
+    nanoseconds: int
+    sleeps: bool
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Why a test ended before it answered, in the words that its student reads.
 
 Each function returns the fault and raises nothing. A traceback is what Python itself printed in the
-child: when a signal ended it, and at half of the time limit.
+child: when a signal ended it, and when it was too late.
 """
 
 import re
@@ -14,6 +14,12 @@ from grader.errors import raised as raised_by_student
 from grader.printable import printable
 from grader.sandbox.box import Ending
 from grader.sandbox.gpu import Gpu
+
+
+def asleep(tracebacks: str) -> TimedOut:
+    """The test did nothing any more, and nothing could wake it."""
+    why = "it did nothing any more: it sleeps, or waits for something that never comes"
+    return TimedOut(why, _where_it_was(tracebacks))
 
 
 def late(limits: Limits, tracebacks: str, *, is_cut: bool, on_gpu: bool) -> TimedOut:
@@ -127,11 +133,8 @@ def place(where: list[Any] | None) -> str | None:
 
 def waited_for_the_gpu(tracebacks: str) -> bool:
     """Whether a thread in the last traceback that Python printed was inside torch.cuda."""
-    _, found, dump = tracebacks.rpartition("Timeout (")
-    return (
-        bool(found)
-        and re.search(r'most recent call first\):\n +File "[^"\n]*/torch/cuda/', dump) is not None
-    )
+    innermost = r'most recent call first\):\n +File "[^"\n]*/torch/cuda/'
+    return re.search(innermost, tracebacks) is not None
 
 
 def _used_the_processor(limits: Limits, cpu_limit: float, where: str | None) -> TimedOut:
@@ -175,17 +178,17 @@ def _where_it_crashed(tracebacks: str) -> str | None:
 
 
 def _where_it_was(tracebacks: str) -> str | None:
-    """The function that was running at half of the time limit.
+    """The function that was running when the time was over.
 
     Its line is left out, because in a loop the line would differ in each run.
     """
-    places = _places(tracebacks, "Timeout (")
+    places = _places(tracebacks)
     return "{0} in {2}".format(*places[-1]) if places else None
 
 
-def _places(tracebacks: str, what: str) -> list[tuple[str, str, str]]:
-    """The student's frames in the last traceback, innermost first: file, line and function."""
-    _, found, dump = tracebacks.rpartition(what)
+def _places(tracebacks: str, headline: str = "") -> list[tuple[str, str, str]]:
+    """The student's frames below the last such headline, innermost first: file, line, function."""
+    _, found, dump = tracebacks.rpartition(headline) if headline else ("", "all", tracebacks)
     frames = re.findall(
         r'File "[^"\n]*?/submission/(assignment/[^"\n]+\.py)", line (\d+) in (\S+)', dump
     )

@@ -50,7 +50,25 @@ Probe = Callable[..., Any]
 # The longest wait until a forked process runs student code; only a machine in trouble takes this
 # long.
 BEGIN_SECONDS = 120.0
+LEAST_PATIENCE = 0.08  # seconds
+# How long to wait for a traceback that the child was asked for.
+TRACEBACK_SECONDS = 0.2
 MAX_DUMP = 64 * 1024  # bytes of Python's own tracebacks that are kept, from the end
+
+
+@dataclass
+class Patience:
+    """How long the tests of a submission may do nothing at all: half as long each time.
+
+    A test may take long, and on a busy machine longer, but then it computes or waits for a
+    processor. One that sleeps and uses no processor waits for something that never comes.
+    """
+
+    seconds: float = 3.0
+
+    def lose(self) -> None:
+        """A test has run out of it."""
+        self.seconds = max(LEAST_PATIENCE, self.seconds / 2)
 
 
 @dataclass
@@ -89,6 +107,10 @@ class _Late(Exception):
     """No reply before the deadline."""
 
 
+class _Asleep(Exception):
+    """The test sleeps, and nothing will wake it."""
+
+
 class _Gone(Exception):
     """The child has closed its channel, so it has ended."""
 
@@ -107,6 +129,7 @@ class Session:
         forbidden: Dotted names that end the test when they are called.
         by_hand: Definitions in which no backward pass may run, as in "autograd.linear_backward".
         budget: What all tests of the problem may use together; None for no such limit.
+        patience: How long all tests of the submission may do nothing.
 
     Attributes:
         is_shared: Whether the running test uses a child that an earlier test has used.
@@ -122,6 +145,7 @@ class Session:
         forbidden: Sequence[str] = (),
         by_hand: Sequence[str] = (),
         budget: Budget | None = None,
+        patience: Patience | None = None,
     ) -> None:
         self._sandbox = sandbox
         self._setup = {
@@ -132,6 +156,7 @@ class Session:
         }
         self._limits = limits
         self._budget = budget
+        self._patience = patience or Patience()
         self._seed = seed
         self._test = 0
         self._has_called = False  # in the running test
@@ -256,19 +281,18 @@ class Session:
         if opened or not self._has_called:
             self._keep_to_the_budget()
             self._has_called = True
-        seconds = min(self._wall_left, self._cpu_limit)
-        frames = self._frames(
-            {**request, "id": self._requests, "seconds": seconds}, with_setup=opened
-        )
+        frames = self._frames({**request, "id": self._requests}, with_setup=opened)
         if opened:
             self._open()
             self._begin(frames)
             frames = []
         started = time.monotonic()
         try:
-            return self._exchange(frames, started + self._wall_left)
+            return self._exchange(frames, started + self._wall_left, may_sleep=False)
         except _Late:
             raise self._timed_out() from None
+        except _Asleep:
+            raise self._fell_asleep() from None
         except _Gone:
             raise self._death() from None
         finally:
@@ -351,17 +375,21 @@ class Session:
         if said != {"begins": True}:
             raise GraderFault("a test's process answered before it was asked")
 
-    def _exchange(self, frames: list[protocol.Buffer], deadline: float) -> Any:
+    def _exchange(
+        self, frames: list[protocol.Buffer], deadline: float, *, may_sleep: bool = True
+    ) -> Any:
         """Send frames and wait for one, while reading what the child prints and watching the GPU.
 
         Raises:
             _Late: The deadline passes first.
+            _Asleep: Before that, the child does nothing for too long, and may not sleep.
             _Gone: The child closes its channel first.
         """
         assert self._channel is not None
         waiting = [memoryview(frame) for frame in frames]
         reader = protocol.FrameReader()
         usage = self._sandbox.usage
+        watch = None if may_sleep or usage else _Watch(self._sandbox, self._patience.seconds)
         with selectors.PollSelector() as selector:
             for pipe in self._open_pipes:
                 selector.register(pipe, selectors.EVENT_READ)
@@ -374,9 +402,10 @@ class Session:
                     raise _Late
                 if usage and usage.exceeds(self._limits.device_memory_bytes):
                     raise self._took_too_much()
-                for key, events in selector.select(
-                    min(left, LOOK_EVERY_SECONDS) if usage else left
-                ):
+                if watch and watch.has_slept_too_long():
+                    raise _Asleep
+                pause = LOOK_EVERY_SECONDS if usage else watch.pause if watch else left
+                for key, events in selector.select(min(left, pause)):
                     if isinstance(key.fileobj, Pipe):
                         if not key.fileobj.read():
                             selector.unregister(key.fileobj)
@@ -441,8 +470,26 @@ class Session:
         assert self._sandbox.gpu is not None
         return endings.took_too_much(self._limits, self._sandbox.gpu, self._tracebacks)
 
+    def _fell_asleep(self) -> TimedOut:
+        self._patience.lose()
+        self._read_traceback()
+        self._end()
+        self._over = endings.asleep(self._tracebacks)
+        return self._over
+
+    def _read_traceback(self) -> None:
+        """Ask the child where it is, and keep what it prints within a moment."""
+        self._sandbox.print_traceback()
+        with selectors.PollSelector() as selector:
+            if self._dump and self._dump.is_open:
+                selector.register(self._dump, selectors.EVENT_READ)
+                pause = TRACEBACK_SECONDS
+                while selector.select(pause) and self._dump.read():
+                    pause = TRACEBACK_SECONDS / 20  # the rest follows at once
+
     def _timed_out(self) -> TimedOut:
         busy = self._sandbox.gpu.busy() if self._sandbox.gpu else False
+        self._read_traceback()
         self._end()
         on_gpu = busy or (busy is None and endings.waited_for_the_gpu(self._tracebacks))
         self._over = endings.late(
@@ -496,6 +543,35 @@ class Session:
 def _promised_by(probe: Probe) -> Any:
     """The type that a probe's annotation promises."""
     return typing.get_type_hints(probe).get("return", Any)
+
+
+class _Watch:
+    """Notices that a test does nothing any more.
+
+    Args:
+        sandbox: Where it runs.
+        seconds: How long it may do nothing.
+
+    Attributes:
+        pause: The seconds until it should be looked at again.
+    """
+
+    def __init__(self, sandbox: Sandbox, seconds: float) -> None:
+        self._sandbox, self._seconds = sandbox, seconds
+        self._nanoseconds = -1  # of processor time, when it was last looked at
+        self._since = self._looked = time.monotonic()
+        self.pause = seconds / 4
+
+    def has_slept_too_long(self) -> bool:
+        """Look at the test, if it is time to."""
+        now = time.monotonic()
+        if now < self._looked + self.pause:
+            return False
+        activity = self._sandbox.activity()
+        if not activity.sleeps or activity.nanoseconds != self._nanoseconds:
+            self._since, self._nanoseconds = now, activity.nanoseconds
+        self._looked = now
+        return now - self._since >= self._seconds
 
 
 def _fits(value: Any, kind: Any) -> bool:

@@ -18,11 +18,11 @@ import json
 import os
 import random
 import resource
+import signal
 import socket
 import sys
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -53,7 +53,7 @@ def main(handover: socket.socket) -> NoReturn:
         _limit(limits)
         if not limits["device_memory_bytes"]:
             _fill_uninitialized_memory()
-        faulthandler.enable(TRACEBACKS)
+        _show_where_it_ends()
         _serve(channel)
     except EOFError:
         os._exit(0)
@@ -137,6 +137,16 @@ def _limit(limits: dict[str, Any]) -> None:
                 f"{inherited}, and a test needs {hard}"
             )
         resource.setrlimit(which, (soft, hard))
+
+
+def _show_where_it_ends() -> None:
+    """Have Python print a traceback when this process crashes or runs out of time.
+
+    The zygote sends SIGUSR1 before it ends a process that is too late; the kernel sends SIGXCPU.
+    """
+    faulthandler.enable(TRACEBACKS)
+    faulthandler.register(signal.SIGUSR1, TRACEBACKS)
+    faulthandler.register(signal.SIGXCPU, TRACEBACKS, chain=True)
 
 
 def _fill_uninitialized_memory() -> None:
@@ -232,11 +242,6 @@ class _Submission:
                 return {"used": used}
             self._test = request["test"]
             os.chdir(self._scratch)
-            with suppress(RuntimeError):  # the timer needs a thread
-                # If a probe never ends, this shows where it was.
-                faulthandler.dump_traceback_later(
-                    request["seconds"] / 2, repeat=True, file=TRACEBACKS
-                )
         random.seed(request["seed"])
         np.random.seed(request["seed"] % 2**32)
         self._seed_torch(request["seed"])
@@ -250,7 +255,6 @@ class _Submission:
     def _left_over(self) -> list[str]:
         """What earlier tests left in this process that may change the answers to the next one."""
         try:
-            faulthandler.cancel_dump_traceback_later()
             emptied = leftovers.empty(self._scratch, keep=self._folder)
             return leftovers.changed(self._before) + ([] if emptied else ["files"])
         except BaseException:  # student code may have changed what this looks at

@@ -6,6 +6,8 @@ escape. It talks to the grader over one SEQPACKET socket:
 
     spawn {limits}  + three file descriptors: the child's channel,
                       and pipes for what it prints and for Python's tracebacks
+    look            → how much processor time the test has used, and whether it only sleeps
+    trace             have the child print a traceback of all its threads
     end             → how the child ended;
                       everything it left behind is gone when the answer is sent
 
@@ -39,6 +41,9 @@ from grader.worker import child
 LOOK_EVERY_SECONDS = 0.02
 MAX_FILES = 4096
 CLONE_NEWUSER = 0x10000000
+# States of a thread that runs only if something wakes it: asleep, stopped, ended. Not "D": it waits
+# for a disk.
+ASLEEP = "STtZX"
 
 Breach = Literal["memory", "files", "scratch"]
 
@@ -154,6 +159,11 @@ class Zygote:
         request = json.loads(message)
         if request["op"] == "spawn":
             self._spawn(request["limits"], descriptors)
+        elif request["op"] == "look":
+            self._control.send(json.dumps(self._activity()).encode())
+        elif request["op"] == "trace":
+            if running:
+                signal.pidfd_send_signal(running.pidfd, signal.SIGUSR1)
         else:
             self._control.send(json.dumps(self._ended()).encode())
             self._spare = self._fork()
@@ -199,6 +209,18 @@ class Zygote:
             )
         if running.breach:
             self.end_everything()
+
+    def _activity(self) -> dict[str, Any]:
+        """The processor time of all threads of the running test, and whether all of them sleep."""
+        tasks = [
+            task
+            for pid in (self._processes(self._running) if self._running else [])
+            for task in _tasks(pid)
+        ]
+        return {
+            "nanoseconds": sum(nanoseconds for nanoseconds, _ in tasks),
+            "sleeps": all(state in ASLEEP for _, state in tasks),
+        }
 
     def _processes(self, running: Running) -> list[str]:
         if not self._own_namespace:
@@ -293,6 +315,18 @@ def _empty(top: str) -> None:
                 else:
                     os.unlink(inner)
             os.rmdir(entry)
+
+
+def _tasks(pid: str) -> list[tuple[int, str]]:
+    """For each thread of a process, the nanoseconds that it has run for, and its state."""
+    found = []
+    with suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/schedstat") as f:
+                nanoseconds = int(f.read().split()[0])
+            with open(f"/proc/{pid}/task/{task}/stat") as f:
+                found.append((nanoseconds, f.read().rpartition(")")[2].split()[0]))
+    return found
 
 
 def _own_bytes(pid: str) -> int:

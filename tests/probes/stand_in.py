@@ -26,6 +26,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -36,6 +37,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
+HOURS = 10_000.0  # seconds of the stand-in's time; nothing real takes that long on it
 BLOCK = 512  # the allocator counts in blocks of this many bytes
 POISON = 0xC3  # every byte of new memory
 DEVICE = torch.device("cuda", 0)
@@ -645,8 +647,15 @@ def _replacements(gpu: Gpu) -> Iterator[tuple[Any, str, Any]]:
             torch.Tensor,
             {"record_stream": lambda x, stream: gpu.used_by(x, stream)},
         ),  # torch accepts only its own streams here
-        (time, {**clock, "sleep": lambda seconds: setattr(gpu, "now", gpu.now + seconds)}),
+        (time, {**clock, "sleep": partial(_sleep, gpu, time.sleep)}),
     ]
     for owner, values in replaced:
         if owner is not None:
             yield from ((owner, name, value) for name, value in values.items())
+
+
+def _sleep(gpu: Gpu, really: Callable[[float], None], seconds: float) -> None:
+    """Let the stand-in's time pass. Code that sleeps for hours of it really sleeps from then on."""
+    if gpu.now > HOURS:
+        really(seconds)
+    gpu.now += seconds

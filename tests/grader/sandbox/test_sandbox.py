@@ -39,7 +39,7 @@ from grader.report import json as json_report
 from grader.sandbox import bubblewrap, seccomp
 from grader.sandbox.box import Sandbox
 from grader.sandbox.preflight import check_cpu
-from grader.sandbox.session import Budget, Session
+from grader.sandbox.session import Budget, Patience, Session
 from grader.submission import Submission
 from tests.grader.told import told
 from tests.probes import call, call_and_keep_inputs
@@ -61,11 +61,13 @@ def sandbox():
 
 
 @contextmanager
-def session(sandbox, source, *, seed=0, forbidden=(), budget=None, **limits):
+def session(sandbox, source, *, seed=0, forbidden=(), budget=None, patience=None, **limits):
     """A sandbox session for one test, in which the student's module is assignment/m.py."""
     sources = {"assignment/m.py": textwrap.dedent(source).encode()}
     limited = msgspec.structs.replace(LIMITS, **limits)
-    made = Session(sandbox, sources, limited, seed=seed, forbidden=list(forbidden), budget=budget)
+    made = Session(
+        sandbox, sources, limited, seed=seed, forbidden=forbidden, budget=budget, patience=patience
+    )
     try:
         yield made
     finally:
@@ -1745,3 +1747,66 @@ def test_a_zygote_that_hangs_is_gone_when_its_box_is_closed(monkeypatch):
     assert (
         not Path(f"/proc/{pid}").exists() or "Z (zombie)" in Path(f"/proc/{pid}/status").read_text()
     )
+
+
+# --- tests that do nothing any more ---------------------------------------------------------------
+
+NOTHING_MORE = "it did nothing any more: it sleeps, or waits for something that never comes"
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "time.sleep(10**6)",
+        "threading.Event().wait()",
+        "lock = threading.Lock(); lock.acquire(); lock.acquire()",
+        "os.read(os.pipe()[0], 1)",
+        "os.kill(os.getpid(), signal.SIGSTOP)",
+        "os.fork() or time.sleep(10**6); os.wait()",
+        "threading.Thread(target=time.sleep, args=(10**6,)).start(); threading.Event().wait()",
+    ],
+)
+def test_a_test_that_only_waits_ends_early(sandbox, wait):
+    """Long before its wall clock, with the place where it waits."""
+    source = f"import os, signal, threading, time\ndef f():\n    {wait}"
+    started = time.monotonic()
+    with session(sandbox, source, wall_seconds=100.0) as made:
+        with pytest.raises(TimedOut, match=NOTHING_MORE) as caught:
+            ask(made)
+        assert time.monotonic() - started < 50
+        stopped = "SIGSTOP" in wait
+        assert caught.value.where == (None if stopped else "assignment/m.py in f")
+        with pytest.raises(TimedOut, match=NOTHING_MORE):  # its time is over
+            ask(made)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "while time.monotonic() < end: pass",
+        "while time.monotonic() < end: time.sleep(0.01)",
+        "os.fork() or spin(end) or os._exit(0); os.wait()",
+        "t = threading.Thread(target=spin, args=(end,)); t.start(); t.join()",
+    ],
+)
+def test_a_test_that_works_or_wakes_up_goes_on(sandbox, work):
+    """Whatever takes a little processor time now and then is not asleep."""
+    source = (
+        "import os, threading, time\n"
+        "def spin(end):\n    while time.monotonic() < end: pass\n"
+        f"def f():\n    end = time.monotonic() + 1.5\n    {work}\n    return 1"
+    )
+    with session(sandbox, source, patience=Patience(0.4)) as made:
+        assert 1 == ask(made)
+
+
+def test_patience_gets_shorter(sandbox):
+    """The tests of a submission share it: the first that sleeps may do so for seconds."""
+    patience = Patience()
+    for _ in range(7):
+        with (
+            session(sandbox, "import time\ndef f(): time.sleep(10**6)", patience=patience) as made,
+            pytest.raises(TimedOut, match=NOTHING_MORE),
+        ):
+            ask(made)
+    assert patience.seconds == 0.08
