@@ -11,6 +11,8 @@ each direction relative to a copy of it, and the peak memory of both sides.
 """
 
 import argparse
+import contextlib
+import io
 import json
 import os
 import platform
@@ -35,6 +37,8 @@ from tests.probes import benchmark as probes
 
 ROOT = Path(__file__).resolve().parent.parent
 MEGABYTES = 100
+REFERENCE = "grader.solutions.reference"
+QUIET = ["-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist"]
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
@@ -54,10 +58,17 @@ def main() -> None:
         metavar="SUBMISSION",
         help="grade it once and print the CPU seconds of both sides",
     )
+    parser.add_argument("--warm-grades", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--warm-tests", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.cpu_of:
-        cpu_of(options.cpu_of)
-        return
+    for run, given in [
+        (cpu_of, options.cpu_of),
+        (warm_grades, options.warm_grades),
+        (warm_tests, options.warm_tests),
+    ]:
+        if given:
+            run(given)
+            return
     figures = {"environment": environment(), **whole_commands(options.rounds), **inside()}
     for name, value in figures.items():
         print(f"{name:<34} {value}")
@@ -87,19 +98,7 @@ def whole_commands(rounds: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(courses.load().reference, Path(folder, "assignment"))
         grade = [sys.executable, "-m", "grader", "grade", folder]
-        hidden = [str(path) for path in sorted((ROOT / "tests" / "hidden").glob("test_*.py"))]
-        plain = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:xdist",
-            *hidden,
-        ]
-        plain += ["--package", "grader.solutions.reference"]
+        plain = plain_pytest()
         for command in (plain, grade):
             timed(command)
         pairs = [(timed(plain), timed(grade)) for _ in range(rounds)]
@@ -115,16 +114,82 @@ def whole_commands(rounds: int) -> dict[str, Any]:
         "pytest CPU s (median)": round(plain_cpu, 2),
         "grade CPU s, both sides (median)": round(statistics.median(cpu), 2),
         "grade / pytest, CPU (of medians)": round(statistics.median(cpu) / plain_cpu, 3),
+        **warm(rounds),
     }
+
+
+def plain_pytest() -> list[str]:
+    """The command that runs the hidden tests on the reference in one process."""
+    hidden = [str(path) for path in sorted((ROOT / "tests" / "hidden").glob("test_*.py"))]
+    return [sys.executable, "-m", "pytest", *QUIET, *hidden, "--package", REFERENCE]
+
+
+def warm(rounds: int) -> dict[str, Any]:
+    """CPU seconds of a grade and of the tests alone, each in a process that has done it before."""
+    graded, alone = (
+        [float(x) for x in output_of([sys.executable, __file__, option, str(rounds)]).split()]
+        for option in ("--warm-grades", "--warm-tests")
+    )
+    return {
+        "tests alone, warm, CPU s (median)": round(statistics.median(alone), 2),
+        "warm grade / tests alone, CPU (of medians)": round(
+            statistics.median(graded) / statistics.median(alone), 3
+        ),
+        "warm grade / tests alone, CPU (min, max)": [
+            round(min(graded) / max(alone), 3),
+            round(max(graded) / min(alone), 3),
+        ],
+    }
+
+
+def warm_grades(rounds: int) -> None:
+    """Print the CPU seconds of both sides for each grade but the first."""
+    from grader.grading.grade import grade
+    from grader.submission import Submission
+
+    course = courses.load()
+    sources = {p.path: course.reference_of(p).encode() for p in course.problems}
+    with Sandbox(
+        course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes
+    ) as sandbox:
+        for number in range(rounds + 1):
+            before = cpu_seconds(sandbox)
+            grade(Submission("reference", sources, []), course, sandbox)
+            if number:
+                print(cpu_seconds(sandbox) - before)
+
+
+def warm_tests(rounds: int) -> None:
+    """Print the CPU seconds of pytest on the reference for each run but the first."""
+    import pytest
+
+    arguments = plain_pytest()[3:]
+    for number in range(rounds + 1):
+        before = os.times()
+        with contextlib.redirect_stdout(io.StringIO()):
+            if pytest.main(arguments):
+                sys.exit("the reference fails a test")
+        if number:
+            print(sum(os.times()[:4]) - sum(before[:4]))
+
+
+def cpu_seconds(sandbox: Sandbox) -> float:
+    """The CPU seconds so far of this process, the zygote and all its ended children.
+
+    bubblewrap's parent does not see the CPU time of processes in another PID namespace, so it is
+    read from /proc.
+    """
+    sandbox.wait_until_ready()
+    fields = Path(f"/proc/{sandbox.host_pid}/stat").read_text().rpartition(")")[2].split()
+    # User and system time, of the process itself and of its children.
+    ticks = sum(int(field) for field in fields[11:15])
+    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
 
 
 def cpu_of(submission: Path) -> None:
     """Grade as the command does, and print the CPU seconds of both sides.
 
     The sides are this process, and the zygote with its children.
-
-    bubblewrap's parent does not see the CPU time of processes in another PID namespace, so it is
-    read from /proc before the sandbox ends.
     """
     from grader.grading.grade import grade
     from grader.submission import read
@@ -134,12 +199,10 @@ def cpu_of(submission: Path) -> None:
         course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes
     ) as sandbox:
         result = grade(read(submission), course, sandbox)
-        fields = Path(f"/proc/{sandbox.host_pid}/stat").read_text().rpartition(")")[2].split()
+        seconds = cpu_seconds(sandbox)
     if result.score != result.max_score:
         sys.exit(f"the reference has {result.score} of {result.max_score}")
-    # User and system time, of the process itself and of its children.
-    ticks = sum(int(field) for field in fields[11:15])
-    print(time.process_time() + ticks / os.sysconf("SC_CLK_TCK"))
+    print(seconds)
 
 
 def timed(command: list[str]) -> tuple[float, float]:
@@ -249,8 +312,13 @@ def milliseconds(seconds: Iterable[float]) -> float:
 
 def peak_memory(pid: int) -> float:
     """The peak resident memory of a process, in MiB."""
+    return memory(pid, "VmHWM")
+
+
+def memory(pid: int | str, which: str = "VmRSS") -> float:
+    """The resident memory of a process, in MiB."""
     with open(f"/proc/{pid}/status") as f:
-        return next(int(line.split()[1]) / 1024 for line in f if line.startswith("VmHWM"))
+        return next(int(line.split()[1]) / 1024 for line in f if line.startswith(which))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ from types import ModuleType
 from typing import Any
 
 import msgspec
-
 import torch
 
 # Otherwise torch.optim, which tests use as an oracle, would import torch._dynamo during a test,

@@ -1,0 +1,124 @@
+"""Grade many submissions one after the other in one process and one box, as a class is graded.
+
+    python benchmarks/batch.py [--submissions N] [--json FILE]
+
+The benchmark prints the CPU seconds of a submission relative to plain pytest on the same tests and
+solution, each side on one thread; the memory of both sides after the tenth and after the last
+submission; and the wall seconds of submissions that fail in every way, that sleep everywhere, and
+that use one process a test, relative to the reference.
+"""
+
+import argparse
+import ast
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import single
+
+from grader import course as courses
+from grader.course import Course
+from grader.grading.grade import grade
+from grader.sandbox.box import Sandbox
+from grader.submission import Submission
+
+# What the functions of a submission do, one after the other: every kind of failure.
+FAILURES = [
+    "raise NotImplementedError('todo')",
+    "raise ValueError('no')",
+    "return None",
+    "return 7",
+    "import os; os._exit(3)",
+    "bytearray(2**42)",
+    "import os; os.abort()",
+    "return object()",
+]
+ASLEEP = ["import time\nwhile True: time.sleep(10**6)"]
+
+
+def main() -> None:
+    """Measure, print the results, and write them to a file."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--submissions", type=int, default=50, help="how many (default: 50)")
+    parser.add_argument("--json", type=Path, help="write the figures here as well")
+    options = parser.parse_args()
+    figures = {"environment": single.environment(), **batch(options.submissions)}
+    for name, value in figures.items():
+        print(f"{name:<50} {value}")
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+def batch(submissions: int) -> dict[str, Any]:
+    """Grade the reference so many times, then one submission of each other kind."""
+    course = courses.load()
+    plain = [single.timed(single.plain_pytest())[1] for _ in range(4)][1:]
+    with Sandbox(
+        course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes
+    ) as sandbox:
+
+        def graded(sources: dict[str, bytes], **options: Any) -> tuple[float, float]:
+            """The CPU and wall seconds of both sides for one submission."""
+            cpu, wall = single.cpu_seconds(sandbox), time.perf_counter()
+            grade(Submission("one", sources, []), course, sandbox, **options)
+            sandbox.wait_until_ready()
+            return single.cpu_seconds(sandbox) - cpu, time.perf_counter() - wall
+
+        sandbox.wait_until_ready()
+        reference = changed(course, lambda function: None)
+        taken, memory = [], []
+        for _ in range(submissions):
+            taken.append(graded(reference))
+            memory.append((single.memory("self"), single.memory(sandbox.host_pid)))
+        wall = statistics.median(w for _, w in taken[1:])
+        others = {
+            "one process a test": graded(reference, fresh=True)[1],
+            "every kind of failure": graded(changed(course, in_turn(FAILURES)))[1],
+            "every function sleeps": graded(changed(course, in_turn(ASLEEP)))[1],
+        }
+    cpu, of_pytest = [c for c, _ in taken], statistics.median(plain)
+    return {
+        "submissions": submissions,
+        "pytest CPU s (median)": round(of_pytest, 2),
+        "a submission's CPU s (median)": round(statistics.median(cpu), 2),
+        "a submission / pytest, CPU (median)": round(statistics.median(cpu) / of_pytest, 3),
+        "a submission / pytest, CPU (min, max)": [
+            round(least / of_pytest, 3) for least in (min(cpu), max(cpu))
+        ],
+        "a submission's wall s (median)": round(wall, 2),
+        "memory MiB after the 10th, trusted and zygote": memory[min(9, submissions - 1)],
+        "memory MiB after the last, trusted and zygote": memory[-1],
+        **{f"{name}, wall s": round(seconds, 1) for name, seconds in others.items()},
+        **{f"{name} / reference, wall": round(s / wall, 2) for name, s in others.items()},
+    }
+
+
+def changed(course: Course, change: Callable[[ast.FunctionDef], None]) -> dict[str, bytes]:
+    """The reference with each function and method changed."""
+    sources = {}
+    for problem in course.problems:
+        tree = ast.parse(course.reference_of(problem))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                change(node)
+        sources[problem.path] = ast.unparse(tree).encode()
+    return sources
+
+
+def in_turn(bodies: list[str]) -> Callable[[ast.FunctionDef], None]:
+    """Replace the bodies of functions by these, one after the other."""
+    count = 0
+
+    def change(function: ast.FunctionDef) -> None:
+        nonlocal count
+        function.body = ast.parse(bodies[count % len(bodies)]).body
+        count += 1
+
+    return change
+
+
+if __name__ == "__main__":
+    main()
