@@ -45,6 +45,12 @@ class Pipe:
             return bool(piece)
         return True
 
+    def forget(self) -> None:
+        """Drop what has arrived so far: at most one full pipe of the kernel's."""
+        with suppress(BlockingIOError):
+            os.read(self._fd, PIECE)
+        self._kept.clear()
+
     def read_the_rest(self) -> None:
         """Keep what is still in the pipe, once all its writers have ended."""
         with selectors.DefaultSelector() as selector:

@@ -478,14 +478,16 @@ class Session:
         return self._over
 
     def _read_traceback(self) -> None:
-        """Ask the child where it is, and keep what it prints within a moment."""
+        """Ask the child where it is, and keep only what it prints within a moment."""
+        if self._dump is None or not self._dump.is_open:
+            return
+        self._dump.forget()  # student code may have printed there too
         self._sandbox.print_traceback()
         with selectors.PollSelector() as selector:
-            if self._dump and self._dump.is_open:
-                selector.register(self._dump, selectors.EVENT_READ)
-                pause = TRACEBACK_SECONDS
-                while selector.select(pause) and self._dump.read():
-                    pause = TRACEBACK_SECONDS / 20  # the rest follows at once
+            selector.register(self._dump, selectors.EVENT_READ)
+            pause, deadline = TRACEBACK_SECONDS, time.monotonic() + TRACEBACK_SECONDS
+            while time.monotonic() < deadline and selector.select(pause) and self._dump.read():
+                pause = TRACEBACK_SECONDS / 20  # the rest follows at once
 
     def _timed_out(self) -> TimedOut:
         busy = self._sandbox.gpu.busy() if self._sandbox.gpu else False

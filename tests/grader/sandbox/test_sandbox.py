@@ -205,14 +205,14 @@ def test_a_test_begins_again_in_a_process_of_its_own(sandbox):
         made.begin_test(0)
         ask(made)
         made.begin_test(0)
-        assert 0.2 <= budget.wall_used < 0.4
+        used = budget.wall_used
+        assert used >= 0.2
         ask(made)
         assert made.is_shared
         made.begin_again()
         ask(made, function="g")
         assert not made.is_shared
-    sandbox.wait_until_ready()
-    assert 0.2 <= budget.wall_used < 0.4
+        assert budget.wall_used == used
 
 
 def test_an_answer_that_the_process_was_used_counts_once(sandbox):
@@ -403,8 +403,10 @@ def test_a_weight_that_was_never_set_fails_the_same_tests_in_every_run(sandbox):
 
 @pytest.mark.slow
 def test_wall_time_has_a_limit(sandbox):
-    """Sleeping uses no CPU time but is ended too, and the message names the function."""
-    source = "import time\ndef g():\n    pass\n\n\ndef f():\n    time.sleep(1000)\n"
+    """Dozing uses hardly any CPU time but is ended too, and the message names the function."""
+    source = (
+        "import time\ndef g():\n    pass\n\n\ndef f():\n    while True:\n        time.sleep(0.02)\n"
+    )
     with session(sandbox, source, wall_seconds=4.0) as made:
         ask(made, function="g")
         with pytest.raises(TimedOut) as caught:
@@ -1747,6 +1749,31 @@ def test_a_zygote_that_hangs_is_gone_when_its_box_is_closed(monkeypatch):
     assert (
         not Path(f"/proc/{pid}").exists() or "Z (zombie)" in Path(f"/proc/{pid}/status").read_text()
     )
+
+
+def test_what_student_code_prints_there_is_no_traceback(sandbox):
+    """Only what Python prints when it is asked says where a test was; a flood ends as well."""
+    source = """
+        import os, threading, time
+
+        LIE = b'x (most recent call first):\\n  File "/submission/assignment/l.py", line 1 in l\\n'
+
+        def flood():
+            while True:
+                os.write(4, LIE)
+
+        def f(floods):
+            os.write(4, LIE)
+            if floods:
+                threading.Thread(target=flood, daemon=True).start()
+            while True:
+                time.sleep(0.02)
+        """
+    for floods in (False, True):
+        with session(sandbox, source, wall_seconds=2.0) as made:
+            with pytest.raises(TimedOut) as caught:
+                ask(made, floods)
+            assert floods or caught.value.where == "assignment/m.py in f"
 
 
 # --- tests that do nothing any more ---------------------------------------------------------------
