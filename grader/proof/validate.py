@@ -45,6 +45,8 @@ from grader.submission import Submission
 # The largest share of a problem's points for all checks of arguments together.
 MOST_OF_CHECKS = 0.05
 RIGHT = ("reference", "variant", "words", "types", "arithmetic")  # kinds that lose nothing
+# Of so many wrong solutions and variants, one is also graded with a process for each test.
+ONE_IN = 8
 # Part of the message about an answer that is uninitialized memory.
 TOLD_OF_EMPTY = "torch.empty"
 FROM_TERMINALS = (signal.SIGINT, signal.SIGHUP)
@@ -67,6 +69,7 @@ class Trial:
             there is no excuse.
         most: The most points that a wrong solution may earn; None for no such limit.
         until_one_fails: Whether one failed test is enough.
+        twice: Whether it is graded again with a process for each test, which has to change nothing.
         in_process: Whether the trial runs in the process of the tests, which is faster; allowed
             because the code is ours. A GPU needs the sandbox.
     """
@@ -81,6 +84,7 @@ class Trial:
     excused: str = ""
     most: float | None = None
     until_one_fails: bool = False
+    twice: bool = False
     in_process: bool = False
 
 
@@ -232,10 +236,19 @@ def trials_of(
         yield Trial(problem, "reference", "reference", reference, device, seed)
     yield Trial(problem, "stub", "stub", sources_in(course.assignment), device)
     neighbours = tuple(p for p in course.problems if p.module == problem.module and p != problem)
-    for solution in [*_to_catch(course, problem, device), *_variants(course, problem, device)]:
+    solutions = [*_to_catch(course, problem, device), *_variants(course, problem, device)]
+    for number, solution in enumerate(solutions):
         sources = reference | {problem.path: solution.applied_to(module).encode()}
         touched = tuple(p for p in neighbours if solution.reaches(p.functions, module))
-        trial = Trial(problem, "variant", solution.name, sources, device, neighbours=touched)
+        trial = Trial(
+            problem,
+            "variant",
+            solution.name,
+            sources,
+            device,
+            neighbours=touched,
+            twice=device == "cpu" and number % ONE_IN == 0,
+        )
         if isinstance(solution, Mistake):
             yield replace(trial, kind="wrong", excused=solution.price or "", most=solution.most)
         else:
@@ -338,19 +351,26 @@ def _run(trial: Trial) -> Row:
     assert _place is not None
     course, sandbox, local = _place
     here = trial.in_process and sandbox.gpu is None
-    graded = grade(
-        Submission(trial.name, trial.sources, []),
-        course,
-        cast(Sandbox, local) if here else sandbox,
-        problems=[trial.problem, *trial.neighbours],
-        device=trial.device,
-        seed=trial.seed,
-        explain=False,
-        until_one_fails=trial.until_one_fails,
-        session=LocalSession if here else Session,
-    )
+
+    def graded_with(*, fresh: bool) -> SubmissionResult:
+        return grade(
+            Submission(trial.name, trial.sources, []),
+            course,
+            cast(Sandbox, local) if here else sandbox,
+            problems=[trial.problem, *trial.neighbours],
+            device=trial.device,
+            seed=trial.seed,
+            explain=False,
+            until_one_fails=trial.until_one_fails,
+            fresh=fresh,
+            session=LocalSession if here else Session,
+        )
+
+    graded = graded_with(fresh=False)
     result = next(p for p in graded.problems if p.id == trial.problem.id)
     complaint = _complaint(trial, result, graded)
+    if trial.twice and not here and not complaint:
+        complaint = differing(graded, graded_with(fresh=True))
     where = f"{trial.problem.id} · {trial.kind} {trial.name} (seed {trial.seed})"
     return Row(
         problem=trial.problem.id,
@@ -410,6 +430,18 @@ def _complaint(trial: Trial, result: ProblemResult, graded: SubmissionResult) ->
         return f"it is listed as equivalent, but {lost[0].id} notices it"
     if others:
         return f"it fails tests of {', '.join(others)} as well"
+    return ""
+
+
+def differing(shared: SubmissionResult, fresh: SubmissionResult) -> str:
+    """Which test ended in another way in a process of its own, or an empty string."""
+    for one, other in zip(shared.problems, fresh.problems, strict=True):
+        for test, again in zip(one.tests, other.tests, strict=True):
+            if (test.status, test.said) != (again.status, again.said):
+                return (
+                    f"{test.id} is {test.status} where tests share a process ({test.said}), "
+                    f"and {again.status} in a process of its own ({again.said})"
+                )
     return ""
 
 

@@ -1,6 +1,6 @@
-"""One zygote in its box: start it, let it fork one child per test, restart it if it is not clean.
+"""One zygote in its box: start it, let it fork children, restart it if one has left something.
 
-A sandbox knows nothing about submissions. Each test brings its own sources, so one warm sandbox can
+A sandbox knows nothing about submissions. Each child gets its own sources, so one warm sandbox can
 serve many submissions. This module imports neither torch nor pytest, so that the zygote's slow
 imports run in parallel with the grader's own.
 """

@@ -1,4 +1,6 @@
-"""The zygote: a process that has imported torch, but no student code, and forks one child per test.
+"""The zygote: a process with torch and without student code, which forks one child at a time.
+
+A child serves one test, or several one after the other.
 
 It is process 1 of its own PID namespace. So nothing inside can kill or stop it, orphans become its
 children, and `kill(-1)` ends every other process in the namespace, whatever that process did to

@@ -193,6 +193,42 @@ def test_a_wrong_variant_is_found_and_named(grader, small_course):
     assert f"tensor_memory · variant {path.stem} (seed 0): " in done.stderr
 
 
+STATEFUL = """
+[[mistake]]
+name = "stateful"
+says = "It is right only once storage_bytes has been called."
+price = "it is all that is asked"
+source = '''
+warm = False
+
+
+def tensor_bytes(x):
+    return -1
+
+
+def storage_bytes(x):
+    global warm
+    warm = True
+    return x.untyped_storage().nbytes()
+
+
+def unique_bytes(tensors):
+    seen = {x.untyped_storage()._cdata: x.untyped_storage().nbytes() for x in tensors}
+    return sum(seen.values()) if warm else -1
+'''
+"""
+
+
+@pytest.mark.slow
+def test_a_solution_that_another_test_helps_is_found_and_named(grader, small_course):
+    """Whether tests share a process must not change how one of them ends."""
+    listed = small_course / "grader/solutions/mistakes/tensor_memory.toml"
+    listed.write_text(STATEFUL)
+    done = grader("validate", "--only", "tensor_memory", cwd=small_course)
+    assert done.returncode == 1
+    assert "is passed where tests share a process ()" in done.stderr
+
+
 # --- by device ------------------------------------------------------------------------------------
 
 # Runs both validations of a course, one after the other. The tests for a CUDA device need no
