@@ -50,8 +50,9 @@ bundle: handout  ## Write student.zip, the bundle for students
 reference: $(INSTALLED) ## Write build/reference.zip, the reference solutions as a submission
 	$(BIN)/python scripts/reference_submission.py build/reference.zip
 
-bench: install   ## Compare the grader with plain pytest; writes benchmarks/results/single.json
-	$(BIN)/python benchmarks/single.py --json benchmarks/results/single.json $(ARGS)
+bench: install   ## Compare the grader with plain pytest, for one submission and for fifty; writes benchmarks/results
+	$(BIN)/python benchmarks/single.py --json benchmarks/results/single.json
+	$(BIN)/python benchmarks/batch.py --json benchmarks/results/batch.json
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; call make PYTHON=python3.12")'

@@ -13,6 +13,7 @@ each direction relative to a copy of it, and the peak memory of both sides.
 import argparse
 import contextlib
 import io
+import itertools
 import json
 import os
 import platform
@@ -244,9 +245,10 @@ def inside() -> dict[str, Any]:
         )
         zygote = peak_memory(sandbox.host_pid)
     return {
-        "empty probe, first of a test, ms": milliseconds(t[0] for t in trips),
+        "empty probe, first of a test, own process, ms": milliseconds(t[0] for t in trips),
         "empty probe, next one, ms": milliseconds(t[1] for t in trips),
-        "end of a test, ms": milliseconds(t[2] for t in trips),
+        "empty probe, first of a test, shared process, ms": milliseconds(t[2] for t in trips),
+        "end of a process, ms": milliseconds(t[3] for t in trips),
         f"{MEGABYTES} MB copied, fresh memory, ms": milliseconds(fresh),
         f"{MEGABYTES} MB copied, warm memory, ms": milliseconds(warm),
         f"{MEGABYTES} MB in / fresh copy": round(
@@ -260,19 +262,21 @@ def inside() -> dict[str, Any]:
     }
 
 
-def empty_trip(sandbox: Sandbox, session: Session) -> tuple[float, float, float]:
-    """Seconds of a test's first call, of its next call, and of its end.
+def empty_trip(sandbox: Sandbox, session: Session) -> list[float]:
+    """Seconds of a test's first call, of its next call, of another test's first, and of the end.
 
     The first call includes fork, files, probe and reply.
     """
     marks = [time.perf_counter()]
-    for _ in range(2):
+    for begins in (False, False, True):
+        if begins:
+            session.begin_test(0)
         session.run(probes.nothing, {})
         marks.append(time.perf_counter())
     session.close()
     sandbox.wait_until_ready()
     marks.append(time.perf_counter())
-    return marks[1] - marks[0], marks[2] - marks[1], marks[3] - marks[2]
+    return [later - earlier for earlier, later in itertools.pairwise(marks)]
 
 
 def transfers(

@@ -1,1 +1,0 @@
-../../../../tests/probes/delegation.py

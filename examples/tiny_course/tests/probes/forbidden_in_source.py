@@ -1,0 +1,1 @@
+../../../../tests/probes/forbidden_in_source.py
