@@ -9,7 +9,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 WORKFLOWS := $(wildcard .github/workflows/*.yml grader/publish/bundle/student/.github/workflows/*.yml)
 
-.PHONY: help install grade test quick check workflows validate stubs handout bundle reference bench
+.PHONY: help install grade test quick proof check workflows validate stubs handout bundle reference bench
 
 help:            ## List these targets
 	@sed -n 's/^\([a-z]*\): .*## /\1\t/p;s/^\([a-z]*\):  *## /\1\t/p' Makefile | expand -t 12
@@ -19,11 +19,14 @@ install: $(INSTALLED) bubblewrap ## Create .venv and install everything, includi
 grade: install   ## Grade a submission: make grade SUBMISSION=path (default: the sample)
 	@$(BIN)/grader grade "$(SUBMISSION)" $(ARGS)
 
-test: install browser ## Run every test of the grader, the course and the handout (ARGS=--require-browser: fail without Chromium)
-	$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
+test: install browser ## Run the tests of the grader, the course and the handout (ARGS=--require-browser: fail without Chromium)
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not proof" $(ARGS)
 
-quick: install   ## Run all tests but the slow ones
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow" $(ARGS)
+quick: install   ## Run only the tests that need no sandbox, no other process and no browser
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow and not proof" $(ARGS)
+
+proof: install browser ## Run every test, also those that take minutes
+	$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
 
 check: workflows ## Run ruff and mypy, and check the stubs and the workflows
 	$(BIN)/ruff check .

@@ -46,6 +46,8 @@ from grader.sandbox.session import Session
 from grader.submission import Submission
 from tests.grader.told import told
 
+pytestmark = pytest.mark.slow
+
 ATTACKS = Path(__file__).parent / "attacks"
 GROUPS = {
     "read the answers", "forge the verdict", "inject code", "lie about types", "hostile files",

@@ -21,6 +21,8 @@ from grader.results.points import problem_result, submission_result
 from grader.results.records import GraderInfo, Outcome, SubmissionInfo
 from grader.sandbox import gpu as gpus
 
+pytestmark = pytest.mark.slow
+
 
 def without_times(text: str) -> dict[str, Any]:
     """A result's JSON without the parts that may differ between two runs."""

@@ -13,6 +13,8 @@ from grader import files
 from grader.errors import UsageError
 from tests.grader.test_cli import run_on
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def merge(root, tmp_path):

@@ -5,6 +5,10 @@ import re
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 FOUR = """
 import pytest
 @pytest.mark.xdist_group("one")

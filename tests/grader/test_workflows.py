@@ -24,6 +24,8 @@ from grader import submission
 from grader.proof import validate
 from grader.sandbox import box
 
+pytestmark = pytest.mark.slow
+
 COURSE = courses.load()
 ROOT = Path(__file__).resolve().parents[2]
 PLACES = [".github/workflows", "grader/publish/bundle/student/.github/workflows"]

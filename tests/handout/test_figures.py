@@ -40,6 +40,7 @@ def test_every_block_of_code_runs(page):
     assert run_code(page, text_of(page)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_a_changed_digit_is_noticed(page):
     """Each digit of the text in turn is increased by one."""

@@ -7,7 +7,11 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.handout.conftest import ROOT
+
+pytestmark = pytest.mark.slow
 
 
 def run(*arguments):

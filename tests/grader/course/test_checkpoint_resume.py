@@ -50,7 +50,7 @@ while True:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_a_fresh_process_goes_on_bit_by_bit(tmp_path, root):
     """Three steps plus three in a new process equal six steps in one process, bit by bit."""
 

@@ -19,6 +19,8 @@ from grader import submission
 from tests.student_side import markdown, submit
 from tests.student_side.progress import Failure, Outcome, Progress
 
+pytestmark = pytest.mark.slow
+
 COURSE = courses.load()
 
 

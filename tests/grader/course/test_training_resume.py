@@ -74,7 +74,7 @@ def folder_with_tokens(path: Path) -> Path:
     return path
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_killed_at_every_step_in_turn_it_ends_bit_equal(root, tmp_path):
     """A run killed and restarted at every step in turn ends bit-equal to a run left alone.
 

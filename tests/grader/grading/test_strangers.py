@@ -65,7 +65,7 @@ def test_there_are_enough():
         ]
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.id)
 def test_no_name_is_false(problem, box, record_property):
     """Each solution fails a test, and any mistake that is named is the right one."""

@@ -13,6 +13,8 @@ from grader.proof import matrix as matrices
 from grader.proof import mutants
 from grader.proof.matrix import HiddenTest, Matrix, Row
 
+pytestmark = pytest.mark.slow
+
 COURSE = courses.load()
 REFERENCE = COURSE.reference
 

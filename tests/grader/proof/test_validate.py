@@ -17,7 +17,7 @@ from grader.solutions import fragments, mistakes
 COURSE = courses.load()
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.parametrize("part", range(4))
 def test_the_suite_is_proved(grader, part):
     """The reference and all variants get full marks, stubs get 0, and wrong solutions are caught.
@@ -301,7 +301,7 @@ def tried(found):
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_a_cpu_problem_is_proved_on_a_cpu_and_its_cuda_tests_on_what_it_cannot_show(
     course_of_two_devices,
 ):
@@ -331,7 +331,7 @@ def test_a_cpu_problem_is_proved_on_a_cpu_and_its_cuda_tests_on_what_it_cannot_s
     assert 0 == got["cuda"]["owed"]
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_a_cuda_problem_is_proved_on_both(course_of_two_devices):
     """The problem's CPU tests are worth nothing but still have to catch mistakes.
 
@@ -349,7 +349,7 @@ def test_a_cuda_problem_is_proved_on_both(course_of_two_devices):
     assert ([], []) == (got["cpu"]["complaints"], got["cuda"]["complaints"])
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_what_is_not_as_it_must_be_is_told_by_device(course_of_two_devices):
     """Each device reports its own complaints, even for tests that are worth nothing.
 

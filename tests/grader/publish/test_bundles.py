@@ -17,6 +17,8 @@ from grader.solutions import mistakes
 from grader.solutions.regions import lines_of
 from tests.grader.test_layers import imports
 
+pytestmark = pytest.mark.slow
+
 COURSE = courses.load()
 
 

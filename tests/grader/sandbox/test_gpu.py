@@ -29,7 +29,10 @@ from grader.sandbox.gpu import Gpu
 from grader.sandbox.session import Session
 from tests.probes import call
 
-pytestmark = pytest.mark.xdist_group("gpu")  # one warm sandbox serves this file
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("gpu"),
+]  # one warm sandbox serves this file
 
 ROOT = Path(__file__).resolve().parents[3]
 COURSE = courses.load()

@@ -44,7 +44,10 @@ from grader.submission import Submission
 from tests.grader.told import told
 from tests.probes import call, call_and_keep_inputs
 
-pytestmark = pytest.mark.xdist_group("sandbox")  # one warm sandbox serves this file
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("sandbox"),
+]  # one warm sandbox serves this file
 
 COURSE = courses.load()
 MIB = 2**20
@@ -448,7 +451,7 @@ def test_only_the_students_calls_are_charged(sandbox, monkeypatch):
     assert budget.cpu_used < 1.0
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_a_slow_start_of_every_test_costs_no_point(sandbox, monkeypatch):
     """A right solution passes although tests start slowly.
 
@@ -470,7 +473,7 @@ def test_a_slow_start_of_every_test_costs_no_point(sandbox, monkeypatch):
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_eight_graders_at_once_cost_nobody_a_point(right, tmp_path):
     """Eight graders probably outnumber this machine's CPUs, and each gives full marks."""
     command = [
