@@ -313,9 +313,6 @@ def _start(course: Course, gpu: Gpu | None) -> None:
     for number in FROM_TERMINALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, FROM_TERMINALS)
-    import torch
-
-    torch.set_num_threads(1)
     sandbox = Sandbox(
         course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes, gpu=gpu
     )

@@ -171,7 +171,10 @@ class Sandbox:
         Raises:
             GraderFault: The zygote did not answer. Another zygote has been started.
         """
-        return Activity(**self._ask({"op": "look"}))
+        with suppress(OSError):  # if the zygote is gone, reading its answer will show that
+            self._control.settimeout(END_SECONDS)
+            self._control.send(b'{"op": "look"}')
+        return Activity(**self._answer())
 
     def print_traceback(self) -> None:
         """Have the child print a traceback of all its threads, if it still can."""
@@ -199,23 +202,20 @@ class Sandbox:
     def _ending(self) -> "Ending":
         self._unanswered = False
         tell, self._tell = self._tell, None
-        ending = Ending(**self._ask(None))
+        ending = Ending(**self._answer())
         if tell:
             tell(ending)
         if not ending.clean:
             self._restart()
         return ending
 
-    def _ask(self, request: dict[str, Any] | None) -> dict[str, Any]:
-        """Send a request, unless it has been sent already, and return the zygote's answer.
+    def _answer(self) -> dict[str, Any]:
+        """The zygote's answer to the request that was sent.
 
         Raises:
             GraderFault: The zygote did not answer. Another zygote has been started.
         """
         try:
-            if request:
-                self._control.settimeout(END_SECONDS)
-                self._control.send(json.dumps(request).encode())
             answer = self._control.recv(65536)
             if not answer:
                 raise OSError("it closed its socket")

@@ -173,7 +173,8 @@ def _killed_from_outside(
 
 def _where_it_crashed(tracebacks: str) -> str | None:
     """The line that Python was executing when a signal ended it."""
-    places = _places(tracebacks, "Fatal Python error")
+    _, found, last = tracebacks.rpartition("Fatal Python error")
+    places = _places(last) if found else []
     return "{}:{} in {}".format(*places[0]) if places else None
 
 
@@ -186,13 +187,11 @@ def _where_it_was(tracebacks: str) -> str | None:
     return "{0} in {2}".format(*places[-1]) if places else None
 
 
-def _places(tracebacks: str, headline: str = "") -> list[tuple[str, str, str]]:
-    """The student's frames below the last such headline, innermost first: file, line, function."""
-    _, found, dump = tracebacks.rpartition(headline) if headline else ("", "all", tracebacks)
-    frames = re.findall(
-        r'File "[^"\n]*?/submission/(assignment/[^"\n]+\.py)", line (\d+) in (\S+)', dump
+def _places(traceback: str) -> list[tuple[str, str, str]]:
+    """The student's frames in a traceback, innermost first: file, line and function."""
+    return re.findall(
+        r'File "[^"\n]*?/submission/(assignment/[^"\n]+\.py)", line (\d+) in (\S+)', traceback
     )
-    return frames if found else []
 
 
 def _device_memory(limits: Limits, gpu: Gpu) -> str:

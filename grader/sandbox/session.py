@@ -152,7 +152,6 @@ class Session:
             "sources": sources,
             "forbidden": list(forbidden),
             "by_hand": list(by_hand),
-            "on_gpu": sandbox.gpu is not None,
         }
         self._limits = limits
         self._budget = budget
@@ -177,17 +176,16 @@ class Session:
         Args:
             seed: The seed that the global generators are set to before each call of this test.
         """
-        if self._budget:
-            self._budget.charge(wall=self._wall_used)
+        self._charge_wall()
         self._seed, self._test = seed, self._test + 1
         self._over, self._has_called, self._wall_is_cut = None, False, False
-        self._wall_left, self._wall_used = self._limits.wall_seconds, 0.0
+        self._wall_left = self._limits.wall_seconds
         self.is_shared = self._channel is not None
 
     def begin_again(self) -> None:
         """The test that is running begins again, in a child of its own.
 
-        What it has used so far is charged to nobody.
+        The time that it has used so far does not count.
         """
         self._end_child(free_seconds=self._wall_used)
         self._wall_used = 0.0
@@ -240,9 +238,7 @@ class Session:
     def close(self) -> None:
         """End the child, if there is one, without waiting for it."""
         self._end_child()
-        if self._budget:
-            self._budget.charge(wall=self._wall_used)
-            self._wall_used = 0.0
+        self._charge_wall()
 
     def _end_child(self, free_seconds: float = 0.0) -> None:
         """End the child without waiting; charge its processor time, but for these seconds."""
@@ -463,6 +459,11 @@ class Session:
     def _charge_processor(self, ending: Ending, free_seconds: float = 0.0) -> None:
         if self._budget:
             self._budget.charge(cpu=max(0.0, ending.cpu_seconds_of_all - free_seconds))
+
+    def _charge_wall(self) -> None:
+        if self._budget:
+            self._budget.charge(wall=self._wall_used)
+        self._wall_used = 0.0
 
     def _took_too_much(self) -> StudentFault:
         """End a test that exceeds its GPU memory by the driver's count."""

@@ -54,7 +54,7 @@ def main(handover: socket.socket) -> NoReturn:
         if not limits["device_memory_bytes"]:
             _fill_uninitialized_memory()
         _show_where_it_ends()
-        _serve(channel)
+        _serve(channel, on_gpu=bool(limits["device_memory_bytes"]))
     except EOFError:
         os._exit(0)
     except LimitTooLow as e:
@@ -159,7 +159,7 @@ def _fill_uninitialized_memory() -> None:
     torch.use_deterministic_algorithms(True, warn_only=True)
 
 
-def _serve(channel: socket.socket) -> NoReturn:
+def _serve(channel: socket.socket, *, on_gpu: bool) -> NoReturn:
     setup = protocol.receive(channel)
     submission, has_begun = None, False
 
@@ -173,7 +173,7 @@ def _serve(channel: socket.socket) -> NoReturn:
     while True:
         request = protocol.receive(channel)
         if request["op"] == "run" and submission is None:
-            submission = _Submission(setup, end_with)
+            submission = _Submission(setup, end_with, on_gpu=on_gpu)
         if not has_begun:
             # Whatever goes wrong from here on is the student's fault.
             protocol.send(channel, {"begins": True})
@@ -213,7 +213,11 @@ class _Submission:
     """Writes the student's files to disk, installs the tripwire, and runs probes on the files."""
 
     def __init__(
-        self, setup: dict[str, Any], on_violation: Callable[[Violation], NoReturn]
+        self,
+        setup: dict[str, Any],
+        on_violation: Callable[[Violation], NoReturn],
+        *,
+        on_gpu: bool,
     ) -> None:
         self._scratch = os.environ["TMPDIR"]
         self._folder = f"{self._scratch}/submission"
@@ -226,7 +230,6 @@ class _Submission:
         student = importlib.import_module("tests.probes").Student()
         self._student = Watched(student, tripwire, setup["by_hand"])
         # torch.manual_seed notes the seed for each kind of GPU too, which takes 0.2 ms without one.
-        on_gpu = setup["on_gpu"]
         self._seed_torch = torch.manual_seed if on_gpu else torch.default_generator.manual_seed
         self._test: int | None = None
         self._before = leftovers.surroundings()

@@ -201,7 +201,7 @@ def test_what_a_test_leaves_ends_its_process(sandbox, leave):
 
 
 def test_a_test_begins_again_in_a_process_of_its_own(sandbox):
-    """What it has used in the shared one is charged to nobody."""
+    """The time that it has used in the shared process does not count."""
     budget = Budget(cpu_seconds=100, wall_seconds=100)
     source = "import time\ndef f():\n    time.sleep(0.2)\ndef g():\n    pass"
     with session(sandbox, source, budget=budget) as made:
