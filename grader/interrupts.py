@@ -48,14 +48,15 @@ def stop_if_seen() -> None:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Record signals inside the block without raising; raise after the block."""
+    """Record signals inside the block without raising; raise after the outermost block."""
     global _held
-    _held = True
+    outer, _held = _held, True
     try:
         yield
     finally:
-        _held = False
-    stop_if_seen()
+        _held = outer
+    if not outer:
+        stop_if_seen()
 
 
 def no_more() -> None:

@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Literal
 
+from grader import interrupts
 from grader.course import Limits
 from grader.errors import GraderFault, SandboxUnavailable
 from grader.printable import printable
@@ -68,6 +70,7 @@ class Sandbox:
 
     _control: socket.socket
     _process: "subprocess.Popen[bytes]"
+    _end_processes: "weakref.finalize[..., Sandbox]"
     _pidfd: int | None
     _tell: Callable[["Ending"], None] | None
 
@@ -99,10 +102,11 @@ class Sandbox:
 
     def _end_box(self) -> bool:
         """End the zygote and everything in its box; return False if that took too long."""
-        # Closing our end of the socket tells the zygote to kill everything that is left and exit.
-        self._control.close()
         if self._process.returncode is None:
-            self._wait_for_the_end()
+            self._control.close()
+            if not _ends(self._process):
+                self._kill()
+        self._end_processes()
         ended = True
         if self._pidfd is not None:
             ended = _readable(self._pidfd, END_SECONDS)  # waits until all its memory is freed
@@ -110,20 +114,6 @@ class Sandbox:
             self._pidfd = None
         self._forget_files()
         return ended
-
-    def _wait_for_the_end(self) -> None:
-        """Wait until bubblewrap has ended, then kill its process group.
-
-        bubblewrap may have left a child that was not yet watching for the end of bubblewrap.
-        """
-        process = os.pidfd_open(self._process.pid)
-        if not _readable(process, END_SECONDS):
-            self._kill()
-        os.close(process)
-        # The process is not reaped yet, so its pid still identifies its own group and no other.
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
 
     def spawn(self, limits: Limits, descriptors: list[int]) -> None:
         """Ask the zygote to fork a child that holds these descriptors.
@@ -297,7 +287,15 @@ class Sandbox:
         self._pidfd = None
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            self._process = self._bare(theirs) if self.isolation == "none" else self._boxed(theirs)
+            # An interrupt inside Popen would lose a process that is already running.
+            with interrupts.held():
+                self._process = (
+                    self._bare(theirs) if self.isolation == "none" else self._boxed(theirs)
+                )
+                # Ends the processes also when an interrupt comes before the caller has this object.
+                self._end_processes = weakref.finalize(
+                    self, _end_processes, self._control, self._process
+                )
         except BaseException:
             self._control.close()
             self._forget_files()
@@ -462,6 +460,30 @@ def out_of_memory_kills() -> int:
     with suppress(OSError, ValueError, StopIteration), open("/proc/vmstat") as f:
         return int(next(line for line in f if line.startswith("oom_kill ")).split()[1])
     return 0
+
+
+def _end_processes(control: socket.socket, process: "subprocess.Popen[bytes]") -> None:
+    """End the zygote, wait until bubblewrap has ended, then kill its process group.
+
+    bubblewrap may have left a child that was not yet watching for the end of bubblewrap.
+    """
+    # This tells the zygote to kill everything that is left and exit.
+    control.close()
+    if process.returncode is None:
+        _ends(process)
+        # The process is not reaped yet, so its pid still identifies its own group and no other.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _ends(process: "subprocess.Popen[bytes]") -> bool:
+    """Whether a process that is not reaped yet ends within END_SECONDS."""
+    pidfd = os.pidfd_open(process.pid)
+    try:
+        return _readable(pidfd, END_SECONDS)
+    finally:
+        os.close(pidfd)
 
 
 def _readable(descriptor: int, seconds: float) -> bool:

@@ -1,5 +1,6 @@
 """Ctrl-C and SIGTERM at any moment give one line and a clear exit code, and leave nothing."""
 
+import gc
 import json
 import os
 import random
@@ -12,11 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from grader import course as courses
 from grader import files, interrupts
+from grader.sandbox.box import Sandbox
 from tests.grader.test_cli import run_on
 
 INTERRUPTED = "grader: interrupted; nothing was written\n"
 OLD = b"an earlier result\n"
+COURSE = courses.load()
 
 # Runs a command as a subreaper (orphans of the command become its children), sends a signal at a
 # given moment, and prints how the command ended and which processes are left. Arguments: the
@@ -257,6 +261,54 @@ def test_an_interrupt_waits_while_it_is_held(signals):
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert (reached, interrupts.seen()) == ([True], signal.SIGTERM)
+
+
+def test_only_the_outermost_hold_raises(signals):
+    """A function that holds interrupts may be called by one that does too."""
+    interrupts.watch()
+    reached = []
+
+    def interrupted():
+        with interrupts.held():
+            with interrupts.held():
+                signal.raise_signal(signal.SIGTERM)
+            reached.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert reached == [True]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("isolation", ["bubblewrap", "none"])
+def test_an_interrupt_while_a_box_is_started_leaves_nobody(isolation, signals, monkeypatch):
+    """The signal comes when the process runs, but before anyone knows it."""
+    interrupts.watch()
+    started = []
+    real = subprocess.Popen._execute_child
+
+    def execute(process, *arguments):
+        real(process, *arguments)
+        started.append(process.pid)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(subprocess.Popen, "_execute_child", execute)
+    with pytest.raises(KeyboardInterrupt):
+        Sandbox(COURSE.tests, isolation=isolation, scratch_bytes=2**20)
+    with pytest.raises(ProcessLookupError):
+        os.killpg(started[0], 0)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Exception ignored")  # its files are closed late as well
+def test_a_box_that_nobody_ends_is_ended_with_its_object():
+    """An interrupt between the start and the `with` block leaves such a box."""
+    box = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=2**20)
+    pid = box._process.pid
+    del box
+    gc.collect()
+    with pytest.raises(ProcessLookupError):
+        os.killpg(pid, 0)
 
 
 def test_nothing_is_written_after_an_interrupt(signals, tmp_path, monkeypatch):
