@@ -55,7 +55,12 @@ def grader() -> Run:
 @pytest.fixture
 def copy_of_the_course(tmp_path: Path) -> Path:
     """A copy of the files that grading from a checkout needs, for a test to break."""
-    target = tmp_path / "copy"
+    return copied_course(tmp_path)
+
+
+def copied_course(folder: Path) -> Path:
+    """Copy the files that grading from a checkout needs to a folder, and return the copy."""
+    target = folder / "copy"
     skipped = shutil.ignore_patterns("__pycache__", "attacks")
     for folder in ("assignment", "grader", "tests"):
         shutil.copytree(ROOT / folder, target / folder, ignore=skipped)

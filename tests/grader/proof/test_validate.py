@@ -13,6 +13,7 @@ from grader import course as courses
 from grader.errors import UsageError
 from grader.proof.validate import validate
 from grader.solutions import fragments, mistakes
+from tests.grader.conftest import copied_course
 
 COURSE = courses.load()
 
@@ -88,31 +89,15 @@ source = "def tensor_bytes(x): return {size} * x.numel()"
     (course / "grader/solutions/mistakes/tensor_memory.toml").write_text("".join(entries))
 
 
-@pytest.fixture
-def small_course(copy_of_the_course):
-    """A copy of the course in which one problem can be proved in seconds.
+def small_course(folder):
+    """Copy the course to a folder so that one problem can be proved in seconds.
 
     That problem keeps one wrong solution and one variant.
     """
-    keep_one(copy_of_the_course / "grader/solutions/variants/tensor_memory")
-    mistakes_of(copy_of_the_course, {"four": 4})
-    return copy_of_the_course
-
-
-@pytest.mark.slow
-def test_a_broken_oracle_is_found_and_named(grader, small_course):
-    """If a hidden test expects a wrong number, the reference fails.
-
-    The command names the test and exits with 1.
-    """
-    broken = small_course / "tests" / "hidden" / "test_tensor_memory.py"
-    broken.write_text(
-        broken.read_text().replace("base.numel() * 8, of=", "base.numel() * 4, of=", 1)
-    )
-    done = grader("validate", "--only", "tensor_memory", cwd=small_course)
-    assert done.returncode == 1
-    assert "tensor_memory · reference reference (seed 0): " in done.stderr
-    assert "test_storage_bytes_is_the_whole_storage" in done.stderr
+    course = copied_course(folder)
+    keep_one(course / "grader/solutions/variants/tensor_memory")
+    mistakes_of(course, {"four": 4})
+    return course
 
 
 # Tests that are not total: the test to append to a file of hidden tests, and the complaint about
@@ -136,9 +121,9 @@ def test_of_two(student):
     "a test that reads the words of an error": (
         """
 def test_of_words(student):
-    expect.kind(student.tensor_memory.tensor_bytes(torch.ones(2)), int, of="tensor_bytes")
+    expect.value(student.tensor_memory.tensor_bytes(torch.ones(2)), 8, of="tensor_bytes")
     try:
-        student.tensor_memory.flat_index(torch.ones(2, 2), [0])
+        student.tensor_memory.element_offset(torch.ones(2, 2), [0])
     except ValueError as e:
         expect.that("entries" in str(e), "no number of entries", of="tensor_bytes")
 """,
@@ -148,49 +133,11 @@ def test_of_words(student):
         """
 def test_of_types(student):
     got = student.run(probes.type_of_tensor_bytes)
-    expect.value(got, "int", of="tensor_bytes")
+    expect.value(got, "int 8", of="tensor_bytes")
 """,
         "tensor_memory · types numpy's ints (seed 0): 1 tests fail, the first is test_of_types",
     ),
 }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("what", NOT_TOTAL)
-def test_a_test_that_is_not_total_is_found_and_named(grader, small_course, what):
-    """The complaint names the test and the answer for which it passes or fails."""
-    source, complaint = NOT_TOTAL[what]
-    probe = small_course / "tests" / "probes" / "tensor_memory.py"
-    probe.write_text(
-        probe.read_text() + "\n\ndef type_of_tensor_bytes(student):\n    import torch\n"
-        "    return type(student.tensor_memory.tensor_bytes(torch.ones(2))).__name__\n"
-    )
-    hidden = small_course / "tests" / "hidden" / "test_tensor_memory.py"
-    hidden.write_text(
-        hidden.read_text() + "\n\nfrom tests.probes import tensor_memory as probes\n\n" + source
-    )
-    done = grader("validate", "--only", "tensor_memory", "--draft", "--jobs", 1, cwd=small_course)
-    assert done.returncode == 1
-    assert complaint in done.stderr
-
-
-@pytest.mark.slow
-def test_a_wrong_solution_that_passes_is_found_and_named(grader, small_course):
-    """If no hidden test catches a mistake, the command names the mistake and exits with 1."""
-    mistakes_of(small_course, {"right": "x.element_size()"})
-    done = grader("validate", "--only", "tensor_memory", cwd=small_course)
-    assert done.returncode == 1
-    assert "tensor_memory · wrong right (seed 0): it passes every test" in done.stderr
-
-
-@pytest.mark.slow
-def test_a_wrong_variant_is_found_and_named(grader, small_course):
-    """If the suite rejects a correct solution, the command names the solution and exits with 1."""
-    (path,) = (small_course / "grader" / "solutions" / "variants" / "tensor_memory").glob("*.py")
-    path.write_text('"""Not a variant."""\n\n\ndef tensor_bytes(x):\n    return 4 * x.numel()\n')
-    done = grader("validate", "--only", "tensor_memory", cwd=small_course)
-    assert done.returncode == 1
-    assert f"tensor_memory · variant {path.stem} (seed 0): " in done.stderr
 
 
 STATEFUL = """
@@ -219,14 +166,95 @@ def unique_bytes(tensors):
 """
 
 
+# Solutions that are not what their kind says: what is wrong, and the complaint about it.
+SOLUTIONS = {
+    "a wrong solution that no test catches": (
+        "tensor_memory · wrong right (seed 0): it passes every test",
+    ),
+    "a variant that is wrong": ("tensor_memory · variant bits_divided_as_floats (seed 0): ",),
+    "a wrong solution that another test helps": (
+        "tensor_memory · wrong stateful (seed 0): ",
+        "is passed where tests share a process ()",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def complaints_about_tests(grader, tmp_path_factory):
+    """What `validate --draft` complains about in a course with all these tests.
+
+    They are every one of NOT_TOTAL and, in another problem, one that expects a wrong answer.
+    """
+    course = small_course(tmp_path_factory.mktemp("not_total"))
+    probe = course / "tests" / "probes" / "tensor_memory.py"
+    probe.write_text(
+        probe.read_text() + "\n\ndef type_of_tensor_bytes(student):\n    import torch\n"
+        "    got = student.tensor_memory.tensor_bytes(torch.ones(2))\n"
+        "    return f'{type(got).__name__} {int(got)}'\n"
+    )
+    hidden = course / "tests" / "hidden" / "test_tensor_memory.py"
+    added = "\n".join(source for source, _ in NOT_TOTAL.values())
+    hidden.write_text(
+        f"{hidden.read_text()}\n\nfrom tests.probes import tensor_memory as probes\n\n{added}"
+    )
+    keep_one(course / "grader/solutions/variants/storage_views")
+    (course / "grader/solutions/mistakes/storage_views.toml").unlink()
+    oracle = course / "tests" / "hidden" / "test_storage_views.py"
+    oracle.write_text(
+        oracle.read_text().replace('True, of="shares_storage"', 'False, of="shares_storage"', 1)
+    )
+    problems = ("--only", "tensor_memory", "--only", "storage_views")
+    done = grader("validate", *problems, "--draft", "--jobs", 1, cwd=course)
+    return done.returncode, done.stderr.splitlines()
+
+
 @pytest.mark.slow
-def test_a_solution_that_another_test_helps_is_found_and_named(grader, small_course):
-    """Whether tests share a process must not change how one of them ends."""
-    listed = small_course / "grader/solutions/mistakes/tensor_memory.toml"
-    listed.write_text(STATEFUL)
-    done = grader("validate", "--only", "tensor_memory", cwd=small_course)
-    assert done.returncode == 1
-    assert "is passed where tests share a process ()" in done.stderr
+@pytest.mark.xdist_group("validate --draft")
+@pytest.mark.parametrize("what", NOT_TOTAL)
+def test_a_test_that_is_not_total_is_found_and_named(complaints_about_tests, what):
+    """The complaint names the test and the answer for which it passes or fails."""
+    code, lines = complaints_about_tests
+    assert code == 1
+    assert any(NOT_TOTAL[what][1] in line for line in lines), "\n".join(lines)
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("validate --draft")
+def test_a_broken_oracle_is_found_and_named(complaints_about_tests):
+    """If a hidden test expects a wrong answer, the reference fails, and the test is named."""
+    code, lines = complaints_about_tests
+    assert code == 1
+    assert any(
+        "storage_views · reference reference (seed 0): " in line
+        and "test_shares_storage_of_windows_that_do_not_touch" in line
+        for line in lines
+    ), lines
+
+
+@pytest.fixture(scope="module")
+def complaints_about_solutions(grader, tmp_path_factory):
+    """What `validate` complains about in a course with every one of SOLUTIONS."""
+    course = small_course(tmp_path_factory.mktemp("broken"))
+    mistakes_of(course, {"right": "x.element_size()"})
+    listed = course / "grader/solutions/mistakes/tensor_memory.toml"
+    # Every eighth solution is graded in two ways, the first among them.
+    listed.write_text(STATEFUL + listed.read_text())
+    (variant,) = (course / "grader/solutions/variants/tensor_memory").glob("*.py")
+    variant.write_text('"""Not a variant."""\n\n\ndef tensor_bytes(x):\n    return 4 * x.numel()\n')
+    done = grader("validate", "--only", "tensor_memory", cwd=course)
+    return done.returncode, done.stderr.splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("validate")
+@pytest.mark.parametrize("what", SOLUTIONS)
+def test_a_solution_that_is_not_what_it_should_be_is_found_and_named(
+    complaints_about_solutions, what
+):
+    """The complaint names the problem and the solution."""
+    code, lines = complaints_about_solutions
+    assert code == 1
+    assert any(all(part in line for part in SOLUTIONS[what]) for line in lines), lines
 
 
 # --- by device ------------------------------------------------------------------------------------
