@@ -41,7 +41,7 @@ def main() -> None:
 def _run() -> tuple[int, str]:
     """Run the command; return its exit code and what to print about how it ended."""
     try:
-        from grader.commands import app
+        from grader.class_commands import app
 
         app()
     except SystemExit as e:  # how typer ends
@@ -64,6 +64,8 @@ def _run() -> tuple[int, str]:
 
 
 def _what_was_written() -> str:
+    if files.kept:
+        return f"what was graded is in {files.kept[-1]}, and the same command goes on"
     return f"{files.written[-1]} is complete" if files.written else "nothing was written"
 
 

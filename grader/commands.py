@@ -112,15 +112,15 @@ def grade(
     Exits 0 whatever the score is, and 3 if the grader itself failed.
     """
     course = courses.load(folder)
-    problems = _chosen(course, only)
+    problems = chosen(course, only)
     if json:
         files.check_writable(json)
-    _one_of("--device", device, "cpu", "cuda")
-    level: Isolation = _one_of("--isolation", isolation, *get_args(Isolation))
+    one_of("--device", device, "cpu", "cuda")
+    level: Isolation = one_of("--isolation", isolation, *get_args(Isolation))
     read = submissions.read(submission)
     scratch_bytes = course.limits.file_bytes
     with (
-        _device(device) as gpu,
+        device_named(device) as gpu,
         Sandbox(course.tests, isolation=level, scratch_bytes=scratch_bytes, gpu=gpu) as sandbox,
     ):
         # Imports torch and pytest, while the sandbox does the same.
@@ -237,19 +237,19 @@ def validate(
     tests of CPU problems have to catch only the mistakes that no test on a CPU can detect.
     """
     course = courses.load(folder)
-    problems = _chosen(course, only)
-    _one_of("--device", device, "cpu", "cuda")
+    problems = chosen(course, only)
+    one_of("--device", device, "cpu", "cuda")
     if with_mutants and device == "cuda":
         raise UsageError("mutants are tried on a CPU: leave one of --mutants and --device cuda out")
     if matrix and quick:
         raise UsageError("--quick has no matrix: leave one of --quick and --matrix out")
     if matrix:
-        _one_of("--matrix", matrix.suffix, *matrices.FORMATS)
+        one_of("--matrix", matrix.suffix, *matrices.FORMATS)
         files.check_writable(matrix)
-    from grader.proof.validate import usual_jobs
+    from grader.grading.workers import usual_jobs
     from grader.proof.validate import validate as run
 
-    with _device(device) as gpu, _progress("validating") as progress:
+    with device_named(device) as gpu, _progress("validating") as progress:
         found = run(
             course,
             problems,
@@ -289,7 +289,7 @@ def release(
 
     Exits 1 and writes nothing if a line of the bundle is secret.
     """
-    _one_of("release", kind, "student")
+    one_of("release", kind, "student")
     files.check_writable(out)
     course = courses.load(folder)
     bundle = bundles.student(course, handout or course.handout / "build")
@@ -302,7 +302,7 @@ def release(
     files.say(text, needed=False)
 
 
-def _chosen(course: Course, only: list[str] | None) -> list[Problem]:
+def chosen(course: Course, only: list[str] | None) -> list[Problem]:
     """The problems that --only names; all problems by default.
 
     Raises:
@@ -328,7 +328,7 @@ def _report(result: SubmissionResult, course: Course, json: Path | None, verbose
         raise typer.Exit(3)
 
 
-def _one_of(option: str, value: str, *allowed: Choice) -> Choice:
+def one_of(option: str, value: str, *allowed: Choice) -> Choice:
     for choice in allowed:
         if choice == value:
             return choice
@@ -336,7 +336,7 @@ def _one_of(option: str, value: str, *allowed: Choice) -> Choice:
 
 
 @contextmanager
-def _device(name: str) -> Iterator[Gpu | None]:
+def device_named(name: str) -> Iterator[Gpu | None]:
     """The CUDA device for the submissions, locked while this command runs; None for a CPU.
 
     Raises:

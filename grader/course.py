@@ -111,6 +111,11 @@ class Course(msgspec.Struct, frozen=True):
         return self.solutions / "mutants.toml"
 
     @property
+    def policy(self) -> Path:
+        """The file with the rules for a class: deadlines, lateness; it need not exist."""
+        return self.root / "policy.toml"
+
+    @property
     def bundle(self) -> Path:
         """The folder that contains student/ (for the student's bundle) and shared_lines.txt."""
         own = self.root / "bundle"

@@ -12,6 +12,7 @@ from grader import interrupts
 from grader.errors import UsageError
 
 written: list[Path] = []  # the files that this process wrote, in order
+kept: list[Path] = []  # gradebooks that this process writes as it goes
 
 
 def check_writable(path: Path) -> None:

@@ -14,23 +14,17 @@ All of this applies to the tests for one device. It depends on how tests end and
 because the CPU tests of a CUDA problem are worth no points.
 """
 
-import multiprocessing
-import os
-import signal
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass, replace
-from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import cast
 
-from grader import interrupts
 from grader.course import Course, Problem, id_of_test
 from grader.errors import Status, UsageError
 from grader.grading.grade import grade
 from grader.grading.local_student import LocalBox, LocalSession
+from grader.grading.workers import Workers, close_at_end, own
 from grader.proof import mutants, trials
 from grader.proof.matrix import HiddenTest, Matrix, Row, tests_in
 from grader.results.records import ProblemResult, SubmissionResult, TestResult, worst
@@ -49,7 +43,6 @@ RIGHT = ("reference", "variant", "words", "types", "arithmetic")  # kinds that l
 ONE_IN = 8
 # Part of the message about an answer that is uninitialized memory.
 TOLD_OF_EMPTY = "torch.empty"
-FROM_TERMINALS = (signal.SIGINT, signal.SIGHUP)
 Progress = Callable[[str, int, int], None]
 
 
@@ -158,41 +151,15 @@ def _rows(
 ) -> list[Row]:
     """The outcome of each trial, in the order of the trials."""
     rows: dict[int, Row] = {}
-    # A fork of a process with threads may hang in its first matmul.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, context, _start, (course, gpu)) as pool:
-        try:
-            with _deaf_children():
-                waiting: dict[Future[Row], int] = {
-                    pool.submit(_run, trial): i for i, trial in enumerate(trials)
-                }
-            while waiting:
-                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                    i = waiting.pop(future)
-                    rows[i] = future.result()
-                    if progress:
-                        progress(f"{rows[i].problem} {rows[i].name}"[:60], len(rows), len(trials))
-        except BaseException:
-            for process in multiprocessing.active_children():
-                process.terminate()
-            pool.shutdown(cancel_futures=True)
-            raise
+    with Workers(course, jobs, gpu=gpu, isolation="bubblewrap") as workers:
+        waiting = {workers.submit(_run, trial): i for i, trial in enumerate(trials)}
+        while waiting:
+            for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                i = waiting.pop(future)
+                rows[i] = future.result()
+                if progress:
+                    progress(f"{rows[i].problem} {rows[i].name}"[:60], len(rows), len(trials))
     return [rows[i] for i in sorted(rows)]
-
-
-@contextmanager
-def _deaf_children() -> Iterator[None]:
-    """Make processes that are started inside the block ignore Ctrl-C, because the parent ends them.
-
-    A terminal sends Ctrl-C to all processes. The parent itself handles Ctrl-C after the block, when
-    the pool knows all its processes.
-    """
-    with interrupts.held():
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, FROM_TERMINALS)
-        try:
-            yield
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _tests(file: Path, device: str) -> dict[str, HiddenTest]:
@@ -304,56 +271,28 @@ def sources_in(folder: Path) -> dict[str, bytes]:
 
 # --- in a process of its own ----------------------------------------------------------------------
 
-_place: tuple[Course, Sandbox, LocalBox] | None = None
+_local: LocalBox | None = None
 
 
-def _start(course: Course, gpu: Gpu | None) -> None:
-    """Start this process's sandbox, which all of its trials use."""
-    global _place
-    for number in FROM_TERMINALS:
-        signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, FROM_TERMINALS)
-    sandbox = Sandbox(
-        course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes, gpu=gpu
-    )
-    boxes = sandbox, LocalBox()
-    Finalize(None, sandbox.close, exitpriority=1)
-    signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=_leave, args=boxes).start())
-    threading.Thread(target=_end_with_the_parent, args=boxes, daemon=True).start()
-    _place = course, *boxes
-
-
-def _end_with_the_parent(*boxes: Sandbox | LocalBox) -> None:
-    """Wait until the parent has ended, then end this process.
-
-    Otherwise a process of the pool would wait for work forever.
-    """
-    if parent := multiprocessing.parent_process():
-        parent.join()
-        _leave(*boxes)
-
-
-def _leave(*boxes: Sandbox | LocalBox) -> None:
-    """Close the boxes and end this process.
-
-    Call this in a thread, because the main thread may hold a lock while it waits for the box.
-    """
-    for box in boxes:
-        box.close()
-    os._exit(1)
+def _local_box() -> LocalBox:
+    """Where this process runs our own code without a sandbox."""
+    global _local
+    if _local is None:
+        _local = LocalBox()
+        close_at_end(_local)
+    return _local
 
 
 def _run(trial: Trial) -> Row:
     """Grade one trial, including the problems in which it must lose nothing."""
-    assert _place is not None
-    course, sandbox, local = _place
+    course, sandbox = own()
     here = trial.in_process and sandbox.gpu is None
 
     def graded_with(*, fresh: bool) -> SubmissionResult:
         return grade(
             Submission(trial.name, trial.sources, []),
             course,
-            cast(Sandbox, local) if here else sandbox,
+            cast(Sandbox, _local_box()) if here else sandbox,
             problems=[trial.problem, *trial.neighbours],
             device=trial.device,
             seed=trial.seed,
@@ -455,8 +394,3 @@ def _share(problem: ProblemResult, device: str) -> float:
     """The share of a problem that was lost, by the weights of its tests for this device."""
     whole = sum(test.weight for test in _of_device(problem, device))
     return sum(test.weight for test in _lost(problem, device)) / whole if whole else 0.0
-
-
-def usual_jobs() -> int:
-    """The number of processors available to this process."""
-    return len(os.sched_getaffinity(0))

@@ -4,6 +4,7 @@ They give the repository, a way to run the command, and a copy of the course tha
 """
 
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -20,6 +21,10 @@ settings.register_profile(
     "seeded", derandomize=True, deadline=None, database=None, max_examples=100
 )
 settings.load_profile("seeded")
+
+# A shell's `&` starts a process that ignores Ctrl-C, and so would everything that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

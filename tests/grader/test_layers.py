@@ -24,8 +24,9 @@ FLOORS = [
     ["grader.solutions", "grader.sandbox", "grader.archives"],
     ["grader.submission"],
     ["grader.grading", "grader.report"],
-    ["grader.proof", "grader.publish"],
+    ["grader.proof", "grader.publish", "grader.classroom"],
     ["grader.commands"],
+    ["grader.class_commands"],
     ["grader.cli"],
     ["grader.__main__"],
 ]

@@ -1,0 +1,618 @@
+"""Make a class of students to try a batch of grading on: make_class.py OUT
+
+OUT then contains
+
+    submissions/    what the students handed in; a file's name gives the student's id and the time
+    roster.csv      all students: id, name, email, section
+    policy.toml     the deadlines, and what lateness costs
+    expected.json   the points that each file must get, and where each student must end
+
+The same seed gives the same bytes. Most of the work is correct, or has known mistakes of the course
+in it. Some is late, broken or hostile, and some students hand in nothing.
+
+No submission is graded here. A table gives the points of each known mistake, and at most one
+mistake is put into each module. Modules do not use each other, so the points of a submission are
+the sum of what its modules get. `--measure` makes the table: it grades a fixed choice of mistakes
+and variants, one at a time.
+"""
+
+import argparse
+import csv
+import gzip
+import io
+import itertools
+import json
+import math
+import random
+import sys
+import tarfile
+import time
+import zipfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any, cast
+
+from grader import course as courses
+from grader.course import Course, Problem
+from grader.errors import Status
+from grader.grading.grade import grade
+from grader.grading.local_student import LocalBox, LocalSession
+from grader.proof.validate import sources_in
+from grader.sandbox.box import Sandbox
+from grader.solutions import fragments, mistakes
+from grader.solutions.fragments import Solution
+from grader.submission import Submission
+
+SCORES = Path(__file__).with_name("class_scores.json")
+Table = dict[str, dict[str, dict[str, float]]]  # "mistakes" or "variants", name, problem
+
+# --- what the class consists of -------------------------------------------------------------------
+
+# The share of students of each kind. "average" gets those that rounding leaves over.
+SHARES = {
+    "strong": 0.30,
+    "weak": 0.14,
+    "late": 0.09,
+    "absent": 0.05,
+    "broken": 0.04,
+    "hostile": 0.03,
+    "average": 0.35,
+}
+FEWEST = 20  # students, so that every kind occurs
+UNKNOWN = 0.01  # further submissions whose ids are not in the roster, per student
+ONE_IN = 12  # honest students hand in more than once
+SECTIONS = {"A": "default", "B": "default", "C": "C"}  # and the deadline of each
+
+POLICY = """\
+[policy]
+counts = "latest"
+per_cent_a_day = 10
+grace_minutes = 15
+late_days = 0
+cap = 50
+[policy.deadlines]
+default = 2026-10-02T23:59:00Z
+C = 2026-10-03T23:59:00Z
+"""
+DEADLINES = {
+    "default": datetime(2026, 10, 2, 23, 59, tzinfo=UTC),
+    "C": datetime(2026, 10, 3, 23, 59, tzinfo=UTC),
+}
+PER_CENT_A_DAY, GRACE_MINUTES, CAP = 10, 15, 50
+DAY = 24 * 60  # in minutes
+
+FIRST = ["Ada", "Zoë", "Linus", "Mei", "José", "Priya", "Olu", "Søren", "Hana", "Ivan", "Noor"]
+LAST = ["Lovelace", "Núñez", "Okafor", "Li", "O'Brien", "Müller", "Rao", "Sato", "Kim", "da Silva"]
+
+# A hostile function takes the place of one that is asked for; {name} is its name.
+HOSTILE = {
+    "fork bomb": """\
+import os
+
+
+def {name}(*args):
+    while True:
+        try:
+            os.fork()
+        except OSError:
+            pass
+""",
+    "memory hog": """\
+def {name}(*args):
+    held = []
+    while True:
+        held.append(bytearray(64 * 2**20))
+""",
+    "sleeper": """\
+import time
+
+
+def {name}(*args):
+    while True:
+        time.sleep(10**6)
+""",
+    "megabytes of output": """\
+def {name}(*args):
+    for _ in range(64):
+        print("passed " * 2**17)
+    return 0
+""",
+}
+BROKEN = ("truncated", "no assignment/", "text", "encrypted")
+
+
+# --- the table of points --------------------------------------------------------------------------
+
+# These problems take too long to measure.
+SLOW = {"training_loop", "checkpoint", "activation_checkpointing"}
+MISTAKES_OF_A_PROBLEM = 4
+VARIANTS = 20
+
+
+def measured_problems(course: Course) -> list[Problem]:
+    """The problems whose mistakes and variants are measured."""
+    return [p for p in course.problems if p.device == "cpu" and p.id not in SLOW]
+
+
+def known(course: Course) -> dict[str, dict[str, Solution]]:
+    """All mistakes and variants that can be measured, by "problem/name"."""
+    found: dict[str, dict[str, Solution]] = {"mistakes": {}, "variants": {}}
+    for problem in measured_problems(course):
+        for kind, solutions in (
+            ("mistakes", mistakes.load(course.mistakes, problem.id)),
+            ("variants", fragments.load(course.variants, problem.id)),
+        ):
+            for solution in solutions:
+                if solution.is_tried_on("cpu", ("cpu",)):
+                    found[kind][f"{problem.id}/{solution.name}"] = solution
+    return found
+
+
+def chosen(course: Course) -> dict[str, dict[str, Solution]]:
+    """A fixed choice of mistakes and variants."""
+    rng, every = random.Random(0), known(course)
+    names: dict[str, list[str]] = {"mistakes": [], "variants": []}
+    for problem in measured_problems(course):
+        own = [name for name in every["mistakes"] if name.startswith(f"{problem.id}/")]
+        names["mistakes"] += rng.sample(own, min(MISTAKES_OF_A_PROBLEM, len(own)))
+    variants = list(every["variants"])
+    names["variants"] = rng.sample(variants, min(VARIANTS, len(variants)))
+    return {kind: {name: every[kind][name] for name in names[kind]} for kind in names}
+
+
+def measure(course: Course) -> Table:
+    """Grade each chosen mistake and variant, one at a time and without a sandbox."""
+    table: Table = {}
+    box = LocalBox()
+    try:
+        for kind, solutions in chosen(course).items():
+            table[kind] = {}
+            for name, solution in solutions.items():
+                started = time.monotonic()
+                table[kind][name] = scores_of(course, solution, box)
+                print(f"{kind} {name}: {time.monotonic() - started:.1f} s", file=sys.stderr)
+    finally:
+        box.close()
+    return table
+
+
+def scores_of(course: Course, solution: Solution, box: LocalBox) -> dict[str, float]:
+    """The points of each problem in the module that a mistake or a variant changes."""
+    problem = course.problem(solution.problem)
+    source = solution.applied_to(course.reference_of(problem)).encode()
+    result = grade(
+        Submission(solution.name, sources_in(course.reference) | {problem.path: source}, []),
+        course,
+        cast(Sandbox, box),
+        problems=problems_in(course, problem.module),
+        explain=False,
+        session=LocalSession,
+    )
+    for found in result.problems:
+        if found.status is Status.GRADER_ERROR:
+            raise SystemExit(f"{solution.problem}/{solution.name}: the tests of {found.id} fail")
+    return {found.id: found.score for found in result.problems}
+
+
+def problems_in(course: Course, module: str) -> list[Problem]:
+    """The problems of a module that a run on a CPU gives points for."""
+    return [p for p in course.problems if p.module == module and p.device == "cpu"]
+
+
+# --- modules with known points --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One module of a submission, and the points of its problems."""
+
+    path: str
+    source: bytes
+    scores: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """All modules that submissions are made of.
+
+    Attributes:
+        files: The reference, by path.
+        scores: The points of the reference.
+        stubs: Each module as it is handed out, which gives no points.
+        mistakes: For each module, the versions with a known mistake.
+        variants: For each module, the correct versions in another style.
+        hostile: The hostile sources, by name, each as a change of one file.
+    """
+
+    files: dict[str, bytes]
+    scores: dict[str, float]
+    stubs: dict[str, Piece]
+    mistakes: dict[str, list[Piece]]
+    variants: dict[str, list[Piece]]
+    hostile: dict[str, Piece]
+
+
+def pieces_of(course: Course, table: Table) -> Pieces:
+    """Apply the mistakes and variants of a table to the reference.
+
+    Raises:
+        SystemExit: The course has no mistake or variant of a name in the table.
+    """
+    modules = [module for module in course.modules if problems_in(course, module)]
+    stubs = {}
+    for module in modules:
+        problems = problems_in(course, module)
+        content = (course.assignment / f"{module}.py").read_bytes()
+        stubs[module] = Piece(problems[0].path, content, {p.id: 0.0 for p in problems})
+    return Pieces(
+        files=sources_in(course.reference),
+        scores={p.id: float(p.points) for m in modules for p in problems_in(course, m)},
+        stubs=stubs,
+        mistakes=_applied(course, table, "mistakes"),
+        variants=_applied(course, table, "variants"),
+        hostile=_hostile(course),
+    )
+
+
+def _applied(course: Course, table: Table, kind: str) -> dict[str, list[Piece]]:
+    """The mistakes or variants of a table, applied to the reference; by module."""
+    every = known(course)[kind]
+    if missing := sorted(table[kind].keys() - every.keys()):
+        raise SystemExit(f"{missing[0]}: not in the course; make the table again with --measure")
+    found: dict[str, list[Piece]] = {}
+    for name, scores in sorted(table[kind].items()):
+        problem = course.problem(every[name].problem)
+        source = every[name].applied_to(course.reference_of(problem)).encode()
+        found.setdefault(problem.module, []).append(Piece(problem.path, source, scores))
+    return found
+
+
+def _hostile(course: Course) -> dict[str, Piece]:
+    """Each hostile source, after the reference of the first problem's module."""
+    problem = course.problems[0]
+    right = course.reference_of(problem)
+    return {
+        name: Piece(
+            problem.path, (right + "\n\n" + text.format(name=problem.functions[0])).encode(), {}
+        )
+        for name, text in HOSTILE.items()
+    }
+
+
+# --- what students hand in ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One submission.
+
+    Attributes:
+        name: The name of its file or folder.
+        at: When it was handed in.
+        content: The bytes of the archive, or the files of a folder by path.
+        expected: What grading it must give, as in expected.json.
+    """
+
+    name: str
+    at: datetime
+    content: bytes | dict[str, bytes]
+    expected: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Student:
+    """One student, with all attempts in the order of their times."""
+
+    id: str
+    name: str
+    section: str
+    kind: str
+    attempts: list[Attempt]
+
+
+@dataclass
+class Maker:
+    """Makes submissions from pieces; the same seed makes the same ones."""
+
+    pieces: Pieces
+    rng: random.Random
+    honest: int = 0  # honest students so far
+    turns: dict[str, Iterator[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Let broken and hostile submissions take turns, so that each sort occurs."""
+        self.turns = {
+            "broken": itertools.cycle(BROKEN),
+            "hostile": itertools.cycle(self.pieces.hostile),
+        }
+
+    def student(self, id_: str, section: str, kind: str) -> Student:
+        """A student of a kind. An empty section means that the roster does not have the id."""
+        name = f"{self.rng.choice(FIRST)} {self.rng.choice(LAST)}"
+        planned = self._planned(section, kind)
+        attempts = [self._attempt(id_, n, at, work) for n, (at, work) in enumerate(planned, 1)]
+        return Student(id_, name, section, kind, attempts)
+
+    def _planned(self, section: str, kind: str) -> list[tuple[datetime, str]]:
+        """When a student hands in, and what kind of work."""
+        deadline = deadline_of(section)
+        if kind == "absent":
+            return []
+        if kind == "late":
+            # One in five uses the grace period. Others are up to six days late.
+            in_grace = self.rng.randrange(5) == 0
+            minutes = self.rng.randrange(*((1, 15) if in_grace else (20, 6 * DAY)))
+            return [(deadline + timedelta(minutes=minutes), "average")]
+        at = deadline - timedelta(minutes=self.rng.randrange(1, 4 * DAY))
+        if kind in self.turns:
+            return [(at, kind)]
+        self.honest += 1
+        turn, rest = divmod(self.honest, ONE_IN)
+        return [(at, kind)] if rest else self._several(at, deadline, kind, turn)
+
+    def _several(
+        self, at: datetime, deadline: datetime, kind: str, turn: int
+    ) -> list[tuple[datetime, str]]:
+        """Two or three attempts of one student. The one at `at` counts, except for a later one."""
+        hour = timedelta(hours=1)
+        return [
+            [(at - 30 * hour, "broken"), (at, kind)],
+            [(at - 20 * hour, "weak"), (at, kind)],
+            [(at - 40 * hour, "weak"), (at - 9 * hour, "broken"), (at, kind)],
+            [(at, kind), (deadline + 30 * hour, "strong")],
+        ][turn % 4]
+
+    def _attempt(self, id_: str, number: int, at: datetime, work: str) -> Attempt:
+        """One submission by the student of this id."""
+        stem = f"{id_}@{self._written(at)}"
+        if work == "broken":
+            content = broken(next(self.turns["broken"]), self.pieces.files)
+            return Attempt(f"{stem}.zip", at, content, {"refused": True})
+        if work == "hostile":
+            piece = self.pieces.hostile[next(self.turns["hostile"])]
+            files = self.pieces.files | {piece.path: piece.source}
+            return Attempt(f"{stem}.zip", at, zipped(files), {"any": True})
+        changes = self._changes(work)
+        files = self.pieces.files | {piece.path: piece.source for piece in changes}
+        scores = dict(self.pieces.scores)
+        for piece in changes:
+            scores |= piece.scores
+        if changes:  # sign it, so that only copies of the reference are equal
+            files[changes[0].path] += f"\n# attempt {number} of {id_}\n".encode()
+        ending, content = self._packed(files)
+        return Attempt(stem + ending, at, content, {"problems": scores})
+
+    def _changes(self, work: str) -> list[Piece]:
+        """What differs from the reference, at most one piece per module."""
+        rng, pieces = self.rng, self.pieces
+        if work == "weak":
+            several = sample(rng, list(pieces.stubs), rng.randrange(4, 9))
+            return [
+                rng.choice(pieces.mistakes[module])
+                if module in pieces.mistakes and rng.random() < 0.6
+                else pieces.stubs[module]
+                for module in several
+            ]
+        wrong = sample(rng, list(pieces.mistakes), 0 if work == "strong" else rng.randrange(4))
+        others = [module for module in pieces.variants if module not in wrong]
+        styled = sample(rng, others, rng.randrange(4))
+        return [
+            *(rng.choice(pieces.mistakes[module]) for module in wrong),
+            *(rng.choice(pieces.variants[module]) for module in styled),
+        ]
+
+    def _packed(self, files: dict[str, bytes]) -> tuple[str, bytes | dict[str, bytes]]:
+        """A submission's ending and content: usually a zip, sometimes a tar.gz or a folder."""
+        form = self.rng.random()
+        if form < 0.05:
+            return "", files
+        if form < 0.15:
+            return ".tar.gz", tarred(files)
+        # Some zip programs add the folder that was packed.
+        above = "my-solution/" if form < 0.30 else ""
+        return ".zip", zipped({above + path: content for path, content in files.items()})
+
+    def _written(self, at: datetime) -> str:
+        """A time as it is written in a file's name; one in ten is written in another zone."""
+        if self.rng.randrange(10) == 0:
+            return at.astimezone(timezone(timedelta(hours=2))).isoformat()
+        return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def sample(rng: random.Random, names: list[str], count: int) -> list[str]:
+    """So many different names, or all if there are fewer."""
+    return rng.sample(names, min(count, len(names)))
+
+
+def students_of(count: int, seed: int, pieces: Pieces) -> list[Student]:
+    """All students of a class, then those whom the roster does not have."""
+    maker = Maker(pieces, random.Random(seed))
+    kinds = [kind for kind, share in SHARES.items() for _ in range(max(1, round(share * count)))]
+    kinds = [*kinds[:count], *["average"] * (count - len(kinds))]
+    maker.rng.shuffle(kinds)
+    listed = [
+        maker.student(f"s{number:04}", maker.rng.choice(list(SECTIONS)), kind)
+        for number, kind in enumerate(kinds, 1)
+    ]
+    return listed + [
+        maker.student(f"x{number:04}", "", "strong")
+        for number in range(1, max(1, round(UNKNOWN * count)) + 1)
+    ]
+
+
+# --- archives -------------------------------------------------------------------------------------
+
+FIXED_TIME = (2026, 1, 1, 0, 0, 0)
+
+
+def zipped(files: dict[str, bytes]) -> bytes:
+    """A zip of these files."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for path, content in sorted(files.items()):
+            info = zipfile.ZipInfo(path, FIXED_TIME)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            info.create_system = 3  # Unix, on any machine
+            info.external_attr = 0o100644 << 16
+            archive.writestr(info, content)
+    return buffer.getvalue()
+
+
+def tarred(files: dict[str, bytes]) -> bytes:
+    """A .tar.gz of these files."""
+    buffer = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0) as stream,
+        tarfile.open(fileobj=stream, mode="w") as archive,
+    ):
+        for path, content in sorted(files.items()):
+            info = tarfile.TarInfo(path)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def broken(sort: str, files: dict[str, bytes]) -> bytes:
+    """A file named .zip that the grader must refuse."""
+    if sort == "text":
+        return b"I could not upload my work. Please see my e-mail.\n"
+    if sort == "no assignment/":
+        return zipped({path.rpartition("/")[2]: content for path, content in files.items()})
+    whole = zipped(files)
+    if sort == "truncated":
+        return whole[: len(whole) // 2]
+    # Say in both headers of the first file that it needs a password.
+    data = bytearray(whole)
+    for signature, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        data[data.index(signature) + offset] |= 1
+    return bytes(data)
+
+
+# --- what grading must give -----------------------------------------------------------------------
+
+
+def deadline_of(section: str) -> datetime:
+    """The deadline of a section, or of students without one."""
+    return DEADLINES[SECTIONS.get(section, "default")]
+
+
+def days_late(at: datetime, section: str) -> int:
+    """How many days have begun between the deadline and a time; 0 in the grace period."""
+    minutes = (at - deadline_of(section)).total_seconds() / 60
+    return math.ceil(minutes / DAY) if minutes > GRACE_MINUTES else 0
+
+
+def expected_of(student: Student) -> dict[str, Any]:
+    """Where a student must end.
+
+    The latest attempt in time counts or, without one, the first late attempt. A score of None means
+    that no score is expected, because the submission is hostile.
+    """
+    about = {"kind": student.kind, "listed": bool(student.section)}
+    if not student.attempts:
+        return about | {"state": "missing", "attempts": 0}
+    in_time = [one for one in student.attempts if not days_late(one.at, student.section)]
+    counts = in_time[-1] if in_time else student.attempts[0]
+    days = days_late(counts.at, student.section)
+    about |= {
+        "attempts": len(student.attempts),
+        "counts": counts.name,
+        "days_late": days,
+        "penalty": min(CAP, PER_CENT_A_DAY * days),
+    }
+    if "refused" in counts.expected:
+        return about | {"state": "refused"}
+    scores = counts.expected.get("problems")
+    return about | {"state": "graded", "score": None if scores is None else sum(scores.values())}
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def write_class(out: Path, students: list[Student]) -> None:
+    """Write all files of a class into a new folder."""
+    folder = out / "submissions"
+    folder.mkdir(parents=True)
+    attempts = [attempt for student in students for attempt in student.attempts]
+    for attempt in attempts:
+        write_submission(folder / attempt.name, attempt.content)
+    (out / "policy.toml").write_text(POLICY, encoding="utf-8")
+    with (out / "roster.csv").open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(["id", "name", "email", "section"])
+        for one in students:
+            if one.section:
+                rows.writerow([one.id, one.name, f"{one.id}@example.edu", one.section])
+    expected = {
+        "students": {student.id: expected_of(student) for student in students},
+        "submissions": {attempt.name: attempt.expected for attempt in attempts},
+    }
+    (out / "expected.json").write_text(as_json(expected), encoding="utf-8")
+
+
+def write_submission(path: Path, content: bytes | dict[str, bytes]) -> None:
+    """Write one archive or folder."""
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+        return
+    for name, source in content.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_bytes(source)
+
+
+def as_json(value: object) -> str:
+    """JSON with sorted keys, so that two versions can be compared line by line."""
+    return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def parsed() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("out", type=Path, nargs="?", metavar="OUT", help="the folder to make; must not exist")
+    add("--students", type=int, default=400, help=f"how many, {FEWEST} or more (default: 400)")
+    add("--seed", type=int, default=0, help="another seed makes another class (default: 0)")
+    add("--course", type=Path, metavar="FOLDER", help="the course (default: the grader's own)")
+    add("--scores", type=Path, default=SCORES, metavar="FILE.json", help="the table of points")
+    add(
+        "--measure",
+        type=Path,
+        metavar="FILE.json",
+        help="grade the chosen mistakes and variants, write the table of their points, and stop",
+    )
+    args = parser.parse_args()
+    if (args.out is None) == (args.measure is None):
+        parser.error("expected either OUT or --measure FILE.json")
+    if args.students < FEWEST:
+        parser.error(f"--students {args.students}: expected {FEWEST} or more")
+    if args.out and args.out.exists():
+        parser.error(f"{args.out} exists already")
+    return args
+
+
+def main() -> None:
+    """Make a class, or the table of points."""
+    args = parsed()
+    course = courses.load(args.course)
+    if args.measure:
+        table = measure(course)
+        args.measure.write_text(as_json(table), encoding="utf-8")
+        print(f"{args.measure}: {sum(map(len, table.values()))} entries")
+        return
+    table = json.loads(args.scores.read_text(encoding="utf-8"))
+    students = students_of(args.students, args.seed, pieces_of(course, table))
+    write_class(args.out, students)
+    kinds = Counter(student.kind if student.section else "unknown" for student in students)
+    print(f"{args.out}: " + ", ".join(f"{n} {kind}" for kind, n in sorted(kinds.items())))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""What a regrade would change: who gains, who loses, and by which test."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from grader.classroom.gradebook import Attempt, Gradebook
+from grader.classroom.policy import Policy
+from grader.classroom.records import Standing
+from grader.classroom.standings import standings
+from grader.errors import Status
+from grader.results.records import SubmissionResult
+
+SMALL = 0.005  # points: less is not shown anywhere
+
+
+@dataclass(frozen=True)
+class Change:
+    """One student whose points would change.
+
+    Attributes:
+        before: The standing that counts.
+        after: The standing with the new results.
+        tests: The tests that end differently, as "problem, test: was, is".
+    """
+
+    before: Standing
+    after: Standing
+    tests: list[str]
+
+    @property
+    def points(self) -> float:
+        """The difference in points."""
+        return (self.after.points or 0.0) - (self.before.points or 0.0)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All changes of a regrade.
+
+    Attributes:
+        changes: The students whose points or state would change.
+        tests: How many students gain (or lose) by a test.
+        before: The sum of all points that count.
+        after: The sum of all points with the new results.
+        students: How many students were compared.
+    """
+
+    changes: list[Change]
+    tests: "Counter[tuple[str, str]]"
+    before: float
+    after: float
+    students: int
+
+
+def compare(
+    book: Gradebook, policy: Policy, max_score: float, old: Sequence[int], new: Sequence[int]
+) -> Comparison:
+    """Compare the standings with the results of old setups with those of new ones."""
+    was = standings(book, policy, max_score, setups=old)
+    now = standings(book, policy, max_score, setups=new)
+    sources = {(a.student, n): a.sources for a, n in _numbered(book)}
+    changes = []
+    counted: Counter[tuple[str, str]] = Counter()
+    for before, after in zip(was, now, strict=True):
+        moved = abs((after.points or 0.0) - (before.points or 0.0)) >= SMALL
+        if not moved and before.state is after.state:
+            continue
+        tests = _tests(
+            _result(book, sources.get((before.student.id, before.attempt)), old),
+            _result(book, sources.get((after.student.id, after.attempt)), new),
+        )
+        counted.update((name, "gain" if gains else "lose") for name, gains, _ in tests)
+        changes.append(Change(before, after, [text for _, _, text in tests]))
+    return Comparison(
+        changes=sorted(changes, key=lambda change: change.points),
+        tests=counted,
+        before=sum(one.points or 0.0 for one in was),
+        after=sum(one.points or 0.0 for one in now),
+        students=len(was),
+    )
+
+
+def _numbered(book: Gradebook) -> list[tuple[Attempt, int]]:
+    numbers: Counter[str] = Counter()
+    found = []
+    for attempt in book.attempts():
+        numbers[attempt.student] += 1
+        found.append((attempt, numbers[attempt.student]))
+    return found
+
+
+def _result(book: Gradebook, sources: str | None, setups: Sequence[int]) -> SubmissionResult | None:
+    for setup in setups:
+        if sources and (result := book.result(sources, setup)):
+            return result
+    return None
+
+
+def _tests(
+    before: SubmissionResult | None, after: SubmissionResult | None
+) -> list[tuple[str, bool, str]]:
+    """The tests that end differently: name, whether they are passed now, and both in words."""
+    was, now = _statuses(before), _statuses(after)
+    found = []
+    for name in now | was:
+        one, other = was.get(name, "absent"), now.get(name, "absent")
+        if one != other and Status.PASSED in (one, other):
+            found.append((name, other == Status.PASSED, f"{name}: {one}, now {other}"))
+    return found
+
+
+def _statuses(result: SubmissionResult | None) -> dict[str, str]:
+    if result is None:
+        return {}
+    return {
+        f"{problem.id}, {test.id}": str(test.status)
+        for problem in result.problems
+        for test in problem.tests
+        if test.counts
+    }

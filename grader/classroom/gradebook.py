@@ -1,0 +1,674 @@
+"""The gradebook: one SQLite file with every attempt, its sources, and every result.
+
+Nothing is ever overwritten: a regrade adds results beside the old ones, and what counts is the last
+line of a list (`applied`). A grade belongs to sources and a setup, not to a student, so equal
+sources are graded and stored once. The process that writes holds a lock; all others only read.
+
+What is stored of a submission: its sources, compressed, each different file once; its result as
+compressed JSON; and the score of each problem, so that a class's table needs no JSON.
+"""
+
+import fcntl
+import getpass
+import hashlib
+import json
+import os
+import re
+import socket
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from grader.classroom.records import Override, Student
+from grader.classroom.setup import Setup
+from grader.errors import UsageError
+from grader.printable import one_line
+from grader.report import json as json_report
+from grader.results.merge import merged
+from grader.results.records import Ignored, SubmissionResult
+from grader.submission import Submission
+
+APPLICATION = 0x67726472  # "grdr", in the header of the file
+# A migration's number is its place in this list, from 1; it is the file's version afterwards.
+MIGRATIONS = [
+    """
+    CREATE TABLE student (
+        id TEXT PRIMARY KEY, name TEXT NOT NULL, email TEXT NOT NULL, section TEXT NOT NULL,
+        columns TEXT NOT NULL, listed INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE content (sha256 BLOB PRIMARY KEY, compressed BLOB NOT NULL) STRICT;
+    CREATE TABLE source (
+        sources TEXT NOT NULL, path TEXT NOT NULL,
+        content BLOB NOT NULL REFERENCES content(sha256),
+        PRIMARY KEY (sources, path)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE attempt (
+        id INTEGER PRIMARY KEY, student TEXT NOT NULL REFERENCES student(id),
+        identity TEXT NOT NULL, submitted_at TEXT NOT NULL, late INTEGER NOT NULL,
+        number INTEGER NOT NULL, name TEXT NOT NULL, sources TEXT, ignored TEXT NOT NULL,
+        refused TEXT NOT NULL, added_at TEXT NOT NULL,
+        UNIQUE (student, identity, submitted_at)
+    ) STRICT;
+    CREATE TABLE setup (
+        id INTEGER PRIMARY KEY, sha256 TEXT NOT NULL UNIQUE, device TEXT NOT NULL,
+        facts TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE applied (
+        id INTEGER PRIMARY KEY, device TEXT NOT NULL, setup INTEGER NOT NULL REFERENCES setup(id),
+        who TEXT NOT NULL, why TEXT NOT NULL, at TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE grade (
+        id INTEGER PRIMARY KEY, sources TEXT NOT NULL, setup INTEGER NOT NULL REFERENCES setup(id),
+        score REAL NOT NULL, max_score REAL NOT NULL, pending REAL NOT NULL, fault TEXT NOT NULL,
+        seconds REAL NOT NULL, at TEXT NOT NULL, result BLOB NOT NULL, UNIQUE (sources, setup)
+    ) STRICT;
+    CREATE TABLE score (
+        grade INTEGER NOT NULL REFERENCES grade(id), problem TEXT NOT NULL, score REAL NOT NULL,
+        max_score REAL NOT NULL, pending REAL NOT NULL, status TEXT NOT NULL,
+        PRIMARY KEY (grade, problem)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE override (
+        id INTEGER PRIMARY KEY, student TEXT NOT NULL REFERENCES student(id),
+        problem TEXT NOT NULL, points REAL, who TEXT NOT NULL, reason TEXT NOT NULL,
+        at TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE extension (
+        id INTEGER PRIMARY KEY, student TEXT NOT NULL REFERENCES student(id), until TEXT NOT NULL,
+        who TEXT NOT NULL, reason TEXT NOT NULL, at TEXT NOT NULL
+    ) STRICT;
+    """,
+]
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that a student handed in.
+
+    Attributes:
+        id: Its number in the gradebook, in the order in which attempts were added.
+        student: The student's id.
+        name: The name of the file or folder.
+        submitted_at: When it was handed in; None if unknown.
+        late: Whether its name said that it was late.
+        number: Its place among the student's attempts by its name or metadata; 0 if unknown.
+        sources: The hash of its sources; None if it was refused.
+        refused: Why it cannot be graded; empty if it can.
+    """
+
+    id: int
+    student: str
+    name: str
+    submitted_at: datetime | None
+    late: bool
+    number: int
+    sources: str | None
+    refused: str
+
+
+class Grade(msgspec.Struct, frozen=True, kw_only=True):
+    """The stored result of some sources, without its tests.
+
+    Attributes:
+        id: Its number in the gradebook.
+        sources: The hash of the sources.
+        score: Points earned.
+        max_score: Points that the run could give.
+        pending: Points of tests that need another device.
+        fault: The grader's own fault, in one line; empty if there was none.
+        problems: The score of each problem.
+    """
+
+    id: int
+    sources: str
+    score: float
+    max_score: float
+    pending: float
+    fault: str
+    problems: dict[str, float]
+
+
+class Gradebook:
+    """An open gradebook; see `reading` and `writing`."""
+
+    def __init__(self, path: Path, database: sqlite3.Connection) -> None:
+        self.path = path
+        self._database = database
+
+    # --- what was handed in -----------------------------------------------------------------------
+
+    def enrol(self, students: Iterable[Student]) -> None:
+        """Add students, or replace what is known of them."""
+        with self._database as db:
+            db.executemany(
+                "INSERT INTO student VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
+                " name = excluded.name, email = excluded.email, section = excluded.section,"
+                " columns = excluded.columns, listed = excluded.listed",
+                [
+                    (s.id, s.name, s.email, s.section, json.dumps(s.columns), int(s.listed))
+                    for s in students
+                ],
+            )
+
+    def students(self) -> list[Student]:
+        """All students, by id."""
+        rows = self._database.execute("SELECT * FROM student ORDER BY id")
+        return [
+            Student(
+                id=row["id"],
+                name=row["name"],
+                email=row["email"],
+                section=row["section"],
+                columns=json.loads(row["columns"]),
+                listed=bool(row["listed"]),
+            )
+            for row in rows
+        ]
+
+    def add_attempt(
+        self,
+        student: str,
+        name: str,
+        what: Submission | str,
+        *,
+        identity: str = "",
+        submitted_at: datetime | None = None,
+        late: bool = False,
+        number: int = 0,
+    ) -> bool:
+        """Add an attempt unless the gradebook has it; return whether it is new.
+
+        An attempt is the same if its sources (or, for a refused one, its bytes) and the time at
+        which it was handed in are the same.
+
+        Args:
+            student: The student's id, who is enrolled.
+            name: The name of the file or folder.
+            what: The submission, or the sentence with which it was refused.
+            identity: For a refused one, a hash of its bytes.
+            submitted_at: When it was handed in, with a zone; None if unknown.
+            late: Whether its name says that it was late.
+            number: Its place among the student's attempts; 0 if unknown.
+        """
+        submission = what if isinstance(what, Submission) else None
+        hashed = submission.sha256 if submission else f"refused {identity}"
+        ignored = msgspec.json.encode(submission.ignored if submission else []).decode()
+        with self._database as db:
+            done = db.execute(
+                "INSERT INTO attempt (student, identity, submitted_at, late, number, name, sources,"
+                " ignored, refused, added_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT DO NOTHING",
+                (
+                    student,
+                    hashed,
+                    _text_of(submitted_at),
+                    int(late),
+                    number,
+                    name,
+                    hashed if submission else None,
+                    ignored,
+                    "" if submission else what,
+                    _now(),
+                ),
+            )
+            if submission and done.rowcount:
+                self._store(hashed, submission.sources)
+        return bool(done.rowcount)
+
+    def _store(self, sha256: str, sources: dict[str, bytes]) -> None:
+        for path, content in sources.items():
+            key = hashlib.sha256(content).digest()
+            compressed = zlib.compress(content, 9)
+            self._database.execute("INSERT OR IGNORE INTO content VALUES (?, ?)", (key, compressed))
+            self._database.execute(
+                "INSERT OR IGNORE INTO source VALUES (?, ?, ?)", (sha256, path, key)
+            )
+
+    def attempts(self) -> list[Attempt]:
+        """All attempts: a student's own in the order in which they were handed in."""
+        rows = self._database.execute(
+            "SELECT * FROM attempt ORDER BY student, submitted_at, number, id"
+        )
+        return [
+            Attempt(
+                id=row["id"],
+                student=row["student"],
+                name=row["name"],
+                submitted_at=_time(row["submitted_at"]),
+                late=bool(row["late"]),
+                number=row["number"],
+                sources=row["sources"],
+                refused=row["refused"],
+            )
+            for row in rows
+        ]
+
+    def submission(self, sources: str) -> Submission:
+        """The stored sources with this hash, as a submission named by its first attempt."""
+        rows = self._database.execute(
+            "SELECT path, compressed FROM source JOIN content ON content = sha256"
+            " WHERE sources = ? ORDER BY path",
+            (sources,),
+        )
+        files = {row["path"]: zlib.decompress(row["compressed"]) for row in rows}
+        first = self._database.execute(
+            "SELECT name, ignored FROM attempt WHERE sources = ? ORDER BY id", (sources,)
+        ).fetchone()
+        ignored = msgspec.json.decode(first["ignored"], type=list[Ignored])
+        return Submission(one_line(first["name"], 200), files, ignored)
+
+    # --- what was found ---------------------------------------------------------------------------
+
+    def number_of(self, setup: Setup) -> int:
+        """The number of a setup, which is added if it is new."""
+        with self._database as db:
+            db.execute(
+                "INSERT OR IGNORE INTO setup (sha256, device, facts) VALUES (?, ?, ?)",
+                (setup.sha256, setup.device, msgspec.json.encode(setup).decode()),
+            )
+        (number,) = self._database.execute(
+            "SELECT id FROM setup WHERE sha256 = ?", (setup.sha256,)
+        ).fetchone()
+        return int(number)
+
+    def setup(self, number: int) -> Setup:
+        """The setup with this number."""
+        row = self._database.execute("SELECT facts FROM setup WHERE id = ?", (number,)).fetchone()
+        return msgspec.json.decode(row["facts"], type=Setup)
+
+    def current(self, device: str) -> int | None:
+        """The number of the setup whose results count on a device; None before the first."""
+        row = self._database.execute(
+            "SELECT setup FROM applied WHERE device = ? ORDER BY id DESC", (device,)
+        ).fetchone()
+        return row and int(row["setup"])
+
+    def apply(self, setup: int, *, why: str, who: str = "") -> None:
+        """Let the results of a setup count from now on."""
+        device = self.setup(setup).device
+        with self._database as db:
+            db.execute(
+                "INSERT INTO applied (device, setup, who, why, at) VALUES (?, ?, ?, ?, ?)",
+                (device, setup, who or user(), why, _now()),
+            )
+
+    def last_other(self, device: str, current: int) -> int | None:
+        """The newest setup on a device that has results and is not the current one."""
+        row = self._database.execute(
+            "SELECT MAX(setup.id) AS last FROM setup JOIN grade ON grade.setup = setup.id"
+            " WHERE device = ? AND setup.id != ?",
+            (device, current),
+        ).fetchone()
+        return row["last"] and int(row["last"])
+
+    def before(self, device: str) -> int | None:
+        """The setup that counted before the current one; None if there was none."""
+        counted: list[int] = []
+        for row in self._database.execute(
+            "SELECT setup, why FROM applied WHERE device = ? ORDER BY id", (device,)
+        ):
+            # Undone applications come off the list, so that two undos go back two steps.
+            if row["why"] == "undo":
+                counted.pop()
+            else:
+                counted.append(int(row["setup"]))
+        return counted[-2] if len(counted) > 1 else None
+
+    def to_grade(self, setup: int) -> list[str]:
+        """The hashes of the sources without a result of this setup, in the order they came.
+
+        A result in which the grader failed does not count as one.
+        """
+        rows = self._database.execute(
+            "SELECT sources, MIN(id) AS first FROM attempt WHERE sources IS NOT NULL"
+            " AND sources NOT IN (SELECT sources FROM grade WHERE setup = ? AND fault = '')"
+            " GROUP BY sources ORDER BY first",
+            (setup,),
+        )
+        return [row["sources"] for row in rows]
+
+    def keep(self, setup: int, result: SubmissionResult, *, fault: str = "") -> None:
+        """Store the result of some sources; it replaces only one in which the grader failed."""
+        with self._database as db:
+            self._keep(db, setup, result, fault)
+            self._merge(db, setup, result, fault)
+
+    def note_fault(self, setup: int, sources: str, fault: str) -> None:
+        """Store that the grader failed on some sources so early that there is no result."""
+        with self._database as db:
+            db.execute(
+                "INSERT INTO grade (sources, setup, score, max_score, pending, fault, seconds, at,"
+                " result) VALUES (?, ?, 0, 0, 0, ?, 0, ?, x'') ON CONFLICT DO UPDATE SET"
+                " fault = excluded.fault, at = excluded.at WHERE fault != ''",
+                (sources, setup, fault, _now()),
+            )
+
+    def _keep(
+        self, db: sqlite3.Connection, setup: int, result: SubmissionResult, fault: str
+    ) -> None:
+        sources = result.submission.sha256
+        old = "SELECT id FROM grade WHERE sources = ? AND setup = ? AND fault != ''"
+        db.execute(f"DELETE FROM score WHERE grade IN ({old})", (sources, setup))
+        db.execute(f"DELETE FROM grade WHERE id IN ({old})", (sources, setup))
+        text = zlib.compress(msgspec.json.encode(result), 6)
+        done = db.execute(
+            "INSERT INTO grade (sources, setup, score, max_score, pending, fault, seconds, at,"
+            " result) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            (
+                sources,
+                setup,
+                result.score,
+                result.max_score,
+                result.pending,
+                fault,
+                result.seconds,
+                _now(),
+                text,
+            ),
+        )
+        if done.rowcount:
+            db.executemany(
+                "INSERT INTO score VALUES (?, ?, ?, ?, ?, ?)",
+                [
+                    (done.lastrowid, p.id, p.score, p.max_score, p.pending, str(p.status))
+                    for p in result.problems
+                ],
+            )
+
+    def _merge(
+        self, db: sqlite3.Connection, setup: int, result: SubmissionResult, fault: str
+    ) -> None:
+        """Store the merged result too if the other device's run of these sources is there."""
+        devices = {"cpu": "cuda", "cuda": "cpu"}
+        own = self.setup(setup)
+        other = self.current(devices.get(own.device, ""))
+        found = other and self.result(result.submission.sha256, other)
+        if fault or not other or not found or found.has_grader_error:
+            return
+        both = self._both(own, self.setup(other))
+        order = [problem.id for problem in result.problems]
+        self._keep(db, self.number_of(both), merged(result, found, order=order), "")
+
+    def _both(self, one: Setup, other: Setup) -> Setup:
+        cpu, cuda = sorted((one, other), key=lambda setup: setup.device)
+        return msgspec.structs.replace(cpu, device="cpu+cuda", with_cuda=cuda.sha256)
+
+    def result(self, sources: str, setup: int) -> SubmissionResult | None:
+        """The whole result of some sources with a setup; None if there is none."""
+        row = self._database.execute(
+            "SELECT result FROM grade WHERE sources = ? AND setup = ?", (sources, setup)
+        ).fetchone()
+        return json_report.parse(zlib.decompress(row["result"])) if row and row["result"] else None
+
+    def grades(self, setup: int) -> dict[str, Grade]:
+        """The results with a setup by the hash of their sources."""
+        problems: dict[int, dict[str, float]] = {}
+        for row in self._database.execute(
+            "SELECT score.grade, problem, score.score FROM score JOIN grade ON grade.id = grade"
+            " WHERE setup = ?",
+            (setup,),
+        ):
+            problems.setdefault(row["grade"], {})[row["problem"]] = row["score"]
+        rows = self._database.execute(
+            "SELECT id, sources, score, max_score, pending, fault FROM grade WHERE setup = ?",
+            (setup,),
+        )
+        return {
+            row["sources"]: Grade(**dict(row), problems=problems.get(row["id"], {})) for row in rows
+        }
+
+    def counting(self) -> list[int]:
+        """The setups whose results count; where two have a result, that of the first counts."""
+        cpu, cuda = self.current("cpu"), self.current("cuda")
+        if cpu and cuda:
+            both = self._both(self.setup(cpu), self.setup(cuda))
+            row = self._database.execute(
+                "SELECT id FROM setup WHERE sha256 = ?", (both.sha256,)
+            ).fetchone()
+            return [*([row["id"]] if row else []), cpu, cuda]
+        return [number for number in (cpu, cuda) if number]
+
+    # --- what persons decided ---------------------------------------------------------------------
+
+    def override(
+        self, student: str, points: float | None, *, reason: str, problem: str = "", who: str = ""
+    ) -> None:
+        """Give a student points by hand; None withdraws what was given before."""
+        with self._database as db:
+            db.execute(
+                "INSERT INTO override (student, problem, points, who, reason, at)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (student, problem, points, who or user(), reason, _now()),
+            )
+
+    def overrides(self) -> dict[str, list[Override]]:
+        """The points by hand that count, by student: the last for each problem and the total."""
+        found: dict[str, dict[str, sqlite3.Row]] = {}
+        for row in self._database.execute("SELECT * FROM override ORDER BY id"):
+            of_student = found.setdefault(row["student"], {})
+            of_student.pop(row["problem"], None)
+            if row["points"] is not None:
+                of_student[row["problem"]] = row
+        return {
+            student: [
+                Override(
+                    problem=row["problem"],
+                    points=row["points"],
+                    who=row["who"],
+                    reason=row["reason"],
+                    at=datetime.fromisoformat(row["at"]),
+                )
+                for row in rows.values()
+            ]
+            for student, rows in found.items()
+        }
+
+    def extend(self, student: str, until: datetime, *, reason: str, who: str = "") -> None:
+        """Give a student a deadline of their own."""
+        with self._database as db:
+            db.execute(
+                "INSERT INTO extension (student, until, who, reason, at) VALUES (?, ?, ?, ?, ?)",
+                (student, _text_of(until), who or user(), reason, _now()),
+            )
+
+    def extensions(self) -> dict[str, datetime]:
+        """The last extension of each student who has one."""
+        rows = self._database.execute("SELECT student, until FROM extension ORDER BY id")
+        return {row["student"]: datetime.fromisoformat(row["until"]) for row in rows}
+
+    def history(self, student: str) -> list[str]:
+        """What persons did about a student, in one line each, oldest first."""
+        lines = []
+        for row in self._database.execute(
+            "SELECT at, who, reason, points, problem, '' AS until FROM override WHERE student = ?"
+            " UNION ALL SELECT at, who, reason, NULL, '', until FROM extension WHERE student = ?"
+            " ORDER BY at",
+            (student, student),
+        ):
+            about = f" for {row['problem']}" if row["problem"] else ""
+            what = (
+                f"extended to {row['until']}"
+                if row["until"]
+                else f"override{about} withdrawn"
+                if row["points"] is None
+                else f"{row['points']:g} points{about}"
+            )
+            lines.append(f"{row['at']} {row['who']}: {what} ({row['reason']})")
+        return lines
+
+
+# --- the file -------------------------------------------------------------------------------------
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[Gradebook]:
+    """Open a gradebook that is only read, also while another process writes it.
+
+    Raises:
+        UsageError: It cannot be read, or is no gradebook of this version.
+    """
+    if not path.is_file():
+        raise UsageError(f"{path}: there is no such gradebook")
+    with _told(path):
+        database = _connected(path, "ro")
+        try:
+            found = _version(path, database)
+            if found < len(MIGRATIONS):
+                raise UsageError(
+                    f"{path} was written by an older grader: `grader batch` brings it up to date"
+                )
+            yield Gradebook(path, database)
+        finally:
+            database.close()
+
+
+@contextmanager
+def writing(path: Path, *, create: bool = False) -> Iterator[Gradebook]:
+    """Open a gradebook as its only writer.
+
+    Args:
+        path: The file.
+        create: Whether to create it if there is none.
+
+    Raises:
+        UsageError: Another process writes it, it cannot be written, or is no gradebook.
+    """
+    if not create and not path.is_file():
+        raise UsageError(f"{path}: there is no such gradebook; `grader batch` makes one")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"{path}: there is no folder {path.parent}")
+    with _locked(path), _told(path):
+        database = _connected(path, "rwc" if create else "rw")
+        try:
+            _prepare(path, database)
+            yield Gradebook(path, database)
+        finally:
+            with suppress(sqlite3.Error):  # a full disk: the next writer does it
+                database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            database.close()
+
+
+def _connected(path: Path, mode: str) -> sqlite3.Connection:
+    name = path.absolute().as_uri()
+    database = sqlite3.connect(f"{name}?mode={mode}", uri=True, timeout=10.0)
+    try:
+        database.execute("SELECT * FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError:
+        database.close()
+        # A read-only folder has no room for the index of the write-ahead log; without a log, the
+        # file is complete by itself.
+        if mode != "ro" or Path(f"{path}-wal").exists():
+            raise
+        database = sqlite3.connect(f"{name}?mode=ro&immutable=1", uri=True)
+    except BaseException:
+        database.close()
+        raise
+    database.row_factory = sqlite3.Row
+    return database
+
+
+def _prepare(path: Path, database: sqlite3.Connection) -> None:
+    """Check a gradebook that is going to be written, and bring it to this version."""
+    is_new = not database.execute("SELECT * FROM sqlite_master").fetchone()
+    if is_new:
+        database.execute(f"PRAGMA application_id = {APPLICATION}")
+    version = _version(path, database)
+    (health,) = database.execute("PRAGMA quick_check(1)").fetchone()
+    if health != "ok":
+        raise sqlite3.DatabaseError(health)
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("PRAGMA synchronous = FULL")
+    database.execute("PRAGMA foreign_keys = ON")
+    for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
+        database.executescript(f"BEGIN; {script}; PRAGMA user_version = {number}; COMMIT")
+
+
+def _version(path: Path, database: sqlite3.Connection) -> int:
+    (application,) = database.execute("PRAGMA application_id").fetchone()
+    if application != APPLICATION:
+        raise UsageError(f"{path} is an SQLite file, but no gradebook")
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    if version > len(MIGRATIONS):
+        raise UsageError(
+            f"{path} was written by a newer grader (version {version} of the format; this grader "
+            f"knows {len(MIGRATIONS)})"
+        )
+    return int(version)
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Report what SQLite finds wrong in one sentence."""
+    try:
+        yield
+    except sqlite3.Error as e:
+        said = str(e)
+        sentence = {
+            "database or disk is full": "there is no space left; what was written before is kept",
+            "attempt to write a readonly database": "it is read-only",
+            "unable to open database file": "it cannot be opened",
+            "database is locked": "another program holds it",
+            "file is not a database": "it is not an SQLite file",
+            "database disk image is malformed": "it is damaged; use a backup of it",
+            "disk I/O error": "the disk cannot be written or read",
+        }.get(said, said)
+        raise UsageError(f"{path}: {sentence}") from None
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Be the only writer; the kernel frees the lock when the process ends, however it ends.
+
+    Raises:
+        UsageError: Another process is the writer; the text says which.
+    """
+    beside = Path(f"{path}.lock")
+    try:
+        file: IO[str] = beside.open("a+")
+    except OSError as e:
+        raise UsageError(f"{path} cannot be written: {beside.name}: {e.strerror}") from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder = one_line(file.read(300), 300) or "another process"
+            raise UsageError(f"{path} is being written by {holder}: wait until it ends") from None
+        file.truncate(0)
+        file.write(f"process {os.getpid()} of {user()} on {socket.gethostname()} since {_now()}")
+        file.flush()
+        yield
+        file.truncate(0)
+
+
+def file_name(student: str) -> str:
+    """A name for a student's file: the id, with what a file system may not like replaced."""
+    safe = re.sub(r"[^\w.@+-]", "_", student).lstrip(".")[:100]
+    if safe == student:
+        return safe
+    return f"{safe}-{hashlib.sha256(student.encode()).hexdigest()[:8]}"
+
+
+def user() -> str:
+    """The name of the person who runs this program, for the record."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _text_of(when: datetime | None) -> str:
+    """A time as UTC, so that texts sort as times do; empty if unknown."""
+    return when.astimezone(UTC).isoformat(timespec="seconds") if when else ""
+
+
+def _time(text: str) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

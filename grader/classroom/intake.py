@@ -1,0 +1,586 @@
+"""List what a class handed in: one folder, in any of four layouts.
+
+Gradescope's export
+    `submission_metadata.yml` next to one folder `submission_<number>/` per submission. The file
+    gives the students, the time and the earlier submissions of each folder.
+Gradescope's folders for an autograder
+    One folder per submission, each with a `submission_metadata.json`. This layout counts only if
+    every folder has such a file: a single one may come from a student.
+Canvas' download
+    Archives named `<name>[_LATE]_<user id>_<submission id>_<file>[-<n>].zip`. `-1` marks the second
+    attempt.
+Plain
+    `<student>.zip`, `<student>.tar.gz`, `<student>.tgz` or a folder `<student>/`. A name may end
+    with the time, as in `ada@2026-10-01T22:10:00Z.zip` or `ada@2026-10-01T22-10-00+0200.zip`. A
+    folder that has archives but no assignment/ gives one attempt per archive.
+
+Names and metadata come from strangers: no archive is opened here, no link is followed, and the
+metadata is parsed without constructing any object that it names.
+"""
+
+import itertools
+import os
+import re
+import stat
+import unicodedata
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import yaml
+
+from grader.classroom.records import HandedIn
+from grader.errors import UsageError
+from grader.printable import one_line
+
+EXPORT = "submission_metadata.yml"
+METADATA = "submission_metadata.json"
+MAX_METADATA_BYTES = 64 * 2**20
+MAX_DEPTH = 100  # of nested lists and mappings in the export's metadata
+MAX_SUBMITTERS = 1000  # of one submission
+MAX_NAME = 300
+MAX_NOTES = 10  # of one kind
+
+SUFFIX = re.compile(r"\.(zip|tar\.gz|tgz)$", re.IGNORECASE)
+IGNORED = {"__macosx", "thumbs.db", "desktop.ini"}
+
+# A name without "_" is followed by the mark, the two ids and the student's own file name.
+CANVAS = re.compile(
+    r"(?P<name>[^_]+)(?P<late>_LATE)?_(?P<user>\d+)_\d+_.*?(?:-(?P<again>\d{1,2}))?",
+    re.ASCII | re.DOTALL,
+)
+TIMED = re.compile(r"(?P<student>.+)@(?P<time>\d{4}-\d\d-\d\d.*)", re.ASCII | re.DOTALL)
+TIME = re.compile(
+    r"(?P<day>\d{4}-\d\d-\d\d)[T ](?P<hour>\d\d)[:-](?P<minute>\d\d)[:-](?P<second>\d\d)"
+    r"(?:\.(?P<fraction>\d+))? ?(?P<zone>Z|UTC|[+-]\d\d(?::?\d\d)?)?",
+    re.ASCII,
+)
+
+# Why an entry of each kind is left out, in every layout.
+REASONS = {
+    "link": "it is a link, and links are not followed",
+    "special": "it is neither a file nor a folder",
+    "file": "it is not a .zip, a .tar.gz or a folder",
+}
+EXPECTED = (
+    "expected <student>.zip, <student>.tar.gz, folders <student>/, the files of a Canvas download "
+    "or an unpacked Gradescope export"
+)
+
+
+@dataclass(frozen=True)
+class Intake:
+    """What a class handed in.
+
+    Attributes:
+        handed_in: The submissions, sorted by key, time, number and path. A submission of a group is
+            in the list once per member.
+        notes: Sentences for the teaching assistant about what was left out or looks wrong.
+    """
+
+    handed_in: list[HandedIn]
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class _Item:
+    """One entry of the folder; `kind` is "archive", "folder", "file", "link" or "special"."""
+
+    path: Path
+    kind: str
+
+    @property
+    def name(self) -> str:
+        return one_line(self.path.name, MAX_NAME)
+
+    @property
+    def stem(self) -> str:
+        """The name without an archive's suffix, the same for all spellings of a letter."""
+        name = unicodedata.normalize("NFC", self.path.name)
+        return one_line(SUFFIX.sub("", name) if self.kind == "archive" else name, MAX_NAME)
+
+
+def recognise(folder: Path) -> Intake:
+    """List what is in the folder of a class.
+
+    Raises:
+        UsageError: The folder cannot be read, has nothing to grade, or does not say which of two
+            submissions counts.
+    """
+    items = _items(folder)
+    handed_in, notes = _layout(items)(items)
+    if not handed_in:
+        raise UsageError(f"{_shown(folder)} has nothing to grade: {EXPECTED}")
+    return Intake(sorted(set(handed_in), key=_order), notes)
+
+
+def _layout(items: list[_Item]) -> Callable[[list[_Item]], tuple[list[HandedIn], list[str]]]:
+    """Choose the function that reads the folder's layout."""
+    archives = [item for item in items if item.kind == "archive"]
+    folders = [item for item in items if item.kind == "folder"]
+    if any(item.path.name == EXPORT and item.kind == "file" for item in items):
+        return _export
+    if folders and not archives and all(_has_file(f.path, METADATA) for f in folders):
+        return _autograder_folders
+    if archives and all(CANVAS.fullmatch(item.stem) for item in archives):
+        return _canvas
+    return _plain
+
+
+def _order(item: HandedIn) -> tuple[str, float, int, str]:
+    at = item.submitted_at.timestamp() if item.submitted_at else 0.0
+    return item.key, at, item.number or 0, os.fsdecode(item.path)
+
+
+# --- the files on disk ----------------------------------------------------------------------------
+
+
+def _items(folder: Path) -> list[_Item]:
+    """The entries of a folder, sorted by name, without hidden files and those of a system."""
+    try:
+        with os.scandir(folder) as entries:
+            found = [_Item(folder / entry.name, _kind(entry)) for entry in entries]
+    except FileNotFoundError:
+        raise UsageError(f"{_shown(folder)} does not exist") from None
+    except NotADirectoryError:
+        raise UsageError(f"{_shown(folder)} is a file; name the folder that it is in") from None
+    except OSError as e:
+        raise UsageError(f"{_shown(folder)} cannot be read: {e.strerror}") from None
+    seen = [
+        item
+        for item in found
+        if not item.path.name.startswith(".") and item.path.name.casefold() not in IGNORED
+    ]
+    return sorted(seen, key=lambda item: item.path.name)
+
+
+def _kind(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink():
+        return "link"
+    if entry.is_dir(follow_symlinks=False):
+        return "folder"
+    if not entry.is_file(follow_symlinks=False):
+        return "special"
+    return "archive" if SUFFIX.search(entry.name) else "file"
+
+
+def _has_file(folder: Path, name: str) -> bool:
+    """Whether a folder has a plain file of this name; False if it cannot be looked into."""
+    with suppress(OSError):
+        return stat.S_ISREG((folder / name).lstat().st_mode)
+    return False
+
+
+def _text_of(path: Path) -> str:
+    """Read a file of metadata."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_METADATA_BYTES + 1)
+    except OSError as e:
+        raise UsageError(f"{_shown(path)} cannot be read: {e.strerror}") from None
+    if len(content) > MAX_METADATA_BYTES:
+        raise UsageError(f"{_shown(path)} is larger than {MAX_METADATA_BYTES >> 20} MiB")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as e:
+        line = content.count(b"\n", 0, e.start) + 1
+        raise UsageError(f"{_shown(path)}:{line} is not UTF-8 text") from None
+
+
+def _shown(path: Path) -> str:
+    return one_line(str(path), MAX_NAME)
+
+
+# --- Gradescope -----------------------------------------------------------------------------------
+
+
+class _Submitter(msgspec.Struct, frozen=True):
+    """A student, as Gradescope describes one."""
+
+    name: str | None = None
+    sid: str | int | None = None
+    email: str | None = None
+    id: str | int | None = None
+
+
+class _Exported(msgspec.Struct, frozen=True):
+    """A submission in the export's metadata."""
+
+    submitters: list[_Submitter] | None = None
+    created_at: str | None = None
+    earlier: int = 0
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    """The metadata that an autograder gets with one submission."""
+
+    users: list[_Submitter] | None = None
+    created_at: str | None = None
+    previous_submissions: list[msgspec.Raw] | None = None
+
+
+def _export(items: list[_Item]) -> tuple[list[HandedIn], list[str]]:
+    """Read Gradescope's export."""
+    source = next(item.path for item in items if item.path.name == EXPORT)
+    described = _described(source)
+    folders = {item.path.name: item for item in items if item.kind == "folder"}
+    handed_in: list[HandedIn] = []
+    nameless: list[str] = []
+    for name, item in folders.items():
+        submission = described.get(name, _Exported())
+        handed_in += _of_submitters(
+            item,
+            submission.submitters or [],
+            _moment(submission.created_at, f"{_shown(source)}: {item.name}"),
+            submission.earlier + 1 if name in described else None,
+        )
+        if not submission.submitters:
+            nameless.append(f"{item.name} has no student in {EXPORT}.")
+    absent = [
+        f"{one_line(name, MAX_NAME)} is in {EXPORT}, but its folder is missing."
+        for name in sorted(described.keys() - folders.keys())
+    ]
+    others = [i for i in items if i.kind != "folder" and i.path != source]
+    skipped = _skipped(others, archive="it is not part of the Gradescope export")
+    return handed_in, [*_first(nameless), *_first(absent), *skipped]
+
+
+def _described(path: Path) -> dict[str, _Exported]:
+    """Read the export's metadata: what it says about each folder."""
+    try:
+        tree = _tree(_text_of(path))
+    except yaml.YAMLError as e:
+        problem = one_line(getattr(e, "problem", None) or "it cannot be parsed", 200)
+        mark = getattr(e, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        raise UsageError(f"{_shown(path)}{line} is not valid metadata: {problem}") from None
+    if not isinstance(tree, dict):
+        raise UsageError(f"{_shown(path)} describes no submissions; export them again")
+    described = {}
+    for name, fields in tree.items():
+        try:
+            described[name] = msgspec.convert(_relevant(fields), _Exported)
+        except msgspec.ValidationError as e:
+            raise UsageError(
+                f"{_shown(path)}: {one_line(name, MAX_NAME)} is not described as Gradescope does: "
+                f"{one_line(str(e), 200)}"
+            ) from None
+    return described
+
+
+def _relevant(fields: object) -> object:
+    """Keep what the grader needs of a submission's fields. Their keys are Ruby symbols: `:sid`."""
+    if not isinstance(fields, dict):
+        return fields
+    fields = _without_colons(fields)
+    submitters, history = fields.get("submitters"), fields.get("history")
+    if isinstance(submitters, list):
+        submitters = [
+            _without_colons(one) if isinstance(one, dict) else one
+            for one in submitters[: MAX_SUBMITTERS + 1]
+        ]
+    return {
+        "submitters": submitters,
+        "created_at": fields.get("created_at"),
+        "earlier": len(history) if isinstance(history, list) else 0,
+    }
+
+
+def _without_colons(fields: dict[str, object]) -> dict[str, object]:
+    return {key.removeprefix(":"): value for key, value in fields.items()}
+
+
+def _tree(text: str) -> object:
+    """Build dicts, lists, strings and None from YAML.
+
+    PyYAML's own loaders turn an unquoted 0123 into the number 83, take exponential time to merge
+    mappings, and overflow the C stack on deep nesting. The events that they start from have none of
+    these faults. An alias becomes a second reference, so it takes no memory.
+
+    Raises:
+        yaml.YAMLError: The text is not YAML, or uses what an export does not need.
+    """
+    root: list[object] = []
+    stack: list[tuple[object, list[object]]] = [(None, root)]
+    anchors: dict[str, object] = {}
+    for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        if isinstance(event, yaml.CollectionEndEvent):
+            _close(*stack.pop(), event)
+        elif isinstance(event, yaml.NodeEvent):
+            value = _value(event, anchors)
+            stack[-1][1].append(value)
+            if isinstance(event, yaml.CollectionStartEvent):
+                stack.append((value, []))
+            if len(stack) > MAX_DEPTH:
+                raise _unfit(event, f"it is nested more than {MAX_DEPTH} levels deep")
+    return root[0] if len(root) == 1 else None
+
+
+def _value(event: yaml.Event, anchors: dict[str, object]) -> object:
+    """The value that starts at this event: a text, None, an empty container or an earlier value."""
+    if isinstance(event, yaml.AliasEvent):
+        if event.anchor not in anchors:
+            raise _unfit(event, "it refers to an anchor that it does not define")
+        return anchors[event.anchor]
+    tag = getattr(event, "tag", None)
+    if tag not in (None, "!"):
+        raise _unfit(event, f"the tag {tag} is not allowed")
+    value: object
+    if isinstance(event, yaml.ScalarEvent):
+        null = event.style is None and event.value in ("", "~", "null", "Null", "NULL")
+        value = None if null else event.value
+    else:
+        value = {} if isinstance(event, yaml.MappingStartEvent) else []
+    if anchor := getattr(event, "anchor", None):
+        anchors[anchor] = value
+    return value
+
+
+def _close(container: object, children: list[object], event: yaml.Event) -> None:
+    """Fill a list or dict with the values that were collected for it."""
+    if isinstance(container, list):
+        container += children
+    elif isinstance(container, dict):
+        keys = children[::2]
+        if not all(isinstance(key, str) for key in keys):
+            raise _unfit(event, "a key is not text")
+        container.update(zip(keys, children[1::2], strict=True))
+
+
+def _unfit(event: yaml.Event, problem: str) -> yaml.MarkedYAMLError:
+    mark = getattr(event, "start_mark", None)  # typed as either of two classes
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
+
+
+def _autograder_folders(items: list[_Item]) -> tuple[list[HandedIn], list[str]]:
+    """Read folders that have the metadata which Gradescope gives an autograder."""
+    handed_in: list[HandedIn] = []
+    for item in (item for item in items if item.kind == "folder"):
+        path = item.path / METADATA
+        try:
+            metadata = msgspec.json.decode(_text_of(path), type=_Metadata)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as e:
+            raise UsageError(
+                f"{_shown(path)} is not Gradescope's metadata: {one_line(str(e), 200)}"
+            ) from None
+        handed_in += _of_submitters(
+            item,
+            metadata.users or [],
+            _moment(metadata.created_at, _shown(path)),
+            len(metadata.previous_submissions or []) + 1,
+        )
+    return handed_in, _skipped([item for item in items if item.kind != "folder"])
+
+
+def _of_submitters(
+    item: _Item, submitters: list[_Submitter], at: datetime | None, number: int | None
+) -> Iterator[HandedIn]:
+    """One record per student of a submission, or one with the folder's name if there is none."""
+    if len(submitters) > MAX_SUBMITTERS:
+        raise UsageError(f"{item.name} has more than {MAX_SUBMITTERS} students in its metadata")
+    for who in submitters:
+        known = (str(who.sid or ""), who.email, str(who.id or ""), who.name)
+        names = [clean for value in known if (clean := _clean(value))] or [item.stem]
+        yield HandedIn(
+            path=item.path,
+            key=one_line(names[0], MAX_NAME),
+            known_as=tuple(names[1:]),
+            student_name=_clean(who.name),
+            email=_clean(who.email),
+            submitted_at=at,
+            number=number,
+        )
+    if not submitters:
+        yield HandedIn(path=item.path, key=item.stem, submitted_at=at, number=number)
+
+
+def _clean(value: str | None) -> str:
+    """A text on one line, the same for all spellings of a letter; empty for None."""
+    return " ".join(unicodedata.normalize("NFC", value or "").split())[:MAX_NAME]
+
+
+# --- Canvas ---------------------------------------------------------------------------------------
+
+
+def _canvas(items: list[_Item]) -> tuple[list[HandedIn], list[str]]:
+    """Read the archives of Canvas' download."""
+    handed_in: dict[tuple[str, int], HandedIn] = {}
+    for item in (item for item in items if item.kind == "archive"):
+        match = CANVAS.fullmatch(item.stem)
+        assert match is not None  # _layout has checked all of them
+        key, number = match["user"], int(match["again"] or 0) + 1
+        if other := handed_in.get((key, number)):
+            raise UsageError(
+                f"{_shown(other.path)} and {item.name} are from the same student and have the same "
+                "attempt number; remove the one that does not count"
+            )
+        handed_in[key, number] = HandedIn(
+            path=item.path,
+            key=key,
+            known_as=(match["name"],),
+            late=match["late"] is not None,
+            number=number,
+        )
+    others = [item for item in items if item.kind != "archive"]
+    return list(handed_in.values()), _skipped(others, folder="it is not part of a Canvas download")
+
+
+# --- plain files and folders ----------------------------------------------------------------------
+
+
+def _plain(items: list[_Item]) -> tuple[list[HandedIn], list[str]]:
+    """Read archives and folders that people named."""
+    handed_in: list[HandedIn] = []
+    notes: list[str] = []
+    by_student: dict[str, list[HandedIn]] = defaultdict(list)
+    graded = [item for item in items if item.kind in ("archive", "folder")]
+    for item in graded:
+        _check_that_it_is_a_student(item)
+        student, at = _student_and_time(item)
+        whole = HandedIn(path=item.path, key=student, submitted_at=at)
+        by_student[unicodedata.normalize("NFKC", student).casefold()].append(whole)
+        attempts, links = _attempts(item, student)
+        handed_in += attempts or [whole]
+        notes += [f"{item.name}/{link.name} is left out: {REASONS['link']}." for link in links]
+    for entries in by_student.values():
+        _check_that_all_count(entries)
+    if len(graded) == 1 < len(handed_in):
+        notes.append(
+            f"{graded[0].name} is the only folder, and its {len(handed_in)} archives are taken as "
+            "attempts of one student; if it is the class, name that folder."
+        )
+    mixed = _warn_of_canvas(item for item in graded if item.kind == "archive")
+    others = [item for item in items if item.kind not in ("archive", "folder")]
+    return handed_in, [*mixed, *_first(notes), *_skipped(others)]
+
+
+def _check_that_it_is_a_student(item: _Item) -> None:
+    """Refuse a folder that shows that the folder above it was named wrongly."""
+    if item.kind != "folder":
+        return
+    if _has_file(item.path, EXPORT):
+        raise UsageError(f"{_shown(item.path)} is a Gradescope export; name that folder")
+    if item.path.name == "assignment":
+        raise UsageError(
+            f"{_shown(item.path.parent)} is a single submission; name the folder of the class"
+        )
+
+
+def _student_and_time(item: _Item) -> tuple[str, datetime | None]:
+    """Split `ada@2026-10-01T22-10-00Z` into the student and the time; the time may be missing."""
+    if match := TIMED.fullmatch(item.stem):
+        return match["student"], _moment(match["time"], item.name)
+    return item.stem, None
+
+
+def _attempts(item: _Item, student: str) -> tuple[list[HandedIn], list[_Item]]:
+    """A record for each archive in a student's folder, and the links in it.
+
+    There is none if `item` is an archive, or a folder that has the assignment or cannot be read:
+    then it counts as a whole.
+    """
+    inside: list[_Item] = []
+    with suppress(UsageError):
+        inside = _items(item.path) if item.kind == "folder" else []
+    folders = [i.path for i in inside if i.kind == "folder"]
+    if any(os.path.isdir(path / "assignment") for path in [item.path, *folders]):
+        return [], []
+    archives = [(*_dated(i), i) for i in inside if i.kind == "archive"]
+    archives.sort(key=lambda found: (found[0], found[2].path.name))
+    return [
+        HandedIn(path=i.path, key=student, submitted_at=at, number=number)
+        for number, (_, at, i) in enumerate(archives, start=1)
+    ], [i for i in inside if i.kind == "link"]
+
+
+def _dated(item: _Item) -> tuple[float, datetime | None]:
+    """When an archive was handed in, or else modified, and the former if its name says it."""
+    _, at = _student_and_time(item)
+    try:
+        return at.timestamp() if at else item.path.lstat().st_mtime, at
+    except OSError as e:
+        raise UsageError(f"{_shown(item.path)} cannot be read: {e.strerror}") from None
+
+
+def _check_that_all_count(entries: list[HandedIn]) -> None:
+    """Several entries of a student are attempts only if each has a time of its own.
+
+    Raises:
+        UsageError: They do not, or their names differ only in case.
+    """
+    ordered = sorted(entries, key=_order)
+    for first, second in itertools.pairwise(ordered):
+        if first.key != second.key:
+            raise UsageError(
+                f"{_shown(first.path)} and {_shown(second.path)} name students that differ only in "
+                "case or spelling; rename one, or remove the one that does not count"
+            )
+        if first.submitted_at is None or first.submitted_at == second.submitted_at:
+            raise UsageError(
+                f"{_shown(first.path)} and {_shown(second.path)} are from one student, and nothing "
+                "says which was handed in last; remove the one that does not count, or give each a "
+                f"time, as in {first.key}@2026-10-01T22-10-00Z.zip"
+            )
+
+
+def _warn_of_canvas(archives: Iterable[_Item]) -> list[str]:
+    """Say so if only some archives are named as Canvas names them: all lose their ids then."""
+    named = {True: 0, False: 0}
+    example = ""
+    for item in archives:
+        matches = CANVAS.fullmatch(item.stem) is not None
+        named[matches] += 1
+        example = example or ("" if matches else item.name)
+    if not named[True]:
+        return []
+    return [
+        f"{named[True]} archives have names as in a Canvas download, but {example} does not, so "
+        "each whole name is taken as a student; move the other files to a folder of their own."
+    ]
+
+
+# --- times and notes ------------------------------------------------------------------------------
+
+
+def _moment(text: str | None, where: str) -> datetime | None:
+    """The time that a text gives; None if there is no text.
+
+    Raises:
+        UsageError: It is not a time, or has no zone. `where` is the start of the sentence.
+    """
+    if not text:
+        return None
+    shown = one_line(text, 100)
+    match = TIME.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{where}: {shown} is not a time as in 2026-10-01T22:10:00Z")
+    if match["zone"] is None:
+        raise UsageError(
+            f"{where}: the time {shown} has no zone; add Z for UTC, or an offset as in +02:00"
+        )
+    fraction = (match["fraction"] or "")[:6].ljust(6, "0")
+    zone = "+00:00" if match["zone"] in ("Z", "UTC") else match["zone"]
+    clock = f"{match['hour']}:{match['minute']}:{match['second']}.{fraction}"
+    try:
+        at = datetime.fromisoformat(f"{match['day']}T{clock}{zone}")
+        at.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise UsageError(f"{where}: there is no time {shown}") from None
+    return at
+
+
+def _skipped(items: list[_Item], **reasons: str) -> list[str]:
+    """A sentence for each entry that is left out; `reasons` gives those that a layout adds."""
+    why = REASONS | reasons
+    return _first([f"{item.name} is left out: {why[item.kind]}." for item in items])
+
+
+def _first(notes: list[str]) -> list[str]:
+    """The first notes of a kind, and how many more there are."""
+    if len(notes) <= MAX_NOTES:
+        return notes
+    return [*notes[:MAX_NOTES], f"There are {len(notes) - MAX_NOTES} more notes of this kind."]

@@ -1,0 +1,119 @@
+"""The course's rules for a class: deadlines, lateness, and which attempt counts.
+
+They are in `policy.toml` in the course's folder, so that a new deadline changes no hash of the
+suite. Without the file nothing is late, and the latest attempt counts.
+"""
+
+import math
+import tomllib
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from grader.errors import UsageError
+
+DAY = 86_400
+
+
+class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The table [policy].
+
+    Attributes:
+        counts: "latest": the latest attempt before the deadline counts or, without one, the first
+            after it. "best": the attempt that gives most points counts, lateness included.
+        per_cent_a_day: What each day that begins after the deadline costs, in per cent of the
+            score.
+        grace_minutes: How much later than the deadline an attempt may be without being late.
+        late_days: Late days that cost nothing.
+        cap: The most that lateness costs, in per cent.
+        title: The assignment's title in Canvas.
+        canvas_id: The assignment's number in Canvas; 0 if unknown.
+        deadlines: The deadline of each section; "default" is that of all others.
+    """
+
+    counts: Literal["latest", "best"] = "latest"
+    per_cent_a_day: float = 0.0
+    grace_minutes: float = 0.0
+    late_days: int = 0
+    cap: float = 100.0
+    title: str = "Assignment"
+    canvas_id: int = 0
+    deadlines: dict[str, datetime] = {}
+
+    def deadline(self, section: str, extension: datetime | None) -> datetime | None:
+        """When a student's work is due; an extension never shortens the time."""
+        usual = self.deadlines.get(section, self.deadlines.get("default"))
+        if extension is None or usual is None:
+            return usual
+        return max(usual, extension)
+
+    def days_late(self, submitted_at: datetime | None, deadline: datetime | None) -> int:
+        """The days that have begun since the deadline, without those that cost nothing."""
+        if submitted_at is None or deadline is None:
+            return 0
+        late = submitted_at - deadline
+        if late <= timedelta(minutes=self.grace_minutes):
+            return 0
+        return max(0, math.ceil(late.total_seconds() / DAY) - self.late_days)
+
+    def penalty(self, days: int) -> float:
+        """What so many late days cost, in per cent of the score."""
+        return min(self.cap, self.per_cent_a_day * days)
+
+
+def load(path: Path) -> Policy:
+    """Read the policy; the default without a file.
+
+    Raises:
+        UsageError: It is wrong; the text says where, what was expected and what was found.
+    """
+    try:
+        listed = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return Policy()
+    except OSError as e:
+        raise UsageError(f"{path} cannot be read: {e.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+        raise UsageError(f"{path} is not TOML: {e}") from None
+    if unknown := sorted(listed.keys() - {"policy"}):
+        raise UsageError(f"{path}: expected the table [policy] alone, found {unknown[0]}")
+    try:
+        policy = msgspec.convert(listed.get("policy", {}), Policy)
+    except msgspec.ValidationError as e:
+        raise UsageError(f"{path}: [policy]: {e}") from None
+    _check(path, policy, listed.get("policy", {}))
+    return policy
+
+
+def _check(path: Path, policy: Policy, listed: dict[str, Any]) -> None:
+    for section, deadline in policy.deadlines.items():
+        if deadline.tzinfo is None:
+            raise UsageError(
+                f"{path}: the deadline of {section} has no time zone: write it as "
+                f"{deadline.isoformat()}-07:00, or with Z for UTC"
+            )
+    numbers = ("per_cent_a_day", "grace_minutes", "late_days", "cap", "canvas_id")
+    for name in numbers:
+        if getattr(policy, name) < 0:
+            raise UsageError(f"{path}: {name} is {listed[name]}; expected 0 or more")
+    if policy.cap > 100:
+        raise UsageError(f"{path}: cap is {policy.cap:g}; expected at most 100 per cent")
+
+
+def when(text: str, *, what: str) -> datetime:
+    """Read a time that a person wrote.
+
+    Raises:
+        UsageError: It is no time, or has no zone.
+    """
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(
+            f"{what} {text}: expected a time such as 2026-10-03T23:59:00-07:00"
+        ) from None
+    if found.tzinfo is None:
+        raise UsageError(f"{what} {text} has no time zone: add one, such as -07:00 or Z")
+    return found

@@ -1,0 +1,128 @@
+"""What the files of the classroom exchange: students, what they handed in, and where they stand."""
+
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+
+class Student(msgspec.Struct, frozen=True, kw_only=True):
+    """One student.
+
+    Attributes:
+        id: What identifies the student in the gradebook: the roster's id or, without a roster, what
+            the file was named by.
+        name: The name; empty if unknown.
+        email: The e-mail address; empty if unknown.
+        section: The section, which may have a deadline of its own; empty if there is none.
+        columns: All other columns of the roster.
+        listed: Whether the roster has the student; True without a roster.
+    """
+
+    id: str
+    name: str = ""
+    email: str = ""
+    section: str = ""
+    columns: dict[str, str] = {}
+    listed: bool = True
+
+
+class HandedIn(msgspec.Struct, frozen=True, kw_only=True):
+    """One file or folder of a class's folder, before it is read.
+
+    Attributes:
+        path: The file or folder.
+        key: What it is named by: an id, a name or an e-mail address of its student.
+        known_as: Further ids, names and addresses that its metadata give.
+        student_name: The name in its metadata; empty if there is none.
+        email: The address in its metadata; empty if there is none.
+        submitted_at: When it was handed in, with a zone; None if nothing says so.
+        late: Whether its name says that it was late (Canvas).
+        number: Its place among its student's attempts, as its name or metadata say; None if nothing
+            says so.
+    """
+
+    path: Path
+    key: str
+    known_as: tuple[str, ...] = ()
+    student_name: str = ""
+    email: str = ""
+    submitted_at: datetime | None = None
+    late: bool = False
+    number: int | None = None
+
+
+class State(StrEnum):
+    """Where a student's grade stands.
+
+    Attributes:
+        GRADED: There is a score.
+        MISSING: Nothing was handed in.
+        REFUSED: What was handed in cannot be graded, such as a broken zip: a person has to decide.
+        NOT_GRADED: It has not been graded yet.
+        GRADER_ERROR: The grader failed, which must not cost a point: grade it again.
+    """
+
+    GRADED = "graded"
+    MISSING = "missing"
+    REFUSED = "refused"
+    NOT_GRADED = "not_graded"
+    GRADER_ERROR = "grader_error"
+
+
+class Override(msgspec.Struct, frozen=True, kw_only=True):
+    """Points that a person gave instead of the grader's.
+
+    Attributes:
+        problem: The problem that the points are for; empty for the total.
+        points: The points.
+        who: Who gave them.
+        reason: Why.
+        at: When, with a zone.
+    """
+
+    problem: str
+    points: float
+    who: str
+    reason: str
+    at: datetime
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """A student's grade, and how it came about.
+
+    Attributes:
+        student: The student.
+        state: Whether there is a grade, and if not, why.
+        points: The points for the gradebook, after lateness and overrides; None if there are none
+            yet.
+        score: What the grader found, before lateness and overrides; None if it found nothing.
+        max_score: The points that the assignment can give.
+        pending: Points that only a run on another device can give.
+        problems: What the grader found for each problem.
+        attempt: The number of the attempt that counts, from 1; 0 if there is none.
+        attempts: How many attempts there are.
+        submitted_at: When the attempt that counts was handed in; None if unknown.
+        deadline: When it was due, with the student's extension; None if there is no deadline.
+        days_late: Days late that are charged, after grace and free late days.
+        penalty: The per cent of the score that lateness costs.
+        overrides: What persons changed, in the order in which they did.
+        why: Why there is no grade, or what else needs a person; empty if nothing does.
+    """
+
+    student: Student
+    state: State
+    points: float | None = None
+    score: float | None = None
+    max_score: float
+    pending: float = 0.0
+    problems: dict[str, float] = {}
+    attempt: int = 0
+    attempts: int = 0
+    submitted_at: datetime | None = None
+    deadline: datetime | None = None
+    days_late: int = 0
+    penalty: float = 0.0
+    overrides: list[Override] = []
+    why: str = ""

@@ -1,0 +1,121 @@
+"""What a result depends on besides the submission: the suite, the program, torch, and options.
+
+Results with the same setup can be compared. A gradebook therefore never mixes setups: with another
+one, `grader regrade` first shows what would change.
+"""
+
+import hashlib
+import importlib.metadata
+import platform
+from pathlib import Path
+
+import msgspec
+
+from grader import __version__
+from grader.course import PACKAGE, Course, Problem
+
+# What of the grader decides a score; a test compares this with what `grading.grade` imports.
+DECIDES = (
+    "archives.py",
+    "course.py",
+    "errors.py",
+    "grading",
+    "problems.py",
+    "protocol.py",
+    "results",
+    "sandbox",
+    "submission.py",
+    "worker",
+)
+
+
+class Setup(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a result depends on besides the submission.
+
+    Attributes:
+        device: "cpu" or "cuda"; "cpu+cuda" for the merged results of two setups.
+        suite_sha256: The hash of the tests and of problems.toml, limits included.
+        program_sha256: The hash of the part of the grader that decides a score.
+        version: The grader's version.
+        torch: The version of torch.
+        python: The version of Python.
+        isolation: What isolates a submission.
+        seed: The seed of the tests' inputs.
+        problems: The problems that are graded.
+        with_cuda: The hash of the CUDA run's setup, for merged results.
+    """
+
+    device: str
+    suite_sha256: str
+    program_sha256: str
+    version: str
+    torch: str
+    python: str
+    isolation: str
+    seed: int
+    problems: list[str]
+    with_cuda: str = ""
+
+    @property
+    def sha256(self) -> str:
+        """A hash of all of these."""
+        return hashlib.sha256(msgspec.json.encode(self)).hexdigest()
+
+
+def of_today(
+    course: Course, problems: list[Problem], *, device: str, isolation: str, seed: int
+) -> Setup:
+    """The setup of a run that starts now."""
+    return Setup(
+        device=device,
+        suite_sha256=course.suite_sha256(),
+        program_sha256=program_sha256(),
+        version=__version__,
+        torch=importlib.metadata.version("torch"),
+        python=platform.python_version(),
+        isolation=isolation,
+        seed=seed,
+        problems=[problem.id for problem in problems],
+    )
+
+
+def differences(old: Setup, new: Setup) -> list[str]:
+    """What differs between two setups, one line each, for a person."""
+    names = {
+        "suite_sha256": "the suite",
+        "program_sha256": "the grader's program",
+        "version": "the grader's version",
+        "torch": "torch",
+        "python": "Python",
+        "isolation": "the isolation",
+        "seed": "the seed",
+        "device": "the device",
+        "problems": "the problems",
+    }
+    found = []
+    for field, name in names.items():
+        was, now = getattr(old, field), getattr(new, field)
+        if was != now:
+            found.append(f"{name}: {_short(was)}, now {_short(now)}")
+    return found
+
+
+def _short(value: object) -> str:
+    return f"{len(value)} problems" if isinstance(value, list) else f"{value!s:.12}"
+
+
+def program_sha256() -> str:
+    """A hash of the part of the grader that decides a score."""
+    digest = hashlib.sha256()
+    for path in _files():
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(PACKAGE)} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
+
+
+def _files() -> list[Path]:
+    found: list[Path] = []
+    for name in DECIDES:
+        path = PACKAGE / name
+        found += sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    return found

@@ -1,0 +1,156 @@
+"""Where each student stands: which attempt counts, what lateness costs, and who needs a person."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import msgspec
+
+from grader.classroom.gradebook import Attempt, Grade, Gradebook
+from grader.classroom.policy import Policy
+from grader.classroom.records import Override, Standing, State, Student
+
+
+def standings(
+    book: Gradebook,
+    policy: Policy,
+    max_score: float,
+    *,
+    setups: Sequence[int] | None = None,
+) -> list[Standing]:
+    """Every student's standing, by id.
+
+    Args:
+        book: The gradebook.
+        policy: The course's rules.
+        max_score: The points that the assignment can give.
+        setups: The setups whose results count, the first first; those of the gradebook by default.
+    """
+    grades: dict[str, Grade] = {}
+    for setup in reversed(book.counting() if setups is None else list(setups)):
+        grades |= book.grades(setup)
+    attempts: dict[str, list[Attempt]] = {}
+    for attempt in book.attempts():
+        attempts.setdefault(attempt.student, []).append(attempt)
+    overrides, extensions = book.overrides(), book.extensions()
+    return [
+        _standing(
+            student,
+            attempts.get(student.id, []),
+            grades,
+            policy,
+            max_score,
+            overrides.get(student.id, []),
+            extensions.get(student.id),
+        )
+        for student in book.students()
+    ]
+
+
+def _standing(
+    student: Student,
+    attempts: list[Attempt],
+    grades: dict[str, Grade],
+    policy: Policy,
+    max_score: float,
+    overrides: list[Override],
+    extension: datetime | None,
+) -> Standing:
+    deadline = policy.deadline(student.section, extension)
+    each = [
+        _of_attempt(student, number, attempt, grades, policy, max_score, deadline)
+        for number, attempt in enumerate(attempts, start=1)
+    ]
+    chosen = _chosen(each, policy) if each else None
+    if chosen is None:
+        chosen = Standing(
+            student=student, state=State.MISSING, max_score=max_score, deadline=deadline
+        )
+    chosen = msgspec.structs.replace(chosen, attempts=len(attempts))
+    return _overridden(chosen, overrides) if overrides else chosen
+
+
+def _of_attempt(
+    student: Student,
+    number: int,
+    attempt: Attempt,
+    grades: dict[str, Grade],
+    policy: Policy,
+    max_score: float,
+    deadline: datetime | None,
+) -> Standing:
+    """Where the student would stand if this attempt counted."""
+    grade = grades.get(attempt.sources or "")
+    days = policy.days_late(attempt.submitted_at, deadline)
+    state, why = State.GRADED, ""
+    if attempt.sources is None:
+        state, why = State.REFUSED, attempt.refused
+    elif grade is None:
+        state, why = State.NOT_GRADED, "it has not been graded yet"
+    elif grade.fault:
+        state, why = State.GRADER_ERROR, grade.fault
+    elif attempt.late and not days:
+        why = "its name says that it was late, but no time or deadline does"
+    if not student.listed:
+        why = "; ".join([*filter(None, [why]), "the roster does not have this student"])
+    standing = Standing(
+        student=student,
+        state=state,
+        max_score=max_score,
+        attempt=number,
+        submitted_at=attempt.submitted_at,
+        deadline=deadline,
+        days_late=days,
+        penalty=policy.penalty(days),
+        why=why,
+    )
+    if grade is None or state is not State.GRADED:
+        return standing
+    return msgspec.structs.replace(
+        standing,
+        points=grade.score * (1 - standing.penalty / 100),
+        score=grade.score,
+        pending=grade.pending,
+        problems=grade.problems,
+    )
+
+
+def _chosen(each: list[Standing], policy: Policy) -> Standing:
+    """The attempt that counts.
+
+    An attempt that is not graded may be the best one, so it has to be graded first.
+    """
+    if policy.counts == "best":
+        return max(each, key=lambda one: (one.state in WAITS, one.points or 0.0, one.attempt))
+    in_time = [
+        one
+        for one in each
+        if one.submitted_at is None
+        or one.deadline is None
+        or policy.days_late(one.submitted_at, one.deadline) == 0
+    ]
+    return in_time[-1] if in_time else each[0]
+
+
+WAITS = (State.NOT_GRADED, State.GRADER_ERROR)
+
+
+def _overridden(standing: Standing, overrides: list[Override]) -> Standing:
+    """Apply points by hand: those for problems before lateness, a total as it is.
+
+    Points for a problem alone make no grade of an attempt that has none.
+    """
+    points = standing.points
+    for one in overrides:
+        if one.problem and points is not None:
+            change = one.points - standing.problems.get(one.problem, 0.0)
+            points += change * (1 - standing.penalty / 100)
+    if totals := [one.points for one in overrides if not one.problem]:
+        points = totals[-1]
+    state = standing.state if points is None else State.GRADED
+    return msgspec.structs.replace(standing, state=state, points=points, overrides=overrides)
+
+
+def counts(found: Iterable[Standing]) -> dict[State, int]:
+    """How many students are in each state."""
+    states = [one.state for one in found]
+    return {state: states.count(state) for state in State}

@@ -1,0 +1,372 @@
+"""A class as a table: a CSV file for a spreadsheet, and one for the gradebook of Canvas.
+
+A spreadsheet runs a cell that begins with = as a formula, and students choose their own names. So
+a text that could be a formula gets an apostrophe in front, which `read_csv_table` removes.
+
+Canvas creates a new assignment for a column whose title it does not know. So `canvas` only ever
+writes a column whose title ends with the assignment's id.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from grader.classroom.records import Override, Standing, State, Student
+from grader.errors import UsageError
+from grader.printable import one_line, printable
+
+MAX_CELL = 10_000  # characters of a text; a spreadsheet takes 32,767
+BEFORE_PROBLEMS = (
+    "id", "name", "email", "section", "state", "points", "score", "max_score", "pending", "penalty",
+    "days_late", "attempt", "attempts", "submitted_at", "deadline",
+)  # fmt: skip
+AFTER_PROBLEMS = ("overrides", "note")
+# How a formula can begin. The last four are the wide forms of = + - @.
+FORMULA = re.compile(r"\s*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
+NUMBER = re.compile(r"-?\d+(\.\d+)?")
+LINE_ENDS = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+BOM = "\ufeff"
+
+STUDENT, SECTION, POINTS_POSSIBLE = "Student", "Section", "    Points Possible"
+# The columns by which Canvas knows a student, in the order in which it looks at them.
+ID, SIS_ID, LOGIN = IDENTITIES = ("ID", "SIS User ID", "SIS Login ID")
+TITLE = re.compile(r"(.*) \((\d+)\)", re.DOTALL)
+
+
+def csv_table(standings: Sequence[Standing], problems: Sequence[str]) -> str:
+    """The class as CSV: one row per student, with `\\n` at the end of each line.
+
+    A cell is empty if its value is unknown. Texts lose line ends and unsafe characters.
+
+    Args:
+        standings: Where each student stands.
+        problems: The problems that get a column, with what the grader found.
+    """
+    others = list(dict.fromkeys(name for one in standings for name in one.student.columns))
+    header = _unique([*BEFORE_PROBLEMS, *problems, *AFTER_PROBLEMS, *others])
+    rows = [_row(one, problems, others) for one in standings]
+    return _written([list(map(_text, header)), *rows])
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    """Names of columns; one that occurred before gets a number, as in `points (2)`."""
+    found: list[str] = []
+    for name in names:
+        times = 1
+        unique = name
+        while unique in found:
+            times += 1
+            unique = f"{name} ({times})"
+        found.append(unique)
+    return found
+
+
+def _row(one: Standing, problems: Sequence[str], others: Sequence[str]) -> list[str]:
+    student = one.student
+    return [
+        *map(_text, (student.id, student.name, student.email, student.section, one.state.value)),
+        *map(_number, (one.points, one.score, one.max_score, one.pending, one.penalty)),
+        *map(str, (one.days_late, one.attempt, one.attempts)),
+        *map(_time, (one.submitted_at, one.deadline)),
+        *(_number(one.problems.get(problem)) for problem in problems),
+        _text("; ".join(map(_override, one.overrides))),
+        _text(one.why),
+        *(_text(student.columns.get(name, "")) for name in others),
+    ]
+
+
+def _override(override: Override) -> str:
+    what = override.problem or "total"
+    return f"{what} {_number(override.points)} {override.who}: {override.reason}"
+
+
+def _number(value: float | None) -> str:
+    """A number with up to four decimals and no zeros at the end; empty if there is none."""
+    if value is None:
+        return ""
+    text = f"{value:.4f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def _time(time: datetime | None) -> str:
+    return time.isoformat(timespec="seconds") if time else ""
+
+
+def _text(text: str) -> str:
+    """A text as one line that no spreadsheet runs as a formula."""
+    line = printable(LINE_ENDS.sub(" ", text), MAX_CELL)
+    return f"'{line}" if _is_formula(line) else line
+
+
+def _is_formula(line: str) -> bool:
+    """Whether a text could be a formula, whatever number of apostrophes it has in front."""
+    bare = line.lstrip("'")
+    return bool(FORMULA.match(bare)) and not NUMBER.fullmatch(bare)
+
+
+def _written(rows: Iterable[Sequence[str]], delimiter: str = ",", line_end: str = "\n") -> str:
+    return "".join(_line(row, delimiter) + line_end for row in rows)
+
+
+def _line(row: Sequence[str], delimiter: str) -> str:
+    """One row without its line end.
+
+    The writer quotes a cell with a line end only if its own line end has that character.
+    """
+    file = io.StringIO(newline="")
+    csv.writer(file, delimiter=delimiter, lineterminator="\r\n").writerow(row)
+    return file.getvalue().removesuffix("\r\n")
+
+
+def read_csv_table(text: str) -> list[dict[str, str]]:
+    """Read back what `csv_table` wrote: the cells of each row by the name of their column.
+
+    Raises:
+        UsageError: It is not CSV, or a row has more or fewer cells than the header.
+    """
+    rows = [list(map(_original, row)) for row in _rows(text.removeprefix(BOM)) if row]
+    for place, row in enumerate(rows[1:], start=2):
+        if len(row) != len(rows[0]):
+            raise UsageError(
+                f"row {place} of the table has {len(row)} cells, and its header has {len(rows[0])}"
+            )
+    return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
+
+
+def _original(cell: str) -> str:
+    """A cell's text without the apostrophe that `_text` added."""
+    return cell[1:] if cell.startswith("'") and _is_formula(cell) else cell
+
+
+def _rows(text: str, delimiter: str = ",") -> list[list[str]]:
+    try:
+        return list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+    except csv.Error as e:
+        raise UsageError(f"the table is not CSV: {one_line(str(e), 200)}") from None
+
+
+@dataclass(frozen=True)
+class CanvasTable:
+    """A file for Canvas.
+
+    Attributes:
+        text: The CSV to import.
+        notes: What a person should look at, one sentence each.
+    """
+
+    text: str
+    notes: list[str]
+
+
+def canvas(
+    standings: Sequence[Standing],
+    *,
+    title: str,
+    assignment_id: int | None,
+    exported: str | None,
+) -> CanvasTable:
+    """The points as a file that Canvas imports into its gradebook.
+
+    Only graded students have a score; all other cells are empty, which means no score.
+
+    Args:
+        standings: Where each student stands.
+        title: The assignment's title in Canvas.
+        assignment_id: The assignment's number in Canvas; without it, `exported` is searched for the
+            title.
+        exported: The text of a file that Canvas exported. All of it is kept except for the column
+            of the assignment.
+
+    Raises:
+        UsageError: The assignment's column is unknown, so Canvas would create a new assignment; or
+            `exported` is not a gradebook of Canvas.
+    """
+    if exported is not None:
+        return _filled_in(standings, title, assignment_id, exported)
+    if assignment_id is None:
+        raise UsageError(
+            "Canvas would create a new assignment: give the assignment's id in Canvas, "
+            "or a file that Canvas exported"
+        )
+    listed = [one for one in standings if one.student.listed]
+    most = max((one.max_score for one in standings), default=0.0)
+    column = f"{LINE_ENDS.sub(' ', title)} ({assignment_id})"
+    header = [STUDENT, *IDENTITIES, SECTION, column]
+    rows = [_canvas_row(one) for one in listed]
+    points_possible = [POINTS_POSSIBLE, "", "", "", "", _number(most)]
+    notes = [
+        f"{_called(one.student)} is not in the roster and was left out"
+        for one in standings
+        if not one.student.listed
+    ]
+    if not all(_is_from_canvas(one.student) for one in listed):
+        notes.insert(0, f"the roster's ids are in the column {SIS_ID}: compare them with Canvas'")
+    return CanvasTable(_written([header, points_possible, *rows]), notes)
+
+
+def _canvas_row(one: Standing) -> list[str]:
+    """A student's row, with each identity from the roster's column of that name.
+
+    The id of a roster that Canvas exported is Canvas' own. Any other id is probably the SIS id.
+    """
+    student = one.student
+    known = {name: student.columns[name] for name in IDENTITIES if name in student.columns}
+    known.setdefault(ID if _is_from_canvas(student) else SIS_ID, student.id)
+    known.setdefault(LOGIN, student.email)
+    identities = [known.get(name, "") for name in IDENTITIES]
+    return [*map(_text, [student.name, *identities, student.section]), _score(one)]
+
+
+def _is_from_canvas(student: Student) -> bool:
+    """Whether the roster has a column that only Canvas' gradebook has next to its ids."""
+    return SIS_ID in student.columns or any(map(TITLE.fullmatch, student.columns))
+
+
+def _score(one: Standing) -> str:
+    """The points of a graded student; empty for all others."""
+    return _number(one.points) if one.state is State.GRADED else ""
+
+
+def _filled_in(
+    standings: Sequence[Standing], title: str, assignment_id: int | None, exported: str
+) -> CanvasTable:
+    """The exported file with the points of the students that it lists."""
+    mark = BOM if exported.startswith(BOM) else ""
+    text = exported.removeprefix(BOM)
+    delimiter = _delimiter(text)
+    rows = _rows(text, delimiter)
+    header = rows[0]
+    column = _column(header, title, assignment_id)
+    found, notes = _matches(rows, [one.student for one in standings])
+    for one in standings:
+        place = found.get(one.student.id)
+        if place is None:
+            notes.append(f"{_called(one.student)} is not in the file from Canvas")
+        else:
+            notes += _fill(rows[place], column, one)
+    line_end = "\r\n" if "\r\n" in text else "\n"
+    return CanvasTable(mark + _written(rows, delimiter, line_end), notes)
+
+
+def _delimiter(text: str) -> str:
+    """What separates the cells: a comma, or in some languages of Canvas a semicolon.
+
+    Raises:
+        UsageError: The first columns are not those of Canvas' gradebook.
+    """
+    if start := re.match(r'"?Student"?([,;\t])"?ID"?\1', text):
+        return start[1]
+    raise UsageError(
+        "the file is not a gradebook that Canvas exported: its first columns are not Student and ID"
+    )
+
+
+def _column(header: list[str], title: str, assignment_id: int | None) -> int:
+    """The place of the assignment's column, by its id or else by its title.
+
+    Raises:
+        UsageError: No column is the assignment's, or more than one.
+    """
+    parts = [TITLE.fullmatch(name.strip()) for name in header]
+    if assignment_id is not None:
+        wanted = f"id {assignment_id}"
+        places = [i for i, part in enumerate(parts) if part and int(part[2]) == assignment_id]
+    else:
+        wanted = f"title {one_line(title, 200)}"
+        places = [i for i, part in enumerate(parts) if part and part[1].strip() == title.strip()]
+    if not places:
+        raise UsageError(
+            f"the file from Canvas has no column for an assignment with the {wanted}: "
+            "Canvas would create a new assignment"
+        )
+    if len(places) > 1:
+        raise UsageError(
+            f"the file from Canvas has {len(places)} columns for an assignment with the {wanted}: "
+            "give the assignment's id"
+        )
+    return places[0]
+
+
+def _fill(row: list[str], column: int, one: Standing) -> list[str]:
+    """Write a student's points into their row; the notes say what is lost by that.
+
+    A student whom Canvas excuses stays excused.
+    """
+    row += [""] * (column + 1 - len(row))
+    before = row[column].strip()
+    if before.upper() == "EX":
+        return [f"{_called(one.student)} is excused in Canvas and stays so"]
+    row[column] = _score(one)
+    if before and not row[column]:
+        had = f"had {one_line(before, 40)} points in Canvas and has no score now"
+        return [f"{_called(one.student)} {had} ({one.state.value})"]
+    return []
+
+
+def _matches(
+    rows: list[list[str]], students: Sequence[Student]
+) -> tuple[dict[str, int], list[str]]:
+    """Which row is whose: the places of rows by student id, and notes about doubtful rows.
+
+    A row is doubtful if its identities belong to different students, or if two rows belong to one
+    student. Nobody gets points from a doubtful row.
+    """
+    columns = [(name, rows[0].index(name)) for name in IDENTITIES if name in rows[0]]
+    known = _Known(students)
+    places: dict[str, list[int]] = {}
+    notes = []
+    for place, row in enumerate(rows[1:], start=1):
+        cells = [(name, row[at]) for name, at in columns if at < len(row)]
+        owners = list(dict.fromkeys(filter(None, (known.owner(*cell) for cell in cells))))
+        if len(owners) > 1:
+            names = ", ".join(one_line(owner, 100) for owner in owners)
+            notes.append(f"row {place + 1} of the file from Canvas fits several students: {names}")
+        elif owners:
+            places.setdefault(owners[0], []).append(place)
+    for owner, found in places.items():
+        if len(found) > 1:
+            lines = ", ".join(str(place + 1) for place in found)
+            notes.append(f"rows {lines} of the file from Canvas all fit {one_line(owner, 100)}")
+    return {owner: found[0] for owner, found in places.items() if len(found) == 1}, notes
+
+
+class _Known:
+    """Whom an identity in Canvas belongs to.
+
+    The roster's column with the name of Canvas' column is sure; without that column, the student's
+    id and address are. Any other column of the roster counts only for the SIS columns and only if
+    nothing sure fits: a small number, such as a seat, could be anybody's ID.
+    """
+
+    def __init__(self, students: Sequence[Student]) -> None:
+        self.sure: dict[str, dict[str, set[str]]] = {}
+        self.likely: dict[str, set[str]] = {}
+        for student in students:
+            for name in IDENTITIES:
+                other = (student.id, student.email)
+                for value in (student.columns[name],) if name in student.columns else other:
+                    self.sure.setdefault(name, {}).setdefault(_key(value), set()).add(student.id)
+            for value in student.columns.values():
+                self.likely.setdefault(_key(value), set()).add(student.id)
+
+    def owner(self, column: str, value: str) -> str | None:
+        """The id of the only student with this identity, or None."""
+        if not (key := _key(value)):
+            return None
+        found = self.sure.get(column, {}).get(key)
+        if found is None and column != ID:
+            found = self.likely.get(key)
+        return next(iter(found)) if found and len(found) == 1 else None
+
+
+def _key(value: str) -> str:
+    return value.strip().casefold()
+
+
+def _called(student: Student) -> str:
+    """A student's id and name, for a note."""
+    name = f" ({one_line(student.name, 100)})" if student.name else ""
+    return f"{one_line(student.id, 100)}{name}"

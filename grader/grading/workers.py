@@ -1,0 +1,147 @@
+"""A pool of processes that each have a sandbox of their own and do one task at a time.
+
+A task is a function of a module and its arguments; it gets the course and the process's sandbox
+from `own`. What it returns crosses by pickle, which is safe because only the trusted process makes
+it. This module imports no torch, so that a process starts its sandbox before its own slow imports.
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing.util import Finalize
+from types import TracebackType
+from typing import Any, Protocol, TypeVar
+
+from grader import interrupts
+from grader.course import Course
+from grader.sandbox.box import Isolation, Sandbox
+from grader.sandbox.gpu import Gpu
+
+FROM_TERMINALS = (signal.SIGINT, signal.SIGHUP)
+Found = TypeVar("Found")
+
+
+class Workers:
+    """The processes, as a context manager; an exception inside the block ends all of them at once.
+
+    Args:
+        course: The course whose probes the sandboxes show.
+        jobs: The number of processes.
+        gpu: The GPU that submissions get.
+        isolation: What isolates a submission.
+    """
+
+    def __init__(
+        self, course: Course, jobs: int, *, gpu: Gpu | None = None, isolation: Isolation
+    ) -> None:
+        # A fork of a process with threads may hang in its first matmul.
+        context = multiprocessing.get_context("spawn")
+        self._pool = ProcessPoolExecutor(jobs, context, _start, (course, gpu, isolation))
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            for process in multiprocessing.active_children():
+                process.terminate()
+        self._pool.shutdown(cancel_futures=True)
+
+    def submit(self, task: Callable[..., Found], *arguments: Any) -> "Future[Found]":
+        """Have a process do a task.
+
+        Raises:
+            BrokenProcessPool: A process has ended; so does every task that was running.
+        """
+        with _deaf_children():
+            return self._pool.submit(task, *arguments)
+
+
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Make processes that are started inside the block ignore Ctrl-C, because the parent ends them.
+
+    A terminal sends Ctrl-C to all processes. The parent itself handles Ctrl-C after the block, when
+    the pool knows all its processes.
+    """
+    with interrupts.held():
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, FROM_TERMINALS)
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def usual_jobs() -> int:
+    """The number of processors available to this process."""
+    return len(os.sched_getaffinity(0))
+
+
+# --- in a process of its own ----------------------------------------------------------------------
+
+
+class Closes(Protocol):
+    """Something that has to be closed when its process ends."""
+
+    def close(self) -> None:
+        """Free what it holds."""
+
+
+_own: tuple[Course, Sandbox] | None = None
+_to_close: list[Closes] = []
+
+
+def own() -> tuple[Course, Sandbox]:
+    """The course and the sandbox of this process."""
+    assert _own is not None
+    return _own
+
+
+def close_at_end(what: Closes) -> None:
+    """Close something when this process ends."""
+    _to_close.append(what)
+    Finalize(None, what.close, exitpriority=1)
+
+
+def _start(course: Course, gpu: Gpu | None, isolation: Isolation) -> None:
+    """Start this process's sandbox, which all of its tasks use."""
+    global _own
+    for number in FROM_TERMINALS:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, FROM_TERMINALS)
+    sandbox = Sandbox(
+        course.tests, isolation=isolation, scratch_bytes=course.limits.file_bytes, gpu=gpu
+    )
+    close_at_end(sandbox)
+    signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=leave).start())
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+    _own = course, sandbox
+
+
+def _end_with_the_parent() -> None:
+    """Wait until the parent has ended, then end this process.
+
+    Otherwise a process of the pool would wait for work forever.
+    """
+    if parent := multiprocessing.parent_process():
+        parent.join()
+        leave()
+
+
+def leave() -> None:
+    """Close everything and end this process.
+
+    Call this in a thread, because the main thread may hold a lock while it waits for the box.
+    """
+    for what in _to_close:
+        what.close()
+    os._exit(1)

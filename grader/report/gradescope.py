@@ -1,0 +1,124 @@
+"""The result as Gradescope's results.json.
+
+Gradescope shows one box per entry of `tests`. The tests of a problem share a box if they passed, or
+if they failed for the same reason. The entries' `max_score` add up to the points of the assignment.
+"""
+
+import json
+from decimal import Decimal
+from typing import Any
+
+from grader.errors import Status
+from grader.report.remarks import Standing, clean, final_points, remarks
+from grader.results.records import ProblemResult, SubmissionResult, TestResult
+
+# How the tests of an entry ended, after their number.
+ENDED = {
+    Status.PASSED: "passed",
+    Status.FAILED: "failed",
+    Status.NOT_ATTEMPTED: "not attempted",
+    Status.CRASHED: "crashed",
+    Status.TIMEOUT: "took too long",
+    Status.MEMORY: "needed too much memory",
+    Status.POLICY: "used what this problem forbids",
+    Status.DEFERRED: "pending",
+}
+QUIET = (Status.PASSED, Status.NOT_ATTEMPTED, Status.DEFERRED)
+PENDING = "These tests need another device and have not run yet. Their points are not lost."
+
+
+def render(result: SubmissionResult, standing: Standing | None = None) -> str:
+    """The text of results.json."""
+    return json.dumps(results(result, standing), indent=2, ensure_ascii=False) + "\n"
+
+
+def results(result: SubmissionResult, standing: Standing | None = None) -> dict[str, Any]:
+    """The content of results.json.
+
+    If the grader failed, the content has no `tests`, and no `score` unless a person gave points.
+    Gradescope then asks for a new run instead of recording 0.
+
+    Args:
+        result: What to report.
+        standing: The student's grade, which counts instead of the result's score.
+    """
+    points = final_points(result, standing)
+    score = {} if points is None else {"score": round(points, 4)}
+    tests = {} if result.has_grader_error else {"tests": _tests(result)}
+    return {
+        **score,
+        "execution_time": round(result.seconds, 2),
+        "output": "\n".join(remarks(result, standing)),
+        "output_format": "text",
+        "visibility": "visible",
+        "stdout_visibility": "hidden",
+        "extra_data": {
+            "grader": clean(result.grader.version),
+            "suite_sha256": clean(result.grader.suite_sha256),
+        },
+        **tests,
+    }
+
+
+def _tests(result: SubmissionResult) -> list[dict[str, Any]]:
+    """The entries of all problems, numbered as in 3.2: the second entry of the third problem."""
+    entries = []
+    for place, problem in enumerate(result.problems, start=1):
+        groups = _groups(problem)
+        for part, (tests, worth) in enumerate(zip(groups, _worth(problem, groups), strict=True), 1):
+            entries.append(_entry(problem, tests, worth, f"{place}.{part}"))
+    return entries
+
+
+def _groups(problem: ProblemResult) -> list[list[TestResult]]:
+    """The tests of each entry: those that passed, then those of each reason."""
+    groups: dict[tuple[Status, str], list[TestResult]] = {}
+    counted = [test for test in problem.tests if test.counts]
+    for test in sorted(counted, key=lambda test: test.status is not Status.PASSED):
+        reason = "" if test.status in QUIET else test.mistake or test.said
+        groups.setdefault((test.status, reason), []).append(test)
+    return list(groups.values())
+
+
+def _worth(problem: ProblemResult, groups: list[list[TestResult]]) -> list[Decimal]:
+    """The points of each entry with two decimals; the largest takes what rounding leaves over."""
+    exact = [sum(test.max_score for test in tests) for tests in groups]
+    worth = [round(Decimal(points), 2) for points in exact]
+    if worth:
+        worth[exact.index(max(exact))] += Decimal(str(problem.max_score)) - sum(worth)
+    return worth
+
+
+def _entry(
+    problem: ProblemResult, tests: list[TestResult], worth: Decimal, number: str
+) -> dict[str, Any]:
+    """One entry. A pending one has neither score nor status, because it is not lost."""
+    status, points = tests[0].status, float(worth)
+    passed = status is Status.PASSED
+    score = {"score": points if passed else 0.0, "status": "passed" if passed else "failed"}
+    count = "1 test" if len(tests) == 1 else f"{len(tests)} tests"
+    return {
+        **({} if status is Status.DEFERRED else score),
+        "max_score": points,
+        "name": f"{clean(problem.id)}: {count} {ENDED[status]}",
+        "number": number,
+        "output": "\n".join(_output(problem, tests)),
+        "output_format": "text",
+        "visibility": "visible",
+    }
+
+
+def _output(problem: ProblemResult, tests: list[TestResult]) -> list[str]:
+    """The lines that explain an entry."""
+    first = tests[0]
+    names = clean(", ".join(test.id for test in tests))
+    if first.status is Status.PASSED:
+        return [names]
+    if first.status is Status.DEFERRED:
+        return [PENDING, names]
+    lines = [clean(first.head(problem.id))] if first.what else []
+    lines += [f"  {clean(fact.label, 20):<9} {clean(fact.text)}" for fact in first.facts]
+    lines += [f"looks like: {clean(first.mistake)}"] if first.mistake else []
+    lines += [f"rule: {clean(rule)}" for rule in dict.fromkeys(t.rule for t in tests) if rule]
+    lines += [f"hint: {clean(first.hint)}"] if first.hint else []
+    return [*lines, f"tests: {names}"]

@@ -1,0 +1,298 @@
+"""A class is graded by the commands, through real sandboxes, whatever happens on the way."""
+
+import contextlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import zipfile
+
+import pytest
+
+from grader.classroom import gradebook, tables
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("batch")]
+
+SOLVED = """
+def relu(x):
+    return x * (x > 0)
+
+
+def softmax(x):
+    e = (x - x.max(-1, keepdim=True).values).exp()
+    return e / e.sum(-1, keepdim=True)
+"""
+NO_SHIFT = SOLVED.replace("x - x.max(-1, keepdim=True).values", "x")
+STUB = 'def relu(x):\n    raise NotImplementedError("relu")\n'
+FORKS = "import os\nwhile True:\n    os.fork()\n"
+HOG = "held = [bytearray(2**24) for _ in range(10**6)]\n"
+KILLS = "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nos.kill(-1, signal.SIGKILL)\n"
+# What each student of the class hands in, and the points it must have; None where it has none.
+CLASS = {
+    "ada": (SOLVED, 3.0),
+    "bob": (NO_SHIFT, 2.0),
+    "cyd": (f"{STUB}{SOLVED.partition('def softmax')[1]}{SOLVED.partition('def softmax')[2]}", 2.0),
+    "dan": (SOLVED.replace("x * (x > 0)", "x.abs()"), 2.0),
+    "eve": (FORKS, 0.0),
+    "fay": (HOG, 0.0),
+    "gil": (KILLS, 0.0),
+    "hal": ("def relu(x:\n", 0.0),
+    "ian": (None, None),
+    "joy": (SOLVED.replace("x * (x > 0)", "x.clamp(0)"), 3.0),
+}
+
+
+def hand_in(folder, name, source):
+    """Write a submission; without a source, a file that is no zip."""
+    path = folder / f"{name}.zip"
+    if source is None:
+        path.write_bytes(b"PK\3\4 no zip")
+        return
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("assignment/activations.py", f"import torch\n{source}")
+
+
+@pytest.fixture
+def course(root, tmp_path):
+    """A copy of the small course, whose tests and policy may be changed."""
+    return shutil.copytree(root / "examples" / "tiny_course", tmp_path / "course")
+
+
+@pytest.fixture
+def handed_in(tmp_path):
+    """The folder of submissions of the class."""
+    folder = tmp_path / "handed_in"
+    folder.mkdir()
+    for name, (source, _) in CLASS.items():
+        hand_in(folder, name, source)
+    return folder
+
+
+def points(book):
+    """The points of each student, by the table that is exported."""
+    out = book.with_suffix(".csv")
+    command = [sys.executable, "-m", "grader", "export", book, "--csv", out]
+    subprocess.run([*command, "--course", book.parent / "course"], check=True, capture_output=True)
+    rows = tables.read_csv_table(out.read_text())
+    return {row["id"]: float(row["points"]) if row["points"] else None for row in rows}
+
+
+def test_a_class_is_graded_and_what_was_graded_is_not_graded_again(
+    grader, course, handed_in, tmp_path
+):
+    """Broken and hostile submissions change no other result; the second call grades what is new."""
+    book = tmp_path / "class.sqlite"
+    (tmp_path / "roster.csv").write_text(
+        "\ufeffid;name;section\n" + "".join(f"{n};{n.title()} Doe;A\n" for n in [*CLASS, "zoe"])
+    )
+    roster = ("--roster", tmp_path / "roster.csv")
+    done = grader("batch", handed_in, "--gradebook", book, "--course", course, *roster)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "10 submissions of 11 students, 10 of them new; 9 to grade" in done.stderr
+    assert "11 students: 9 graded, 1 missing, 1 refused" in done.stdout
+    assert points(book) == {name: value for name, (_, value) in CLASS.items()} | {"zoe": None}
+    hand_in(handed_in, "zoe", SOLVED)
+    hand_in(handed_in, "new", NO_SHIFT.replace("return", "return 1 *"))
+    again = grader("batch", handed_in, "--gradebook", book, "--course", course, *roster)
+    # Zoe's sources are Ada's, which have a result.
+    assert "12 submissions of 12 students, 2 of them new; 1 to grade" in again.stderr
+    assert "the roster does not have this student" in again.stdout
+    assert points(book)["zoe"] == 3.0
+    shown = grader("show", book, "bob", "--course", course).stdout
+    assert "bob Bob Doe: 2.00 of 3" in shown
+    assert "softmax" in shown
+    told = grader("status", book, "--course", course, "--verbose").stdout
+    assert "12 students: 11 graded, 1 refused" in told
+
+
+def test_exports_read_back(grader, course, handed_in, tmp_path):
+    """Overrides and extensions are in all of them."""
+    book = tmp_path / "class.sqlite"
+    for name in sorted(CLASS.keys() - {"ada", "bob", "ian"}):
+        (handed_in / f"{name}.zip").unlink()
+    (course / "policy.toml").write_text("[policy]\ntitle = 'HW 2'\ncanvas_id = 77\n")
+    grader("batch", handed_in, "--gradebook", book, "--course", course)
+    done = grader(
+        *("override", book, "bob", "--points", 2.5, "--reason", "=1+1", "--by", "ta"),
+        *("--course", course),
+    )
+    assert (done.returncode, done.stdout) == (0, "bob: 2.50 of 3; 2.5 by ta: =1+1\n")
+    out = tmp_path / "out"
+    done = grader(
+        *("export", book, "--course", course, "--csv", tmp_path / "t.csv"),
+        *("--canvas", tmp_path / "c.csv", "--gradescope", out / "g"),
+        *("--junit", out / "j", "--markdown", out / "m"),
+    )
+    assert done.returncode == 0, done.stderr
+    rows = {row["id"]: row for row in tables.read_csv_table((tmp_path / "t.csv").read_text())}
+    assert (rows["bob"]["points"], rows["bob"]["score"]) == ("2.5", "2")
+    assert rows["ian"]["points"] == ""
+    assert "HW 2 (77)" in (tmp_path / "c.csv").read_text().splitlines()[0]
+    assert json.loads((out / "g" / "bob.json").read_text())["score"] == 2.5
+    assert sorted(path.name for path in (out / "j").iterdir()) == ["ada.xml", "bob.xml"]
+    assert "2.5" in (out / "m" / "bob.md").read_text()
+
+
+def test_kill_9_at_any_moment_loses_only_what_was_running(
+    grader, course, handed_in, tmp_path, root
+):
+    """The whole process group is killed; then a call that is left alone completes the class."""
+    book = tmp_path / "class.sqlite"
+    command = [sys.executable, "-m", "grader", "batch", handed_in, "--gradebook", book]
+    moments = random.Random(0)
+    for _ in range(5):
+        process = subprocess.Popen(
+            [*map(str, command), "--course", str(course)],
+            cwd=root,
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        time.sleep(moments.uniform(0.5, 14))
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if book.exists():
+            database = sqlite3.connect(f"{book.as_uri()}?mode=ro", uri=True)
+            assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+            database.close()
+    done = grader("batch", handed_in, "--gradebook", book, "--course", course)
+    assert done.returncode == 0, done.stderr
+    assert points(book) == {name: value for name, (_, value) in CLASS.items()}
+    with gradebook.reading(book) as opened:
+        assert len(opened.attempts()) == len(CLASS)
+        assert len(opened.grades(opened.current("cpu"))) == len(CLASS) - 1
+
+
+@pytest.fixture
+def started(course, handed_in, tmp_path, root):
+    """A batch that runs and has stored its first result: the process and the gradebook."""
+    book = tmp_path / "class.sqlite"
+    command = [sys.executable, "-m", "grader", "batch", handed_in, "--gradebook", book]
+    process = subprocess.Popen(
+        [*map(str, command), "--course", str(course)],
+        cwd=root,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not graded(book):
+            time.sleep(0.05)
+        yield process, book
+        process.kill()
+
+
+def test_ctrl_c_ends_at_once_and_what_was_graded_is_kept(started):
+    """One line and exit code 130; the line says what to do."""
+    process, book = started
+    process.send_signal(signal.SIGINT)
+    out, said = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert said.splitlines()[-1] == (
+        f"grader: interrupted; what was graded is in {book}, and the same command goes on"
+    )
+    assert graded(book)
+
+
+def graded(book):
+    """How many results a gradebook has; 0 while there is none."""
+    try:
+        database = sqlite3.connect(f"{book.as_uri()}?mode=ro", uri=True)
+        with database:
+            (count,) = database.execute("SELECT COUNT(*) FROM grade").fetchone()
+        database.close()
+    except sqlite3.Error:
+        return 0
+    return count
+
+
+def test_a_process_that_is_killed_costs_a_second_try(started):
+    """Here the kernel's killer is the test; the class is complete all the same."""
+    process, book = started
+    children = subprocess.run(
+        ["ps", "-ww", "--ppid", str(process.pid), "-o", "pid=", "-o", "args="],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    workers = [int(m[1]) for m in re.finditer(r"(?m)^\s*(\d+) .*spawn_main", children)]
+    os.kill(workers[-1], signal.SIGKILL)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    assert points(book) == {name: value for name, (_, value) in CLASS.items()}
+
+
+def test_a_regrade_counts_when_it_is_applied_and_can_be_undone(grader, course, handed_in, tmp_path):
+    """A hidden test was wrong: it is corrected, compared, applied, undone."""
+    book = tmp_path / "class.sqlite"
+    for name in sorted(CLASS.keys() - {"ada", "bob", "dan"}):
+        (handed_in / f"{name}.zip").unlink()
+    hidden = course / "tests" / "hidden" / "test_relu.py"
+    right = hidden.read_text()
+    hidden.write_text(right.replace("torch.relu(x)", "torch.abs(x)"))
+    batch = ("batch", handed_in, "--gradebook", book, "--course", course)
+    assert grader(*batch).returncode == 0
+    wrong = {"ada": 2.0, "bob": 1.0, "dan": 3.0}
+    assert points(book) == wrong
+    hidden.write_text(right)
+    refused = grader(*batch)
+    assert refused.returncode == 2
+    assert "was graded with another setup (the suite: " in refused.stderr
+    assert "grader regrade" in refused.stderr
+    done = grader("regrade", book, "--course", course)
+    assert done.returncode == 0, done.stderr
+    assert "3 students: 2 gain, 1 lose" in done.stdout
+    assert "dan: 3.00, then 2.00 (-1.00)" in done.stdout
+    assert "relu, test_relu_of_numbers_of_either_sign: failed, now passed" in done.stdout
+    assert "points of the class 6.00, then 7.00" in done.stdout
+    assert points(book) == wrong
+    assert "nothing counts yet" in done.stdout
+    again = grader("diff", book, "--course", course).stdout
+    assert again.splitlines()[:2] == done.stdout.splitlines()[:2]
+    assert grader("regrade", book, "--apply", "--course", course).returncode == 0
+    assert points(book) == {"ada": 3.0, "bob": 2.0, "dan": 2.0}
+    assert grader(*batch).returncode == 0
+    assert grader("regrade", book, "--undo", "--course", course).returncode == 0
+    assert points(book) == wrong
+    undone = grader("regrade", book, "--undo", "--course", course)
+    assert (undone.returncode, undone.stderr) == (
+        2,
+        f"grader: {book}: no regrade was applied that could be undone\n",
+    )
+
+
+def test_a_broken_suite_is_the_graders_fault_for_everybody(grader, course, handed_in, tmp_path):
+    """Nobody has points; it exits with 3, and the next call grades them."""
+    book = tmp_path / "class.sqlite"
+    for name in sorted(CLASS.keys() - {"ada", "bob"}):
+        (handed_in / f"{name}.zip").unlink()
+    hidden = course / "tests" / "hidden" / "test_relu.py"
+    hidden.write_text(hidden.read_text().replace("torch.relu(x)", "torch.rrelu_(x, y)"))
+    done = grader("batch", handed_in, "--gradebook", book, "--course", course)
+    assert done.returncode == 3, done.stderr
+    assert "2 students: 2 grader error" in done.stdout
+    assert points(book) == {"ada": None, "bob": None}
+
+
+def test_bad_input_is_one_sentence(grader, course, handed_in, tmp_path):
+    """Nothing is written."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    book = tmp_path / "class.sqlite"
+    for folder in (empty, tmp_path / "absent"):
+        done = grader("batch", folder, "--gradebook", book, "--course", course)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("grader: "), done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    (course / "policy.toml").write_text("[policy.deadlines]\nA = 2026-10-02T12:00:00\n")
+    done = grader("batch", handed_in, "--gradebook", book, "--course", course)
+    assert "has no time zone" in done.stderr
+    assert not book.exists()

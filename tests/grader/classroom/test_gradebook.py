@@ -1,0 +1,278 @@
+"""The gradebook: what is stored once, what counts, who may write, and files that are none."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from grader.classroom import gradebook
+from grader.classroom.records import Student
+from grader.classroom.setup import Setup
+from grader.errors import Status, UsageError
+from grader.results.points import problem_result, submission_result
+from grader.results.records import GraderInfo, Outcome
+from grader.submission import Submission
+
+SETUP = Setup(
+    device="cpu",
+    suite_sha256="cd" * 32,
+    program_sha256="ef" * 32,
+    version="1",
+    torch="2.13.0",
+    python="3.11.7",
+    isolation="bubblewrap",
+    seed=0,
+    problems=["linear"],
+)
+NOON = datetime(2026, 10, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "class.sqlite"
+
+
+@pytest.fixture
+def book(path):
+    """A new gradebook with two students, open for writing."""
+    with gradebook.writing(path, create=True) as opened:
+        opened.enrol([Student(id="ada", name="Ada"), Student(id="bob")])
+        yield opened
+
+
+def of(text):
+    """A submission with one file."""
+    return Submission("ada", {"assignment/linear.py": text.encode()}, [])
+
+
+def result_of(submission, status=Status.PASSED, device="cpu"):
+    """The result of a run of a problem with a test for each device."""
+
+    def ended(test, on):
+        if on != device:
+            return Outcome(id=test, device=on, weight=1, status=Status.DEFERRED, what="waits")
+        return Outcome(id=test, device=on, weight=1, status=status, what="" if on else "x")
+
+    info = GraderInfo(
+        version="1", suite_sha256="cd" * 32, device=device, isolation="bubblewrap", seed=0
+    )
+    tests = [ended("test_a", "cpu"), ended("cuda/test_b", "cuda")]
+    problem = problem_result("linear", "linear", 6, tests)
+    return submission_result(submission.info, info, [problem], seconds=1.0)
+
+
+def test_an_attempt_is_added_once(book):
+    """The same sources at another time are another attempt; the sources are stored once."""
+    assert book.add_attempt("ada", "ada.zip", of("x = 1"))
+    assert not book.add_attempt("ada", "again.zip", of("x = 1"))
+    assert book.add_attempt("ada", "ada.zip", of("x = 1"), submitted_at=NOON)
+    assert book.add_attempt("bob", "bob.zip", of("x = 1"))
+    assert book.add_attempt("bob", "bob.zip", "it is no zip", identity="12")
+    assert not book.add_attempt("bob", "bob.zip", "it is no zip", identity="12")
+    told = [(a.student, a.submitted_at, a.refused) for a in book.attempts()]
+    assert told == [
+        ("ada", None, ""),
+        ("ada", NOON, ""),
+        ("bob", None, ""),
+        ("bob", None, "it is no zip"),
+    ]
+    assert book._database.execute("SELECT COUNT(*) FROM content").fetchone()[0] == 1
+    setup = book.number_of(SETUP)
+    assert book.to_grade(setup) == [of("x = 1").sha256]
+
+
+def test_what_was_stored_is_what_was_handed_in(book):
+    """Paths and bytes come back, so that a regrade needs no folder."""
+    sources = {"assignment/linear.py": b"\x00\xff" * 9, "assignment/a/b.py": "é\r\n".encode()}
+    handed_in = Submission("ada", sources, [])
+    book.add_attempt("ada", "ada.zip", handed_in)
+    stored = book.submission(handed_in.sha256)
+    assert (stored.sources, stored.sha256) == (sources, handed_in.sha256)
+    assert stored.name == "ada.zip"
+
+
+def test_a_result_is_kept_and_only_a_fault_is_replaced(book):
+    """What met a fault of the grader is still to be graded."""
+    book.add_attempt("ada", "ada.zip", of("x = 1"))
+    setup = book.number_of(SETUP)
+    (sources,) = book.to_grade(setup)
+    book.note_fault(setup, sources, "killed")
+    assert book.to_grade(setup) == [sources]
+    assert book.grades(setup)[sources].fault == "killed"
+    assert book.result(sources, setup) is None
+    book.keep(setup, result_of(of("x = 1"), Status.GRADER_ERROR), fault="broken")
+    assert book.to_grade(setup) == [sources]
+    book.keep(setup, result_of(of("x = 1")))
+    assert book.to_grade(setup) == []
+    book.keep(setup, result_of(of("x = 1"), Status.FAILED))
+    book.note_fault(setup, sources, "killed")
+    grade = book.grades(setup)[sources]
+    assert (grade.score, grade.fault, grade.problems) == (6.0, "", {"linear": 6.0})
+    assert book.result(sources, setup) == result_of(of("x = 1"))
+
+
+def test_a_cuda_run_completes_the_cpu_run(book):
+    """The merged result counts; a student without a CUDA run keeps the CPU run's."""
+    for name in ("one", "two"):
+        book.add_attempt("ada", name, of(name))
+    cpu = book.number_of(SETUP)
+    book.apply(cpu, why="batch")
+    for name in ("one", "two"):
+        book.keep(cpu, result_of(of(name)))
+    cuda = book.number_of(msgspec.structs.replace(SETUP, device="cuda"))
+    book.apply(cuda, why="batch")
+    book.keep(cuda, result_of(of("one"), Status.FAILED, device="cuda"))
+    both, first, _ = book.counting()
+    assert first == cpu
+    assert book.setup(both).device == "cpu+cuda"
+    assert {sources: g.score for sources, g in book.grades(both).items()} == {of("one").sha256: 3.0}
+
+
+def test_an_applied_regrade_can_be_undone_and_applied_again(book):
+    """What counts is the last line of a list, of which nothing is erased."""
+    one, two = (
+        book.number_of(msgspec.structs.replace(SETUP, torch=torch)) for torch in ("2.12", "2.13")
+    )
+    assert book.before("cpu") is None
+    book.apply(one, why="batch")
+    assert book.before("cpu") is None
+    book.apply(two, why="regrade")
+    assert (book.current("cpu"), book.before("cpu")) == (two, one)
+    book.apply(one, why="undo")
+    assert (book.current("cpu"), book.before("cpu")) == (one, None)
+    book.apply(two, why="regrade")
+    assert (book.current("cpu"), book.before("cpu")) == (two, one)
+
+
+def test_points_by_hand_are_a_list_of_which_the_last_counts(book):
+    """Each problem and the total has its own; withdrawing erases nothing from the history."""
+    book.override("ada", 3, reason="typo", who="ta")
+    book.override("ada", 4, reason="two typos", who="ta")
+    book.override("ada", 2, reason="fair", problem="linear", who="ta")
+    assert [(o.problem, o.points) for o in book.overrides()["ada"]] == [("", 4), ("linear", 2)]
+    book.override("ada", None, reason="no", who="ta")
+    assert [(o.problem, o.points) for o in book.overrides()["ada"]] == [("linear", 2)]
+    book.extend("ada", NOON, reason="ill", who="ta")
+    assert book.extensions() == {"ada": NOON}
+    assert len(book.history("ada")) == 5
+
+
+# --- who may write --------------------------------------------------------------------------------
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from grader.classroom import gradebook
+with gradebook.writing(Path(sys.argv[1]), create=True):
+    print("open", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.slow
+def test_a_second_writer_is_told_who_holds_it_and_a_killed_one_holds_nothing(path, root):
+    """Readers are never kept out."""
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path)], cwd=root, stdout=subprocess.PIPE, text=True
+    )
+    with holder:
+        assert holder.stdout.readline() == "open\n"
+        with (
+            pytest.raises(UsageError, match=f"is being written by process {holder.pid} of "),
+            gradebook.writing(path),
+        ):
+            pass
+        with gradebook.reading(path) as opened:
+            assert opened.students() == []
+        holder.kill()
+    with gradebook.writing(path) as opened:
+        opened.enrol([Student(id="ada")])
+
+
+# --- files that are no gradebook ------------------------------------------------------------------
+
+
+def said(path, *, write=True):
+    """What opening a file says."""
+    with (
+        pytest.raises(UsageError) as told,
+        gradebook.writing(path) if write else gradebook.reading(path) as opened,
+    ):
+        opened.students()
+    return str(told.value).removeprefix(str(path))
+
+
+@pytest.mark.parametrize("write", [True, False])
+def test_what_is_no_gradebook_is_named(tmp_path, write):
+    """A text, another program's database, a newer version and a folder each have a sentence."""
+    text = tmp_path / "text"
+    text.write_text("not a database, but more than a hundred bytes long " * 5)
+    assert said(text, write=write) == ": it is not an SQLite file"
+    other = tmp_path / "other"
+    with sqlite3.connect(other) as database:
+        database.execute("CREATE TABLE t (x)")
+    database.close()
+    assert said(other, write=write) == " is an SQLite file, but no gradebook"
+    newer = tmp_path / "newer"
+    with gradebook.writing(newer, create=True) as opened:
+        opened._database.execute("PRAGMA user_version = 99")
+    assert said(newer, write=write).startswith(" was written by a newer grader (version 99")
+    assert "there is no such gradebook" in said(tmp_path / "absent", write=write)
+    assert "there is no such gradebook" in said(tmp_path, write=write)
+
+
+def test_a_truncated_file_is_named(path):
+    """Nothing is written into it."""
+    with gradebook.writing(path, create=True) as opened:
+        for i in range(200):
+            opened.enrol([Student(id=f"{i}", name="x" * 100)])
+    content = path.read_bytes()[: 3 * 4096 + 100]
+    path.write_bytes(content)
+    assert said(path) == ": it is damaged; use a backup of it"
+    assert path.read_bytes() == content
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write everything")
+def test_a_read_only_file_is_named(book, path):
+    path.chmod(0o400)
+    with pytest.raises(UsageError, match="read-only"), gradebook.writing(path):
+        pass
+
+
+FULL = """
+import os, sys
+from pathlib import Path
+from grader.classroom import gradebook
+from grader.classroom.records import Student
+from grader.errors import UsageError
+from grader.submission import Submission
+path = Path(sys.argv[1]) / "class.sqlite"
+try:
+    with gradebook.writing(path, create=True) as book:
+        book.enrol([Student(id="ada")])
+        for i in range(10_000):
+            sources = {"assignment/a.py": os.urandom(9999)}
+            book.add_attempt("ada", f"{i}", Submission("a", sources, []))
+except UsageError as e:
+    print(e)
+with gradebook.reading(path) as book:
+    kept = len(book.attempts())
+    print(kept > 50, kept == i, book._database.execute("PRAGMA integrity_check").fetchone()[0])
+"""
+
+
+@pytest.mark.slow
+def test_a_full_disk_costs_nothing_that_was_written(tmp_path, root):
+    """On a disk of three megabytes; what was written before is read back."""
+    mount = f"mount -t tmpfs -o size=3m tmpfs {tmp_path}"
+    script = f'{mount} || exit 77; exec "$0" -c "$1" {tmp_path}'
+    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, sys.executable, FULL]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip("mounting is not allowed here")
+    sentence = "there is no space left; what was written before is kept"
+    assert done.stdout == f"{tmp_path}/class.sqlite: {sentence}\nTrue True ok\n", done.stderr

@@ -1,0 +1,470 @@
+"""Listing what a class handed in: each layout, names and metadata from strangers, wrong folders."""
+
+import json
+import os
+import unicodedata
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from grader.classroom import intake
+from grader.classroom.intake import recognise
+from grader.errors import UsageError
+
+CANVAS = "doejane_12345_67890_hw2.zip"
+
+
+def put(folder: Path, *names: str) -> Path:
+    """Create empty files; a name that ends in / is a folder."""
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if name.endswith("/"):
+            path.mkdir(parents=True, exist_ok=True)
+        else:
+            path.touch()
+    return folder
+
+
+def keys(folder: Path) -> list[str]:
+    """The keys of what is recognised."""
+    return [item.key for item in recognise(folder).handed_in]
+
+
+def refusal(folder: Path) -> str:
+    """The only sentence with which a folder is refused."""
+    with pytest.raises(UsageError) as caught:
+        recognise(folder)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+# --- Gradescope's export --------------------------------------------------------------------------
+
+YAML = """---
+submission_101:
+  :submitters:
+  - :name: Jane Doe
+    :sid: '0123'
+    :email: jane@x.edu
+  :created_at: 2024-10-10 04:01:31.534866000 Z
+  :score: 10.0
+  :status: processed
+  :history:
+  - :id: 90
+    :created_at: 2024-10-09 04:01:31.534866000 Z
+  - :id: 91
+    :created_at: 2024-10-10 03:01:31.534866000 Z
+submission_102:
+  :submitters:
+  - :name: Zoë Ålund
+    :sid:
+    :email: zoe@x.edu
+  - :name: Bob
+    :sid: 0456
+    :email:
+  :created_at: '2024-10-09 21:01:31 -07:00'
+  :history: []
+"""
+
+
+def export(folder: Path, text: str = YAML, *names: str) -> Path:
+    """An export with this metadata and these further entries."""
+    put(folder, *(names or ("submission_101/", "submission_102/")))
+    (folder / "submission_metadata.yml").write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_an_export_gives_students_times_and_numbers(tmp_path):
+    """A group is in the list once per member, and an unquoted id keeps its zeros."""
+    bob, jane, zoe = sorted(recognise(export(tmp_path)).handed_in, key=lambda i: i.student_name)
+    assert ("0123", ("jane@x.edu", "Jane Doe"), 3) == (jane.key, jane.known_as, jane.number)
+    assert datetime(2024, 10, 10, 4, 1, 31, 534866, UTC) == jane.submitted_at
+    assert (tmp_path / "submission_101", "jane@x.edu") == (jane.path, jane.email)
+    assert ("0456", ("Bob",), "") == (bob.key, bob.known_as, bob.email)
+    assert ("zoe@x.edu", ("Zoë Ålund",), "Zoë Ålund", 1) == (
+        zoe.key, zoe.known_as, zoe.student_name, zoe.number,
+    )  # fmt: skip
+    assert zoe.path == bob.path == tmp_path / "submission_102"
+    assert datetime(2024, 10, 10, 4, 1, 31, tzinfo=UTC) == zoe.submitted_at == bob.submitted_at
+    assert timedelta(hours=-7) == zoe.submitted_at.utcoffset()
+
+
+def test_an_export_notes_folders_and_metadata_without_each_other(tmp_path):
+    export(tmp_path, YAML, "submission_101/", "submission_9/", "ada.zip", "readme.txt")
+    found = recognise(tmp_path)
+    assert ["0123", "submission_9"] == [item.key for item in found.handed_in]
+    assert [
+        "submission_9 has no student in submission_metadata.yml.",
+        "submission_102 is in submission_metadata.yml, but its folder is missing.",
+        "ada.zip is left out: it is not part of the Gradescope export.",
+        "readme.txt is left out: it is not a .zip, a .tar.gz or a folder.",
+    ] == found.notes
+
+
+BOMB = "a: &a [x, x]\n" + "".join(
+    f"{chr(98 + i)}: &{chr(98 + i)} [{', '.join([f'*{chr(97 + i)}'] * 9)}]\n" for i in range(20)
+)
+MERGES = "m0: &m0 {x: 1}\n" + "".join(
+    f"m{i + 1}: &m{i + 1}\n  <<: [{', '.join([f'*m{i}'] * 9)}]\n" for i in range(12)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("submission_1: !!python/object/apply:os.system ['touch broken']", ":1 is not valid"),
+        ("submission_1: !ruby/object:Gem {}", "the tag !ruby/object:Gem is not allowed"),
+        ("submission_1: [", "is not valid metadata"),
+        ("submission_1: *missing", "an anchor that it does not define"),
+        ("[1]: 2", "a key is not text"),
+        ("a: " + "[" * 100_000, "nested more than 100 levels deep"),
+        ("- " * 100_000, "nested more than 100 levels deep"),
+        ("", "describes no submissions"),
+        ("just text", "describes no submissions"),
+        ("- submission_1", "describes no submissions"),
+        ("submission_1: 5", "is not described as Gradescope does"),
+        ("submission_1: {submitters: 5}", "is not described as Gradescope does"),
+        ("submission_1: {submitters: [{sid: [1]}]}", "is not described as Gradescope does"),
+        (BOMB + "submission_1: {submitters: *u}", "is not described as Gradescope does"),
+        (MERGES + "submission_1: {submitters: *m0}", "is not described as Gradescope does"),
+        ("submission_1: {created_at: 2024-10-10 04:01:31}", "has no zone"),
+        ("submission_1: {created_at: yesterday}", "yesterday is not a time"),
+        ("submission_1: {created_at: 2024-13-10 04:01:31 Z}", "there is no time 2024-13-10"),
+        ("submission_1: {created_at: 0001-01-01 00:00:00 +14:00}", "there is no time 0001"),
+        ("submission_1: \x07", "is not valid metadata"),
+    ],
+    ids=range(20),
+)
+def test_hostile_or_broken_metadata_is_one_sentence(tmp_path, text, sentence):
+    """No tag is constructed, and neither nesting nor aliases cost time or memory."""
+    said = refusal(export(tmp_path, text, "submission_1/"))
+    assert sentence in said
+    assert "submission_metadata.yml" in said
+    assert len(said) < 1000
+    assert not Path("broken").exists()
+
+
+@pytest.mark.parametrize("key", [":results", ":history"])
+def test_aliases_in_values_that_nobody_reads_do_no_harm(tmp_path, key):
+    """That holds for lists that contain themselves, too."""
+    text = f"{BOMB}submission_1:\n  {key}: &me [*u, *me]\n  :submitters: [{{sid: '7'}}]\n"
+    with pytest.raises(UsageError, match="is not described"):
+        recognise(export(tmp_path, text, "submission_1/"))  # `a` is no submission
+    inside = "\n".join(f"  {line}" for line in BOMB.splitlines())
+    text = f"submission_1:\n{inside}\n  {key}: &me [*u, *me]\n  :submitters: [{{sid: '7'}}]\n"
+    assert ["7"] == keys(export(tmp_path, text, "submission_1/"))
+
+
+def test_metadata_has_a_largest_size_and_number_of_students(tmp_path, monkeypatch):
+    many = ", ".join(["{sid: '7'}"] * 1001)
+    export(tmp_path, f"submission_1: {{submitters: [{many}]}}", "submission_1/")
+    assert "more than 1000 students" in refusal(tmp_path)
+    monkeypatch.setattr(intake, "MAX_METADATA_BYTES", 2**20)
+    export(tmp_path, " " * (2**20 + 1), "submission_1/")
+    assert "is larger than 1 MiB" in refusal(tmp_path)
+
+
+def test_metadata_that_is_not_text_is_refused_with_its_line(tmp_path):
+    put(tmp_path, "submission_1/")
+    (tmp_path / "submission_metadata.yml").write_bytes(b"a: 1\nb: \xff\n")
+    assert "submission_metadata.yml:2 is not UTF-8 text" in refusal(tmp_path)
+
+
+def test_a_student_who_is_listed_twice_in_a_submission_counts_once(tmp_path):
+    text = "submission_1: {submitters: [{sid: '7'}, {sid: '7'}]}"
+    assert ["7"] == keys(export(tmp_path, text, "submission_1/"))
+
+
+def test_an_export_in_a_folder_of_its_own_has_to_be_named(tmp_path):
+    export(tmp_path / "assignment_5_export")
+    assert "assignment_5_export is a Gradescope export; name that folder" in refusal(tmp_path)
+
+
+# --- Gradescope's folders for an autograder -------------------------------------------------------
+
+JSON = {
+    "created_at": "2018-07-01T14:22:32.365935-07:00",
+    "users": [{"email": "ada@x.edu", "id": 5, "name": "Ada Lovelace"}],
+    "assignment": {"due_date": "2018-07-31T23:00:00.000000-07:00"},
+    "previous_submissions": [{"score": 1.0, "results": {"tests": []}}],
+}
+
+
+def with_json(folder: Path, content: object = JSON) -> Path:
+    """A submission's folder with metadata."""
+    put(folder, "submission/")
+    text = content if isinstance(content, str) else json.dumps(content)
+    (folder / "submission_metadata.json").write_text(text)
+    return folder
+
+
+def test_folders_with_an_autograders_metadata_are_recognised(tmp_path):
+    with_json(tmp_path / "one")
+    (item,) = recognise(tmp_path).handed_in
+    assert ("ada@x.edu", ("5", "Ada Lovelace"), 2) == (item.key, item.known_as, item.number)
+    assert "2018-07-01T14:22:32.365935-07:00" == item.submitted_at.isoformat()
+    assert tmp_path / "one" == item.path
+
+
+def test_metadata_in_only_some_folders_may_be_a_students_and_is_not_believed(tmp_path):
+    with_json(tmp_path / "mallory")
+    put(tmp_path, "ada/assignment/linear.py")
+    assert ["ada", "mallory"] == keys(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["{", "[]", '{"users": 5}', '{"users": [{"name": 1}]}', "[" * 100_000,
+     '{"created_at": "2018-07-01T14:22:32"}', '{"created_at": 5}'],
+)  # fmt: skip
+def test_broken_metadata_of_an_autograder_is_one_sentence(tmp_path, content):
+    with_json(tmp_path / "one", content)
+    assert "submission_metadata.json" in refusal(tmp_path)
+
+
+# --- Canvas ---------------------------------------------------------------------------------------
+
+
+def test_a_canvas_download_gives_ids_lateness_and_attempts(tmp_path):
+    put(
+        tmp_path,
+        "doejane_LATE_12345_67890_hw2-1.zip",
+        CANVAS,
+        "ångströmzoë_7_8_my_1_2_work.tar.gz",
+        ".DS_Store",
+        "__MACOSX/",
+        "Thumbs.db",
+    )
+    found = recognise(tmp_path)
+    assert [] == found.notes
+    assert [
+        ("12345", ("doejane",), False, 1),
+        ("12345", ("doejane",), True, 2),
+        ("7", ("ångströmzoë",), False, 1),
+    ] == [(i.key, i.known_as, i.late, i.number) for i in found.handed_in]
+    assert {None} == {i.submitted_at for i in found.handed_in}
+
+
+def test_two_canvas_archives_of_one_attempt_are_refused(tmp_path):
+    put(tmp_path, CANVAS, "doejane_12345_67890_notes.zip")
+    said = refusal(tmp_path)
+    assert CANVAS in said
+    assert "doejane_12345_67890_notes.zip" in said
+
+
+def test_one_name_unlike_canvas_makes_all_names_plain_and_is_noted(tmp_path):
+    put(tmp_path, CANVAS, "ada.zip")
+    found = recognise(tmp_path)
+    assert ["ada", "doejane_12345_67890_hw2"] == [item.key for item in found.handed_in]
+    (note,) = found.notes
+    assert "ada.zip does not" in note
+
+
+def test_a_folder_in_a_canvas_download_is_left_out_with_a_note(tmp_path):
+    found = recognise(put(tmp_path, CANVAS, "ada/", "doebob_9_9_a.txt"))
+    assert ["12345"] == [item.key for item in found.handed_in]
+    assert [
+        "ada is left out: it is not part of a Canvas download.",
+        "doebob_9_9_a.txt is left out: it is not a .zip, a .tar.gz or a folder.",
+    ] == found.notes
+
+
+def test_a_canvas_id_cannot_be_forged_by_a_file_name(tmp_path):
+    put(tmp_path, "mallory_66_1_doejane_LATE_12345_67890_hw2.zip")
+    (item,) = recognise(tmp_path).handed_in
+    assert ("66", False) == (item.key, item.late)
+
+
+# --- plain files and folders ----------------------------------------------------------------------
+
+
+def test_plain_files_and_folders_are_named_by_their_students(tmp_path):
+    put(
+        tmp_path, "ada.zip", "bob.tar.gz", "cy.TGZ", "dora/assignment/x.py", "empty/", "a@x.edu.zip"
+    )
+    put(tmp_path, "flo/inner/assignment/x.py", "flo/data.zip", "名前.zip", "o'neil jr.zip")
+    found = recognise(tmp_path)
+    assert [] == found.notes
+    assert sorted(["ada", "bob", "cy", "dora", "empty", "a@x.edu", "flo", "名前", "o'neil jr"]) == [
+        item.key for item in found.handed_in
+    ]
+    assert {(None, None)} == {(item.submitted_at, item.number) for item in found.handed_in}
+
+
+def test_a_name_may_carry_the_time(tmp_path):
+    put(
+        tmp_path,
+        "ada@2026-10-01T22:10:00Z.zip",
+        "ada@2026-10-01T22-10-00+0200.zip",
+        "bob@x.edu@2026-10-01 22-10-00.25-07:00.tar.gz",
+        "cy@2026-10-01T22-10-00Z/",
+    )
+    assert [
+        ("ada", "2026-10-01T22:10:00+02:00"),
+        ("ada", "2026-10-01T22:10:00+00:00"),
+        ("bob@x.edu", "2026-10-01T22:10:00.250000-07:00"),
+        ("cy", "2026-10-01T22:10:00+00:00"),
+    ] == [(i.key, i.submitted_at.isoformat()) for i in recognise(tmp_path).handed_in]
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("ada@2026-10-01T22-10-00.zip", "has no zone"),
+        ("ada@2026-10-01T22:10:00.zip", "has no zone"),
+        ("ada@2026-10-01.zip", "is not a time"),
+        ("ada@2026-10-01T22-10Z.zip", "is not a time"),
+        ("ada@2026-10-01T25-10-00Z.zip", "there is no time"),
+        ("ada@2026-10-01T22-10-00+9900.zip", "there is no time"),
+    ],
+)
+def test_a_time_that_is_none_or_has_no_zone_is_refused(tmp_path, name, sentence):
+    said = refusal(put(tmp_path, name))
+    assert sentence in said
+    assert name in said
+
+
+def test_the_archives_in_a_students_folder_are_attempts(tmp_path):
+    """Their times of modification order them, then their names; no such time is a deadline's."""
+    put(tmp_path, "ada/b.zip", "ada/a.zip", "ada/first.tar.gz", "ada/notes.txt", "bob.zip")
+    for name, seconds in {"b.zip": 2000, "a.zip": 2000, "first.tar.gz": 1000}.items():
+        os.utime(tmp_path / "ada" / name, (seconds, seconds))
+    found = recognise(tmp_path)
+    assert [] == found.notes
+    assert [
+        ("ada", "first.tar.gz", 1, None),
+        ("ada", "a.zip", 2, None),
+        ("ada", "b.zip", 3, None),
+        ("bob", "bob.zip", None, None),
+    ] == [(i.key, i.path.name, i.number, i.submitted_at) for i in found.handed_in]
+
+
+def test_attempts_in_a_folder_may_have_times(tmp_path):
+    put(tmp_path, "ada/ada@2026-10-02T00-00-00Z.zip", "ada/ada@2026-10-01T00-00-00Z.zip")
+    assert [(1, 1), (2, 2)] == [
+        (i.number, i.submitted_at.day) for i in recognise(tmp_path).handed_in
+    ]
+
+
+def test_an_only_folder_full_of_archives_may_be_the_class_and_is_noted(tmp_path):
+    (note,) = recognise(put(tmp_path, "unpacked/a.zip", "unpacked/b.zip")).notes
+    assert "unpacked is the only folder, and its 2 archives are taken as attempts" in note
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("ada.zip", "ada.tar.gz"),
+        ("ada/assignment/", "ada.zip"),
+        ("ada/1.zip", "ada.zip"),
+        ("ada.zip", "ada@2026-10-01T22-10-00Z.zip"),
+        ("ada@2026-10-01T22-10-00Z.zip", "ada@2026-10-01T22-10-00Z.tgz"),
+        ("ada@2026-10-01T22-10-00Z.zip", "ada@2026-10-02T00-10-00+0200.zip"),
+        ("Ada.zip", "ada.zip"),
+        ("Ada@2026-10-01T22-10-00Z.zip", "ada@2026-10-02T22-10-00Z.zip"),
+        ("ZOË.zip", unicodedata.normalize("NFD", "zoë.tgz")),
+    ],
+)
+def test_two_submissions_of_a_student_without_an_order_are_refused_by_name(tmp_path, names):
+    put(tmp_path, *names)
+    if len(os.listdir(tmp_path)) < 2:
+        pytest.skip("this file system does not tell the names apart")
+    said = refusal(tmp_path)
+    for name in names:
+        assert str(tmp_path / name.split("/")[0]) in said
+
+
+def test_a_key_is_the_same_for_both_spellings_of_a_letter(tmp_path):
+    put(tmp_path, unicodedata.normalize("NFD", "zoë.zip"))
+    assert [unicodedata.normalize("NFC", "zoë")] == keys(tmp_path)
+
+
+def test_links_and_special_files_are_left_out_with_a_note(tmp_path):
+    outside = put(tmp_path / "outside", "x.zip")
+    folder = put(tmp_path / "class", "ada.zip", "bob/1.zip")
+    (folder / "link.zip").symlink_to(outside / "x.zip")
+    (folder / "dangling").symlink_to(outside / "nothing")
+    (folder / "eve").symlink_to(outside, target_is_directory=True)
+    (folder / "bob" / "2.zip").symlink_to(outside / "x.zip")
+    os.mkfifo(folder / "pipe.zip")
+    found = recognise(folder)
+    assert ["ada", "bob"] == [item.key for item in found.handed_in]
+    link = "is left out: it is a link, and links are not followed."
+    assert [
+        f"bob/2.zip {link}", f"dangling {link}", f"eve {link}", f"link.zip {link}",
+        "pipe.zip is left out: it is neither a file nor a folder.",
+    ] == found.notes  # fmt: skip
+
+
+def test_a_link_in_place_of_metadata_is_not_read(tmp_path):
+    secret = export(tmp_path / "other") / "submission_metadata.yml"
+    folder = put(tmp_path / "class", "submission_101/assignment/")
+    (folder / "submission_metadata.yml").symlink_to(secret)
+    assert ["submission_101"] == keys(folder)
+
+
+def test_at_most_ten_other_files_are_named(tmp_path):
+    put(tmp_path, "ada.zip", "roster.csv", *(f"{n:02}.sqlite" for n in range(20)))
+    notes = recognise(tmp_path).notes
+    assert 11 == len(notes)
+    assert "00.sqlite is left out: it is not a .zip, a .tar.gz or a folder." == notes[0]
+    assert "There are 11 more notes of this kind." == notes[-1]
+
+
+def test_names_are_safe_to_print(tmp_path):
+    put(tmp_path, "a\x1b[31m\n.txt", "b\u202e\x1b]0;x\x07.zip")
+    (tmp_path / os.fsdecode(b"c\xff.zip")).touch()
+    found = recognise(tmp_path)
+    texts = [*found.notes, *(item.key for item in found.handed_in)]
+    assert 3 == len(texts)
+    assert all(text.isprintable() for text in texts)
+    assert "\\udcff" in "".join(texts)
+
+
+def test_a_thousand_submissions_are_listed_in_order(tmp_path):
+    names = [f"s{n:04}" for n in range(1000)]
+    assert names == keys(put(tmp_path, *(f"{name}.zip" for name in reversed(names))))
+
+
+def test_an_export_of_a_thousand_submissions_is_read(tmp_path):
+    one = YAML.split("submission_102")[0].removeprefix("---\n")
+    text = "".join(
+        one.replace("submission_101", f"submission_{n}").replace("0123", f"{n:04}")
+        for n in range(1000)
+    )
+    export(tmp_path, text, *(f"submission_{n}/" for n in range(1000)))
+    assert [f"{n:04}" for n in range(1000)] == keys(tmp_path)
+
+
+# --- folders that are none of these ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "names", [(), ("readme.txt",), (".hidden.zip", "__MACOSX/"), ("submission_metadata.yml",)]
+)
+def test_a_folder_with_nothing_to_grade_says_what_was_expected(tmp_path, names):
+    put(tmp_path, *names)
+    if "submission_metadata.yml" in names:
+        export(tmp_path, YAML, "readme.txt")
+    assert "has nothing to grade: expected <student>.zip" in refusal(tmp_path)
+
+
+def test_a_missing_folder_and_a_file_are_refused(tmp_path):
+    assert "does not exist" in refusal(tmp_path / "nowhere")
+    put(tmp_path, "ada.zip")
+    assert "is a file; name the folder" in refusal(tmp_path / "ada.zip")
+
+
+def test_a_single_submission_is_not_a_class(tmp_path):
+    put(tmp_path, "assignment/linear.py")
+    assert "is a single submission; name the folder of the class" in refusal(tmp_path)
+
+
+def test_a_folder_that_cannot_be_read_is_refused(tmp_path, monkeypatch):
+    def denied(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "scandir", denied)
+    assert "cannot be read: Permission denied" in refusal(tmp_path)

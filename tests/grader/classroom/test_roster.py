@@ -1,0 +1,239 @@
+"""Reading the list of a class, and matching submissions with it."""
+
+import unicodedata
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from grader.classroom.records import HandedIn, Student
+from grader.classroom.roster import assign, read
+from grader.errors import UsageError
+
+
+def roster(folder: Path, content: str | bytes) -> Path:
+    """A roster's file with this content."""
+    path = folder / "roster.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def refusal(path: Path) -> str:
+    """The only sentence with which a roster is refused."""
+    with pytest.raises(UsageError) as caught:
+        read(path)
+    assert str(caught.value).isprintable()
+    return str(caught.value)
+
+
+def handed_in(key: str, *known_as: str, **more: object) -> HandedIn:
+    """A submission with this key."""
+    return HandedIn(**{"path": Path(f"{key}.zip"), "key": key, "known_as": known_as, **more})
+
+
+def at(day: int) -> datetime:
+    """A day of October."""
+    return datetime(2026, 10, day, tzinfo=UTC)
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+ADA = Student(id="007", name="Ada Lovelace", email="ada@x.edu", section="A")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id,name,email,section\n007,Ada Lovelace,ada@x.edu,A\n",
+        "SID;Full Name;E-Mail;Sections\n007;Ada Lovelace;ada@x.edu;A\n",
+        "Student ID\tFirst Name\tSurname\tEmail Address\tSection\n007\tAda\tLovelace\tada@x.edu\tA",
+        '"section","e-mail","name","student_id"\r\n"A","ada@x.edu","Ada\nLovelace"," 007 "\r\n',
+        "\n ,,\nUSERNAME,Student,Mail,SECTION\n\n007, Ada  Lovelace ,ada@x.edu,A\n,,,\n\n",
+        '"Name";"ID";"Email";"Section"\n"Ada Lovelace";"007";"ada@x.edu";"A"\n',
+        "id,name,email,section\r007,Ada Lovelace,ada@x.edu,A\r",
+    ],
+)
+def test_columns_are_found_by_their_usual_names(tmp_path, text):
+    """Separators, line ends, blank lines and quotes are those of any program."""
+    assert [ADA] == read(roster(tmp_path, text))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_unicode_is_read_in_each_encoding(tmp_path, encoding):
+    text = "id;name\n1;Zoë Ålund\n2;名前\n" + unicodedata.normalize("NFD", "3;Zoë\n")
+    students = read(roster(tmp_path, text.encode(encoding)))
+    assert ["Zoë Ålund", "名前", "Zoë"] == [student.name for student in students]
+
+
+def test_other_columns_are_kept(tmp_path):
+    """A name that occurs twice is told apart by the place of its column."""
+    (ada,) = read(roster(tmp_path, "id,GitHub,Notes,,Notes\n1,ada-l,x,,y\n"))
+    assert {"GitHub": "ada-l", "Notes": "x", "Notes (column 5)": "y"} == ada.columns
+
+
+def test_a_short_row_has_empty_cells(tmp_path):
+    assert [Student(id="1")] == read(roster(tmp_path, "id,name,email\n1\n"))
+
+
+CANVAS = """Student,ID,SIS User ID,SIS Login ID,Section,Homework 2 (4711),Current Score
+,,,,,Manual Posting,
+    Points Possible,,,,,100,(read only)
+"Doe, Jane",12345,S-99,jdoe,Section 1,88,88.0
+"Student, Test",999,,abcdef,Section 1,,
+"Ålund, Zoë",23456,S-98,zalund,Section 2 and Section 3,12345,
+"""
+
+
+def test_an_export_of_canvas_gradebook_is_a_roster(tmp_path):
+    """The rows that are no students are left out; the id is Canvas' own."""
+    jane, zoe = read(roster(tmp_path, "\ufeff" + CANVAS))
+    assert ("12345", "Doe, Jane", "Section 1") == (jane.id, jane.name, jane.section)
+    assert ("23456", "Ålund, Zoë", "Section 2 and Section 3") == (zoe.id, zoe.name, zoe.section)
+    assert {
+        "SIS User ID": "S-99", "SIS Login ID": "jdoe", "Homework 2 (4711)": "88",
+        "Current Score": "88.0",
+    } == jane.columns  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("id,name\n7,Ada\n8,Bob\n7,Cy\n", "has the id 7 twice, in lines 2 and 4"),
+        ('id,name\n7,"A\nda"\n\n7,Cy\n', "has the id 7 twice, in lines 2 and 5"),
+        ("name,email\nAda,a@x\n", "roster.csv:1 has no column for the id"),
+        ("\n7,Ada\n8,Bob\n", "roster.csv:2 has no column for the id"),
+        ("Student ID,name\n7,Ada\n,Bob\n", "roster.csv:3 has no Student ID"),
+        ("id,name\n", "has a header but no students"),
+        (CANVAS.split('"Doe')[0], "has a header but no students"),
+        ("", "is empty"),
+        ("\n\n,,\n", "is empty"),
+        ("id,name\n7,Ada,x\n", "roster.csv:2 has more cells than the header has columns"),
+        ("id,e-mail,Email\n7,a,b\n", "roster.csv:1 has two columns named Email"),
+        ('id,name\n7,"Ada\n8,Bob\n', "roster.csv:2 is not valid CSV"),
+        ("id,name\n7," + "x" * 200_000, "roster.csv:2 is not valid CSV"),
+        (b"id,name\n7,Ada\n8,Zo\xeb\n", "roster.csv:3 is not UTF-8 text"),
+        (b"PK\x03\x04\0\0id", "roster.csv:1 is not text"),
+        (b"\xff\xfei\0d\0\n", "roster.csv:1 is not UTF-8 text"),
+        ("id\n\x1b[31m\n\x1b[31m\n", "the id \\x1b[31m twice"),
+    ],
+    ids=range(17),
+)
+def test_a_roster_that_cannot_be_right_is_refused_with_its_line(tmp_path, content, sentence):
+    assert sentence in refusal(roster(tmp_path, content))
+
+
+def test_a_roster_that_cannot_be_read_is_refused(tmp_path):
+    assert "cannot be read: No such file" in refusal(tmp_path / "nowhere.csv")
+    assert "cannot be read: Is a directory" in refusal(tmp_path)
+
+
+# --- whose work it is -----------------------------------------------------------------------------
+
+JANE = Student(
+    id="12345",
+    name="Doe, Jane",
+    email="Jane@X.edu",
+    columns={"SIS Login ID": "jdoe", "Homework 2 (4711)": "42", "Final Score": "97"},
+)
+ZOE = Student(id="b2", name="Zoë Maria Ålund", email="zoe@x.edu", columns={"GitHub": "zoezoe"})
+
+
+@pytest.mark.parametrize(
+    ("item", "student"),
+    [
+        (handed_in("12345"), JANE),
+        (handed_in("0999", "12345"), JANE),
+        (handed_in("jane@x.EDU"), JANE),
+        (handed_in("0999", email="jane@x.edu"), JANE),
+        (handed_in("JDoe"), JANE),
+        (handed_in("B2"), ZOE),
+        (handed_in("zoezoe"), ZOE),
+        (handed_in("doejane"), JANE),
+        (handed_in("Jane Doe"), JANE),
+        (handed_in("jane_doe"), JANE),
+        (handed_in("0999", student_name="Doe, Jane"), JANE),
+        (handed_in(unicodedata.normalize("NFD", "ålundzoëmaria")), ZOE),
+        (handed_in("Zoe Maria Alund"), ZOE),
+        (handed_in("b2", "jdoe", email="jane@x.edu"), ZOE),
+        (handed_in("zoe@x.edu", "jdoe"), ZOE),
+    ],
+    ids=range(15),
+)
+def test_a_submission_finds_its_student(item, student):
+    """Ids count more than addresses, these more than other columns, and these more than names."""
+    found = assign([item], [JANE, ZOE])
+    assert [(student, item)] == found.attempts
+    assert [] == found.unknown
+    assert [s for s in (JANE, ZOE) if s is not student] == found.missing
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        handed_in("eve"),
+        handed_in("42"),
+        handed_in("97"),
+        handed_in("doejane2"),
+        handed_in(""),
+        handed_in("012345"),
+        handed_in("jdoe", "zoezoe"),
+        handed_in("x", "jane@x.edu", "zoe@x.edu"),
+    ],
+    ids=range(8),
+)
+def test_unknown_work_is_graded_all_the_same(item):
+    """No match, or more than one: points, digits and similar ids are none."""
+    found = assign([item], [JANE, ZOE])
+    assert [(Student(id=item.key, listed=False), item)] == found.attempts
+    assert [item] == found.unknown
+    assert [JANE, ZOE] == found.missing
+
+
+def test_a_name_that_two_students_have_matches_neither():
+    twins = [Student(id="1", name="Jane Doe"), Student(id="2", name="Doe, Jane")]
+    assert [handed_in("janedoe")] == assign([handed_in("janedoe")], twins).unknown
+
+
+def test_without_a_roster_each_key_is_a_student():
+    one = handed_in("7", "ada@x.edu", student_name="Ada", email="ada@x.edu", submitted_at=at(1))
+    two = handed_in("7", submitted_at=at(2))
+    found = assign([two, one, handed_in("3")], None)
+    ada = Student(id="7", name="Ada", email="ada@x.edu")
+    assert [(Student(id="3"), handed_in("3")), (ada, one), (ada, two)] == found.attempts
+    assert ([], []) == (found.missing, found.unknown)
+
+
+def test_attempts_are_sorted_by_student_then_time_then_number_then_path():
+    items = [
+        handed_in("b2", submitted_at=at(2), path=Path("z")),
+        handed_in("b2", submitted_at=at(2), path=Path("a")),
+        handed_in("zoezoe", submitted_at=at(1), number=9),
+        handed_in("b2", submitted_at=at(2), number=1, path=Path("0")),
+        handed_in("jdoe", number=2),
+        handed_in("12345", number=1),
+    ]
+    found = assign(items, [ZOE, JANE])
+    assert [items[i] for i in (5, 4, 2, 1, 0, 3)] == [item for _, item in found.attempts]
+    assert ([], []) == (found.missing, found.unknown)
+
+
+@pytest.mark.parametrize("number", [None, 1])
+def test_two_keys_of_one_student_without_an_order_are_refused(number):
+    items = [handed_in("jdoe", number=number), handed_in("12345", number=number)]
+    with pytest.raises(UsageError, match=r"12345\.zip and jdoe\.zip are both from the student 1"):
+        assign(items, [JANE])
+
+
+def test_one_submission_of_a_group_is_an_attempt_of_each_member():
+    both = [handed_in(key, path=Path("submission_1")) for key in ("12345", "b2")]
+    assert [JANE, ZOE] == [student for student, _ in assign(both, [ZOE, JANE]).attempts]
+
+
+def test_a_thousand_students_are_matched(tmp_path):
+    text = "id,name\n" + "".join(f"{n:04},Student Number{chr(0x4E00 + n)}\n" for n in range(1000))
+    students = read(roster(tmp_path, text))
+    by_name = [handed_in(f"number{chr(0x4E00 + n)}student") for n in range(0, 1000, 2)]
+    by_id = [handed_in(f"{n:04}") for n in range(1, 999, 2)]
+    found = assign(by_id + by_name, students)
+    assert [f"{n:04}" for n in range(999)] == [student.id for student, _ in found.attempts]
+    assert ([students[999]], []) == (found.missing, found.unknown)

@@ -1,0 +1,48 @@
+"""What a result depends on: every file that decides a score is in the hash."""
+
+import msgspec
+
+from grader.classroom import setup as setups
+from grader.course import PACKAGE
+from tests.grader.classroom.test_gradebook import SETUP
+from tests.grader.test_layers import imports
+
+# Imported by what grades, but they decide no score: printing, files, the mistakes that are named.
+DECIDES_NOTHING = {
+    "grader",
+    "grader.files",
+    "grader.interrupts",
+    "grader.printable",
+    "grader.markdown_figures",
+}
+
+
+def test_all_that_grading_imports_is_in_the_hash():
+    """A new module that decides a score cannot be forgotten."""
+    found, left = set(), {"grader.grading.grade"}
+    while left:
+        name = left.pop()
+        found.add(name)
+        path = PACKAGE.parent.joinpath(*name.split("."))
+        file = path.with_suffix(".py")
+        path = file if file.is_file() else path / "__init__.py"
+        left |= {n for n in imports(path) if n.split(".")[0] == "grader"} - found
+    rooms = {name.removeprefix("grader.").split(".")[0] for name in found - DECIDES_NOTHING}
+    hashed = {name.removesuffix(".py") for name in setups.DECIDES}
+    assert rooms - hashed <= {"solutions"}
+
+
+def test_each_field_changes_the_hash_and_is_told():
+    """`with_cuda` is ours alone."""
+    others = {"seed": 1, "problems": ["linear", "adamw"]}
+    for field in setups.Setup.__struct_fields__:
+        other = msgspec.structs.replace(SETUP, **{field: others.get(field, "another")})
+        assert other.sha256 != SETUP.sha256
+        if field != "with_cuda":
+            assert len(setups.differences(SETUP, other)) == 1
+    assert setups.differences(SETUP, SETUP) == []
+
+
+def test_the_program_has_a_hash():
+    assert len(setups.program_sha256()) == 64
+    assert setups.program_sha256() == setups.program_sha256()

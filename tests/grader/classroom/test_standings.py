@@ -1,0 +1,177 @@
+"""Which attempt counts, what lateness costs, and what persons change."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from grader.classroom import gradebook, policy
+from grader.classroom.policy import Policy
+from grader.classroom.records import State, Student
+from grader.classroom.standings import counts, standings
+from grader.errors import Status, UsageError
+from tests.grader.classroom.test_gradebook import SETUP, of, result_of
+
+DUE = datetime(2026, 10, 2, 12, tzinfo=UTC)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+RULES = Policy(per_cent_a_day=10, grace_minutes=15, cap=25, deadlines={"default": DUE})
+
+
+@pytest.fixture
+def book(tmp_path):
+    """A gradebook with one student and a setup that counts."""
+    with gradebook.writing(tmp_path / "class.sqlite", create=True) as opened:
+        opened.enrol([Student(id="ada")])
+        opened.apply(opened.number_of(SETUP), why="batch")
+        yield opened
+
+
+def hand_in(book, name, at, status=Status.PASSED):
+    """Add an attempt of Ada's that earns 6 points if it passes, and none otherwise."""
+    book.add_attempt("ada", name, of(name), submitted_at=at)
+    if status:
+        book.keep(book.current("cpu"), result_of(of(name), status))
+
+
+def ada(book, rules=RULES):
+    (standing,) = standings(book, rules, 6.0)
+    return standing
+
+
+@pytest.mark.parametrize(
+    ("after", "points"),
+    [
+        (-HOUR, 6.0),
+        (timedelta(minutes=15), 6.0),
+        (timedelta(minutes=16), 5.4),
+        (DAY, 5.4),
+        (DAY + HOUR, 4.8),
+        (30 * DAY, 4.5),
+    ],
+    ids=["in time", "in the grace", "late", "a day", "the second day", "capped"],
+)
+def test_each_day_that_begins_costs_ten_per_cent_up_to_the_cap(book, after, points):
+    hand_in(book, "one", DUE + after)
+    assert ada(book).points == pytest.approx(points)
+
+
+def test_late_days_and_extensions_move_the_deadline(book):
+    """An extension replaces the deadline; one that is earlier changes nothing."""
+    hand_in(book, "one", DUE + 2 * DAY)
+    assert ada(book).days_late == 2
+    assert ada(book, Policy(late_days=2, per_cent_a_day=10, deadlines={"default": DUE})).points == 6
+    book.extend("ada", DUE - DAY, reason="typo")
+    assert ada(book).days_late == 2
+    book.extend("ada", DUE + DAY, reason="ill")
+    assert (ada(book).days_late, ada(book).deadline) == (1, DUE + DAY)
+
+
+def test_a_section_has_its_own_deadline(book):
+    """Sections that the policy does not name have the default."""
+    hand_in(book, "one", DUE + HOUR)
+    rules = Policy(per_cent_a_day=10, deadlines={"default": DUE, "B": DUE + DAY})
+    assert ada(book, rules).days_late == 1
+    book.enrol([Student(id="ada", section="B")])
+    assert ada(book, rules).days_late == 0
+
+
+def test_the_latest_attempt_before_the_deadline_counts(book):
+    """Without one, the first after it counts, which costs least."""
+    hand_in(book, "late", DUE + DAY + HOUR)
+    hand_in(book, "later", DUE + 2 * DAY)
+    assert (ada(book).attempt, ada(book).attempts) == (1, 2)
+    hand_in(book, "good", DUE - 2 * HOUR)
+    hand_in(book, "worse", DUE - HOUR, Status.FAILED)
+    assert (ada(book).attempt, ada(book).points) == (2, 0.0)
+
+
+def test_the_best_attempt_counts_where_the_course_says_so(book):
+    """Lateness is part of it, and an attempt without a grade may still be the best."""
+    rules = Policy(counts="best", per_cent_a_day=10, deadlines={"default": DUE})
+    hand_in(book, "bad", DUE - HOUR, Status.FAILED)
+    hand_in(book, "good", DUE + HOUR)
+    assert ada(book, rules).points == pytest.approx(5.4)
+    hand_in(book, "new", DUE + 2 * HOUR, None)
+    assert ada(book, rules).state is State.NOT_GRADED
+
+
+def test_what_has_no_grade_says_why_and_has_no_points(book):
+    """No points is not zero points: a person or another run decides."""
+    assert (ada(book).state, ada(book).points) == (State.MISSING, None)
+    hand_in(book, "one", DUE - 3 * HOUR, None)
+    assert (ada(book).state, ada(book).points) == (State.NOT_GRADED, None)
+    book.note_fault(book.current("cpu"), of("one").sha256, "killed")
+    assert (ada(book).state, ada(book).why) == (State.GRADER_ERROR, "killed")
+    book.add_attempt("ada", "two.zip", "it is no zip", submitted_at=DUE - HOUR)
+    assert (ada(book).state, ada(book).points, ada(book).why) == (
+        State.REFUSED,
+        None,
+        "it is no zip",
+    )
+    assert counts([ada(book)])[State.REFUSED] == 1
+
+
+def test_points_by_hand_change_the_points_and_never_what_was_found(book):
+    """A problem's points are late as well; a total is final."""
+    hand_in(book, "one", DUE + HOUR, Status.FAILED)
+    book.override("ada", 5, problem="linear", reason="fair")
+    assert (ada(book).points, ada(book).score, ada(book).problems) == (4.5, 0.0, {"linear": 0.0})
+    book.override("ada", 6, reason="agreed")
+    assert (ada(book).points, ada(book).score) == (6, 0.0)
+
+
+def test_points_for_a_problem_alone_are_no_grade(book):
+    """The rest of the attempt still waits; a total needs nothing else."""
+    hand_in(book, "one", DUE - HOUR, None)
+    book.override("ada", 5, problem="linear", reason="fair")
+    assert (ada(book).state, ada(book).points) == (State.NOT_GRADED, None)
+    book.override("ada", 5, reason="fair")
+    assert (ada(book).state, ada(book).points) == (State.GRADED, 5)
+
+
+def test_a_student_whom_the_roster_lacks_is_graded_and_named(book):
+    hand_in(book, "one", None)
+    book.enrol([Student(id="ada", listed=False)])
+    assert (ada(book).points, ada(book).why) == (6.0, "the roster does not have this student")
+
+
+# --- policy.toml ----------------------------------------------------------------------------------
+
+
+def test_a_policy_is_read(tmp_path):
+    path = tmp_path / "policy.toml"
+    assert policy.load(path) == Policy()
+    path.write_text(
+        "[policy]\ncounts = 'best'\nlate_days = 2\n"
+        "[policy.deadlines]\ndefault = 2026-10-02T05:00:00-07:00\n"
+    )
+    read = policy.load(path)
+    assert (read.counts, read.late_days, read.deadlines["default"]) == ("best", 2, DUE)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[policy]\nlate = 3", "unknown field `late`"),
+        ("[policy]\ncounts = 'first'", "counts"),
+        ("[policy]\nper_cent_a_day = -1", "per_cent_a_day is -1; expected 0 or more"),
+        ("[policy]\ncap = 101", "expected at most 100 per cent"),
+        ("[policy.deadlines]\nA = 2026-10-02T12:00:00", "the deadline of A has no time zone"),
+        ("[policy.deadlines]\nA = 'soon'", "deadlines"),
+        ("[rules]\n", "expected the table [policy] alone, found rules"),
+        ("[policy", "is not TOML"),
+    ],
+)
+def test_a_wrong_policy_is_named(tmp_path, text, said):
+    path = tmp_path / "policy.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError) as told:
+        policy.load(path)
+    assert said in str(told.value)
+    assert str(path) in str(told.value)
+
+
+def test_a_time_without_a_zone_is_named():
+    assert policy.when("2026-10-02T05:00:00-07:00", what="--until") == DUE
+    for text, said in [("2026-10-02T12:00:00", "has no time zone"), ("soon", "expected a time")]:
+        with pytest.raises(UsageError, match=said):
+            policy.when(text, what="--until")

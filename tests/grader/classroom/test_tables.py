@@ -1,0 +1,417 @@
+"""A class as CSV: for a spreadsheet, which must run nothing, and for Canvas' gradebook."""
+
+import csv
+import io
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grader.classroom.records import Override, Standing, State, Student
+from grader.classroom.tables import canvas, csv_table, read_csv_table
+from grader.errors import UsageError
+
+AT = datetime(2025, 3, 4, 23, 59, 30, tzinfo=UTC)
+DUE = datetime(2025, 3, 2, 23, 59, 59, tzinfo=UTC)
+PROBLEMS = ["linear", "adamw"]
+
+
+def student(name, **given):
+    """A student whose other fields follow from the first name."""
+    return Student(
+        **{"id": name.lower(), "name": name, "email": f"{name.lower()}@example.org"} | given
+    )
+
+
+def override(problem, points, reason):
+    """Points that a person gave."""
+    return Override(problem=problem, points=points, who="prof", reason=reason, at=AT)
+
+
+def standing(who, state=State.GRADED, **given):
+    """A standing of an assignment of 20 points."""
+    who = student(who) if isinstance(who, str) else who
+    return Standing(**{"student": who, "state": state, "max_score": 20.0} | given)
+
+
+CLASS = [
+    standing(
+        student("Ada", section="A", columns={"seat": "12", "team": "red"}),
+        points=17.5,
+        score=17.5,
+        problems={"linear": 10.0, "adamw": 7.5},
+        attempt=2,
+        attempts=3,
+        submitted_at=DUE,
+        deadline=DUE,
+    ),
+    standing(
+        "Late",
+        points=20 / 3 * 0.8,
+        score=20 / 3,
+        problems={"linear": 20 / 3},
+        pending=4.0,
+        days_late=2,
+        penalty=20.0,
+        attempt=1,
+        attempts=1,
+        submitted_at=AT,
+        deadline=DUE,
+    ),
+    standing(
+        student("Over", columns={"team": "blue", "note": "tall"}),
+        points=12.0,
+        score=9.0,
+        overrides=[override("linear", 3.5, "a typo"), override("", 12.0, "by\nhand")],
+    ),
+    standing("Miss", State.MISSING, why="nothing was handed in"),
+    standing("Refused", State.REFUSED, why="the zip is broken", attempt=1, attempts=1),
+    standing("Waits", State.NOT_GRADED, why="it has not been graded yet", attempt=1, attempts=1),
+    standing("Fault", State.GRADER_ERROR, why="ZeroDivisionError", attempt=1, attempts=1),
+]
+HOSTILE = [
+    "=HYPERLINK(\"http://evil.example\",\"click\")",
+    "+1+cmd|' /C calc'!A0",
+    "-2+3",
+    "@SUM(A1)",
+    "\t=1+1",
+    "\r=1+1",
+    "\n =1+1",
+    "\u00a0=1+1",
+    "\uff1d1+1",
+    "'=1+1",
+    "''@x",
+    "'quoted'",
+    "a,b;c\"d\"",
+    "first\r\nsecond\nthird\u2028fourth",
+    "\u202egnp.exe\u2066",
+    "\x1b]0;title\x07\x1b[31mred\x00",
+    "]]>",
+]  # fmt: skip
+STARTS = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+def cells(text):
+    """The rows of a CSV text, as a spreadsheet reads them."""
+    return list(csv.reader(io.StringIO(text, newline="")))
+
+
+def rows(text):
+    """The rows of a class's table by student."""
+    return {row["id"]: row for row in read_csv_table(text)}
+
+
+def test_a_class_reads_back():
+    """One row per student, one column per problem, then the roster's other columns."""
+    text = csv_table(CLASS, PROBLEMS)
+    assert "\r" not in text
+    header, first, *_ = text.splitlines()
+    assert header == (
+        "id,name,email,section,state,points,score,max_score,pending,penalty,days_late,attempt,"
+        "attempts,submitted_at,deadline,linear,adamw,overrides,note,seat,team,note (2)"
+    )
+    assert first == (
+        "ada,Ada,ada@example.org,A,graded,17.5,17.5,20,0,0,0,2,3,2025-03-02T23:59:59+00:00,"
+        "2025-03-02T23:59:59+00:00,10,7.5,,,12,red,"
+    )
+    assert [one.student.id for one in CLASS] == list(rows(text))
+
+
+def test_numbers_are_written_as_a_person_writes_them():
+    """Four decimals are enough, and none is written that is zero."""
+    late = rows(csv_table(CLASS, PROBLEMS))["late"]
+    assert ("5.3333", "6.6667", "20", "4", "20", "2") == tuple(
+        late[name] for name in ("points", "score", "max_score", "pending", "penalty", "days_late")
+    )
+    assert ("6.6667", "") == (late["linear"], late["adamw"])
+    tiny = rows(csv_table([standing("Tiny", points=-0.00001, score=100.0)], []))["tiny"]
+    assert ("0", "100") == (tiny["points"], tiny["score"])
+
+
+def test_no_score_is_an_empty_cell_and_never_zero():
+    """The note says why."""
+    table = rows(csv_table(CLASS, PROBLEMS))
+    for name, state in (("miss", "missing"), ("refused", "refused"), ("fault", "grader_error")):
+        assert [state, "", "", ""] == [
+            table[name][column] for column in ("state", "points", "score", "linear")
+        ]
+    assert "the zip is broken" == table["refused"]["note"]
+    zero = rows(csv_table([standing("Zero", points=0.0, score=0.0)], []))["zero"]
+    assert ("0", "0") == (zero["points"], zero["score"])
+
+
+def test_overrides_say_what_who_and_why():
+    """A roster's column with a name of ours is kept under another name."""
+    over = rows(csv_table(CLASS, PROBLEMS))["over"]
+    assert "linear 3.5 prof: a typo; total 12 prof: by hand" == over["overrides"]
+    assert ("", "tall", "blue") == (over["note"], over["note (2)"], over["team"])
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_no_cell_can_be_a_formula(text):
+    """Not in any column, not after spaces, and not in the header."""
+    who = Student(id=text, name=text, email=text, section=text, columns={text: text})
+    one = standing(who, why=text, overrides=[override(text, 1.0, text)])
+    table = csv_table([one], [f"p{text}"])
+    found = cells(table)
+    assert 2 == len(found)
+    for cell in [*found[0], *found[1]]:
+        assert not cell.lstrip().startswith(STARTS)
+        assert cell.isprintable() or set(cell) & {"\u00a0"}
+    assert table.isascii() or not set(table) & set("\u202e\u2066\u2028\x1b")
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("=1", "'=1"),
+        ("  =1", "'  =1"),
+        ("'=1", "''=1"),
+        ("'=", "''="),
+        ("'tis", "'tis"),
+        ("-1", "-1"),
+        ("-1.5", "-1.5"),
+        ("+1", "'+1"),
+        ("-", "'-"),
+        ("'-1", "'-1"),
+        ("a=1", "a=1"),
+    ],
+)
+def test_an_apostrophe_is_removed_only_where_it_was_added(text, cell):
+    """A negative number of the roster is a number and stays one."""
+    table = csv_table([standing(Student(id="a", name=text))], [])
+    assert cell == cells(table)[1][1]
+    assert text == rows(table)["a"]["name"]
+
+
+@given(st.text(st.characters(exclude_categories=["C", "Zl", "Zp"]), max_size=20))
+def test_every_printable_text_reads_back(text):
+    """Whatever mix of apostrophes, spaces and signs it begins with."""
+    table = csv_table([standing(Student(id="a", name=text, columns={"c": f"'{text}"}))], [])
+    assert (text, f"'{text}") == (rows(table)["a"]["name"], rows(table)["a"]["c"])
+
+
+@pytest.mark.parametrize("start", ["'", "''", " ", "=", "'=", "-", "-1", "' -"])
+@given(st.text("'=+-@ 1a.", max_size=6))
+def test_every_start_of_a_formula_reads_back(start, text):
+    """The same for the characters that matter."""
+    table = csv_table([standing(Student(id="a", name=start + text))], [])
+    assert start + text == rows(table)["a"]["name"]
+
+
+def test_a_table_that_was_cut_is_refused():
+    """A person learns which row is wrong."""
+    text = csv_table(CLASS, PROBLEMS)
+    with pytest.raises(UsageError, match="row 3 of the table has 2 cells, and its header has 22"):
+        read_csv_table("\n".join([*text.splitlines()[:2], "late,Late"]))
+    assert [] == read_csv_table("")
+    assert read_csv_table(text) == read_csv_table("\ufeff" + text)
+    with pytest.raises(UsageError, match="the table is not CSV"):
+        read_csv_table("a" * 200_000)
+
+
+# Canvas
+
+
+EXPORTED = """\
+Student,ID,SIS User ID,SIS Login ID,Section,Quiz (77),Homework 1 (42),Current Score,Final (read only)
+,,,,,,Manual Posting,,
+    Points Possible,,,,,5,20,(read only),(read only)
+"Lovelace, Ada",1001,S-1,ada@example.org,"A, morning",=1+1,,83.0,x
+"Late, Student",1002,S-2,LATE@example.org,A,4,3,,
+Over,1003,over,o1,A,4,EX,,
+Miss,1004,S-4,miss@example.org,A,,7,,
+"Stranger, A",1009,S-9,stranger@example.org,A,3,11,,
+"Student, Test",1099,,abcdef,A,,,,
+"""  # noqa: E501
+
+
+def filled(standings=CLASS, exported=EXPORTED, title="Homework 1", number=None):
+    """The file for Canvas made from an export."""
+    return canvas(standings, title=title, assignment_id=number, exported=exported)
+
+
+def column(text, place):
+    """One column of a CSV text by the first cell of its row."""
+    return {row[0]: row[place] for row in cells(text)}
+
+
+@pytest.mark.parametrize(("title", "number"), [("Homework 1", None), ("renamed", 42)])
+def test_only_the_assignments_column_of_an_export_changes(title, number):
+    """The column is found by its id or by its title; all rows and other columns stay."""
+    made = filled(title=title, number=number)
+    assert column(made.text, 6) == column(EXPORTED, 6) | {
+        "Lovelace, Ada": "17.5",
+        "Late, Student": "5.3333",
+        "Miss": "",
+    }
+    before, after = cells(EXPORTED), cells(made.text)
+    for row in before + after:
+        row[6] = ""
+    assert before == after
+
+
+def test_who_needs_a_person_is_said():
+    """Excused students stay excused; a lost score and a student unknown to Canvas are named."""
+    assert filled().notes == [
+        "over (Over) is excused in Canvas and stays so",
+        "miss (Miss) had 7 points in Canvas and has no score now (missing)",
+        "refused (Refused) is not in the file from Canvas",
+        "waits (Waits) is not in the file from Canvas",
+        "fault (Fault) is not in the file from Canvas",
+    ]
+
+
+def test_filling_in_twice_changes_nothing_more():
+    """The file that was written is read like one that Canvas exported."""
+    once = filled().text
+    assert once == filled(exported=once).text
+
+
+def test_the_form_of_the_export_is_kept():
+    """Its byte order mark, its line ends, and semicolons where Canvas writes them."""
+    dos = "\ufeff" + EXPORTED.replace("\n", "\r\n")
+    assert "\ufeff" + filled().text.replace("\n", "\r\n") == filled(exported=dos).text
+    other = io.StringIO(newline="")
+    csv.writer(other, delimiter=";", lineterminator="\n").writerows(cells(EXPORTED))
+    made = filled(exported=other.getvalue()).text
+    assert cells(filled().text) == list(csv.reader(io.StringIO(made), delimiter=";"))
+
+
+@pytest.mark.parametrize(
+    ("title", "number"), [("Homework 2", None), ("Homework 1", 43), ("Homework 1 (42)", None)]
+)
+def test_a_column_that_canvas_does_not_know_is_refused(title, number):
+    """Canvas would create a new assignment."""
+    with pytest.raises(UsageError, match="Canvas would create a new assignment"):
+        filled(title=title, number=number)
+
+
+def test_two_assignments_of_one_title_need_the_id():
+    """Guessing could overwrite the other one's grades."""
+    twice = EXPORTED.replace("Quiz (77)", "Homework 1 (77)")
+    with pytest.raises(UsageError, match=r"has 2 columns .*: give the assignment's id"):
+        filled(exported=twice)
+    assert "17.5" == column(filled(exported=twice, number=42).text, 6)["Lovelace, Ada"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "name,id\n", "Student\n", "\x00", f"Student,ID,{'x' * 200_000}"]
+)
+def test_another_file_is_no_export(text):
+    """The error says what was expected."""
+    with pytest.raises(UsageError, match=r"not a gradebook that Canvas exported|is not CSV"):
+        filled(exported=text)
+
+
+def test_students_are_found_by_each_identity():
+    """By the id of Canvas, by the SIS id, by the login, and by a roster's column of any name."""
+    found = [
+        standing(Student(id="1001"), points=1.0),
+        standing(Student(id="s-2"), points=2.0),
+        standing(Student(id="x", email="O1"), points=3.0),
+        standing(Student(id="y", columns={"netid": "S-4"}), points=4.0),
+        standing(Student(id="z", columns={"SIS Login ID": "abcdef"}), points=5.0),
+    ]
+    made = filled(found)
+    assert column(made.text, 6) == column(EXPORTED, 6) | {
+        "Lovelace, Ada": "1",
+        "Late, Student": "2",
+        "Miss": "4",
+        "Student, Test": "5",
+    }
+    assert ["x is excused in Canvas and stays so"] == made.notes
+
+
+def test_a_number_of_another_kind_is_nobodys_id():
+    """A seat is not an ID, and a roster's own SIS column counts instead of its ids."""
+    found = [
+        standing(Student(id="a", columns={"seat": "1001"}), points=1.0),
+        standing(Student(id="S-2", columns={"SIS User ID": "S-4"}), points=2.0),
+    ]
+    made = filled(found)
+    assert column(made.text, 6) == column(EXPORTED, 6) | {"Miss": "2"}
+    assert ["a is not in the file from Canvas"] == made.notes
+
+
+def test_nobody_gets_points_from_a_doubtful_row():
+    """A row that fits two students, and two rows that fit one student."""
+    both = [
+        standing(Student(id="1001"), points=1.0),
+        standing(Student(id="b", email="ada@example.org"), points=2.0),
+    ]
+    made = filled(both)
+    assert cells(EXPORTED) == cells(made.text)
+    assert made.notes[0] == "row 4 of the file from Canvas fits several students: 1001, b"
+    twice = filled([standing(Student(id="1002", email="ada@example.org"), points=1.0)])
+    assert cells(EXPORTED) == cells(twice.text)
+    assert twice.notes[0] == "rows 4, 5 of the file from Canvas all fit 1002"
+
+
+def test_an_identity_that_students_share_is_nobodys():
+    """Such as an address of a team."""
+    shared = [standing(Student(id=name, email="ada@example.org"), points=1.0) for name in "ab"]
+    assert cells(EXPORTED) == cells(filled(shared).text)
+
+
+def test_without_an_export_the_id_makes_the_column():
+    """The header and the points possible come first; only graded students have points."""
+    made = canvas(CLASS, title="Homework 1", assignment_id=42, exported=None)
+    assert made.text.splitlines()[:4] == [
+        "Student,ID,SIS User ID,SIS Login ID,Section,Homework 1 (42)",
+        "    Points Possible,,,,,20",
+        "Ada,,ada,ada@example.org,A,17.5",
+        "Late,,late,late@example.org,,5.3333",
+    ]
+    assert ["12", "", "", "", ""] == [row[5] for row in cells(made.text)[4:]]
+    assert [
+        "the roster's ids are in the column SIS User ID: compare them with Canvas'"
+    ] == made.notes
+    assert "17.5" == column(filled(exported=made.text, number=42).text, 5)["Ada"]
+
+
+def test_without_an_export_the_rosters_columns_are_used():
+    """A roster from Canvas has the SIS columns, so its id is the one of Canvas."""
+    columns = {"SIS User ID": "S-1", "SIS Login ID": "al"}
+    one = standing(student("Ada", id="1001", columns=columns), points=1.0)
+    made = canvas([one], title="T", assignment_id=1, exported=None)
+    assert "Ada,1001,S-1,al,,1" == made.text.splitlines()[2]
+    assert [] == made.notes
+    one = standing(student("Ada", id="1001", columns={"Quiz (77)": "3"}), points=1.0)
+    made = canvas([one], title="T", assignment_id=1, exported=None)
+    assert "Ada,1001,,ada@example.org,,1" == made.text.splitlines()[2]
+
+
+def test_without_an_export_strangers_are_left_out():
+    """Canvas refuses a student whom it does not know."""
+    made = canvas(
+        [standing(student("Eve", listed=False), points=1.0)],
+        title="T",
+        assignment_id=1,
+        exported=None,
+    )
+    assert 2 == len(made.text.splitlines())
+    assert ["eve (Eve) is not in the roster and was left out"] == made.notes
+
+
+def test_without_an_export_and_an_id_canvas_would_create_an_assignment():
+    """So it is refused."""
+    with pytest.raises(UsageError, match="Canvas would create a new assignment: give the assign"):
+        canvas(CLASS, title="Homework 1", assignment_id=None, exported=None)
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_names_reach_canvas_as_text(text):
+    """They are neutralised in a new file, printable in notes, and untouched in an export."""
+    one = standing(Student(id=text, name=text), points=1.0)
+    made = canvas([one], title="T", assignment_id=1, exported=None)
+    assert 3 == len(cells(made.text))
+    assert not any(cell.lstrip().startswith(STARTS) for cell in cells(made.text)[2])
+    assert all(note.isprintable() or "\u00a0" in note for note in filled([one]).notes)
+    file = io.StringIO(newline="")
+    lines = [["Student", "ID", "T (1)"], [text, "5", ""], ["Ada", "ada", ""]]
+    csv.writer(file).writerows(lines)  # quotes every kind of line end
+    kept = filled([standing("Ada", points=2.0)], exported=file.getvalue(), title="T")
+    assert [text, "5", ""] == cells(kept.text)[1]
+    assert ["Ada", "ada", "2"] == cells(kept.text)[2]

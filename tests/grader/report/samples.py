@@ -1,0 +1,124 @@
+"""A result with every way a test can end, and texts that try to break a report."""
+
+from datetime import UTC, datetime
+
+from grader.classroom.records import Override, Standing, State, Student
+from grader.errors import Status
+from grader.results.points import problem_result, submission_result
+from grader.results.records import Fact, GraderInfo, Outcome, SubmissionInfo
+
+GRADER = GraderInfo(
+    version="1.2.3", suite_sha256="cd" * 32, device="cpu", isolation="bubblewrap", seed=7
+)
+STUDENT = Student(id="ada", name="Ada Lovelace")
+HOSTILE = (
+    "\x1b]0;title\x07\x1b[31mred",
+    "\u202egnp.exe\u2066",
+    "first\nsecond\r\nthird",
+    "]]> <![CDATA[ &amp; <!-- x -->",
+    "\x00\x0b\ufffe\uffff\ud800",
+    "<img src=x onerror=alert(1)> <script>alert(1)</script>",
+    "@torvalds #12 GH-12 octocat/hello#3 a@b.org https://evil.example www.evil.example",
+    "` `` ``` ```` `````",
+    "```\n# heading\n- item",
+    "a | b \\| c \\\\| d",
+    "**bold** _em_ ~~gone~~ [link](https://evil.example) ![i](http://evil.example) [^1] $x$",
+    "\"quoted\" 'quoted' \\",
+    "=HYPERLINK(1)",
+    "   ",
+    "é" * 5_000,
+)
+
+
+def ended(name, status, **given):
+    """One test that ended with this status."""
+    return Outcome(**{"id": f"test_{name}", "weight": 1, "status": status, "seconds": 0.25} | given)
+
+
+def result(*problems, name="ada", seconds=12.345):
+    """The result of some problems."""
+    submission = SubmissionInfo(name=name, sha256="ab" * 32, files=[], ignored=[])
+    return submission_result(submission, GRADER, list(problems), seconds=seconds)
+
+
+def failed(name, what, **given):
+    """A test that failed, with everything that can be told about it."""
+    told = {
+        "about": "forward",
+        "what": what,
+        "facts": [Fact("expected", "0.5 at [0, 2]"), Fact("got", "0.25")],
+        "rule": "The output is x times the transposed weight.",
+        "hint": "Is the weight transposed?",
+    }
+    return ended(name, Status.FAILED, **told | given)
+
+
+def every_status(*, grader_error=False):
+    """A result in which tests end in every way; a fault of the grader only if asked for."""
+    mine = [ended("error", Status.GRADER_ERROR, about="test_error", what="ZeroDivisionError: oops")]
+    return result(
+        problem_result(
+            "linear",
+            "m",
+            10,
+            [
+                ended("a", Status.PASSED),
+                failed("b", "wrong values"),
+                failed("c", "wrong values", rule="Another rule."),
+                ended("d", Status.CRASHED, about="forward", what="the process ended: signal 11"),
+                ended("e", Status.PASSED),
+                ended("f", Status.TIMEOUT, about="forward", what="it took longer than 10 s"),
+                *(mine if grader_error else []),
+            ],
+        ),
+        problem_result(
+            "adamw",
+            "m",
+            5,
+            [
+                ended("g", Status.MEMORY, about="step", what="it needed more than 1 GiB"),
+                ended("h", Status.POLICY, about="step", what="uses torch.optim"),
+                ended("i", Status.NOT_ATTEMPTED, about="step", what="is not attempted"),
+            ],
+        ),
+        problem_result("gpu", "m", 4, [ended("j", Status.DEFERRED, device="cuda")], "cuda"),
+    )
+
+
+def hostile():
+    """A result in which every text that the student's code can choose is hostile."""
+    tests = [
+        failed(
+            f"t{place}",
+            text,
+            about=text,
+            facts=[Fact(text, text)],
+            rule=text,
+            hint=text,
+            mistake=text if place % 2 else "",
+        )
+        for place, text in enumerate(HOSTILE)
+    ]
+    problems = [
+        problem_result(f"p{place} {text}"[:300], "m", 1, tests)
+        for place, text in enumerate(HOSTILE[:3])
+    ]
+    return result(*problems, name=" ".join(HOSTILE))
+
+
+def standing(**given):
+    """A standing of Ada's."""
+    return Standing(
+        **{"student": STUDENT, "state": State.GRADED, "max_score": 19.0, "score": 3.0} | given
+    )
+
+
+def override(points, *, problem="", reason="regraded by hand"):
+    """Points that a person gave."""
+    return Override(
+        problem=problem,
+        points=points,
+        who="prof",
+        reason=reason,
+        at=datetime(2025, 3, 4, 5, 6, 7, tzinfo=UTC),
+    )
