@@ -8,4 +8,4 @@ import tempfile
 # folder that exists.
 os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", tempfile.gettempdir())
 
-__version__ = "0.7.0"
+__version__ = "0.8.0"

@@ -44,6 +44,14 @@ Jobs = Annotated[
 Fresh = Annotated[
     bool, typer.Option("--fresh", help="Give each test a process of its own; slower, same scores.")
 ]
+Rules = Annotated[
+    Path | None,
+    typer.Option(
+        "--policy",
+        metavar="FILE",
+        help="Deadlines and lateness (default: the course's policy.toml).",
+    ),
+]
 # What needs a person first.
 ORDER = (State.GRADER_ERROR, State.REFUSED, State.NOT_GRADED, State.MISSING, State.GRADED)
 SHOWN = 40  # students or tests of a list, unless --verbose asks for all
@@ -75,6 +83,7 @@ def batch(
     isolation: Annotated[
         str, typer.Option("--isolation", help="bubblewrap; or none, to debug, never for grades.")
     ] = "bubblewrap",
+    rules_file: Rules = None,
     course_folder: Folder = None,
 ) -> None:
     """Grade a class: every submission in a folder that the gradebook has no result of yet.
@@ -86,7 +95,7 @@ def batch(
     problems = chosen(course, only)
     one_of("--device", device, "cpu", "cuda")
     level: Isolation = one_of("--isolation", isolation, *get_args(Isolation))
-    rules = policy.load(course.policy)
+    rules = policy.load(rules_file or course.policy, needed=rules_file is not None)
     found = intake.recognise(folder)
     assigned = roster.assign(found.handed_in, roster.read(listed) if listed else None)
     today = setups.of_today(course, problems, device=device, isolation=level, seed=seed)
@@ -161,16 +170,22 @@ def _any_fault(book: Gradebook, setup: int) -> bool:
 def status(
     book: Book,
     verbose: Annotated[bool, typer.Option("--verbose", help="List every student.")] = False,
+    rules_file: Rules = None,
     course_folder: Folder = None,
 ) -> None:
     """Count where the class stands, and list who needs a person."""
     course = courses.load(course_folder)
     with gradebook.reading(book) as opened:
-        _say_status(opened, policy.load(course.policy), course, verbose=verbose)
+        _say_status(
+            opened,
+            policy.load(rules_file or course.policy, needed=rules_file is not None),
+            course,
+            verbose=verbose,
+        )
 
 
 def _say_status(book: Gradebook, rules: Policy, course: Course, *, verbose: bool) -> None:
-    found = classes.standings(book, rules, _max_score(course))
+    found = classes.standings(book, rules, _max_score(book, course))
     counts = classes.counts(found)
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -223,10 +238,15 @@ def _table(listed: list[Standing]) -> Table:
 
 
 @app.command()
-def show(book: Book, student: str, course_folder: Folder = None) -> None:
+def show(
+    book: Book,
+    student: str,
+    rules_file: Rules = None,
+    course_folder: Folder = None,
+) -> None:
     """Show one student: the attempts, what counts and why, and the report of what counts."""
     course = courses.load(course_folder)
-    rules = policy.load(course.policy)
+    rules = policy.load(rules_file or course.policy, needed=rules_file is not None)
     with gradebook.reading(book) as opened:
         standing = _standing_of(opened, rules, course, student)
         lines = [_told(standing)]
@@ -273,7 +293,7 @@ def _standing_of(book: Gradebook, rules: Policy, course: Course, student: str) -
     Raises:
         UsageError: The gradebook does not have the student.
     """
-    for one in classes.standings(book, rules, _max_score(course)):
+    for one in classes.standings(book, rules, _max_score(book, course)):
         if one.student.id == student:
             return one
     raise UsageError(f"{book.path} has no student {student}")
@@ -288,8 +308,11 @@ def _result_of(book: Gradebook, standing: Standing) -> SubmissionResult | None:
     return next((result for result in found if result is not None), None)
 
 
-def _max_score(course: Course) -> float:
-    return float(sum(problem.points for problem in course.problems if problem.device == "cpu"))
+def _max_score(book: Gradebook, course: Course) -> float:
+    """The points that the gradebook's runs can give together."""
+    graded = {problem for setup in book.counting() for problem in book.setup(setup).problems}
+    devices = {"cpu", "cuda"} if book.current("cuda") else {"cpu"}
+    return float(sum(p.points for p in course.problems if p.id in graded and p.device in devices))
 
 
 # --- deciding -------------------------------------------------------------------------------------
@@ -310,6 +333,7 @@ def override(
         bool, typer.Option("--remove", help="Withdraw the points that were given.")
     ] = False,
     by: Who = "",
+    rules_file: Rules = None,
     course_folder: Folder = None,
 ) -> None:
     """Give a student points by hand; what the grader found stays."""
@@ -318,7 +342,7 @@ def override(
     course = courses.load(course_folder)
     if problem:
         chosen(course, [problem])
-    rules = policy.load(course.policy)
+    rules = policy.load(rules_file or course.policy, needed=rules_file is not None)
     with gradebook.writing(book) as opened:
         _standing_of(opened, rules, course, student)
         opened.override(student, points, reason=reason, problem=problem, who=by)
@@ -334,11 +358,12 @@ def extend(
     ],
     reason: Annotated[str, typer.Option("--reason", help="Why; the record keeps it.")],
     by: Who = "",
+    rules_file: Rules = None,
     course_folder: Folder = None,
 ) -> None:
     """Give a student a later deadline."""
     course = courses.load(course_folder)
-    rules = policy.load(course.policy)
+    rules = policy.load(rules_file or course.policy, needed=rules_file is not None)
     time_limit: datetime = policy.when(until, what="--until")
     with gradebook.writing(book) as opened:
         _standing_of(opened, rules, course, student)
@@ -362,6 +387,7 @@ def regrade(
     fresh: Fresh = False,
     device: Device = "cpu",
     by: Who = "",
+    rules_file: Rules = None,
     course_folder: Folder = None,
 ) -> None:
     """Grade the stored sources with today's suite, beside the results that count.
@@ -371,7 +397,7 @@ def regrade(
     if apply and undo:
         raise UsageError("regrade: give either --apply or --undo")
     course = courses.load(course_folder)
-    rules = policy.load(course.policy)
+    rules = policy.load(rules_file or course.policy, needed=rules_file is not None)
     with gradebook.writing(book) as opened:
         current = _current(opened, device)
         if undo:
@@ -416,11 +442,12 @@ def diff(
     book: Book,
     verbose: Annotated[bool, typer.Option("--verbose", help="List every change.")] = False,
     device: Device = "cpu",
+    rules_file: Rules = None,
     course_folder: Folder = None,
 ) -> None:
     """Show what the last regrade would change: who gains, who loses, and by which test."""
     course = courses.load(course_folder)
-    rules = policy.load(course.policy)
+    rules = policy.load(rules_file or course.policy, needed=rules_file is not None)
     with gradebook.reading(book) as opened:
         current = _current(opened, device)
         setup = opened.last_other(device, current)
@@ -443,7 +470,7 @@ def _say_changes(
     device = book.setup(setup).device
     current = _current(book, device)
     found = comparisons.compare(
-        book, rules, _max_score(course), book.counting(), [setup, *_others(book, device)]
+        book, rules, _max_score(book, course), book.counting(), [setup, *_others(book, device)]
     )
     lines = [
         f"changed: {line}" for line in setups.differences(book.setup(current), book.setup(setup))
@@ -508,6 +535,7 @@ def export(
     markdown_folder: Annotated[
         Path | None, typer.Option("--markdown", metavar="DIR", help="A report for each student.")
     ] = None,
+    rules_file: Rules = None,
     course_folder: Folder = None,
 ) -> None:
     """Write the class's points for other programs; a student without a grade gets an empty cell."""
@@ -519,9 +547,9 @@ def export(
     for path in filter(None, [csv, canvas]):
         files.check_writable(path)
     course = courses.load(course_folder)
-    rules = policy.load(course.policy)
+    rules = policy.load(rules_file or course.policy, needed=rules_file is not None)
     with gradebook.reading(book) as opened:
-        found = classes.standings(opened, rules, _max_score(course))
+        found = classes.standings(opened, rules, _max_score(opened, course))
         if csv:
             ids = [problem.id for problem in course.problems]
             files.write(csv, tables.csv_table(found, ids).encode())

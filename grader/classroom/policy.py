@@ -63,17 +63,21 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return min(self.cap, self.per_cent_a_day * days)
 
 
-def load(path: Path) -> Policy:
-    """Read the policy; the default without a file.
+def load(path: Path, *, needed: bool = False) -> Policy:
+    """Read the policy.
+
+    Args:
+        path: The file.
+        needed: Whether the file has to exist; otherwise the default stands for a missing one.
 
     Raises:
         UsageError: It is wrong; the text says where, what was expected and what was found.
     """
     try:
         listed = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return Policy()
     except OSError as e:
+        if isinstance(e, FileNotFoundError) and not needed:
+            return Policy()
         raise UsageError(f"{path} cannot be read: {e.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
         raise UsageError(f"{path} is not TOML: {e}") from None
