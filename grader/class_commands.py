@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, get_args
 
+import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -26,7 +27,7 @@ from grader.classroom.setup import Setup
 from grader.commands import Device, Folder, Only, Seed, chosen, device_named, one_of
 from grader.commands import app as app
 from grader.course import Course
-from grader.errors import UsageError
+from grader.errors import GraderFault, UsageError
 from grader.grading.workers import usual_jobs
 from grader.printable import one_line
 from grader.report import gradescope, junit, markdown, terminal
@@ -86,7 +87,7 @@ def batch(
     rules_file: Rules = None,
     course_folder: Folder = None,
 ) -> None:
-    """Grade a class: every submission in a folder that the gradebook has no result of yet.
+    """Grade a class: every submission in a folder that has no result in the gradebook yet.
 
     Call it again after an interruption, or when more was handed in: what was graded stays.
     Gradescope's and Canvas' downloads are recognised. Exits 3 if the grader failed on a submission.
@@ -97,11 +98,17 @@ def batch(
     level: Isolation = one_of("--isolation", isolation, *get_args(Isolation))
     rules = policy.load(rules_file or course.policy, needed=rules_file is not None)
     found = intake.recognise(folder)
-    assigned = roster.assign(found.handed_in, roster.read(listed) if listed else None)
+    students = roster.read(listed) if listed else None
     today = setups.of_today(course, problems, device=device, isolation=level, seed=seed)
     with gradebook.writing(book, create=True) as opened:
         setup = _setup_of(opened, today)
-        opened.enrol([student for student, _ in assigned.attempts] + assigned.missing)
+        if students is None and opened.has_roster:
+            students = [student for student in opened.students() if student.listed]
+        assigned = roster.assign(found.handed_in, students)
+        opened.enrol(
+            [*assigned.missing, *(student for student, _ in assigned.attempts)],
+            roster=students is not None,
+        )
         with display.reading() as show:
             new = batches.add(opened, assigned.attempts, show)
         for note in found.notes:
@@ -192,6 +199,8 @@ def _say_status(book: Gradebook, rules: Policy, course: Course, *, verbose: bool
         console.width = 200  # whoever reads a pipe wants whole lines
     with console.capture() as text:
         console.print(_counts_line(counts, found))
+        for note in _notes_on_deadlines(rules, found):
+            console.print(Text(note))
         listed = found if verbose else [one for one in found if _needs_a_person(one)]
         if listed:
             listed.sort(key=lambda one: (ORDER.index(one.state), one.student.id))
@@ -209,6 +218,18 @@ def _counts_line(counts: dict[State, int], found: list[Standing]) -> str:
     mean = f"; mean {sum(points) / len(points):.2f}" if points else ""
     late = sum(one.days_late > 0 for one in found)
     return f"{len(found)} students: {', '.join(parts) or 'none'}{mean}; {late} late"
+
+
+def _notes_on_deadlines(rules: Policy, found: list[Standing]) -> list[str]:
+    """Sections that the policy overlooks, and deadlines that nobody has."""
+    if not rules.deadlines:
+        return []
+    sections = {one.student.section for one in found}
+    without = sorted(one for one in sections if rules.deadline(one, None) is None)
+    unused = sorted(rules.deadlines.keys() - sections - {"default"})
+    notes = [f"no deadline for section {one or '(none)'}: nobody in it is late" for one in without]
+    notes += [f"a deadline for section {one}, which nobody is in" for one in unused]
+    return [one_line(note, 200) for note in notes]
 
 
 def _needs_a_person(standing: Standing) -> bool:
@@ -305,7 +326,15 @@ def _result_of(book: Gradebook, standing: Standing) -> SubmissionResult | None:
     if not standing.attempt or not (sources := attempts[standing.attempt - 1].sources):
         return None
     found = (book.result(sources, setup) for setup in book.counting())
-    return next((result for result in found if result is not None), None)
+    result = next((result for result in found if result is not None), None)
+    # Another student may have handed in the same sources first.
+    return result and _named(result, attempts[standing.attempt - 1])
+
+
+def _named(result: SubmissionResult, attempt: gradebook.Attempt) -> SubmissionResult:
+    """The result under the name of this attempt."""
+    info = msgspec.structs.replace(result.submission, name=attempt.name, ignored=attempt.ignored)
+    return msgspec.structs.replace(result, submission=info)
 
 
 def _max_score(book: Gradebook, course: Course) -> float:
@@ -337,6 +366,8 @@ def override(
     course_folder: Folder = None,
 ) -> None:
     """Give a student points by hand; what the grader found stays."""
+    if points is not None and not points < policy.MOST:
+        raise UsageError(f"--points {points:g}: expected a number of points")
     if (points is None) != remove:
         raise UsageError("override: give either --points or --remove")
     course = courses.load(course_folder)
@@ -368,7 +399,9 @@ def extend(
     with gradebook.writing(book) as opened:
         _standing_of(opened, rules, course, student)
         opened.extend(student, time_limit, reason=reason, who=by)
-        files.say(f"{_told(_standing_of(opened, rules, course, student))}\n", needed=False)
+        standing = _standing_of(opened, rules, course, student)
+        due = standing.deadline.isoformat() if standing.deadline else "no deadline applies"
+        files.say(f"{_told(standing)}\ndeadline: {due}\n", needed=False)
 
 
 # --- grading again --------------------------------------------------------------------------------
@@ -426,14 +459,21 @@ def regrade(
                 gpu=gpu,
             )
             _graded(course, opened, setup, options, None)
-        _say_changes(opened, rules, course, setup, verbose=False)
-        if _any_fault(opened, setup):
-            print("grader: the grader failed on some; nothing was applied", file=sys.stderr)
-            raise typer.Exit(3)
+        _say_changes(opened, rules, course, current, setup, verbose=False)
+        if faulty := _faulty(opened, rules, course, setup):
+            raise GraderFault(
+                f"the grader failed on {', '.join(faulty[:SHOWN])}; the old results still count; "
+                "give these students their points by `grader override`, and regrade again"
+            )
         if apply:
             interrupts.stop_if_seen()
             opened.apply(setup, why="regrade", who=by)
-        said = "the new results count" if apply else "nothing counts yet: --apply lets it count"
+            opened.merge_devices()
+        said = (
+            "the new results count"
+            if apply
+            else "the old results still count; --apply changes that"
+        )
         files.say(f"{said}\n", needed=False)
 
 
@@ -450,10 +490,21 @@ def diff(
     rules = policy.load(rules_file or course.policy, needed=rules_file is not None)
     with gradebook.reading(book) as opened:
         current = _current(opened, device)
+        before = opened.before(device)
+        if before is not None:
+            _say_changes(opened, rules, course, before, current, verbose=verbose)
+            files.say("this regrade was applied: the new results count\n", needed=False)
+            return
         setup = opened.last_other(device, current)
         if setup is None:
             raise UsageError(f"{book}: nothing was regraded; `grader regrade {book}` does")
-        _say_changes(opened, rules, course, setup, verbose=verbose)
+        _say_changes(opened, rules, course, current, setup, verbose=verbose)
+
+
+def _faulty(book: Gradebook, rules: Policy, course: Course, setup: int) -> list[str]:
+    """The students whose grade would be a fault of the grader."""
+    found = classes.standings(book, rules, _max_score(book, course), setups=[setup])
+    return [one.student.id for one in found if one.state is State.GRADER_ERROR]
 
 
 def _current(book: Gradebook, device: str) -> int:
@@ -464,17 +515,11 @@ def _current(book: Gradebook, device: str) -> int:
 
 
 def _say_changes(
-    book: Gradebook, rules: Policy, course: Course, setup: int, *, verbose: bool
+    book: Gradebook, rules: Policy, course: Course, old: int, new: int, *, verbose: bool
 ) -> None:
-    """Print who gains and who loses when a setup's results count."""
-    device = book.setup(setup).device
-    current = _current(book, device)
-    found = comparisons.compare(
-        book, rules, _max_score(book, course), book.counting(), [setup, *_others(book, device)]
-    )
-    lines = [
-        f"changed: {line}" for line in setups.differences(book.setup(current), book.setup(setup))
-    ]
+    """Print who gains and who loses from one setup's results to another's."""
+    found = comparisons.compare(book, rules, _max_score(book, course), [old], [new])
+    lines = [f"changed: {line}" for line in setups.differences(book.setup(old), book.setup(new))]
     gain = sum(change.points > 0 for change in found.changes)
     lose = sum(change.points < 0 for change in found.changes)
     lines.append(
@@ -482,6 +527,8 @@ def _say_changes(
         f"{len(found.changes) - gain - lose} change otherwise; "
         f"points of the class {found.before:.2f}, then {found.after:.2f}"
     )
+    if found.left:
+        lines.append(f"{found.left} more students have no new result yet: call regrade again")
     limit = None if verbose else SHOWN
     for (test, way), number in found.tests.most_common(limit):
         lines.append(f"  {test}: {number} {way} by it")
@@ -491,10 +538,6 @@ def _say_changes(
     if limit and len(found.changes) > limit:
         lines.append(f"and {len(found.changes) - limit} more; `grader diff --verbose` lists all")
     files.say("".join(f"{one_line(line, 300)}\n" for line in lines), needed=False)
-
-
-def _others(book: Gradebook, device: str) -> list[int]:
-    return [number for number in book.counting() if book.setup(number).device != device]
 
 
 def _change_line(change: comparisons.Change) -> str:
@@ -522,7 +565,7 @@ def export(
         typer.Option(
             "--canvas-export",
             metavar="FILE",
-            help="A gradebook that Canvas exported; only its column is filled in.",
+            help="A gradebook that Canvas exported: fill in the assignment's column of it.",
         ),
     ] = None,
     gradescope_folder: Annotated[
@@ -544,8 +587,11 @@ def export(
         raise UsageError(
             "export: name at least one of --csv --canvas --gradescope --junit --markdown"
         )
+    if canvas_export and not canvas:
+        raise UsageError("export: --canvas-export needs --canvas, the file to write")
     for path in filter(None, [csv, canvas]):
         files.check_writable(path)
+    _check_apart([book, Path(f"{book}-wal"), Path(f"{book}.lock"), csv, canvas])
     course = courses.load(course_folder)
     rules = policy.load(rules_file or course.policy, needed=rules_file is not None)
     with gradebook.reading(book) as opened:
@@ -561,6 +607,15 @@ def export(
     for written in [csv, canvas, *folders.values()]:
         if written:
             files.say(f"wrote {written}\n", needed=False)
+
+
+def _check_apart(paths: list[Path | None]) -> None:
+    """Refuse to write one file twice, or over the gradebook."""
+    seen: set[Path] = set()
+    for path in filter(None, paths):
+        if path.resolve() in seen:
+            raise UsageError(f"export: {path} would be overwritten; name another file")
+        seen.add(path.resolve())
 
 
 def _export_canvas(path: Path, found: list[Standing], rules: Policy, exported: Path | None) -> None:

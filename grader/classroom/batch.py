@@ -20,7 +20,7 @@ from grader import submission as submissions
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.records import HandedIn, Student
 from grader.course import Course, Problem
-from grader.errors import GraderFault, Status, SubmissionRefused
+from grader.errors import GraderFault, SandboxUnavailable, Status, SubmissionRefused
 from grader.grading.workers import Workers, own
 from grader.printable import one_line
 from grader.report import json as json_report
@@ -107,7 +107,7 @@ def add(
             identity = _hash_of(handed_in.path)
         new += book.add_attempt(
             student.id,
-            handed_in.path.name,
+            one_line(handed_in.path.name, 200),
             what,
             identity=identity,
             submitted_at=handed_in.submitted_at,
@@ -166,8 +166,12 @@ class _Queue:
             fault = _fault_in(result)
         except BrokenProcessPool:
             result, fault = None, "the process that graded it was killed"
+        except SandboxUnavailable:
+            raise  # no submission can be graded on this machine
         except GraderFault as e:
             result, fault = None, str(e)
+        except Exception as e:  # one submission never stops the others
+            result, fault = None, f"{type(e).__name__}: {e}"
         if fault and self.tries[sources] < TRIES:
             self.waiting.append(sources)
             return
@@ -211,6 +215,7 @@ def grade(
                 for future in list(queue.running):
                     queue.finish(future)
                 queue.suspects = sum(queue.tries.get(sources, 0) for sources in queue.waiting)
+    book.merge_devices()
     return queue.progress
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from grader.classroom.gradebook import Attempt, Gradebook
 from grader.classroom.policy import Policy
-from grader.classroom.records import Standing
+from grader.classroom.records import Standing, State
 from grader.classroom.standings import standings
 from grader.errors import Status
 from grader.results.records import SubmissionResult
@@ -41,9 +41,10 @@ class Comparison:
     Attributes:
         changes: The students whose points or state would change.
         tests: How many students gain (or lose) by a test.
-        before: The sum of all points that count.
-        after: The sum of all points with the new results.
+        before: The sum of the points that count.
+        after: The sum of the points with the new results.
         students: How many students were compared.
+        left: How many students have no new result yet; they are in none of the other figures.
     """
 
     changes: list[Change]
@@ -51,6 +52,7 @@ class Comparison:
     before: float
     after: float
     students: int
+    left: int
 
 
 def compare(
@@ -62,7 +64,13 @@ def compare(
     sources = {(a.student, n): a.sources for a, n in _numbered(book)}
     changes = []
     counted: Counter[tuple[str, str]] = Counter()
-    for before, after in zip(was, now, strict=True):
+    pairs = list(zip(was, now, strict=True))
+    compared = [
+        (before, after)
+        for before, after in pairs
+        if after.state is not State.NOT_GRADED or before.state is State.NOT_GRADED
+    ]
+    for before, after in compared:
         moved = abs((after.points or 0.0) - (before.points or 0.0)) >= SMALL
         if not moved and before.state is after.state:
             continue
@@ -75,9 +83,10 @@ def compare(
     return Comparison(
         changes=sorted(changes, key=lambda change: change.points),
         tests=counted,
-        before=sum(one.points or 0.0 for one in was),
-        after=sum(one.points or 0.0 for one in now),
-        students=len(was),
+        before=sum(before.points or 0.0 for before, _ in compared),
+        after=sum(after.points or 0.0 for _, after in compared),
+        students=len(compared),
+        left=len(pairs) - len(compared),
     )
 
 

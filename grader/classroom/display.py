@@ -11,6 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from grader.classroom.batch import Progress, Show
+from grader.printable import one_line
 
 SECONDS_BETWEEN_LINES = 30.0
 
@@ -73,7 +74,7 @@ def reading() -> Iterator[Callable[[str], None]]:
         yield lambda name: None
         return
     with console.status("reading the submissions") as status:
-        yield lambda name: status.update(f"reading {name}")
+        yield lambda name: status.update(Text(f"reading {one_line(name, 60)}"))
 
 
 def duration(seconds: float) -> str:

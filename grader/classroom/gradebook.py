@@ -52,9 +52,11 @@ MIGRATIONS = [
         id INTEGER PRIMARY KEY, student TEXT NOT NULL REFERENCES student(id),
         identity TEXT NOT NULL, submitted_at TEXT NOT NULL, late INTEGER NOT NULL,
         number INTEGER NOT NULL, name TEXT NOT NULL, sources TEXT, ignored TEXT NOT NULL,
-        refused TEXT NOT NULL, added_at TEXT NOT NULL,
-        UNIQUE (student, identity, submitted_at)
+        refused TEXT NOT NULL, added_at TEXT NOT NULL
     ) STRICT;
+    CREATE INDEX attempt_of ON attempt (student);
+    CREATE INDEX attempt_with ON attempt (sources);
+    CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
     CREATE TABLE setup (
         id INTEGER PRIMARY KEY, sha256 TEXT NOT NULL UNIQUE, device TEXT NOT NULL,
         facts TEXT NOT NULL
@@ -92,11 +94,12 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         id: Its number in the gradebook, in the order in which attempts were added.
         student: The student's id.
-        name: The name of the file or folder.
+        name: The name of the file or folder, safe to print.
         submitted_at: When it was handed in; None if unknown.
         late: Whether its name said that it was late.
         number: Its place among the student's attempts by its name or metadata; 0 if unknown.
         sources: The hash of its sources; None if it was refused.
+        ignored: What of it is not graded.
         refused: Why it cannot be graded; empty if it can.
     """
 
@@ -107,6 +110,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     late: bool
     number: int
     sources: str | None
+    ignored: list[Ignored]
     refused: str
 
 
@@ -141,9 +145,21 @@ class Gradebook:
 
     # --- what was handed in -----------------------------------------------------------------------
 
-    def enrol(self, students: Iterable[Student]) -> None:
-        """Add students, or replace what is known of them."""
+    @property
+    def has_roster(self) -> bool:
+        """Whether a roster was read into the gradebook."""
+        return bool(self._database.execute("SELECT * FROM fact WHERE name = 'roster'").fetchone())
+
+    def enrol(self, students: Iterable[Student], *, roster: bool = False) -> None:
+        """Add students, or replace what is known of them.
+
+        Args:
+            students: The students.
+            roster: Whether they come from a roster, which later calls without one keep to.
+        """
         with self._database as db:
+            if roster:
+                db.execute("INSERT OR REPLACE INTO fact VALUES ('roster', ?)", (_now(),))
             db.executemany(
                 "INSERT INTO student VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
                 " name = excluded.name, email = excluded.email, section = excluded.section,"
@@ -182,8 +198,9 @@ class Gradebook:
     ) -> bool:
         """Add an attempt unless the gradebook has it; return whether it is new.
 
-        An attempt is the same if its sources (or, for a refused one, its bytes) and the time at
-        which it was handed in are the same.
+        An attempt with a time is the same if the gradebook has its sources (or, for a refused one,
+        its bytes) with that time. One without a time is the same if nothing has changed since the
+        student's last attempt of that name: who goes back to an earlier version hands in again.
 
         Args:
             student: The student's id, who is enrolled.
@@ -197,15 +214,22 @@ class Gradebook:
         submission = what if isinstance(what, Submission) else None
         hashed = submission.sha256 if submission else f"refused {identity}"
         ignored = msgspec.json.encode(submission.ignored if submission else []).decode()
+        at = _text_of(submitted_at)
+        earlier = self._database.execute(
+            "SELECT identity FROM attempt WHERE student = ? AND submitted_at = ?"
+            " AND (submitted_at != '' OR (name = ? AND number = ?)) ORDER BY id DESC",
+            (student, at, name, number),
+        ).fetchall()
+        if hashed in [row["identity"] for row in (earlier if at else earlier[:1])]:
+            return False
         with self._database as db:
-            done = db.execute(
+            db.execute(
                 "INSERT INTO attempt (student, identity, submitted_at, late, number, name, sources,"
-                " ignored, refused, added_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-                " ON CONFLICT DO NOTHING",
+                " ignored, refused, added_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     student,
                     hashed,
-                    _text_of(submitted_at),
+                    at,
                     int(late),
                     number,
                     name,
@@ -215,9 +239,9 @@ class Gradebook:
                     _now(),
                 ),
             )
-            if submission and done.rowcount:
+            if submission:
                 self._store(hashed, submission.sources)
-        return bool(done.rowcount)
+        return True
 
     def _store(self, sha256: str, sources: dict[str, bytes]) -> None:
         for path, content in sources.items():
@@ -242,13 +266,17 @@ class Gradebook:
                 late=bool(row["late"]),
                 number=row["number"],
                 sources=row["sources"],
+                ignored=msgspec.json.decode(row["ignored"], type=list[Ignored]),
                 refused=row["refused"],
             )
             for row in rows
         ]
 
     def submission(self, sources: str) -> Submission:
-        """The stored sources with this hash, as a submission named by its first attempt."""
+        """The stored sources with this hash, as a submission named by its first attempt.
+
+        Other students may have handed in the same.
+        """
         rows = self._database.execute(
             "SELECT path, compressed FROM source JOIN content ON content = sha256"
             " WHERE sources = ? ORDER BY path",
@@ -335,7 +363,6 @@ class Gradebook:
         """Store the result of some sources; it replaces only one in which the grader failed."""
         with self._database as db:
             self._keep(db, setup, result, fault)
-            self._merge(db, setup, result, fault)
 
     def note_fault(self, setup: int, sources: str, fault: str) -> None:
         """Store that the grader failed on some sources so early that there is no result."""
@@ -379,19 +406,32 @@ class Gradebook:
                 ],
             )
 
-    def _merge(
-        self, db: sqlite3.Connection, setup: int, result: SubmissionResult, fault: str
-    ) -> None:
-        """Store the merged result too if the other device's run of these sources is there."""
-        devices = {"cpu": "cuda", "cuda": "cpu"}
-        own = self.setup(setup)
-        other = self.current(devices.get(own.device, ""))
-        found = other and self.result(result.submission.sha256, other)
-        if fault or not other or not found or found.has_grader_error:
+    def merge_devices(self) -> None:
+        """Store the merged result of all sources that both devices' current setups have graded.
+
+        Runs of different suites, versions or seeds are not merged.
+        """
+        cpu, cuda = self.current("cpu"), self.current("cuda")
+        if not cpu or not cuda or not self._belong_together(cpu, cuda):
             return
-        both = self._both(own, self.setup(other))
-        order = [problem.id for problem in result.problems]
-        self._keep(db, self.number_of(both), merged(result, found, order=order), "")
+        both = self.number_of(self._both(self.setup(cpu), self.setup(cuda)))
+        rows = self._database.execute(
+            "SELECT one.sources FROM grade AS one JOIN grade AS other USING (sources)"
+            " WHERE one.setup = ? AND other.setup = ? AND one.fault = '' AND other.fault = ''"
+            " AND sources NOT IN (SELECT sources FROM grade WHERE setup = ?)",
+            (cpu, cuda, both),
+        ).fetchall()
+        for (sources,) in rows:
+            one, other = self.result(sources, cpu), self.result(sources, cuda)
+            if one and other:
+                order = [problem.id for problem in one.problems]
+                with self._database as db:
+                    self._keep(db, both, merged(one, other, order=order), "")
+
+    def _belong_together(self, cpu: int, cuda: int) -> bool:
+        one, other = self.setup(cpu), self.setup(cuda)
+        fields = ("suite_sha256", "version", "seed")
+        return all(getattr(one, field) == getattr(other, field) for field in fields)
 
     def _both(self, one: Setup, other: Setup) -> Setup:
         cpu, cuda = sorted((one, other), key=lambda setup: setup.device)
@@ -422,14 +462,18 @@ class Gradebook:
         }
 
     def counting(self) -> list[int]:
-        """The setups whose results count; where two have a result, that of the first counts."""
+        """The setups whose results count; where two have a result, that of the first counts.
+
+        With a run on each device they begin with that of the merged results.
+        """
         cpu, cuda = self.current("cpu"), self.current("cuda")
         if cpu and cuda:
             both = self._both(self.setup(cpu), self.setup(cuda))
             row = self._database.execute(
                 "SELECT id FROM setup WHERE sha256 = ?", (both.sha256,)
             ).fetchone()
-            return [*([row["id"]] if row else []), cpu, cuda]
+            merged_setup = [int(row["id"])] if row and self._belong_together(cpu, cuda) else []
+            return [*merged_setup, cpu, cuda]
         return [number for number in (cpu, cuda) if number]
 
     # --- what persons decided ---------------------------------------------------------------------
@@ -511,7 +555,7 @@ def reading(path: Path) -> Iterator[Gradebook]:
     Raises:
         UsageError: It cannot be read, or is no gradebook of this version.
     """
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise UsageError(f"{path}: there is no such gradebook")
     with _told(path):
         database = _connected(path, "ro")
@@ -537,7 +581,7 @@ def writing(path: Path, *, create: bool = False) -> Iterator[Gradebook]:
     Raises:
         UsageError: Another process writes it, it cannot be written, or is no gradebook.
     """
-    if not create and not path.is_file():
+    if not create and not os.path.isfile(path):
         raise UsageError(f"{path}: there is no such gradebook; `grader batch` makes one")
     if not path.absolute().parent.is_dir():
         raise UsageError(f"{path}: there is no folder {path.parent}")
@@ -605,6 +649,8 @@ def _told(path: Path) -> Iterator[None]:
     """Report what SQLite finds wrong in one sentence."""
     try:
         yield
+    except (zlib.error, msgspec.MsgspecError):
+        raise UsageError(f"{path}: it is damaged; use a backup of it") from None
     except sqlite3.Error as e:
         said = str(e)
         sentence = {
@@ -638,11 +684,15 @@ def _locked(path: Path) -> Iterator[None]:
             file.seek(0)
             holder = one_line(file.read(300), 300) or "another process"
             raise UsageError(f"{path} is being written by {holder}: wait until it ends") from None
-        file.truncate(0)
-        file.write(f"process {os.getpid()} of {user()} on {socket.gethostname()} since {_now()}")
-        file.flush()
+        except OSError as e:
+            raise UsageError(f"{path} cannot be locked: {e.strerror}") from None
+        me = f"process {os.getpid()} of {user()} on {socket.gethostname()} since {_now()}"
+        with suppress(OSError):  # a full disk: the lock holds without a name
+            os.ftruncate(file.fileno(), 0)
+            os.write(file.fileno(), me.encode())
         yield
-        file.truncate(0)
+        with suppress(OSError):
+            os.ftruncate(file.fileno(), 0)
 
 
 def file_name(student: str) -> str:

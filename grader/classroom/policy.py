@@ -15,14 +15,15 @@ import msgspec
 from grader.errors import UsageError
 
 DAY = 86_400
+MOST = 1e9  # more than any sensible number in the file
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table [policy].
 
     Attributes:
-        counts: "latest": the latest attempt before the deadline counts or, without one, the first
-            after it. "best": the attempt that gives most points counts, lateness included.
+        counts: "latest": the latest attempt that costs nothing counts or, if all are late, the
+            first. "best": the attempt that gives most points counts, lateness included.
         per_cent_a_day: What each day that begins after the deadline costs, in per cent of the
             score.
         grace_minutes: How much later than the deadline an attempt may be without being late.
@@ -98,10 +99,11 @@ def _check(path: Path, policy: Policy, listed: dict[str, Any]) -> None:
                 f"{path}: the deadline of {section} has no time zone: write it as "
                 f"{deadline.isoformat()}-07:00, or with Z for UTC"
             )
+        when(deadline.isoformat(), what=f"{path}: the deadline of {section}")
     numbers = ("per_cent_a_day", "grace_minutes", "late_days", "cap", "canvas_id")
     for name in numbers:
-        if getattr(policy, name) < 0:
-            raise UsageError(f"{path}: {name} is {listed[name]}; expected 0 or more")
+        if not 0 <= getattr(policy, name) < MOST:
+            raise UsageError(f"{path}: {name} is {listed[name]}; expected 0 or more, and finite")
     if policy.cap > 100:
         raise UsageError(f"{path}: cap is {policy.cap:g}; expected at most 100 per cent")
 
@@ -120,4 +122,6 @@ def when(text: str, *, what: str) -> datetime:
         ) from None
     if found.tzinfo is None:
         raise UsageError(f"{what} {text} has no time zone: add one, such as -07:00 or Z")
+    if not 2000 <= found.year < 3000:
+        raise UsageError(f"{what} {text}: expected a year from 2000 on")
     return found

@@ -25,9 +25,7 @@ def standings(
         max_score: The points that the assignment can give.
         setups: The setups whose results count, the first first; those of the gradebook by default.
     """
-    grades: dict[str, Grade] = {}
-    for setup in reversed(book.counting() if setups is None else list(setups)):
-        grades |= book.grades(setup)
+    grades = _grades(book, book.counting() if setups is None else list(setups))
     attempts: dict[str, list[Attempt]] = {}
     for attempt in book.attempts():
         attempts.setdefault(attempt.student, []).append(attempt)
@@ -44,6 +42,22 @@ def standings(
         )
         for student in book.students()
     ]
+
+
+def _grades(book: Gradebook, setups: Sequence[int]) -> dict[str, Grade]:
+    """The grade of all sources that have one.
+
+    Where each device has a run, a grade needs both: half of the points are no grade.
+    """
+    each = {book.setup(setup).device: book.grades(setup) for setup in setups}
+    if not {"cpu", "cuda"} <= each.keys():
+        return next(iter(each.values()), {})
+    found = dict(each.get("cpu+cuda", {}))
+    for device in ("cpu", "cuda"):
+        for sources, grade in each[device].items():
+            if sources not in found and grade.fault:
+                found[sources] = grade
+    return found
 
 
 def _standing(
@@ -85,11 +99,11 @@ def _of_attempt(
     if attempt.sources is None:
         state, why = State.REFUSED, attempt.refused
     elif grade is None:
-        state, why = State.NOT_GRADED, "it has not been graded yet"
+        state, why = State.NOT_GRADED, "it has not been graded yet, or not on each device"
     elif grade.fault:
         state, why = State.GRADER_ERROR, grade.fault
     elif attempt.late and not days:
-        why = "its name says that it was late, but no time or deadline does"
+        why = "Canvas marked it late, but no time is known, so nothing is charged"
     if not student.listed:
         why = "; ".join([*filter(None, [why]), "the roster does not have this student"])
     standing = Standing(

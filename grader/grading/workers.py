@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 from grader import interrupts
 from grader.course import Course
+from grader.errors import GraderFault
 from grader.sandbox.box import Isolation, Sandbox
 from grader.sandbox.gpu import Gpu
 
@@ -96,13 +97,19 @@ class Closes(Protocol):
         """Free what it holds."""
 
 
-_own: tuple[Course, Sandbox] | None = None
+_own: tuple[Course, Sandbox] | GraderFault | None = None
 _to_close: list[Closes] = []
 
 
 def own() -> tuple[Course, Sandbox]:
-    """The course and the sandbox of this process."""
+    """The course and the sandbox of this process.
+
+    Raises:
+        GraderFault: Its sandbox could not be started.
+    """
     assert _own is not None
+    if isinstance(_own, GraderFault):
+        raise _own
     return _own
 
 
@@ -118,12 +125,15 @@ def _start(course: Course, gpu: Gpu | None, isolation: Isolation) -> None:
     for number in FROM_TERMINALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, FROM_TERMINALS)
-    sandbox = Sandbox(
-        course.tests, isolation=isolation, scratch_bytes=course.limits.file_bytes, gpu=gpu
-    )
-    close_at_end(sandbox)
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=leave).start())
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
+    scratch = course.limits.file_bytes
+    try:
+        sandbox = Sandbox(course.tests, isolation=isolation, scratch_bytes=scratch, gpu=gpu)
+    except GraderFault as e:
+        _own = e  # an exception here would only break the pool, and its text be lost
+        return
+    close_at_end(sandbox)
     _own = course, sandbox
 
 

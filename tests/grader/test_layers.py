@@ -264,7 +264,14 @@ def test_no_import_hides_in_a_call():
 
 
 @pytest.mark.parametrize(
-    "module", ["grader.sandbox.box", "grader.cli", "grader.submission", "grader.results.records"]
+    "module",
+    [
+        "grader.sandbox.box",
+        "grader.cli",
+        "grader.class_commands",
+        "grader.submission",
+        "grader.results.records",
+    ],
 )
 def test_what_has_to_start_fast_leaves_torch_and_pytest_alone(module):
     """The zygote's slow imports and the grader's own imports can therefore run in parallel."""

@@ -10,8 +10,10 @@ import msgspec
 import pytest
 
 from grader.classroom import gradebook
-from grader.classroom.records import Student
+from grader.classroom.policy import Policy
+from grader.classroom.records import State, Student
 from grader.classroom.setup import Setup
+from grader.classroom.standings import standings
 from grader.errors import Status, UsageError
 from grader.results.points import problem_result, submission_result
 from grader.results.records import GraderInfo, Outcome
@@ -68,7 +70,7 @@ def result_of(submission, status=Status.PASSED, device="cpu"):
 def test_an_attempt_is_added_once(book):
     """The same sources at another time are another attempt; the sources are stored once."""
     assert book.add_attempt("ada", "ada.zip", of("x = 1"))
-    assert not book.add_attempt("ada", "again.zip", of("x = 1"))
+    assert not book.add_attempt("ada", "ada.zip", of("x = 1"))
     assert book.add_attempt("ada", "ada.zip", of("x = 1"), submitted_at=NOON)
     assert book.add_attempt("bob", "bob.zip", of("x = 1"))
     assert book.add_attempt("bob", "bob.zip", "it is no zip", identity="12")
@@ -83,6 +85,23 @@ def test_an_attempt_is_added_once(book):
     assert book._database.execute("SELECT COUNT(*) FROM content").fetchone()[0] == 1
     setup = book.number_of(SETUP)
     assert book.to_grade(setup) == [of("x = 1").sha256]
+
+
+def test_who_goes_back_to_an_earlier_version_hands_in_again(book):
+    """Without times, the last one read counts; a folder of several attempts is read twice."""
+    for text in ("x = 1", "x = 2", "x = 1"):
+        assert book.add_attempt("ada", "ada.zip", of(text))
+    assert book.attempts()[-1].sources == of("x = 1").sha256
+    for _ in range(2):
+        for number in (1, 2):
+            book.add_attempt("bob", f"{number}.zip", of(f"{number}"), number=number)
+    assert [a.name for a in book.attempts() if a.student == "bob"] == ["1.zip", "2.zip"]
+
+
+def test_a_roster_is_remembered(book):
+    assert not book.has_roster
+    book.enrol([Student(id="ada", section="A")], roster=True)
+    assert book.has_roster
 
 
 def test_what_was_stored_is_what_was_handed_in(book):
@@ -116,9 +135,9 @@ def test_a_result_is_kept_and_only_a_fault_is_replaced(book):
 
 
 def test_a_cuda_run_completes_the_cpu_run(book):
-    """The merged result counts; a student without a CUDA run keeps the CPU run's."""
-    for name in ("one", "two"):
-        book.add_attempt("ada", name, of(name))
+    """The merged result counts, and a student without a CUDA run has no grade yet."""
+    book.add_attempt("ada", "one", of("one"))
+    book.add_attempt("bob", "two", of("two"))
     cpu = book.number_of(SETUP)
     book.apply(cpu, why="batch")
     for name in ("one", "two"):
@@ -126,10 +145,35 @@ def test_a_cuda_run_completes_the_cpu_run(book):
     cuda = book.number_of(msgspec.structs.replace(SETUP, device="cuda"))
     book.apply(cuda, why="batch")
     book.keep(cuda, result_of(of("one"), Status.FAILED, device="cuda"))
+    book.merge_devices()
     both, first, _ = book.counting()
     assert first == cpu
     assert book.setup(both).device == "cpu+cuda"
     assert {sources: g.score for sources, g in book.grades(both).items()} == {of("one").sha256: 3.0}
+    told = {one.student.id: (one.state, one.points) for one in standings(book, Policy(), 6.0)}
+    # Half of the points are no grade.
+    assert told == {"ada": (State.GRADED, 3.0), "bob": (State.NOT_GRADED, None)}
+    book.note_fault(cuda, of("two").sha256, "the GPU is broken")
+    book.merge_devices()
+    assert standings(book, Policy(), 6.0)[1].state is State.GRADER_ERROR
+
+
+def test_runs_of_two_suites_are_never_merged(book):
+    """A regrade on one device waits for the other's, and loses nothing meanwhile."""
+    book.add_attempt("ada", "one", of("one"))
+    for device in ("cpu", "cuda"):
+        setup = book.number_of(msgspec.structs.replace(SETUP, device=device))
+        book.apply(setup, why="batch")
+        book.keep(setup, result_of(of("one"), device=device))
+    book.merge_devices()
+    assert standings(book, Policy(), 6.0)[0].points == 6.0
+    newer = book.number_of(msgspec.structs.replace(SETUP, suite_sha256="99" * 32))
+    book.keep(newer, result_of(of("one")))
+    book.apply(newer, why="regrade")
+    book.merge_devices()
+    assert standings(book, Policy(), 6.0)[0].state is State.NOT_GRADED
+    book.apply(book.before("cpu"), why="undo")
+    assert standings(book, Policy(), 6.0)[0].points == 6.0
 
 
 def test_an_applied_regrade_can_be_undone_and_applied_again(book):

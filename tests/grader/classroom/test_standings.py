@@ -154,6 +154,8 @@ def test_a_policy_is_read(tmp_path):
         ("[policy]\nlate = 3", "unknown field `late`"),
         ("[policy]\ncounts = 'first'", "counts"),
         ("[policy]\nper_cent_a_day = -1", "per_cent_a_day is -1; expected 0 or more"),
+        ("[policy]\nper_cent_a_day = nan", "per_cent_a_day is nan; expected 0 or more"),
+        ("[policy]\ngrace_minutes = inf", "grace_minutes is inf; expected 0 or more"),
         ("[policy]\ncap = 101", "expected at most 100 per cent"),
         ("[policy.deadlines]\nA = 2026-10-02T12:00:00", "the deadline of A has no time zone"),
         ("[policy.deadlines]\nA = 'soon'", "deadlines"),
@@ -172,6 +174,10 @@ def test_a_wrong_policy_is_named(tmp_path, text, said):
 
 def test_a_time_without_a_zone_is_named():
     assert policy.when("2026-10-02T05:00:00-07:00", what="--until") == DUE
-    for text, said in [("2026-10-02T12:00:00", "has no time zone"), ("soon", "expected a time")]:
+    for text, said in [
+        ("2026-10-02T12:00:00", "has no time zone"),
+        ("soon", "expected a time"),
+        ("9999-12-31T23:59:59-07:00", "expected a year"),
+    ]:
         with pytest.raises(UsageError, match=said):
             policy.when(text, what="--until")
