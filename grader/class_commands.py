@@ -192,7 +192,7 @@ def status(
 
 
 def _say_status(book: Gradebook, rules: Policy, course: Course, *, verbose: bool) -> None:
-    found = classes.standings(book, rules, _max_score(book, course))
+    found = classes.standings(book, rules, _max_score(book, course), problems=False)
     counts = classes.counts(found)
     console = Console(highlight=False)
     if not console.is_terminal:

@@ -70,6 +70,9 @@ MIGRATIONS = [
         score REAL NOT NULL, max_score REAL NOT NULL, pending REAL NOT NULL, fault TEXT NOT NULL,
         seconds REAL NOT NULL, at TEXT NOT NULL, result BLOB NOT NULL, UNIQUE (sources, setup)
     ) STRICT;
+    CREATE INDEX grade_at_a_glance ON grade (
+        setup, sources, score, max_score, pending, fault  -- so that a table skips the results
+    );
     CREATE TABLE score (
         grade INTEGER NOT NULL REFERENCES grade(id), problem TEXT NOT NULL, score REAL NOT NULL,
         max_score REAL NOT NULL, pending REAL NOT NULL, status TEXT NOT NULL,
@@ -444,21 +447,26 @@ class Gradebook:
         ).fetchone()
         return json_report.parse(zlib.decompress(row["result"])) if row and row["result"] else None
 
-    def grades(self, setup: int) -> dict[str, Grade]:
-        """The results with a setup by the hash of their sources."""
-        problems: dict[int, dict[str, float]] = {}
+    def grades(self, setup: int, *, problems: bool = True) -> dict[str, Grade]:
+        """The results with a setup by the hash of their sources.
+
+        Args:
+            setup: The number of the setup.
+            problems: Whether to read the score of each problem, which takes a large class a second.
+        """
+        scores: dict[int, dict[str, float]] = {}
         for row in self._database.execute(
             "SELECT score.grade, problem, score.score FROM score JOIN grade ON grade.id = grade"
-            " WHERE setup = ?",
-            (setup,),
+            " WHERE setup = ? AND ?",
+            (setup, problems),
         ):
-            problems.setdefault(row["grade"], {})[row["problem"]] = row["score"]
+            scores.setdefault(row["grade"], {})[row["problem"]] = row["score"]
         rows = self._database.execute(
             "SELECT id, sources, score, max_score, pending, fault FROM grade WHERE setup = ?",
             (setup,),
         )
         return {
-            row["sources"]: Grade(**dict(row), problems=problems.get(row["id"], {})) for row in rows
+            row["sources"]: Grade(**dict(row), problems=scores.get(row["id"], {})) for row in rows
         }
 
     def counting(self) -> list[int]:

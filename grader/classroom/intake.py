@@ -5,14 +5,16 @@ Gradescope's export
     gives the students, the time and the earlier submissions of each folder.
 Gradescope's folders for an autograder
     One folder per submission, each with a `submission_metadata.json`. This layout counts only if
-    every folder has such a file: a single one may come from a student.
+    every folder has such a file, and if there are several folders or the only one is named
+    `submission_<number>`: a single file may come from a student.
 Canvas' download
-    Archives named `<name>[_LATE]_<user id>_<submission id>_<file>[-<n>].zip`. `-1` marks the second
-    attempt.
+    Archives named `<name>[_LATE]_<user id>_<attachment id>_<file>.zip`. Attachments are numbered in
+    the order in which they were handed in. The student chooses the rest of the name.
 Plain
     `<student>.zip`, `<student>.tar.gz`, `<student>.tgz` or a folder `<student>/`. A name may end
     with the time, as in `ada@2026-10-01T22:10:00Z.zip` or `ada@2026-10-01T22-10-00+0200.zip`. A
-    folder that has archives but no assignment/ gives one attempt per archive.
+    folder that has archives but no assignment/ gives one attempt per archive, with the folder's
+    time: the student chooses the names in it.
 
 Names and metadata come from strangers: no archive is opened here, no link is followed, and the
 metadata is parsed without constructing any object that it names.
@@ -48,11 +50,13 @@ MAX_NOTES = 10  # of one kind
 SUFFIX = re.compile(r"\.(zip|tar\.gz|tgz)$", re.IGNORECASE)
 IGNORED = {"__macosx", "thumbs.db", "desktop.ini"}
 
-# A name without "_" is followed by the mark, the two ids and the student's own file name.
+# A name without "_" is followed by the mark, the two ids and the student's own file name. The
+# attachment's id has to fit into a column of the gradebook.
 CANVAS = re.compile(
-    r"(?P<name>[^_]+)(?P<late>_LATE)?_(?P<user>\d+)_\d+_.*?(?:-(?P<again>\d{1,2}))?",
+    r"(?P<name>[^_]+)(?P<late>_LATE)?_(?P<user>\d+)_(?P<attachment>\d{1,18})_.*",
     re.ASCII | re.DOTALL,
 )
+GRADESCOPE = re.compile(r"submission_\d+", re.ASCII)
 TIMED = re.compile(r"(?P<student>.+)@(?P<time>\d{4}-\d\d-\d\d.*)", re.ASCII | re.DOTALL)
 TIME = re.compile(
     r"(?P<day>\d{4}-\d\d-\d\d)[T ](?P<hour>\d\d)[:-](?P<minute>\d\d)[:-](?P<second>\d\d)"
@@ -124,7 +128,8 @@ def _layout(items: list[_Item]) -> Callable[[list[_Item]], tuple[list[HandedIn],
     folders = [item for item in items if item.kind == "folder"]
     if any(item.path.name == EXPORT and item.kind == "file" for item in items):
         return _export
-    if folders and not archives and all(_has_file(f.path, METADATA) for f in folders):
+    named = len(folders) > 1 or all(GRADESCOPE.fullmatch(f.path.name) for f in folders)
+    if folders and not archives and named and all(_has_file(f.path, METADATA) for f in folders):
         return _autograder_folders
     if archives and all(CANVAS.fullmatch(item.stem) for item in archives):
         return _canvas
@@ -412,16 +417,16 @@ def _canvas(items: list[_Item]) -> tuple[list[HandedIn], list[str]]:
     for item in (item for item in items if item.kind == "archive"):
         match = CANVAS.fullmatch(item.stem)
         assert match is not None  # _layout has checked all of them
-        key, number = match["user"], int(match["again"] or 0) + 1
+        key, number = match["user"], int(match["attachment"])
         if other := handed_in.get((key, number)):
             raise UsageError(
                 f"{_shown(other.path)} and {item.name} are from the same student and have the same "
-                "attempt number; remove the one that does not count"
+                "attachment id; remove the one that does not count"
             )
         handed_in[key, number] = HandedIn(
             path=item.path,
             key=key,
-            known_as=(match["name"],),
+            student_name=match["name"],
             late=match["late"] is not None,
             number=number,
         )
@@ -439,35 +444,55 @@ def _plain(items: list[_Item]) -> tuple[list[HandedIn], list[str]]:
     by_student: dict[str, list[HandedIn]] = defaultdict(list)
     graded = [item for item in items if item.kind in ("archive", "folder")]
     for item in graded:
-        _check_that_it_is_a_student(item)
+        notes += _check_that_it_is_a_student(item, alone=len(items) == 1)
         student, at = _student_and_time(item)
         whole = HandedIn(path=item.path, key=student, submitted_at=at)
         by_student[unicodedata.normalize("NFKC", student).casefold()].append(whole)
-        attempts, links = _attempts(item, student)
+        attempts, unread = _attempts(item, whole)
         handed_in += attempts or [whole]
-        notes += [f"{item.name}/{link.name} is left out: {REASONS['link']}." for link in links]
+        notes += unread
     for entries in by_student.values():
         _check_that_all_count(entries)
+    doubtful = _warn_of_canvas(item for item in graded if item.kind == "archive")
     if len(graded) == 1 < len(handed_in):
-        notes.append(
+        doubtful.append(
             f"{graded[0].name} is the only folder, and its {len(handed_in)} archives are taken as "
             "attempts of one student; if it is the class, name that folder."
         )
-    mixed = _warn_of_canvas(item for item in graded if item.kind == "archive")
     others = [item for item in items if item.kind not in ("archive", "folder")]
-    return handed_in, [*mixed, *_first(notes), *_skipped(others)]
+    return handed_in, [*doubtful, *_first(notes), *_skipped(others)]
 
 
-def _check_that_it_is_a_student(item: _Item) -> None:
-    """Refuse a folder that shows that the folder above it was named wrongly."""
+def _check_that_it_is_a_student(item: _Item, *, alone: bool) -> list[str]:
+    """Refuse a folder that shows that the folder above it was named wrongly.
+
+    A student can put Gradescope's files into a folder, too. They are ignored with a note.
+
+    Args:
+        item: The entry of the class's folder.
+        alone: Whether it is the only entry.
+    """
     if item.kind != "folder":
-        return
-    if _has_file(item.path, EXPORT):
+        return []
+    if alone and _has_file(item.path, EXPORT) and _has_submissions(item.path):
         raise UsageError(f"{_shown(item.path)} is a Gradescope export; name that folder")
     if item.path.name == "assignment":
         raise UsageError(
             f"{_shown(item.path.parent)} is a single submission; name the folder of the class"
         )
+    return [
+        f"{item.name}/{name} is ignored: it is in one student's folder, and may be the student's "
+        "own."
+        for name in (EXPORT, METADATA)
+        if _has_file(item.path, name)
+    ]
+
+
+def _has_submissions(folder: Path) -> bool:
+    """Whether a folder has folders named as Gradescope names those of submissions."""
+    with suppress(UsageError):
+        return any(i.kind == "folder" and GRADESCOPE.fullmatch(i.path.name) for i in _items(folder))
+    return False
 
 
 def _student_and_time(item: _Item) -> tuple[str, datetime | None]:
@@ -477,11 +502,11 @@ def _student_and_time(item: _Item) -> tuple[str, datetime | None]:
     return item.stem, None
 
 
-def _attempts(item: _Item, student: str) -> tuple[list[HandedIn], list[_Item]]:
-    """A record for each archive in a student's folder, and the links in it.
+def _attempts(item: _Item, whole: HandedIn) -> tuple[list[HandedIn], list[str]]:
+    """A record for each archive in a student's folder, and notes on what is not believed there.
 
     There is none if `item` is an archive, or a folder that has the assignment or cannot be read:
-    then it counts as a whole.
+    then `whole` counts.
     """
     inside: list[_Item] = []
     with suppress(UsageError):
@@ -489,19 +514,27 @@ def _attempts(item: _Item, student: str) -> tuple[list[HandedIn], list[_Item]]:
     folders = [i.path for i in inside if i.kind == "folder"]
     if any(os.path.isdir(path / "assignment") for path in [item.path, *folders]):
         return [], []
-    archives = [(*_dated(i), i) for i in inside if i.kind == "archive"]
-    archives.sort(key=lambda found: (found[0], found[2].path.name))
+    archives = [i for i in inside if i.kind == "archive"]
+    archives.sort(key=lambda archive: (_modified(archive), archive.path.name))
+    links = [
+        f"{item.name}/{i.name} is left out: {REASONS['link']}." for i in inside if i.kind == "link"
+    ]
+    dated = [
+        f"{item.name}/{i.name}: the time in its name is not believed, because it is in a student's "
+        "folder."
+        for i in archives
+        if TIMED.fullmatch(i.stem)
+    ]
     return [
-        HandedIn(path=i.path, key=student, submitted_at=at, number=number)
-        for number, (_, at, i) in enumerate(archives, start=1)
-    ], [i for i in inside if i.kind == "link"]
+        HandedIn(path=i.path, key=whole.key, submitted_at=whole.submitted_at, number=number)
+        for number, i in enumerate(archives, start=1)
+    ], links + dated
 
 
-def _dated(item: _Item) -> tuple[float, datetime | None]:
-    """When an archive was handed in, or else modified, and the former if its name says it."""
-    _, at = _student_and_time(item)
+def _modified(item: _Item) -> float:
+    """When an archive was modified."""
     try:
-        return at.timestamp() if at else item.path.lstat().st_mtime, at
+        return item.path.lstat().st_mtime
     except OSError as e:
         raise UsageError(f"{_shown(item.path)} cannot be read: {e.strerror}") from None
 

@@ -13,9 +13,9 @@ import re
 import string
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grader.classroom.records import HandedIn, Student
@@ -222,24 +222,29 @@ def _shown(path: Path) -> str:
 def assign(handed_in: list[HandedIn], roster: list[Student] | None) -> Assigned:
     """Find the student of each submission.
 
-    A submission's key is compared with the roster's ids first. Then all that the submission is
-    known as is compared with ids, e-mail addresses, the roster's other columns and names, in this
-    order. The first of these that matches anything decides; if it matches several students, the
-    submission is unknown. Without a roster, each key is a student.
+    Students choose their names, so a name is compared with names only, and an address with
+    addresses only. A key or another text that may be anything is compared with ids, addresses, the
+    roster's other columns and names. All that match have to agree on one student; else the
+    submission is unknown. It is also unknown if it matches by its name only, and the student has
+    work under another key or the key matches another student. Without a roster, each key is a
+    student.
 
     Raises:
         UsageError: Nothing says which of two submissions of one student is the later one.
     """
     find = _Finder(roster or [])
+    matches = _without_namesakes([find(item) for item in sorted(handed_in, key=_order)])
+    new_id = _NewIds(handed_in, roster or [])
     attempts: list[tuple[Student, HandedIn]] = []
     unknown: list[HandedIn] = []
     strangers: dict[str, Student] = {}
-    for item in sorted(handed_in, key=_order):
-        student = find(item)
+    for match in matches:
+        student, item = match.student, match.item
         if student is None:
             if roster is not None:
                 unknown.append(item)
-            student = strangers.setdefault(item.key, _from_metadata(item, listed=roster is None))
+            key = new_id(item)
+            student = strangers.setdefault(key, _from_metadata(item, key, listed=roster is None))
         attempts.append((student, item))
     attempts.sort(key=lambda attempt: attempt[0].id)  # stable: the order of attempts stays
     _check_order(attempts)
@@ -248,8 +253,8 @@ def assign(handed_in: list[HandedIn], roster: list[Student] | None) -> Assigned:
     return Assigned(attempts, missing, unknown)
 
 
-def _from_metadata(item: HandedIn, *, listed: bool) -> Student:
-    return Student(id=item.key, name=item.student_name, email=item.email, listed=listed)
+def _from_metadata(item: HandedIn, key: str, *, listed: bool) -> Student:
+    return Student(id=key, name=item.student_name, email=item.email, listed=listed)
 
 
 def _order(item: HandedIn) -> tuple[float, int, str]:
@@ -275,58 +280,125 @@ def _check_order(attempts: list[tuple[Student, HandedIn]]) -> None:
                 )
 
 
+class _NewIds:
+    """Gives ids to those who are not on the roster: their keys, unless these are somebody else's.
+
+    The name that a student chose may be somebody's id. An id of the roster may be the key of
+    unknown work, too, if something else about the work matches another student.
+    """
+
+    def __init__(self, handed_in: list[HandedIn], roster: list[Student]) -> None:
+        self._listed = {_folded(student.id) for student in roster}
+        self._keys = {_folded(i.key) for i in handed_in if not _is_text(i.key, i.student_name)}
+
+    def __call__(self, item: HandedIn) -> str:
+        """The id of the student of a submission that the roster does not have."""
+        is_name = _is_text(item.key, item.student_name)
+        taken = self._listed | self._keys if is_name else self._listed
+        key = item.key
+        while _folded(key) in taken:
+            key += " (another student)"
+        return key
+
+
+@dataclass(frozen=True)
+class _Match:
+    """A submission's student on the roster, if there is one.
+
+    Attributes:
+        item: The submission.
+        student: The student.
+        by_name: Whether nothing but a name says so.
+    """
+
+    item: HandedIn
+    student: Student | None
+    by_name: bool
+
+
+def _without_namesakes(matches: list[_Match]) -> list[_Match]:
+    """Keep a match by name only if no other key has this student, and its key has no other."""
+    keys: dict[str, set[str]] = defaultdict(set)
+    students: dict[str, set[str]] = defaultdict(set)
+    for match in matches:
+        if match.student:
+            keys[match.student.id].add(match.item.key)
+            students[match.item.key].add(match.student.id)
+    return [
+        replace(match, student=None)
+        if match.student
+        and match.by_name
+        and max(len(keys[match.student.id]), len(students[match.item.key])) > 1
+        else match
+        for match in matches
+    ]
+
+
 class _Finder:
     """Finds a submission's student on a roster."""
 
     def __init__(self, roster: list[Student]) -> None:
-        ids = _index((_same(s.id), s) for s in roster)
-        emails = _index((_same(s.email).casefold(), s) for s in roster)
-        others = _index((text, s) for s in roster for text in _identifiers(s))
-        names = _index((form, s) for s in roster for form in _forms(s.name))
-        # What is looked up, in which form, and where.
-        self._steps: list[tuple[_Texts, Callable[[str], str], dict[str, list[Student]]]] = [
-            (lambda item: (item.key,), _same, ids),
-            (_known_as, _same, ids),
-            (_known_as, lambda text: _same(text).casefold(), emails),
-            (_known_as, lambda text: _same(text).casefold(), others),
-            (_known_as, _form, names),
-        ]
+        self._students = {s.id: s for s in roster}
+        self._ids = _index((_same(s.id), s) for s in roster)
+        self._emails = _index((_folded(s.email), s) for s in roster)
+        self._others = _index((text, s) for s in roster for text in _identifiers(s))
+        self._names = _index((form, s) for s in roster for form in _forms(s.name))
 
-    def __call__(self, item: HandedIn) -> Student | None:
-        """The only student whom the first successful step finds; None if there is none."""
-        for texts, form, index in self._steps:
-            forms = {form(text) for text in texts(item)} - {""}
-            found = {s.id: s for text in forms for s in index.get(text, [])}
-            if found:
-                return next(iter(found.values())) if len(found) == 1 else None
-        return None
+    def __call__(self, item: HandedIn) -> _Match:
+        """The only student on whom all agree that anything about the submission matches."""
+        texts = [t for t in (item.key, *item.known_as) if not _is_text(t, item.email)]
+        anything = [text for text in texts if not _is_text(text, item.student_name)]
+        sure = [ids for text in anything for ids in self._by_anything(text)]
+        sure.append(self._by_address(item.email))
+        names = [self._names.get(_form(text), set()) for text in (*texts, item.student_name)]
+        found = [ids for ids in (*sure, *names) if ids]
+        agreed = set.intersection(*found) if found else set()
+        student = self._students[agreed.pop()] if len(agreed) == 1 else None
+        return _Match(item, student, by_name=not any(sure))
+
+    def _by_address(self, text: str) -> set[str]:
+        """The ids of those who have an address. It may be in the column of the logins."""
+        folded = _folded(text)
+        found = self._emails.get(folded, set())
+        return found or (self._others.get(folded, set()) if "@" in folded else set())
+
+    def _by_anything(self, text: str) -> list[set[str]]:
+        """The ids of those who have this id, and this address, or else this in another column."""
+        folded = _folded(text)
+        found = [self._ids.get(_same(text)), self._emails.get(folded)]
+        return [ids for ids in found if ids] or [self._others.get(folded, set())]
 
 
-_Texts = Callable[[HandedIn], tuple[str, ...]]
-
-
-def _known_as(item: HandedIn) -> tuple[str, ...]:
-    return (item.key, *item.known_as, item.email, item.student_name)
-
-
-def _index(pairs: Iterable[tuple[str, Student]]) -> dict[str, list[Student]]:
-    index: dict[str, list[Student]] = defaultdict(list)
+def _index(pairs: Iterable[tuple[str, Student]]) -> dict[str, set[str]]:
+    """The ids of the students who have each text that is not empty."""
+    index: dict[str, set[str]] = defaultdict(set)
     for text, student in pairs:
-        index[text].append(student)
+        if text:
+            index[text].add(student.id)
     return dict(index)
 
 
 def _identifiers(student: Student) -> Iterator[str]:
     """What else may identify a student: the id in another case, and the columns without points."""
-    yield _same(student.id).casefold()
+    yield _folded(student.id)
     for name, value in student.columns.items():
         if not POINTS.search(name):
-            yield _same(value).casefold()
+            yield _folded(value)
 
 
 def _same(text: str) -> str:
     """A text that is the same for all spellings of its letters."""
     return unicodedata.normalize("NFC", text.strip())
+
+
+def _folded(text: str) -> str:
+    """A text that is the same for all spellings of its letters and in any case."""
+    return _same(text).casefold()
+
+
+def _is_text(text: str, other: str) -> bool:
+    """Whether two texts are the same, and not empty."""
+    return _folded(text) == _folded(other) != ""
 
 
 # --- names ----------------------------------------------------------------------------------------

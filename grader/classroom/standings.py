@@ -16,6 +16,7 @@ def standings(
     max_score: float,
     *,
     setups: Sequence[int] | None = None,
+    problems: bool = True,
 ) -> list[Standing]:
     """Every student's standing, by id.
 
@@ -24,12 +25,14 @@ def standings(
         policy: The course's rules.
         max_score: The points that the assignment can give.
         setups: The setups whose results count, the first first; those of the gradebook by default.
+        problems: Whether to read the score of each problem, which takes a large class a second.
     """
-    grades = _grades(book, book.counting() if setups is None else list(setups))
+    overrides, extensions = book.overrides(), book.extensions()
+    problems = problems or any(one.problem for given in overrides.values() for one in given)
+    grades = _grades(book, book.counting() if setups is None else setups, problems)
     attempts: dict[str, list[Attempt]] = {}
     for attempt in book.attempts():
         attempts.setdefault(attempt.student, []).append(attempt)
-    overrides, extensions = book.overrides(), book.extensions()
     return [
         _standing(
             student,
@@ -44,12 +47,12 @@ def standings(
     ]
 
 
-def _grades(book: Gradebook, setups: Sequence[int]) -> dict[str, Grade]:
+def _grades(book: Gradebook, setups: Sequence[int], problems: bool) -> dict[str, Grade]:
     """The grade of all sources that have one.
 
     Where each device has a run, a grade needs both: half of the points are no grade.
     """
-    each = {book.setup(setup).device: book.grades(setup) for setup in setups}
+    each = {book.setup(setup).device: book.grades(setup, problems=problems) for setup in setups}
     if not {"cpu", "cuda"} <= each.keys():
         return next(iter(each.values()), {})
     found = dict(each.get("cpu+cuda", {}))

@@ -182,6 +182,21 @@ def test_an_export_in_a_folder_of_its_own_has_to_be_named(tmp_path):
     assert "assignment_5_export is a Gradescope export; name that folder" in refusal(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("mallory/submission_metadata.yml", "mallory/submission_1/", "ada.zip"),
+        ("mallory/submission_metadata.yml", "mallory/submission_1/", "roster.csv"),
+        ("mallory/submission_metadata.yml", "mallory/assignment/linear.py"),
+        ("mallory/submission_metadata.yml", "mallory/submission_x/", "mallory/submission_1.zip"),
+    ],
+)
+def test_a_student_cannot_stop_the_class_with_a_file_like_an_exports(tmp_path, names):
+    found = recognise(put(tmp_path, *names))
+    assert "mallory" in [item.key for item in found.handed_in]
+    assert IGNORED.format("mallory/submission_metadata.yml") in found.notes
+
+
 # --- Gradescope's folders for an autograder -------------------------------------------------------
 
 JSON = {
@@ -201,11 +216,28 @@ def with_json(folder: Path, content: object = JSON) -> Path:
 
 
 def test_folders_with_an_autograders_metadata_are_recognised(tmp_path):
-    with_json(tmp_path / "one")
+    with_json(tmp_path / "submission_1")
     (item,) = recognise(tmp_path).handed_in
     assert ("ada@x.edu", ("5", "Ada Lovelace"), 2) == (item.key, item.known_as, item.number)
     assert "2018-07-01T14:22:32.365935-07:00" == item.submitted_at.isoformat()
-    assert tmp_path / "one" == item.path
+    assert tmp_path / "submission_1" == item.path
+
+
+def test_several_folders_with_an_autograders_metadata_may_have_any_names(tmp_path):
+    with_json(tmp_path / "one")
+    with_json(tmp_path / "two", JSON | {"users": [{"email": "bob@x.edu"}]})
+    assert ["ada@x.edu", "bob@x.edu"] == keys(tmp_path)
+
+
+IGNORED = "{} is ignored: it is in one student's folder, and may be the student's own."
+
+
+@pytest.mark.parametrize("name", ["mallory", "submission_x", "submission_1 (2)"])
+def test_metadata_in_the_only_folder_may_be_a_students_and_is_not_believed(tmp_path, name):
+    with_json(tmp_path / name)
+    found = recognise(tmp_path)
+    assert [(name, None, "")] == [(i.key, i.submitted_at, i.email) for i in found.handed_in]
+    assert [IGNORED.format(f"{name}/submission_metadata.json")] == found.notes
 
 
 def test_metadata_in_only_some_folders_may_be_a_students_and_is_not_believed(tmp_path):
@@ -220,7 +252,7 @@ def test_metadata_in_only_some_folders_may_be_a_students_and_is_not_believed(tmp
      '{"created_at": "2018-07-01T14:22:32"}', '{"created_at": 5}'],
 )  # fmt: skip
 def test_broken_metadata_of_an_autograder_is_one_sentence(tmp_path, content):
-    with_json(tmp_path / "one", content)
+    with_json(tmp_path / "submission_1", content)
     assert "submission_metadata.json" in refusal(tmp_path)
 
 
@@ -230,7 +262,7 @@ def test_broken_metadata_of_an_autograder_is_one_sentence(tmp_path, content):
 def test_a_canvas_download_gives_ids_lateness_and_attempts(tmp_path):
     put(
         tmp_path,
-        "doejane_LATE_12345_67890_hw2-1.zip",
+        "doejane_LATE_12345_67999_hw2-1.zip",
         CANVAS,
         "ångströmzoë_7_8_my_1_2_work.tar.gz",
         ".DS_Store",
@@ -240,18 +272,32 @@ def test_a_canvas_download_gives_ids_lateness_and_attempts(tmp_path):
     found = recognise(tmp_path)
     assert [] == found.notes
     assert [
-        ("12345", ("doejane",), False, 1),
-        ("12345", ("doejane",), True, 2),
-        ("7", ("ångströmzoë",), False, 1),
-    ] == [(i.key, i.known_as, i.late, i.number) for i in found.handed_in]
+        ("12345", "doejane", False, 67890),
+        ("12345", "doejane", True, 67999),
+        ("7", "ångströmzoë", False, 8),
+    ] == [(i.key, i.student_name, i.late, i.number) for i in found.handed_in]
     assert {None} == {i.submitted_at for i in found.handed_in}
 
 
-def test_two_canvas_archives_of_one_attempt_are_refused(tmp_path):
-    put(tmp_path, CANVAS, "doejane_12345_67890_notes.zip")
+def test_the_attachments_id_orders_canvas_archives_whatever_the_students_file_is_called(tmp_path):
+    """The student chooses the `-7` in the name, but Canvas counts attachments."""
+    put(tmp_path, "doejane_11_900_hw-7.zip", "doejane_11_901_hw-1.zip", "doejane_11_99_hw.zip")
+    assert [(99, "hw"), (900, "hw-7"), (901, "hw-1")] == [
+        (i.number, i.path.stem.split("_")[-1]) for i in recognise(tmp_path).handed_in
+    ]
+
+
+@pytest.mark.parametrize("name", ["notes", "hw2-1"])
+def test_two_canvas_archives_with_one_attachments_id_are_refused(tmp_path, name):
+    put(tmp_path, CANVAS, f"doejane_12345_67890_{name}.zip")
     said = refusal(tmp_path)
     assert CANVAS in said
-    assert "doejane_12345_67890_notes.zip" in said
+    assert f"doejane_12345_67890_{name}.zip" in said
+
+
+def test_a_number_that_no_database_can_hold_is_no_attachments_id(tmp_path):
+    (item,) = recognise(put(tmp_path, f"doejane_11_{'9' * 19}_hw.zip")).handed_in
+    assert (f"doejane_11_{'9' * 19}_hw", None) == (item.key, item.number)
 
 
 def test_one_name_unlike_canvas_makes_all_names_plain_and_is_noted(tmp_path):
@@ -341,11 +387,34 @@ def test_the_archives_in_a_students_folder_are_attempts(tmp_path):
     ] == [(i.key, i.path.name, i.number, i.submitted_at) for i in found.handed_in]
 
 
-def test_attempts_in_a_folder_may_have_times(tmp_path):
-    put(tmp_path, "ada/ada@2026-10-02T00-00-00Z.zip", "ada/ada@2026-10-01T00-00-00Z.zip")
-    assert [(1, 1), (2, 2)] == [
-        (i.number, i.submitted_at.day) for i in recognise(tmp_path).handed_in
-    ]
+@pytest.mark.parametrize("name", ["hw@2020-01-01T00-00-00Z.zip", "hw@2020-99-99.zip"])
+def test_a_time_in_a_name_that_the_student_chose_is_not_believed(tmp_path, name):
+    """It neither dates nor orders the attempts, and a wrong one does not stop the class."""
+    put(tmp_path, f"ada/{name}", "ada/a.zip", "bob.zip")
+    for place, seconds in {"a.zip": 1000, name: 2000}.items():
+        os.utime(tmp_path / "ada" / place, (seconds, seconds))
+    found = recognise(tmp_path)
+    assert [
+        ("ada", "a.zip", 1, None),
+        ("ada", name, 2, None),
+        ("bob", "bob.zip", None, None),
+    ] == [(i.key, i.path.name, i.number, i.submitted_at) for i in found.handed_in]
+    assert [
+        f"ada/{name}: the time in its name is not believed, because it is in a student's folder."
+    ] == found.notes
+
+
+def test_many_notes_on_names_do_not_hide_that_the_only_folder_may_be_the_class(tmp_path):
+    put(tmp_path, *(f"unpacked/s{n:02}@2026-10-01T00-00-00Z.zip" for n in range(20)))
+    notes = recognise(tmp_path).notes
+    assert "unpacked is the only folder" in notes[0]
+    assert "There are 10 more notes of this kind." == notes[-1]
+
+
+def test_the_time_of_a_students_folder_is_that_of_the_archives_in_it(tmp_path):
+    put(tmp_path, "ada@2026-10-02T00-00-00Z/1.zip", "ada@2026-10-01T00-00-00Z/1.zip", "bob.zip")
+    found = recognise(tmp_path).handed_in[:2]
+    assert [(1, 1), (1, 2)] == [(i.number, i.submitted_at.day) for i in found]
 
 
 def test_an_only_folder_full_of_archives_may_be_the_class_and_is_noted(tmp_path):

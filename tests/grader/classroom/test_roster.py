@@ -154,13 +154,14 @@ ZOE = Student(id="b2", name="Zoë Maria Ålund", email="zoe@x.edu", columns={"Gi
         (handed_in("0999", student_name="Doe, Jane"), JANE),
         (handed_in(unicodedata.normalize("NFD", "ålundzoëmaria")), ZOE),
         (handed_in("Zoe Maria Alund"), ZOE),
-        (handed_in("b2", "jdoe", email="jane@x.edu"), ZOE),
-        (handed_in("zoe@x.edu", "jdoe"), ZOE),
+        (handed_in("b2", "zoezoe", email="zoe@x.edu", student_name="Zoë Maria Ålund"), ZOE),
+        (handed_in("Jane Doe", student_name="Jane Doe"), JANE),
+        (handed_in("12345", student_name="Nobody", email="other@x.edu"), JANE),
     ],
-    ids=range(15),
+    ids=range(16),
 )
 def test_a_submission_finds_its_student(item, student):
-    """Ids count more than addresses, these more than other columns, and these more than names."""
+    """By an id, an address, a value of another column, or a name."""
     found = assign([item], [JANE, ZOE])
     assert [(student, item)] == found.attempts
     assert [] == found.unknown
@@ -178,8 +179,10 @@ def test_a_submission_finds_its_student(item, student):
         handed_in("012345"),
         handed_in("jdoe", "zoezoe"),
         handed_in("x", "jane@x.edu", "zoe@x.edu"),
+        handed_in("zoe@x.edu", "jdoe"),
+        handed_in("jane@x.edu", "zoezoe"),
     ],
-    ids=range(8),
+    ids=range(10),
 )
 def test_unknown_work_is_graded_all_the_same(item):
     """No match, or more than one: points, digits and similar ids are none."""
@@ -192,6 +195,93 @@ def test_unknown_work_is_graded_all_the_same(item):
 def test_a_name_that_two_students_have_matches_neither():
     twins = [Student(id="1", name="Jane Doe"), Student(id="2", name="Doe, Jane")]
     assert [handed_in("janedoe")] == assign([handed_in("janedoe")], twins).unknown
+
+
+BOB = Student(id="bob7", name="Bob Ray", email="bob@x", columns={"Login": "bray"})
+EVE = Student(id="eve1", name="Eve Fox", email="eve@x")
+
+
+@pytest.mark.parametrize("name", ["bob7", "BOB7", " bob7", "bray", "bob@x"])
+def test_a_display_name_is_never_an_id_nor_an_address(name):
+    """Its student chose it. What else is known of the student still counts."""
+    eve = handed_in("eve@x", name, student_name=name, email="eve@x", path=Path("e"))
+    real = handed_in("bob7", path=Path("b"))
+    assert [(BOB, real), (EVE, eve)] == assign([eve, real], [BOB, EVE]).attempts
+    alone = handed_in(name, student_name=name)
+    assert [alone] == assign([alone], [BOB, EVE]).unknown
+
+
+@pytest.mark.parametrize("address", ["bob7", "bray", "Bob Ray"])
+def test_an_address_is_compared_with_addresses_only(address):
+    item = handed_in(address, email=address)
+    assert [item] == assign([item], [BOB, EVE]).unknown
+
+
+def test_an_address_may_be_in_the_column_of_the_ids_or_of_the_logins():
+    students = [Student(id="Ada@x"), Student(id="2", columns={"SIS Login ID": "cy@x"})]
+    items = [handed_in("8", email="ada@X"), handed_in("9", email="cy@x")]
+    assert [] == assign(items, students).unknown
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        handed_in("eve1", email="bob@x"),
+        handed_in("bob7", student_name="Eve Fox"),
+        handed_in("11", email="bob@x", student_name="Fox, Eve"),
+        handed_in("bob7", "Eve Fox"),
+    ],
+    ids=range(4),
+)
+def test_work_on_which_two_ways_of_matching_disagree_is_nobodys(item):
+    """It is kept apart from the student whose id is its key."""
+    bobs = handed_in("bob7", path=Path("bob"), submitted_at=at(1))
+    found = assign([item, bobs], [BOB, EVE])
+    assert [item] == found.unknown
+    (student,) = [student for student, work in found.attempts if work is item]
+    assert not student.listed
+    assert student.id not in ("bob7", "eve1")
+    assert (BOB, bobs) in found.attempts
+
+
+def test_an_id_that_is_somebody_elses_address_is_nobodys_even_with_a_name():
+    students = [Student(id="a@x", name="Bob Ray"), Student(id="2", email="a@x")]
+    item = handed_in("a@x", "Bob Ray")
+    assert [item] == assign([item], students).unknown
+
+
+def test_a_name_that_two_students_have_does_not_speak_against_an_id():
+    twins = [Student(id="1", name="Jane Doe"), Student(id="2", name="Doe, Jane")]
+    item = handed_in("2", student_name="Jane Doe")
+    assert [(twins[1], item)] == assign([item], twins).attempts
+
+
+@pytest.mark.parametrize("key", ["12", "bob7"])
+def test_a_second_account_with_a_students_name_is_nobodys(key):
+    """If a name is all that either account has, neither is the student's."""
+    other = handed_in("11", student_name="Bob Ray", number=2)
+    first = handed_in(key, student_name="Bob Ray", number=1)
+    found = assign([other, first], [BOB, EVE])
+    assert {"12": [first, other], "bob7": [other]}[key] == found.unknown
+
+
+def test_an_account_that_changes_its_name_to_another_students_is_nobodys():
+    one = handed_in("11", student_name="Bob Ray", number=1)
+    two = handed_in("11", student_name="Eve Fox", number=2)
+    assert [one, two] == assign([one, two], [BOB, EVE]).unknown
+
+
+def test_an_account_with_a_students_name_may_have_several_attempts():
+    items = [handed_in("11", student_name="Bob Ray", number=number) for number in (1, 2)]
+    assert [(BOB, item) for item in items] == assign(items, [BOB, EVE]).attempts
+
+
+@pytest.mark.parametrize("students", [None, [EVE]])
+def test_the_name_of_one_and_the_id_of_another_are_two_students(students):
+    eve = handed_in("bob7", student_name="bob7")
+    bobs = handed_in("bob7", student_name="Bob Ray", path=Path("bob"))
+    (one, _), (two, _) = assign([eve, bobs], students).attempts
+    assert one.id != two.id
 
 
 def test_without_a_roster_each_key_is_a_student():
