@@ -101,6 +101,8 @@ def add(
         what: Submission | str
         identity = ""
         try:
+            if handed_in.doubt:
+                raise SubmissionRefused(handed_in.doubt)
             what = submissions.read(handed_in.path)
         except SubmissionRefused as e:
             what = one_line(str(e).removeprefix(f"{handed_in.path.parent}/"), 500)

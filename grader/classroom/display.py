@@ -5,9 +5,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
 from rich.progress_bar import ProgressBar
+from rich.table import Table
 from rich.text import Text
 
 from grader.classroom.batch import Progress, Show
@@ -27,14 +28,15 @@ def display() -> Iterator[Show]:
         yield lambda progress: live.update(_table(progress))
 
 
-def _table(progress: Progress) -> Group:
+def _table(progress: Progress) -> Table:
     now = time.monotonic()
-    bar = ProgressBar(total=max(1, progress.total), completed=progress.done, width=60)
-    running = [
-        Text(f"  {name}  {duration(now - started)}", style="dim", overflow="ellipsis", no_wrap=True)
-        for name, started in sorted(progress.running.items(), key=lambda item: item[1])
-    ]
-    return Group(Text(summary(progress, now)), bar, *running)
+    table = Table.grid()
+    table.add_row(Text(summary(progress, now)))
+    table.add_row(ProgressBar(total=max(1, progress.total), completed=progress.done, width=60))
+    for name, started in sorted(progress.running.items(), key=lambda item: item[1]):
+        line = f"  {one_line(name, 60)}  {duration(now - started)}"
+        table.add_row(Text(line, style="dim", overflow="ellipsis", no_wrap=True))
+    return table
 
 
 def summary(progress: Progress, now: float) -> str:

@@ -451,8 +451,13 @@ def _plain(items: list[_Item]) -> tuple[list[HandedIn], list[str]]:
         attempts, unread = _attempts(item, whole)
         handed_in += attempts or [whole]
         notes += unread
-    for entries in by_student.values():
-        _check_that_all_count(entries)
+    doubts = {
+        path: doubt for entries in by_student.values() for path, doubt in _doubts(entries).items()
+    }
+    handed_in = [
+        msgspec.structs.replace(one, doubt=doubts.get(one.path) or doubts.get(one.path.parent, ""))
+        for one in handed_in
+    ]
     doubtful = _warn_of_canvas(item for item in graded if item.kind == "archive")
     if len(graded) == 1 < len(handed_in):
         doubtful.append(
@@ -539,25 +544,29 @@ def _modified(item: _Item) -> float:
         raise UsageError(f"{_shown(item.path)} cannot be read: {e.strerror}") from None
 
 
-def _check_that_all_count(entries: list[HandedIn]) -> None:
-    """Several entries of a student are attempts only if each has a time of its own.
+def _doubts(entries: list[HandedIn]) -> dict[Path, str]:
+    """Why a person has to decide which of a student's entries counts, by entry.
 
-    Raises:
-        UsageError: They do not, or their names differ only in case.
+    Several entries are attempts only if each has a time of its own.
     """
-    ordered = sorted(entries, key=_order)
-    for first, second in itertools.pairwise(ordered):
+    doubts: dict[Path, str] = {}
+    for first, second in itertools.pairwise(sorted(entries, key=_order)):
+        names = f"{one_line(first.path.name, 100)} and {one_line(second.path.name, 100)}"
         if first.key != second.key:
-            raise UsageError(
-                f"{_shown(first.path)} and {_shown(second.path)} name students that differ only in "
-                "case or spelling; rename one, or remove the one that does not count"
+            doubt = (
+                f"{names} name students that differ only in case or spelling; rename one, or "
+                "remove the one that does not count"
             )
-        if first.submitted_at is None or first.submitted_at == second.submitted_at:
-            raise UsageError(
-                f"{_shown(first.path)} and {_shown(second.path)} are from one student, and nothing "
-                "says which was handed in last; remove the one that does not count, or give each a "
-                f"time, as in {first.key}@2026-10-01T22-10-00Z.zip"
+        elif first.submitted_at is None or first.submitted_at == second.submitted_at:
+            doubt = (
+                f"{names} are from one student, and nothing says which was handed in last; remove "
+                "the one that does not count, or give each a time, as in "
+                f"{first.key}@2026-10-01T22-10-00Z.zip"
             )
+        else:
+            continue
+        doubts |= {first.path: doubt, second.path: doubt}
+    return doubts
 
 
 def _warn_of_canvas(archives: Iterable[_Item]) -> list[str]:

@@ -41,6 +41,8 @@ class HandedIn(msgspec.Struct, frozen=True, kw_only=True):
         late: Whether its name says that it was late (Canvas).
         number: Its place among its student's attempts, as its name or metadata say; None if nothing
             says so.
+        doubt: Why a person has to decide whether it counts; empty if nothing is in doubt. It is
+            kept, but not graded.
     """
 
     path: Path
@@ -51,6 +53,7 @@ class HandedIn(msgspec.Struct, frozen=True, kw_only=True):
     submitted_at: datetime | None = None
     late: bool = False
     number: int | None = None
+    doubt: str = ""
 
 
 class State(StrEnum):

@@ -18,6 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
+
 from grader.classroom.records import HandedIn, Student
 from grader.errors import UsageError
 from grader.printable import one_line
@@ -227,10 +229,8 @@ def assign(handed_in: list[HandedIn], roster: list[Student] | None) -> Assigned:
     roster's other columns and names. All that match have to agree on one student; else the
     submission is unknown. It is also unknown if it matches by its name only, and the student has
     work under another key or the key matches another student. Without a roster, each key is a
-    student.
-
-    Raises:
-        UsageError: Nothing says which of two submissions of one student is the later one.
+    student. Where nothing says which of two submissions of a student is the later one, both are in
+    doubt.
     """
     find = _Finder(roster or [])
     matches = _without_namesakes([find(item) for item in sorted(handed_in, key=_order)])
@@ -247,7 +247,7 @@ def assign(handed_in: list[HandedIn], roster: list[Student] | None) -> Assigned:
             student = strangers.setdefault(key, _from_metadata(item, key, listed=roster is None))
         attempts.append((student, item))
     attempts.sort(key=lambda attempt: attempt[0].id)  # stable: the order of attempts stays
-    _check_order(attempts)
+    attempts = _with_doubts(attempts)
     present = {student.id for student, _ in attempts if student.listed}
     missing = [student for student in roster or [] if student.id not in present]
     return Assigned(attempts, missing, unknown)
@@ -262,22 +262,25 @@ def _order(item: HandedIn) -> tuple[float, int, str]:
     return at, item.number or 0, os.fsdecode(item.path)
 
 
-def _check_order(attempts: list[tuple[Student, HandedIn]]) -> None:
-    """Check that a time or a number tells any two attempts of a student apart.
-
-    Raises:
-        UsageError: Two attempts have no time, and the same number or none.
-    """
+def _with_doubts(attempts: list[tuple[Student, HandedIn]]) -> list[tuple[Student, HandedIn]]:
+    """Mark the attempts of a student that no time and no number tells apart."""
+    doubts: dict[tuple[str, Path], str] = {}
     by_student = itertools.groupby(attempts, key=lambda attempt: attempt[0].id)
     for key, group in by_student:
         undated = [item for _, item in group if item.submitted_at is None]
         for first, second in itertools.pairwise(undated):
             if first.number is None or first.number == second.number:
-                raise UsageError(
-                    f"{_shown(first.path)} and {_shown(second.path)} are both from the student "
-                    f"{one_line(key, 100)}, and nothing says which was handed in last; remove the "
-                    "one that does not count"
+                doubt = (
+                    f"{one_line(first.path.name, 100)} and {one_line(second.path.name, 100)} are "
+                    f"both from the student {one_line(key, 100)}, and nothing says which was "
+                    "handed in last; remove the one that does not count"
                 )
+                doubts |= {(key, first.path): doubt, (key, second.path): doubt}
+    return [
+        (student, msgspec.structs.replace(item, doubt=doubt) if doubt else item)
+        for student, item in attempts
+        for doubt in [doubts.get((student.id, item.path), "")]
+    ]
 
 
 class _NewIds:

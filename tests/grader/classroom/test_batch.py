@@ -99,9 +99,15 @@ def test_a_class_is_graded_and_what_was_graded_is_not_graded_again(
     assert points(book) == {name: value for name, (_, value) in CLASS.items()} | {"zoe": None}
     hand_in(handed_in, "zoe", SOLVED)
     hand_in(handed_in, "new", NO_SHIFT.replace("return", "return 1 *"))
+    (handed_in / "dan").mkdir()  # beside dan.zip: nothing says which counts
+    (handed_in / "dan" / "assignment").mkdir()
     again = grader("batch", handed_in, "--gradebook", book, "--course", course, *roster)
     # Zoe's sources are Ada's, which have a result.
-    assert "12 submissions of 12 students, 2 of them new; 1 to grade" in again.stderr
+    assert "13 submissions of 12 students, 4 of them new; 1 to grade" in again.stderr
+    assert "nothing says which was handed in last" in again.stdout
+    shutil.rmtree(handed_in / "dan")
+    grader("batch", handed_in, "--gradebook", book, "--course", course, *roster)
+    assert points(book)["dan"] == 2.0
     assert "the roster does not have this student" in again.stdout
     assert points(book)["zoe"] == 3.0
     shown = grader("show", book, "bob", "--course", course).stdout
