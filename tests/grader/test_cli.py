@@ -321,10 +321,10 @@ def test_a_cuda_device_is_looked_for_and_locked_only_for_a_cuda_run(monkeypatch,
     device = Device()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     monkeypatch.setattr(gpus, "find", lambda: events.append("found") or device)
-    with commands._device("cpu") as none:
+    with commands.device_named("cpu") as none:
         assert none is None
     assert events == []
-    with commands._device("cuda") as got:
+    with commands.device_named("cuda") as got:
         assert (got, events) == (device, ["found", "locked"])
         # This process uses no device.
         assert os.environ["CUDA_VISIBLE_DEVICES"] == ""
