@@ -27,7 +27,6 @@ import random
 import sys
 import tarfile
 import time
-import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -45,6 +44,7 @@ from grader.sandbox.box import Sandbox
 from grader.solutions import fragments, mistakes
 from grader.solutions.fragments import Solution
 from grader.submission import Submission
+from tests.student_side.submit import zipped
 
 SCORES = Path(__file__).with_name("class_scores.json")
 Table = dict[str, dict[str, dict[str, float]]]  # "mistakes" or "variants", name, problem
@@ -444,22 +444,6 @@ def students_of(count: int, seed: int, pieces: Pieces) -> list[Student]:
 
 
 # --- archives -------------------------------------------------------------------------------------
-
-FIXED_TIME = (2026, 1, 1, 0, 0, 0)
-
-
-def zipped(files: dict[str, bytes]) -> bytes:
-    """A zip of these files."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for path, content in sorted(files.items()):
-            info = zipfile.ZipInfo(path, FIXED_TIME)
-            info.compress_type = zipfile.ZIP_DEFLATED
-            info.create_system = 3  # Unix, on any machine
-            info.external_attr = 0o100644 << 16
-            archive.writestr(info, content)
-    return buffer.getvalue()
-
 
 def tarred(files: dict[str, bytes]) -> bytes:
     """A .tar.gz of these files."""

@@ -58,6 +58,12 @@ ORDER = (State.GRADER_ERROR, State.REFUSED, State.NOT_GRADED, State.MISSING, Sta
 SHOWN = 40  # students or tests of a list, unless --verbose asks for all
 
 
+def _course_and_rules(folder: Path | None, rules_file: Path | None) -> tuple[Course, Policy]:
+    """The course, and the rules in a file that --policy names or in the course's own."""
+    course = courses.load(folder)
+    return course, policy.load(rules_file or course.policy, needed=rules_file is not None)
+
+
 # --- grading --------------------------------------------------------------------------------------
 
 
@@ -92,11 +98,10 @@ def batch(
     Call it again after an interruption, or when more was handed in: what was graded stays.
     Gradescope's and Canvas' downloads are recognised. Exits 3 if the grader failed on a submission.
     """
-    course = courses.load(course_folder)
+    course, rules = _course_and_rules(course_folder, rules_file)
     problems = chosen(course, only)
     one_of("--device", device, "cpu", "cuda")
     level: Isolation = one_of("--isolation", isolation, *get_args(Isolation))
-    rules = policy.load(rules_file or course.policy, needed=rules_file is not None)
     found = intake.recognise(folder)
     students = roster.read(listed) if listed else None
     today = setups.of_today(course, problems, device=device, isolation=level, seed=seed)
@@ -118,17 +123,7 @@ def batch(
             f"{new} of them new; {len(opened.to_grade(setup))} to grade",
             file=sys.stderr,
         )
-        with device_named(device) as gpu:
-            options = batches.Options(
-                problems=problems,
-                device=device,
-                seed=seed,
-                isolation=level,
-                fresh=fresh,
-                jobs=jobs or usual_jobs(),
-                gpu=gpu,
-            )
-            _graded(course, opened, setup, options, limit)
+        _grade(course, opened, setup, jobs=jobs, fresh=fresh, limit=limit)
         _say_status(opened, rules, course, verbose=False)
         if _any_fault(opened, setup):
             raise typer.Exit(3)
@@ -153,21 +148,37 @@ def _setup_of(book: Gradebook, today: Setup) -> int:
     return setup
 
 
-def _graded(
-    course: Course, book: Gradebook, setup: int, options: batches.Options, limit: int | None
+def _grade(
+    course: Course,
+    book: Gradebook,
+    setup: int,
+    *,
+    jobs: int | None,
+    fresh: bool,
+    limit: int | None = None,
 ) -> None:
     """Grade what is left, and say what it took."""
     started = time.monotonic()
-    files.kept.append(book.path)
-    with display.display() as show:
-        progress = batches.grade(course, book, setup, options, limit=limit, show=show)
+    with device_named(book.setup(setup).device) as gpu:
+        files.kept.append(book.path)
+        with display.display() as show:
+            progress = batches.grade(
+                course,
+                book,
+                setup,
+                jobs=jobs or usual_jobs(),
+                gpu=gpu,
+                fresh=fresh,
+                limit=limit,
+                show=show,
+            )
     if progress.total:
         took = display.duration(time.monotonic() - started)
         print(f"graded {progress.done} submissions in {took}", file=sys.stderr)
 
 
 def _any_fault(book: Gradebook, setup: int) -> bool:
-    return any(grade.fault for grade in book.grades(setup).values())
+    return any(grade.fault for grade in book.grades(setup, problems=False).values())
 
 
 # --- looking --------------------------------------------------------------------------------------
@@ -181,14 +192,9 @@ def status(
     course_folder: Folder = None,
 ) -> None:
     """Count where the class stands, and list who needs a person."""
-    course = courses.load(course_folder)
+    course, rules = _course_and_rules(course_folder, rules_file)
     with gradebook.reading(book) as opened:
-        _say_status(
-            opened,
-            policy.load(rules_file or course.policy, needed=rules_file is not None),
-            course,
-            verbose=verbose,
-        )
+        _say_status(opened, rules, course, verbose=verbose)
 
 
 def _say_status(book: Gradebook, rules: Policy, course: Course, *, verbose: bool) -> None:
@@ -211,9 +217,7 @@ def _say_status(book: Gradebook, rules: Policy, course: Course, *, verbose: bool
 
 
 def _counts_line(counts: dict[State, int], found: list[Standing]) -> str:
-    parts = [
-        f"{number} {str(state).replace('_', ' ')}" for state, number in counts.items() if number
-    ]
+    parts = [f"{number} {state.words}" for state, number in counts.items() if number]
     points = [one.points for one in found if one.points is not None]
     mean = f"; mean {sum(points) / len(points):.2f}" if points else ""
     late = sum(one.days_late > 0 for one in found)
@@ -247,7 +251,7 @@ def _table(listed: list[Standing]) -> Table:
                 for cell in (
                     f"{one.student.id} {one.student.name}".strip(),
                     one.student.section,
-                    str(one.state).replace("_", " "),
+                    one.state.words,
                     "" if one.points is None else f"{one.points:.2f}",
                     f"{one.attempt} of {one.attempts}" if one.attempts else "",
                     f"{one.days_late} d, -{one.penalty:g} %" if one.days_late else "",
@@ -266,14 +270,12 @@ def show(
     course_folder: Folder = None,
 ) -> None:
     """Show one student: the attempts, what counts and why, and the report of what counts."""
-    course = courses.load(course_folder)
-    rules = policy.load(rules_file or course.policy, needed=rules_file is not None)
+    course, rules = _course_and_rules(course_folder, rules_file)
     with gradebook.reading(book) as opened:
         standing = _standing_of(opened, rules, course, student)
         lines = [_told(standing)]
-        counting = opened.counting()
-        grades = [opened.grades(setup) for setup in counting]
-        for number, attempt in enumerate(_attempts(opened, student), start=1):
+        grades = [opened.grades(setup, problems=False) for setup in opened.counting()]
+        for number, attempt in enumerate(opened.attempts(student), start=1):
             mark = "counts" if number == standing.attempt else ""
             score = next(
                 (g[attempt.sources or ""].score for g in grades if attempt.sources in g), None
@@ -294,7 +296,7 @@ def _told(standing: Standing) -> str:
     """A student's grade and how it came about, in one line."""
     who = f"{standing.student.id} {standing.student.name}".strip()
     if standing.points is None:
-        return f"{who}: {str(standing.state).replace('_', ' ')}; {standing.why}".rstrip("; ")
+        return f"{who}: {standing.state.words}; {standing.why}".rstrip("; ")
     text = f"{who}: {standing.points:.2f} of {standing.max_score:g}"
     if standing.days_late:
         text += f"; {standing.days_late} days late, which costs {standing.penalty:g} %"
@@ -304,35 +306,25 @@ def _told(standing: Standing) -> str:
     return text
 
 
-def _attempts(book: Gradebook, student: str) -> list[gradebook.Attempt]:
-    return [attempt for attempt in book.attempts() if attempt.student == student]
-
-
 def _standing_of(book: Gradebook, rules: Policy, course: Course, student: str) -> Standing:
     """A student's standing.
 
     Raises:
         UsageError: The gradebook does not have the student.
     """
-    for one in classes.standings(book, rules, _max_score(book, course)):
+    for one in classes.standings(book, rules, _max_score(book, course), problems=False):
         if one.student.id == student:
             return one
     raise UsageError(f"{book.path} has no student {student}")
 
 
 def _result_of(book: Gradebook, standing: Standing) -> SubmissionResult | None:
-    """The whole result of the attempt that counts."""
-    attempts = _attempts(book, standing.student.id)
-    if not standing.attempt or not (sources := attempts[standing.attempt - 1].sources):
+    """The whole result of the attempt that counts, under the name of that attempt."""
+    result = book.first_result(standing.sources, book.counting())
+    if result is None:
         return None
-    found = (book.result(sources, setup) for setup in book.counting())
-    result = next((result for result in found if result is not None), None)
     # Another student may have handed in the same sources first.
-    return result and _named(result, attempts[standing.attempt - 1])
-
-
-def _named(result: SubmissionResult, attempt: gradebook.Attempt) -> SubmissionResult:
-    """The result under the name of this attempt."""
+    attempt = book.attempts(standing.student.id)[standing.attempt - 1]
     info = msgspec.structs.replace(result.submission, name=attempt.name, ignored=attempt.ignored)
     return msgspec.structs.replace(result, submission=info)
 
@@ -370,10 +362,9 @@ def override(
         raise UsageError(f"--points {points:g}: expected a number of points")
     if (points is None) != remove:
         raise UsageError("override: give either --points or --remove")
-    course = courses.load(course_folder)
+    course, rules = _course_and_rules(course_folder, rules_file)
     if problem:
         chosen(course, [problem])
-    rules = policy.load(rules_file or course.policy, needed=rules_file is not None)
     with gradebook.writing(book) as opened:
         _standing_of(opened, rules, course, student)
         opened.override(student, points, reason=reason, problem=problem, who=by)
@@ -393,8 +384,7 @@ def extend(
     course_folder: Folder = None,
 ) -> None:
     """Give a student a later deadline."""
-    course = courses.load(course_folder)
-    rules = policy.load(rules_file or course.policy, needed=rules_file is not None)
+    course, rules = _course_and_rules(course_folder, rules_file)
     time_limit: datetime = policy.when(until, what="--until")
     with gradebook.writing(book) as opened:
         _standing_of(opened, rules, course, student)
@@ -423,14 +413,13 @@ def regrade(
     rules_file: Rules = None,
     course_folder: Folder = None,
 ) -> None:
-    """Grade the stored sources with today's suite, beside the results that count.
+    """Grade the stored sources again, with today's suite. The old results stay.
 
     Nothing changes for anybody until --apply, and --undo takes that back.
     """
     if apply and undo:
         raise UsageError("regrade: give either --apply or --undo")
-    course = courses.load(course_folder)
-    rules = policy.load(rules_file or course.policy, needed=rules_file is not None)
+    course, rules = _course_and_rules(course_folder, rules_file)
     with gradebook.writing(book) as opened:
         current = _current(opened, device)
         if undo:
@@ -442,23 +431,14 @@ def regrade(
             return
         was = opened.setup(current)
         problems = [course.problem(p) for p in was.problems if p in {q.id for q in course.problems}]
-        level: Isolation = one_of("--isolation", was.isolation, *get_args(Isolation))
-        today = setups.of_today(course, problems, device=device, isolation=level, seed=was.seed)
+        today = setups.of_today(
+            course, problems, device=device, isolation=was.isolation, seed=was.seed
+        )
         setup = opened.number_of(today)
         if setup == current:
             files.say("nothing to regrade: suite, grader and torch are the same\n", needed=False)
             return
-        with device_named(device) as gpu:
-            options = batches.Options(
-                problems=problems,
-                device=device,
-                seed=was.seed,
-                isolation=level,
-                fresh=fresh,
-                jobs=jobs or usual_jobs(),
-                gpu=gpu,
-            )
-            _graded(course, opened, setup, options, None)
+        _grade(course, opened, setup, jobs=jobs, fresh=fresh)
         _say_changes(opened, rules, course, current, setup, verbose=False)
         if faulty := _faulty(opened, rules, course, setup):
             raise GraderFault(
@@ -486,8 +466,7 @@ def diff(
     course_folder: Folder = None,
 ) -> None:
     """Show what the last regrade would change: who gains, who loses, and by which test."""
-    course = courses.load(course_folder)
-    rules = policy.load(rules_file or course.policy, needed=rules_file is not None)
+    course, rules = _course_and_rules(course_folder, rules_file)
     with gradebook.reading(book) as opened:
         current = _current(opened, device)
         before = opened.before(device)
@@ -503,7 +482,7 @@ def diff(
 
 def _faulty(book: Gradebook, rules: Policy, course: Course, setup: int) -> list[str]:
     """The students whose grade would be a fault of the grader."""
-    found = classes.standings(book, rules, _max_score(book, course), setups=[setup])
+    found = classes.standings(book, rules, _max_score(book, course), setups=[setup], problems=False)
     return [one.student.id for one in found if one.state is State.GRADER_ERROR]
 
 
@@ -542,7 +521,7 @@ def _say_changes(
 
 def _change_line(change: comparisons.Change) -> str:
     def points(one: Standing) -> str:
-        return str(one.state).replace("_", " ") if one.points is None else f"{one.points:.2f}"
+        return one.state.words if one.points is None else f"{one.points:.2f}"
 
     return (
         f"  {change.before.student.id}: {points(change.before)}, then {points(change.after)} "
@@ -592,8 +571,7 @@ def export(
     for path in filter(None, [csv, canvas]):
         files.check_writable(path)
     _check_apart([book, Path(f"{book}-wal"), Path(f"{book}.lock"), csv, canvas])
-    course = courses.load(course_folder)
-    rules = policy.load(rules_file or course.policy, needed=rules_file is not None)
+    course, rules = _course_and_rules(course_folder, rules_file)
     with gradebook.reading(book) as opened:
         found = classes.standings(opened, rules, _max_score(opened, course))
         if csv:

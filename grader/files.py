@@ -1,4 +1,4 @@
-"""Write a command's output: files, each completely or not at all, and text on stdout."""
+"""Write files, each completely or not at all, and text on stdout; read files of others."""
 
 import errno
 import os
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from grader import interrupts
 from grader.errors import UsageError
+from grader.printable import one_line
 
 written: list[Path] = []  # the files that this process wrote, in order
 kept: list[Path] = []  # gradebooks that this process writes as it goes
@@ -89,6 +90,39 @@ def _sync(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def read(path: Path, *, most: int) -> bytes:
+    """Read a file that somebody else wrote.
+
+    Args:
+        path: The file.
+        most: The most bytes that it may have.
+
+    Raises:
+        UsageError: It cannot be read, or is larger.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(most + 1)
+    except OSError as e:
+        raise UsageError(f"{one_line(str(path), 300)} cannot be read: {e.strerror}") from None
+    if len(content) > most:
+        raise UsageError(f"{one_line(str(path), 300)} is larger than {most >> 20} MiB")
+    return content
+
+
+def decoded(path: Path, content: bytes, encoding: str = "utf-8-sig", *, advice: str = "") -> str:
+    """The text of a file that was read.
+
+    Raises:
+        UsageError: It is not text in this encoding; the sentence gives the line and the advice.
+    """
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as e:
+        line = content.count(b"\n", 0, e.start) + 1
+        raise UsageError(f"{one_line(str(path), 300)}:{line} is not UTF-8 text{advice}") from None
 
 
 def say(text: str, *, needed: bool = True) -> None:

@@ -7,6 +7,7 @@ that is killed loses only what was running.
 
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -19,13 +20,12 @@ from grader import interrupts
 from grader import submission as submissions
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.records import HandedIn, Student
-from grader.course import Course, Problem
-from grader.errors import GraderFault, SandboxUnavailable, Status, SubmissionRefused
+from grader.course import Course
+from grader.errors import GraderFault, SandboxUnavailable, SubmissionRefused
 from grader.grading.workers import Workers, own
 from grader.printable import one_line
 from grader.report import json as json_report
 from grader.results.records import SubmissionResult
-from grader.sandbox.box import Isolation
 from grader.sandbox.gpu import Gpu
 from grader.submission import Submission
 
@@ -59,29 +59,6 @@ class Progress:
 
 
 Show = Callable[[Progress], None]
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a batch grades.
-
-    Attributes:
-        problems: The problems to grade.
-        device: "cpu" or "cuda".
-        seed: The seed of the tests' inputs.
-        isolation: What isolates a submission.
-        fresh: Whether each test has a process of its own.
-        jobs: The number of processes.
-        gpu: The GPU that submissions get.
-    """
-
-    problems: list[Problem]
-    device: str = "cpu"
-    seed: int = 0
-    isolation: Isolation = "bubblewrap"
-    fresh: bool = False
-    jobs: int = 1
-    gpu: Gpu | None = None
 
 
 # --- what was handed in ---------------------------------------------------------------------------
@@ -134,28 +111,22 @@ def _hash_of(path: Path) -> str:
 class _Queue:
     """What is left to grade, how often each was tried, and what runs."""
 
-    def __init__(self, book: Gradebook, setup: int, to_grade: list[str]) -> None:
-        self.book, self.setup = book, setup
+    def __init__(self, book: Gradebook, setup: int, to_grade: list[str], *, fresh: bool) -> None:
+        self.book, self.setup, self.fresh = book, setup, fresh
+        self.of_all = book.setup(setup)
         self.waiting = list(reversed(to_grade))
-        self.tries: dict[str, int] = {}
+        self.suspects: list[str] = []  # what ran when a process was killed
+        self.tries: Counter[str] = Counter()
         self.running: dict[Future[bytes], tuple[str, str]] = {}
         self.progress = Progress(len(to_grade))
-        self.suspects = 0  # submissions that ran when a process was killed, the next to run
 
-    def start(self, workers: Workers, course: Course, options: Options) -> None:
-        """Give the next submission to a process that is free."""
-        sources = self.waiting.pop()
-        submission = self.book.submission(sources)
-        self.tries[sources] = self.tries.get(sources, 0) + 1
-        names = [problem.id for problem in options.problems]
-        try:
-            future = workers.submit(
-                _graded, submission, names, options.device, options.seed, options.fresh
-            )
-        except BrokenProcessPool:
-            self.tries[sources] -= 1
-            self.waiting.append(sources)
-            raise
+    def start(self, workers: Workers, sources: str) -> None:
+        """Give a submission to a process that is free."""
+        submission, of_all = self.book.submission(sources), self.of_all
+        future = workers.submit(
+            _graded, submission, of_all.problems, of_all.device, of_all.seed, self.fresh
+        )
+        self.tries[sources] += 1
         self.running[future] = sources, submission.name
         self.progress.running[submission.name] = time.monotonic()
 
@@ -163,19 +134,20 @@ class _Queue:
         """Store what a process found, or put its submission back to be tried again."""
         sources, name = self.running.pop(future)
         self.progress.running.pop(name, None)
+        result, again = None, self.waiting
         try:
             result = json_report.parse(future.result())
             fault = _fault_in(result)
         except BrokenProcessPool:
-            result, fault = None, "the process that graded it was killed"
+            fault, again = "the process that graded it was killed", self.suspects
         except SandboxUnavailable:
             raise  # no submission can be graded on this machine
         except GraderFault as e:
-            result, fault = None, str(e)
+            fault = str(e)
         except Exception as e:  # one submission never stops the others
-            result, fault = None, f"{type(e).__name__}: {e}"
+            fault = f"{type(e).__name__}: {e}"
         if fault and self.tries[sources] < TRIES:
-            self.waiting.append(sources)
+            again.append(sources)
             return
         if result is not None:
             self.book.keep(self.setup, result, fault=fault)
@@ -189,8 +161,10 @@ def grade(
     course: Course,
     book: Gradebook,
     setup: int,
-    options: Options,
     *,
+    jobs: int,
+    gpu: Gpu | None = None,
+    fresh: bool = False,
     limit: int | None = None,
     show: Show,
 ) -> Progress:
@@ -199,42 +173,40 @@ def grade(
     Args:
         course: The course.
         book: The gradebook, open for writing.
-        setup: The number of the setup in the gradebook.
-        options: How to grade.
+        setup: The number of the setup in the gradebook; it says what is graded, and how.
+        jobs: The number of processes.
+        gpu: The GPU that submissions get.
+        fresh: Whether each test has a process of its own.
         limit: The most submissions to grade; all by default.
         show: Called several times a second.
     """
-    to_grade = book.to_grade(setup)[:limit]
-    queue = _Queue(book, setup, to_grade)
-    while queue.waiting:
-        # What ran when a process was killed runs alone now, so that it takes no other along.
-        jobs = 1 if queue.suspects else min(options.jobs, len(queue.waiting))
-        with Workers(course, jobs, gpu=options.gpu, isolation=options.isolation) as workers:
+    queue = _Queue(book, setup, book.to_grade(setup)[:limit], fresh=fresh)
+    while queue.suspects or queue.waiting:
+        # A suspect runs alone, so that it takes no other along.
+        left, at_once = (queue.suspects, 1) if queue.suspects else (queue.waiting, jobs)
+        at_once = min(at_once, len(left))
+        with Workers(course, at_once, gpu=gpu, isolation=queue.of_all.isolation) as workers:
             try:
-                _work(queue, workers, jobs, course, options, show)
+                _work(queue, workers, left, at_once, show)
             except BrokenProcessPool:
                 # One process was killed, and took the pool along: start another pool.
                 for future in list(queue.running):
                     queue.finish(future)
-                queue.suspects = sum(queue.tries.get(sources, 0) for sources in queue.waiting)
     book.merge_devices()
     return queue.progress
 
 
-def _work(
-    queue: _Queue, workers: Workers, jobs: int, course: Course, options: Options, show: Show
-) -> None:
-    """Keep the processes busy until nothing is left, or until all suspects are done.
+def _work(queue: _Queue, workers: Workers, left: list[str], at_once: int, show: Show) -> None:
+    """Keep the processes busy until nothing of a list is left.
 
     Raises:
         BrokenProcessPool: A process was killed.
     """
-    only_suspects = queue.suspects > 0
-    while (queue.waiting and (queue.suspects or not only_suspects)) or queue.running:
+    while left or queue.running:
         interrupts.stop_if_seen()
-        while queue.waiting and len(queue.running) < jobs and (queue.suspects or not only_suspects):
-            queue.suspects = max(0, queue.suspects - 1)
-            queue.start(workers, course, options)
+        while left and len(queue.running) < at_once:
+            queue.start(workers, left[-1])
+            left.pop()
         done = wait(queue.running, timeout=TICK_SECONDS, return_when=FIRST_COMPLETED).done
         for future in done:
             broken = isinstance(future.exception(), BrokenProcessPool)
@@ -246,10 +218,8 @@ def _work(
 
 def _fault_in(result: SubmissionResult) -> str:
     """The first fault of the grader in a result, in one line; empty if there is none."""
-    for problem in result.problems:
-        for test in problem.tests:
-            if test.status is Status.GRADER_ERROR:
-                return f"{problem.id}, {test.id}: {test.said}"
+    for problem, test in result.grader_errors:
+        return f"{problem}, {test.id}: {test.said}"
     return ""
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grader.classroom.gradebook import Attempt, Gradebook
+from grader.classroom.gradebook import Gradebook
 from grader.classroom.policy import Policy
 from grader.classroom.records import Standing, State
 from grader.classroom.standings import standings
@@ -61,7 +61,6 @@ def compare(
     """Compare the standings with the results of old setups with those of new ones."""
     was = standings(book, policy, max_score, setups=old)
     now = standings(book, policy, max_score, setups=new)
-    sources = {(a.student, n): a.sources for a, n in _numbered(book)}
     changes = []
     counted: Counter[tuple[str, str]] = Counter()
     pairs = list(zip(was, now, strict=True))
@@ -75,8 +74,7 @@ def compare(
         if not moved and before.state is after.state:
             continue
         tests = _tests(
-            _result(book, sources.get((before.student.id, before.attempt)), old),
-            _result(book, sources.get((after.student.id, after.attempt)), new),
+            book.first_result(before.sources, old), book.first_result(after.sources, new)
         )
         counted.update((name, "gain" if gains else "lose") for name, gains, _ in tests)
         changes.append(Change(before, after, [text for _, _, text in tests]))
@@ -88,22 +86,6 @@ def compare(
         students=len(compared),
         left=len(pairs) - len(compared),
     )
-
-
-def _numbered(book: Gradebook) -> list[tuple[Attempt, int]]:
-    numbers: Counter[str] = Counter()
-    found = []
-    for attempt in book.attempts():
-        numbers[attempt.student] += 1
-        found.append((attempt, numbers[attempt.student]))
-    return found
-
-
-def _result(book: Gradebook, sources: str | None, setups: Sequence[int]) -> SubmissionResult | None:
-    for setup in setups:
-        if sources and (result := book.result(sources, setup)):
-            return result
-    return None
 
 
 def _tests(

@@ -8,87 +8,25 @@ What is stored of a submission: its sources, compressed, each different file onc
 compressed JSON; and the score of each problem, so that a class's table needs no JSON.
 """
 
-import fcntl
-import getpass
 import hashlib
 import json
-import os
 import re
-import socket
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO
 
 import msgspec
 
+from grader.classroom import database
 from grader.classroom.records import Override, Student
 from grader.classroom.setup import Setup
-from grader.errors import UsageError
-from grader.printable import one_line
 from grader.report import json as json_report
 from grader.results.merge import merged
 from grader.results.records import Ignored, SubmissionResult
 from grader.submission import Submission
-
-APPLICATION = 0x67726472  # "grdr", in the header of the file
-# A migration's number is its place in this list, from 1; it is the file's version afterwards.
-MIGRATIONS = [
-    """
-    CREATE TABLE student (
-        id TEXT PRIMARY KEY, name TEXT NOT NULL, email TEXT NOT NULL, section TEXT NOT NULL,
-        columns TEXT NOT NULL, listed INTEGER NOT NULL
-    ) STRICT;
-    CREATE TABLE content (sha256 BLOB PRIMARY KEY, compressed BLOB NOT NULL) STRICT;
-    CREATE TABLE source (
-        sources TEXT NOT NULL, path TEXT NOT NULL,
-        content BLOB NOT NULL REFERENCES content(sha256),
-        PRIMARY KEY (sources, path)
-    ) STRICT, WITHOUT ROWID;
-    CREATE TABLE attempt (
-        id INTEGER PRIMARY KEY, student TEXT NOT NULL REFERENCES student(id),
-        identity TEXT NOT NULL, submitted_at TEXT NOT NULL, late INTEGER NOT NULL,
-        number INTEGER NOT NULL, name TEXT NOT NULL, sources TEXT, ignored TEXT NOT NULL,
-        refused TEXT NOT NULL, added_at TEXT NOT NULL
-    ) STRICT;
-    CREATE INDEX attempt_of ON attempt (student);
-    CREATE INDEX attempt_with ON attempt (sources);
-    CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
-    CREATE TABLE setup (
-        id INTEGER PRIMARY KEY, sha256 TEXT NOT NULL UNIQUE, device TEXT NOT NULL,
-        facts TEXT NOT NULL
-    ) STRICT;
-    CREATE TABLE applied (
-        id INTEGER PRIMARY KEY, device TEXT NOT NULL, setup INTEGER NOT NULL REFERENCES setup(id),
-        who TEXT NOT NULL, why TEXT NOT NULL, at TEXT NOT NULL
-    ) STRICT;
-    CREATE TABLE grade (
-        id INTEGER PRIMARY KEY, sources TEXT NOT NULL, setup INTEGER NOT NULL REFERENCES setup(id),
-        score REAL NOT NULL, max_score REAL NOT NULL, pending REAL NOT NULL, fault TEXT NOT NULL,
-        seconds REAL NOT NULL, at TEXT NOT NULL, result BLOB NOT NULL, UNIQUE (sources, setup)
-    ) STRICT;
-    CREATE INDEX grade_at_a_glance ON grade (
-        setup, sources, score, max_score, pending, fault  -- so that a table skips the results
-    );
-    CREATE TABLE score (
-        grade INTEGER NOT NULL REFERENCES grade(id), problem TEXT NOT NULL, score REAL NOT NULL,
-        max_score REAL NOT NULL, pending REAL NOT NULL, status TEXT NOT NULL,
-        PRIMARY KEY (grade, problem)
-    ) STRICT, WITHOUT ROWID;
-    CREATE TABLE override (
-        id INTEGER PRIMARY KEY, student TEXT NOT NULL REFERENCES student(id),
-        problem TEXT NOT NULL, points REAL, who TEXT NOT NULL, reason TEXT NOT NULL,
-        at TEXT NOT NULL
-    ) STRICT;
-    CREATE TABLE extension (
-        id INTEGER PRIMARY KEY, student TEXT NOT NULL REFERENCES student(id), until TEXT NOT NULL,
-        who TEXT NOT NULL, reason TEXT NOT NULL, at TEXT NOT NULL
-    ) STRICT;
-    """,
-]
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,9 +80,9 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True):
 class Gradebook:
     """An open gradebook; see `reading` and `writing`."""
 
-    def __init__(self, path: Path, database: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, opened: sqlite3.Connection) -> None:
         self.path = path
-        self._database = database
+        self._database = opened
 
     # --- what was handed in -----------------------------------------------------------------------
 
@@ -162,7 +100,7 @@ class Gradebook:
         """
         with self._database as db:
             if roster:
-                db.execute("INSERT OR REPLACE INTO fact VALUES ('roster', ?)", (_now(),))
+                db.execute("INSERT OR REPLACE INTO fact VALUES ('roster', ?)", (database.now(),))
             db.executemany(
                 "INSERT INTO student VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
                 " name = excluded.name, email = excluded.email, section = excluded.section,"
@@ -239,7 +177,7 @@ class Gradebook:
                     hashed if submission else None,
                     ignored,
                     "" if submission else what,
-                    _now(),
+                    database.now(),
                 ),
             )
             if submission:
@@ -255,10 +193,12 @@ class Gradebook:
                 "INSERT OR IGNORE INTO source VALUES (?, ?, ?)", (sha256, path, key)
             )
 
-    def attempts(self) -> list[Attempt]:
-        """All attempts: a student's own in the order in which they were handed in."""
+    def attempts(self, student: str | None = None) -> list[Attempt]:
+        """The attempts of a student, or of all: each one's in the order of handing in."""
         rows = self._database.execute(
-            "SELECT * FROM attempt ORDER BY student, submitted_at, number, id"
+            f"SELECT * FROM attempt {'WHERE student = ?' if student else ''}"
+            " ORDER BY student, submitted_at, number, id",
+            (student,) if student else (),
         )
         return [
             Attempt(
@@ -290,7 +230,7 @@ class Gradebook:
             "SELECT name, ignored FROM attempt WHERE sources = ? ORDER BY id", (sources,)
         ).fetchone()
         ignored = msgspec.json.decode(first["ignored"], type=list[Ignored])
-        return Submission(one_line(first["name"], 200), files, ignored)
+        return Submission(first["name"], files, ignored)
 
     # --- what was found ---------------------------------------------------------------------------
 
@@ -324,7 +264,7 @@ class Gradebook:
         with self._database as db:
             db.execute(
                 "INSERT INTO applied (device, setup, who, why, at) VALUES (?, ?, ?, ?, ?)",
-                (device, setup, who or user(), why, _now()),
+                (device, setup, who or database.user(), why, database.now()),
             )
 
     def last_other(self, device: str, current: int) -> int | None:
@@ -374,7 +314,7 @@ class Gradebook:
                 "INSERT INTO grade (sources, setup, score, max_score, pending, fault, seconds, at,"
                 " result) VALUES (?, ?, 0, 0, 0, ?, 0, ?, x'') ON CONFLICT DO UPDATE SET"
                 " fault = excluded.fault, at = excluded.at WHERE fault != ''",
-                (sources, setup, fault, _now()),
+                (sources, setup, fault, database.now()),
             )
 
     def _keep(
@@ -396,7 +336,7 @@ class Gradebook:
                 result.pending,
                 fault,
                 result.seconds,
-                _now(),
+                database.now(),
                 text,
             ),
         )
@@ -447,6 +387,11 @@ class Gradebook:
         ).fetchone()
         return json_report.parse(zlib.decompress(row["result"])) if row and row["result"] else None
 
+    def first_result(self, sources: str | None, setups: Iterable[int]) -> SubmissionResult | None:
+        """The whole result of some sources with the first of these setups that has one."""
+        found = (self.result(sources, setup) for setup in setups if sources)
+        return next((result for result in found if result is not None), None)
+
     def grades(self, setup: int, *, problems: bool = True) -> dict[str, Grade]:
         """The results with a setup by the hash of their sources.
 
@@ -494,7 +439,7 @@ class Gradebook:
             db.execute(
                 "INSERT INTO override (student, problem, points, who, reason, at)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
-                (student, problem, points, who or user(), reason, _now()),
+                (student, problem, points, who or database.user(), reason, database.now()),
             )
 
     def overrides(self) -> dict[str, list[Override]]:
@@ -524,7 +469,7 @@ class Gradebook:
         with self._database as db:
             db.execute(
                 "INSERT INTO extension (student, until, who, reason, at) VALUES (?, ?, ?, ?, ?)",
-                (student, _text_of(until), who or user(), reason, _now()),
+                (student, _text_of(until), who or database.user(), reason, database.now()),
             )
 
     def extensions(self) -> dict[str, datetime]:
@@ -553,7 +498,7 @@ class Gradebook:
         return lines
 
 
-# --- the file -------------------------------------------------------------------------------------
+# --- opening one ----------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -563,19 +508,8 @@ def reading(path: Path) -> Iterator[Gradebook]:
     Raises:
         UsageError: It cannot be read, or is no gradebook of this version.
     """
-    if not os.path.isfile(path):
-        raise UsageError(f"{path}: there is no such gradebook")
-    with _told(path):
-        database = _connected(path, "ro")
-        try:
-            found = _version(path, database)
-            if found < len(MIGRATIONS):
-                raise UsageError(
-                    f"{path} was written by an older grader: `grader batch` brings it up to date"
-                )
-            yield Gradebook(path, database)
-        finally:
-            database.close()
+    with database.to_read(path) as opened:
+        yield Gradebook(path, opened)
 
 
 @contextmanager
@@ -589,118 +523,8 @@ def writing(path: Path, *, create: bool = False) -> Iterator[Gradebook]:
     Raises:
         UsageError: Another process writes it, it cannot be written, or is no gradebook.
     """
-    if not create and not os.path.isfile(path):
-        raise UsageError(f"{path}: there is no such gradebook; `grader batch` makes one")
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"{path}: there is no folder {path.parent}")
-    with _locked(path), _told(path):
-        database = _connected(path, "rwc" if create else "rw")
-        try:
-            _prepare(path, database)
-            yield Gradebook(path, database)
-        finally:
-            with suppress(sqlite3.Error):  # a full disk: the next writer does it
-                database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            database.close()
-
-
-def _connected(path: Path, mode: str) -> sqlite3.Connection:
-    name = path.absolute().as_uri()
-    database = sqlite3.connect(f"{name}?mode={mode}", uri=True, timeout=10.0)
-    try:
-        database.execute("SELECT * FROM sqlite_master").fetchone()
-    except sqlite3.OperationalError:
-        database.close()
-        # A read-only folder has no room for the index of the write-ahead log; without a log, the
-        # file is complete by itself.
-        if mode != "ro" or Path(f"{path}-wal").exists():
-            raise
-        database = sqlite3.connect(f"{name}?mode=ro&immutable=1", uri=True)
-    except BaseException:
-        database.close()
-        raise
-    database.row_factory = sqlite3.Row
-    return database
-
-
-def _prepare(path: Path, database: sqlite3.Connection) -> None:
-    """Check a gradebook that is going to be written, and bring it to this version."""
-    is_new = not database.execute("SELECT * FROM sqlite_master").fetchone()
-    if is_new:
-        database.execute(f"PRAGMA application_id = {APPLICATION}")
-    version = _version(path, database)
-    (health,) = database.execute("PRAGMA quick_check(1)").fetchone()
-    if health != "ok":
-        raise sqlite3.DatabaseError(health)
-    database.execute("PRAGMA journal_mode = WAL")
-    database.execute("PRAGMA synchronous = FULL")
-    database.execute("PRAGMA foreign_keys = ON")
-    for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
-        database.executescript(f"BEGIN; {script}; PRAGMA user_version = {number}; COMMIT")
-
-
-def _version(path: Path, database: sqlite3.Connection) -> int:
-    (application,) = database.execute("PRAGMA application_id").fetchone()
-    if application != APPLICATION:
-        raise UsageError(f"{path} is an SQLite file, but no gradebook")
-    (version,) = database.execute("PRAGMA user_version").fetchone()
-    if version > len(MIGRATIONS):
-        raise UsageError(
-            f"{path} was written by a newer grader (version {version} of the format; this grader "
-            f"knows {len(MIGRATIONS)})"
-        )
-    return int(version)
-
-
-@contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Report what SQLite finds wrong in one sentence."""
-    try:
-        yield
-    except (zlib.error, msgspec.MsgspecError):
-        raise UsageError(f"{path}: it is damaged; use a backup of it") from None
-    except sqlite3.Error as e:
-        said = str(e)
-        sentence = {
-            "database or disk is full": "there is no space left; what was written before is kept",
-            "attempt to write a readonly database": "it is read-only",
-            "unable to open database file": "it cannot be opened",
-            "database is locked": "another program holds it",
-            "file is not a database": "it is not an SQLite file",
-            "database disk image is malformed": "it is damaged; use a backup of it",
-            "disk I/O error": "the disk cannot be written or read",
-        }.get(said, said)
-        raise UsageError(f"{path}: {sentence}") from None
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Be the only writer; the kernel frees the lock when the process ends, however it ends.
-
-    Raises:
-        UsageError: Another process is the writer; the text says which.
-    """
-    beside = Path(f"{path}.lock")
-    try:
-        file: IO[str] = beside.open("a+")
-    except OSError as e:
-        raise UsageError(f"{path} cannot be written: {beside.name}: {e.strerror}") from None
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            holder = one_line(file.read(300), 300) or "another process"
-            raise UsageError(f"{path} is being written by {holder}: wait until it ends") from None
-        except OSError as e:
-            raise UsageError(f"{path} cannot be locked: {e.strerror}") from None
-        me = f"process {os.getpid()} of {user()} on {socket.gethostname()} since {_now()}"
-        with suppress(OSError):  # a full disk: the lock holds without a name
-            os.ftruncate(file.fileno(), 0)
-            os.write(file.fileno(), me.encode())
-        yield
-        with suppress(OSError):
-            os.ftruncate(file.fileno(), 0)
+    with database.to_write(path, create=create) as opened:
+        yield Gradebook(path, opened)
 
 
 def file_name(student: str) -> str:
@@ -709,18 +533,6 @@ def file_name(student: str) -> str:
     if safe == student:
         return safe
     return f"{safe}-{hashlib.sha256(student.encode()).hexdigest()[:8]}"
-
-
-def user() -> str:
-    """The name of the person who runs this program, for the record."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"user {os.getuid()}"
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _text_of(when: datetime | None) -> str:

@@ -35,6 +35,7 @@ from pathlib import Path
 import msgspec
 import yaml
 
+from grader import files
 from grader.classroom.records import HandedIn
 from grader.errors import UsageError
 from grader.printable import one_line
@@ -112,8 +113,7 @@ def recognise(folder: Path) -> Intake:
     """List what is in the folder of a class.
 
     Raises:
-        UsageError: The folder cannot be read, has nothing to grade, or does not say which of two
-            submissions counts.
+        UsageError: The folder or its metadata cannot be read, or it has nothing to grade.
     """
     items = _items(folder)
     handed_in, notes = _layout(items)(items)
@@ -182,18 +182,7 @@ def _has_file(folder: Path, name: str) -> bool:
 
 def _text_of(path: Path) -> str:
     """Read a file of metadata."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_METADATA_BYTES + 1)
-    except OSError as e:
-        raise UsageError(f"{_shown(path)} cannot be read: {e.strerror}") from None
-    if len(content) > MAX_METADATA_BYTES:
-        raise UsageError(f"{_shown(path)} is larger than {MAX_METADATA_BYTES >> 20} MiB")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as e:
-        line = content.count(b"\n", 0, e.start) + 1
-        raise UsageError(f"{_shown(path)}:{line} is not UTF-8 text") from None
+    return files.decoded(path, files.read(path, most=MAX_METADATA_BYTES))
 
 
 def _shown(path: Path) -> str:
@@ -255,7 +244,7 @@ def _export(items: list[_Item]) -> tuple[list[HandedIn], list[str]]:
 
 
 def _described(path: Path) -> dict[str, _Exported]:
-    """Read the export's metadata: what it says about each folder."""
+    """Read what the export's metadata says about each folder."""
     try:
         tree = _tree(_text_of(path))
     except yaml.YAMLError as e:

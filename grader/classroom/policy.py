@@ -94,12 +94,7 @@ def load(path: Path, *, needed: bool = False) -> Policy:
 
 def _check(path: Path, policy: Policy, listed: dict[str, Any]) -> None:
     for section, deadline in policy.deadlines.items():
-        if deadline.tzinfo is None:
-            raise UsageError(
-                f"{path}: the deadline of {section} has no time zone: write it as "
-                f"{deadline.isoformat()}-07:00, or with Z for UTC"
-            )
-        when(deadline.isoformat(), what=f"{path}: the deadline of {section}")
+        _check_time(deadline, f"{path}: the deadline of {section}")
     numbers = ("per_cent_a_day", "grace_minutes", "late_days", "cap", "canvas_id")
     for name in numbers:
         if not 0 <= getattr(policy, name) < MOST:
@@ -120,8 +115,14 @@ def when(text: str, *, what: str) -> datetime:
         raise UsageError(
             f"{what} {text}: expected a time such as 2026-10-03T23:59:00-07:00"
         ) from None
-    if found.tzinfo is None:
-        raise UsageError(f"{what} {text} has no time zone: add one, such as -07:00 or Z")
-    if not 2000 <= found.year < 3000:
-        raise UsageError(f"{what} {text}: expected a year from 2000 on")
+    _check_time(found, f"{what} {text}")
     return found
+
+
+def _check_time(found: datetime, what: str) -> None:
+    if found.tzinfo is None:
+        raise UsageError(
+            f"{what} has no time zone: write it as {found.isoformat()}-07:00, or with Z for UTC"
+        )
+    if not 2000 <= found.year < 3000:
+        raise UsageError(f"{what}: expected a year from 2000 on")

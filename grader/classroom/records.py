@@ -33,7 +33,7 @@ class HandedIn(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         path: The file or folder.
-        key: What it is named by: an id, a name or an e-mail address of its student.
+        key: The student's id, name or e-mail address, as the file's name or metadata give it.
         known_as: Further ids, names and addresses that its metadata give.
         student_name: The name in its metadata; empty if there is none.
         email: The address in its metadata; empty if there is none.
@@ -73,6 +73,11 @@ class State(StrEnum):
     NOT_GRADED = "not_graded"
     GRADER_ERROR = "grader_error"
 
+    @property
+    def words(self) -> str:
+        """The state as a person reads it."""
+        return self.value.replace("_", " ")
+
 
 class Override(msgspec.Struct, frozen=True, kw_only=True):
     """Points that a person gave instead of the grader's.
@@ -106,6 +111,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
         problems: What the grader found for each problem.
         attempt: The number of the attempt that counts, from 1; 0 if there is none.
         attempts: How many attempts there are.
+        sources: The hash of the sources of the attempt that counts; None if there are none.
         submitted_at: When the attempt that counts was handed in; None if unknown.
         deadline: When it was due, with the student's extension; None if there is no deadline.
         days_late: Days late that are charged, after grace and free late days.
@@ -123,6 +129,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     problems: dict[str, float] = {}
     attempt: int = 0
     attempts: int = 0
+    sources: str | None = None
     submitted_at: datetime | None = None
     deadline: datetime | None = None
     days_late: int = 0

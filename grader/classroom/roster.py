@@ -20,12 +20,14 @@ from pathlib import Path
 
 import msgspec
 
+from grader import files
 from grader.classroom.records import HandedIn, Student
 from grader.errors import UsageError
 from grader.printable import one_line
 
 MAX_BYTES = 64 * 2**20
 MAX_SHOWN = 300
+AS_CSV = "; save the roster as CSV in UTF-8"
 DELIMITERS = ",;\t"
 
 # What a column may be called, best first; only letters and digits count.
@@ -100,24 +102,12 @@ def read(path: Path) -> list[Student]:
 
 def _text(path: Path) -> str:
     """Read a text file in UTF-8, or in UTF-16 if its first bytes say so."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except OSError as e:
-        raise UsageError(f"{_shown(path)} cannot be read: {e.strerror}") from None
-    if len(content) > MAX_BYTES:
-        raise UsageError(f"{_shown(path)} is larger than {MAX_BYTES >> 20} MiB")
+    content = files.read(path, most=MAX_BYTES)
     wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    try:
-        text = content.decode("utf-16" if wide else "utf-8-sig")
-    except UnicodeDecodeError as e:
-        line = content.count(b"\n", 0, e.start) + 1
-        raise UsageError(
-            f"{_shown(path)}:{line} is not UTF-8 text; save the roster as CSV in UTF-8"
-        ) from None
+    text = files.decoded(path, content, "utf-16" if wide else "utf-8-sig", advice=AS_CSV)
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise UsageError(f"{_shown(path)}:{line} is not text; save the roster as CSV in UTF-8")
+        raise UsageError(f"{_shown(path)}:{line} is not text{AS_CSV}")
     return text
 
 

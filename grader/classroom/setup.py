@@ -13,6 +13,7 @@ import msgspec
 
 from grader import __version__
 from grader.course import PACKAGE, Course, Problem
+from grader.sandbox.box import Isolation
 
 # What of the grader decides a score; a test compares this with what `grading.grade` imports.
 DECIDES = (
@@ -51,7 +52,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     torch: str
     python: str
-    isolation: str
+    isolation: Isolation
     seed: int
     problems: list[str]
     with_cuda: str = ""
@@ -63,7 +64,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def of_today(
-    course: Course, problems: list[Problem], *, device: str, isolation: str, seed: int
+    course: Course, problems: list[Problem], *, device: str, isolation: Isolation, seed: int
 ) -> Setup:
     """The setup of a run that starts now."""
     return Setup(

@@ -77,11 +77,8 @@ def _standing(
         _of_attempt(student, number, attempt, grades, policy, max_score, deadline)
         for number, attempt in enumerate(attempts, start=1)
     ]
-    chosen = _chosen(each, policy) if each else None
-    if chosen is None:
-        chosen = Standing(
-            student=student, state=State.MISSING, max_score=max_score, deadline=deadline
-        )
+    missing = Standing(student=student, state=State.MISSING, max_score=max_score, deadline=deadline)
+    chosen = _chosen(each, policy) if each else missing
     chosen = msgspec.structs.replace(chosen, attempts=len(attempts))
     return _overridden(chosen, overrides) if overrides else chosen
 
@@ -114,6 +111,7 @@ def _of_attempt(
         state=state,
         max_score=max_score,
         attempt=number,
+        sources=attempt.sources,
         submitted_at=attempt.submitted_at,
         deadline=deadline,
         days_late=days,
@@ -138,13 +136,7 @@ def _chosen(each: list[Standing], policy: Policy) -> Standing:
     """
     if policy.counts == "best":
         return max(each, key=lambda one: (one.state in WAITS, one.points or 0.0, one.attempt))
-    in_time = [
-        one
-        for one in each
-        if one.submitted_at is None
-        or one.deadline is None
-        or policy.days_late(one.submitted_at, one.deadline) == 0
-    ]
+    in_time = [one for one in each if one.days_late == 0]
     return in_time[-1] if in_time else each[0]
 
 

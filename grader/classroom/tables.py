@@ -17,6 +17,7 @@ from datetime import datetime
 from grader.classroom.records import Override, Standing, State, Student
 from grader.errors import UsageError
 from grader.printable import one_line, printable
+from grader.report.remarks import number
 
 MAX_CELL = 10_000  # characters of a text; a spreadsheet takes 32,767
 BEFORE_PROBLEMS = (
@@ -85,10 +86,7 @@ def _override(override: Override) -> str:
 
 def _number(value: float | None) -> str:
     """A number with up to four decimals and no zeros at the end; empty if there is none."""
-    if value is None:
-        return ""
-    text = f"{value:.4f}".rstrip("0").rstrip(".")
-    return "0" if text == "-0" else text
+    return "" if value is None else number(value, 4)
 
 
 def _time(time: datetime | None) -> str:

@@ -324,9 +324,8 @@ def _run(trial: Trial) -> Row:
 
 def _complaint(trial: Trial, result: ProblemResult, graded: SubmissionResult) -> str:
     """What differs from the required outcome, or an empty string."""
-    faults = [t for p in graded.problems for t in p.tests if t.status is Status.GRADER_ERROR]
-    if faults:
-        return f"a fault of the tests: {faults[0].said}"
+    if faults := graded.grader_errors:
+        return f"a fault of the tests: {faults[0][1].said}"
     others = [p.id for p in graded.problems if p.id != trial.problem.id and _lost(p, trial.device)]
     lost = _lost(result, trial.device)
     if trial.kind in RIGHT and lost:

@@ -190,13 +190,19 @@ class SubmissionResult(msgspec.Struct, frozen=True, kw_only=True):
     problems: list[ProblemResult]
 
     @property
+    def grader_errors(self) -> list[tuple[str, TestResult]]:
+        """The tests that met a fault of the grader, each with its problem's id."""
+        return [
+            (problem.id, test)
+            for problem in self.problems
+            for test in problem.tests
+            if test.status is Status.GRADER_ERROR
+        ]
+
+    @property
     def has_grader_error(self) -> bool:
         """Whether a test met a fault of the grader.
 
         If so, the score must not be recorded, even if that test is worth nothing.
         """
-        return any(
-            test.status is Status.GRADER_ERROR
-            for problem in self.problems
-            for test in problem.tests
-        )
+        return bool(self.grader_errors)

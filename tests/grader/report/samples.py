@@ -42,7 +42,7 @@ def result(*problems, name="ada", seconds=12.345):
 
 
 def failed(name, what, **given):
-    """A test that failed, with everything that can be told about it."""
+    """A failed test with facts, a rule and a hint."""
     told = {
         "about": "forward",
         "what": what,

@@ -1,0 +1,232 @@
+"""The file of a gradebook: its tables, their versions, its only writer, and what can be wrong.
+
+`gradebook` says what is in the tables.
+"""
+
+import fcntl
+import getpass
+import os
+import socket
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from grader.errors import UsageError
+from grader.printable import one_line
+
+APPLICATION = 0x67726472  # "grdr", in the header of the file
+# A migration's number is its place in this list, from 1; it is the file's version afterwards.
+MIGRATIONS = [
+    """
+    CREATE TABLE student (
+        id TEXT PRIMARY KEY, name TEXT NOT NULL, email TEXT NOT NULL, section TEXT NOT NULL,
+        columns TEXT NOT NULL, listed INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE content (sha256 BLOB PRIMARY KEY, compressed BLOB NOT NULL) STRICT;
+    CREATE TABLE source (
+        sources TEXT NOT NULL, path TEXT NOT NULL,
+        content BLOB NOT NULL REFERENCES content(sha256),
+        PRIMARY KEY (sources, path)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE attempt (
+        id INTEGER PRIMARY KEY, student TEXT NOT NULL REFERENCES student(id),
+        identity TEXT NOT NULL, submitted_at TEXT NOT NULL, late INTEGER NOT NULL,
+        number INTEGER NOT NULL, name TEXT NOT NULL, sources TEXT, ignored TEXT NOT NULL,
+        refused TEXT NOT NULL, added_at TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX attempt_of ON attempt (student);
+    CREATE INDEX attempt_with ON attempt (sources);
+    CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+    CREATE TABLE setup (
+        id INTEGER PRIMARY KEY, sha256 TEXT NOT NULL UNIQUE, device TEXT NOT NULL,
+        facts TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE applied (
+        id INTEGER PRIMARY KEY, device TEXT NOT NULL, setup INTEGER NOT NULL REFERENCES setup(id),
+        who TEXT NOT NULL, why TEXT NOT NULL, at TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE grade (
+        id INTEGER PRIMARY KEY, sources TEXT NOT NULL, setup INTEGER NOT NULL REFERENCES setup(id),
+        score REAL NOT NULL, max_score REAL NOT NULL, pending REAL NOT NULL, fault TEXT NOT NULL,
+        seconds REAL NOT NULL, at TEXT NOT NULL, result BLOB NOT NULL, UNIQUE (sources, setup)
+    ) STRICT;
+    CREATE INDEX grade_at_a_glance ON grade (
+        setup, sources, score, max_score, pending, fault  -- so that a table skips the results
+    );
+    CREATE TABLE score (
+        grade INTEGER NOT NULL REFERENCES grade(id), problem TEXT NOT NULL, score REAL NOT NULL,
+        max_score REAL NOT NULL, pending REAL NOT NULL, status TEXT NOT NULL,
+        PRIMARY KEY (grade, problem)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE override (
+        id INTEGER PRIMARY KEY, student TEXT NOT NULL REFERENCES student(id),
+        problem TEXT NOT NULL, points REAL, who TEXT NOT NULL, reason TEXT NOT NULL,
+        at TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE extension (
+        id INTEGER PRIMARY KEY, student TEXT NOT NULL REFERENCES student(id), until TEXT NOT NULL,
+        who TEXT NOT NULL, reason TEXT NOT NULL, at TEXT NOT NULL
+    ) STRICT;
+    """,
+]
+
+
+@contextmanager
+def to_read(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a gradebook's file that is only read, also while another process writes it.
+
+    Raises:
+        UsageError: It cannot be read, or is no gradebook of this version.
+    """
+    if not os.path.isfile(path):
+        raise UsageError(f"{path}: there is no such gradebook")
+    with _told(path):
+        database = _connected(path, "ro")
+        try:
+            if _version(path, database) < len(MIGRATIONS):
+                raise UsageError(
+                    f"{path} was written by an older grader: `grader batch` brings it up to date"
+                )
+            yield database
+        finally:
+            database.close()
+
+
+@contextmanager
+def to_write(path: Path, *, create: bool) -> Iterator[sqlite3.Connection]:
+    """Open a gradebook's file as its only writer, with the tables of this version.
+
+    Raises:
+        UsageError: Another process writes it, it cannot be written, or is no gradebook.
+    """
+    if not create and not os.path.isfile(path):
+        raise UsageError(f"{path}: there is no such gradebook; `grader batch` makes one")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"{path}: there is no folder {path.parent}")
+    with _locked(path), _told(path):
+        database = _connected(path, "rwc" if create else "rw")
+        try:
+            _prepare(path, database)
+            yield database
+        finally:
+            with suppress(sqlite3.Error):  # a full disk: the next writer does it
+                database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            database.close()
+
+
+def _connected(path: Path, mode: str) -> sqlite3.Connection:
+    name = path.absolute().as_uri()
+    database = sqlite3.connect(f"{name}?mode={mode}", uri=True, timeout=10.0)
+    try:
+        database.execute("SELECT * FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError:
+        database.close()
+        # A read-only folder has no room for the index of the write-ahead log; without a log, the
+        # file is complete by itself.
+        if mode != "ro" or Path(f"{path}-wal").exists():
+            raise
+        database = sqlite3.connect(f"{name}?mode=ro&immutable=1", uri=True)
+    except BaseException:
+        database.close()
+        raise
+    database.row_factory = sqlite3.Row
+    return database
+
+
+def _prepare(path: Path, database: sqlite3.Connection) -> None:
+    """Check a gradebook that is going to be written, and bring it to this version."""
+    is_new = not database.execute("SELECT * FROM sqlite_master").fetchone()
+    if is_new:
+        database.execute(f"PRAGMA application_id = {APPLICATION}")
+    version = _version(path, database)
+    (health,) = database.execute("PRAGMA quick_check(1)").fetchone()
+    if health != "ok":
+        raise sqlite3.DatabaseError(health)
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("PRAGMA synchronous = FULL")
+    database.execute("PRAGMA foreign_keys = ON")
+    for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
+        database.executescript(f"BEGIN; {script}; PRAGMA user_version = {number}; COMMIT")
+
+
+def _version(path: Path, database: sqlite3.Connection) -> int:
+    (application,) = database.execute("PRAGMA application_id").fetchone()
+    if application != APPLICATION:
+        raise UsageError(f"{path} is an SQLite file, but no gradebook")
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    if version > len(MIGRATIONS):
+        raise UsageError(
+            f"{path} was written by a newer grader (version {version} of the format; this grader "
+            f"knows {len(MIGRATIONS)})"
+        )
+    return int(version)
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Report what SQLite finds wrong in one sentence."""
+    try:
+        yield
+    except (zlib.error, msgspec.MsgspecError):
+        raise UsageError(f"{path}: it is damaged; use a backup of it") from None
+    except sqlite3.Error as e:
+        said = str(e)
+        sentence = {
+            "database or disk is full": "there is no space left; what was written before is kept",
+            "attempt to write a readonly database": "it is read-only",
+            "unable to open database file": "it cannot be opened",
+            "database is locked": "another program holds it",
+            "file is not a database": "it is not an SQLite file",
+            "database disk image is malformed": "it is damaged; use a backup of it",
+            "disk I/O error": "the disk cannot be written or read",
+        }.get(said, said)
+        raise UsageError(f"{path}: {sentence}") from None
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Be the only writer; the kernel frees the lock when the process ends, however it ends.
+
+    Raises:
+        UsageError: Another process is the writer; the text says which.
+    """
+    beside = Path(f"{path}.lock")
+    try:
+        file: IO[str] = beside.open("a+")
+    except OSError as e:
+        raise UsageError(f"{path} cannot be written: {beside.name}: {e.strerror}") from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder = one_line(file.read(300), 300) or "another process"
+            raise UsageError(f"{path} is being written by {holder}: wait until it ends") from None
+        except OSError as e:
+            raise UsageError(f"{path} cannot be locked: {e.strerror}") from None
+        me = f"process {os.getpid()} of {user()} on {socket.gethostname()} since {now()}"
+        with suppress(OSError):  # a full disk: the lock holds without a name
+            os.ftruncate(file.fileno(), 0)
+            os.write(file.fileno(), me.encode())
+        yield
+        with suppress(OSError):
+            os.ftruncate(file.fileno(), 0)
+
+
+def user() -> str:
+    """The name of the person who runs this program, for the record."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"
+
+
+def now() -> str:
+    """The time, for the record."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
