@@ -11,7 +11,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.util import Finalize
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
@@ -99,6 +99,7 @@ class Closes(Protocol):
 
 _own: tuple[Course, Sandbox] | GraderFault | None = None
 _to_close: list[Closes] = []
+_leaving = threading.Lock()
 
 
 def own() -> tuple[Course, Sandbox]:
@@ -150,8 +151,15 @@ def _end_with_the_parent() -> None:
 def leave() -> None:
     """Close everything and end this process.
 
-    Call this in a thread, because the main thread may hold a lock while it waits for the box.
+    Call this in a thread, because the main thread may hold a lock while it waits for the box. It
+    may be called many times at once: the parent's exit and the pool both send SIGTERM. Only the
+    first call does anything. An error is not shown, since the main thread may use what is closed.
     """
-    for what in _to_close:
-        what.close()
-    os._exit(1)
+    if not _leaving.acquire(blocking=False):
+        return
+    try:
+        for what in _to_close:
+            with suppress(Exception):
+                what.close()
+    finally:
+        os._exit(1)

@@ -167,6 +167,36 @@ def test_a_validation_that_is_interrupted_leaves_nobody(
     assert not (tmp_path / "m.json").exists()
 
 
+def test_a_process_of_the_pool_that_is_told_to_end_many_times_ends_once(root):
+    """Everything is closed once, and nothing is printed.
+
+    A pool that is ended sends SIGTERM twice, and the end of the parent is a third reason to end.
+    """
+    program = """
+import threading, time
+from grader.grading import workers
+
+class Slow:
+    def __init__(self, name):
+        self.name, self.closed = name, False
+    def close(self):
+        print("closes", self.name, flush=True)
+        time.sleep(0.2)
+        if self.closed:
+            raise OSError("closed twice")
+        self.closed = True
+        raise RuntimeError("used by the main thread")
+
+for name in "ab":
+    workers.close_at_end(Slow(name))
+for _ in range(3):
+    threading.Thread(target=workers.leave).start()
+time.sleep(10)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "closes a\ncloses b\n", "")
+
+
 @pytest.mark.parametrize("command", ["merge", "release"])
 def test_other_commands_that_are_interrupted_write_nothing(command, interrupted, tmp_path):
     """The interrupt comes at the start, while the command imports its modules."""
