@@ -1,0 +1,81 @@
+"""Self-contained HTML pages: one file, no request, and nothing that a stranger wrote can run.
+
+Templates escape every value. The Content-Security-Policy of a page allows its own style and
+scripts, by their hashes, and nothing else.
+"""
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def render(
+    template: str,
+    *,
+    title: str,
+    folder: Path = TEMPLATES,
+    styles: Sequence[str] = (),
+    scripts: Sequence[str] = (),
+    loose_style: bool = False,
+    **values: Any,
+) -> str:
+    """A whole page.
+
+    Args:
+        template: The file of a template that extends `base.html`.
+        title: The page's title.
+        folder: Where the template is.
+        styles: Style sheets that follow `look.css`, as text.
+        scripts: Scripts that run at the end of the page, as text; ours, never a stranger's.
+        loose_style: Allow every inline style, for a library that makes style elements.
+        values: What the template shows. All of it is escaped.
+    """
+    look = (TEMPLATES / "look.css").read_text(encoding="utf-8")
+    environment = Environment(
+        loader=FileSystemLoader([folder, TEMPLATES]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style = "\n".join([look, *styles])
+    return environment.get_template(template).render(
+        title=title,
+        style=_raw(style, "style"),
+        scripts=[_raw(script, "script") for script in scripts],
+        content_policy=_content_policy(style, scripts, loose_style),
+        **values,
+    )
+
+
+def _content_policy(style: str, scripts: Sequence[str], loose_style: bool) -> Markup:
+    """What the page may load: its own style and scripts, and pictures that are part of it."""
+    styles = "'unsafe-inline'" if loose_style else _hash(style)
+    rules = [
+        "default-src 'none'",
+        f"style-src {styles}",
+        f"script-src {' '.join(map(_hash, scripts)) or chr(39) + 'none' + chr(39)}",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    return Markup("; ".join(rules))
+
+
+def _hash(text: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"'sha256-{digest}'"
+
+
+def _raw(text: str, element: str) -> Markup:
+    """The content of a style or script element, which HTML takes as it is."""
+    if f"</{element}" in text.lower() or "<!--" in text:
+        raise ValueError(f"a {element} element cannot hold this text")
+    return Markup(text)
