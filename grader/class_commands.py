@@ -7,31 +7,26 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, get_args
 
-import msgspec
 import typer
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from grader import course as courses
 from grader import files, interrupts
 from grader.classroom import batch as batches
 from grader.classroom import compare as comparisons
-from grader.classroom import display, gradebook, intake, policy, roster, tables
+from grader.classroom import display, gradebook, intake, policy, roster, tables, texts
 from grader.classroom import setup as setups
-from grader.classroom import standings as classes
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.policy import Policy
 from grader.classroom.records import Standing, State
 from grader.classroom.setup import Setup
+from grader.classroom.standings import Class
 from grader.commands import Device, Folder, Only, Seed, chosen, device_named, one_of
 from grader.commands import app as app
 from grader.course import Course
 from grader.errors import GraderFault, UsageError
 from grader.grading.workers import usual_jobs
-from grader.printable import one_line
 from grader.report import gradescope, junit, markdown, terminal
-from grader.results.records import SubmissionResult
 from grader.sandbox.box import Isolation
 
 Book = Annotated[
@@ -50,18 +45,19 @@ Rules = Annotated[
     typer.Option(
         "--policy",
         metavar="FILE",
-        help="Deadlines and lateness (default: the course's policy.toml).",
+        help="Deadlines and lateness (default: those given to `grader batch`, or policy.toml).",
     ),
 ]
-# What needs a person first.
-ORDER = (State.GRADER_ERROR, State.REFUSED, State.NOT_GRADED, State.MISSING, State.GRADED)
-SHOWN = 40  # students or tests of a list, unless --verbose asks for all
 
 
-def _course_and_rules(folder: Path | None, rules_file: Path | None) -> tuple[Course, Policy]:
-    """The course, and the rules in a file that --policy names or in the course's own."""
+def _course_and_rules(folder: Path | None, rules_file: Path | None) -> tuple[Course, Policy | None]:
+    """The course, and the rules that --policy names, if it names any.
+
+    A mistake in the course's own policy is told now, not when it is needed.
+    """
     course = courses.load(folder)
-    return course, policy.load(rules_file or course.policy, needed=rules_file is not None)
+    rules = policy.load(rules_file or course.policy, needed=rules_file is not None)
+    return course, rules if rules_file else None
 
 
 # --- grading --------------------------------------------------------------------------------------
@@ -107,6 +103,8 @@ def batch(
     today = setups.of_today(course, problems, device=device, isolation=level, seed=seed)
     with gradebook.writing(book, create=True) as opened:
         setup = _setup_of(opened, today)
+        if rules:
+            opened.remember(rules)
         if students is None and opened.has_roster:
             students = [student for student in opened.students() if student.listed]
         assigned = roster.assign(found.handed_in, students)
@@ -124,7 +122,7 @@ def batch(
             file=sys.stderr,
         )
         _grade(course, opened, setup, jobs=jobs, fresh=fresh, limit=limit)
-        _say_status(opened, rules, course, verbose=False)
+        files.say(texts.status(Class(opened, course), verbose=False), needed=False)
         if _any_fault(opened, setup):
             raise typer.Exit(3)
 
@@ -194,72 +192,7 @@ def status(
     """Count where the class stands, and list who needs a person."""
     course, rules = _course_and_rules(course_folder, rules_file)
     with gradebook.reading(book) as opened:
-        _say_status(opened, rules, course, verbose=verbose)
-
-
-def _say_status(book: Gradebook, rules: Policy, course: Course, *, verbose: bool) -> None:
-    found = classes.standings(book, rules, _max_score(book, course), problems=False)
-    counts = classes.counts(found)
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 200  # whoever reads a pipe wants whole lines
-    with console.capture() as text:
-        console.print(_counts_line(counts, found))
-        for note in _notes_on_deadlines(rules, found):
-            console.print(Text(note))
-        listed = found if verbose else [one for one in found if _needs_a_person(one)]
-        if listed:
-            listed.sort(key=lambda one: (ORDER.index(one.state), one.student.id))
-            console.print(_table(listed if verbose else listed[:SHOWN]))
-        if not verbose and len(listed) > SHOWN:
-            console.print(f"and {len(listed) - SHOWN} more; --verbose lists all")
-    files.say(text.get(), needed=False)
-
-
-def _counts_line(counts: dict[State, int], found: list[Standing]) -> str:
-    parts = [f"{number} {state.words}" for state, number in counts.items() if number]
-    points = [one.points for one in found if one.points is not None]
-    mean = f"; mean {sum(points) / len(points):.2f}" if points else ""
-    late = sum(one.days_late > 0 for one in found)
-    return f"{len(found)} students: {', '.join(parts) or 'none'}{mean}; {late} late"
-
-
-def _notes_on_deadlines(rules: Policy, found: list[Standing]) -> list[str]:
-    """Sections that the policy overlooks, and deadlines that nobody has."""
-    if not rules.deadlines:
-        return []
-    sections = {one.student.section for one in found}
-    without = sorted(one for one in sections if rules.deadline(one, None) is None)
-    unused = sorted(rules.deadlines.keys() - sections - {"default"})
-    notes = [f"no deadline for section {one or '(none)'}: nobody in it is late" for one in without]
-    notes += [f"a deadline for section {one}, which nobody is in" for one in unused]
-    return [one_line(note, 200) for note in notes]
-
-
-def _needs_a_person(standing: Standing) -> bool:
-    return standing.state is not State.GRADED or bool(standing.why)
-
-
-def _table(listed: list[Standing]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for name in ("student", "section", "state", "points", "attempt", "late", "note"):
-        table.add_column(name, overflow="fold")
-    for one in listed:
-        table.add_row(
-            *(
-                Text(one_line(cell, 200))
-                for cell in (
-                    f"{one.student.id} {one.student.name}".strip(),
-                    one.student.section,
-                    one.state.words,
-                    "" if one.points is None else f"{one.points:.2f}",
-                    f"{one.attempt} of {one.attempts}" if one.attempts else "",
-                    f"{one.days_late} d, -{one.penalty:g} %" if one.days_late else "",
-                    one.why,
-                )
-            )
-        )
-    return table
+        files.say(texts.status(Class(opened, course, rules), verbose=verbose), needed=False)
 
 
 @app.command()
@@ -272,68 +205,14 @@ def show(
     """Show one student: the attempts, what counts and why, and the report of what counts."""
     course, rules = _course_and_rules(course_folder, rules_file)
     with gradebook.reading(book) as opened:
-        standing = _standing_of(opened, rules, course, student)
-        lines = [_told(standing)]
-        grades = [opened.grades(setup, problems=False) for setup in opened.counting()]
-        for number, attempt in enumerate(opened.attempts(student), start=1):
-            mark = "counts" if number == standing.attempt else ""
-            score = next(
-                (g[attempt.sources or ""].score for g in grades if attempt.sources in g), None
-            )
-            at = attempt.submitted_at.isoformat() if attempt.submitted_at else "no time"
-            said = attempt.refused or ("not graded" if score is None else f"{score:.2f}")
-            lines.append(f"  attempt {number}  {at}  {attempt.name}  {said}  {mark}".rstrip())
-        lines += [f"  {line}" for line in opened.history(student)]
-        files.say("".join(f"{one_line(line, 500)}\n" for line in lines))
-        result = _result_of(opened, standing)
+        whole = Class(opened, course, rules)
+        standing = whole.standing(student)
+        files.say(texts.student(whole, standing))
+        result = whole.result(standing)
         if result is not None:
             sections = {p.id: p.section for p in course.problems}
             console = Console(highlight=False)
             files.say(terminal.render(result, sections=sections, verbose=False, console=console))
-
-
-def _told(standing: Standing) -> str:
-    """A student's grade and how it came about, in one line."""
-    who = f"{standing.student.id} {standing.student.name}".strip()
-    if standing.points is None:
-        return f"{who}: {standing.state.words}; {standing.why}".rstrip("; ")
-    text = f"{who}: {standing.points:.2f} of {standing.max_score:g}"
-    if standing.days_late:
-        text += f"; {standing.days_late} days late, which costs {standing.penalty:g} %"
-    for one in standing.overrides:
-        about = f" for {one.problem}" if one.problem else ""
-        text += f"; {one.points:g}{about} by {one.who}: {one.reason}"
-    return text
-
-
-def _standing_of(book: Gradebook, rules: Policy, course: Course, student: str) -> Standing:
-    """A student's standing.
-
-    Raises:
-        UsageError: The gradebook does not have the student.
-    """
-    for one in classes.standings(book, rules, _max_score(book, course), problems=False):
-        if one.student.id == student:
-            return one
-    raise UsageError(f"{book.path} has no student {student}")
-
-
-def _result_of(book: Gradebook, standing: Standing) -> SubmissionResult | None:
-    """The whole result of the attempt that counts, under the name of that attempt."""
-    result = book.first_result(standing.sources, book.counting())
-    if result is None:
-        return None
-    # Another student may have handed in the same sources first.
-    attempt = book.attempts(standing.student.id)[standing.attempt - 1]
-    info = msgspec.structs.replace(result.submission, name=attempt.name, ignored=attempt.ignored)
-    return msgspec.structs.replace(result, submission=info)
-
-
-def _max_score(book: Gradebook, course: Course) -> float:
-    """The points that the gradebook's runs can give together."""
-    graded = {problem for setup in book.counting() for problem in book.setup(setup).problems}
-    devices = {"cpu", "cuda"} if book.current("cuda") else {"cpu"}
-    return float(sum(p.points for p in course.problems if p.id in graded and p.device in devices))
 
 
 # --- deciding -------------------------------------------------------------------------------------
@@ -366,9 +245,10 @@ def override(
     if problem:
         chosen(course, [problem])
     with gradebook.writing(book) as opened:
-        _standing_of(opened, rules, course, student)
+        whole = Class(opened, course, rules)
+        whole.standing(student)  # the student must exist
         opened.override(student, points, reason=reason, problem=problem, who=by)
-        files.say(f"{_told(_standing_of(opened, rules, course, student))}\n", needed=False)
+        files.say(f"{texts.grade(whole.standing(student))}\n", needed=False)
 
 
 @app.command()
@@ -387,11 +267,12 @@ def extend(
     course, rules = _course_and_rules(course_folder, rules_file)
     time_limit: datetime = policy.when(until, what="--until")
     with gradebook.writing(book) as opened:
-        _standing_of(opened, rules, course, student)
+        whole = Class(opened, course, rules)
+        whole.standing(student)  # the student must exist
         opened.extend(student, time_limit, reason=reason, who=by)
-        standing = _standing_of(opened, rules, course, student)
+        standing = whole.standing(student)
         due = standing.deadline.isoformat() if standing.deadline else "no deadline applies"
-        files.say(f"{_told(standing)}\ndeadline: {due}\n", needed=False)
+        files.say(f"{texts.grade(standing)}\ndeadline: {due}\n", needed=False)
 
 
 # --- grading again --------------------------------------------------------------------------------
@@ -439,11 +320,12 @@ def regrade(
             files.say("nothing to regrade: suite, grader and torch are the same\n", needed=False)
             return
         _grade(course, opened, setup, jobs=jobs, fresh=fresh)
-        _say_changes(opened, rules, course, current, setup, verbose=False)
-        if faulty := _faulty(opened, rules, course, setup):
+        whole = Class(opened, course, rules)
+        _say_changes(whole, current, setup, verbose=False)
+        if faulty := _faulty(whole, setup):
             raise GraderFault(
-                f"the grader failed on {', '.join(faulty[:SHOWN])}; the old results still count; "
-                "give these students their points by `grader override`, and regrade again"
+                f"the grader failed on {', '.join(faulty[: texts.SHOWN])}; the old results still "
+                "count; give these students their points by `grader override`, and regrade again"
             )
         if apply:
             interrupts.stop_if_seen()
@@ -468,22 +350,29 @@ def diff(
     """Show what the last regrade would change: who gains, who loses, and by which test."""
     course, rules = _course_and_rules(course_folder, rules_file)
     with gradebook.reading(book) as opened:
+        whole = Class(opened, course, rules)
         current = _current(opened, device)
-        before = opened.before(device)
-        if before is not None:
-            _say_changes(opened, rules, course, before, current, verbose=verbose)
+        before, other = opened.before(device), opened.last_other(device, current)
+        if before is not None and (other is None or other < current):
+            _say_changes(whole, before, current, verbose=verbose)
             files.say("this regrade was applied: the new results count\n", needed=False)
             return
-        setup = opened.last_other(device, current)
-        if setup is None:
+        if other is None:
             raise UsageError(f"{book}: nothing was regraded; `grader regrade {book}` does")
-        _say_changes(opened, rules, course, current, setup, verbose=verbose)
+        _say_changes(whole, current, other, verbose=verbose)
 
 
-def _faulty(book: Gradebook, rules: Policy, course: Course, setup: int) -> list[str]:
+def _faulty(whole: Class, setup: int) -> list[str]:
     """The students whose grade would be a fault of the grader."""
-    found = classes.standings(book, rules, _max_score(book, course), setups=[setup], problems=False)
+    found = whole.standings(setups=[setup], problems=False)
     return [one.student.id for one in found if one.state is State.GRADER_ERROR]
+
+
+def _say_changes(whole: Class, old: int, new: int, *, verbose: bool) -> None:
+    """Print who gains and who loses from one setup's results to another's."""
+    found, book = comparisons.compare(whole, [old], [new]), whole.book
+    said = texts.changes(book.path, found, book.setup(old), book.setup(new), verbose=verbose)
+    files.say(said, needed=False)
 
 
 def _current(book: Gradebook, device: str) -> int:
@@ -491,42 +380,6 @@ def _current(book: Gradebook, device: str) -> int:
     if current is None:
         raise UsageError(f"{book.path}: nothing was graded on this device yet")
     return current
-
-
-def _say_changes(
-    book: Gradebook, rules: Policy, course: Course, old: int, new: int, *, verbose: bool
-) -> None:
-    """Print who gains and who loses from one setup's results to another's."""
-    found = comparisons.compare(book, rules, _max_score(book, course), [old], [new])
-    lines = [f"changed: {line}" for line in setups.differences(book.setup(old), book.setup(new))]
-    gain = sum(change.points > 0 for change in found.changes)
-    lose = sum(change.points < 0 for change in found.changes)
-    lines.append(
-        f"{found.students} students: {gain} gain, {lose} lose, "
-        f"{len(found.changes) - gain - lose} change otherwise; "
-        f"points of the class {found.before:.2f}, then {found.after:.2f}"
-    )
-    if found.left:
-        lines.append(f"{found.left} more students have no new result yet: call regrade again")
-    limit = None if verbose else SHOWN
-    for (test, way), number in found.tests.most_common(limit):
-        lines.append(f"  {test}: {number} {way} by it")
-    for change in found.changes[:limit]:
-        lines.append(_change_line(change))
-        lines += [f"      {text}" for text in change.tests[:limit]]
-    if limit and len(found.changes) > limit:
-        lines.append(f"and {len(found.changes) - limit} more; `grader diff --verbose` lists all")
-    files.say("".join(f"{one_line(line, 300)}\n" for line in lines), needed=False)
-
-
-def _change_line(change: comparisons.Change) -> str:
-    def points(one: Standing) -> str:
-        return one.state.words if one.points is None else f"{one.points:.2f}"
-
-    return (
-        f"  {change.before.student.id}: {points(change.before)}, then {points(change.after)} "
-        f"({change.points:+.2f})"
-    )
 
 
 # --- exports --------------------------------------------------------------------------------------
@@ -573,15 +426,16 @@ def export(
     _check_apart([book, Path(f"{book}-wal"), Path(f"{book}.lock"), csv, canvas])
     course, rules = _course_and_rules(course_folder, rules_file)
     with gradebook.reading(book) as opened:
-        found = classes.standings(opened, rules, _max_score(opened, course))
+        whole = Class(opened, course, rules)
+        found = whole.standings()
         if csv:
             ids = [problem.id for problem in course.problems]
             files.write(csv, tables.csv_table(found, ids).encode())
         if canvas:
-            _export_canvas(canvas, found, rules, canvas_export)
+            _export_canvas(canvas, found, whole.rules, canvas_export)
         for suffix, folder in folders.items():
             if folder:
-                _export_reports(opened, found, folder, suffix)
+                _export_reports(whole, found, folder, suffix)
     for written in [csv, canvas, *folders.values()]:
         if written:
             files.say(f"wrote {written}\n", needed=False)
@@ -609,7 +463,7 @@ def _export_canvas(path: Path, found: list[Standing], rules: Policy, exported: P
         print(f"grader: {note}", file=sys.stderr)
 
 
-def _export_reports(book: Gradebook, found: Iterable[Standing], folder: Path, suffix: str) -> None:
+def _export_reports(whole: Class, found: Iterable[Standing], folder: Path, suffix: str) -> None:
     """Write a file for each student who has a result."""
     renders = {
         "json": lambda result, one: gradescope.render(result, one),
@@ -622,7 +476,7 @@ def _export_reports(book: Gradebook, found: Iterable[Standing], folder: Path, su
         raise UsageError(f"{folder} cannot be made: {e.strerror}") from None
     for one in found:
         interrupts.stop_if_seen()
-        result = _result_of(book, one)
+        result = whole.result(one)
         if result is not None:
             content = renders[suffix](result, one)
             name = gradebook.file_name(one.student.id)

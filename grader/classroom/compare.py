@@ -4,10 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grader.classroom.gradebook import Gradebook
-from grader.classroom.policy import Policy
 from grader.classroom.records import Standing, State
-from grader.classroom.standings import standings
+from grader.classroom.standings import Class
 from grader.errors import Status
 from grader.results.records import SubmissionResult
 
@@ -55,12 +53,10 @@ class Comparison:
     left: int
 
 
-def compare(
-    book: Gradebook, policy: Policy, max_score: float, old: Sequence[int], new: Sequence[int]
-) -> Comparison:
-    """Compare the standings with the results of old setups with those of new ones."""
-    was = standings(book, policy, max_score, setups=old)
-    now = standings(book, policy, max_score, setups=new)
+def compare(whole: Class, old: Sequence[int], new: Sequence[int]) -> Comparison:
+    """Compare the standings of a class with the results of old setups with those of new ones."""
+    was, now = whole.standings(setups=old), whole.standings(setups=new)
+    book = whole.book
     changes = []
     counted: Counter[tuple[str, str]] = Counter()
     pairs = list(zip(was, now, strict=True))

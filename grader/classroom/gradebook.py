@@ -21,6 +21,7 @@ from pathlib import Path
 import msgspec
 
 from grader.classroom import database
+from grader.classroom.policy import Policy
 from grader.classroom.records import Override, Student
 from grader.classroom.setup import Setup
 from grader.report import json as json_report
@@ -110,6 +111,17 @@ class Gradebook:
                     for s in students
                 ],
             )
+
+    def policy(self) -> Policy | None:
+        """The rules that the gradebook remembers; None if it was never given any."""
+        row = self._database.execute("SELECT value FROM fact WHERE name = 'policy'").fetchone()
+        return msgspec.json.decode(row["value"], type=Policy) if row else None
+
+    def remember(self, policy: Policy) -> None:
+        """Keep the rules for all later commands."""
+        text = msgspec.json.encode(policy).decode()
+        with self._database as db:
+            db.execute("INSERT OR REPLACE INTO fact VALUES ('policy', ?)", (text,))
 
     def students(self) -> list[Student]:
         """All students, by id."""

@@ -5,9 +5,67 @@ from datetime import datetime
 
 import msgspec
 
+from grader.classroom import policy as policies
 from grader.classroom.gradebook import Attempt, Grade, Gradebook
 from grader.classroom.policy import Policy
 from grader.classroom.records import Override, Standing, State, Student
+from grader.course import Course
+from grader.errors import UsageError
+from grader.results.records import SubmissionResult
+
+
+class Class:
+    """A class: an open gradebook, its course, and the rules that count.
+
+    Args:
+        book: The gradebook.
+        course: The course that it belongs to.
+        rules: The rules; without them those that the gradebook remembers or, if it remembers none,
+            those in the course's policy.toml.
+    """
+
+    def __init__(self, book: Gradebook, course: Course, rules: Policy | None = None) -> None:
+        self.book = book
+        self.course = course
+        self.rules = rules or book.policy() or policies.load(course.policy)
+
+    @property
+    def max_score(self) -> float:
+        """The points that the gradebook's runs can give together."""
+        counting = self.book.counting()
+        graded = {problem for setup in counting for problem in self.book.setup(setup).problems}
+        devices = {"cpu", "cuda"} if self.book.current("cuda") else {"cpu"}
+        problems = [p for p in self.course.problems if p.id in graded and p.device in devices]
+        return float(sum(problem.points for problem in problems))
+
+    def standings(
+        self, *, setups: Sequence[int] | None = None, problems: bool = True
+    ) -> list[Standing]:
+        """Every student's standing, by id; see the function `standings`."""
+        return standings(self.book, self.rules, self.max_score, setups=setups, problems=problems)
+
+    def standing(self, student: str) -> Standing:
+        """A student's standing.
+
+        Raises:
+            UsageError: The gradebook does not have the student.
+        """
+        for one in self.standings(problems=False):
+            if one.student.id == student:
+                return one
+        raise UsageError(f"{self.book.path} has no student {student}")
+
+    def result(self, standing: Standing) -> SubmissionResult | None:
+        """The whole result of the attempt that counts, under the name of that attempt."""
+        result = self.book.first_result(standing.sources, self.book.counting())
+        if result is None:
+            return None
+        # Another student may have handed in the same sources first.
+        attempt = self.book.attempts(standing.student.id)[standing.attempt - 1]
+        info = msgspec.structs.replace(
+            result.submission, name=attempt.name, ignored=attempt.ignored
+        )
+        return msgspec.structs.replace(result, submission=info)
 
 
 def standings(

@@ -1,0 +1,145 @@
+"""What the commands for a class print: its state, one student, and what a regrade changes."""
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from grader.classroom import setup as setups
+from grader.classroom.compare import Change, Comparison
+from grader.classroom.policy import Policy
+from grader.classroom.records import Standing, State
+from grader.classroom.setup import Setup
+from grader.classroom.standings import Class, counts
+from grader.printable import one_line
+
+# What needs a person first.
+ORDER = (State.GRADER_ERROR, State.REFUSED, State.NOT_GRADED, State.MISSING, State.GRADED)
+SHOWN = 40  # students or tests of a list, unless all are asked for
+WIDE = 200  # columns in a pipe, whose reader wants whole lines
+
+
+def status(whole: Class, *, verbose: bool) -> str:
+    """Counts of the class, and a table of those who need a person, or of everybody."""
+    found = whole.standings(problems=False)
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = WIDE
+    with console.capture() as text:
+        console.print(_counts(found))
+        for note in _notes_on_deadlines(whole.rules, found):
+            console.print(Text(note))
+        listed = found if verbose else [one for one in found if _needs_a_person(one)]
+        if listed:
+            listed.sort(key=lambda one: (ORDER.index(one.state), one.student.id))
+            console.print(_table(listed if verbose else listed[:SHOWN]))
+        if not verbose and len(listed) > SHOWN:
+            console.print(f"and {len(listed) - SHOWN} more; --verbose lists all")
+    return text.get()
+
+
+def _counts(found: list[Standing]) -> str:
+    numbers = counts(found)
+    parts = [f"{number} {state.words}" for state, number in numbers.items() if number]
+    points = [one.points for one in found if one.points is not None]
+    mean = f"; mean {sum(points) / len(points):.2f}" if points else ""
+    late = sum(one.days_late > 0 for one in found)
+    return f"{len(found)} students: {', '.join(parts) or 'none'}{mean}; {late} late"
+
+
+def _notes_on_deadlines(rules: Policy, found: list[Standing]) -> list[str]:
+    """Sections that the policy overlooks, and deadlines that nobody has."""
+    if not rules.deadlines:
+        return ["no deadline is known, so nobody is late: `grader batch --policy FILE` sets one"]
+    sections = {one.student.section for one in found}
+    without = sorted(one for one in sections if rules.deadline(one, None) is None)
+    unused = sorted(rules.deadlines.keys() - sections - {"default"})
+    notes = [f"no deadline for section {one or '(none)'}: nobody in it is late" for one in without]
+    notes += [f"a deadline for section {one}, which nobody is in" for one in unused]
+    return [one_line(note, 200) for note in notes]
+
+
+def _needs_a_person(standing: Standing) -> bool:
+    return standing.state is not State.GRADED or bool(standing.why)
+
+
+def _table(listed: list[Standing]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in ("student", "section", "state", "points", "attempt", "late", "note"):
+        table.add_column(name, overflow="fold")
+    for one in listed:
+        cells = (
+            f"{one.student.id} {one.student.name}".strip(),
+            one.student.section,
+            one.state.words,
+            "" if one.points is None else f"{one.points:.2f}",
+            f"{one.attempt} of {one.attempts}" if one.attempts else "",
+            f"{one.days_late} d, -{one.penalty:g} %" if one.days_late else "",
+            one.why,
+        )
+        table.add_row(*(Text(one_line(cell, 200)) for cell in cells))
+    return table
+
+
+def student(whole: Class, standing: Standing) -> str:
+    """A student's grade, attempts and history."""
+    book, who = whole.book, standing.student.id
+    lines = [grade(standing)]
+    grades = [book.grades(setup, problems=False) for setup in book.counting()]
+    for number, attempt in enumerate(book.attempts(who), start=1):
+        mark = "counts" if number == standing.attempt else ""
+        score = next((g[attempt.sources or ""].score for g in grades if attempt.sources in g), None)
+        at = attempt.submitted_at.isoformat() if attempt.submitted_at else "no time"
+        said = attempt.refused or ("not graded" if score is None else f"{score:.2f}")
+        lines.append(f"  attempt {number}  {at}  {attempt.name}  {said}  {mark}".rstrip())
+    lines += [f"  {line}" for line in book.history(who)]
+    return "".join(f"{one_line(line, 500)}\n" for line in lines)
+
+
+def grade(standing: Standing) -> str:
+    """A student's grade and how it came about, in one line."""
+    who = f"{standing.student.id} {standing.student.name}".strip()
+    if standing.points is None:
+        return f"{who}: {standing.state.words}; {standing.why}".rstrip("; ")
+    text = f"{who}: {standing.points:.2f} of {standing.max_score:g}"
+    if standing.days_late:
+        text += f"; {standing.days_late} days late, which costs {standing.penalty:g} %"
+    for one in standing.overrides:
+        about = f" for {one.problem}" if one.problem else ""
+        text += f"; {one.points:g}{about} by {one.who}: {one.reason}"
+    return text
+
+
+def changes(book: Path, found: Comparison, old: Setup, new: Setup, *, verbose: bool) -> str:
+    """Who gains and who loses from one setup's results to another's."""
+    lines = [f"changed: {line}" for line in setups.differences(old, new)]
+    gain = sum(change.points > 0 for change in found.changes)
+    lose = sum(change.points < 0 for change in found.changes)
+    lines.append(
+        f"{found.students} students: {gain} gain, {lose} lose, "
+        f"{len(found.changes) - gain - lose} change otherwise; "
+        f"points of the class {found.before:.2f}, then {found.after:.2f}"
+    )
+    if found.left:
+        lines.append(f"{found.left} more students have no new result yet: call regrade again")
+    limit = None if verbose else SHOWN
+    for (test, way), number in found.tests.most_common(limit):
+        lines.append(f"  {test}: {number} {way} by it")
+    for change in found.changes[:limit]:
+        lines.append(_change(change))
+        lines += [f"      {text}" for text in change.tests[:limit]]
+    if limit and len(found.changes) > limit:
+        more = len(found.changes) - limit
+        lines.append(f"and {more} more; `grader diff {book} --verbose` lists all")
+    return "".join(f"{one_line(line, 300)}\n" for line in lines)
+
+
+def _change(change: Change) -> str:
+    def points(one: Standing) -> str:
+        return one.state.words if one.points is None else f"{one.points:.2f}"
+
+    return (
+        f"  {change.before.student.id}: {points(change.before)}, then {points(change.after)} "
+        f"({change.points:+.2f})"
+    )
