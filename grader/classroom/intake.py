@@ -402,25 +402,32 @@ def _clean(value: str | None) -> str:
 
 def _canvas(items: list[_Item]) -> tuple[list[HandedIn], list[str]]:
     """Read the archives of Canvas' download."""
-    handed_in: dict[tuple[str, int], HandedIn] = {}
+    handed_in: dict[tuple[str, int], list[HandedIn]] = defaultdict(list)
     for item in (item for item in items if item.kind == "archive"):
         match = CANVAS.fullmatch(item.stem)
         assert match is not None  # _layout has checked all of them
         key, number = match["user"], int(match["attachment"])
-        if other := handed_in.get((key, number)):
-            raise UsageError(
-                f"{_shown(other.path)} and {item.name} are from the same student and have the same "
-                "attachment id; remove the one that does not count"
+        handed_in[key, number].append(
+            HandedIn(
+                path=item.path,
+                key=key,
+                student_name=match["name"],
+                late=match["late"] is not None,
+                number=number,
             )
-        handed_in[key, number] = HandedIn(
-            path=item.path,
-            key=key,
-            student_name=match["name"],
-            late=match["late"] is not None,
-            number=number,
         )
     others = [item for item in items if item.kind != "archive"]
-    return list(handed_in.values()), _skipped(others, folder="it is not part of a Canvas download")
+    found = [one for same in handed_in.values() for one in _in_doubt_if_several(same)]
+    return found, _skipped(others, folder="it is not part of a Canvas download")
+
+
+def _in_doubt_if_several(same: list[HandedIn]) -> list[HandedIn]:
+    """Archives of one student with one attachment id: only a person knows which one counts."""
+    if len(same) == 1:
+        return same
+    names = " and ".join(one_line(one.path.name, 100) for one in same[:2])
+    doubt = f"{names} have the same attachment id; remove the one that does not count"
+    return [msgspec.structs.replace(one, doubt=doubt) for one in same]
 
 
 # --- plain files and folders ----------------------------------------------------------------------
@@ -434,8 +441,8 @@ def _plain(items: list[_Item]) -> tuple[list[HandedIn], list[str]]:
     graded = [item for item in items if item.kind in ("archive", "folder")]
     for item in graded:
         notes += _check_that_it_is_a_student(item, alone=len(items) == 1)
-        student, at = _student_and_time(item)
-        whole = HandedIn(path=item.path, key=student, submitted_at=at)
+        whole = _one_of_a_student(item)
+        student = whole.key
         by_student[unicodedata.normalize("NFKC", student).casefold()].append(whole)
         attempts, unread = _attempts(item, whole)
         handed_in += attempts or [whole]
@@ -444,7 +451,9 @@ def _plain(items: list[_Item]) -> tuple[list[HandedIn], list[str]]:
         path: doubt for entries in by_student.values() for path, doubt in _doubts(entries).items()
     }
     handed_in = [
-        msgspec.structs.replace(one, doubt=doubts.get(one.path) or doubts.get(one.path.parent, ""))
+        msgspec.structs.replace(
+            one, doubt=one.doubt or doubts.get(one.path) or doubts.get(one.path.parent, "")
+        )
         for one in handed_in
     ]
     doubtful = _warn_of_canvas(item for item in graded if item.kind == "archive")
@@ -489,11 +498,19 @@ def _has_submissions(folder: Path) -> bool:
     return False
 
 
-def _student_and_time(item: _Item) -> tuple[str, datetime | None]:
-    """Split `ada@2026-10-01T22-10-00Z` into the student and the time; the time may be missing."""
-    if match := TIMED.fullmatch(item.stem):
-        return match["student"], _moment(match["time"], item.name)
-    return item.stem, None
+def _one_of_a_student(item: _Item) -> HandedIn:
+    """Split `ada@2026-10-01T22-10-00Z` into the student and the time; the time may be missing.
+
+    A time that cannot be read puts the entry in doubt.
+    """
+    match = TIMED.fullmatch(item.stem)
+    if not match:
+        return HandedIn(path=item.path, key=item.stem)
+    try:
+        at = _moment(match["time"], item.name)
+    except UsageError as e:
+        return HandedIn(path=item.path, key=match["student"], doubt=str(e))
+    return HandedIn(path=item.path, key=match["student"], submitted_at=at)
 
 
 def _attempts(item: _Item, whole: HandedIn) -> tuple[list[HandedIn], list[str]]:
@@ -520,7 +537,7 @@ def _attempts(item: _Item, whole: HandedIn) -> tuple[list[HandedIn], list[str]]:
         if TIMED.fullmatch(i.stem)
     ]
     return [
-        HandedIn(path=i.path, key=whole.key, submitted_at=whole.submitted_at, number=number)
+        msgspec.structs.replace(whole, path=i.path, number=number)
         for number, i in enumerate(archives, start=1)
     ], links + dated
 

@@ -289,11 +289,15 @@ def test_the_attachments_id_orders_canvas_archives_whatever_the_students_file_is
 
 
 @pytest.mark.parametrize("name", ["notes", "hw2-1"])
-def test_two_canvas_archives_with_one_attachments_id_are_refused(tmp_path, name):
-    put(tmp_path, CANVAS, f"doejane_12345_67890_{name}.zip")
-    said = refusal(tmp_path)
-    assert CANVAS in said
-    assert f"doejane_12345_67890_{name}.zip" in said
+def test_two_canvas_archives_with_one_attachments_id_are_in_doubt(tmp_path, name):
+    """The doubt names both, and the other students are graded."""
+    put(tmp_path, CANVAS, f"doejane_12345_67890_{name}.zip", "roebob_12346_67891_hw.zip")
+    found = recognise(tmp_path).handed_in
+    doubts = [one.doubt for one in found if one.key == "12345"]
+    assert len(doubts) == 2
+    assert all(CANVAS in doubt for doubt in doubts)
+    assert all(f"doejane_12345_67890_{name}.zip" in doubt for doubt in doubts)
+    assert [""] == [one.doubt for one in found if one.key == "12346"]
 
 
 def test_a_number_that_no_database_can_hold_is_no_attachments_id(tmp_path):
@@ -367,10 +371,13 @@ def test_a_name_may_carry_the_time(tmp_path):
         ("ada@2026-10-01T22-10-00+9900.zip", "there is no time"),
     ],
 )
-def test_a_time_that_is_none_or_has_no_zone_is_refused(tmp_path, name, sentence):
-    said = refusal(put(tmp_path, name))
-    assert sentence in said
-    assert name in said
+def test_a_time_that_is_none_or_has_no_zone_is_in_doubt(tmp_path, name, sentence):
+    """The student is known and may be late, so a person decides; the others are graded."""
+    doubtful, other = recognise(put(tmp_path, name, "bob.zip")).handed_in
+    assert ("ada", None) == (doubtful.key, doubtful.submitted_at)
+    assert sentence in doubtful.doubt
+    assert name in doubtful.doubt
+    assert ("bob", "") == (other.key, other.doubt)
 
 
 def test_the_archives_in_a_students_folder_are_attempts(tmp_path):
