@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from grader.classroom import gradebook
+from grader.classroom import database, gradebook
 from grader.classroom.policy import Policy
 from grader.classroom.records import State, Student
 from grader.classroom.setup import Setup
@@ -287,6 +287,63 @@ def test_a_read_only_file_is_named(book, path):
         pass
 
 
+def test_a_clock_that_goes_back_changes_nothing_that_counts(book, monkeypatch):
+    """What was decided last counts, whatever the clock said then."""
+    hours = iter(range(23, 0, -1))
+    monkeypatch.setattr(database, "now", lambda: f"2026-10-01T{next(hours):02}:00:00+00:00")
+    first, second = book.number_of(SETUP), book.number_of(msgspec.structs.replace(SETUP, seed=1))
+    book.apply(first, why="batch")
+    book.apply(second, why="regrade")
+    assert book.current("cpu") == second
+    for text in ("x = 1", "x = 2"):
+        book.add_attempt("ada", "ada.zip", of(text))
+    assert book.attempts("ada")[-1].sources == of("x = 2").sha256
+    for points in (3, 5):
+        book.override("ada", points, reason="read", problem="", who="me")
+    assert [one.points for one in book.overrides()["ada"]][-1] == 5
+    for day in (1, 2):
+        book.extend("ada", NOON.replace(day=day), reason="ill")
+    assert book.extensions()["ada"] == NOON.replace(day=2)
+
+
+READ_ONLY = """
+import sys
+from pathlib import Path
+from grader.classroom import gradebook
+from grader.errors import UsageError
+path = Path(sys.argv[1]) / "class.sqlite"
+try:
+    with gradebook.writing(path):
+        pass
+except UsageError as e:
+    print(e)
+with gradebook.reading(path) as book:
+    print([student.id for student in book.students()])
+"""
+
+
+def mounted(root, folder, mount, program):
+    """Run a program with a folder on a disk of its own; return what it printed."""
+    script = f'{mount} || exit 77; exec "$0" -c "$1" {folder}'
+    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, sys.executable, program]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip("mounting is not allowed here")
+    assert not done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_a_read_only_disk_is_named_and_can_be_read(path, tmp_path, root):
+    """Also for root. The gradebook was closed, so it is one file without a log."""
+    with gradebook.writing(path, create=True) as opened:
+        opened.enrol([Student(id="ada")])
+    mount = f"mount --bind {tmp_path} {tmp_path} && mount -o remount,ro,bind {tmp_path}"
+    said = mounted(root, tmp_path, mount, READ_ONLY)
+    sentence = "class.sqlite cannot be written: class.sqlite.lock: Read-only file system"
+    assert said == f"{tmp_path}/{sentence}\n['ada']\n"
+
+
 FULL = """
 import os, sys
 from pathlib import Path
@@ -312,11 +369,6 @@ with gradebook.reading(path) as book:
 @pytest.mark.slow
 def test_a_full_disk_costs_nothing_that_was_written(tmp_path, root):
     """On a disk of three megabytes; what was written before is read back."""
-    mount = f"mount -t tmpfs -o size=3m tmpfs {tmp_path}"
-    script = f'{mount} || exit 77; exec "$0" -c "$1" {tmp_path}'
-    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, sys.executable, FULL]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
-    if done.returncode == 77 or "unshare" in done.stderr:
-        pytest.skip("mounting is not allowed here")
+    said = mounted(root, tmp_path, f"mount -t tmpfs -o size=3m tmpfs {tmp_path}", FULL)
     sentence = "there is no space left; what was written before is kept"
-    assert done.stdout == f"{tmp_path}/class.sqlite: {sentence}\nTrue True ok\n", done.stderr
+    assert said == f"{tmp_path}/class.sqlite: {sentence}\nTrue True ok\n"
