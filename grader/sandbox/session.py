@@ -579,9 +579,9 @@ class _Watch:
 
 def _fits(value: Any, kind: Any) -> bool:
     """Whether a reply has the type that a probe's annotation promises; a test relies on that."""
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if kind is Any:
+    if type(value) is kind or kind is Any:
         return True
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if typing.is_typeddict(kind):
         fields = _fields_of(kind)
         return (
@@ -603,7 +603,7 @@ def _fits(value: Any, kind: Any) -> bool:
         )
     if origin in (typing.Union, types.UnionType):
         return any(_fits(value, argument) for argument in arguments)
-    return type(value) is kind
+    return False
 
 
 @cache
