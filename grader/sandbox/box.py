@@ -446,7 +446,7 @@ class Ending:
     clean: bool
     signal: int | None
     exit: int | None
-    breach: Literal["memory", "files", "scratch"] | None
+    breach: Literal["memory", "files", "scratch", "processor"] | None
     cpu_seconds: float
     cpu_seconds_of_all: float
     memory_bytes: int

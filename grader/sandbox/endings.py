@@ -70,6 +70,8 @@ def death(
         return Crashed("it made more than 4096 files, the limit of a test", where)
     if ending.breach == "scratch":
         return _too_many_bytes(limits, where)
+    if ending.breach == "processor":
+        return _used_the_processor(limits, cpu_limit, where, who="the processes that it started")
     if ending.signal == signal.SIGXCPU or ending.cpu_seconds >= cpu_limit:
         return _used_the_processor(limits, cpu_limit, where)
     if ending.signal == signal.SIGKILL and memory_ran_out:
@@ -137,10 +139,12 @@ def waited_for_the_gpu(tracebacks: str) -> bool:
     return re.search(innermost, tracebacks) is not None
 
 
-def _used_the_processor(limits: Limits, cpu_limit: float, where: str | None) -> TimedOut:
-    why = f"it used {cpu_limit} s of processor time, the limit of a test"
+def _used_the_processor(
+    limits: Limits, cpu_limit: float, where: str | None, *, who: str = "it"
+) -> TimedOut:
+    why = f"{who} used {cpu_limit} s of processor time, the limit of a test"
     if cpu_limit < limits.cpu_seconds:
-        why = "it used all that was left of the processor time for the tests of its problem"
+        why = f"{who} used all that was left of the processor time for the tests of its problem"
     return TimedOut(why, where)
 
 

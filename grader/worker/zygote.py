@@ -42,12 +42,13 @@ from grader.worker import child
 
 LOOK_EVERY_SECONDS = 0.02
 MAX_FILES = 4096
+TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 CLONE_NEWUSER = 0x10000000
 # States of a thread that runs only if something wakes it: asleep, stopped, ended. Not "D": it waits
 # for a disk.
 ASLEEP = "STtZX"
 
-Breach = Literal["memory", "files", "scratch"]
+Breach = Literal["memory", "files", "scratch", "processor"]
 
 
 def import_slow_packages() -> None:
@@ -197,9 +198,12 @@ class Zygote:
 
     def _look_at(self, running: Running) -> None:
         """End a test whose processes together exceed a limit."""
-        used = sum(max(0, _own_bytes(pid) - self._idle_bytes) for pid in self._processes(running))
+        processes = self._processes(running)
+        used = sum(max(0, _own_bytes(pid) - self._idle_bytes) for pid in processes)
         if used > running.limits["memory_bytes"]:
             running.breach = "memory"
+        elif _seconds_of_others(processes, running.pid) > running.limits["cpu_seconds"]:
+            running.breach = "processor"
         elif self._own_namespace:
             files, size = _scratch_use()
             running.breach = (
@@ -329,6 +333,20 @@ def _tasks(pid: str) -> list[tuple[int, str]]:
             with open(f"/proc/{pid}/task/{task}/stat") as f:
                 found.append((nanoseconds, f.read().rpartition(")")[2].split()[0]))
     return found
+
+
+def _seconds_of_others(processes: list[str], child: int) -> float:
+    """The processor time of all processes of a test but its child, those that ended included.
+
+    The kernel limits the child's own. The time of a process that has ended is in the fields of the
+    one that waited for it.
+    """
+    ticks = 0
+    for pid in processes:
+        with suppress(OSError), open(f"/proc/{pid}/stat") as f:
+            times = f.read().rpartition(")")[2].split()[11:15]
+            ticks += sum(map(int, times[2:] if pid == str(child) else times))
+    return ticks / TICKS_A_SECOND
 
 
 def _own_bytes(pid: str) -> int:

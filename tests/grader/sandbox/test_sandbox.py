@@ -642,6 +642,23 @@ def test_memory_of_several_processes_has_the_same_limit(sandbox):
     assert expected == fault(sandbox, OutOfMemory, source, memory_bytes=192 * MIB)
 
 
+@pytest.mark.parametrize("child", ["while True: pass", "while time.process_time() < 0.3: pass"])
+def test_processor_time_of_several_processes_has_the_same_limit(child, sandbox):
+    """The test's own process sleeps; those that it starts run for ever, or end one by one."""
+    source = f"""
+        import os, time
+        def f():
+            while True:
+                if os.fork() == 0:
+                    {child}
+                    os._exit(0)
+                {"os.wait()" if "time" in child else "time.sleep(0.1)"}
+    """
+    expected = "the processes that it started used 1 s of processor time, the limit of a test"
+    got = fault(sandbox, TimedOut, source, cpu_seconds=1, wall_seconds=600.0)
+    assert got == (Status.TIMEOUT, expected, None)
+
+
 @pytest.mark.parametrize(
     "body",
     [
