@@ -23,7 +23,9 @@ import socket
 import sys
 import traceback
 from collections.abc import Callable
+from importlib.machinery import FileFinder, SourceFileLoader
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -225,7 +227,9 @@ class _Submission:
             target = Path(self._folder, path)
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(source)
+        self._imported: dict[ModuleType, list[object]] = {}
         sys.path.insert(0, self._folder)
+        sys.path_hooks.insert(0, self._finder)
         tripwire = Tripwire(setup["forbidden"], setup["by_hand"], self._folder, on_violation)
         student = importlib.import_module("tests.probes").Student()
         self._student = Watched(student, tripwire, setup["by_hand"])
@@ -255,11 +259,26 @@ class _Submission:
             answer = {"raised": self._describe(e)}
         return answer
 
+    def _finder(self, path: str) -> FileFinder:
+        """Find the student's modules, and note what is in each after its import."""
+        if not path.startswith(self._folder):
+            raise ImportError
+        imported = self._imported
+
+        class Loader(SourceFileLoader):
+            def exec_module(self, module: ModuleType) -> None:
+                super().exec_module(module)
+                if not hasattr(module, "__path__"):  # a package gets its modules as attributes
+                    imported[module] = leftovers.state(module)
+
+        return FileFinder(path, (Loader, [".py"]))
+
     def _left_over(self) -> list[str]:
         """What earlier tests left in this process that may change the answers to the next one."""
         try:
             emptied = leftovers.empty(self._scratch, keep=self._folder)
-            return leftovers.changed(self._before) + ([] if emptied else ["files"])
+            changed = leftovers.changed(self._before) + ([] if emptied else ["files"])
+            return changed + leftovers.changed_modules(self._imported)
         except BaseException:  # student code may have changed what this looks at
             return ["a process that cannot be looked at"]
 

@@ -1,8 +1,9 @@
 """What a test has left in its process. Another test may use the process only if this is nothing.
 
 Student code could falsify the comparison, as it could falsify everything in its own process. It
-would gain nothing: a test that does not pass in a used process is repeated in a fresh one, and a
-wrong value is wrong in any process.
+would gain little: a test that does not pass in a used process is repeated in a fresh one, and a
+value that is wrong fails in any process. Only a test that compares the student's code with itself
+could pass because of what is left.
 """
 
 import gc
@@ -15,7 +16,10 @@ import sys
 import threading
 import time
 import warnings
+from collections import deque
+from collections.abc import Iterable
 from contextlib import suppress
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -34,6 +38,11 @@ LIMITS = (
 )
 HOOKS = [name for name in vars(modules) if name.startswith("_global_") and name.endswith("hooks")]
 PAUSES = (0.0002, 0.001, 0.005)  # seconds
+ATOMS = (type(None), bool, int, float, complex, str, bytes)
+CONTAINERS = (list, tuple, set, frozenset, deque)
+EMPTY_CELL = CellType()
+NOT_THE_STUDENTS = ("__builtins__", "__warningregistry__")  # globals that Python puts in a module
+MAX_STATE = 100_000  # objects of a module that are looked at
 AUTOCAST_DEVICES = ("cpu", "cuda")  # the devices that autocast is read for
 
 
@@ -120,6 +129,71 @@ def changed(before: dict[str, Any]) -> list[str]:
         time.sleep(pause)
         now = surroundings()
     return [name for name in before if before[name] != now[name]]
+
+
+def changed_modules(imported: dict[ModuleType, list[object]]) -> list[str]:
+    """The student's modules in which something differs from their state after the import.
+
+    A count that is kept on a class, for example, could make a later test pass: one that compares
+    the student's code with itself.
+    """
+    return [module.__name__ for module, before in imported.items() if not _same(module, before)]
+
+
+def _same(module: ModuleType, before: list[object]) -> bool:
+    now = state(module)
+    return len(now) == len(before) and all(
+        one is other or (type(one) in ATOMS and type(one) is type(other) and one == other)
+        for one, other in zip(now, before, strict=True)
+    )
+
+
+def state(module: ModuleType) -> list[object]:
+    """What a module's code can change: its globals and what is in them, in a fixed order.
+
+    Objects of other modules count as a whole, and caches of functools are not seen.
+    """
+    found: list[object] = []
+    waiting = [value for name, value in vars(module).items() if name not in NOT_THE_STUDENTS]
+    seen: set[int] = set()
+    while waiting and len(found) < MAX_STATE:
+        thing = waiting.pop()
+        # torch wraps the `step` of an optimizer at its first use.
+        while type(thing) is FunctionType and "__wrapped__" in thing.__dict__:
+            thing = thing.__dict__["__wrapped__"]
+        found.append(thing)
+        if type(thing) not in ATOMS and id(thing) not in seen:
+            seen.add(id(thing))
+            waiting += _inside(thing)
+    return found
+
+
+def _inside(thing: object) -> Iterable[object]:
+    """What an object refers to and the student's code can change.
+
+    Methods that a student's class overrides are not called: an `__iter__` may never end.
+    """
+    if isinstance(thing, FunctionType):
+        kept = [c.cell_contents for c in thing.__closure__ or () if c != EMPTY_CELL]
+        set_on_it = thing.__dict__.values()
+        return [
+            *(thing.__defaults__ or ()),
+            *(thing.__kwdefaults__ or {}).values(),
+            *kept,
+            *set_on_it,
+        ]
+    if isinstance(thing, dict):
+        return [*dict.keys(thing), *dict.values(thing)]
+    for container in CONTAINERS:
+        if isinstance(thing, container):
+            return container.__iter__(thing)  # type: ignore
+    kind = type(thing)
+    if kind is torch.Tensor or kind is torch.nn.Parameter:
+        return [thing._version]  # type: ignore[attr-defined]
+    home = thing.__module__ if isinstance(thing, type) else kind.__module__
+    if type(home) is str and home.startswith("assignment."):
+        return list(getattr(thing, "__dict__", {}).values())
+    return ()
 
 
 def empty(folder: str, *, keep: str) -> bool:

@@ -102,21 +102,55 @@ def fault(sandbox, kind, source, *args, **options):
 # --- several tests in one process -----------------------------------------------------------------
 
 COUNTS = """
-    import atexit, ctypes, gc, locale, os, resource, signal, socket, sys, threading
-    import time, warnings
+    import atexit, ctypes, functools, gc, itertools, locale, os, resource, signal, socket, sys
+    import threading, time, warnings
     import numpy as np
     import torch, torch.utils.flop_counter
 
-    calls = 0
+    calls = itertools.count(1)  # the one kind of state of a module that is not looked at
 
     def count():
-        global calls
-        calls += 1
-        return calls
+        return next(calls)
 
-    kept = []
+    number = 0
+    table = {{"a": [1]}}
+    weights = torch.zeros(2)
+
+    def default(x=[]):
+        x.append(1)
+
+    def inner():
+        n = 0
+        def add():
+            nonlocal n
+            n += 1
+        return add
+
+    add = inner()
+
+    @functools.lru_cache
+    def cached(x):
+        return [x]
+
+    class Layer(torch.nn.Module):
+        made = 0
+
+        def forward(self, x):
+            return x
+
+    class Endless(list):
+        def __iter__(self):
+            while True:
+                yield 1
+
+        def __getattr__(self, name):
+            return Endless()
+
+    endless = Endless()
+    layer = Layer()
 
     def leave():
+        global number
         {leave}
     """
 
@@ -138,6 +172,26 @@ def test_tests_share_a_process_that_they_leave_as_it_was(sandbox):
         assert 1 == ask(made, function="leave"), "the folder `a` is still there"
 
 
+KEPT = [
+    "cached(3)",
+    "layer(torch.zeros(1))",
+    "torch.optim.SGD([torch.zeros(1)], lr=1).step()",
+    "number = 0",
+    "table['a'] = table.pop('a')",
+]
+
+
+@pytest.mark.parametrize("leave", KEPT)
+def test_what_changes_nothing_in_the_students_modules_costs_no_process(sandbox, leave):
+    """Nor do containers of the student's that never end."""
+    with session(sandbox, leftovers(leave)) as made:
+        made.begin_test(0)
+        assert 1 == ask(made, function="count")
+        ask(made, function="leave")
+        made.begin_test(0)
+        assert (2, True) == (ask(made, function="count"), made.is_shared)
+
+
 def test_each_test_has_its_own_seed_in_a_shared_process(sandbox):
     """The seed of the generators is that of the test, not that of the process."""
     source = "import random, torch\ndef f():\n    return [random.random(), torch.rand(1).item()]"
@@ -157,8 +211,8 @@ LEFT = [
     "signal.alarm(60)",
     "signal.signal(signal.SIGTERM, lambda *_: None)",
     "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])",
-    "kept.append(open('/dev/null'))",
-    "kept.append(socket.socketpair())",
+    "sys.kept = open('/dev/null')",
+    "sys.kept = socket.socketpair()",
     "os.environ['LEFT'] = '1'",
     "sys.path.insert(0, '/nowhere')",
     "sys.setrecursionlimit(500)",
@@ -173,7 +227,7 @@ LEFT = [
     "torch.set_default_dtype(torch.float64)",
     "torch.set_default_device('meta')",
     "torch.set_grad_enabled(False)",
-    "kept.append(torch.inference_mode()); kept[0].__enter__()",
+    "sys.kept = torch.inference_mode(); sys.kept.__enter__()",
     "torch.autograd.set_detect_anomaly(True)",
     "torch.use_deterministic_algorithms(False)",
     "torch.utils.deterministic.fill_uninitialized_memory = False",
@@ -186,6 +240,17 @@ LEFT = [
     "os.mkdir('locked'); open('locked/file', 'w'); os.chmod('locked', 0)",
     "os.listdir = lambda *_: []",
     "os.scandir = None",
+    "number = 1",
+    "table['a'].append(2)",
+    "table['b'] = 1",
+    "weights.add_(1)",
+    "default()",
+    "add()",
+    "Layer.made += 1",
+    "Layer.forward = lambda self, x: 2 * x",
+    "layer.last = 1",
+    "leave.calls = 1",
+    "inner.__defaults__ = (1,)",
 ]
 
 
