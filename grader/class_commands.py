@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, get_args
@@ -27,6 +27,7 @@ from grader.course import Course
 from grader.errors import GraderFault, UsageError
 from grader.grading.workers import usual_jobs
 from grader.report import gradescope, junit, markdown, terminal
+from grader.results.records import SubmissionResult
 from grader.sandbox.box import Isolation
 
 Book = Annotated[
@@ -210,9 +211,13 @@ def show(
         files.say(texts.student(whole, standing))
         result = whole.result(standing)
         if result is not None:
-            sections = {p.id: p.section for p in course.problems}
-            console = Console(highlight=False)
-            files.say(terminal.render(result, sections=sections, verbose=False, console=console))
+            text = terminal.render(
+                result,
+                sections=course.sections,
+                links=whole.handout_links,
+                console=Console(highlight=False),
+            )
+            files.say(text)
 
 
 # --- deciding -------------------------------------------------------------------------------------
@@ -410,20 +415,26 @@ def export(
     markdown_folder: Annotated[
         Path | None, typer.Option("--markdown", metavar="DIR", help="A report for each student.")
     ] = None,
+    html_folder: Annotated[
+        Path | None, typer.Option("--html", metavar="DIR", help="A web page for each student.")
+    ] = None,
     rules_file: Rules = None,
     course_folder: Folder = None,
 ) -> None:
     """Write the class's points for other programs; a student without a grade gets an empty cell."""
-    folders = {"json": gradescope_folder, "xml": junit_folder, "md": markdown_folder}
+    folders = {
+        "json": gradescope_folder,
+        "xml": junit_folder,
+        "md": markdown_folder,
+        "html": html_folder,
+    }
     if not any([csv, canvas, *folders.values()]):
         raise UsageError(
-            "export: name at least one of --csv --canvas --gradescope --junit --markdown"
+            "export: name at least one of --csv --canvas --gradescope --junit --markdown --html"
         )
     if canvas_export and not canvas:
         raise UsageError("export: --canvas-export needs --canvas, the file to write")
-    for path in filter(None, [csv, canvas]):
-        files.check_writable(path)
-    _check_apart([book, Path(f"{book}-wal"), Path(f"{book}.lock"), csv, canvas])
+    files.check_apart([csv, canvas], kept=[book, Path(f"{book}-wal"), Path(f"{book}.lock")])
     course, rules = _course_and_rules(course_folder, rules_file)
     with gradebook.reading(book) as opened:
         whole = Class(opened, course, rules)
@@ -441,15 +452,6 @@ def export(
             files.say(f"wrote {written}\n", needed=False)
 
 
-def _check_apart(paths: list[Path | None]) -> None:
-    """Refuse to write one file twice, or over the gradebook."""
-    seen: set[Path] = set()
-    for path in filter(None, paths):
-        if path.resolve() in seen:
-            raise UsageError(f"export: {path} would be overwritten; name another file")
-        seen.add(path.resolve())
-
-
 def _export_canvas(path: Path, found: list[Standing], rules: Policy, exported: Path | None) -> None:
     try:
         text = exported.read_text(encoding="utf-8-sig") if exported else None
@@ -465,10 +467,14 @@ def _export_canvas(path: Path, found: list[Standing], rules: Policy, exported: P
 
 def _export_reports(whole: Class, found: Iterable[Standing], folder: Path, suffix: str) -> None:
     """Write a file for each student who has a result."""
-    renders = {
+    from grader.report import html
+
+    where = {"sections": whole.course.sections, "links": whole.handout_links}
+    renders: dict[str, Callable[[SubmissionResult, Standing], str]] = {
         "json": lambda result, one: gradescope.render(result, one),
         "xml": lambda result, one: junit.render(result),
-        "md": lambda result, one: markdown.render(result, one),
+        "md": lambda result, one: markdown.render(result, one, **where),
+        "html": lambda result, one: html.render(result, one, sources=whole.sources(one), **where),
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ import hashlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, TypeVar, get_args
@@ -19,12 +19,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from grader import __version__, files, interrupts
 from grader import course as courses
 from grader import submission as submissions
+from grader.classroom import policy as policies
 from grader.course import Course, Problem
 from grader.errors import UsageError
 from grader.proof import matrix as matrices
 from grader.publish import bundles
 from grader.publish import stubs as stub_files
 from grader.report import json as json_report
+from grader.report import markdown as markdown_report
 from grader.report import terminal
 from grader.results.merge import merged
 from grader.results.records import SubmissionResult
@@ -32,8 +34,8 @@ from grader.sandbox import gpu as gpus
 from grader.sandbox.box import Isolation, Sandbox
 from grader.sandbox.gpu import Gpu
 
-# grader.grading and grader.proof.validate import torch, which takes seconds: only commands that
-# need them import them, inside the function.
+# grader.grading and grader.proof.validate import torch, which takes seconds, and grader.report.html
+# the libraries for pages: only what needs them imports them, inside the function.
 
 Choice = TypeVar("Choice", bound=str)
 # Seconds between two lines of progress when stderr is not a terminal.
@@ -73,6 +75,17 @@ Folder = Annotated[
 Json = Annotated[
     Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON.")
 ]
+Html = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Write the report as a web page.")
+]
+Markdown = Annotated[
+    Path | None,
+    typer.Option(
+        "--markdown",
+        metavar="FILE",
+        help='Write the report as Markdown; in a GitHub workflow, to "$GITHUB_STEP_SUMMARY".',
+    ),
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -93,6 +106,8 @@ def grade(
     device: Device = "cpu",
     seed: Seed = 0,
     json: Json = None,
+    html: Html = None,
+    markdown: Markdown = None,
     isolation: Annotated[
         str,
         typer.Option(
@@ -113,8 +128,7 @@ def grade(
     """
     course = courses.load(folder)
     problems = chosen(course, only)
-    if json:
-        files.check_writable(json)
+    reports = Reports(course, json, html, markdown)
     one_of("--device", device, "cpu", "cuda")
     level: Isolation = one_of("--isolation", isolation, *get_args(Isolation))
     read = submissions.read(submission)
@@ -138,7 +152,7 @@ def grade(
                 progress=progress,
                 fresh=fresh,
             )
-    _report(result, course, json, verbose)
+    reports.write(result, read.sources, verbose=verbose)
 
 
 @app.command()
@@ -150,6 +164,8 @@ def merge(
         Path, typer.Argument(metavar="GPU.json", help="The result of `grade --device cuda --json`.")
     ],
     json: Json = None,
+    html: Html = None,
+    markdown: Markdown = None,
     verbose: Verbose = False,
     folder: Folder = None,
 ) -> None:
@@ -158,12 +174,11 @@ def merge(
     Exits with the same codes as grade.
     """
     course = courses.load(folder)
-    if json:
-        files.check_writable(json)
+    reports = Reports(course, json, html, markdown)
     result = merged(
         json_report.read(one), json_report.read(other), order=[p.id for p in course.problems]
     )
-    _report(result, course, json, verbose)
+    reports.write(result, {}, verbose=verbose)
 
 
 @app.command()
@@ -315,17 +330,49 @@ def chosen(course: Course, only: list[str] | None) -> list[Problem]:
     return [known[p] for p in known if not only or p in only]
 
 
-def _report(result: SubmissionResult, course: Course, json: Path | None, verbose: bool) -> None:
-    """Write a result's JSON if asked to and print its report; exit 3 if the grader failed."""
-    if json:
-        files.write(json, json_report.render(result).encode())
-    sections = {p.id: p.section for p in course.problems}
-    text = terminal.render(
-        result, sections=sections, verbose=verbose, console=Console(highlight=False)
-    )
-    files.say(text, needed=json is None)
-    if result.has_grader_error:
-        raise typer.Exit(3)
+class Reports:
+    """The reports of one result: the one that is printed, and the files that options name.
+
+    Raises:
+        UsageError: A file cannot be written, or two options name the same one.
+    """
+
+    def __init__(
+        self, course: Course, json: Path | None, html: Path | None, markdown: Path | None
+    ) -> None:
+        self._course = course
+        self._links = course.handout_links(policies.load(course.policy).handout_url)
+        self._json, self._html, self._markdown = json, html, markdown
+        files.check_apart([json, html, markdown])
+
+    def write(
+        self, result: SubmissionResult, sources: Mapping[str, bytes], *, verbose: bool
+    ) -> None:
+        """Write the files, print the report, and exit 3 if the grader failed.
+
+        Args:
+            result: What to report.
+            sources: The graded sources, which the page quotes; empty if they are not at hand.
+            verbose: Print every reason with all details.
+        """
+        sections, links = self._course.sections, self._links
+        if self._json:
+            files.write(self._json, json_report.render(result).encode())
+        if self._html:
+            from grader.report import html as html_report
+
+            page = html_report.render(result, sources=sources, sections=sections, links=links)
+            files.write(self._html, page.encode())
+        if self._markdown:
+            text = markdown_report.render(result, sections=sections, links=links)
+            files.write(self._markdown, text.encode())
+        console = Console(highlight=False)
+        text = terminal.render(
+            result, sections=sections, links=links, verbose=verbose, console=console
+        )
+        files.say(text, needed=not (self._json or self._html or self._markdown))
+        if result.has_grader_error:
+            raise typer.Exit(3)
 
 
 def one_of(option: str, value: str, *allowed: Choice) -> Choice:

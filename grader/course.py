@@ -138,6 +138,26 @@ class Course(msgspec.Struct, frozen=True):
         """
         return {problem.id: problem for problem in self.problems}[problem_id]
 
+    @property
+    def sections(self) -> dict[str, str]:
+        """For each problem's id, the section of the handout that it belongs to."""
+        return {problem.id: problem.section for problem in self.problems}
+
+    def handout_links(self, url: str) -> dict[str, str]:
+        """For each problem's id, the address of its section in the built handout.
+
+        Args:
+            url: Where the course shows the handout's pages; without it there are no addresses.
+        """
+        found = {}
+        for problem in self.problems:
+            chapter, _, number = problem.section.partition(".")
+            pages = sorted(self.handout.glob(f"{int(chapter):02}_*.md"))
+            if url and pages:
+                page = f"{pages[0].stem}.html#section-{chapter}-{number}"
+                found[problem.id] = f"{url.rstrip('/')}/{page}"
+        return found
+
     def limits_of(self, problem: Problem) -> Limits:
         """The limits of a problem's tests."""
         return msgspec.structs.replace(self.limits, **problem.limits)

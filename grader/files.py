@@ -5,6 +5,7 @@ import os
 import secrets
 import stat
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -34,6 +35,26 @@ def check_writable(path: Path) -> None:
         )
     if (path.is_file() or not path.exists()) and not os.access(folder, os.W_OK):
         raise UsageError(f"{path} cannot be written: {folder} is read-only")
+
+
+def check_apart(paths: Iterable[Path | None], *, kept: Iterable[Path] = ()) -> None:
+    """Report at the start that files cannot be written, or that one would be overwritten.
+
+    Args:
+        paths: The files that options name; None where an option is not given.
+        kept: Files that none of them may be.
+
+    Raises:
+        UsageError: See `check_writable`; or two paths are one file.
+    """
+    seen = {path.resolve() for path in kept}
+    for path in filter(None, paths):
+        check_writable(path)
+        if path.exists() and not path.is_file():
+            continue  # a terminal, or a pipe, takes several texts
+        if path.resolve() in seen:
+            raise UsageError(f"{path} would be overwritten: name another file")
+        seen.add(path.resolve())
 
 
 def _is_stdout(path: Path) -> bool:

@@ -5,6 +5,7 @@ suite. Without the file nothing is late, and the latest attempt counts.
 """
 
 import math
+import re
 import tomllib
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -13,8 +14,10 @@ from typing import Any, Literal
 import msgspec
 
 from grader.errors import UsageError
+from grader.printable import one_line
 
 DAY = 86_400
+WEB_ADDRESS = re.compile(r"https?://[\w.~:/%+@-]+", re.ASCII)
 MOST = 1e9  # more than any sensible number in the file
 
 
@@ -31,6 +34,8 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         cap: The most that lateness costs, in per cent.
         title: The assignment's title in Canvas.
         canvas_id: The assignment's number in Canvas; 0 if unknown.
+        handout_url: Where students find the handout's pages, such as
+            https://course.example/handout; reports link to its sections. Empty for none.
         deadlines: The deadline of each section; "default" is that of all others.
     """
 
@@ -41,6 +46,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cap: float = 100.0
     title: str = "Assignment"
     canvas_id: int = 0
+    handout_url: str = ""
     deadlines: dict[str, datetime] = {}
 
     def deadline(self, section: str, extension: datetime | None) -> datetime | None:
@@ -99,6 +105,11 @@ def _check(path: Path, policy: Policy, listed: dict[str, Any]) -> None:
     for name in numbers:
         if not 0 <= getattr(policy, name) < MOST:
             raise UsageError(f"{path}: {name} is {listed[name]}; expected 0 or more, and finite")
+    if policy.handout_url and not WEB_ADDRESS.fullmatch(policy.handout_url):
+        raise UsageError(
+            f"{path}: handout_url is {one_line(policy.handout_url, 100)}; "
+            "expected an address such as https://course.example/handout"
+        )
     if policy.cap > 100:
         raise UsageError(f"{path}: cap is {policy.cap:g}; expected at most 100 per cent")
 

@@ -38,6 +38,15 @@ class Class:
         problems = [p for p in self.course.problems if p.id in graded and p.device in devices]
         return float(sum(problem.points for problem in problems))
 
+    @property
+    def handout_links(self) -> dict[str, str]:
+        """For each problem's id, the address of its section of the handout."""
+        return self.course.handout_links(self.rules.handout_url)
+
+    def sources(self, standing: Standing) -> dict[str, bytes]:
+        """The sources of the attempt that counts; empty if there are none."""
+        return self.book.submission(standing.sources).sources if standing.sources else {}
+
     def standings(
         self, *, setups: Sequence[int] | None = None, problems: bool = True
     ) -> list[Standing]:

@@ -5,10 +5,11 @@ GitHub looks for nothing. Prose, such as a rule, has its special characters writ
 """
 
 import re
+from collections.abc import Mapping
 
 from grader.errors import Status
+from grader.report.reasons import Reason, reasons_in
 from grader.report.remarks import Standing, clean, final_points, in_points, number, remarks
-from grader.report.terminal import Reason, reasons_in
 from grader.results.records import ProblemResult, SubmissionResult
 
 LIMIT = 60_000  # characters; GitHub takes 65,536 in a comment
@@ -24,12 +25,20 @@ SPECIAL = "\\`*_{}[]<>()#|~&!@$^\u200b"
 REFERENCES = str.maketrans({character: f"&#{ord(character)};" for character in SPECIAL})
 
 
-def render(result: SubmissionResult, standing: Standing | None = None) -> str:
+def render(
+    result: SubmissionResult,
+    standing: Standing | None = None,
+    *,
+    sections: Mapping[str, str],
+    links: Mapping[str, str],
+) -> str:
     """The report as Markdown of fewer than 60,000 characters.
 
     Args:
         result: What to report.
         standing: The student's grade, which counts instead of the result's score.
+        sections: For each problem's id, the section of the handout.
+        links: For each problem's id, the address of that section; empty if it has none.
     """
     around = [
         _title(result, standing),
@@ -40,7 +49,7 @@ def render(result: SubmissionResult, standing: Standing | None = None) -> str:
     foot = _foot(result)
     reasons = reasons_in(result)
     room = LIMIT - FOR_THE_REST - len(foot) - sum(len(part) + 2 for part in around)
-    blocks = _fitting([_reason(reason) for reason in reasons], room)
+    blocks = _fitting([_reason(reason, sections, links) for reason in reasons], room)
     parts = [*around, *blocks, *_left_out(reasons[len(blocks) :]), foot]
     return "\n\n".join(parts) + "\n"
 
@@ -95,7 +104,7 @@ def _not_attempted(result: SubmissionResult) -> list[str]:
     return [f"Not attempted, {in_points(sum(missing.values()))}: {_names(names)}."]
 
 
-def _reason(reason: Reason) -> str:
+def _reason(reason: Reason, sections: Mapping[str, str], links: Mapping[str, str]) -> str:
     """One mistake or failure: what happened, what it looks like, the rules, and its cost."""
     first, problem = reason.tests[0], reason.problem
     lines = [clean(first.head(problem.id))]
@@ -108,6 +117,9 @@ def _reason(reason: Reason) -> str:
     if len(rules) > MAX_RULES:
         items.append(f"and {len(rules) - MAX_RULES} more rules")
     items += [f"hint: {prose(first.hint)}"] if first.hint else []
+    if section := "" if reason.is_ours else sections.get(problem.id, ""):
+        link = links.get(problem.id, "")
+        items.append(f"see: [handout §{section}]({link})" if link else f"see: handout §{section}")
     items.append(f"tests: {_names([test.id for test in reason.tests])}")
     listed = "\n".join(f"- {item}" for item in items)
     return f"### {prose(problem.id, MAX_ID)}: {_cost(reason)}\n\n{block(lines)}\n\n{listed}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -45,6 +45,7 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["with_code"] = with_code
     style = "\n".join([look, *styles])
     return environment.get_template(template).render(
         title=title,
@@ -52,6 +53,17 @@ def render(
         scripts=[_raw(script, "script") for script in scripts],
         content_policy=_content_policy(style, scripts, loose_style),
         **values,
+    )
+
+
+def with_code(text: str) -> Markup:
+    """A text in which what stands between backticks is set as code; all of it is escaped."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return escape(text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if place % 2 else escape(part)
+        for place, part in enumerate(parts)
     )
 
 

@@ -1,6 +1,7 @@
 """The Sphinx extension: pictures and calculators in the Markdown, and formulas as MathML."""
 
 import base64
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from sphinx.util.docutils import SphinxDirective
 from grader.markdown_figures import without_marks
 from handout.site import calculators, formulas, mathml, pictures
 
+NUMBER = re.compile(r"(\d+)\.(\d+) ")
 FONT = Path(__file__).parent / "dejavu-math.woff2"
 
 
@@ -83,6 +85,16 @@ def hide_marks(_app: Sphinx, _name: str, content: list[str]) -> None:
     content[0] = without_marks(content[0])
 
 
+def number_sections(_app: Sphinx, doctree: nodes.document) -> None:
+    """Give each numbered section an id such as `section-7-1`, which reports link to.
+
+    The ids that are made from titles change when a title does.
+    """
+    for section in doctree.findall(nodes.section):
+        if number := NUMBER.match(section[0].astext()):
+            section["ids"].append(f"section-{number[1]}-{number[2]}")
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register everything with Sphinx, which calls this function."""
     mathml.setup(app)
@@ -90,4 +102,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("calculator", Calculator)
     app.connect("builder-inited", write_data)
     app.connect("source-read", hide_marks)
+    app.connect("doctree-read", number_sections)
     return {"parallel_read_safe": True}

@@ -35,15 +35,17 @@ GRADED_ONCE = pytest.mark.xdist_group("sample")
 @pytest.fixture(scope="module")
 def sample(grader, root, tmp_path_factory):
     """Grade the sample submission once, and return the output and the JSON."""
-    file = tmp_path_factory.mktemp("sample") / "result.json"
-    done = grader("grade", root / "examples" / "sample.zip", "--json", file)
-    return done, file.read_text()
+    folder = tmp_path_factory.mktemp("sample")
+    names = {f"--{kind}": folder / f"result.{kind}" for kind in ("json", "html", "markdown")}
+    options = [part for option in names.items() for part in option]
+    done = grader("grade", root / "examples" / "sample.zip", *options)
+    return done, *(path.read_text() for path in names.values())
 
 
 @GRADED_ONCE
 def test_the_sample_is_graded_with_exit_code_0(sample):
     """The command succeeds even if the submission is partly wrong."""
-    done, text = sample
+    done, text, _, _ = sample
     assert done.returncode == 0, done.stderr
     statuses = {problem["id"]: problem["status"] for problem in json.loads(text)["problems"]}
     expected = {"tensor_memory": "failed", "storage_views": "crashed", "linear": "passed"}
@@ -104,6 +106,17 @@ def test_the_report_fits_80_columns_and_has_no_colour_when_piped(sample):
     assert max(map(cell_len, lines)) <= 80
     assert "\x1b" not in sample[0].stdout
     assert not [line for line in lines if line != line.rstrip()]
+
+
+@GRADED_ONCE
+def test_the_other_reports_of_a_grade_have_the_same_points(sample):
+    """The page also quotes the student's line where the process crashed."""
+    score = json.loads(sample[1])["score"]
+    page, markdown = sample[2:]
+    assert f"<h1>{score:.2f} of 120 points</h1>" in page
+    assert f"## {score:.2f} of 120 points" in markdown
+    line = re.search(r"at +assignment/tensor_memory\.py:(\d+) in sliding_windows", sample[0].stdout)
+    assert f'<span class="at">{line[1]}</span>' in page.split("line marked")[1][:60]
 
 
 @GRADED_ONCE
@@ -262,11 +275,25 @@ def test_two_runs_are_merged_to_one_report_and_one_json(grader, tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     assert "score 10.00 of 10   in 3.0 s" in done.stdout
     assert "device cpu+cuda" in done.stdout
+    page, text = tmp_path / "one.html", tmp_path / "one.md"
+    again = grader("merge", cpu, cuda, "--html", page, "--markdown", text)
+    assert (again.returncode, again.stdout) == (0, done.stdout)
+    assert "<h1>10 of 10 points</h1>" in page.read_text()
+    assert text.read_text().startswith("## 10 of 10 points")
     again = grader("merge", cuda, cpu, "--json", tmp_path / "two.json")
     assert (again.returncode, again.stdout) == (0, done.stdout)
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
     result = json_report.read(tmp_path / "one.json")
     assert [(p.id, p.score) for p in result.problems] == [("tensor_memory", 4.0), ("linear", 6.0)]
+
+
+def test_one_file_cannot_take_two_reports(grader, tmp_path):
+    """Nothing is written."""
+    cpu, cuda = run_on("cpu", tmp_path / "cpu.json"), run_on("cuda", tmp_path / "cuda.json")
+    done = grader("merge", cpu, cuda, "--html", tmp_path / "x", "--json", tmp_path / "x")
+    assert (2, "") == (done.returncode, done.stdout)
+    assert done.stderr == f"grader: {tmp_path}/x would be overwritten: name another file\n"
+    assert not (tmp_path / "x").exists()
 
 
 def test_a_fault_of_the_grader_in_one_run_is_one_of_the_merged_result(grader, tmp_path):

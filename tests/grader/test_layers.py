@@ -156,6 +156,7 @@ def test_reports_know_results_alone(path):
         "msgspec",
         "jinja2",
         "markupsafe",
+        "pygments",
     }
 
 

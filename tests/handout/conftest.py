@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.handout.browsing import browser, page  # noqa: F401, these are fixtures
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -35,46 +37,6 @@ def site(built):
 def address(site):
     """The file address of a page of the site."""
     return lambda name: (site / f"{name}.html").as_uri()
-
-
-@pytest.fixture(scope="session")
-def browser(request):
-    """A headless Chromium, or a skip that names what is missing.
-
-    With --require-browser, the test fails instead.
-    """
-    from handout.site.browser import NoBrowser
-    from handout.site.browser import browser as start
-
-    try:
-        with start() as started:
-            yield started
-    except NoBrowser as e:
-        if request.config.getoption("--require-browser"):
-            pytest.fail(str(e), pytrace=False)
-        pytest.skip(str(e))
-
-
-@pytest.fixture
-def page(browser):
-    """An empty page without network; page.seen records requests, errors and console messages."""
-    context = browser.new_context(
-        offline=True, viewport={"width": 1400, "height": 1000}, reduced_motion="reduce"
-    )
-    page = context.new_page()
-    page.set_default_timeout(10_000)
-    page.seen = []
-    page.requests = []
-    page.on(
-        "console",
-        lambda message: (
-            page.seen.append(message.text) if message.type in ("error", "warning") else None
-        ),
-    )
-    page.on("pageerror", lambda error: page.seen.append(str(error)))
-    page.on("request", lambda request: page.requests.append(request.url))
-    yield page
-    context.close()
 
 
 def pytest_addoption(parser):

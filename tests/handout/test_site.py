@@ -9,6 +9,7 @@ import pytest
 
 from grader import course as courses
 from grader.publish import bundles
+from tests.handout.browsing import serious
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
@@ -42,6 +43,18 @@ def test_nothing_leaves_the_page(site, opened, page, name):
     assert re.findall(r'<(?!a )[^>]+(?:src|href)="[^"]*//[^"]*"', text) == [], (
         "a file from elsewhere"
     )
+
+
+def test_reports_can_link_to_each_problem(site):
+    """The address of each problem's section is that of a heading with the section's number."""
+    course = courses.load()
+    links = course.handout_links("https://course.example/handout/")
+    assert list(links) == [problem.id for problem in course.problems]
+    for problem in course.problems:
+        page, _, anchor = links[problem.id].rpartition("/")[2].partition("#")
+        text = (site / page).read_text(encoding="utf-8")
+        heading = rf'id="{anchor}"></?(?:span[^>]*></?)*h2>{re.escape(problem.section)} '
+        assert re.search(heading, text), problem.id
 
 
 def test_it_opens_from_the_students_bundle(site, page, tmp_path):
@@ -120,17 +133,10 @@ def test_axe_finds_nothing_serious(opened, page, name, width, scheme):
 
     The narrow page does not scroll sideways.
     """
-    from axe_playwright_python.sync_playwright import Axe
-
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme=scheme)
     opened(name)
-    found = [
-        v for v in Axe().run(page).response["violations"] if v["impact"] in ("serious", "critical")
-    ]
-    assert [
-        (v["id"], v["help"], [node["html"][:160] for node in v["nodes"][:3]]) for v in found
-    ] == []
+    assert serious(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 

@@ -226,3 +226,26 @@ def test_a_fault_of_the_grader_keeps_a_regrade_from_counting(regraded, grader, m
     assert grader("override", regraded, "cyd", "--points", 7, "--reason", "read by hand")[0] == 0
     assert grader("regrade", regraded, "--apply")[0] == 0
     assert "zoe: 7.00 of 7" in grader("show", regraded, "zoe")[1]
+
+
+# --- reports --------------------------------------------------------------------------------------
+
+
+def test_each_student_gets_a_page_with_the_points_that_count(path, today, grader, tmp_path):
+    """It quotes the stored sources and links to the handout; without a result there is no page."""
+    page = tmp_path / "pages" / "zoe.html"
+    with gradebook.writing(path, create=False) as book:
+        book.remember(Policy(handout_url="https://course.example/handout"))
+        book.apply(book.number_of(today), why="batch")
+        hand_in(book, "zoe", "class AdamW:\n    x = '<b>'", setup_1=Status.FAILED)
+        hand_in(book, "bob", "y = 1")
+    code, said, _ = grader("export", path, "--html", page.parent)
+    assert (0, f"wrote {page.parent}\n") == (code, said)
+    assert ["zoe.html"] == [file.name for file in page.parent.iterdir()]
+    text = page.read_text()
+    assert "<h1>0 of 7 points</h1>" in text
+    assert 'href="https://course.example/handout/08_optimizers.html#section-8-2"' in text
+    grader("override", path, "zoe", "--points", "5", "--reason", "a <mistake> of ours")
+    grader("export", path, "--html", page.parent)
+    assert "<h1>5 of 7 points</h1>" in page.read_text()
+    assert "a &lt;mistake&gt; of ours" in page.read_text()

@@ -156,6 +156,8 @@ def test_a_policy_is_read(tmp_path):
         ("[policy]\nper_cent_a_day = -1", "per_cent_a_day is -1; expected 0 or more"),
         ("[policy]\nper_cent_a_day = nan", "per_cent_a_day is nan; expected 0 or more"),
         ("[policy]\ngrace_minutes = inf", "grace_minutes is inf; expected 0 or more"),
+        ("[policy]\nhandout_url = 'javascript:alert(1)'", "expected an address such as https://"),
+        ("[policy]\nhandout_url = 'https://a.b/ x'", "handout_url is https://a.b/ x; expected"),
         ("[policy]\ncap = 101", "expected at most 100 per cent"),
         ("[policy.deadlines]\nA = 2026-10-02T12:00:00", "the deadline of A has no time zone"),
         ("[policy.deadlines]\nA = 'soon'", "deadlines"),

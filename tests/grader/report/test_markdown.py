@@ -28,6 +28,15 @@ EXPECTED = {
 }  # fmt: skip
 
 
+SECTIONS = {"linear": "7.1", "adamw": "8.2"}
+LINKS = {"linear": "https://course.example/handout/07_linear.html#section-7-1"}
+
+
+def render(*arguments, sections=SECTIONS, links=None):
+    """The report, with the sections of two problems and no addresses."""
+    return markdown.render(*arguments, sections=sections, links=links or {})
+
+
 def tokens(text):
     """The elements that GitHub would make of a Markdown text, with those inside paragraphs."""
     found = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
@@ -64,7 +73,7 @@ def cells(text):
 
 def test_the_points_come_first_then_the_problems():
     """The first line is what a student looks for."""
-    text = markdown.render(every_status())
+    text = render(every_status())
     assert text.startswith("## 3.33 of 19 points\n\nSubmission `ada`\n")
     assert cells(text) == [
         ["problem", "points", "tests passed", "status"],
@@ -78,7 +87,7 @@ def test_the_points_come_first_then_the_problems():
 
 def test_each_failure_is_told_once():
     """Tests that failed for the same reason share a section with all rules that they broke."""
-    text = markdown.render(every_status())
+    text = render(every_status())
     assert 1 == text.count("wrong values")
     section = text.split("### ")[1]
     assert section == (
@@ -91,13 +100,14 @@ def test_each_failure_is_told_once():
         "- rule: The output is x times the transposed weight.\n"
         "- rule: Another rule.\n"
         "- hint: Is the weight transposed?\n"
+        "- see: handout §7.1\n"
         "- tests: `test_b`, `test_c`\n\n"
     )
 
 
 def test_a_fault_of_the_grader_comes_first_and_costs_nothing():
     """There are no points to report, and nobody loses one."""
-    text = markdown.render(every_status(grader_error=True))
+    text = render(every_status(grader_error=True))
     assert text.startswith("## No points yet\n")
     assert "nobody loses a point" in text
     assert text.split("### ")[1].startswith("linear: our fault, no points lost\n")
@@ -106,7 +116,7 @@ def test_a_fault_of_the_grader_comes_first_and_costs_nothing():
 def test_lateness_and_overrides_are_explained():
     """The gradebook's points count, and a person's reason is text like any other."""
     given = override(3.0, problem="linear", reason="see #12 and @prof")
-    text = markdown.render(
+    text = render(
         every_status(), standing(points=2.4, days_late=1, penalty=20.0, overrides=[given])
     )
     assert text.startswith("## 2.4 of 19 points\n")
@@ -115,9 +125,19 @@ def test_lateness_and_overrides_are_explained():
     assert "A person set linear to 3 points: see #\u200b12 and @\u200bprof" in said
 
 
+def test_each_failure_names_its_section_of_the_handout():
+    """It is a link where the course has said where its handout is."""
+    text = render(every_status(), links=LINKS)
+    assert "\n- see: [handout §7.1](https://course.example/handout/07_linear.html#" in text
+    assert "\n- see: handout §8.2\n" in text
+    assert "see:" not in render(every_status(), sections={})
+    ours = render(every_status(grader_error=True)).split("### ")[1]
+    assert "see:" not in ours
+
+
 def test_hostile_texts_become_no_markup():
     """Only the report's own elements appear: no link, no HTML, no image, no emphasis."""
-    text = markdown.render(hostile(), standing(overrides=[override(1, reason=t) for t in HOSTILE]))
+    text = render(hostile(), standing(overrides=[override(1, reason=t) for t in HOSTILE]))
     assert kinds(text) <= EXPECTED
     assert [] == [part for part in prose(text) if LINKED.search(part)]
     assert all(len(row) == 4 for row in cells(text))
@@ -168,7 +188,7 @@ def many(problems, tests, text="é` " * 300):
 
 def test_a_long_report_is_cut_and_says_what_is_missing():
     """The most expensive failures come first, so the cut loses the least."""
-    text = markdown.render(many(5, 40))
+    text = render(many(5, 40))
     assert 40_000 < len(text) < 60_000
     shown = text.count("### ")
     sentence = f"{200 - shown} more failures are left out to keep this report short"
@@ -181,7 +201,7 @@ def test_the_table_is_cut_too():
     problems = [
         problem_result(f"problem_{i}|@", "m", 1, [ended("x", Status.PASSED)]) for i in range(2_000)
     ]
-    text = markdown.render(result(*problems))
+    text = render(result(*problems))
     assert len(text) < 60_000
     left = 2_000 - (len(cells(text)) - 1)
     assert left > 0
@@ -195,6 +215,6 @@ def test_the_longest_texts_fit():
              for i in range(20)]  # fmt: skip
     found = result(*(problem_result(f"{long}{i}", long, 1, tests) for i in range(20)), name=long)
     grade = standing(points=1.0, overrides=[override(1.0, problem=long, reason=long)] * 100)
-    text = markdown.render(found, grade)
+    text = render(found, grade)
     assert len(text) < 60_000
     assert text.startswith("## 1 of 20 points")

@@ -1,11 +1,15 @@
 """The terminal's report distinguishes points that wait for another device from lost points."""
 
+import io
 import re
+
+from rich.console import Console
 
 from grader.errors import Status
 from grader.report import terminal
 from grader.results.points import problem_result, submission_result
 from grader.results.records import GraderInfo, Outcome, SubmissionInfo
+from tests.grader.report import samples
 
 PASSED, FAILED, DEFERRED = Status.PASSED, Status.FAILED, Status.DEFERRED
 TO_CUDA = "they need a CUDA device (grade with --device cuda, then `grader merge`)."
@@ -201,3 +205,16 @@ def test_it_says_what_it_ran_in():
     at = lines.index("cpu: torch 2.13+cpu")
     assert "cuda: torch 2.13+cuda" == lines[at + 1]
     assert not [line for line in report(done) if line.startswith("cpu")]
+
+
+def test_a_terminal_gets_a_link_to_the_handout():
+    """As OSC 8, which terminals without links ignore; a pipe gets the words alone."""
+    one = samples.result(failed("linear", 1, 1))
+    link = "https://course.example/handout/07_linear.html#section-7-1"
+    screen = Console(file=io.StringIO(), force_terminal=True, width=80, legacy_windows=False)
+    for console, expected in [(screen, True), (Console(file=io.StringIO()), False)]:
+        text = terminal.render(
+            one, sections={"linear": "7.1"}, links={"linear": link}, console=console
+        )
+        assert "handout §7.1" in text
+        assert expected == (f";{link}\x1b\\" in text)
