@@ -51,7 +51,7 @@ Rules = Annotated[
 ]
 
 
-def _course_and_rules(folder: Path | None, rules_file: Path | None) -> tuple[Course, Policy | None]:
+def course_and_rules(folder: Path | None, rules_file: Path | None) -> tuple[Course, Policy | None]:
     """The course, and the rules that --policy names, if it names any.
 
     A mistake in the course's own policy is told now, not when it is needed.
@@ -95,7 +95,7 @@ def batch(
     Call it again after an interruption, or when more was handed in: what was graded stays.
     Gradescope's and Canvas' downloads are recognised. Exits 3 if the grader failed on a submission.
     """
-    course, rules = _course_and_rules(course_folder, rules_file)
+    course, rules = course_and_rules(course_folder, rules_file)
     problems = chosen(course, only)
     one_of("--device", device, "cpu", "cuda")
     level: Isolation = one_of("--isolation", isolation, *get_args(Isolation))
@@ -191,7 +191,7 @@ def status(
     course_folder: Folder = None,
 ) -> None:
     """Count where the class stands, and list who needs a person."""
-    course, rules = _course_and_rules(course_folder, rules_file)
+    course, rules = course_and_rules(course_folder, rules_file)
     with gradebook.reading(book) as opened:
         files.say(texts.status(Class(opened, course, rules), verbose=verbose), needed=False)
 
@@ -204,7 +204,7 @@ def show(
     course_folder: Folder = None,
 ) -> None:
     """Show one student: the attempts, what counts and why, and the report of what counts."""
-    course, rules = _course_and_rules(course_folder, rules_file)
+    course, rules = course_and_rules(course_folder, rules_file)
     with gradebook.reading(book) as opened:
         whole = Class(opened, course, rules)
         standing = whole.standing(student)
@@ -246,7 +246,7 @@ def override(
         raise UsageError(f"--points {points:g}: expected a number of points")
     if (points is None) != remove:
         raise UsageError("override: give either --points or --remove")
-    course, rules = _course_and_rules(course_folder, rules_file)
+    course, rules = course_and_rules(course_folder, rules_file)
     if problem:
         chosen(course, [problem])
     with gradebook.writing(book) as opened:
@@ -269,7 +269,7 @@ def extend(
     course_folder: Folder = None,
 ) -> None:
     """Give a student a later deadline."""
-    course, rules = _course_and_rules(course_folder, rules_file)
+    course, rules = course_and_rules(course_folder, rules_file)
     time_limit: datetime = policy.when(until, what="--until")
     with gradebook.writing(book) as opened:
         whole = Class(opened, course, rules)
@@ -305,7 +305,7 @@ def regrade(
     """
     if apply and undo:
         raise UsageError("regrade: give either --apply or --undo")
-    course, rules = _course_and_rules(course_folder, rules_file)
+    course, rules = course_and_rules(course_folder, rules_file)
     with gradebook.writing(book) as opened:
         current = _current(opened, device)
         if undo:
@@ -353,7 +353,7 @@ def diff(
     course_folder: Folder = None,
 ) -> None:
     """Show what the last regrade would change: who gains, who loses, and by which test."""
-    course, rules = _course_and_rules(course_folder, rules_file)
+    course, rules = course_and_rules(course_folder, rules_file)
     with gradebook.reading(book) as opened:
         whole = Class(opened, course, rules)
         current = _current(opened, device)
@@ -435,7 +435,7 @@ def export(
     if canvas_export and not canvas:
         raise UsageError("export: --canvas-export needs --canvas, the file to write")
     files.check_apart([csv, canvas], kept=[book, Path(f"{book}-wal"), Path(f"{book}.lock")])
-    course, rules = _course_and_rules(course_folder, rules_file)
+    course, rules = course_and_rules(course_folder, rules_file)
     with gradebook.reading(book) as opened:
         whole = Class(opened, course, rules)
         found = whole.standings()

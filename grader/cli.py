@@ -41,7 +41,7 @@ def main() -> None:
 def _run() -> tuple[int, str]:
     """Run the command; return its exit code and what to print about how it ended."""
     try:
-        from grader.class_commands import app
+        from grader.analysis_commands import app
 
         app()
     except SystemExit as e:  # how typer ends

@@ -26,7 +26,9 @@ FLOORS = [
     ["grader.grading", "grader.report"],
     ["grader.proof", "grader.publish", "grader.classroom"],
     ["grader.commands"],
+    ["grader.analysis"],
     ["grader.class_commands"],
+    ["grader.analysis_commands"],
     ["grader.cli"],
     ["grader.__main__"],
 ]

@@ -1,0 +1,1 @@
+"""What the results of a whole class say about the class, the problems and the tests."""

@@ -1,0 +1,161 @@
+"""The page of a class: what a teacher asks after a deadline, each answer with its students."""
+
+import json
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from markupsafe import Markup
+
+from grader.analysis.survey import Member, Survey
+from grader.classroom.records import State
+from grader.report import pages
+from grader.report.remarks import clean, number
+
+HERE = Path(__file__).parent
+TEMPLATES = HERE / "templates"
+SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "templates/class.js")
+TOP = 15  # mistakes that are shown at once
+SHOWN_TESTS = 12  # suspicious tests
+# The states that a person has to do something about, the first first.
+TROUBLE = (State.GRADER_ERROR, State.REFUSED, State.NOT_GRADED)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A student whom a person has to look at, and why."""
+
+    number: int
+    name: str
+    what: str
+    why: str
+    look: str
+
+
+def render(
+    survey: Survey,
+    *,
+    title: str,
+    at: datetime | None = None,
+    with_names: bool = True,
+    link: Callable[[Member], str] = lambda member: "",
+) -> str:
+    """The page, which is one file.
+
+    Args:
+        survey: The class.
+        title: The assignment's title.
+        at: When the page was made; now by default.
+        with_names: Whether the survey has names; without them the page says so.
+        link: The address of a student's own page; empty if there is none.
+    """
+    return pages.render(
+        "class.html",
+        title=f"{clean(title, 100)}: the class",
+        folder=TEMPLATES,
+        styles=[(TEMPLATES / "class.css").read_text(encoding="utf-8")],
+        scripts=[(HERE / name).read_text(encoding="utf-8") for name in SCRIPTS],
+        loose_style=True,  # Observable Plot puts a style element into each plot
+        heading=clean(title, 100),
+        made=(at or datetime.now(UTC)).strftime("%Y-%m-%d %H:%M UTC"),
+        with_names=with_names,
+        survey=survey,
+        mean=statistics.fmean(survey.points) if survey.points else None,
+        median=statistics.median(survey.points) if survey.points else None,
+        states=_states(survey),
+        late=sum(m.standing.days_late > 0 for m in survey.members),
+        cases=_cases(survey, with_names),
+        reteach=sorted(
+            (at for at, topic in enumerate(survey.problems) if topic.share is not None),
+            key=lambda at: survey.problems[at].share or 0.0,
+        ),
+        commonest={one.problem: n for n, one in reversed(list(enumerate(survey.mistakes)))},
+        top=TOP,
+        shown_tests=SHOWN_TESTS,
+        sections=[clean(m.standing.student.section, 50) for m in survey.members],
+        links=[link(member) for member in survey.members],
+        number=number,
+        per_cent=_per_cent,
+        decimals=_decimals,
+        data=_data(survey),
+    )
+
+
+def _states(survey: Survey) -> list[tuple[str, int]]:
+    """How many students are in each state, without empty ones."""
+    states = [m.standing.state for m in survey.members]
+    return [(state.words, states.count(state)) for state in State if state in states]
+
+
+def _cases(survey: Survey, with_names: bool) -> list[Case]:
+    """Who needs a person: faults of the grader first, then what could not be read or finished."""
+    found = []
+    for state in TROUBLE:
+        for n, m in enumerate(survey.members):
+            if m.standing.state is state:
+                look = "ours" if state is State.GRADER_ERROR else "warn"
+                why = clean(m.standing.why, 200) if with_names else ""
+                found.append(Case(n, m.name, state.words, why, look))
+    for n, m in enumerate(survey.members):
+        if m.ended:
+            why = ", ".join(f"{problem}: {status.value}" for problem, status in m.ended.items())
+            found.append(Case(n, m.name, "did not finish", clean(why, 200), "bad"))
+    for n, m in enumerate(survey.members):
+        if with_names and m.standing.state is State.GRADED and m.standing.why:
+            found.append(Case(n, m.name, "to check", clean(m.standing.why, 200), "warn"))
+    for n in survey.slowest:
+        seconds = survey.members[n].seconds or 0.0
+        if seconds > 3 * _usual(survey):
+            text = f"{seconds:.0f} s, the median is {_usual(survey):.0f} s"
+            found.append(Case(n, survey.members[n].name, "slow", text, "muted"))
+    return found
+
+
+def _usual(survey: Survey) -> float:
+    """The median time that grading one submission takes."""
+    return statistics.median([m.seconds for m in survey.members if m.seconds] or [0.0])
+
+
+def _per_cent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.0f} %"
+
+
+def _decimals(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}".replace("-", "−")
+
+
+def _data(survey: Survey) -> Markup:
+    """What the plots and filters need, as JSON that can stand inside a script element."""
+    found = {
+        "max": survey.max_score,
+        "problems": [topic.id for topic in survey.problems],
+        "sections": [group.name for group in survey.groups],
+        "members": [_member(survey, member) for member in survey.members],
+        "mistakes": [
+            {"name": f"{survey.problems[one.problem].id}: {one.text}", "students": one.students}
+            for one in survey.mistakes
+        ],
+        "tests": [
+            {"name": t.id, "problem": t.problem, "p": t.difficulty, "r": t.discrimination,
+             "remark": t.remark}
+            for t in survey.tests
+        ],
+    }  # fmt: skip
+    text = json.dumps(found, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c"))
+
+
+def _member(survey: Survey, member: Member) -> dict[str, object]:
+    standing = member.standing
+    names = [group.name for group in survey.groups]
+    return {
+        "name": member.name,
+        "section": names.index(clean(standing.student.section, 50)),
+        "state": standing.state.words,
+        "points": standing.points,
+        "late": standing.days_late,
+        "shares": [None if share is None else round(share, 3) for share in member.shares],
+        "failed": member.failed,
+    }

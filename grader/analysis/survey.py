@@ -1,0 +1,337 @@
+"""Read a class's results once, and count what a teacher asks after a deadline."""
+
+import random
+import statistics
+from dataclasses import dataclass, field
+
+from grader.analysis import items
+from grader.classroom.records import Standing, State
+from grader.classroom.standings import Class
+from grader.course import Problem
+from grader.errors import Status
+from grader.report.remarks import clean
+from grader.results.records import ProblemResult, SubmissionResult, TestResult
+
+# A test with one of these statuses was not attempted, or did not run.
+NOT_TRIED = (Status.NOT_ATTEMPTED, Status.DEFERRED, Status.GRADER_ERROR)
+ENDED = (Status.CRASHED, Status.TIMEOUT, Status.MEMORY, Status.POLICY)
+MAX_TEXT = 200  # characters of a failure that is no known mistake
+FEWEST_ALIKE = 3  # students with one failure, for it to be shown without names
+SLOWEST = 5  # submissions
+
+
+@dataclass(frozen=True)
+class Member:
+    """One student of the class.
+
+    Attributes:
+        standing: Where the student stands.
+        name: What to call the student; a number if names are left out.
+        seconds: What grading the attempt that counts took; None if it has no result.
+        shares: For each problem, the share of its points, from 0 to 1; None if it was not begun or
+            has no points yet.
+        failed: The numbers of the tests that failed, in `Survey.tests`.
+        ended: The problems whose tests crashed, ran out of time or memory, or met a policy, each
+            with the status.
+    """
+
+    standing: Standing
+    name: str
+    seconds: float | None
+    shares: list[float | None]
+    failed: list[int]
+    ended: dict[str, Status]
+
+
+@dataclass(frozen=True)
+class Item:
+    """One hidden test.
+
+    Attributes:
+        id: Its name.
+        problem: The number of its problem, in `Survey.problems`.
+        tried: How many students attempted it.
+        difficulty: The share of them that passed; None if nobody attempted it.
+        discrimination: See `items.discrimination`.
+        remark: What a person should know about it.
+    """
+
+    id: str
+    problem: int
+    tried: int
+    difficulty: float | None
+    discrimination: float | None
+    remark: str
+
+    @property
+    def is_suspicious(self) -> bool:
+        """Whether the test itself may be wrong."""
+        return self.remark in items.SUSPICIOUS
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """Something that students got wrong in the same way.
+
+    Attributes:
+        problem: The number of the problem, in `Survey.problems`.
+        text: The known mistake, or what happened.
+        is_known: Whether it is a known mistake of the course.
+        students: The numbers of the students, in `Survey.members`.
+        points: The points that it cost all of them together.
+    """
+
+    problem: int
+    text: str
+    is_known: bool
+    students: list[int]
+    points: float
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One problem of the course, as the class did it.
+
+    Attributes:
+        id: Its id.
+        section: Its section of the handout.
+        link: The address of that section; empty if it has none.
+        points: What it is worth.
+        begun: How many students began it.
+        full: How many of them have all its points.
+        share: The mean share of its points that those who began it have; None if nobody did.
+    """
+
+    id: str
+    section: str
+    link: str
+    points: float
+    begun: int
+    full: int
+    share: float | None
+
+
+@dataclass(frozen=True)
+class Group:
+    """One section of the class.
+
+    Attributes:
+        name: The section; empty if students have none.
+        members: How many students it has.
+        points: The points of those who have a grade.
+        late: How many are late.
+        missing: How many handed in nothing.
+        shares: For each problem, the mean share of those who began it; None if nobody did.
+    """
+
+    name: str
+    members: int
+    points: list[float]
+    late: int
+    missing: int
+    shares: list[float | None]
+
+    @property
+    def mean(self) -> float | None:
+        """The mean of the points."""
+        return statistics.fmean(self.points) if self.points else None
+
+    @property
+    def median(self) -> float | None:
+        """The median of the points."""
+        return statistics.median(self.points) if self.points else None
+
+
+@dataclass(frozen=True)
+class Survey:
+    """A class, counted.
+
+    Attributes:
+        max_score: The points that the assignment can give.
+        members: The students.
+        problems: The problems in the order of the course.
+        tests: The hidden tests that count in some result.
+        mistakes: What went wrong, what most students have in common first.
+        groups: The sections; one without a name if there are none.
+    """
+
+    max_score: float
+    members: list[Member]
+    problems: list[Topic]
+    tests: list[Item]
+    mistakes: list[Mistake]
+    groups: list[Group]
+
+    @property
+    def points(self) -> list[float]:
+        """The points of all who have a grade."""
+        return [m.standing.points for m in self.members if m.standing.points is not None]
+
+    @property
+    def suspicious(self) -> list[int]:
+        """The numbers of the tests that may be wrong themselves, the worst first."""
+        found = [number for number, item in enumerate(self.tests) if item.is_suspicious]
+        return sorted(found, key=lambda number: _badness(self.tests[number]))
+
+    @property
+    def slowest(self) -> list[int]:
+        """The numbers of the students whose submissions took longest to grade."""
+        timed = [(m.seconds, number) for number, m in enumerate(self.members) if m.seconds]
+        return [number for _, number in sorted(timed, reverse=True)[:SLOWEST]]
+
+
+def _badness(item: Item) -> tuple[int, float]:
+    return items.SUSPICIOUS.index(item.remark), item.discrimination or 0.0
+
+
+def survey(whole: Class, *, names: bool = True) -> Survey:
+    """Read the results that count.
+
+    Args:
+        whole: The class.
+        names: Whether to keep names and ids. Without them the students are numbered in an order
+            that nobody can work out, and a failure that fewer than three students have is left out.
+    """
+    standings = whole.standings()
+    if not names:
+        random.SystemRandom().shuffle(standings)
+    reading = _Reading(whole)
+    members = [reading.member(one, number, names) for number, one in enumerate(standings)]
+    return Survey(
+        max_score=whole.max_score,
+        members=members,
+        problems=[_topic(whole, p, at, members) for at, p in enumerate(reading.problems)],
+        tests=reading.items(),
+        mistakes=reading.mistakes(fewest=1 if names else FEWEST_ALIKE),
+        groups=_groups(members, len(reading.problems)),
+    )
+
+
+@dataclass
+class _Trial:
+    """What is noted of one test while the results are read."""
+
+    number: int
+    passed: list[bool] = field(default_factory=list)
+    rest: list[float] = field(default_factory=list)
+
+
+class _Reading:
+    """Reads one result after the other, and counts tests and mistakes over all of them."""
+
+    def __init__(self, whole: Class) -> None:
+        self._whole = whole
+        counting = whole.book.counting()
+        graded = {p for setup in counting for p in whole.book.setup(setup).problems}
+        self.problems = [p for p in whole.course.problems if p.id in graded]
+        self._place = {problem.id: at for at, problem in enumerate(self.problems)}
+        self._trials: dict[tuple[int, str], _Trial] = {}
+        self._mistakes: dict[tuple[int, str, bool], dict[int, float]] = {}
+
+    def member(self, standing: Standing, number: int, names: bool) -> Member:
+        """Read a student's result."""
+        result = self._whole.result(standing) if standing.state is State.GRADED else None
+        found = {p.id: p for p in result.problems} if result else {}
+        mine = [found.get(problem.id) for problem in self.problems]
+        failed = self._read(result, number) if result else []
+        student = standing.student
+        name = f"{student.name} ({student.id})" if student.name else student.id
+        return Member(
+            standing=standing,
+            name=clean(name, 100) if names else f"student {number + 1}",
+            seconds=result.seconds if result else None,
+            shares=[_share(problem) for problem in mine],
+            failed=failed,
+            ended={p.id: p.status for p in mine if p and p.status in ENDED},
+        )
+
+    def _read(self, result: SubmissionResult, number: int) -> list[int]:
+        """Count the tests of one result; return the numbers of those that failed."""
+        failed = []
+        for problem in result.problems:
+            if problem.id not in self._place:
+                continue
+            at = self._place[problem.id]
+            for test in problem.tests:
+                if test.status in NOT_TRIED:
+                    continue
+                trial = self._trials.setdefault((at, test.id), _Trial(len(self._trials)))
+                trial.passed.append(test.status is Status.PASSED)
+                trial.rest.append(result.score - test.score)
+                if test.status is not Status.PASSED:
+                    failed.append(trial.number)
+                    self._note(at, test, number)
+        return failed
+
+    def _note(self, at: int, test: TestResult, number: int) -> None:
+        """Add a failed test to the mistake that explains it, or to what happened."""
+        text = test.mistake or clean(test.said, MAX_TEXT)
+        cost = self._mistakes.setdefault((at, text, bool(test.mistake)), {})
+        cost[number] = cost.get(number, 0.0) + test.max_score
+
+    def items(self) -> list[Item]:
+        """The tests, by their numbers."""
+        return [_item(at, name, trial) for (at, name), trial in self._trials.items()]
+
+    def mistakes(self, *, fewest: int) -> list[Mistake]:
+        """What at least so many students got wrong, what most have in common first."""
+        found = [
+            Mistake(at, clean(text, MAX_TEXT), known, list(costs), sum(costs.values()))
+            for (at, text, known), costs in self._mistakes.items()
+            if known or len(costs) >= fewest
+        ]
+        return sorted(found, key=lambda one: (-len(one.students), -one.points, one.text))
+
+
+def _share(problem: ProblemResult | None) -> float | None:
+    """The share of the points that a problem can give without another device."""
+    if problem is None or all(test.status in NOT_TRIED for test in problem.tests):
+        return None
+    possible = problem.max_score - problem.pending
+    return problem.score / possible if possible > 1e-9 else None
+
+
+def _item(at: int, name: str, trial: _Trial) -> Item:
+    found = items.discrimination(trial.passed, trial.rest)
+    return Item(
+        id=clean(name, 150),
+        problem=at,
+        tried=len(trial.passed),
+        difficulty=items.difficulty(trial.passed),
+        discrimination=found,
+        remark=items.remark(trial.passed, found),
+    )
+
+
+def _topic(whole: Class, problem: Problem, at: int, members: list[Member]) -> Topic:
+    shares = [share for m in members if (share := m.shares[at]) is not None]
+    return Topic(
+        id=problem.id,
+        section=problem.section,
+        link=whole.handout_links.get(problem.id, ""),
+        points=problem.points,
+        begun=len(shares),
+        full=sum(share > 1 - 1e-9 for share in shares),
+        share=statistics.fmean(shares) if shares else None,
+    )
+
+
+def _groups(members: list[Member], problems: int) -> list[Group]:
+    """The sections, by name."""
+    names = sorted({m.standing.student.section for m in members})
+    return [
+        _group(name, [m for m in members if m.standing.student.section == name], problems)
+        for name in names
+    ]
+
+
+def _group(name: str, members: list[Member], problems: int) -> Group:
+    begun = [[s for m in members if (s := m.shares[at]) is not None] for at in range(problems)]
+    return Group(
+        name=clean(name, 50),
+        members=len(members),
+        points=[m.standing.points for m in members if m.standing.points is not None],
+        late=sum(m.standing.days_late > 0 for m in members),
+        missing=sum(m.standing.state is State.MISSING for m in members),
+        shares=[statistics.fmean(shares) if shares else None for shares in begun],
+    )

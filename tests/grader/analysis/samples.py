@@ -1,0 +1,58 @@
+"""Gradebooks with the results that a test chooses."""
+
+from contextlib import contextmanager
+
+from grader import course as courses
+from grader.classroom import gradebook
+from grader.classroom import setup as setups
+from grader.classroom.records import Student
+from grader.classroom.standings import Class
+from grader.errors import Status
+from grader.results.points import problem_result, submission_result
+from grader.results.records import GraderInfo, Outcome
+from grader.submission import Submission
+
+COURSE = courses.load()
+PROBLEMS = ("linear", "adamw")
+INFO = GraderInfo(version="1", suite_sha256="cd" * 32, device="cpu", isolation="bubblewrap", seed=0)
+
+
+def passed(name):
+    return Outcome(id=f"test_{name}", status=Status.PASSED, weight=1)
+
+
+def failed(name, mistake="", status=Status.FAILED, what="wrong values", about="f"):
+    return Outcome(id=f"test_{name}", status=status, weight=1, what=what, about=about,
+                   mistake=mistake)  # fmt: skip
+
+
+def skipped(name):
+    return failed(name, status=Status.NOT_ATTEMPTED, what="not attempted")
+
+
+@contextmanager
+def class_of(path, students, *, problems=PROBLEMS):
+    """An open gradebook.
+
+    Args:
+        path: Where to write it.
+        students: For each id, what is known of the student and, for each problem, its tests; None
+            for one who handed in nothing.
+        problems: The problems that are graded.
+    """
+    listed = [COURSE.problem(name) for name in problems]
+    with gradebook.writing(path, create=True) as book:
+        setup = book.number_of(
+            setups.of_today(COURSE, listed, device="cpu", isolation="bubblewrap", seed=0)
+        )
+        book.apply(setup, why="batch")
+        for number, (name, (known, tests)) in enumerate(students.items()):
+            book.enrol([Student(id=name, **known)])
+            if tests is None:
+                continue
+            submission = Submission(name, {"assignment/linear.py": f"x = {number}".encode()}, [])
+            book.add_attempt(name, f"{name}.zip", submission)
+            results = [problem_result(p.id, p.module, p.points, tests[p.id]) for p in listed]
+            book.keep(setup, submission_result(submission.info, INFO, results, seconds=1.0))
+    with gradebook.reading(path) as book:
+        yield Class(book, COURSE)

@@ -1,0 +1,78 @@
+"""Item analysis: the numbers against their textbook definitions, and what is said about a test."""
+
+import math
+
+import numpy as np
+import pytest
+
+from grader.analysis import items
+
+
+def test_difficulty_is_the_share_that_passes():
+    """Nobody who attempts a test makes no share."""
+    assert 0.75 == items.difficulty([True, True, True, False])
+    assert items.difficulty([]) is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_discrimination_is_the_point_biserial_correlation(seed):
+    """(mean of those who pass - mean of those who fail) / deviation of all · √(p q)."""
+    rng = np.random.default_rng(seed)
+    rest = rng.normal(50, 20, 60)
+    passed = [bool(x) for x in rest + rng.normal(0, 30, 60) > 50]
+    share = sum(passed) / 60
+    means = [np.mean([x for x, ok in zip(rest, passed, strict=True) if ok is which])
+             for which in (True, False)]  # fmt: skip
+    expected = (means[0] - means[1]) / np.std(rest) * math.sqrt(share * (1 - share))
+    assert items.discrimination(passed, list(rest)) == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_correlation_that_means_nothing_is_none():
+    """Fewer than five pass or fail, or all have the same points."""
+    points = [float(n) for n in range(40)]
+    assert items.discrimination([True] * 36 + [False] * 4, points) is None
+    assert items.discrimination([False] * 36 + [True] * 4, points) is None
+    assert items.discrimination([True, False] * 20, [7.0] * 40) is None
+    assert items.discrimination([], []) is None
+    assert items.discrimination([True] * 35 + [False] * 5, points) < 0
+
+
+@pytest.mark.parametrize(
+    ("passed", "correlation", "expected"),
+    [
+        ([False] * 30, None, items.NOBODY_PASSES),
+        ([True] * 30, None, items.NOBODY_FAILS),
+        ([True, False] * 100, -0.3, items.STRONG_FAIL),
+        ([True, False] * 100, 0.0, items.SAYS_LITTLE),
+        ([True, False] * 100, 0.3, ""),
+        ([True, False] * 100, -1.0, items.STRONG_FAIL),
+        ([True, False] * 15, 0.0, ""),  # of so few, chance may be the reason
+        ([True, False] * 15, None, ""),
+        ([False] * 19, None, ""),
+        ([True] * 19, None, ""),
+    ],
+)
+def test_what_is_said_of_a_test(passed, correlation, expected):
+    """Nothing is said of a good test, or where chance explains as much."""
+    assert expected == items.remark(passed, correlation)
+
+
+def test_chance_alone_makes_no_good_test_suspicious():
+    """Of 300 tests that measure what the course measures, with 400 students."""
+    rng = np.random.default_rng(0)
+    ability = rng.normal(0, 1, 400)
+    suspicious = 0
+    for _ in range(300):
+        passed = [bool(x) for x in ability + rng.normal(0, 1.5, 400) > rng.uniform(-1, 0.5)]
+        rest = list(50 + 15 * ability + rng.normal(0, 3, 400))
+        suspicious += items.remark(passed, items.discrimination(passed, rest)) in items.SUSPICIOUS
+    assert 0 == suspicious
+
+
+def test_a_test_with_wrong_oracle_is_found():
+    """Students who are right fail it, so the strong ones do."""
+    rng = np.random.default_rng(1)
+    ability = rng.normal(0, 1, 400)
+    passed = [bool(x) for x in rng.normal(0, 1, 400) > ability]
+    found = items.discrimination(passed, list(50 + 15 * ability))
+    assert items.STRONG_FAIL == items.remark(passed, found)

@@ -1,0 +1,115 @@
+"""The counts of a class, against a class of which every count is known."""
+
+import pytest
+
+from grader.analysis.survey import survey
+from grader.analysis.texts import mistakes
+from grader.errors import Status
+from tests.grader.analysis.samples import class_of, failed, passed, skipped
+
+EPS = "Epsilon stands inside the square root."
+
+
+def work(linear, adamw):
+    """The tests of one student: how each of two tests of each problem ended."""
+    return {"linear": linear, "adamw": adamw}
+
+
+FULL = work([passed("a"), passed("b")], [passed("c"), passed("d")])
+SECTION_A, SECTION_B = {"section": "A", "name": "Ada"}, {"section": "B"}
+
+
+@pytest.fixture
+def students():
+    """Six students, of whom one is absent."""
+    return {
+        "s1": (SECTION_A, FULL),
+        "s2": (SECTION_A, work([passed("a"), failed("b")], [failed("c", EPS), failed("d", EPS)])),
+        "s3": (SECTION_A, None),
+        "s4": (SECTION_B, work([skipped("a"), skipped("b")], [failed("c", EPS), passed("d")])),
+        "s5": (SECTION_B, work([failed("a", status=Status.CRASHED, what="ended"), passed("b")],
+                               [skipped("c"), skipped("d")])),
+        "s6": (SECTION_B, FULL),
+    }  # fmt: skip
+
+
+@pytest.fixture
+def found(students, tmp_path):
+    with class_of(tmp_path / "class.sqlite", students) as whole:
+        yield survey(whole)
+
+
+def test_problems_are_counted_over_those_who_began_them(found):
+    """A stub is no zero: it says nothing about how hard the problem is."""
+    linear, adamw = found.problems
+    assert ("linear", "7.1", 4, 2) == (linear.id, linear.section, linear.begun, linear.full)
+    assert linear.share == pytest.approx((1 + 0.5 + 0.5 + 1) / 4)
+    assert (4, 2) == (adamw.begun, adamw.full)
+    assert adamw.share == pytest.approx((1 + 0 + 0.5 + 1) / 4)
+
+
+def test_mistakes_are_counted_by_students_not_by_tests(found):
+    """What most have in common comes first; each has its cost."""
+    first = found.mistakes[0]
+    assert (EPS, True, [1, 3]) == (first.text, first.is_known, first.students)
+    assert first.points == pytest.approx(7 * 1.5)
+    others = {(one.text, tuple(one.students)) for one in found.mistakes[1:]}
+    assert {("f: wrong values", (1,)), ("f: ended", (4,))} == others
+
+
+def test_tests_are_counted_over_those_who_attempted_them(found):
+    """A test has the same number wherever it is named."""
+    by_name = {item.id: item for item in found.tests}
+    assert (4, 0.75) == (by_name["test_a"].tried, by_name["test_a"].difficulty)
+    assert (4, 0.5) == (by_name["test_c"].tried, by_name["test_c"].difficulty)
+    names = [[found.tests[n].id for n in member.failed] for member in found.members]
+    assert [[], ["test_b", "test_c", "test_d"], [], ["test_c"], ["test_a"], []] == names
+
+
+def test_sections_stand_side_by_side(found):
+    """A mean is that of those who have points."""
+    a, b = found.groups
+    assert ("A", 3, 1) == (a.name, a.members, a.missing)
+    assert a.mean == pytest.approx((12 + 2.5) / 2)
+    assert ("B", 3, 0) == (b.name, b.members, b.missing)
+    assert b.shares[0] == pytest.approx(0.75)
+
+
+def test_a_fault_of_the_grader_counts_for_nobody(students, tmp_path):
+    """Neither as a failure nor as a grade."""
+    error = failed("a", status=Status.GRADER_ERROR, about="test_a", what="ZeroDivisionError")
+    students["s7"] = ({}, work([error, passed("b")], [passed("c"), passed("d")]))
+    with class_of(tmp_path / "other.sqlite", students) as whole:
+        found = survey(whole)
+    assert 4 == next(item.tried for item in found.tests if item.id == "test_a")
+    assert not any("ZeroDivision" in one.text for one in found.mistakes)
+
+
+def test_without_names_nobody_can_be_recognised(students, tmp_path):
+    """Names, ids, and what only one student did are not there, and the order says nothing."""
+    with class_of(tmp_path / "class.sqlite", students) as whole:
+        orders = {
+            tuple(len(m.failed) for m in survey(whole, names=False).members) for _ in range(40)
+        }
+        found = survey(whole, names=False)
+    assert len(orders) > 1
+    assert {f"student {n}" for n in range(1, 7)} == {m.name for m in found.members}
+    assert [EPS] == [one.text for one in found.mistakes]
+
+
+def test_the_terminal_says_what_to_talk_about(found):
+    """Problems, mistakes and their sections; what a student wrote is no markup."""
+    text = mistakes(found, top=5)
+    assert "5 of 6 students have a grade" in text
+    lines = [line.split() for line in text.splitlines()]
+    assert ["62", "%", "4", "adamw", "§8.2"] in lines
+    assert ["2", "10.5", "adamw", "§8.2", *EPS.split()] in lines
+    assert "no test is suspicious" in text
+
+
+def test_an_empty_class_is_no_error(tmp_path):
+    """Before the first submission there is nothing to say."""
+    with class_of(tmp_path / "class.sqlite", {"s1": (SECTION_A, None)}) as whole:
+        found = survey(whole)
+    assert ([], []) == (found.tests, found.mistakes)
+    assert "0 of 1 students have a grade" in mistakes(found, top=5)
