@@ -476,10 +476,7 @@ def _export_reports(whole: Class, found: Iterable[Standing], folder: Path, suffi
         "md": lambda result, one: markdown.render(result, one, **where),
         "html": lambda result, one: html.render(result, one, sources=whole.sources(one), **where),
     }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        raise UsageError(f"{folder} cannot be made: {e.strerror}") from None
+    files.make_folder(folder)
     for one in found:
         interrupts.stop_if_seen()
         result = whole.result(one)

@@ -141,7 +141,7 @@ def grade(
         from grader.grading.grade import grade as run
 
         sandbox.wait_until_ready()
-        with _progress("grading") as progress:
+        with advancing("grading") as progress:
             result = run(
                 read,
                 course,
@@ -264,7 +264,7 @@ def validate(
     from grader.grading.workers import usual_jobs
     from grader.proof.validate import validate as run
 
-    with device_named(device) as gpu, _progress("validating") as progress:
+    with device_named(device) as gpu, advancing("validating") as progress:
         found = run(
             course,
             problems,
@@ -401,7 +401,7 @@ def device_named(name: str) -> Iterator[Gpu | None]:
 
 
 @contextmanager
-def _progress(what: str) -> Iterator[Callable[[str, int, int], None]]:
+def advancing(what: str) -> Iterator[Callable[[str, int, int], None]]:
     """Show progress on stderr: a bar on a terminal, otherwise at most one line per minute.
 
     Each step also raises an interrupt again if something has swallowed it.

@@ -1,6 +1,7 @@
 """The course that is graded: its paths, its problems, its limits, and the hash of its suite."""
 
 import hashlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import msgspec
 from grader import problems
 from grader.errors import CourseFault
 
+CODE_BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 PACKAGE = Path(__file__).parent
 
 
@@ -167,6 +169,13 @@ class Course(msgspec.Struct, frozen=True):
         hidden, name = self.tests / "hidden", f"test_{problem.id}.py"
         files = {"cpu": hidden / name, "cuda": hidden / "cuda" / name}
         return {device: path for device, path in files.items() if path.is_file()}
+
+    def given_sources(self) -> list[str]:
+        """All code that every student gets: stubs, public tests, and examples of the handout."""
+        given = [*self.assignment.glob("*.py"), *(self.tests / "public").rglob("*.py")]
+        pages = [page.read_text(encoding="utf-8") for page in sorted(self.handout.glob("*.md"))]
+        examples = [text for page in pages for text in CODE_BLOCK.findall(page)]
+        return [path.read_text(encoding="utf-8") for path in sorted(given)] + examples
 
     def suite_sha256(self) -> str:
         """A hash of all that affects a score outside the grader: tests, probes, problems.toml."""

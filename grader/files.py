@@ -57,6 +57,18 @@ def check_apart(paths: Iterable[Path | None], *, kept: Iterable[Path] = ()) -> N
         seen.add(path.resolve())
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder, unless it is there.
+
+    Raises:
+        UsageError: It cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise UsageError(f"{path} cannot be made: {e.strerror}") from None
+
+
 def _is_stdout(path: Path) -> bool:
     """Whether stdout goes to this file or pipe; False for a terminal or /dev/null."""
     with suppress(OSError):

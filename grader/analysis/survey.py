@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from grader.analysis import items
 from grader.classroom.records import Standing, State
 from grader.classroom.standings import Class
+from grader.classroom.texts import called
 from grader.course import Problem
 from grader.errors import Status
 from grader.report.remarks import clean
@@ -234,11 +235,9 @@ class _Reading:
         found = {p.id: p for p in result.problems} if result else {}
         mine = [found.get(problem.id) for problem in self.problems]
         failed = self._read(result, number) if result else []
-        student = standing.student
-        name = f"{student.name} ({student.id})" if student.name else student.id
         return Member(
             standing=standing,
-            name=clean(name, 100) if names else f"student {number + 1}",
+            name=called(standing.student) if names else f"student {number + 1}",
             seconds=result.seconds if result else None,
             shares=[_share(problem) for problem in mine],
             failed=failed,

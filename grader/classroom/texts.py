@@ -9,7 +9,7 @@ from rich.text import Text
 from grader.classroom import setup as setups
 from grader.classroom.compare import Change, Comparison
 from grader.classroom.policy import Policy
-from grader.classroom.records import Standing, State
+from grader.classroom.records import Standing, State, Student
 from grader.classroom.setup import Setup
 from grader.classroom.standings import Class, counts
 from grader.printable import one_line
@@ -80,6 +80,12 @@ def _table(listed: list[Standing]) -> Table:
         )
         table.add_row(*(Text(one_line(cell, 200)) for cell in cells))
     return table
+
+
+def called(student: Student) -> str:
+    """A student's name and id, safe to print."""
+    text = f"{student.name} ({student.id})" if student.name else student.id
+    return one_line(text, 100)
 
 
 def student(whole: Class, standing: Standing) -> str:

@@ -26,7 +26,7 @@ FLOORS = [
     ["grader.grading", "grader.report"],
     ["grader.proof", "grader.publish", "grader.classroom"],
     ["grader.commands"],
-    ["grader.analysis"],
+    ["grader.analysis", "grader.similarity"],
     ["grader.class_commands"],
     ["grader.analysis_commands"],
     ["grader.cli"],

@@ -31,7 +31,7 @@ def skipped(name):
 
 
 @contextmanager
-def class_of(path, students, *, problems=PROBLEMS):
+def class_of(path, students, *, problems=PROBLEMS, sources=None):
     """An open gradebook.
 
     Args:
@@ -39,6 +39,7 @@ def class_of(path, students, *, problems=PROBLEMS):
         students: For each id, what is known of the student and, for each problem, its tests; None
             for one who handed in nothing.
         problems: The problems that are graded.
+        sources: What each student handed in; something short by default.
     """
     listed = [COURSE.problem(name) for name in problems]
     with gradebook.writing(path, create=True) as book:
@@ -50,7 +51,8 @@ def class_of(path, students, *, problems=PROBLEMS):
             book.enrol([Student(id=name, **known)])
             if tests is None:
                 continue
-            submission = Submission(name, {"assignment/linear.py": f"x = {number}".encode()}, [])
+            short = {"assignment/linear.py": f"x = {number}".encode()}
+            submission = Submission(name, (sources or {}).get(name, short), [])
             book.add_attempt(name, f"{name}.zip", submission)
             results = [problem_result(p.id, p.module, p.points, tests[p.id]) for p in listed]
             book.keep(setup, submission_result(submission.info, INFO, results, seconds=1.0))

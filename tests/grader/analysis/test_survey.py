@@ -3,7 +3,7 @@
 import pytest
 
 from grader.analysis.survey import survey
-from grader.analysis.texts import mistakes
+from grader.analysis.terminal import mistakes
 from grader.errors import Status
 from tests.grader.analysis.samples import class_of, failed, passed, skipped
 
