@@ -5,6 +5,7 @@ scripts, by their hashes, and nothing else.
 """
 
 import base64
+import functools
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,6 +39,23 @@ def render(
         values: What the template shows. All of it is escaped.
     """
     look = (TEMPLATES / "look.css").read_text(encoding="utf-8")
+    style = "\n".join([look, *styles])
+    return (
+        _environment(folder)
+        .get_template(template)
+        .render(
+            title=title,
+            style=_raw(style, "style"),
+            scripts=[_raw(script, "script") for script in scripts],
+            content_policy=_content_policy(style, scripts, loose_style),
+            **values,
+        )
+    )
+
+
+@functools.cache
+def _environment(folder: Path) -> Environment:
+    """The templates of a folder; each is compiled once, however many pages are made."""
     environment = Environment(
         loader=FileSystemLoader([folder, TEMPLATES]),
         autoescape=True,
@@ -46,14 +64,7 @@ def render(
         lstrip_blocks=True,
     )
     environment.filters["with_code"] = with_code
-    style = "\n".join([look, *styles])
-    return environment.get_template(template).render(
-        title=title,
-        style=_raw(style, "style"),
-        scripts=[_raw(script, "script") for script in scripts],
-        content_policy=_content_policy(style, scripts, loose_style),
-        **values,
-    )
+    return environment
 
 
 def with_code(text: str) -> Markup:

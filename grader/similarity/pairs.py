@@ -75,6 +75,9 @@ def works_of(
 def _read(
     texts: list[bytes], jobs: int, progress: Callable[[int, int], None]
 ) -> Iterator[list[Print]]:
+    if jobs == 1:
+        yield from map(_prints, texts)
+        return
     context = multiprocessing.get_context("forkserver")
     with ProcessPoolExecutor(jobs, context, initializer=_ignore_interrupts) as pool:
         try:
@@ -106,19 +109,34 @@ def ranked(
         threshold: The least overlap, from 0 to 1.
     """
     weights = _weights(works, given)
-    hashes = [
-        {path: {p.hash for p in found} & weights.keys() for path, found in work.files.items()}
-        for work in works
-    ]
+    read = [_counted(work, weights) for work in works]
     pairs = []
-    for one, other in _that_share(hashes):
-        files = _files(hashes[one], hashes[other], weights)
+    for one, other in _that_share([files.values() for files in read]):
+        files = _files(read[one], read[other], weights)
         overlap = _overlap(files)
-        mine, its = (set().union(*hashes[of].values()) for of in (one, other))
-        if overlap >= threshold and len(mine & its) >= FEWEST_SHARED:
+        if overlap >= threshold:
+            mine, its = (
+                {h for file in read[of].values() for h in file.hashes} for of in (one, other)
+            )
             shares = sorted(((f.path, f.share) for f in files), key=lambda item: -item[1])
             pairs.append(Pair(one, other, overlap, shares, frozenset(mine & its)))
     return sorted(pairs, key=lambda pair: (-pair.overlap, pair.one, pair.other))
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """What counts of one file: its unusual fingerprints, and how much they weigh together."""
+
+    hashes: set[int]
+    weight: float
+
+
+def _counted(work: Work, weights: Mapping[int, float]) -> dict[str, _Counted]:
+    found = {}
+    for path, listed in work.files.items():
+        hashes = {one.hash for one in listed} & weights.keys()
+        found[path] = _Counted(hashes, sum(weights[h] for h in hashes))
+    return found
 
 
 def _weights(works: Sequence[Work], given: Iterable[str]) -> dict[int, float]:
@@ -133,13 +151,14 @@ def _weights(works: Sequence[Work], given: Iterable[str]) -> dict[int, float]:
     }
 
 
-def _that_share(hashes: Sequence[Mapping[str, set[int]]]) -> set[tuple[int, int]]:
-    """The pairs that share any hash."""
+def _that_share(works: Iterable[Iterable[_Counted]]) -> list[tuple[int, int]]:
+    """The pairs that share enough to say anything about them."""
     owners: dict[int, list[int]] = {}
-    for number, files in enumerate(hashes):
-        for h in set().union(*files.values()):
+    for number, files in enumerate(works):
+        for h in {h for file in files for h in file.hashes}:
             owners.setdefault(h, []).append(number)
-    return {pair for found in owners.values() for pair in itertools.combinations(found, 2)}
+    shared = Counter(pair for found in owners.values() for pair in itertools.combinations(found, 2))
+    return [pair for pair, count in shared.items() if count >= FEWEST_SHARED]
 
 
 @dataclass(frozen=True)
@@ -152,14 +171,14 @@ class _File:
 
 
 def _files(
-    one: Mapping[str, set[int]], other: Mapping[str, set[int]], weights: Mapping[int, float]
+    one: Mapping[str, _Counted], other: Mapping[str, _Counted], weights: Mapping[int, float]
 ) -> list[_File]:
     """Every file that both have: the share of the one that has less unusual code in it."""
     found = []
     for path in sorted(one.keys() & other.keys()):
-        least = min(sum(weights[h] for h in hashes[path]) for hashes in (one, other))
+        least = min(one[path].weight, other[path].weight)
         if least:
-            both = sum(weights[h] for h in one[path] & other[path])
+            both = sum(weights[h] for h in one[path].hashes & other[path].hashes)
             found.append(_File(path, min(1.0, both / least), least))
     return found
 

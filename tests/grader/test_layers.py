@@ -271,7 +271,7 @@ def test_no_import_hides_in_a_call():
     [
         "grader.sandbox.box",
         "grader.cli",
-        "grader.class_commands",
+        "grader.analysis_commands",
         "grader.submission",
         "grader.results.records",
     ],

@@ -1,5 +1,6 @@
 """Copies are found however they are hidden, and what everybody has counts for nothing."""
 
+import functools
 import random
 import re
 import sys
@@ -8,6 +9,7 @@ import pytest
 
 from grader import cli
 from grader.similarity import pairs
+from grader.similarity.fingerprints import prints
 from grader.similarity.report import side_by_side
 from tests.grader.analysis.samples import class_of, passed
 from tests.grader.report.samples import HOSTILE
@@ -61,8 +63,15 @@ WAYS = [renamed, reordered, reformatted, lambda s: reformatted(reordered(renamed
 CLASS = [program(seed) for seed in range(20)]
 
 
+@functools.cache
+def read(text):
+    return prints(text.decode("utf-8", "replace"))
+
+
 def ranked(sources, given=()):
-    return pairs.ranked(pairs.works_of(sources), given)
+    """The pairs of these submissions; each file is read once for all tests."""
+    works = [pairs.Work({path: read(text) for path, text in one.items()}) for one in sources]
+    return pairs.ranked(works, given)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=["renamed", "reordered", "reformatted", "all", "half"])
