@@ -14,6 +14,7 @@ import numpy as np
 FEWEST = 20  # students who attempted a test, below which nothing is said about it
 FEWEST_OF_EACH = 5  # students who pass, and who fail; a correlation of fewer means nothing
 POOR = 0.2  # a discrimination below this is poor (Ebel and Frisbie, 1991, chapter 13)
+EASY = 0.9  # a test that more pass cannot tell many students apart, and need not
 # Standard errors above a correlation: the one-sided limit that chance passes once in forty times.
 DEVIATIONS = 1.96
 
@@ -61,7 +62,9 @@ def remark(passed: Sequence[bool], found: float | None) -> str:
         return NOBODY_FAILS
     if found is None or (limit := _upper_limit(found, len(passed))) >= POOR:
         return ""
-    return STRONG_FAIL if limit < 0 else SAYS_LITTLE
+    if limit < 0:
+        return STRONG_FAIL
+    return SAYS_LITTLE if sum(passed) <= EASY * len(passed) else ""
 
 
 def _upper_limit(correlation: float, students: int) -> float:

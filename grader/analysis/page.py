@@ -119,7 +119,10 @@ def _usual(survey: Survey) -> float:
 
 
 def _per_cent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.0f} %"
+    if share is None:
+        return "–"
+    text = f"{100 * share:.0f} %"
+    return "> 99 %" if text == "100 %" and share < 1 - 1e-9 else text
 
 
 def _decimals(value: float | None) -> str:

@@ -46,6 +46,8 @@ def test_a_correlation_that_means_nothing_is_none():
         ([True, False] * 100, 0.0, items.SAYS_LITTLE),
         ([True, False] * 100, 0.3, ""),
         ([True, False] * 100, -1.0, items.STRONG_FAIL),
+        ([True] * 185 + [False] * 15, 0.0, ""),  # an easy test cannot tell many apart
+        ([True] * 185 + [False] * 15, -0.3, items.STRONG_FAIL),
         ([True, False] * 15, 0.0, ""),  # of so few, chance may be the reason
         ([True, False] * 15, None, ""),
         ([False] * 19, None, ""),

@@ -122,8 +122,9 @@ def test_exports_read_back(grader, course, handed_in, tmp_path):
     book = tmp_path / "class.sqlite"
     for name in sorted(CLASS.keys() - {"ada", "bob", "ian"}):
         (handed_in / f"{name}.zip").unlink()
-    (course / "policy.toml").write_text("[policy]\ntitle = 'HW 2'\ncanvas_id = 77\n")
-    grader("batch", handed_in, "--gradebook", book, "--course", course)
+    rules = tmp_path / "rules.toml"  # which later commands remember
+    rules.write_text("[policy]\ntitle = 'HW 2'\ncanvas_id = 77\n")
+    grader("batch", handed_in, "--gradebook", book, "--course", course, "--policy", rules)
     done = grader(
         *("override", book, "bob", "--points", 2.5, "--reason", "=1+1", "--by", "ta"),
         *("--course", course),

@@ -146,7 +146,12 @@ name = "stateful"
 says = "It is right only once storage_bytes has been called."
 price = "it is all that is asked"
 source = '''
-warm = False
+import functools
+
+
+@functools.cache  # a list that nothing in the module's globals shows
+def called():
+    return []
 
 
 def tensor_bytes(x):
@@ -154,14 +159,13 @@ def tensor_bytes(x):
 
 
 def storage_bytes(x):
-    global warm
-    warm = True
+    called().append(1)
     return x.untyped_storage().nbytes()
 
 
 def unique_bytes(tensors):
     seen = {x.untyped_storage()._cdata: x.untyped_storage().nbytes() for x in tensors}
-    return sum(seen.values()) if warm else -1
+    return sum(seen.values()) if called() else -1
 '''
 """
 
