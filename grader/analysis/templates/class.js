@@ -52,6 +52,7 @@
       count += !row.hidden;
     });
     const words = found || wanted ? `${count} ${count === 1 ? "student" : "students"}` : "";
+    document.getElementById("all").dataset.shown = location.hash;
     document.getElementById("chosen").textContent = found ? `${words}: ${found[1]}` : words;
     return found;
   }

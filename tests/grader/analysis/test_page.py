@@ -66,7 +66,8 @@ def opened(page, tmp_path):
 
 
 def shown(page):
-    """The students that the table shows."""
+    """The students that the table shows, once it shows what the address asks for."""
+    page.wait_for_function("document.getElementById('all').dataset.shown === location.hash")
     return page.evaluate(
         """() => [...document.querySelectorAll("#all tbody tr")].filter((row) => !row.hidden)
              .map((row) => row.cells[0].textContent)"""
