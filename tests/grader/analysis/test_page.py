@@ -74,20 +74,27 @@ def shown(page):
     )
 
 
+def follow(page, act):
+    """Do what leads to another address, and wait until the page is there."""
+    before = page.evaluate("location.hash")
+    act()
+    page.wait_for_function("before => location.hash !== before", arg=before)
+
+
 def test_a_mistake_leads_to_its_students_and_back(text, opened):
     """What is shown is in the address, so the browser's Back works."""
     page = opened(text)
     assert 60 == len(shown(page))
     link = page.locator("a[href='#mistake-0']").last
     count = int(link.inner_text())
-    link.click()
+    follow(page, link.click)
     assert count == len(shown(page)) < 60
     assert f"{count} students: " in page.locator("#chosen").inner_text()
-    page.locator("a[href='#section-1']").click()
+    follow(page, page.locator("a[href='#section-1']").click)
     assert 30 == len(shown(page))
-    page.go_back()
+    follow(page, page.go_back)
     assert count == len(shown(page))
-    page.go_back()
+    follow(page, page.go_back)
     assert 60 == len(shown(page))
     assert page.seen == []
 
@@ -98,17 +105,17 @@ def test_every_kind_of_mark_leads_to_its_students(text, opened):
     bar = page.locator("#histogram [data-to]").last
     said = int(bar.get_attribute("aria-label").split()[0])
     bar.focus()
-    page.keyboard.press("Enter")
+    follow(page, lambda: page.keyboard.press("Enter"))
     assert said <= len(shown(page)) < 60
-    page.locator("#heatmap [data-to]").nth(5).click()
+    follow(page, page.locator("#heatmap [data-to]").nth(5).click)
     assert 1 == len(shown(page))
-    page.locator("#scatter [data-to]").first.click()
+    follow(page, page.locator("#scatter [data-to]").first.click)
     assert 1 <= len(shown(page)) < 60
-    page.locator("a[href='#state-missing']").click()
+    follow(page, page.locator("a[href='#state-missing']").click)
     assert 3 == len(shown(page))
-    page.locator("a[href='#problem-0']").first.click()
+    follow(page, page.locator("a[href='#problem-0']").first.click)
     assert 40 < len(shown(page)) < 60
-    page.get_by_role("link", name="Show everybody").click()
+    follow(page, page.get_by_role("link", name="Show everybody").click)
     assert 60 == len(shown(page))
 
 
