@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -21,14 +21,23 @@ from grader.classroom.policy import Policy
 from grader.classroom.records import Standing, State
 from grader.classroom.setup import Setup
 from grader.classroom.standings import Class
-from grader.commands import Device, Folder, Only, Seed, chosen, device_named, one_of
+from grader.commands import (
+    Device,
+    Folder,
+    Level,
+    Only,
+    Seed,
+    chosen,
+    device_named,
+    level_named,
+    one_of,
+)
 from grader.commands import app as app
 from grader.course import Course
 from grader.errors import GraderFault, UsageError
 from grader.grading.workers import usual_jobs
 from grader.report import gradescope, junit, markdown, terminal
 from grader.results.records import SubmissionResult
-from grader.sandbox.box import Isolation
 
 Book = Annotated[
     Path, typer.Argument(metavar="GRADEBOOK", help="The gradebook that `grader batch` wrote.")
@@ -84,9 +93,7 @@ def batch(
     fresh: Fresh = False,
     device: Device = "cpu",
     seed: Seed = 0,
-    isolation: Annotated[
-        str, typer.Option("--isolation", help="bubblewrap; or none, to debug, never for grades.")
-    ] = "bubblewrap",
+    isolation: Level = "auto",
     rules_file: Rules = None,
     course_folder: Folder = None,
 ) -> None:
@@ -98,7 +105,7 @@ def batch(
     course, rules = course_and_rules(course_folder, rules_file)
     problems = chosen(course, only)
     one_of("--device", device, "cpu", "cuda")
-    level: Isolation = one_of("--isolation", isolation, *get_args(Isolation))
+    level = level_named(isolation)
     found = intake.recognise(folder)
     students = roster.read(listed) if listed else None
     today = setups.of_today(course, problems, device=device, isolation=level, seed=seed)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, TypeVar, get_args
+from typing import Annotated, Literal, TypeVar, get_args
 
 import typer
 from rich.console import Console
@@ -31,8 +31,10 @@ from grader.report import terminal
 from grader.results.merge import merged
 from grader.results.records import SubmissionResult
 from grader.sandbox import gpu as gpus
-from grader.sandbox.box import Isolation, Sandbox
+from grader.sandbox import levels
+from grader.sandbox.box import Sandbox
 from grader.sandbox.gpu import Gpu
+from grader.sandbox.levels import Isolation
 
 # grader.grading and grader.proof.validate import torch, which takes seconds, and grader.report.html
 # the libraries for pages: only what needs them imports them, inside the function.
@@ -54,6 +56,14 @@ Only = Annotated[
     typer.Option("--only", metavar="PROBLEM", help="Only this problem; may be repeated."),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the tests' random inputs.")]
+Level = Annotated[
+    str,
+    typer.Option(
+        "--isolation",
+        help="auto: the strongest level that works here; bubblewrap; landlock, weaker, for root in "
+        "a container; or none, to debug, never for grades.",
+    ),
+]
 Device = Annotated[
     str,
     typer.Option(
@@ -108,17 +118,23 @@ def grade(
     json: Json = None,
     html: Html = None,
     markdown: Markdown = None,
-    isolation: Annotated[
-        str,
-        typer.Option(
-            "--isolation",
-            help="bubblewrap; or none, to debug on a machine without it, never for grades.",
-        ),
-    ] = "bubblewrap",
+    isolation: Level = "auto",
     fresh: Annotated[
         bool,
         typer.Option("--fresh", help="Give each test a process of its own; slower, same scores."),
     ] = False,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--seconds", min=1, help="Time for all tests together (default: the course's)."
+        ),
+    ] = None,
+    memory: Annotated[
+        int | None,
+        typer.Option(
+            "--memory-mib", min=1, help="The most memory for a test (default: the course's)."
+        ),
+    ] = None,
     verbose: Verbose = False,
     folder: Folder = None,
 ) -> None:
@@ -126,11 +142,11 @@ def grade(
 
     Exits 0 whatever the score is, and 3 if the grader itself failed.
     """
-    course = courses.load(folder)
+    course = courses.load(folder).limited(seconds=seconds, memory_mib=memory)
     problems = chosen(course, only)
     reports = Reports(course, json, html, markdown)
     one_of("--device", device, "cpu", "cuda")
-    level: Isolation = one_of("--isolation", isolation, *get_args(Isolation))
+    level = level_named(isolation)
     read = submissions.read(submission)
     scratch_bytes = course.limits.file_bytes
     with (
@@ -380,6 +396,12 @@ def one_of(option: str, value: str, *allowed: Choice) -> Choice:
         if choice == value:
             return choice
     raise UsageError(f"{option} {value}: expected {' or '.join(allowed)}")
+
+
+def level_named(name: str) -> Isolation:
+    """The level of isolation that was asked for; for `auto`, the strongest that works here."""
+    level: Isolation | Literal["auto"] = one_of("--isolation", name, "auto", *get_args(Isolation))
+    return levels.strongest() if level == "auto" else level
 
 
 @contextmanager

@@ -164,6 +164,22 @@ class Course(msgspec.Struct, frozen=True):
         """The limits of a problem's tests."""
         return msgspec.structs.replace(self.limits, **problem.limits)
 
+    def limited(self, *, seconds: float | None = None, memory_mib: int | None = None) -> "Course":
+        """The same course with lower limits, for a machine that has less.
+
+        Args:
+            seconds: Wall time for all tests of a submission together; None: as it is.
+            memory_mib: The most memory for one test; None: as it is.
+        """
+        was = self.limits
+        changed: dict[str, float] = {}
+        if seconds is not None:
+            cpu_seconds = seconds * was.cpu_seconds / was.wall_seconds
+            changed["submission_seconds"] = min(was.submission_seconds, cpu_seconds)
+        if memory_mib is not None:
+            changed["memory_bytes"] = min(was.memory_bytes, memory_mib * 2**20)
+        return msgspec.structs.replace(self, limits=msgspec.structs.replace(was, **changed))
+
     def hidden_tests(self, problem: Problem) -> dict[str, Path]:
         """A problem's files of hidden tests by device ("cpu", "cuda"); only files that exist."""
         hidden, name = self.tests / "hidden", f"test_{problem.id}.py"

@@ -15,6 +15,7 @@ import msgspec
 
 from grader.errors import UsageError
 from grader.printable import one_line
+from grader.report.gradescope import Shows
 
 DAY = 86_400
 WEB_ADDRESS = re.compile(r"https?://[\w.~:/%+@-]+", re.ASCII)
@@ -37,6 +38,8 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         handout_url: Where students find the handout's pages, such as
             https://course.example/handout; reports link to its sections. Empty for none.
         deadlines: The deadline of each section; "default" is that of all others.
+        gradescope: The table [policy.gradescope]: what Gradescope shows to students.
+        gradescope_minutes: After how many minutes Gradescope stops a run, as its settings say.
     """
 
     counts: Literal["latest", "best"] = "latest"
@@ -48,6 +51,8 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     canvas_id: int = 0
     handout_url: str = ""
     deadlines: dict[str, datetime] = {}
+    gradescope: Shows = Shows()
+    gradescope_minutes: float = 10.0
 
     def deadline(self, section: str, extension: datetime | None) -> datetime | None:
         """When a student's work is due; an extension never shortens the time."""
@@ -109,6 +114,10 @@ def _check(path: Path, policy: Policy, listed: dict[str, Any]) -> None:
         raise UsageError(
             f"{path}: handout_url is {one_line(policy.handout_url, 100)}; "
             "expected an address such as https://course.example/handout"
+        )
+    if not 3 <= policy.gradescope_minutes < MOST:
+        raise UsageError(
+            f"{path}: gradescope_minutes is {policy.gradescope_minutes:g}; expected 3 or more"
         )
     if policy.cap > 100:
         raise UsageError(f"{path}: cap is {policy.cap:g}; expected at most 100 per cent")

@@ -13,7 +13,7 @@ import msgspec
 
 from grader import __version__
 from grader.course import PACKAGE, Course, Problem
-from grader.sandbox.box import Isolation
+from grader.sandbox.levels import Isolation
 
 # What of the grader decides a score; a test compares this with what `grading.grade` imports.
 DECIDES = (

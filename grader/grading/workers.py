@@ -19,8 +19,9 @@ from typing import Any, Protocol, TypeVar
 from grader import interrupts
 from grader.course import Course
 from grader.errors import GraderFault
-from grader.sandbox.box import Isolation, Sandbox
+from grader.sandbox.box import Sandbox
 from grader.sandbox.gpu import Gpu
+from grader.sandbox.levels import Isolation
 
 FROM_TERMINALS = (signal.SIGINT, signal.SIGHUP)
 Found = TypeVar("Found")

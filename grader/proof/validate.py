@@ -28,6 +28,7 @@ from grader.grading.workers import Workers, close_at_end, own
 from grader.proof import mutants, trials
 from grader.proof.matrix import HiddenTest, Matrix, Row, tests_in
 from grader.results.records import ProblemResult, SubmissionResult, TestResult, worst
+from grader.sandbox import levels
 from grader.sandbox.box import Sandbox
 from grader.sandbox.gpu import Gpu
 from grader.sandbox.session import Session
@@ -151,7 +152,7 @@ def _rows(
 ) -> list[Row]:
     """The outcome of each trial, in the order of the trials."""
     rows: dict[int, Row] = {}
-    with Workers(course, jobs, gpu=gpu, isolation="bubblewrap") as workers:
+    with Workers(course, jobs, gpu=gpu, isolation=levels.strongest()) as workers:
         waiting = {workers.submit(_run, trial): i for i, trial in enumerate(trials)}
         while waiting:
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:

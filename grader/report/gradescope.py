@@ -6,7 +6,9 @@ if they failed for the same reason. The entries' `max_score` add up to the point
 
 import json
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from grader.errors import Status
 from grader.report.remarks import Standing, clean, final_points, remarks
@@ -27,12 +29,57 @@ QUIET = (Status.PASSED, Status.NOT_ATTEMPTED, Status.DEFERRED)
 PENDING = "These tests need another device and have not run yet. Their points are not lost."
 
 
-def render(result: SubmissionResult, standing: Standing | None = None) -> str:
+Visibility = Literal["visible", "hidden", "after_due_date", "after_published"]
+
+
+class Shows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What Gradescope shows to students, and when.
+
+    Attributes:
+        results: Everything, the score included.
+        tests: The entries of the tests. Unless they are visible, students do not see the score
+            either; that is how Gradescope works.
+        reasons: Whether an entry says why its tests failed, beside their names.
+        printed: What the grader prints: its report, and what it says about the machine.
+    """
+
+    results: Visibility = "visible"
+    tests: Visibility = "visible"
+    reasons: bool = True
+    printed: Visibility = "hidden"
+
+
+EVERYTHING = Shows()
+
+
+def render(
+    result: SubmissionResult, standing: Standing | None = None, shows: Shows = EVERYTHING
+) -> str:
     """The text of results.json."""
-    return json.dumps(results(result, standing), indent=2, ensure_ascii=False) + "\n"
+    return as_text(results(result, standing, shows))
 
 
-def results(result: SubmissionResult, standing: Standing | None = None) -> dict[str, Any]:
+def as_text(content: dict[str, Any]) -> str:
+    """A results.json with this content."""
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def without_points(text: str) -> dict[str, Any]:
+    """A result that gives no points, not even 0, and says why.
+
+    Gradescope calls it a failed run and asks for a new one.
+    """
+    return {"output": text, "output_format": "text", "visibility": "visible"}
+
+
+def nothing_earned(text: str) -> dict[str, Any]:
+    """A result of 0 points for what cannot be graded, and says why."""
+    return {"score": 0.0, **without_points(text)}
+
+
+def results(
+    result: SubmissionResult, standing: Standing | None = None, shows: Shows = EVERYTHING
+) -> dict[str, Any]:
     """The content of results.json.
 
     If the grader failed, the content has no `tests`, and no `score` unless a person gave points.
@@ -41,17 +88,18 @@ def results(result: SubmissionResult, standing: Standing | None = None) -> dict[
     Args:
         result: What to report.
         standing: The student's grade, which counts instead of the result's score.
+        shows: What students see.
     """
     points = final_points(result, standing)
     score = {} if points is None else {"score": round(points, 4)}
-    tests = {} if result.has_grader_error else {"tests": _tests(result)}
+    tests = {} if result.has_grader_error else {"tests": _tests(result, shows)}
     return {
         **score,
         "execution_time": round(result.seconds, 2),
         "output": "\n".join(remarks(result, standing)),
         "output_format": "text",
-        "visibility": "visible",
-        "stdout_visibility": "hidden",
+        "visibility": shows.results,
+        "stdout_visibility": shows.printed,
         "extra_data": {
             "grader": clean(result.grader.version),
             "suite_sha256": clean(result.grader.suite_sha256),
@@ -60,13 +108,13 @@ def results(result: SubmissionResult, standing: Standing | None = None) -> dict[
     }
 
 
-def _tests(result: SubmissionResult) -> list[dict[str, Any]]:
+def _tests(result: SubmissionResult, shows: Shows) -> list[dict[str, Any]]:
     """The entries of all problems, numbered as in 3.2: the second entry of the third problem."""
     entries = []
     for place, problem in enumerate(result.problems, start=1):
         groups = _groups(problem)
         for part, (tests, worth) in enumerate(zip(groups, _worth(problem, groups), strict=True), 1):
-            entries.append(_entry(problem, tests, worth, f"{place}.{part}"))
+            entries.append(_entry(problem, tests, worth, f"{place}.{part}", shows))
     return entries
 
 
@@ -90,7 +138,7 @@ def _worth(problem: ProblemResult, groups: list[list[TestResult]]) -> list[Decim
 
 
 def _entry(
-    problem: ProblemResult, tests: list[TestResult], worth: Decimal, number: str
+    problem: ProblemResult, tests: list[TestResult], worth: Decimal, number: str, shows: Shows
 ) -> dict[str, Any]:
     """One entry. A pending one has neither score nor status, because it is not lost."""
     status, points = tests[0].status, float(worth)
@@ -102,16 +150,16 @@ def _entry(
         "max_score": points,
         "name": f"{clean(problem.id)}: {count} {ENDED[status]}",
         "number": number,
-        "output": "\n".join(_output(problem, tests)),
+        "output": "\n".join(_output(problem, tests) if shows.reasons else [_names(tests)]),
         "output_format": "text",
-        "visibility": "visible",
+        "visibility": shows.tests,
     }
 
 
 def _output(problem: ProblemResult, tests: list[TestResult]) -> list[str]:
     """The lines that explain an entry."""
     first = tests[0]
-    names = clean(", ".join(test.id for test in tests))
+    names = _names(tests)
     if first.status is Status.PASSED:
         return [names]
     if first.status is Status.DEFERRED:
@@ -122,3 +170,7 @@ def _output(problem: ProblemResult, tests: list[TestResult]) -> list[str]:
     lines += [f"rule: {clean(rule)}" for rule in dict.fromkeys(t.rule for t in tests) if rule]
     lines += [f"hint: {clean(first.hint)}"] if first.hint else []
     return [*lines, f"tests: {names}"]
+
+
+def _names(tests: list[TestResult]) -> str:
+    return clean(", ".join(test.id for test in tests))

@@ -12,6 +12,9 @@ from grader.results.records import SUITE, GraderInfo, ProblemResult, SubmissionR
 
 DEVICES = ["cpu", "cuda"]
 
+# The levels of isolation.
+WEAKEST_FIRST = ("none", "landlock", "bubblewrap")
+
 
 def merged(
     one: SubmissionResult, other: SubmissionResult, *, order: Sequence[str]
@@ -81,7 +84,10 @@ def _info(cpu: GraderInfo, cuda: GraderInfo) -> GraderInfo:
         version=cpu.version,
         suite_sha256=cpu.suite_sha256,
         device="cpu+cuda",
-        isolation="none" if "none" in (cpu.isolation, cuda.isolation) else cpu.isolation,
+        isolation=next(
+            (level for level in WEAKEST_FIRST if level in (cpu.isolation, cuda.isolation)),
+            cpu.isolation,
+        ),
         seed=cpu.seed,
     )
 

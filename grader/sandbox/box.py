@@ -26,26 +26,14 @@ from grader import interrupts
 from grader.course import Limits
 from grader.errors import GraderFault, SandboxUnavailable
 from grader.printable import printable
-from grader.sandbox import bubblewrap, inherited, seccomp
+from grader.sandbox import bubblewrap, inherited, landlock, seccomp, shown
 from grader.sandbox.gpu import Gpu
+from grader.sandbox.levels import Isolation
 from grader.sandbox.usage import Usage
-
-Isolation = Literal["bubblewrap", "none"]
 
 START_SECONDS = 120.0
 END_SECONDS = 15.0
 GIVE_BACK_SECONDS = 5.0
-# What prevents ordinary users from creating user namespaces: a setting, the value that forbids
-# them, and the command that fixes it.
-FORBIDDING = [
-    (
-        "kernel/apparmor_restrict_unprivileged_userns",
-        "1",
-        "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0",
-    ),
-    ("kernel/unprivileged_userns_clone", "0", "sudo sysctl kernel.unprivileged_userns_clone=1"),
-    ("user/max_user_namespaces", "0", "sudo sysctl user.max_user_namespaces=10000"),
-]
 
 
 class Sandbox:
@@ -56,12 +44,13 @@ class Sandbox:
 
     Args:
         tests: The course's tests folder; the worker sees only its probes.
-        isolation: `bubblewrap`, or `none` to debug on a machine without it.
+        isolation: The level of isolation; `levels.strongest` chooses one.
         scratch_bytes: How much a test may write to /tmp, all files together.
         gpu: The GPU that tests may use; the caller must have locked it.
 
     Attributes:
         usage: What the running test uses of the GPU; None without a GPU.
+        promises: What the start has shown to hold; empty without isolation, or before the start.
 
     Raises:
         SandboxUnavailable: Inherited limits of this process are too low, or bubblewrap is missing
@@ -276,10 +265,16 @@ class Sandbox:
         self._process.kill()
 
     def _start(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="grader-")
+        self._folder = (
+            landlock.new_folder()
+            if self.isolation == "landlock"
+            else tempfile.TemporaryDirectory(prefix="grader-")
+        )
+        self._user = shown.unused_user()
         self._errors: IO[bytes] = tempfile.TemporaryFile()
         self._info: IO[str] = io.StringIO()
         self._facts: dict[str, Any] = {}
+        self.promises: list[str] = []
         self._unanswered = False
         self._tell = None
         self._killed_before = 0
@@ -289,12 +284,16 @@ class Sandbox:
         try:
             # An interrupt inside Popen would lose a process that is already running.
             with interrupts.held():
-                self._process = (
-                    self._bare(theirs) if self.isolation == "none" else self._boxed(theirs)
-                )
+                start = {
+                    "bubblewrap": self._boxed,
+                    "landlock": self._restricted,
+                    "none": self._bare,
+                }[self.isolation]
+                self._process = start(theirs)
                 # Ends the processes also when an interrupt comes before the caller has this object.
+                last = self._user if self.isolation == "landlock" else 0
                 self._end_processes = weakref.finalize(
-                    self, _end_processes, self._control, self._process
+                    self, _end_processes, self._control, self._process, last
                 )
         except BaseException:
             self._control.close()
@@ -310,10 +309,15 @@ class Sandbox:
 
     def _bare(self, theirs: socket.socket) -> "subprocess.Popen[bytes]":
         """Start the worker as an ordinary process."""
-        root = str(Path(__file__).parent.parent.parent)
-        boot = str(Path(__file__).parent.parent / "worker" / "boot.py")
-        course = str(self._tests.parent)
-        command = [sys.executable, "-s", "-P", boot, str(theirs.fileno()), "0", root, course]
+        root = shown.GRADER.parent
+        setup = {
+            "control": theirs.fileno(),
+            "user": 0,
+            "runtime": str(root),
+            "paths": [str(self._tests.parent)],
+        }
+        boot = str(shown.GRADER / "worker" / "boot.py")
+        command = [sys.executable, "-s", "-P", boot, json.dumps(setup)]
         environment = {"TMPDIR": self._folder.name, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
         if self.gpu:
             environment |= self.gpu.environment(alone=False)
@@ -333,7 +337,7 @@ class Sandbox:
                     control_fd=theirs.fileno(),
                     seccomp_fd=rules.fileno(),
                     info_fd=info,
-                    user=bubblewrap.unused_user(),
+                    user=self._user,
                     tests=self._tests,
                     scratch_bytes=self._scratch_bytes,
                     gpu=self.gpu,
@@ -342,6 +346,28 @@ class Sandbox:
                 return self._popen(command, {}, [theirs.fileno(), info, rules.fileno()])
         finally:
             os.close(info)
+
+    def _restricted(self, theirs: socket.socket) -> "subprocess.Popen[bytes]":
+        """Start the worker as a user of its own."""
+        if self.gpu:
+            raise SandboxUnavailable(
+                "the isolation level landlock has no GPU: a run with --device cuda needs bubblewrap"
+            )
+        folder = Path(self._folder.name)
+        with tempfile.TemporaryFile() as rules:
+            rules.write(seccomp.program(namespaces=False))
+            rules.seek(0)
+            hidden = sorted((self._tests / "hidden").glob("*.py"))
+            command = landlock.command(
+                folder,
+                control_fd=theirs.fileno(),
+                filter_fd=rules.fileno(),
+                user=self._user,
+                tests=self._tests,
+                private=[Path(__file__), *hidden[:1]],
+            )
+            inherit = [theirs.fileno(), rules.fileno()]
+            return self._popen(command, landlock.environment(folder), inherit)
 
     def _popen(
         self, command: list[str], environment: dict[str, str], inherit: list[int]
@@ -386,33 +412,29 @@ class Sandbox:
                 self._errors.read().decode(errors="replace").strip() or "nothing", 2000
             )
             # Without the prefix of bubblewrap, the box was built and Python failed inside it.
-            advice = f"\n{_advice()}" if said.startswith("bwrap:") else ""
+            advice = f"\n{bubblewrap.advice()}" if said.startswith("bwrap:") else ""
             raise SandboxUnavailable(f"the sandbox cannot be started: {said}{advice}")
         facts = json.loads(hello)
         if self.isolation == "bubblewrap":
-            self._check(facts)
+            self._check(bubblewrap.promises(facts))
             self._host_pid = json.loads(self._info.read())["child-pid"]
-            with suppress(OSError):  # makes the kernel kill the box first when memory runs out
-                Path(f"/proc/{self._host_pid}/oom_score_adj").write_text("900")
         else:
             self._host_pid = facts["pid"]
+            if self.isolation == "landlock":
+                self._check(landlock.promises(facts))
+        if self.isolation != "none":
+            with suppress(OSError):  # makes the kernel kill the box first when memory runs out
+                Path(f"/proc/{self._host_pid}/oom_score_adj").write_text("900")
         self._pidfd = os.pidfd_open(self._host_pid)
         self._facts = facts
 
-    def _check(self, facts: dict[str, Any]) -> None:
+    def _check(self, promises: dict[str, bool]) -> None:
         """Refuse a box that is not as tight as requested."""
-        must_hold = {
-            "it is process 1 of its namespace": facts["pid"] == 1,
-            "it is not root": facts["uid"] != 0,
-            "it has no capabilities": facts["capabilities"] == 0,
-            "it cannot gain privileges": facts["no_new_privileges"],
-            "its system calls are filtered": facts["seccomp"] == 2,
-            "it cannot create user namespaces": not facts["nests"],
-        }
-        if broken := [what for what, holds in must_hold.items() if not holds]:
+        if broken := [what for what, holds in promises.items() if not holds]:
             raise SandboxUnavailable(
                 f"the sandbox started, but this does not hold: {'; '.join(broken)}"
             )
+        self.promises = list(promises)
 
 
 @dataclass(frozen=True)
@@ -462,10 +484,15 @@ def out_of_memory_kills() -> int:
     return 0
 
 
-def _end_processes(control: socket.socket, process: "subprocess.Popen[bytes]") -> None:
+def _end_processes(control: socket.socket, process: "subprocess.Popen[bytes]", user: int) -> None:
     """End the zygote, wait until bubblewrap has ended, then kill its process group.
 
     bubblewrap may have left a child that was not yet watching for the end of bubblewrap.
+
+    Args:
+        control: The grader's end of the zygote's socket.
+        process: The zygote, or bubblewrap.
+        user: A user all of whose processes end as well, even if the zygote is gone; 0: none.
     """
     # This tells the zygote to kill everything that is left and exit.
     control.close()
@@ -475,6 +502,8 @@ def _end_processes(control: socket.socket, process: "subprocess.Popen[bytes]") -
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+    if user:
+        landlock.kill_all(user)
 
 
 def _ends(process: "subprocess.Popen[bytes]") -> bool:
@@ -494,18 +523,3 @@ def _readable(descriptor: int, seconds: float) -> bool:
     with selectors.DefaultSelector() as selector:
         selector.register(descriptor, selectors.EVENT_READ)
         return bool(selector.select(seconds))
-
-
-def _advice() -> str:
-    """How to fix a box that does not start, as far as this machine's settings show."""
-    for setting, value, line in FORBIDDING:
-        with suppress(OSError):
-            if Path("/proc/sys", setting).read_text().strip() == value:
-                return (
-                    "this machine forbids user namespaces to ordinary users; "
-                    f"either run the grader as root, or: {line}"
-                )
-    return (
-        "run the grader as root, or where user namespaces are allowed "
-        "(in a container: with --privileged)"
-    )

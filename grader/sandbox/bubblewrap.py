@@ -22,28 +22,22 @@ that CUDA reads (`_gpu`). No other GPU is visible.
 `command` joins the steps; each step is one function that returns its arguments.
 """
 
-import importlib.metadata
+import json
 import os
 import re
-import secrets
 import shutil
-import site
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Iterable
-from functools import cache
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from packaging.requirements import Requirement
-
-from grader.errors import GraderFault, SandboxUnavailable
+from grader.errors import SandboxUnavailable
 from grader.printable import printable
+from grader.sandbox import shown
 from grader.sandbox.gpu import Gpu
 
-# What a submission may import, together with the requirements of these packages.
-PACKAGES = ("torch", "numpy", "einops", "jaxtyping")
 PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER = (
     "/python",
     "/site",
@@ -52,7 +46,6 @@ PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER = (
     "/tmp",
     "/driver",
 )
-FIRST_USER, USERS = 1_000_000_000, 1_000_000_000
 
 # The files of /sys that CUDA reads. They tell which memory is near which processor and near the GPU
 # (without them CUDA may give up, or crash), and that the driver's modules are loaded (without them
@@ -95,6 +88,17 @@ NEEDED_OPTIONS = {
     "--info-fd",
 }
 
+# What prevents ordinary users from creating user namespaces: a setting, the value that forbids
+# them, and the command that fixes it.
+FORBIDDING = [
+    (
+        "kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
+    ("kernel/unprivileged_userns_clone", "0", "sudo sysctl kernel.unprivileged_userns_clone=1"),
+    ("user/max_user_namespaces", "0", "sudo sysctl user.max_user_namespaces=10000"),
+]
 INSTALL = {
     "apt-get": "apt-get install bubblewrap",
     "dnf": "dnf install bubblewrap",
@@ -120,7 +124,7 @@ def command(
         control_fd: The worker's end of its socket.
         seccomp_fd: The descriptor that the filter is read from.
         info_fd: The descriptor that bubblewrap writes the worker's process id to.
-        user: The result of `unused_user`.
+        user: The result of `shown.unused_user`.
         tests: The course's tests folder; only its probes are shown.
         scratch_bytes: How much the worker may write to /tmp, all files together.
         gpu: The GPU that the worker may use; None for none.
@@ -150,6 +154,44 @@ def command(
     ]
 
 
+def why_not() -> str | None:
+    """Why bubblewrap cannot make a box here; None if it can: it has just made a small one.
+
+    The text gives the fix.
+    """
+    try:
+        found = find_bubblewrap()
+    except SandboxUnavailable as e:
+        return str(e)
+    user = shown.unused_user()
+    small = ["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", SCRATCH]
+    program = [str(shown.interpreter()), "-I", "-S", "-c", ""]
+    command = [found.path, *_namespaces(user, found), *_privileges(user), *small, *program]
+    try:
+        done = subprocess.run(command, env={}, capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired) as e:
+        return f"bubblewrap does not run: {e}"
+    if done.returncode == 0:
+        return None
+    said = printable(done.stderr.strip().splitlines()[0] if done.stderr.strip() else "", 300)
+    return f"the sandbox cannot be started: {said or 'bubblewrap fails'}; {advice()}"
+
+
+def advice() -> str:
+    """How to fix a box that does not start, as far as this machine's settings show."""
+    for setting, value, line in FORBIDDING:
+        with suppress(OSError):
+            if Path("/proc/sys", setting).read_text().strip() == value:
+                return (
+                    "this machine forbids user namespaces to ordinary users; "
+                    f"either run the grader as root, or: {line}"
+                )
+    return (
+        "run the grader as root, or where user namespaces are allowed "
+        "(in a container: with --privileged)"
+    )
+
+
 class Bubblewrap(NamedTuple):
     """An installed bubblewrap.
 
@@ -174,9 +216,7 @@ def find_bubblewrap() -> Bubblewrap:
             (line for tool, line in INSTALL.items() if shutil.which(tool)),
             "install the package bubblewrap",
         )
-        raise SandboxUnavailable(
-            f"bubblewrap is not installed, and submissions are never run without it: {line}"
-        )
+        raise SandboxUnavailable(f"bubblewrap is not installed: {line}")
     options = frozenset(re.findall(r"--[a-z0-9-]+", _said(path, "--help")))
     if not options:
         raise SandboxUnavailable(f"bubblewrap ({path}) does not run: `{path} --help` may say why")
@@ -202,13 +242,16 @@ def _said(path: str, option: str) -> str:
         return ""
 
 
-def unused_user() -> int:
-    """Draw a user id that no account has.
-
-    Because it is drawn at random, no other box has it either, even in another container. It is 0 if
-    this process may not change its user.
-    """
-    return FIRST_USER + secrets.randbelow(USERS) if os.geteuid() == 0 else 0
+def promises(facts: dict[str, Any]) -> dict[str, bool]:
+    """What must hold, and whether it does by what the zygote reports about itself."""
+    return {
+        "it is process 1 of its namespace": facts["pid"] == 1,
+        "it is not root": facts["uid"] != 0,
+        "it has no capabilities": facts["capabilities"] == 0,
+        "it cannot gain privileges": facts["no_new_privileges"],
+        "its system calls are filtered": facts["seccomp"] == 2,
+        "it cannot create user namespaces": not facts["nests"],
+    }
 
 
 def _namespaces(user: int, found: Bubblewrap) -> list[str]:
@@ -235,22 +278,8 @@ def _privileges(user: int) -> list[str]:
 
 
 def _environment(gpu: Gpu | None) -> list[str]:
-    values = {
-        "HOME": SCRATCH,
-        "TMPDIR": SCRATCH,
-        "LANG": "C.UTF-8",
-        "LD_LIBRARY_PATH": f"{PYTHON}/lib:{DRIVER}" if gpu else f"{PYTHON}/lib",
-        # With more threads, forked children would hang, and results would depend on the machine.
-        "OMP_NUM_THREADS": "1",
-        "PYTHONHASHSEED": "0",
-        # Huge pages, where the kernel has them, make a fork cheaper: a fork copies the page tables
-        # of 220 MB of torch and Python. A fork and its end took 4 ms instead of 11 ms.
-        "PYTHONMALLOC": "malloc",
-        "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONWARNINGS": "ignore",
-        **(gpu.environment(alone=True) if gpu else {}),
-    }
+    libraries = f"{PYTHON}/lib:{DRIVER}" if gpu else f"{PYTHON}/lib"
+    values = shown.environment(SCRATCH, libraries) | (gpu.environment(alone=True) if gpu else {})
     # bubblewrap itself has an empty environment.
     return [word for name, value in values.items() for word in ("--setenv", name, value)]
 
@@ -282,29 +311,24 @@ def _folder_arguments(folders: Iterable[str]) -> list[str]:
 
 def _system_libraries() -> list[str]:
     """The folders of the C library and its loader, and nothing else of /usr."""
-    multiarch = sysconfig.get_config_var("MULTIARCH") or "no-multiarch"
-    folders = [Path("/usr/lib") / multiarch, Path("/usr/lib64")]
-    shown = [f for f in folders if f.is_dir()] or [Path("/usr/lib")]
-    arguments = [word for folder in shown for word in ("--ro-bind", str(folder), str(folder))]
+    folders = shown.library_folders()
+    arguments = [word for folder in folders for word in ("--ro-bind", str(folder), str(folder))]
     for link in (Path("/lib"), Path("/lib64")):
         if link.is_symlink():
             arguments += ["--symlink", os.readlink(link), str(link)]
-        elif (link / multiarch).is_dir():
-            arguments += ["--ro-bind", str(link / multiarch), str(link / multiarch)]
+        elif (link / shown.MULTIARCH).is_dir():
+            arguments += ["--ro-bind", str(link / shown.MULTIARCH), str(link / shown.MULTIARCH)]
         elif link.is_dir():
             arguments += ["--ro-bind", str(link), str(link)]
     arguments += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
-    return arguments + [word for folder in shown for word in _without_packages(folder, str(folder))]
+    return arguments + [
+        word for folder in folders for word in _without_packages(folder, str(folder))
+    ]
 
 
 def _python() -> list[str]:
     """The interpreter and its standard library under /python, without other installed packages."""
-    executable = Path(sys.executable).resolve()
-    library = Path(
-        sysconfig.get_paths(vars={"base": sys.base_prefix, "installed_base": sys.base_prefix})[
-            "stdlib"
-        ]
-    )
+    executable, library = shown.interpreter(), shown.standard_library()
     shown_library = f"{PYTHON}/{sys.platlibdir}/{library.name}"
     arguments = ["--ro-bind", str(executable), f"{PYTHON}/bin/{executable.name}"]
     arguments += [
@@ -313,104 +337,47 @@ def _python() -> list[str]:
         shown_library,
         *_without_packages(library, shown_library),
     ]
-    for shared in _loaded("libpython"):
+    for shared in shown.loaded("libpython"):
         arguments += ["--ro-bind", str(shared), f"{PYTHON}/lib/{shared.name}"]
     return arguments
 
 
-def _loaded(name: str) -> list[Path]:
-    """The shared libraries of that name that this process has loaded, wherever they are now."""
-    with open("/proc/self/maps") as f:
-        paths = {Path(line.split(maxsplit=5)[5].strip()) for line in f if name in line}
-    return sorted(path for path in paths if path.name.startswith(name))
-
-
-def _without_packages(folder: Path, shown: str) -> list[str]:
+def _without_packages(folder: Path, place: str) -> list[str]:
     """Hide the packages installed inside a system folder, because the grader may be among them."""
-    installed = {
-        folder / "site-packages",
-        folder / "dist-packages",
-        *map(Path, site.getsitepackages()),
-    }
-    inside = sorted(f for f in installed if f.is_dir() and f.is_relative_to(folder))
-    return [word for f in inside for word in ("--tmpfs", str(Path(shown, f.relative_to(folder))))]
+    inside = shown.installed_inside(folder)
+    return [word for f in inside for word in ("--tmpfs", str(Path(place, f.relative_to(folder))))]
 
 
 def _packages() -> list[str]:
     """Each file or folder of an allowed package, one by one, under /site."""
     return [
-        word for path in package_paths() for word in ("--ro-bind", str(path), f"{SITE}/{path.name}")
+        word
+        for path in shown.package_paths()
+        for word in ("--ro-bind", str(path), f"{SITE}/{path.name}")
     ]
-
-
-@cache
-def package_paths() -> tuple[Path, ...]:
-    """The top-level files and folders of the allowed packages and their requirements.
-
-    Raises:
-        GraderFault: One of them is not installed, or was not installed by pip or a similar tool.
-    """
-    waiting, seen, paths = [(name, "") for name in PACKAGES], set[tuple[str, str]](), set[Path]()
-    while waiting:
-        name, extra = waiting.pop()
-        if (name, extra) in seen:
-            continue
-        seen.add((name, extra))
-        try:
-            distribution = importlib.metadata.distribution(name)
-        except importlib.metadata.PackageNotFoundError:
-            raise GraderFault(
-                f"{name} is not installed beside the grader: run `make install`"
-            ) from None
-        record = distribution.read_text("RECORD")
-        if record is None:
-            raise GraderFault(
-                f"{name} was installed without a list of its files: install it with pip"
-            )
-        names = {line.split("/", 1)[0].split(",", 1)[0].strip('"') for line in record.splitlines()}
-        found = (
-            Path(str(distribution.locate_file(top))) for top in names - {"..", "__pycache__", ""}
-        )
-        paths |= {path for path in found if path.exists()}
-        requirements = [Requirement(text) for text in distribution.requires or []]
-        needed = [
-            r for r in requirements if r.marker is None or r.marker.evaluate({"extra": extra})
-        ]
-        waiting += [(r.name, extra) for r in needed for extra in ("", *r.extras)]
-    return tuple(sorted(paths))
 
 
 def _worker() -> list[str]:
     """The worker's own code and the one module that it shares with the grader; nothing else."""
-    grader = Path(__file__).parent.parent
-    shown = f"{RUNTIME}/grader"
-    return [
-        *("--ro-bind", str(grader / "protocol.py"), f"{shown}/protocol.py"),
-        *("--ro-bind", str(grader / "worker"), f"{shown}/worker"),
-    ]
+    return _bound(shown.WORKER, f"{RUNTIME}/grader")
 
 
 def _probes(tests: Path) -> list[str]:
     """Show each probe's file separately, because it may be a link to a file of another course."""
-    files = sorted((tests / "probes").glob("*.py"))
-    return [
-        word
-        for file in files
-        for word in ("--ro-bind", str(file), f"{COURSE}/tests/probes/{file.name}")
-    ]
+    return _bound(shown.probes(tests), f"{COURSE}/tests/probes")
+
+
+def _bound(paths: Iterable[Path], folder: str) -> list[str]:
+    return [word for p in paths for word in ("--ro-bind", str(p), f"{folder}/{p.name}")]
 
 
 def _kernel_files() -> list[str]:
-    # glibc reads these.
-    huge_pages = (
-        f"/sys/kernel/mm/transparent_hugepage/{name}" for name in ("enabled", "hpage_pmd_size")
-    )
     return [
         "--proc",
         "/proc",
         "--dev",
         "/dev",
-        *(word for file in huge_pages for word in ("--ro-bind-try", file, file)),
+        *(word for file in shown.HUGE_PAGES for word in ("--ro-bind-try", file, file)),
     ]
 
 
@@ -475,6 +442,12 @@ def _start(control_fd: int, user: int) -> list[str]:
     Python is started without -I, so that it reads its environment. That is safe, because we set the
     environment, and needed, because the environment fixes the hash seed.
     """
-    interpreter = f"{PYTHON}/bin/{Path(sys.executable).resolve().name}"
+    interpreter = f"{PYTHON}/bin/{shown.interpreter().name}"
     boot = f"{RUNTIME}/grader/worker/boot.py"
-    return [interpreter, "-s", "-S", "-P", boot, str(control_fd), str(user), RUNTIME, SITE, COURSE]
+    setup = {
+        "control": control_fd,
+        "user": user,
+        "runtime": RUNTIME,
+        "paths": [SITE, COURSE],
+    }
+    return [interpreter, "-s", "-S", "-P", boot, json.dumps(setup)]

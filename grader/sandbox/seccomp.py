@@ -5,7 +5,8 @@ past the sandbox's namespaces (kernel keyrings, nested namespaces, mounts, other
 what has been used to attack the kernel (io_uring, bpf, userfaultfd, perf events), what holds memory
 that no limit of a process counts (memfd, System V and POSIX queues), and what changes the limits
 and priorities of another process: limits set on the zygote would apply to every later submission.
-With a GPU, one of these calls is allowed, because CUDA cannot start without it.
+With a GPU, one of these calls is allowed, because CUDA cannot start without it. Without namespaces,
+more calls are denied: those that reach a network, other processes, or what they have left by name.
 
 The filter is classic BPF, 8 bytes per instruction; see seccomp(2). A denied call fails with EPERM.
 clone3 fails with ENOSYS, because its flags are in memory that a filter cannot read; the C library
@@ -27,8 +28,10 @@ class Machine(NamedTuple):
     clone: int
     clone3: int
     socket: int
+    socketpair: int
     prlimit: int
     denied: dict[str, int]
+    denied_without_namespaces: dict[str, int]
 
 
 COMMON = {  # the same numbers on every machine
@@ -38,7 +41,8 @@ COMMON = {  # the same numbers on every machine
 }  # fmt: skip
 
 MACHINES = {
-    "x86_64": Machine(0xC000003E, clone=56, clone3=435, socket=41, prlimit=302, denied=COMMON | {
+    "x86_64": Machine(0xC000003E, clone=56, clone3=435, socket=41, socketpair=53, prlimit=302,
+                      denied=COMMON | {
         "shmget": 29, "shmat": 30, "semget": 64, "msgget": 68, "ptrace": 101, "syslog": 103,
         "personality": 135, "modify_ldt": 154, "pivot_root": 155, "chroot": 161, "acct": 163,
         "mount": 165, "umount2": 166, "swapon": 167, "swapoff": 168, "reboot": 169, "iopl": 172,
@@ -49,8 +53,13 @@ MACHINES = {
         "kcmp": 312, "finit_module": 313, "memfd_create": 319, "kexec_file_load": 320, "bpf": 321,
         "userfaultfd": 323, "setpriority": 141, "sched_setparam": 142, "sched_setscheduler": 144,
         "sched_setaffinity": 203, "ioprio_set": 251, "sched_setattr": 314,
+    }, denied_without_namespaces={
+        "socket": 41, "connect": 42, "bind": 49, "listen": 50, "accept": 43, "accept4": 288,
+        "inotify_init": 253, "inotify_init1": 294, "sethostname": 170, "setdomainname": 171,
+        "mq_unlink": 241, "shmctl": 31, "semctl": 66, "msgctl": 71,
     }),
-    "aarch64": Machine(0xC00000B7, clone=220, clone3=435, socket=198, prlimit=261, denied=COMMON | {
+    "aarch64": Machine(0xC00000B7, clone=220, clone3=435, socket=198, socketpair=199, prlimit=261,
+                       denied=COMMON | {
         "umount2": 39, "mount": 40, "pivot_root": 41, "chroot": 51, "quotactl": 60, "acct": 89,
         "personality": 92, "unshare": 97, "kexec_load": 104, "init_module": 105,
         "delete_module": 106, "syslog": 116, "ptrace": 117, "reboot": 142, "mq_open": 180,
@@ -61,6 +70,10 @@ MACHINES = {
         "memfd_create": 279, "bpf": 280, "userfaultfd": 282, "kexec_file_load": 294,
         "ioprio_set": 30, "sched_setparam": 118, "sched_setscheduler": 119,
         "sched_setaffinity": 122, "setpriority": 140, "sched_setattr": 274,
+    }, denied_without_namespaces={
+        "socket": 198, "connect": 203, "bind": 200, "listen": 201, "accept": 202, "accept4": 242,
+        "inotify_init1": 26, "sethostname": 161, "setdomainname": 162,
+        "mq_unlink": 181, "shmctl": 195, "semctl": 191, "msgctl": 187,
     }),
 }  # fmt: skip
 
@@ -70,22 +83,31 @@ NEW_NAMESPACES = (
     0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 )
 AF_UNIX = 1
+# Sockets of a pair that can send only to each other. Datagrams may go to any address.
+SOCK_STREAM, SOCK_SEQPACKET, TYPE_OF_SOCKET = 1, 5, 0xF
 OWN_PROCESS = 0
 X32_BIT = 0x40000000
 # CUDA's driver needs it, from version 570 on: the driver gives up (error 304) if the call fails.
 NEEDED_BY_CUDA = {"memfd_create"}
 
-LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-NUMBER, ARCHITECTURE, FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data
+LOAD, EQUAL, AT_LEAST, ANY_BIT, AND, RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
+NUMBER, ARCHITECTURE, FIRST_ARGUMENT, SECOND_ARGUMENT = (
+    0,
+    4,
+    16,
+    24,
+)  # offsets in struct seccomp_data
 ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 
 
-def program(machine: str | None = None, *, cuda: bool = False) -> bytes:
+def program(machine: str | None = None, *, cuda: bool = False, namespaces: bool = True) -> bytes:
     """The filter for a machine (by default this one), in the form that `bwrap --seccomp` reads.
 
     Args:
         machine: The name of its processor.
         cuda: Whether CUDA must work.
+        namespaces: Whether the filter's processes have a network and a list of IPC objects of their
+            own; if not, they get no sockets but pairs.
 
     Raises:
         SandboxUnavailable: There is no table of system calls for that machine.
@@ -100,6 +122,8 @@ def program(machine: str | None = None, *, cuda: bool = False) -> bytes:
     denied = [
         number for name, number in this.denied.items() if not (cuda and name in NEEDED_BY_CUDA)
     ]
+    if not namespaces:
+        denied += this.denied_without_namespaces.values()
     return b"".join(
         [
             _load(ARCHITECTURE), _unless(EQUAL, this.audit, _return(KILL)),
@@ -117,6 +141,13 @@ def program(machine: str | None = None, *, cuda: bool = False) -> bytes:
             _when(
                 EQUAL, this.prlimit,
                 _load(FIRST_ARGUMENT) + _unless(EQUAL, OWN_PROCESS, deny) + _return(ALLOW),
+            ),
+            b"" if namespaces else _when(
+                EQUAL, this.socketpair,
+                _load(FIRST_ARGUMENT) + _unless(EQUAL, AF_UNIX, deny)
+                + _load(SECOND_ARGUMENT) + _instruction(AND, 0, 0, TYPE_OF_SOCKET)
+                + _when(EQUAL, SOCK_STREAM, _return(ALLOW))
+                + _unless(EQUAL, SOCK_SEQPACKET, deny) + _return(ALLOW),
             ),
             _return(ALLOW),
         ]

@@ -1,43 +1,34 @@
 """The first code inside the sandbox: drop all privileges, do slow imports, become the zygote.
 
-    python boot.py CONTROL_FD UID RUNTIME PATH...
+    python boot.py SETUP
 
-CONTROL_FD is the zygote's socket. UID is the user to become (0: stay). RUNTIME is the folder of the
-worker's own code. Each PATH is a folder that a submission may import from: the packages and the
-probes.
+SETUP is JSON, written by `sandbox.bubblewrap`, `sandbox.landlock` or `sandbox.box`:
+
+    control    the descriptor of the zygote's socket
+    user       the user to become; 0: stay
+    runtime    the folder of the worker's own code
+    paths      the folders that a submission may import from: the packages and the probes
+    own_user   what a wall of the kind `walls.OwnUser` needs; absent for the others
 """
 
-import ctypes
-import os
-import signal
+import json
 import sys
-
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 
 
 def main() -> None:
-    control, uid, runtime, paths = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:]
-    if uid:
-        os.chmod(os.environ["TMPDIR"], 0o1777)  # the folder belongs to root
-        become(uid)
-    libc = ctypes.CDLL(None)
-    # bubblewrap had set this signal, but changing the user cleared it.
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    # No process in the sandbox may read another one's memory.
-    libc.prctl(PR_SET_DUMPABLE, 0)
-    sys.path[:] = [runtime, *sys.path, *paths]
+    setup = json.loads(sys.argv[1])
+    runtime = setup["runtime"]
+    sys.path[:] = [runtime, *sys.path, *setup["paths"]]
+    from grader.worker import walls
+
+    wall = walls.of_this_process(setup.get("own_user"))
+    wall.start(setup["user"])
     from grader.worker import zygote
 
-    zygote.import_slow_packages()
+    with wall.as_student():
+        zygote.import_slow_packages()
     forget_runtime(runtime)
-    zygote.serve(control)
-
-
-def become(uid: int) -> None:
-    """Drop root permanently: groups, group and user, and with them every capability."""
-    os.setgroups([])
-    os.setresgid(uid, uid, uid)
-    os.setresuid(uid, uid, uid)
+    zygote.serve(setup["control"], wall)
 
 
 def forget_runtime(runtime: str) -> None:

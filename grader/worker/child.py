@@ -40,12 +40,13 @@ MAX_TEXT = 2000
 CHANNEL, TRACEBACKS = 3, 4
 
 
-def main(handover: socket.socket) -> NoReturn:
+def main(handover: socket.socket, confine: Callable[[], None]) -> NoReturn:
     """Wait for a test, and serve it until the grader closes its channel or kills this process.
 
     Args:
         handover: The socket that delivers one message: the test's limits, its channel, and pipes
             for output and for tracebacks.
+        confine: Gives up everything that student code must not have.
     """
     try:
         os.setsid()
@@ -53,6 +54,7 @@ def main(handover: socket.socket) -> NoReturn:
         handover.detach()  # `_redirect` closes or reuses its descriptor
         channel = _redirect(*descriptors)
         _limit(limits)
+        confine()
         if not limits["device_memory_bytes"]:
             _fill_uninitialized_memory()
         _show_where_it_ends()

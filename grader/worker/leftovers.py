@@ -81,7 +81,10 @@ def surroundings() -> dict[str, Any]:
 
 
 def _processes() -> list[str]:
-    """The other processes of the box, or without a box this process's own children."""
+    """The other processes of the box, or outside of a namespace this process's own children.
+
+    With a user of its own, this process also gets the children of those that have ended.
+    """
     if os.getppid() == 1:
         return [name for name in os.listdir("/proc") if name.isdigit()]
     try:

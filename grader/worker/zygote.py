@@ -2,9 +2,9 @@
 
 A child serves one test, or several one after the other.
 
-It is process 1 of its own PID namespace. So nothing inside can kill or stop it, orphans become its
-children, and `kill(-1)` ends every other process in the namespace, whatever that process did to
-escape. It talks to the grader over one SEQPACKET socket:
+Nothing that a test starts can kill or stop it, orphans become its children, and `kill(-1)` ends
+every process of the test, whatever that process did to escape (walls.py). It talks to the grader
+over one SEQPACKET socket:
 
     spawn {limits}  + three file descriptors: the child's channel,
                       and pipes for what it prints and for Python's tracebacks
@@ -21,7 +21,6 @@ hang when they use threads. It does not start CUDA either, because children of a
 started CUDA cannot use it.
 """
 
-import ctypes
 import gc
 import importlib
 import json
@@ -39,11 +38,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from grader.worker import child
+from grader.worker.walls import NoWall, status_of_this_process
 
 LOOK_EVERY_SECONDS = 0.02
 MAX_FILES = 4096
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
-CLONE_NEWUSER = 0x10000000
 # States of a thread that runs only if something wakes it: asleep, stopped, ended. Not "D": it waits
 # for a disk.
 ASLEEP = "STtZX"
@@ -69,44 +68,36 @@ def import_slow_packages() -> None:
     torch.set_num_threads(1)
 
 
-def serve(control_fd: int) -> None:
-    """Answer the grader until it closes the socket."""
+def serve(control_fd: int, wall: NoWall) -> None:
+    """Answer the grader until it closes the socket.
+
+    Args:
+        control_fd: The descriptor of the zygote's socket.
+        wall: What stands around the processes of a test.
+    """
     # Process 1 receives only signals that it handles, and Python handles SIGINT.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     control = socket.socket(fileno=control_fd)
     gc.collect()
     gc.freeze()  # children share these pages until somebody writes to them
-    control.send(json.dumps(facts()).encode())
-    zygote = Zygote(control)
+    control.send(json.dumps(facts(wall)).encode())
+    zygote = Zygote(control, wall)
     zygote.wipe_scratch()  # the imports leave folders there
     while zygote.turn():
         pass
     zygote.end_everything()
 
 
-def facts() -> dict[str, Any]:
+def facts(wall: NoWall) -> dict[str, Any]:
     """Facts about this process, which the grader checks before it trusts the sandbox."""
-    with open("/proc/self/status") as f:
-        status = dict(line.rstrip("\n").split(":\t", 1) for line in f)
     return {
         "pid": os.getpid(),
-        "uid": os.getuid(),
-        "capabilities": int(status["CapEff"], 16) | int(status["CapPrm"], 16),
-        "no_new_privileges": status["NoNewPrivs"] == "1",
-        "seccomp": int(status["Seccomp"]),
-        "nests": os.getpid() == 1 and _makes_a_user_namespace(),
+        **status_of_this_process(),
+        **wall.facts(),
         "python": sys.version.split()[0],
         "torch": sys.modules["torch"].__version__,
         "cuda": sys.modules["torch"].version.cuda,
     }
-
-
-def _makes_a_user_namespace() -> bool:
-    """Whether this process can create a user namespace, which must be impossible.
-
-    If it can, it has just done so; the grader then ends the box.
-    """
-    return bool(ctypes.CDLL(None).unshare(CLONE_NEWUSER) == 0)
 
 
 @dataclass
@@ -134,9 +125,9 @@ class Running:
 class Zygote:
     """Runs one child at a time, and removes everything that it may have left behind."""
 
-    def __init__(self, control: socket.socket) -> None:
+    def __init__(self, control: socket.socket, wall: NoWall) -> None:
         self._control = control
-        self._own_namespace = os.getpid() == 1
+        self._wall = wall
         self._running: Running | None = None
         self._spare: tuple[int, socket.socket] | None = None
         self._idle_bytes = _own_bytes("self")
@@ -166,7 +157,8 @@ class Zygote:
             self._control.send(json.dumps(self._activity()).encode())
         elif request["op"] == "trace":
             if running:
-                signal.pidfd_send_signal(running.pidfd, signal.SIGUSR1)
+                with self._wall.as_student():
+                    signal.pidfd_send_signal(running.pidfd, signal.SIGUSR1)
         else:
             self._control.send(json.dumps(self._ended()).encode())
             self._spare = self._fork()
@@ -192,20 +184,20 @@ class Zygote:
         if pid == 0:
             self._control.close()
             handover.close()
-            child.main(theirs)
+            child.main(theirs, self._wall.confine)
         theirs.close()
         return pid, handover
 
     def _look_at(self, running: Running) -> None:
         """End a test whose processes together exceed a limit."""
-        processes = self._processes(running)
+        processes = self._wall.processes(running.pid)
         used = sum(max(0, _own_bytes(pid) - self._idle_bytes) for pid in processes)
         if used > running.limits["memory_bytes"]:
             running.breach = "memory"
         elif _seconds_of_others(processes, running.pid) > running.limits["cpu_seconds"]:
             running.breach = "processor"
-        elif self._own_namespace:
-            files, size = _scratch_use()
+        else:
+            files, size = self._wall.scratch_use()
             running.breach = (
                 "files"
                 if files > MAX_FILES
@@ -220,18 +212,13 @@ class Zygote:
         """The processor time of all threads of the running test, and whether all of them sleep."""
         tasks = [
             task
-            for pid in (self._processes(self._running) if self._running else [])
+            for pid in (self._wall.processes(self._running.pid) if self._running else [])
             for task in _tasks(pid)
         ]
         return {
             "nanoseconds": sum(nanoseconds for nanoseconds, _ in tasks),
             "sleeps": all(state in ASLEEP for _, state in tasks),
         }
-
-    def _processes(self, running: Running) -> list[str]:
-        if not self._own_namespace:
-            return [str(running.pid)]
-        return [name for name in os.listdir("/proc") if name.isdigit() and name != "1"]
 
     def end_everything(self) -> None:
         """Kill the child and all its descendants, and wait until the last one is gone."""
@@ -241,10 +228,7 @@ class Zygote:
         deadline = time.monotonic() + 5.0
         while self._any_left() and time.monotonic() < deadline:
             with suppress(ProcessLookupError):
-                if self._own_namespace:
-                    os.kill(-1, signal.SIGKILL)
-                elif self._running:
-                    os.killpg(self._running.pid, signal.SIGKILL)
+                self._wall.kill(self._running.pid if self._running else None)
             time.sleep(0.0005)
 
     def _any_left(self) -> bool:
@@ -291,7 +275,8 @@ class Zygote:
     def wipe_scratch(self) -> bool:
         """Empty the one writable folder; return False if something cannot be removed."""
         try:
-            _empty(os.environ["TMPDIR"])
+            with self._wall.as_student():
+                _empty(os.environ["TMPDIR"])
         except OSError:
             return False
         return True
@@ -378,9 +363,3 @@ def _resident_bytes() -> int:
     """
     with open("/proc/self/statm") as f:
         return int(f.read().split()[1]) * resource.getpagesize()
-
-
-def _scratch_use() -> tuple[int, int]:
-    """The number of files and the number of bytes in the writable folder."""
-    usage = os.statvfs(os.environ["TMPDIR"])
-    return usage.f_files - usage.f_ffree, (usage.f_blocks - usage.f_bfree) * usage.f_frsize

@@ -14,8 +14,10 @@ that no editor would want to show. The docstring of an attack has this header:
     earns:      0 (default), less (than full) or full
     refused:    words of the sentence that refuses the archive; `a | b` if either will do
     open:       why the attack still succeeds; the test fails once it no longer does
+    stronger:   why only bubblewrap holds it, and not the second level
 
-Every attack is graded on its target and one honest problem, in a sandbox that all attacks share.
+Every attack is graded on its target and one honest problem, in a sandbox that all attacks share,
+once at each level of isolation.
 Whatever the attack does, the honest problem keeps its points, the result contains no secret and no
 control character, and no process or file is left. An attack that gains forbidden access raises
 "BREACH", and that word must not appear in any message.
@@ -41,6 +43,7 @@ from grader.grading.grade import grade
 from grader.printable import UNSAFE
 from grader.report import json as json_report
 from grader.report import terminal
+from grader.sandbox import landlock
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 from grader.submission import Submission
@@ -63,6 +66,7 @@ KEYS = {
     "earns",
     "refused",
     "open",
+    "stronger",
     "holds",
 }
 # The name of every file that an attack tries to leave on the host.
@@ -170,8 +174,18 @@ def planted():
         assert [path.name for path in Path(folder).iterdir()] == [canary.name]
 
 
-@pytest.fixture(scope="module")
-def sandbox(planted, tmp_path_factory):
+# The second level is for root; for anybody else its tests are skipped, and the report says so.
+LEVELS = [
+    "bubblewrap",
+    pytest.param(
+        "landlock",
+        marks=pytest.mark.skipif(landlock.why_not() is not None, reason=str(landlock.why_not())),
+    ),
+]
+
+
+@pytest.fixture(scope="module", params=LEVELS)
+def sandbox(request, planted, tmp_path_factory):
     """The sandbox that all attacks share. Once it is closed, nothing of it may be left."""
     # Speeds up the many garbage collections in a run of pytest.
     gc.freeze()
@@ -179,7 +193,7 @@ def sandbox(planted, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", str(folder))
         with Sandbox(
-            COURSE.tests, isolation="bubblewrap", scratch_bytes=COURSE.limits.file_bytes
+            COURSE.tests, isolation=request.param, scratch_bytes=COURSE.limits.file_bytes
         ) as box:
             yield box
             pid, uid = box.host_pid, box.facts["uid"]
@@ -319,6 +333,9 @@ def test_it_earns_nothing_and_harms_nobody(attack, sandbox, planted, tmp_path):
         "full": (attacked.max_score,) * 2,
     }[attack.earns]
     as_stated = least <= attacked.score <= most and attacked.status.value in attack.statuses
+    if "stronger" in attack.header and sandbox.isolation != "bubblewrap":
+        assert not as_stated, "the second level holds it too: take `stronger` out of its header"
+        pytest.xfail(attack.header["stronger"])
     if "open" in attack.header:
         assert not as_stated, "it no longer succeeds: take `open` out of its header"
         pytest.xfail(attack.header["open"])

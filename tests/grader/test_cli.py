@@ -379,7 +379,7 @@ def test_a_single_problem_can_be_graded(grader, root, tmp_path):
         (["grade", ".", "--device", "tpu"], "grader: --device tpu: expected cpu or cuda"),
         (
             ["grade", ".", "--isolation", "docker"],
-            "grader: --isolation docker: expected bubblewrap or none",
+            "grader: --isolation docker: expected auto or bubblewrap or landlock or none",
         ),
         (["grade", "README.md"], "grader: README.md is not a folder, a .zip or a .tar.gz"),
         (
@@ -425,7 +425,8 @@ def test_a_json_file_that_cannot_be_written_is_said(grader, root):
 def test_without_bubblewrap_nothing_is_graded(grader, root, tmp_path):
     """The grader fails closed: it exits with 3 and prints the command that installs bubblewrap."""
     environment = {**os.environ, "PATH": str(tmp_path)}
-    done = grader("grade", root / "examples" / "sample.zip", env=environment)
+    sample = root / "examples" / "sample.zip"
+    done = grader("grade", sample, "--isolation", "bubblewrap", env=environment)
     assert done.returncode == 3
     assert "bubblewrap is not installed" in done.stderr
     assert "Traceback" not in done.stderr
@@ -441,6 +442,7 @@ def test_a_box_that_cannot_be_started_is_our_fault(grader, root, tmp_path):
     done = grader(
         "grade",
         root / "examples" / "sample.zip",
+        *("--isolation", "bubblewrap"),
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
     )
     assert done.returncode == 3

@@ -25,6 +25,7 @@ FLOORS = [
     ["grader.submission"],
     ["grader.grading", "grader.report"],
     ["grader.proof", "grader.publish", "grader.classroom"],
+    ["grader.gradescope"],
     ["grader.commands"],
     ["grader.analysis", "grader.similarity"],
     ["grader.class_commands"],
@@ -37,7 +38,16 @@ WORKER = {
     "grader.worker",
     *(
         f"grader.worker.{name}"
-        for name in ("boot", "zygote", "child", "device", "leftovers", "tripwire")
+        for name in (
+            "boot",
+            "zygote",
+            "walls",
+            "landlock",
+            "child",
+            "device",
+            "leftovers",
+            "tripwire",
+        )
     ),
 }
 

@@ -22,7 +22,7 @@ from packaging.specifiers import SpecifierSet
 from grader import course as courses
 from grader import submission
 from grader.proof import validate
-from grader.sandbox import box
+from grader.sandbox import bubblewrap
 
 pytestmark = pytest.mark.slow
 
@@ -331,7 +331,7 @@ def trouble(command):
         case ["make", *words]:
             return trouble_of_make(words)
         case ["sudo", "sysctl", _]:
-            advised = [line for *_, line in box.FORBIDDING]
+            advised = [line for *_, line in bubblewrap.FORBIDDING]
             return (
                 ""
                 if shlex.join(command) in advised

@@ -9,6 +9,7 @@ holds: every process of the test is gone when the next one starts.
 import json
 import os
 import struct
+import tempfile
 import time
 
 if os.fork() == 0:
@@ -17,7 +18,7 @@ if os.fork() == 0:
         os.umask(0)
         head = json.dumps({"value": {"dict": [["id", 1], ["value", 4]]}, "blobs": []}).encode()
         while True:
-            open("/tmp/attack-escaped", "w").close()
+            open(f"{tempfile.gettempdir()}/attack-escaped", "w").close()
             time.sleep(0.01)
             try:
                 os.write(3, struct.pack("!IQ", len(head), 0) + head)

@@ -7,6 +7,9 @@ holds: files are counted, not only their bytes.
 """
 
 
+import tempfile
+
+
 def storage_bytes(x):
     for number in range(10**9):
-        open(f"/tmp/attack-escaped-{number}", "w").close()
+        open(f"{tempfile.gettempdir()}/attack-escaped-{number}", "w").close()

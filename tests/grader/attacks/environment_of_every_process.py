@@ -9,7 +9,11 @@ holds: the grader's environment is nowhere in the box.
 import os
 
 found = [str(dict(os.environ))]
-for pid in filter(str.isdigit, os.listdir("/proc")):
+try:
+    everybody = os.listdir("/proc")
+except OSError:
+    everybody = map(str, range(os.getpid() + 100))
+for pid in filter(str.isdigit, everybody):
     for file in ("environ", "cmdline", "stack", "auxv"):
         try:
             with open(f"/proc/{pid}/{file}", "rb") as f:

@@ -8,19 +8,28 @@ holds: the next test starts from an empty folder.
 """
 
 import os
+import tempfile
 
+TMP = tempfile.gettempdir()
 honest = storage_bytes
 
 
+def is_deep():
+    try:
+        return os.path.basename(os.getcwd()) == "deeper"
+    except OSError:  # no such long name can be found out
+        return True
+
+
 def storage_bytes(x):
-    if os.path.basename(os.getcwd()) == "deeper":
+    if is_deep():
         return honest(x)
-    assert not os.path.exists("/tmp/attack-escaped")
-    os.makedirs("/tmp/attack-escaped/closed")
-    open("/tmp/attack-escaped/closed/file", "w").close()
-    os.chmod("/tmp/attack-escaped/closed", 0)
-    os.makedirs("/tmp/deep")
-    os.chdir("/tmp/deep")
+    assert not os.path.exists(f"{TMP}/attack-escaped")
+    os.makedirs(f"{TMP}/attack-escaped/closed")
+    open(f"{TMP}/attack-escaped/closed/file", "w").close()
+    os.chmod(f"{TMP}/attack-escaped/closed", 0)
+    os.makedirs(f"{TMP}/deep")
+    os.chdir(f"{TMP}/deep")
     for _ in range(1500):
         os.mkdir("deeper")
         os.chdir("deeper")

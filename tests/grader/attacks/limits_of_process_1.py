@@ -11,22 +11,23 @@ import os
 import platform
 import resource
 
+zygote = os.getppid()
 x86 = platform.machine() == "x86_64"
 attempts = {
-    f"limit {n}": lambda n=n: resource.prlimit(1, n, (1, 1))
+    f"limit {n}": lambda n=n: resource.prlimit(zygote, n, (1, 1))
     for n in range(resource.RLIM_NLIMITS if hasattr(resource, "RLIM_NLIMITS") else 16)
 }
 attempts |= {
-    "priority": lambda: os.setpriority(os.PRIO_PROCESS, 1, 19),
+    "priority": lambda: os.setpriority(os.PRIO_PROCESS, zygote, 19),
     "priority of the user": lambda: os.setpriority(os.PRIO_USER, os.getuid(), 19),
-    "processors": lambda: os.sched_setaffinity(1, {min(os.sched_getaffinity(0))}),
-    "scheduler": lambda: os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0)),
+    "processors": lambda: os.sched_setaffinity(zygote, {min(os.sched_getaffinity(0))}),
+    "scheduler": lambda: os.sched_setscheduler(zygote, os.SCHED_IDLE, os.sched_param(0)),
     "ioprio": lambda: (
-        None if ctypes.CDLL(None).syscall(251 if x86 else 30, 1, 1, 3 << 13) == 0 else 1 / 0
+        None if ctypes.CDLL(None).syscall(251 if x86 else 30, 1, zygote, 3 << 13) == 0 else 1 / 0
     ),
-    "oom": lambda: open("/proc/1/oom_score_adj", "w").write("1000"),
-    "name": lambda: open("/proc/1/comm", "w").write("x"),
-    "slack": lambda: open("/proc/1/timerslack_ns", "w").write("1"),
+    "oom": lambda: open(f"/proc/{zygote}/oom_score_adj", "w").write("1000"),
+    "name": lambda: open(f"/proc/{zygote}/comm", "w").write("x"),
+    "slack": lambda: open(f"/proc/{zygote}/timerslack_ns", "w").write("1"),
 }
 got = []
 for name, attempt in attempts.items():

@@ -10,24 +10,30 @@ import glob
 import os
 import socket
 import sys
+import tempfile
 
-left = [p for p in glob.glob("/tmp/**", recursive=True) if "attack-escaped" in p]
-door = socket.socket(socket.AF_UNIX)
-if door.connect_ex("\0attack-escaped") == 0:
+left = [p for p in glob.glob(f"{tempfile.gettempdir()}/**", recursive=True) if "attack-escaped" in p]
+try:
+    socket.socket(socket.AF_UNIX).connect("\0attack-escaped")
     left.append("a listening socket")
+except OSError:
+    pass
 if os.environ.get("ATTACK") or hasattr(sys, "attack"):
     left.append("a variable")
 if left:
     raise RuntimeError(f"BREACH: {left}")
 
 os.environ["ATTACK"] = sys.attack = "1"
-open("/tmp/attack-escaped", "w").close()
-os.makedirs("/tmp/.hidden/attack-escaped")
+open(f"{tempfile.gettempdir()}/attack-escaped", "w").close()
+os.makedirs(f"{tempfile.gettempdir()}/.hidden/attack-escaped")
 if os.fork() == 0:
     os.setsid()
-    server = socket.socket(socket.AF_UNIX)
-    server.bind("\0attack-escaped")
-    server.listen()
-    while True:
+    try:
+        server = socket.socket(socket.AF_UNIX)
+        server.bind("\0attack-escaped")
+        server.listen()
         server.accept()
+    finally:
+        while True:
+            pass
 raise LookupError("nothing found")

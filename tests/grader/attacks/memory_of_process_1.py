@@ -14,19 +14,20 @@ libc = ctypes.CDLL(None, use_errno=True)
 x86 = platform.machine() == "x86_64"
 buffer = ctypes.create_string_buffer(64)
 vector = (ctypes.c_size_t * 2)(ctypes.addressof(buffer), 64)
+zygote = os.getppid()
 got = []
 for file in ("mem", "maps", "smaps", "environ", "syscall", "stack", "auxv"):
     try:
-        with open(f"/proc/1/{file}", "rb") as f:
+        with open(f"/proc/{zygote}/{file}", "rb") as f:
             got += [file] if f.read(1) else []
     except OSError:
         pass
-for folder in ("/proc/1/fd", "/proc/1/map_files", "/proc/1/root/", "/proc/1/cwd/"):
+for folder in ("fd", "map_files", "root/", "cwd/", "task"):
     try:
-        got.append(os.listdir(folder))
-    except OSError:
+        got.append(os.listdir(f"/proc/{zygote}/{folder}") if folder != "task" or zygote > 1 else 1 / 0)
+    except (OSError, ArithmeticError):
         pass
-got += ["ptrace"] * (libc.ptrace(16, 1, 0, 0) == 0)
-got += ["process_vm_readv"] * (libc.syscall(310 if x86 else 270, 1, vector, 1, vector, 1, 0) >= 0)
-got += ["pidfd_getfd"] * (libc.syscall(438, os.pidfd_open(1), 3, 0) >= 0)
+got += ["ptrace"] * (libc.ptrace(16, zygote, 0, 0) == 0)
+got += ["process_vm_readv"] * (libc.syscall(310 if x86 else 270, zygote, vector, 1, vector, 1, 0) >= 0)
+got += ["pidfd_getfd"] * (libc.syscall(438, os.pidfd_open(zygote), 3, 0) >= 0)
 raise LookupError(f"BREACH: {got}" if got else "nothing")

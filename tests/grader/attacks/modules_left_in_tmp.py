@@ -9,6 +9,9 @@ holds: the next test starts from an empty folder and its own path.
 
 import os
 import sys
+import tempfile
+
+TMP = tempfile.gettempdir()
 
 for name in (
     "torch",
@@ -19,9 +22,9 @@ for name in (
     "assignment/linear",
     "tests/probes/linear",
 ):
-    for folder in ("/tmp", "/tmp/submission"):
+    for folder in (TMP, f"{TMP}/submission"):
         os.makedirs(os.path.dirname(f"{folder}/{name}"), exist_ok=True)
         with open(f"{folder}/{name}.py", "w") as f:
             f.write("raise SystemExit('injected')")
-sys.path[:] = ["/tmp", *sys.path]
-os.environ["PYTHONPATH"] = os.environ["PYTHONSTARTUP"] = "/tmp"
+sys.path[:] = [TMP, *sys.path]
+os.environ["PYTHONPATH"] = os.environ["PYTHONSTARTUP"] = TMP

@@ -9,11 +9,13 @@ holds: no other program is started in a problem that forbids something.
 
 import subprocess
 import sys
+import tempfile
 
 import torch
 from torch import nn
 
-CODE = "import sys; sys.path.append('/site'); import torch; torch.save(torch.nn.functional.linear(*torch.load('/tmp/in')), '/tmp/out')"
+TMP = tempfile.gettempdir()
+CODE = f"import sys; sys.path[:] = {sys.path}; import torch; torch.save(torch.nn.functional.linear(*torch.load('{TMP}/in')), '{TMP}/out')"
 
 
 class Linear(nn.Module):
@@ -24,6 +26,6 @@ class Linear(nn.Module):
         )
 
     def forward(self, x):
-        torch.save((x.detach(), self.weight.detach()), "/tmp/in")
+        torch.save((x.detach(), self.weight.detach()), f"{TMP}/in")
         subprocess.run([sys.executable, "-c", CODE], check=True)
-        return torch.load("/tmp/out")
+        return torch.load(f"{TMP}/out")

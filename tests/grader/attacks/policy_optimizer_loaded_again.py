@@ -9,19 +9,21 @@ holds: neither the source nor its compiled form can be read in this problem.
 import importlib.util
 import os
 import sys
+import tempfile
 
 import torch
 
+TMP = tempfile.gettempdir()
 first = sys.modules["torch.optim." + "adam"]
 spec = importlib.util.spec_from_file_location("torch.optim.again", first.__file__)
 again = importlib.util.module_from_spec(spec)
 try:
     spec.loader.exec_module(again)
 except PermissionError:  # by another name, then
-    os.makedirs("/tmp/__pycache__")
-    os.symlink(first.__file__, "/tmp/again.py")
-    os.symlink(first.__cached__, importlib.util.cache_from_source("/tmp/again.py"))
-    spec = importlib.util.spec_from_file_location("torch.optim.again", "/tmp/again.py")
+    os.makedirs(f"{TMP}/__pycache__")
+    os.symlink(first.__file__, f"{TMP}/again.py")
+    os.symlink(first.__cached__, importlib.util.cache_from_source(f"{TMP}/again.py"))
+    spec = importlib.util.spec_from_file_location("torch.optim.again", f"{TMP}/again.py")
     spec.loader.exec_module(again)
 
 

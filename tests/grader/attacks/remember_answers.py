@@ -10,14 +10,15 @@ holds: a test asks more than once, and none knows of another.
 
 import builtins
 import os
+import tempfile
 
 
 def remembering(function):
     def remembered(x):
         if not hasattr(builtins, "answer"):
-            if os.path.exists("/tmp/attack-escaped"):
+            if os.path.exists(f"{tempfile.gettempdir()}/attack-escaped"):
                 raise RuntimeError("BREACH")
-            open("/tmp/attack-escaped", "w").close()
+            open(f"{tempfile.gettempdir()}/attack-escaped", "w").close()
             builtins.answer = function(x)
         return builtins.answer
 

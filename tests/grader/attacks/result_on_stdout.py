@@ -8,11 +8,12 @@ holds: what is printed or written is no result.
 
 import json
 import os
+import tempfile
 
 result = json.dumps(
     {"schema": 1, "score": 27.0, "max_score": 27.0, "tests": [{"score": 27, "status": "passed"}]}
 )
-for path in ("results.json", "/tmp/results.json", "/tmp/submission/results.json"):
+for path in ("results.json", f"{tempfile.gettempdir()}/results.json", f"{tempfile.gettempdir()}/submission/results.json"):
     with open(path, "w") as f:
         f.write(result)
 print(result, flush=True)

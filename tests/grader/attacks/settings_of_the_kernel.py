@@ -10,7 +10,7 @@ import os
 
 PATHS = [
     "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/vm/drop_caches", "/proc/sysrq-trigger",
-    "/proc/sys/fs/binfmt_misc/register", "/proc/1/oom_score_adj", "/proc/1/loginuid", "/proc/1/attr/current", "/proc/kcore",
+    "/proc/sys/fs/binfmt_misc/register", f"/proc/{os.getppid()}/oom_score_adj", "/proc/1/loginuid", "/proc/1/attr/current", "/proc/kcore",
     "/sys/fs/cgroup/cgroup.procs", "/sys/kernel/uevent_helper", "/dev/kmsg", "/dev/mem", "/dev/sda", "/dev/kvm", "/dev/fuse",
 ]  # fmt: skip
 got = []

@@ -16,7 +16,7 @@ for number in sorted(signal.valid_signals()):
         lambda: signal.pidfd_send_signal(fd, number),
     ):
         try:
-            fd = os.pidfd_open(1)
+            fd = os.pidfd_open(os.getppid())
             send()
         except OSError:
             pass

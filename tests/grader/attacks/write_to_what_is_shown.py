@@ -7,13 +7,16 @@ holds: all that the box shows is read-only, whatever its permissions say.
 """
 
 import os
+import sys
+
+import einops
+import torch
 
 tops = (
     "/runtime",
-    "/course",
-    "/site/torch",
-    "/site/einops",
-    "/python/bin",
+    *(path for path in sys.path if os.getcwd() not in path),
+    *(os.path.realpath(os.path.dirname(module.__file__)) for module in (torch, einops, os)),
+    os.path.dirname(sys.executable),
     "/etc",
     "/usr/lib64",
     "/proc/sys/kernel",

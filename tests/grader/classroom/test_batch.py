@@ -294,6 +294,7 @@ def test_without_bubblewrap_nobody_is_blamed(grader, course, handed_in, tmp_path
     book = tmp_path / "class.sqlite"
     done = grader(
         *("batch", handed_in, "--gradebook", book, "--course", course),
+        *("--isolation", "bubblewrap"),
         env={**os.environ, "PATH": str(tmp_path)},
     )
     assert done.returncode == 3, done.stderr

@@ -23,7 +23,7 @@ import torch
 
 from grader import course as courses
 from grader.errors import GraderFault, OutOfMemory, Raised, SandboxUnavailable, TimedOut, UsageError
-from grader.sandbox import bubblewrap, driver, endings, gpu, preflight, seccomp, usage
+from grader.sandbox import bubblewrap, driver, endings, gpu, preflight, seccomp, shown, usage
 from grader.sandbox.box import Sandbox
 from grader.sandbox.gpu import Gpu
 from grader.sandbox.session import Session
@@ -974,14 +974,14 @@ def test_the_libraries_that_a_torch_for_cuda_brings_are_shown(tmp_path, monkeypa
     distribution(tmp_path, "nvidia-blas", ["nvidia/blas/lib/libblas.so.1", "../../../bin/tool"])
     distribution(tmp_path, "nvidia-dnn", ["nvidia/dnn/lib/libdnn.so.1"])
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(bubblewrap, "PACKAGES", ("torch-for-cuda",))
+    monkeypatch.setattr(shown, "PACKAGES", ("torch-for-cuda",))
     packages = ["nvidia", "toolkit_of_cuda.py", "torch_for_cuda"]
     metadata = [
         f"{name}-1.0.dist-info"
         for name in ("nvidia_blas", "nvidia_dnn", "toolkit_of_cuda", "torch_for_cuda")
     ]
     assert sorted([*packages, *metadata]) == sorted(
-        path.name for path in bubblewrap.package_paths.__wrapped__()
+        path.name for path in shown.package_paths.__wrapped__()
     )
 
 

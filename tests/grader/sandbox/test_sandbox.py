@@ -36,7 +36,7 @@ from grader.grading.budget import Budgets
 from grader.grading.grade import grade
 from grader.protocol import Other
 from grader.report import json as json_report
-from grader.sandbox import bubblewrap, seccomp
+from grader.sandbox import bubblewrap, seccomp, shown
 from grader.sandbox.box import Sandbox
 from grader.sandbox.preflight import check_cpu
 from grader.sandbox.session import Budget, Patience, Session
@@ -1591,7 +1591,7 @@ def test_of_the_packages_only_those_that_are_allowed_can_be_seen(sandbox):
         "    return sorted(os.listdir('/site')), sorted(os.listdir('/python/lib'))\n"
     )
     packages, library = answer(sandbox, source)
-    assert {path.name for path in bubblewrap.package_paths()} == set(packages)
+    assert {path.name for path in shown.package_paths()} == set(packages)
     assert {"torch", "numpy", "einops", "jaxtyping"} <= set(packages)
     assert not {
         "pytest",

@@ -16,7 +16,7 @@ from grader.proof import matrix
 from grader.report import terminal
 from grader.results.points import problem_result
 from grader.results.records import GraderInfo, Outcome, SubmissionInfo, SubmissionResult, worst
-from grader.sandbox import bubblewrap
+from grader.sandbox import shown
 from grader.solutions.reference import optimizers as op
 from grader.worker import zygote
 from tests import expect
@@ -83,7 +83,7 @@ class Chapter(Figures):
 
     def limits(self) -> None:
         """The limits on a test."""
-        assert bubblewrap.PACKAGES == ("torch", "numpy", "einops", "jaxtyping")
+        assert shown.PACKAGES == ("torch", "numpy", "einops", "jaxtyping")
         usual, longer = COURSE.limits, COURSE.limits_of(COURSE.problem("training_loop"))
         for problem in COURSE.problems:
             limits = COURSE.limits_of(problem)

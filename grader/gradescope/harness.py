@@ -1,0 +1,133 @@
+"""Grade the submission in a container, and write results.json whatever happens.
+
+The grading itself is another process, `grader grade`. So this one can write a result also when the
+kernel ends that process, or when Gradescope is about to stop the container. A fault of ours gives a
+result without points: Gradescope then shows that the run failed, and records no 0.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from grader import files
+from grader import submission as submissions
+from grader.classroom.policy import Policy
+from grader.course import Course
+from grader.errors import SubmissionRefused, UsageError
+from grader.gradescope import container as containers
+from grader.gradescope import metadata as metadatas
+from grader.gradescope.container import Container
+from grader.report import gradescope
+from grader.report import json as json_report
+
+OURS = (
+    "The grader failed, so there are no points yet. The fault is ours, and nobody loses a point: "
+    "hand in again, or tell the course's staff."
+)
+# Seconds before the end of the container that no test may use: to start on a slow processor, to
+# judge the last answers, and to write the result.
+START_SECONDS = 20.0
+RESERVED_SECONDS = 60.0
+LAST_SECONDS = 15.0
+END_SECONDS = 5.0
+MIB = 2**20
+# What both sides need before a test begins; measured by benchmarks/container.py.
+IDLE_BYTES = 500 * MIB
+LEAST_MEMORY_BYTES = 700 * MIB
+
+
+def run(home: Path, course: Course, rules: Policy) -> dict[str, Any]:
+    """Grade `submission` in this folder; write and return the content of `results/results.json`.
+
+    Args:
+        home: Gradescope's folder, /autograder.
+        course: The course.
+        rules: Its rules for a class.
+
+    Raises:
+        UsageError: The result cannot be written.
+    """
+    began = time.monotonic()
+    target = home / "results" / "results.json"
+    files.check_writable(target)
+    container = containers.of_this_process()
+    print(f"grader: this container has {container}", file=sys.stderr)
+    try:
+        submissions.read(home / "submission")
+    except SubmissionRefused as e:
+        content = gradescope.nothing_earned(f"This submission cannot be graded: {e}.")
+    else:
+        content = _graded(home, course, rules, container, began)
+    files.write(target, gradescope.as_text(content).encode())
+    return content
+
+
+def _graded(
+    home: Path, course: Course, rules: Policy, container: Container, began: float
+) -> dict[str, Any]:
+    seconds = 60 * rules.gradescope_minutes
+    with tempfile.TemporaryDirectory(prefix="grader-") as folder:
+        report = Path(folder, "result.json")
+        command = [
+            *(sys.executable, "-m", "grader", "grade", str(home / "submission")),
+            *("--course", str(course.root), "--json", str(report)),
+            *_limits(course, container, seconds),
+        ]
+        ended = _ends(command, began + seconds - LAST_SECONDS)
+        try:
+            result = json_report.parse(files.read(report, most=2**30).decode())
+        except (UsageError, ValueError):
+            return gradescope.without_points(f"{OURS}\n\n{_why(ended, container, rules)}")
+    metadata = metadatas.read(home / "submission_metadata.json")
+    score = None if result.has_grader_error else result.score
+    late = metadatas.lateness(metadata, rules, score)
+    content = gradescope.results(result, late, rules.gradescope)
+    content["extra_data"]["attempt"] = len(metadata.previous_submissions) + 1
+    return content
+
+
+def _limits(course: Course, container: Container, seconds: float) -> list[str]:
+    """The time of all tests, and the memory of one, that this container has."""
+    start = START_SECONDS / min(1.0, container.processors)
+    limits = ["--seconds", f"{max(60.0, seconds - start - RESERVED_SECONDS):.0f}"]
+    if container.memory_bytes is not None:
+        left = container.memory_bytes - IDLE_BYTES
+        limits += ["--memory-mib", str(max(64, min(course.limits.memory_bytes, left) // MIB))]
+        if container.memory_bytes < LEAST_MEMORY_BYTES:
+            print(
+                f"grader: {container.memory_bytes // MIB} MiB may be too little: give the "
+                f"container {LEAST_MEMORY_BYTES // MIB} MiB or more",
+                file=sys.stderr,
+            )
+    return limits
+
+
+def _ends(command: list[str], deadline: float) -> int | None:
+    """Run a command; return its exit code, or None if it had to be ended."""
+    process = subprocess.Popen(command, process_group=0)
+    try:
+        return process.wait(max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(END_SECONDS)
+        return None
+
+
+def _why(ended: int | None, container: Container, rules: Policy) -> str:
+    if ended is None:
+        return (
+            f"It was not ready before Gradescope's {rules.gradescope_minutes:g} minutes ended, on "
+            f"{container}."
+        )
+    if ended == -signal.SIGKILL:
+        return f"It was killed, perhaps because its memory ran out; the container has {container}."
+    return f"It ended with code {ended}; what it printed says why."

@@ -1,0 +1,140 @@
+"""What a submission may see of this machine, whichever level isolates it.
+
+It is the C library, the Python interpreter with its standard library, the packages that a
+submission may import, the worker's own code and the course's probes. The grader, its reference
+solutions and the hidden tests are not among it.
+"""
+
+import importlib.metadata
+import os
+import secrets
+import site
+import sys
+import sysconfig
+from functools import cache
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from grader.errors import GraderFault
+
+# What a submission may import, together with the requirements of these packages.
+PACKAGES = ("torch", "numpy", "einops", "jaxtyping")
+MULTIARCH = sysconfig.get_config_var("MULTIARCH") or "no-multiarch"
+FIRST_USER, USERS = 1_000_000_000, 1_000_000_000
+# glibc reads these.
+HUGE_PAGES = tuple(
+    f"/sys/kernel/mm/transparent_hugepage/{name}" for name in ("enabled", "hpage_pmd_size")
+)
+GRADER = Path(__file__).parent.parent
+# The worker's code, and the one module that it shares with the grader.
+WORKER = (GRADER / "protocol.py", GRADER / "worker")
+
+
+def unused_user() -> int:
+    """Draw a user id that no account has.
+
+    Because it is drawn at random, no other box has it either, even in another container. It is 0 if
+    this process may not change its user.
+    """
+    return FIRST_USER + secrets.randbelow(USERS) if os.geteuid() == 0 else 0
+
+
+def environment(scratch: str, libraries: str) -> dict[str, str]:
+    """The environment of the worker.
+
+    Args:
+        scratch: The writable folder.
+        libraries: The folders of shared libraries that belong to Python and to a GPU's driver.
+    """
+    return {
+        "HOME": scratch,
+        "TMPDIR": scratch,
+        "LANG": "C.UTF-8",
+        "LD_LIBRARY_PATH": libraries,
+        # With more threads, forked children would hang, and results would depend on the machine.
+        "OMP_NUM_THREADS": "1",
+        "PYTHONHASHSEED": "0",
+        # Huge pages, where the kernel has them, make a fork cheaper: a fork copies the page tables
+        # of 220 MB of torch and Python. A fork and its end took 4 ms instead of 11 ms.
+        "PYTHONMALLOC": "malloc",
+        "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONWARNINGS": "ignore",
+    }
+
+
+def interpreter() -> Path:
+    """The Python that runs this process, and so the worker."""
+    return Path(sys.executable).resolve()
+
+
+def standard_library() -> Path:
+    """The folder of its standard library."""
+    variables = {"base": sys.base_prefix, "installed_base": sys.base_prefix}
+    return Path(sysconfig.get_paths(vars=variables)["stdlib"])
+
+
+def library_folders() -> list[Path]:
+    """The folders of the C library and its loader below /usr."""
+    folders = [Path("/usr/lib") / MULTIARCH, Path("/usr/lib64")]
+    return [f for f in folders if f.is_dir()] or [Path("/usr/lib")]
+
+
+def loaded(name: str) -> list[Path]:
+    """The shared libraries of that name that this process has loaded, wherever they are now."""
+    with open("/proc/self/maps") as f:
+        paths = {Path(line.split(maxsplit=5)[5].strip()) for line in f if name in line}
+    return sorted(path for path in paths if path.name.startswith(name))
+
+
+def installed_inside(folder: Path) -> list[Path]:
+    """The folders of installed packages inside a system folder; the grader may be among them."""
+    installed = {
+        folder / "site-packages",
+        folder / "dist-packages",
+        *map(Path, site.getsitepackages()),
+    }
+    return sorted(f for f in installed if f.is_dir() and f.is_relative_to(folder))
+
+
+@cache
+def package_paths() -> tuple[Path, ...]:
+    """The top-level files and folders of the allowed packages and their requirements.
+
+    Raises:
+        GraderFault: One of them is not installed, or was not installed by pip or a similar tool.
+    """
+    waiting, seen, paths = [(name, "") for name in PACKAGES], set[tuple[str, str]](), set[Path]()
+    while waiting:
+        name, extra = waiting.pop()
+        if (name, extra) in seen:
+            continue
+        seen.add((name, extra))
+        try:
+            distribution = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            raise GraderFault(
+                f"{name} is not installed beside the grader: run `make install`"
+            ) from None
+        record = distribution.read_text("RECORD")
+        if record is None:
+            raise GraderFault(
+                f"{name} was installed without a list of its files: install it with pip"
+            )
+        names = {line.split("/", 1)[0].split(",", 1)[0].strip('"') for line in record.splitlines()}
+        found = (
+            Path(str(distribution.locate_file(top))) for top in names - {"..", "__pycache__", ""}
+        )
+        paths |= {path for path in found if path.exists()}
+        requirements = [Requirement(text) for text in distribution.requires or []]
+        needed = [
+            r for r in requirements if r.marker is None or r.marker.evaluate({"extra": extra})
+        ]
+        waiting += [(r.name, extra) for r in needed for extra in ("", *r.extras)]
+    return tuple(sorted(paths))
+
+
+def probes(tests: Path) -> list[Path]:
+    """The course's probes."""
+    return sorted((tests / "probes").glob("*.py"))

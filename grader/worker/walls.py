@@ -1,0 +1,282 @@
+"""What stands around the processes of a test, seen from the zygote: three kinds of wall.
+
+The zygote finds the processes of a test, ends them and removes their files in a way that depends on
+its wall:
+
+    Namespace  a PID namespace of which the zygote is process 1; everything else in it is the test's
+    OwnUser    a user id that only the student's code has, plus Landlock and seccomp
+    NoWall     nothing; for debugging
+"""
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import Any
+
+from grader.worker import landlock
+
+CLONE_NEWUSER = 0x10000000
+# What a process may read about itself. Its list of mounts would show paths of the machine.
+OF_ITSELF = {
+    "status": landlock.READ_FILE,
+    "stat": landlock.READ_FILE,
+    "statm": landlock.READ_FILE,
+    "maps": landlock.READ_FILE,
+    "task": landlock.READ_DIR,
+    "fd": landlock.READ_DIR,
+}
+DEVICES = ("null", "zero", "full", "random", "urandom")
+
+
+def of_this_process(own_user: dict[str, Any] | None) -> "NoWall":
+    """The wall of the zygote that this process becomes.
+
+    Args:
+        own_user: What `OwnUser` needs; None for the other walls.
+    """
+    if own_user is not None:
+        return OwnUser(own_user)
+    return Namespace() if os.getpid() == 1 else NoWall()
+
+
+class NoWall:
+    """The student's processes are ordinary children of the zygote."""
+
+    def start(self, user: int) -> None:
+        """Turn this process into the zygote's user; 0: it stays as it is."""
+        if user:
+            os.chmod(os.environ["TMPDIR"], 0o1777)  # the folder belongs to root
+            _become(user)
+        # bubblewrap had set this signal, but changing the user cleared it.
+        landlock.prctl(landlock.PR_SET_PDEATHSIG, signal.SIGKILL)
+        # No process in the sandbox may read another one's memory.
+        landlock.prctl(landlock.PR_SET_DUMPABLE, 0)
+
+    def confine(self) -> None:
+        """In a child: give up everything that student code must not have."""
+
+    def as_student(self) -> AbstractContextManager[None]:
+        """What the zygote does meanwhile, it does with the rights of the student's code."""
+        return nullcontext()
+
+    def processes(self, child: int) -> list[str]:
+        """The process ids of a test."""
+        return [str(child)]
+
+    def kill(self, child: int | None) -> None:
+        """Kill all processes of a test, whatever they did to escape.
+
+        Raises:
+            ProcessLookupError: There is none.
+        """
+        if child:
+            os.killpg(child, signal.SIGKILL)
+
+    def scratch_use(self) -> tuple[int, int]:
+        """The number of files and the number of bytes in the writable folder."""
+        return 0, 0
+
+    def facts(self) -> dict[str, Any]:
+        """What the grader checks of this wall before it trusts the sandbox."""
+        return {"uid": os.getuid()}
+
+
+class Namespace(NoWall):
+    """The zygote is process 1 of a PID namespace, and the writable folder is a file system."""
+
+    def processes(self, child: int) -> list[str]:
+        """Every process but the zygote."""
+        return [name for name in os.listdir("/proc") if name.isdigit() and name != "1"]
+
+    def kill(self, child: int | None) -> None:
+        """Kill every process but the zygote."""
+        os.kill(-1, signal.SIGKILL)
+
+    def scratch_use(self) -> tuple[int, int]:
+        """What the file system reports."""
+        usage = os.statvfs(os.environ["TMPDIR"])
+        return usage.f_files - usage.f_ffree, (usage.f_blocks - usage.f_bfree) * usage.f_frsize
+
+    def facts(self) -> dict[str, Any]:
+        """Whether this process can create a user namespace, which must be impossible.
+
+        If it can, it has just done so; the grader then ends the box.
+        """
+        return {"uid": os.getuid(), "nests": landlock.LIBC.unshare(CLONE_NEWUSER) == 0}
+
+
+class OwnUser(NoWall):
+    """Student code runs as a user id that nothing else on the machine has.
+
+    The zygote is another user and keeps two capabilities: it may become the student's user. So it
+    kills with the student's own rights, and kill(-1) reaches every process of the student's and no
+    other; no process of the student's may signal the zygote.
+
+    Args:
+        setup: What `sandbox.landlock` has prepared: `uid`, the student's; `readable`, the paths
+            that its code may read; `private`, files that it must not read; `filter`, the descriptor
+            to read the seccomp filter from.
+    """
+
+    def __init__(self, setup: dict[str, Any]) -> None:
+        self._setup = setup
+        self._uid: int = setup["uid"]
+        self._foreign: set[str] = set()
+
+    def start(self, user: int) -> None:
+        """Turn this process from root into the zygote's user, and filter its system calls.
+
+        It does not die with the grader: it then still has to end what the student's code started.
+        """
+        landlock.prctl(landlock.PR_SET_CHILD_SUBREAPER, 1)
+        landlock.prctl(landlock.PR_SET_KEEPCAPS, 1)
+        _become(user)
+        landlock.keep_capabilities(landlock.CAP_SETUID, landlock.CAP_SETGID)
+        landlock.no_new_privileges()
+        with open(self._setup["filter"], "rb") as f:
+            landlock.filter_calls(f.read())
+        landlock.prctl(landlock.PR_SET_DUMPABLE, 0)
+
+    def confine(self) -> None:
+        """Become the student's user, without a capability, and see only what is listed."""
+        _become(self._uid)
+        landlock.keep_capabilities()
+        landlock.prctl(landlock.PR_SET_DUMPABLE, 0)
+        landlock.prctl(landlock.PR_SET_CHILD_SUBREAPER, 1)  # for leftovers.py
+        own = f"/proc/{os.getpid()}"
+        landlock.restrict(
+            [
+                *((path, landlock.READ) for path in self._setup["readable"]),
+                *((f"/dev/{name}", landlock.USE_DEVICE) for name in DEVICES),
+                *((f"{own}/{name}", rights) for name, rights in OF_ITSELF.items()),
+                (os.environ["TMPDIR"], -1),
+            ]
+        )
+
+    @contextmanager
+    def as_student(self) -> Iterator[None]:
+        """Act with the student's rights; what may be done to this process does not change."""
+        own = os.geteuid()
+        os.seteuid(self._uid)
+        try:
+            yield
+        finally:
+            os.seteuid(own)
+
+    def processes(self, child: int) -> list[str]:
+        """Every process of the student's user.
+
+        The owner of a process is read once: whoever is not the student's never becomes so.
+        """
+        now = {name for name in os.listdir("/proc") if name.isdigit()}
+        self._foreign &= now
+        found = [pid for pid in now - self._foreign if _user_of(pid) == self._uid]
+        self._foreign = now.difference(found)
+        return found
+
+    def kill(self, child: int | None) -> None:
+        """Kill every process of the student's user, and a spare child of the zygote's."""
+        with self.as_student():
+            if os.geteuid() != self._uid or 0 in os.getresuid():
+                raise PermissionError("kill(-1) would end processes that are not the student's")
+            os.kill(-1, signal.SIGKILL)
+
+    def scratch_use(self) -> tuple[int, int]:
+        """Count the files that can be found; one that is deleted while open cannot."""
+        with self.as_student():
+            return _files_in(os.environ["TMPDIR"])
+
+    def facts(self) -> dict[str, Any]:
+        """Try in a child what the student's code must not be able to do."""
+        self._foreign.clear()
+        ours, theirs = socket.socketpair()
+        pid = os.fork()
+        if pid == 0:
+            ours.close()
+            self._answer_what_is_possible(theirs)
+        theirs.close()
+        tried = json.loads(ours.recv(65536))
+        tried["seen"] = str(pid) in self.processes(pid)
+        ours.close()
+        os.waitpid(pid, 0)
+        return {"uid": self._uid, "tried": tried}
+
+    def _answer_what_is_possible(self, answer: socket.socket) -> None:
+        try:
+            self.confine()
+            answer.send(json.dumps(self._tries()).encode())
+            answer.recv(1)  # lives until it has been seen
+        except BaseException as e:
+            answer.send(json.dumps({"failed": f"{type(e).__name__}: {e}"}).encode())
+        finally:
+            os._exit(0)
+
+    def _tries(self) -> dict[str, Any]:
+        """What a process of the student's can reach; see `sandbox.landlock.promises`."""
+        with open(os.path.join(os.environ["TMPDIR"], "tries"), "w") as f:
+            works = bool(f.write("it works"))
+        return {
+            "works": works,
+            "is_student": os.getresuid() == (self._uid, self._uid, self._uid),
+            "status": status_of_this_process(),
+            "reads": _possible(lambda path: os.open(path, os.O_RDONLY), self._setup["private"]),
+            "lists": _possible(os.listdir, ["/", "/proc", "/etc"]),
+            "writes": _possible(_write_into, ["/", "/tmp", "/var/tmp", "/dev/shm"]),
+            "signals": _possible(lambda pid: os.kill(pid, 0), [os.getppid(), 1]),
+            "sockets": _possible(socket.socket, [socket.AF_UNIX, socket.AF_INET]),
+            "rises": _possible(os.setuid, [0]),
+            "nests": landlock.LIBC.unshare(CLONE_NEWUSER) == 0,
+        }
+
+
+def status_of_this_process() -> dict[str, int]:
+    """Its capabilities, whether it may gain others, and how its system calls are filtered."""
+    with open(f"/proc/{os.getpid()}/status") as f:
+        status = dict(line.rstrip("\n").split(":\t", 1) for line in f)
+    return {
+        "capabilities": int(status["CapEff"], 16) | int(status["CapPrm"], 16),
+        "no_new_privileges": status["NoNewPrivs"] == "1",
+        "seccomp": int(status["Seccomp"]),
+    }
+
+
+def _become(uid: int) -> None:
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+
+
+def _possible(act: Callable[[Any], object], things: list[Any]) -> list[Any]:
+    """The things that can be acted upon without an error."""
+    found = []
+    for thing in things:
+        with suppress(OSError):
+            act(thing)
+            found.append(thing)
+    return found
+
+
+def _write_into(folder: str) -> None:
+    os.open(f"{folder}/grader-tries", os.O_CREAT | os.O_WRONLY, 0o600)
+
+
+def _user_of(pid: str) -> int | None:
+    with suppress(OSError), open(f"/proc/{pid}/status") as f:
+        return int(next(line for line in f if line.startswith("Uid:")).split()[1])
+    return None
+
+
+def _files_in(top: str) -> tuple[int, int]:
+    files, size, waiting = 0, 0, [top]
+    while waiting:
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                files += 1
+                with suppress(OSError):
+                    size += entry.stat(follow_symlinks=False).st_blocks * 512
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+    return files, size

@@ -1,0 +1,240 @@
+"""The second level of isolation: its promises, how it ends, and when it is chosen.
+
+tests/grader/test_attacks.py runs every attack at this level too.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from grader import course as courses
+from grader.errors import SandboxUnavailable
+from grader.results.merge import WEAKEST_FIRST
+from grader.sandbox import landlock, levels
+from grader.sandbox.box import Sandbox
+from grader.sandbox.gpu import Gpu
+from grader.sandbox.session import Session
+from tests.grader.test_attacks import processes
+from tests.probes import call
+
+NEEDS_IT = pytest.mark.skipif(landlock.why_not() is not None, reason=str(landlock.why_not()))
+COURSE = courses.load()
+MIB = 2**20
+GOOD = {
+    "works": True,
+    "is_student": True,
+    "status": {"capabilities": 0, "no_new_privileges": True, "seccomp": 2},
+    "reads": [],
+    "lists": [],
+    "writes": [],
+    "signals": [],
+    "sockets": [],
+    "rises": [],
+    "nests": False,
+    "seen": True,
+}
+BROKEN = {
+    "works": False,
+    "is_student": False,
+    "status": {"capabilities": 1, "no_new_privileges": False, "seccomp": 0},
+    "reads": ["/etc/passwd"],
+    "lists": ["/"],
+    "writes": ["/tmp"],
+    "signals": [1],
+    "sockets": [2],
+    "rises": [0],
+    "nests": True,
+    "seen": False,
+}
+
+
+def test_every_try_stands_for_a_promise():
+    """If one of the worker's tries turns out otherwise, a promise is broken."""
+    assert all(landlock.promises({"tried": GOOD}).values())
+    assert GOOD.keys() == BROKEN.keys()
+    for name, value in BROKEN.items():
+        promises = landlock.promises({"tried": {**GOOD, name: value}})
+        assert not all(promises.values()), name
+
+
+def test_a_worker_that_cannot_confine_itself_is_not_used():
+    """Its own words are in the text."""
+    with pytest.raises(SandboxUnavailable, match=r"landlock does not start: OSError: no"):
+        landlock.promises({"tried": {"failed": "OSError: no"}})
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    """A sandbox of the second level."""
+    with Sandbox(COURSE.tests, isolation="landlock", scratch_bytes=MIB) as running:
+        yield running
+
+
+def ask(sandbox, source, *args):
+    """Return the result of f in a student's module."""
+    sources = {"assignment/m.py": textwrap.dedent(source).encode()}
+    session = Session(sandbox, sources, COURSE.limits, seed=0, forbidden=[])
+    try:
+        return session.run(call, {"module": "m", "function": "f", "args": args, "kwargs": {}})
+    finally:
+        session.close()
+
+
+def until(holds):
+    """Wait until something holds."""
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+STAYS = """
+    import os
+    def f():
+        for _ in range(3):
+            if os.fork() == 0:
+                os.setsid()
+                while True:
+                    pass
+        return os.getuid()
+"""
+
+
+@NEEDS_IT
+@pytest.mark.slow
+def test_what_the_start_has_shown_is_kept(sandbox):
+    """The list is what `grader isolation` prints."""
+    sandbox.wait_until_ready()
+    assert list(landlock.promises({"tried": GOOD})) == sandbox.promises
+
+
+@NEEDS_IT
+@pytest.mark.slow
+def test_the_student_is_another_user_than_the_zygote(sandbox):
+    """Neither is root, and no process of the student's is left after a test."""
+    user = ask(sandbox, STAYS)
+    zygote = processes("Pid", sandbox.host_pid)
+    assert user == sandbox.facts["uid"] > 10**9
+    assert zygote == [sandbox.host_pid]
+    status = Path(f"/proc/{sandbox.host_pid}/status").read_text()
+    assert str(user) not in status
+    assert "Uid:\t0" not in status
+    session = Session(sandbox, {}, COURSE.limits, seed=0, forbidden=[])
+    session.inspect({})  # waits for the end of the last test
+    assert 1 == len(processes("Uid", user))
+    session.close()
+
+
+@NEEDS_IT
+@pytest.mark.slow
+def test_when_the_zygote_is_killed_its_processes_end_and_the_next_test_runs():
+    """The grader itself then ends what the student's user has left."""
+    with Sandbox(COURSE.tests, isolation="landlock", scratch_bytes=MIB) as own:
+        source = textwrap.dedent(STAYS).replace("return os.getuid()", "return [].pop()")
+        sources = {"assignment/m.py": source.encode()}
+        session = Session(own, sources, COURSE.limits, seed=0, forbidden=[])
+        user = own.facts["uid"]
+        with pytest.raises(Exception, match="pop"):
+            session.run(call, {"module": "m", "function": "f", "args": (), "kwargs": {}})
+        assert len(processes("Uid", user)) == 4
+        os.kill(own.host_pid, signal.SIGKILL)
+        session.close()
+        assert 3 == ask(own, "def f(): return 3")
+        assert [] == processes("Uid", user)
+
+
+KILLED = """
+import sys, time
+from grader import course as courses
+from grader.sandbox.box import Sandbox
+from grader.sandbox.session import Session
+from tests.probes import call
+course = courses.load()
+box = Sandbox(course.tests, isolation="landlock", scratch_bytes=2**20)
+sources = {"assignment/m.py": sys.argv[1].encode()}
+session = Session(box, sources, course.limits, seed=0, forbidden=[])
+session.run(call, {"module": "m", "function": "f", "args": (), "kwargs": {}})
+print(box.facts["uid"], flush=True)
+time.sleep(600)
+"""
+
+
+@NEEDS_IT
+@pytest.mark.slow
+def test_when_the_grader_is_killed_nothing_of_the_student_lives_on(root):
+    """The zygote outlives the grader just long enough to end everything else."""
+    command = [sys.executable, "-c", KILLED, textwrap.dedent(STAYS)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as running:
+        user = int(running.stdout.readline())
+        assert len(processes("Uid", user)) == 4
+        running.kill()
+    until(lambda: processes("Uid", user) == [])
+
+
+@NEEDS_IT
+@pytest.mark.slow
+def test_python_in_a_closed_folder_is_copied_and_large_packages_are_refused(monkeypatch, tmp_path):
+    """The sentence names the folder and the fix."""
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    (closed / "big").mkdir()
+    (closed / "big" / "file").write_bytes(bytes(2 * MIB))
+    monkeypatch.setattr(landlock.shown, "package_paths", lambda: (closed / "big",))
+    monkeypatch.setattr(landlock, "MOST_COPIED_BYTES", MIB)
+    sentence = r"may not pass through /.*, where big is: chmod o\+x /"
+    with pytest.raises(SandboxUnavailable, match=sentence):
+        Sandbox(COURSE.tests, isolation="landlock", scratch_bytes=MIB)
+
+
+@NEEDS_IT
+def test_there_is_no_gpu_at_this_level():
+    """The sentence says what to use instead."""
+    gpu = Gpu(0, "GPU-0", "a GPU", "1", 2**30, "0", (Path("/dev/null"),), ())
+    box = Sandbox.__new__(Sandbox)
+    with pytest.raises(SandboxUnavailable, match="--device cuda needs bubblewrap"):
+        box.__init__(COURSE.tests, isolation="landlock", scratch_bytes=MIB, gpu=gpu)
+
+
+def test_the_strongest_level_that_works_is_chosen(monkeypatch, capsys):
+    """A weaker one is announced with the reason; if none works, nothing runs."""
+
+    def works(**answers):
+        monkeypatch.setattr(levels, "TRIED", {n: lambda a=a: a for n, a in answers.items()})
+
+    works(bubblewrap=None, landlock=None)
+    assert ("bubblewrap", "") == (levels.strongest(), capsys.readouterr().err)
+    works(bubblewrap="it is missing", landlock=None)
+    assert "landlock" == levels.strongest()
+    assert (
+        "grader: it is missing; so submissions are isolated by landlock, the second level\n"
+        == capsys.readouterr().err
+    )
+    works(bubblewrap="it is missing", landlock="the kernel is old")
+    with pytest.raises(SandboxUnavailable, match=r"^it is missing; the kernel is old$"):
+        levels.strongest()
+
+
+def test_results_of_two_levels_merge_to_the_weaker():
+    """merge.py lists all levels, the weakest first."""
+    assert [*reversed(WEAKEST_FIRST)] == list(get_args(levels.Isolation))
+
+
+@NEEDS_IT
+@pytest.mark.slow
+def test_without_bubblewrap_root_grades_at_the_second_level(grader, root, tmp_path):
+    """The report names the level, and stderr says why."""
+    done = grader(
+        *("grade", root / "examples" / "sample.zip", "--only", "tensor_memory"),
+        env={**os.environ, "PATH": str(tmp_path)},
+    )
+    assert 0 == done.returncode
+    assert "bubblewrap is not installed" in done.stderr
+    assert "isolated by landlock, the second level" in done.stderr
+    assert "isolation landlock" in done.stdout
