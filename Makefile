@@ -7,7 +7,7 @@ SUBMISSION ?= examples/sample.zip
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-WORKFLOWS := $(wildcard .github/workflows/*.yml grader/publish/bundle/student/.github/workflows/*.yml)
+WORKFLOWS := $(wildcard .github/workflows/*.yml examples/github/*.yml grader/publish/bundle/student/.github/workflows/*.yml)
 
 .PHONY: help install grade test quick proof check workflows validate stubs handout bundle reference bench
 

@@ -21,9 +21,11 @@ from grader import course as courses
 from grader import submission as submissions
 from grader.classroom import policy as policies
 from grader.course import Course, Problem
-from grader.errors import UsageError
+from grader.errors import SandboxUnavailable, UsageError
+from grader.gradescope import harness
 from grader.proof import matrix as matrices
 from grader.publish import bundles
+from grader.publish import gradescope as gradescope_bundle
 from grader.publish import stubs as stub_files
 from grader.report import json as json_report
 from grader.report import markdown as markdown_report
@@ -308,29 +310,88 @@ def validate(
 
 @app.command()
 def release(
-    kind: Annotated[str, typer.Argument(help="student: stubs, public tests, probes, handout.")],
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="student: stubs, public tests, probes, handout. gradescope: the autograder, with "
+            "all that is secret."
+        ),
+    ],
     out: Annotated[Path, typer.Argument(help="The zip to write.")],
     handout: Annotated[
         Path | None,
         typer.Option(help="The built handout (default: handout/build, from `make handout`)."),
     ] = None,
+    index_url: Annotated[
+        str,
+        typer.Option(
+            "--index-url", help="gradescope: a further package index, as that of torch for CPUs."
+        ),
+    ] = "",
+    wheels: Annotated[
+        Path | None,
+        typer.Option("--wheels", help="gradescope: a folder of wheels, to install from offline."),
+    ] = None,
     folder: Folder = None,
 ) -> None:
     """Write a bundle to hand out; the same files always give the same bytes.
 
-    Exits 1 and writes nothing if a line of the bundle is secret.
+    Exits 1 and writes nothing if a line of the student's bundle is secret.
     """
-    one_of("release", kind, "student")
+    one_of("release", kind, "student", "gradescope")
     files.check_writable(out)
     course = courses.load(folder)
-    bundle = bundles.student(course, handout or course.handout / "build")
+    if kind == "gradescope":
+        bundle = gradescope_bundle.bundle(course, wheels=wheels, index_url=index_url)
+    else:
+        bundle = bundles.student(course, handout or course.handout / "build")
     content = bundles.zipped(bundle)
     files.write(out, content)
     sha256 = hashlib.sha256(content).hexdigest()[:12]
     text = f"{out}: {len(bundle)} files, {len(content):,} bytes, sha256 {sha256}\n"
+    if kind == "gradescope":
+        text += "it has the hidden tests and the solutions: upload it, and give it to no student\n"
     if "handout/site/index.html" in bundle and "handout/handout.pdf" not in bundle:
         text += "it lacks the handout's PDF: install Chromium and run `make handout`\n"
     files.say(text, needed=False)
+
+
+@app.command()
+def autograde(
+    home: Annotated[
+        Path, typer.Argument(help="The folder that holds submission/ and results/.")
+    ] = Path("/autograder"),
+    folder: Folder = None,
+) -> None:
+    """Grade the submission in a container, as Gradescope's run_autograder does.
+
+    Writes results/results.json whatever happens; a fault of ours is a result without points.
+    """
+    course = courses.load(folder)
+    harness.run(home, course, policies.load(course.policy))
+
+
+@app.command()
+def isolation(folder: Folder = None) -> None:
+    """List what can isolate submissions on this machine, and what was shown to hold.
+
+    Exits 3 if nothing can.
+    """
+    course = courses.load(folder)
+    works = 0
+    for level, why_not in levels.TRIED.items():
+        reason = why_not()
+        try:
+            with Sandbox(course.tests, isolation=level, scratch_bytes=2**20) as sandbox:
+                sandbox.wait_until_ready()
+                shown = [f"  holds: {promise}\n" for promise in sandbox.promises]
+        except SandboxUnavailable as e:
+            files.say(f"{level}: not here: {reason or e}\n", needed=False)
+            continue
+        works += 1
+        files.say("".join([f"{level}: works\n", *shown]), needed=False)
+    if not works:
+        raise typer.Exit(3)
 
 
 def chosen(course: Course, only: list[str] | None) -> list[Problem]:

@@ -57,7 +57,7 @@ def of_this_process(
 def _folders(groups: Path, own: Path) -> list[Path]:
     """The folders that may describe this process's group, and those above them."""
     found = {groups, groups / "cpu", groups / "memory"}
-    with suppress(OSError):
+    with suppress(OSError, ValueError):
         for line in own.read_text().splitlines():
             _, controllers, path = line.split(":", 2)
             for top in (groups, *(groups / name for name in controllers.split(",") if name)):

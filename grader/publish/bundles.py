@@ -102,6 +102,7 @@ def zipped(files: dict[str, bytes]) -> bytes:
         for path, content in sorted(files.items()):
             info = zipfile.ZipInfo(path, TIME)
             info.create_system = 3  # Unix, on any machine
-            info.external_attr = 0o100644 << 16
+            is_script = content.startswith(b"#!")
+            info.external_attr = (0o100755 if is_script else 0o100644) << 16
             archive.writestr(info, content)
     return buffer.getvalue()

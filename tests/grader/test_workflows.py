@@ -28,11 +28,20 @@ pytestmark = pytest.mark.slow
 
 COURSE = courses.load()
 ROOT = Path(__file__).resolve().parents[2]
-PLACES = [".github/workflows", "grader/publish/bundle/student/.github/workflows"]
+PLACES = [
+    ".github/workflows",
+    "grader/publish/bundle/student/.github/workflows",
+    "examples/github",  # for a course that grades from its students' repositories
+]
 WORKFLOWS = [path for place in PLACES for path in sorted((ROOT / place).glob("*.y*ml"))]
-CI, GPU, STUDENTS = (
+CI, GPU, STUDENTS, GRADE = (
     ROOT / place
-    for place in (f"{PLACES[0]}/ci.yml", f"{PLACES[0]}/gpu.yml", f"{PLACES[1]}/check.yml")
+    for place in (
+        f"{PLACES[0]}/ci.yml",
+        f"{PLACES[0]}/gpu.yml",
+        f"{PLACES[1]}/check.yml",
+        f"{PLACES[2]}/grade.yml",
+    )
 )
 NAMES = [path.relative_to(ROOT).as_posix() for path in WORKFLOWS]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -148,8 +157,8 @@ def test_a_workflow_is_pinned_read_only_bounded_and_closed(path):
 
 
 def test_all_workflows_are_looked_at():
-    """The workflows are ours and the student's."""
-    assert {CI, GPU, STUDENTS} <= set(WORKFLOWS)
+    """The workflows are ours, the student's, and an example."""
+    assert {CI, GPU, STUDENTS, GRADE} <= set(WORKFLOWS)
 
 
 @pytest.mark.parametrize(
@@ -199,6 +208,19 @@ def test_all_workflows_are_looked_at():
             "a checkout keeps its credentials",
         ),
         (CI, "    timeout-minutes: 20\n", "", "check has no timeout"),
+        (
+            GRADE,
+            "  schedule:",
+            "  pull_request_target:\n  schedule:",
+            "grade lets strangers run code on a machine of our own",
+        ),
+        (
+            GRADE,
+            "  schedule:",
+            "  workflow_run:\n  schedule:",
+            "strangers can trigger workflow_run",
+        ),
+        (GRADE, "    if: .*fork.*\n", "", "grade runs in forks"),
         (
             GPU,
             "  schedule:",

@@ -1,0 +1,99 @@
+"""The zip for Gradescope, or for any container that is run once per submission.
+
+It holds setup.sh and run_autograder, the grader's program, and the course with its hidden tests and
+solutions. It is for Gradescope's staff view only: a student must never get it.
+"""
+
+import importlib.metadata
+from collections.abc import Iterable
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from grader.course import PACKAGE, Course
+from grader.errors import UsageError
+
+PROJECT = "resource-accounting-assignment"
+EXTRA = "grader"
+SCRIPTS = ("setup.sh", "run_autograder")
+# Parts of the program's folder that belong to the course it comes with, or are not needed.
+NOT_THE_PROGRAM = (
+    "course_files",
+    "publish/bundle",
+    "solutions/reference",
+    "solutions/mistakes",
+    "solutions/variants",
+    "solutions/mutants.toml",
+)
+OF_THE_COURSE = (
+    "assignment/*",
+    "handout/*.md",
+    "policy.toml",
+    "tests/*.py",
+    "tests/hidden/**/*.py",
+    "tests/probes/**/*.py",
+    "tests/public/**/*.py",
+)
+OF_THE_SOLUTIONS = ("reference/*", "mistakes/*")
+
+
+def bundle(course: Course, *, wheels: Path | None = None, index_url: str = "") -> dict[str, bytes]:
+    """The files of the zip, by their path in it.
+
+    Args:
+        course: The course.
+        wheels: A folder of wheels to install from, without a network; None: pip's usual index.
+        index_url: Another index to install from, such as that of torch for CPUs.
+
+    Raises:
+        UsageError: The folder has no wheels, or a package is not installed here.
+    """
+    files = {
+        name: (Path(__file__).parent / "bundle/gradescope" / name).read_bytes() for name in SCRIPTS
+    }
+    files["requirements.txt"] = requirements().encode()
+    files |= _in("grader", PACKAGE, ["**/*"], without=NOT_THE_PROGRAM)
+    files |= _in("course", course.root, OF_THE_COURSE)
+    files |= _in("course/solutions", course.solutions, OF_THE_SOLUTIONS)
+    if index_url:
+        files["index_url"] = f"{index_url}\n".encode()
+    if wheels is not None:
+        found = {f"wheels/{path.name}": path.read_bytes() for path in wheels.glob("*.whl")}
+        if not found:
+            raise UsageError(f"--wheels {wheels}: there is no wheel; fill it with `pip download`")
+        files |= found
+    return files
+
+
+def requirements() -> str:
+    """The packages that grading needs, at the versions installed here.
+
+    What was validated here is what grades there. A local part of a version, such as +cpu, names a
+    build that the usual index does not have, and is left out.
+
+    Raises:
+        UsageError: One of them is not installed.
+    """
+    lines = []
+    for text in importlib.metadata.requires(PROJECT) or []:
+        needed = Requirement(text)
+        if needed.marker is None or needed.marker.evaluate({"extra": EXTRA}):
+            try:
+                version = importlib.metadata.version(needed.name).partition("+")[0]
+            except importlib.metadata.PackageNotFoundError:
+                raise UsageError(f"{needed.name} is not installed here") from None
+            lines.append(f"{needed.name}=={version}\n")
+    return "".join(sorted(set(lines)))
+
+
+def _in(
+    place: str, folder: Path, patterns: Iterable[str], *, without: Iterable[str] = ()
+) -> dict[str, bytes]:
+    """The files of a folder that match a pattern, without caches and the folders left out."""
+    found = {}
+    for path in sorted({path for pattern in patterns for path in folder.glob(pattern)}):
+        name = path.relative_to(folder)
+        left_out = any(name.is_relative_to(other) for other in without)
+        if path.is_file() and not left_out and "__pycache__" not in name.parts:
+            found[f"{place}/{name.as_posix()}"] = path.read_bytes()
+    return found

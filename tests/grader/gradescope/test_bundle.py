@@ -1,0 +1,199 @@
+"""The zip for Gradescope, unpacked and run as Gradescope does.
+
+Whatever happens, results.json says whose fault it is.
+
+The container's Python is the one that runs these tests, so setup.sh is only checked, not run.
+"""
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from grader import course as courses
+from grader.publish import gradescope as bundles
+
+pytestmark = pytest.mark.slow
+
+SCHEMA = json.loads(
+    (Path(__file__).parent.parent / "classroom" / "gradescope.schema.json").read_text()
+)
+OURS = "The fault is ours"
+
+
+@pytest.fixture(scope="module")
+def unpacked(grader, root, tmp_path_factory):
+    """The tiny course's zip, written by the command and unpacked with its permissions."""
+    folder = tmp_path_factory.mktemp("gradescope")
+    tiny = shutil.copytree(root / "examples" / "tiny_course", folder / "course")
+    (tiny / "policy.toml").write_text(
+        '[policy]\nper_cent_a_day = 50\n[policy.gradescope]\ntests = "after_published"\n'
+    )
+    done = grader("release", "gradescope", folder / "out.zip", "--course", tiny)
+    assert 0 == done.returncode, done.stderr
+    assert "give it to no student" in done.stdout
+    with zipfile.ZipFile(folder / "out.zip") as archive:
+        for info in archive.infolist():
+            path = Path(archive.extract(info, folder / "source"))
+            path.chmod(info.external_attr >> 16)
+    return folder / "source"
+
+
+@pytest.fixture
+def home(unpacked, tmp_path):
+    """Gradescope's folder, after set-up."""
+    source = shutil.copytree(unpacked, tmp_path / "home" / "source")
+    (source / ".venv" / "bin").mkdir(parents=True)
+    (source / ".venv" / "bin" / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (source / ".venv" / "bin" / "python").chmod(0o755)
+    (source / ".ready").touch()
+    right = unpacked / "course" / "solutions" / "reference"
+    shutil.copytree(right, source.parent / "submission" / "assignment")
+    return source.parent
+
+
+def run(home, **environment):
+    """Run run_autograder; return the process, and what results.json holds."""
+    shutil.copy(home / "source" / "run_autograder", home)
+    done = subprocess.run(
+        [home / "run_autograder"],
+        env={"PATH": os.environ["PATH"], "AUTOGRADER_HOME": str(home), **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    written = home / "results" / "results.json"
+    return done, json.loads(written.read_text()) if written.is_file() else None
+
+
+def valid(tree):
+    """The tree, if Gradescope takes it as a result."""
+    jsonschema.validate(tree, SCHEMA)
+    return tree
+
+
+def test_the_zip_has_what_gradescope_needs(unpacked):
+    """Both scripts can be run and have no Windows line ends; nothing else has a shebang."""
+    for name in bundles.SCRIPTS:
+        path = unpacked / name
+        assert path.stat().st_mode & stat.S_IXUSR
+        assert b"\r" not in path.read_bytes()
+        checked = subprocess.run(["bash", "-n", path], capture_output=True, text=True)
+        assert (0, "") == (checked.returncode, checked.stderr)
+    assert {"torch", "pytest", "typer"} <= {
+        line.partition("==")[0] for line in (unpacked / "requirements.txt").read_text().splitlines()
+    }
+    assert "+" not in (unpacked / "requirements.txt").read_text()
+
+
+def test_the_suite_in_the_zip_is_the_suite_here(unpacked, root):
+    """Its hash is the same, so results can be held against each other; our solutions are not in."""
+    there, here = (courses.load(f) for f in (unpacked / "course", root / "examples/tiny_course"))
+    assert there.suite_sha256() == here.suite_sha256()
+    assert unpacked / "course" / "solutions" == there.solutions
+    assert not (unpacked / "grader" / "solutions" / "reference").exists()
+    ours = bundles.bundle(courses.load())
+    assert "course/solutions/reference/linear.py" in ours
+    assert "grader/solutions/mistakes.py" in ours
+    assert not [name for name in ours if "__pycache__" in name or "/variants/" in name]
+
+
+def test_a_right_submission_earns_everything(home):
+    """Whoever handed it in late loses what the course says; the rules of visibility hold."""
+    (home / "submission_metadata.json").write_text(
+        '{"created_at": "2026-10-04T09:00:00Z", "previous_submissions": [{}],'
+        ' "assignment": {"due_date": "2026-10-04T08:00:00Z"}}'
+    )
+    done, tree = run(home)
+    assert 0 == done.returncode, done.stderr
+    assert 1.5 == valid(tree)["score"]
+    assert "1 day after" in tree["output"]
+    assert 2 == tree["extra_data"]["attempt"]
+    assert {"after_published"} == {entry["visibility"] for entry in tree["tests"]}
+    assert 3 == sum(entry["max_score"] for entry in tree["tests"])
+    assert "this container has" in done.stderr
+
+
+def test_a_second_run_starts_anew(home):
+    """Nothing of the first submission is in the second one's result."""
+    run(home)
+    source = home / "submission" / "assignment" / "activations.py"
+    source.write_text("raise SystemExit\n")
+    _, tree = run(home)
+    assert 0 == valid(tree)["score"]
+    assert [] == [path for path in Path("/tmp").glob("grader-*/result.json") if path.is_file()]
+
+
+def test_what_cannot_be_graded_earns_nothing_and_says_why(home):
+    """The student's fault: 0 points and a sentence, without a path of the container's grader."""
+    shutil.rmtree(home / "submission" / "assignment")
+    (home / "submission" / "activations.py").write_text("x = 1\n")
+    _, tree = run(home)
+    assert 0 == valid(tree)["score"]
+    assert tree["output"].startswith("This submission cannot be graded: ")
+    assert "assignment" in tree["output"]
+
+
+def broken_suite(home):
+    (home / "source/course/tests/hidden/test_relu.py").write_text("def test_x(student): 1 / 0\n")
+
+
+def no_setup(home):
+    (home / "source" / ".ready").unlink()
+
+
+def no_python(home):
+    (home / "source" / ".venv" / "bin" / "python").unlink()
+
+
+def broken_course(home):
+    (home / "source/course/assignment/problems.toml").write_text("[limits]\n")
+
+
+def broken_program(home):
+    (home / "source/grader/grading/grade.py").write_text("import os\nos.kill(os.getpid(), 9)\n")
+
+
+def slow_program(home):
+    (home / "source/grader/grading/grade.py").write_text("import time\ntime.sleep(600)\n")
+    harness = home / "source/grader/gradescope/harness.py"
+    text = harness.read_text()
+    assert "LAST_SECONDS = 15.0" in text
+    # Three minutes, of which the result is written after five seconds.
+    harness.write_text(text.replace("LAST_SECONDS = 15.0", "LAST_SECONDS = 595.0"))
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (broken_suite, OURS),
+        (no_setup, "setup.sh has not run to its end"),
+        (no_python, "it did not end"),
+        (broken_course, "it did not end"),
+        (broken_program, "It was killed, perhaps because its memory ran out"),
+        (slow_program, "It was not ready before Gradescope's 10 minutes ended"),
+    ],
+)
+def test_a_fault_of_ours_is_never_a_zero(home, damage, said):
+    """The result has no score and no test: Gradescope shows a failed run and records nothing."""
+    damage(home)
+    _, tree = run(home)
+    assert said in tree["output"]
+    assert OURS in tree["output"]
+    assert {"score", "tests"}.isdisjoint(tree)
+
+
+def test_a_result_that_cannot_be_written_is_no_result(home):
+    """A full disk or a folder without permission: the harness then finds nothing, and says so."""
+    (home / "results").write_text("a file where the folder should be")
+    done, tree = run(home)
+    assert done.returncode != 0
+    assert tree is None
+    assert "no points, until somebody repairs that" in done.stderr
