@@ -167,13 +167,14 @@ class OwnUser(NoWall):
             os.seteuid(own)
 
     def processes(self, child: int) -> list[str]:
-        """Every process of the student's user.
+        """Every process of the student's user, and the child, which first is the zygote's user.
 
-        The owner of a process is read once: whoever is not the student's never becomes so.
+        The owner of any other process is read once: it never becomes the student's.
         """
         now = {name for name in os.listdir("/proc") if name.isdigit()}
         self._foreign &= now
-        found = [pid for pid in now - self._foreign if _user_of(pid) == self._uid]
+        new = now - self._foreign
+        found = [pid for pid in new if pid == str(child) or _user_of(pid) == self._uid]
         self._foreign = now.difference(found)
         return found
 

@@ -21,6 +21,7 @@ from grader.sandbox import landlock, levels
 from grader.sandbox.box import Sandbox
 from grader.sandbox.gpu import Gpu
 from grader.sandbox.session import Session
+from grader.worker import walls
 from tests.grader.test_attacks import processes
 from tests.probes import call
 
@@ -194,6 +195,14 @@ def test_python_in_a_closed_folder_is_copied_and_large_packages_are_refused(monk
 
 
 @NEEDS_IT
+def test_a_child_counts_before_it_has_become_the_students_user():
+    """Otherwise a slow start would look like a test in which nothing runs any more."""
+    wall = walls.OwnUser({"uid": 1_234_567_890})
+    for _ in range(2):
+        assert [str(os.getpid())] == wall.processes(os.getpid())
+    assert [] == wall.processes(2**30)
+
+
 def test_there_is_no_gpu_at_this_level():
     """The sentence says what to use instead."""
     gpu = Gpu(0, "GPU-0", "a GPU", "1", 2**30, "0", (Path("/dev/null"),), ())
