@@ -305,6 +305,8 @@ class Sandbox:
     def _forget_files(self) -> None:
         self._info.close()
         self._errors.close()
+        if self.isolation == "landlock":
+            landlock.empty(Path(self._folder.name))
         self._folder.cleanup()
 
     def _bare(self, theirs: socket.socket) -> "subprocess.Popen[bytes]":

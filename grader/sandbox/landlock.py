@@ -58,11 +58,21 @@ def why_not() -> str | None:
     """Why this level cannot be used here; None if it can, as far as is known before the start."""
     if os.geteuid() != 0:
         return "only root can give submissions a user of their own"
+    if not _has_users():
+        return f"this container has no user ids from {shown.FIRST_USER:,} on"
     found: int = ctypes.CDLL(None).syscall(CREATE_RULESET, None, 0, GIVE_VERSION)
     if found < NEEDED_VERSION:
         has = f"version {found} of Landlock" if found > 0 else "no Landlock"
         return f"the kernel has {has}, and version {NEEDED_VERSION} is needed (Linux 5.19)"
     return None
+
+
+def _has_users() -> bool:
+    """Whether the user ids that submissions get exist here; a nested container may have few."""
+    with open("/proc/self/uid_map") as f:
+        ranges = [list(map(int, line.split())) for line in f]
+    last = shown.FIRST_USER + shown.USERS - 1
+    return any(first <= shown.FIRST_USER and last < first + count for first, _, count in ranges)
 
 
 def command(
@@ -220,6 +230,14 @@ def new_folder() -> "tempfile.TemporaryDirectory[str]":
     made = tempfile.TemporaryDirectory(prefix="grader-", dir=open_to_all[0])
     os.chmod(made.name, 0o711)
     return made
+
+
+def empty(folder: Path) -> None:
+    """Remove a folder of `new_folder`, once nothing of the student's runs any more.
+
+    What a student's code leaves may be nested too deep for Python's own function.
+    """
+    subprocess.run(["rm", "-rf", "--one-file-system", str(folder)], capture_output=True)
 
 
 def kill_all(user: int) -> None:

@@ -151,6 +151,41 @@ def test_when_the_zygote_is_killed_its_processes_end_and_the_next_test_runs():
         assert [] == processes("Uid", user)
 
 
+DEEP = """
+    import os
+    def f():
+        for _ in range(3000):
+            os.mkdir("deeper")
+            os.chdir("deeper")
+        open("file", "w").close()
+        return os.environ["TMPDIR"]
+"""
+
+
+@NEEDS_IT
+@pytest.mark.slow
+def test_whatever_is_left_in_the_folder_goes_with_the_box():
+    """Even if the zygote, which would have wiped it, was killed."""
+    with Sandbox(COURSE.tests, isolation="landlock", scratch_bytes=64 * MIB) as own:
+        sources = {"assignment/m.py": textwrap.dedent(DEEP).encode()}
+        session = Session(own, sources, COURSE.limits, seed=0, forbidden=[])
+        arguments = {"module": "m", "function": "f", "args": (), "kwargs": {}}
+        folder = Path(session.run(call, arguments)).parent
+        assert (folder / "scratch" / "deeper" / "deeper").is_dir()
+        os.kill(own.host_pid, signal.SIGKILL)
+        session.close()
+    assert not folder.exists()
+
+
+def test_a_container_with_few_users_is_noticed(monkeypatch):
+    """There the level cannot be used, and the sentence says why."""
+    monkeypatch.setattr(landlock.shown, "FIRST_USER", 2**32)
+    assert landlock.why_not() in (
+        "this container has no user ids from 4,294,967,296 on",
+        "only root can give submissions a user of their own",
+    )
+
+
 KILLED = """
 import sys, time
 from grader import course as courses
