@@ -167,7 +167,9 @@ def _output(problem: ProblemResult, tests: list[TestResult]) -> list[str]:
     lines = [clean(first.head(problem.id))] if first.what else []
     lines += [f"  {clean(fact.label, 20):<9} {clean(fact.text)}" for fact in first.facts]
     lines += [f"looks like: {clean(first.mistake)}"] if first.mistake else []
-    lines += [f"rule: {clean(rule)}" for rule in dict.fromkeys(t.rule for t in tests) if rule]
+    if first.status is not Status.NOT_ATTEMPTED:  # what was not begun has broken no rule
+        rules = dict.fromkeys(test.rule for test in tests if test.rule)
+        lines += [f"rule: {clean(rule)}" for rule in rules]
     lines += [f"hint: {clean(first.hint)}"] if first.hint else []
     return [*lines, f"tests: {names}"]
 

@@ -59,6 +59,42 @@ def test_a_failure_says_what_happened_once_and_every_rule_that_it_broke():
     assert "text" == entry["output_format"]
 
 
+def test_what_was_not_begun_has_broken_no_rule():
+    """A stub's entry is short: what was not attempted, and where."""
+    begun, not_begun = (
+        problem_result(
+            "linear", "linear", 2, [ended("a", status, what="not attempted", rule="A rule.")]
+        )
+        for status in (Status.FAILED, Status.NOT_ATTEMPTED)
+    )
+    (entry,) = written(result(begun))["tests"]
+    assert "rule: A rule." in entry["output"]
+    (entry,) = written(result(not_begun))["tests"]
+    assert "rule" not in entry["output"]
+
+
+def test_a_course_decides_what_students_see():
+    """Visibility of everything, of the entries, of what is printed, and of reasons."""
+    shows = gradescope.Shows(
+        results="after_due_date", tests="after_published", reasons=False, printed="visible"
+    )
+    tree = json.loads(gradescope.render(every_status(), None, shows))
+    jsonschema.validate(tree, json.loads(SCHEMA.read_text()))
+    assert ("after_due_date", "visible") == (tree["visibility"], tree["stdout_visibility"])
+    assert {"after_published"} == {entry["visibility"] for entry in tree["tests"]}
+    (entry,) = [entry for entry in tree["tests"] if entry["number"] == "1.2"]
+    assert "test_b, test_c" == entry["output"]
+
+
+def test_a_result_without_points_and_one_of_zero_are_not_the_same():
+    """Only the second can be recorded as a grade."""
+    schema = json.loads(SCHEMA.read_text())
+    ours, theirs = gradescope.without_points("our fault"), gradescope.nothing_earned("no folder")
+    assert {"score", "tests"}.isdisjoint(ours)
+    assert 0 == theirs["score"]
+    jsonschema.validate(theirs, schema)
+
+
 @pytest.mark.parametrize("points", [1, 5, 0.1, 2.345, 100])
 @pytest.mark.parametrize("count", [1, 3, 7])
 def test_the_points_of_all_entries_are_the_points_of_the_assignment(points, count):
