@@ -36,7 +36,7 @@ from grader.sandbox import shown
 CREATE_RULESET, GIVE_VERSION = 444, 1  # on every machine
 NEEDED_VERSION = 2  # from here on, files may be renamed from one folder to another
 # Parts of the standard library that are large and that no submission needs.
-SELDOM_USED = {"test", "idlelib", "ensurepip", "turtledemo", "lib2to3", "__pycache__"}
+SELDOM_USED = {"test", "idlelib", "ensurepip", "turtledemo", "lib2to3"}
 MOST_COPIED_BYTES = 2**28
 # The C library reads the first; torch's library for finding out about the processor, the others.
 OF_THE_MACHINE = (
@@ -192,7 +192,7 @@ class _Shows:
         if path.is_dir():
             shutil.copytree(path, target)
         else:
-            shutil.copy(path, target)
+            shutil.copy2(path, target)  # with its time, by which bytecode is found
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -237,7 +237,9 @@ def empty(folder: Path) -> None:
 
     What a student's code leaves may be nested too deep for Python's own function.
     """
-    subprocess.run(["rm", "-rf", "--one-file-system", str(folder)], capture_output=True)
+    remove = shutil.which("rm", path=os.defpath) or "rm"
+    with suppress(OSError):  # then Python's own function has to do
+        subprocess.run([remove, "-rf", "--one-file-system", str(folder)], capture_output=True)
 
 
 def kill_all(user: int) -> None:
