@@ -186,10 +186,9 @@ def advice() -> str:
                     "this machine forbids user namespaces to ordinary users; "
                     f"either run the grader as root, or: {line}"
                 )
-    return (
-        "run the grader as root, or where user namespaces are allowed "
-        "(in a container: with --privileged)"
-    )
+    if os.geteuid() == 0:
+        return "start the container with --privileged"
+    return "run the grader as root, or where user namespaces are allowed"
 
 
 class Bubblewrap(NamedTuple):

@@ -222,14 +222,24 @@ def promises(facts: dict[str, Any]) -> dict[str, bool]:
 
 
 def new_folder() -> "tempfile.TemporaryDirectory[str]":
-    """A new folder that any user may pass through but not list."""
+    """A new folder that any user may pass through but not list, and run programs from.
+
+    Raises:
+        SandboxUnavailable: There is no place for one.
+    """
     places = dict.fromkeys([tempfile.gettempdir(), *PLACES])
-    open_to_all = [p for p in places if Path(p).is_dir() and not _closed_above(Path(p, "x"))]
-    if not open_to_all:
-        raise SandboxUnavailable(f"no other user may pass through {' or '.join(places)}")
-    made = tempfile.TemporaryDirectory(prefix="grader-", dir=open_to_all[0])
+    usable = [place for place in places if Path(place).is_dir() and _is_usable(Path(place))]
+    if not usable:
+        raise SandboxUnavailable(
+            f"other users may not pass through, or not run programs from, {' or '.join(places)}"
+        )
+    made = tempfile.TemporaryDirectory(prefix="grader-", dir=usable[0])
     os.chmod(made.name, 0o711)
     return made
+
+
+def _is_usable(place: Path) -> bool:
+    return not _closed_above(place / "x") and not os.statvfs(place).f_flag & os.ST_NOEXEC
 
 
 def empty(folder: Path) -> None:

@@ -5,11 +5,13 @@ tests/grader/test_attacks.py runs every attack at this level too.
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 import textwrap
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import get_args
 
 import pytest
@@ -175,6 +177,24 @@ def test_whatever_is_left_in_the_folder_goes_with_the_box():
         os.kill(own.host_pid, signal.SIGKILL)
         session.close()
     assert not folder.exists()
+
+
+def test_the_folder_lies_where_programs_may_run(monkeypatch, tmp_path):
+    """A temporary folder that others cannot enter, or without the right to execute, is not used."""
+    monkeypatch.setattr(landlock.tempfile, "tempdir", str(tmp_path))  # closed to others, by pytest
+    with landlock.new_folder() as made:
+        assert Path(made).parent != tmp_path
+        assert 0o711 == stat.S_IMODE(Path(made).stat().st_mode)
+    closed = {"/tmp", "/var/tmp"}
+    real = os.statvfs
+    monkeypatch.setattr(
+        landlock.os,
+        "statvfs",
+        lambda p: SimpleNamespace(f_flag=os.ST_NOEXEC) if str(p) in closed else real(p),
+    )
+    monkeypatch.setattr(landlock, "PLACES", ("/tmp", "/var/tmp"))
+    with pytest.raises(SandboxUnavailable, match=r"not run programs from, .* or /var/tmp"):
+        landlock.new_folder()
 
 
 def test_a_container_with_few_users_is_noticed(monkeypatch):

@@ -1,0 +1,20 @@
+"""Asks whether files of the machine exist, and how large they are; earns its points only if it learns something.
+
+group: read the answers
+target: tensor_memory
+reference: before
+status: failed
+stronger: Landlock denies reading, not asking for a name, a size or an owner.
+holds: what is outside of the box has no name in it.
+"""
+
+import os
+
+learned = []
+for path in ("/etc/shadow", "/root", "/var/log", "/home", "/bin/sh", "/usr/share"):
+    try:
+        learned.append((path, os.stat(path).st_size))
+    except OSError:
+        pass
+if not learned:
+    raise LookupError("nothing is there")
