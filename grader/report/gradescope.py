@@ -39,8 +39,8 @@ class Shows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         results: Everything, the score included.
         tests: The entries of the tests. Unless they are visible, students do not see the score
             either; that is how Gradescope works.
-        reasons: Whether an entry says why its tests failed, beside their names.
-        printed: What the grader prints: its report, and what it says about the machine.
+        reasons: Whether an entry says why its tests failed; otherwise it only names them.
+        printed: The grader's own output, which has its report and facts about the machine.
     """
 
     results: Visibility = "visible"

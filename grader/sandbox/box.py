@@ -15,8 +15,8 @@ import subprocess
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -332,9 +332,7 @@ class Sandbox:
         read_end, info = os.pipe()
         self._info = os.fdopen(read_end)
         try:
-            with tempfile.TemporaryFile() as rules:
-                rules.write(seccomp.program(cuda=self.gpu is not None))
-                rules.seek(0)
+            with _holding(seccomp.program(cuda=self.gpu is not None)) as rules:
                 command = bubblewrap.command(
                     control_fd=theirs.fileno(),
                     seccomp_fd=rules.fileno(),
@@ -356,9 +354,7 @@ class Sandbox:
                 "the isolation level landlock has no GPU: a run with --device cuda needs bubblewrap"
             )
         folder = Path(self._folder.name)
-        with tempfile.TemporaryFile() as rules:
-            rules.write(seccomp.program(namespaces=False))
-            rules.seek(0)
+        with _holding(seccomp.program(namespaces=False)) as rules:
             hidden = sorted((self._tests / "hidden").glob("*.py"))
             command = landlock.command(
                 folder,
@@ -515,6 +511,15 @@ def _ends(process: "subprocess.Popen[bytes]") -> bool:
         return _readable(pidfd, END_SECONDS)
     finally:
         os.close(pidfd)
+
+
+@contextmanager
+def _holding(content: bytes) -> Iterator[IO[bytes]]:
+    """An open file without a name that holds this, for a process to read from the start."""
+    with tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.seek(0)
+        yield file
 
 
 def _readable(descriptor: int, seconds: float) -> bool:

@@ -94,7 +94,7 @@ def test_the_zip_has_what_gradescope_needs(unpacked):
 
 
 def test_the_suite_in_the_zip_is_the_suite_here(unpacked, root):
-    """Its hash is the same, so results can be held against each other; our solutions are not in."""
+    """Both have one hash, so results can be compared. Solutions of other courses are left out."""
     there, here = (courses.load(f) for f in (unpacked / "course", root / "examples/tiny_course"))
     assert there.suite_sha256() == here.suite_sha256()
     assert unpacked / "course" / "solutions" == there.solutions
