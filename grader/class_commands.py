@@ -2,7 +2,8 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -16,8 +17,11 @@ from grader.classroom import batch as batches
 from grader.classroom import compare as comparisons
 from grader.classroom import display, gradebook, intake, policy, roster, tables, texts
 from grader.classroom import setup as setups
+from grader.classroom.executor import Executor
 from grader.classroom.gradebook import Gradebook
+from grader.classroom.local_executor import LocalExecutor
 from grader.classroom.policy import Policy
+from grader.classroom.ray_executor import RayExecutor
 from grader.classroom.records import Standing, State
 from grader.classroom.setup import Setup
 from grader.classroom.standings import Class
@@ -49,6 +53,18 @@ Jobs = Annotated[
 ]
 Fresh = Annotated[
     bool, typer.Option("--fresh", help="Give each test a process of its own; slower, same scores.")
+]
+Where = Annotated[
+    str,
+    typer.Option("--executor", help="local: on this machine, ray: on all machines of a cluster."),
+]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--ray-address",
+        metavar="HOST:PORT",
+        help="Ray's address (default: the cluster of this machine).",
+    ),
 ]
 Rules = Annotated[
     Path | None,
@@ -94,6 +110,8 @@ def batch(
     device: Device = "cpu",
     seed: Seed = 0,
     isolation: Level = "auto",
+    executor: Where = "local",
+    ray_address: RayAddress = None,
     rules_file: Rules = None,
     course_folder: Folder = None,
 ) -> None:
@@ -106,6 +124,7 @@ def batch(
     problems = chosen(course, only)
     one_of("--device", device, "cpu", "cuda")
     level = level_named(isolation)
+    where = _where(executor, ray_address, course, course_folder, jobs=jobs, fresh=fresh)
     found = intake.recognise(folder)
     students = roster.read(listed) if listed else None
     today = setups.of_today(course, problems, device=device, isolation=level, seed=seed)
@@ -129,7 +148,7 @@ def batch(
             f"{new} of them new; {len(opened.to_grade(setup))} to grade",
             file=sys.stderr,
         )
-        _grade(course, opened, setup, jobs=jobs, fresh=fresh, limit=limit)
+        _grade(opened, setup, where, limit=limit)
         files.say(texts.status(Class(opened, course), verbose=False), needed=False)
         if _any_fault(opened, setup):
             raise typer.Exit(3)
@@ -154,30 +173,48 @@ def _setup_of(book: Gradebook, today: Setup) -> int:
     return setup
 
 
-def _grade(
+ExecutorFor = Callable[[Setup], AbstractContextManager[Executor]]
+
+
+def _where(
+    name: str,
+    ray_address: str | None,
     course: Course,
-    book: Gradebook,
-    setup: int,
+    folder: Path | None,
     *,
     jobs: int | None,
     fresh: bool,
-    limit: int | None = None,
-) -> None:
+) -> ExecutorFor:
+    """What makes the executor of that name for a setup.
+
+    Raises:
+        UsageError: There is no such executor.
+    """
+    one_of("--executor", name, "local", "ray")
+    if name == "local" and ray_address is not None:
+        raise UsageError("--ray-address: only with --executor ray")
+
+    @contextmanager
+    def executor(setup: Setup) -> Iterator[Executor]:
+        if name == "ray":
+            with redirect_stdout(sys.stderr):  # Ray prints there what happens to the cluster
+                yield RayExecutor(
+                    course, folder, setup, address=ray_address, jobs=jobs, fresh=fresh
+                )
+            return
+        with device_named(setup.device) as gpu:
+            yield LocalExecutor(course, setup, jobs=jobs or usual_jobs(), gpu=gpu, fresh=fresh)
+
+    return executor
+
+
+def _grade(book: Gradebook, setup: int, where: ExecutorFor, *, limit: int | None = None) -> None:
     """Grade what is left, and say what it took."""
     started = time.monotonic()
-    with device_named(book.setup(setup).device) as gpu:
+    with where(book.setup(setup)) as executor:
         files.kept.append(book.path)
         with display.display() as show:
-            progress = batches.grade(
-                course,
-                book,
-                setup,
-                jobs=jobs or usual_jobs(),
-                gpu=gpu,
-                fresh=fresh,
-                limit=limit,
-                show=show,
-            )
+            progress = batches.grade(book, setup, executor, limit=limit, show=show)
     if progress.total:
         took = display.duration(time.monotonic() - started)
         print(f"graded {progress.done} submissions in {took}", file=sys.stderr)
@@ -302,6 +339,8 @@ def regrade(
     jobs: Jobs = None,
     fresh: Fresh = False,
     device: Device = "cpu",
+    executor: Where = "local",
+    ray_address: RayAddress = None,
     by: Who = "",
     rules_file: Rules = None,
     course_folder: Folder = None,
@@ -313,6 +352,7 @@ def regrade(
     if apply and undo:
         raise UsageError("regrade: give either --apply or --undo")
     course, rules = course_and_rules(course_folder, rules_file)
+    where = _where(executor, ray_address, course, course_folder, jobs=jobs, fresh=fresh)
     with gradebook.writing(book) as opened:
         current = _current(opened, device)
         if undo:
@@ -331,7 +371,7 @@ def regrade(
         if setup == current:
             files.say("nothing to regrade: suite, grader and torch are the same\n", needed=False)
             return
-        _grade(course, opened, setup, jobs=jobs, fresh=fresh)
+        _grade(opened, setup, where)
         whole = Class(opened, course, rules)
         _say_changes(whole, current, setup, verbose=False)
         if faulty := _faulty(whole, setup):

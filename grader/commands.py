@@ -4,7 +4,6 @@ How a command ends (exit codes, one line for a user's mistake) is decided in cli
 """
 
 import hashlib
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -476,10 +475,7 @@ def device_named(name: str) -> Iterator[Gpu | None]:
     if name == "cpu":
         yield None
         return
-    found = gpus.find()
-    # This process holds the expected values and must never place any of them on the device.
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    with found.lock(say=lambda text: print(text, file=sys.stderr)):
+    with gpus.taken(say=lambda text: print(text, file=sys.stderr)) as found:
         yield found
 
 

@@ -1,16 +1,14 @@
-"""Grade everything in a gradebook that has no result yet, on all processors.
+"""Grade everything in a gradebook that has no result yet.
 
-One process writes the gradebook. Each worker has one warm sandbox and grades one submission at a
-time; what it sends back is the result's JSON. A result is stored as soon as it is there, so a call
-that is killed loses only what was running.
+An executor grades, here or on other machines; this process alone writes the gradebook. A result is
+stored as soon as it is there, so a call that is killed loses only what was running.
 """
 
 import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,19 +16,32 @@ import msgspec
 
 from grader import interrupts
 from grader import submission as submissions
+from grader.classroom.executor import Ended, Event, Executor, Noted, Started
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.records import HandedIn, Student
-from grader.course import Course
-from grader.errors import GraderFault, SandboxUnavailable, SubmissionRefused
-from grader.grading.workers import Workers, own
+from grader.errors import SubmissionRefused
 from grader.printable import one_line
 from grader.report import json as json_report
 from grader.results.records import SubmissionResult
-from grader.sandbox.gpu import Gpu
 from grader.submission import Submission
 
-TRIES = 2  # a fault of the grader is given a second chance
-TICK_SECONDS = 0.5
+FAULTS = 2  # a fault of the grader gives a submission a second try
+LOSSES = 3  # the death of a process says less, because its machine may have died
+
+
+@dataclass(frozen=True)
+class Running:
+    """A submission that is being graded.
+
+    Attributes:
+        name: Its name.
+        place: The machine that grades it; empty for this one.
+        started: The time at which it started.
+    """
+
+    name: str
+    place: str
+    started: float
 
 
 @dataclass
@@ -41,14 +52,18 @@ class Progress:
         total: How many submissions there are to grade.
         done: How many have a result, those with a fault included.
         faults: How many met a fault of the grader.
-        running: What runs now, with the time at which it started.
+        running: What runs now, by the hash of its sources.
+        done_on: How many each other machine has graded.
+        notes: What the person who started the batch should read.
         started: When the batch started.
     """
 
     total: int
     done: int = 0
     faults: int = 0
-    running: dict[str, float] = field(default_factory=dict)
+    running: dict[str, Running] = field(default_factory=dict)
+    done_on: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
 
     def seconds_to_go(self, now: float) -> float | None:
@@ -111,43 +126,40 @@ def _hash_of(path: Path) -> str:
 class _Queue:
     """What is left to grade, how often each was tried, and what runs."""
 
-    def __init__(self, book: Gradebook, setup: int, to_grade: list[str], *, fresh: bool) -> None:
-        self.book, self.setup, self.fresh = book, setup, fresh
-        self.of_all = book.setup(setup)
+    def __init__(self, book: Gradebook, setup: int, to_grade: list[str]) -> None:
+        self.book, self.setup = book, setup
         self.waiting = list(reversed(to_grade))
-        self.suspects: list[str] = []  # what ran when a process was killed
-        self.tries: Counter[str] = Counter()
-        self.running: dict[Future[bytes], tuple[str, str]] = {}
+        self.faults: Counter[str] = Counter()
+        self.losses: Counter[str] = Counter()
         self.progress = Progress(len(to_grade))
 
-    def start(self, workers: Workers, sources: str) -> None:
-        """Give a submission to a process that is free."""
-        submission, of_all = self.book.submission(sources), self.of_all
-        future = workers.submit(
-            _graded, submission, of_all.problems, of_all.device, of_all.seed, self.fresh
-        )
-        self.tries[sources] += 1
-        self.running[future] = sources, submission.name
-        self.progress.running[submission.name] = time.monotonic()
+    def take(self) -> Submission | None:
+        """The next submission to grade; None if none is left."""
+        return self.book.submission(self.waiting.pop()) if self.waiting else None
 
-    def finish(self, future: "Future[bytes]") -> None:
-        """Store what a process found, or put its submission back to be tried again."""
-        sources, name = self.running.pop(future)
-        self.progress.running.pop(name, None)
-        result, again = None, self.waiting
-        try:
-            result = json_report.parse(future.result())
-            fault = _fault_in(result)
-        except BrokenProcessPool:
-            fault, again = "the process that graded it was killed", self.suspects
-        except SandboxUnavailable:
-            raise  # no submission can be graded on this machine
-        except GraderFault as e:
-            fault = str(e)
-        except Exception as e:  # one submission never stops the others
-            fault = f"{type(e).__name__}: {e}"
-        if fault and self.tries[sources] < TRIES:
-            again.append(sources)
+    def note(self, event: Event) -> None:
+        """Store a result, or put a submission back to be tried again; keep what to show."""
+        match event:
+            case Started(submission, place):
+                now = Running(submission.name, place, time.monotonic())
+                self.progress.running[submission.sha256] = now
+            case Noted(text):
+                self.progress.notes.append(text)
+            case Ended():
+                self._end(event)
+
+    def _end(self, ended: Ended) -> None:
+        sources = ended.submission.sha256
+        was = self.progress.running.pop(sources)
+        result, fault = None, ended.fault
+        if not fault:
+            try:
+                result = json_report.parse(ended.result)
+                fault = _fault_in(result)
+            except msgspec.MsgspecError as e:
+                fault = f"the result cannot be read: {e}"
+        if fault and self._again(sources, lost=ended.lost):
+            self.waiting.append(sources)
             return
         if result is not None:
             self.book.keep(self.setup, result, fault=fault)
@@ -155,65 +167,44 @@ class _Queue:
             self.book.note_fault(self.setup, sources, one_line(fault, 500))
         self.progress.done += 1
         self.progress.faults += bool(fault)
+        if was.place:
+            self.progress.done_on[was.place] += 1
+
+    def _again(self, sources: str, *, lost: bool) -> bool:
+        """Count a failure; return whether the submission is tried again."""
+        counted, most = (self.losses, LOSSES) if lost else (self.faults, FAULTS)
+        counted[sources] += 1
+        return counted[sources] < most
 
 
 def grade(
-    course: Course,
     book: Gradebook,
     setup: int,
+    executor: Executor,
     *,
-    jobs: int,
-    gpu: Gpu | None = None,
-    fresh: bool = False,
     limit: int | None = None,
     show: Show,
 ) -> Progress:
     """Grade what has no result of a setup yet, and store each result when it is there.
 
     Args:
-        course: The course.
         book: The gradebook, open for writing.
         setup: The number of the setup in the gradebook; it says what is graded, and how.
-        jobs: The number of processes.
-        gpu: The GPU that submissions get.
-        fresh: Whether each test has a process of its own.
+        executor: Where it is graded.
         limit: The most submissions to grade; all by default.
         show: Called several times a second.
-    """
-    queue = _Queue(book, setup, book.to_grade(setup)[:limit], fresh=fresh)
-    while queue.suspects or queue.waiting:
-        # A suspect runs alone, so that it takes no other along.
-        left, at_once = (queue.suspects, 1) if queue.suspects else (queue.waiting, jobs)
-        at_once = min(at_once, len(left))
-        with Workers(course, at_once, gpu=gpu, isolation=queue.of_all.isolation) as workers:
-            try:
-                _work(queue, workers, left, at_once, show)
-            except BrokenProcessPool:
-                # One process was killed, and took the pool along: start another pool.
-                for future in list(queue.running):
-                    queue.finish(future)
-    book.merge_devices()
-    return queue.progress
-
-
-def _work(queue: _Queue, workers: Workers, left: list[str], at_once: int, show: Show) -> None:
-    """Keep the processes busy until nothing of a list is left.
 
     Raises:
-        BrokenProcessPool: A process was killed.
+        GraderFault: No submission can be graded.
     """
-    while left or queue.running:
-        interrupts.stop_if_seen()
-        while left and len(queue.running) < at_once:
-            queue.start(workers, left[-1])
-            left.pop()
-        done = wait(queue.running, timeout=TICK_SECONDS, return_when=FIRST_COMPLETED).done
-        for future in done:
-            broken = isinstance(future.exception(), BrokenProcessPool)
-            queue.finish(future)
-            if broken:
-                raise BrokenProcessPool
-        show(queue.progress)
+    queue = _Queue(book, setup, book.to_grade(setup)[:limit])
+    with closing(executor.run(queue.take)) as events:
+        for event in events:
+            interrupts.stop_if_seen()
+            queue.note(event)
+            show(queue.progress)
+    book.merge_devices()
+    return queue.progress
 
 
 def _fault_in(result: SubmissionResult) -> str:
@@ -221,24 +212,3 @@ def _fault_in(result: SubmissionResult) -> str:
     for problem, test in result.grader_errors:
         return f"{problem}, {test.id}: {test.said}"
     return ""
-
-
-def _graded(
-    submission: Submission, problems: list[str], device: str, seed: int, fresh: bool
-) -> bytes:
-    """Grade one submission in a worker; return its result as JSON."""
-    # Imports torch and pytest, while the sandbox does the same.
-    from grader.grading.grade import grade as run
-
-    course, sandbox = own()
-    sandbox.wait_until_ready()
-    result = run(
-        submission,
-        course,
-        sandbox,
-        problems=[course.problem(name) for name in problems],
-        device=device,
-        seed=seed,
-        fresh=fresh,
-    )
-    return msgspec.json.encode(result)

@@ -11,10 +11,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from grader.classroom.batch import Progress, Show
+from grader.classroom.batch import Progress, Running, Show
 from grader.printable import one_line
 
 SECONDS_BETWEEN_LINES = 30.0
+SHOWN = 20  # lines of a table, names in a line
 
 
 @contextmanager
@@ -25,7 +26,19 @@ def display() -> Iterator[Show]:
         yield _lines()
         return
     with Live(console=console, transient=True, refresh_per_second=4) as live:
-        yield lambda progress: live.update(_table(progress))
+
+        def show(progress: Progress) -> None:
+            for note in _new_notes(progress):
+                live.console.print(Text(note))
+            live.update(_table(progress))
+
+        yield show
+
+
+def _new_notes(progress: Progress) -> list[str]:
+    """The notes that were not shown yet, as lines."""
+    notes, progress.notes = progress.notes, []
+    return [f"grader: {one_line(note, 500)}" for note in notes]
 
 
 def _table(progress: Progress) -> Table:
@@ -33,10 +46,34 @@ def _table(progress: Progress) -> Table:
     table = Table.grid()
     table.add_row(Text(summary(progress, now)))
     table.add_row(ProgressBar(total=max(1, progress.total), completed=progress.done, width=60))
-    for name, started in sorted(progress.running.items(), key=lambda item: item[1]):
-        line = f"  {one_line(name, 60)}  {duration(now - started)}"
-        table.add_row(Text(line, style="dim", overflow="ellipsis", no_wrap=True))
+    lines = [_line(run, now) for run in _longest_first(progress)]
+    if len(lines) > SHOWN:
+        lines[SHOWN:] = [f"and {len(lines) - SHOWN} more"]
+    if progress.done_on:
+        lines.append(f"graded on {_by_place(progress)}")
+    for line in lines:
+        table.add_row(Text(f"  {line}", style="dim", overflow="ellipsis", no_wrap=True))
     return table
+
+
+def _longest_first(progress: Progress) -> list[Running]:
+    return sorted(progress.running.values(), key=lambda run: run.started)
+
+
+def _line(run: Running, now: float) -> str:
+    return f"{one_line(run.name, 60)}  {_since(run, now)}"
+
+
+def _since(run: Running, now: float) -> str:
+    where = f" on {one_line(run.place, 40)}" if run.place else ""
+    return f"{duration(now - run.started)}{where}"
+
+
+def _by_place(progress: Progress) -> str:
+    """How many submissions each machine has graded, most first."""
+    most = [f"{one_line(name, 40)}: {n}" for name, n in progress.done_on.most_common(SHOWN)]
+    others = len(progress.done_on) - SHOWN
+    return ", ".join([*most, f"and {others} more machines"] if others > 0 else most)
 
 
 def summary(progress: Progress, now: float) -> str:
@@ -57,13 +94,17 @@ def _lines() -> Show:
 
     def show(progress: Progress) -> None:
         nonlocal last
+        for note in _new_notes(progress):
+            print(note, file=sys.stderr, flush=True)
         now = time.monotonic()
         if now - last >= SECONDS_BETWEEN_LINES:
             last = now
-            running = ", ".join(
-                f"{name} ({duration(now - started)})" for name, started in progress.running.items()
-            )
-            print(f"{summary(progress, now)}; now {running}", file=sys.stderr, flush=True)
+            runs = [
+                f"{one_line(run.name, 60)} ({_since(run, now)})" for run in _longest_first(progress)
+            ]
+            more = f", and {len(runs) - SHOWN} more" if len(runs) > SHOWN else ""
+            line = f"{summary(progress, now)}; now {', '.join(runs[:SHOWN])}{more}"
+            print(line, file=sys.stderr, flush=True)
 
     return show
 

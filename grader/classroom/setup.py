@@ -80,8 +80,14 @@ def of_today(
     )
 
 
-def differences(old: Setup, new: Setup) -> list[str]:
-    """What differs between two setups, one line each, for a person."""
+def differences(old: Setup, new: Setup, *, then: str = "now") -> list[str]:
+    """What differs between two setups, one line each, for a person.
+
+    Args:
+        old: The first setup.
+        new: The second setup.
+        then: When or where the second setup is.
+    """
     names = {
         "suite_sha256": "the suite",
         "program_sha256": "the grader's program",
@@ -97,7 +103,7 @@ def differences(old: Setup, new: Setup) -> list[str]:
     for field, name in names.items():
         was, now = getattr(old, field), getattr(new, field)
         if was != now:
-            found.append(f"{name}: {_short(was)}, now {_short(now)}")
+            found.append(f"{name}: {_short(was)}, {then} {_short(now)}")
     return found
 
 

@@ -136,6 +136,24 @@ def find() -> Gpu:
         return _described(nvml, *devices[number])
 
 
+@contextmanager
+def taken(say: Callable[[str], None]) -> Iterator[Gpu]:
+    """The GPU for submissions, locked inside the block.
+
+    Args:
+        say: Called once, with a text, if another grader has it.
+
+    Raises:
+        UsageError: This machine has no GPU, or no software that could use it.
+        GraderFault: The GPU does not work.
+    """
+    found = find()
+    # This process holds the expected values and must never place any of them on the device.
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    with found.lock(say):
+        yield found
+
+
 def require_node(folder: Path) -> None:
     """Refuse a machine without an NVIDIA GPU, judging by its device files.
 

@@ -5,7 +5,7 @@ import time
 from rich.console import Console
 
 from grader.classroom import display
-from grader.classroom.batch import Progress
+from grader.classroom.batch import Progress, Running
 
 
 def test_the_time_to_go_is_an_estimate_from_what_was_done():
@@ -30,10 +30,36 @@ def test_durations_are_said_as_a_person_says_them():
 def test_each_submission_that_runs_has_a_line_of_its_own():
     """The longest one is first, and a hostile name is text."""
     now = time.monotonic()
-    running = {"ada[/b]\u202e.zip": now - 7, "bob.zip": now - 70}
+    running = {
+        "1": Running("ada[/b]\u202e.zip", "", now - 7),
+        "2": Running("bob.zip", "", now - 70),
+    }
     console = Console(width=90)
     with console.capture() as text:
         console.print(display._table(Progress(9, done=3, running=running, started=now - 60)))
     lines = [line.strip() for line in text.get().splitlines()]
     assert lines[0] == "graded 3 of 9, 6 left, about 2 min 0 s to go"
     assert lines[2:] == ["bob.zip  1 min 10 s", "ada[/b]\\u202e.zip  7 s"]
+
+
+def test_a_cluster_shows_where_each_submission_runs():
+    """Hundreds of them are cut after some lines, and each node's count is one line."""
+    now = time.monotonic()
+    running = {str(i): Running(f"s{i}", f"node{i % 3}", now - 100 + i) for i in range(25)}
+    progress = Progress(99, done=12, running=running, started=now - 60)
+    progress.done_on.update({"node1": 7, "node0": 5})
+    console = Console(width=90, height=50)
+    with console.capture() as text:
+        console.print(display._table(progress))
+    lines = [line.strip() for line in text.get().splitlines()]
+    assert lines[2] == "s0  1 min 40 s on node0"
+    assert lines[-2:] == ["and 5 more", "graded on node1: 7, node0: 5"]
+
+
+def test_a_note_is_shown_once(capsys):
+    """Also where a run is longer than a screen."""
+    progress = Progress(9, notes=["node2 is not used: no bubblewrap\x1b[2J"])
+    show = display._lines()
+    show(progress)
+    show(progress)
+    assert capsys.readouterr().err == "grader: node2 is not used: no bubblewrap\\x1b[2J\n"

@@ -1,0 +1,98 @@
+"""Where the submissions of a class are graded: on this machine, or on a cluster.
+
+An executor has one method. It takes submissions one at a time, and tells what happens to them. It
+never writes the gradebook, and it never decides whether a submission gets a second try: `batch`
+does both, for all executors.
+"""
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from grader.classroom.setup import Setup
+from grader.course import Course
+from grader.sandbox.box import Sandbox
+from grader.submission import Submission
+
+TICK_SECONDS = 0.5  # how long an executor waits before it says that nothing has happened
+
+
+@dataclass(frozen=True)
+class Started:
+    """A submission is being graded now.
+
+    Attributes:
+        submission: The submission.
+        place: The machine that grades it; empty for this one.
+    """
+
+    submission: Submission
+    place: str = ""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A submission that was started is not being graded any more.
+
+    Attributes:
+        submission: The submission.
+        result: Its result as JSON; empty if there is none.
+        fault: Why there is none.
+        lost: Whether the process that graded it has died, maybe together with its machine.
+    """
+
+    submission: Submission
+    result: bytes = b""
+    fault: str = ""
+    lost: bool = False
+
+
+@dataclass(frozen=True)
+class Noted:
+    """Something that the person who started the batch should read."""
+
+    text: str
+
+
+Event = Started | Ended | Noted | None
+Take = Callable[[], Submission | None]
+
+
+class Executor(Protocol):
+    """Where submissions are graded."""
+
+    def run(self, take: Take) -> Generator[Event, None, None]:
+        """Grade submissions until none is left.
+
+        Args:
+            take: Returns the next submission to grade, or None if none is left. One that has ended
+                may come again.
+
+        Yields:
+            What happens, and None when nothing has happened for a while.
+
+        Raises:
+            GraderFault: No submission can be graded.
+        """
+
+
+def graded(
+    submission: Submission, course: Course, sandbox: Sandbox, setup: Setup, *, fresh: bool
+) -> bytes:
+    """Grade one submission in this process; return its result as JSON."""
+    # Imports torch and pytest, while the sandbox does the same.
+    from grader.grading.grade import grade
+
+    sandbox.wait_until_ready()
+    result = grade(
+        submission,
+        course,
+        sandbox,
+        problems=[course.problem(name) for name in setup.problems],
+        device=setup.device,
+        seed=setup.seed,
+        fresh=fresh,
+    )
+    return msgspec.json.encode(result)

@@ -1,0 +1,81 @@
+"""Grade on this machine: one process per processor, each with a warm sandbox of its own."""
+
+from collections.abc import Generator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
+
+from grader.classroom.executor import TICK_SECONDS, Ended, Event, Started, Take, graded
+from grader.classroom.setup import Setup
+from grader.course import Course
+from grader.errors import GraderFault, SandboxUnavailable
+from grader.grading.workers import Workers, own
+from grader.sandbox.gpu import Gpu
+from grader.submission import Submission
+
+
+class LocalExecutor:
+    """Grades in processes of this machine.
+
+    A pool has one process, so that a process that dies takes no other submission along.
+
+    Args:
+        course: The course.
+        setup: What is graded, and how.
+        jobs: The number of processes.
+        gpu: The GPU that submissions get.
+        fresh: Whether each test has a process of its own.
+    """
+
+    def __init__(
+        self, course: Course, setup: Setup, *, jobs: int, gpu: Gpu | None = None, fresh: bool
+    ) -> None:
+        self._course, self._setup, self._jobs = course, setup, jobs
+        self._gpu, self._fresh = gpu, fresh
+
+    def run(self, take: Take) -> Generator[Event, None, None]:
+        """Grade submissions until none is left; see `Executor`.
+
+        Raises:
+            SandboxUnavailable: No submission can be graded on this machine.
+        """
+        running: dict[Future[bytes], tuple[Submission, Workers]] = {}
+        idle: list[Workers] = []
+        with ExitStack() as pools:
+            while True:
+                while len(running) < self._jobs and (submission := take()):
+                    pool = idle.pop() if idle else pools.enter_context(self._pool())
+                    future = pool.submit(_graded, submission, self._setup, self._fresh)
+                    running[future] = submission, pool
+                    yield Started(submission)
+                if not running:
+                    return
+                for future in wait(running, TICK_SECONDS, FIRST_COMPLETED).done:
+                    submission, pool = running.pop(future)
+                    ended = _ended(submission, future)
+                    if not ended.lost:
+                        idle.append(pool)
+                    yield ended
+                yield None
+
+    def _pool(self) -> Workers:
+        return Workers(self._course, 1, gpu=self._gpu, isolation=self._setup.isolation)
+
+
+def _ended(submission: Submission, future: "Future[bytes]") -> Ended:
+    try:
+        return Ended(submission, future.result())
+    except BrokenProcessPool:
+        return Ended(submission, fault="the process that graded it was killed", lost=True)
+    except SandboxUnavailable:
+        raise
+    except GraderFault as e:
+        return Ended(submission, fault=str(e))
+    except Exception as e:  # one submission never stops the others
+        return Ended(submission, fault=f"{type(e).__name__}: {e}")
+
+
+def _graded(submission: Submission, setup: Setup, fresh: bool) -> bytes:
+    """Grade one submission in a process of the pool."""
+    course, sandbox = own()
+    return graded(submission, course, sandbox, setup, fresh=fresh)

@@ -1,0 +1,416 @@
+"""Grade on a Ray cluster: one actor per processor of each node, each with a warm sandbox.
+
+Ray starts processes on other machines, and reports which of them have died. Everything else stays
+here: which node may grade, which submission goes where, and what is tried again.
+
+Between the machines travel bytes and nothing else: a submission as MessagePack, its result as JSON.
+Ray pickles what passes between its processes, so nothing that a student made may be more than
+bytes.
+"""
+
+import logging
+import os
+import time
+from collections import Counter
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from grader import course as courses
+from grader.classroom import setup as setups
+from grader.classroom.executor import TICK_SECONDS, Ended, Event, Noted, Started, Take, graded
+from grader.classroom.setup import Setup
+from grader.course import Course
+from grader.errors import GraderFault, SandboxUnavailable, UsageError
+from grader.printable import one_line
+from grader.sandbox import gpu as gpus
+from grader.sandbox.box import Sandbox
+from grader.submission import Submission
+
+MIB = 2**20
+# What a grader takes of its node's memory besides what a test may use: the trusted process and the
+# zygote took 571 to 644 MiB together in a container that had no more.
+OWN_BYTES = 768 * MIB
+LOOK_SECONDS = 2.0  # how often the list of nodes is read
+WITHOUT_NODES_SECONDS = 60.0  # how long a batch waits for a node that can grade
+DEATHS = 3  # so many processes of a node die one after the other before it is given up
+GOODBYE_SECONDS = 10.0
+
+
+class Reply(msgspec.Struct):
+    """What a grader of a node answers.
+
+    Attributes:
+        result: The result as JSON; null if there is none.
+        fault: Why there is none.
+        refused: Why this node cannot grade any submission.
+    """
+
+    result: msgspec.Raw = msgspec.Raw(b"null")
+    fault: str = ""
+    refused: str = ""
+
+
+class Grader:
+    """Grades on a node: the class of an actor, which Ray runs in a process of its own.
+
+    Args:
+        folder: The course's folder on each machine; None for the course that the grader carries.
+        setup: The driver's setup, as JSON.
+        fresh: Whether each test has a process of its own.
+    """
+
+    def __init__(self, folder: str | None, setup: bytes, fresh: bool) -> None:
+        self._folder, self._fresh = Path(folder) if folder else None, fresh
+        self._setup = msgspec.json.decode(setup, type=Setup)
+        self._held = ExitStack()
+
+    def get_ready(self) -> bytes:
+        """Compare this node with the driver, and start the sandbox; return a `Reply`."""
+        return msgspec.json.encode(self._ready())
+
+    def _ready(self) -> Reply:
+        try:
+            self._course = courses.load(self._folder)
+            if different := self._differences():
+                return Reply(refused="; ".join(different))
+            gpu = None
+            if self._setup.device == "cuda":
+                gpu = self._held.enter_context(gpus.taken(say=print))
+            box = Sandbox(
+                self._course.tests,
+                isolation=self._setup.isolation,
+                scratch_bytes=self._course.limits.file_bytes,
+                gpu=gpu,
+            )
+            self._sandbox = self._held.enter_context(box)
+            import grader.grading.grade  # noqa: F401 - imports torch, while the sandbox does
+
+            self._sandbox.wait_until_ready()
+        except (GraderFault, UsageError) as e:
+            return Reply(refused=str(e))
+        return Reply()
+
+    def _differences(self) -> list[str]:
+        """What differs between the driver and this node, of what a result depends on."""
+        ours = self._setup
+        known = {problem.id: problem for problem in self._course.problems}
+        problems = [known[name] for name in ours.problems if name in known]
+        theirs = setups.of_today(
+            self._course, problems, device=ours.device, isolation=ours.isolation, seed=ours.seed
+        )
+        return setups.differences(ours, theirs, then="there")
+
+    def grade(self, submission: bytes) -> bytes:
+        """Grade a submission, which came as MessagePack; return a `Reply`."""
+        try:
+            what = msgspec.msgpack.decode(submission, type=Submission)
+            result = graded(what, self._course, self._sandbox, self._setup, fresh=self._fresh)
+            reply = Reply(result=msgspec.Raw(result))
+        except SandboxUnavailable as e:
+            reply = Reply(refused=str(e))
+        except GraderFault as e:
+            reply = Reply(fault=str(e))
+        except Exception as e:  # one submission never stops the others
+            reply = Reply(fault=f"{type(e).__name__}: {e}")
+        return msgspec.json.encode(reply)
+
+    def close(self) -> None:
+        """End the sandbox."""
+        self._held.close()
+
+
+@dataclass
+class _Node:
+    """A machine of the cluster.
+
+    Attributes:
+        name: Its name for people.
+        graders: How many graders it has room for.
+        refused: Why it is not used; empty if it is.
+        gone: Whether it has died or left.
+        deaths: How many of its graders have died since the last result.
+    """
+
+    name: str
+    graders: int
+    refused: str = ""
+    gone: bool = False
+    deaths: int = 0
+
+    @property
+    def used(self) -> bool:
+        """Whether it is given submissions."""
+        return not self.refused and not self.gone
+
+
+@dataclass(eq=False)
+class _Actor:
+    """A grader on a node, as the driver knows it.
+
+    Attributes:
+        node: The id of its node.
+        handle: Ray's handle of the actor.
+        call: Ray's reference to the call that runs; None if the grader is idle.
+        submission: What it grades; None while it starts or is idle.
+    """
+
+    node: str
+    handle: Any
+    call: Any
+    submission: Submission | None = None
+
+
+class RayExecutor:
+    """Grades on the nodes of a Ray cluster; nodes may join and die meanwhile.
+
+    Args:
+        course: The course, as the driver has it.
+        folder: Its folder, which must exist on each node; None for the course that the grader
+            carries.
+        setup: What is graded, and how. A node with another setup is not used.
+        address: The address of the cluster. Without one, the cluster of this machine, which is
+            started if there is none.
+        jobs: The most graders at once; by default as many as the cluster has room for.
+        fresh: Whether each test has a process of its own.
+    """
+
+    def __init__(
+        self,
+        course: Course,
+        folder: Path | None,
+        setup: Setup,
+        *,
+        address: str | None,
+        jobs: int | None,
+        fresh: bool,
+    ) -> None:
+        if setup.isolation == "none":
+            raise UsageError(
+                "--isolation none: not on a cluster, because a submission that reaches the network "
+                "can give orders to all of its machines"
+            )
+        self._folder = str(folder.resolve()) if folder else None
+        self._setup, self._address, self._jobs, self._fresh = setup, address, jobs, fresh
+        of_a_test = max(course.limits_of(course.problem(p)).memory_bytes for p in setup.problems)
+        self._memory_bytes = of_a_test + OWN_BYTES
+        self._nodes: dict[str, _Node] = {}
+        self._actors: list[_Actor] = []
+        self._looked = self._usable = time.monotonic()
+
+    def run(self, take: Take) -> Generator[Event, None, None]:
+        """Grade submissions until none is left; see `Executor`.
+
+        Raises:
+            UsageError: There is no such cluster, or Ray is not installed.
+            GraderFault: No node can grade.
+        """
+        self._ray = _connected(self._address)
+        self._looked = 0.0
+        self._usable = time.monotonic()
+        waiting: Submission | None = None
+        try:
+            while True:
+                yield from self._look_at_nodes()
+                waiting = waiting or take()
+                for actor in self._actors:
+                    if waiting and actor.call is None and self._nodes[actor.node].used:
+                        yield self._start(actor, waiting)
+                        waiting = take()
+                if not waiting and not any(actor.submission for actor in self._actors):
+                    break
+                self._require_a_node()
+                calls = {actor.call: actor for actor in self._actors if actor.call}
+                for call in self._wait(list(calls)):
+                    if calls[call] in self._actors:
+                        yield from self._finish(calls[call])
+                yield None
+            self._say_goodbye()
+        finally:
+            for actor in self._actors:
+                self._ray.kill(actor.handle)
+            self._ray.shutdown()
+
+    def _wait(self, calls: list[Any]) -> list[Any]:
+        """The calls that have ended, after a while at most."""
+        if not calls:
+            time.sleep(TICK_SECONDS)
+            return []
+        done, _ = self._ray.wait(
+            calls, num_returns=len(calls), timeout=TICK_SECONDS / 10, fetch_local=False
+        )
+        if not done:
+            done, _ = self._ray.wait(calls, num_returns=1, timeout=TICK_SECONDS, fetch_local=False)
+        return list(done)
+
+    # --- submissions ------------------------------------------------------------------------------
+
+    def _start(self, actor: _Actor, submission: Submission) -> Started:
+        actor.call = actor.handle.grade.remote(msgspec.msgpack.encode(submission))
+        actor.submission = submission
+        return Started(submission, self._nodes[actor.node].name)
+
+    def _finish(self, actor: _Actor) -> Iterator[Event]:
+        """Read what a grader answered, or learn that it has died."""
+        call, submission = actor.call, actor.submission
+        actor.call = actor.submission = None
+        node = self._nodes[actor.node]
+        try:
+            reply = msgspec.json.decode(self._ray.get(call), type=Reply)
+        except self._ray.exceptions.RayError as e:
+            self._forget(actor)
+            node.deaths += 1
+            if submission:
+                fault = f"the process on {node.name} that graded it was killed"
+                yield Ended(submission, fault=fault, lost=True)
+            if node.deaths >= DEATHS:
+                yield from self._refuse(actor.node, f"its graders die: {_reason(e)}")
+            return
+        if reply.refused:
+            self._forget(actor)
+            if submission:
+                yield Ended(submission, fault=reply.refused, lost=True)
+            yield from self._refuse(actor.node, reply.refused)
+        elif submission:
+            node.deaths = 0
+            yield Ended(submission, bytes(reply.result), reply.fault)
+
+    # --- nodes ------------------------------------------------------------------------------------
+
+    def _look_at_nodes(self) -> Iterator[Noted]:
+        """Start the graders that are missing on the nodes there are now."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_SECONDS:
+            return
+        self._looked = now
+        alive = {node["NodeID"]: node for node in self._ray.nodes() if node["Alive"]}
+        for key in self._nodes.keys() - alive.keys():
+            if not self._nodes[key].gone:
+                self._nodes[key].gone = True
+                self._forget_idle(key)
+                yield Noted(f"{self._nodes[key].name} has gone; others grade what it had")
+        for key in alive.keys() - self._nodes.keys():
+            node = self._nodes[key] = self._described(alive[key])
+            if node.refused:
+                yield Noted(f"{node.name} is not used: {node.refused}")
+        present = Counter(actor.node for actor in self._actors)
+        for key in alive:
+            node = self._nodes[key]
+            for _ in range(node.graders - present[key] if node.used else 0):
+                if self._jobs is None or len(self._actors) < self._jobs:
+                    self._actors.append(self._actor_on(key))
+
+    def _described(self, node: dict[str, Any]) -> _Node:
+        """A node as Ray describes it, with the number of graders that it has room for."""
+        has = node["Resources"]
+        named = node.get("NodeName", "") not in ("", node["NodeManagerAddress"])
+        name = node["NodeName"] if named else node["NodeManagerHostname"]
+        if any(other.name == name and not other.gone for other in self._nodes.values()):
+            name = f"{name} ({node['NodeID'][:6]})"
+        graders, memory = int(has.get("CPU", 0)), int(has.get("memory", 0))
+        if self._setup.device == "cuda":
+            graders = min(graders, int(has.get("GPU", 0)))
+        refused = ""
+        if graders and memory < self._memory_bytes:
+            refused = (
+                f"Ray may use {memory // MIB} MiB of its memory, and a grader takes "
+                f"{self._memory_bytes // MIB} MiB"
+            )
+        return _Node(name, min(graders, memory // self._memory_bytes), refused)
+
+    def _actor_on(self, node: str) -> _Actor:
+        """Start a grader on a node."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        options = {
+            "num_cpus": 1,
+            "num_gpus": 1 if self._setup.device == "cuda" else 0,
+            "memory": self._memory_bytes,
+            "max_restarts": 0,
+            "scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=False),
+        }
+        remote = self._ray.remote(**options)(Grader)
+        handle = remote.remote(self._folder, msgspec.json.encode(self._setup), self._fresh)
+        return _Actor(node, handle, handle.get_ready.remote())
+
+    def _forget(self, actor: _Actor) -> None:
+        """Take a grader off the list, and end what may be left of it."""
+        self._actors.remove(actor)
+        self._ray.kill(actor.handle)
+
+    def _forget_idle(self, node: str) -> None:
+        """Forget the graders of a node that grade nothing."""
+        for actor in [a for a in self._actors if a.node == node and not a.submission]:
+            self._forget(actor)
+
+    def _refuse(self, key: str, why: str) -> Iterator[Noted]:
+        """Stop using a node; what its other graders are grading still counts."""
+        node = self._nodes[key]
+        if node.used:
+            node.refused = one_line(why, 300)
+            self._forget_idle(key)
+            yield Noted(f"{node.name} is not used: {node.refused}")
+
+    def _require_a_node(self) -> None:
+        """Give up if no node can grade.
+
+        Raises:
+            GraderFault: There is none.
+        """
+        now = time.monotonic()
+        if self._actors:
+            self._usable = now
+            return
+        refused = [f"{node.name}: {node.refused}" for node in self._nodes.values() if node.refused]
+        if refused or now - self._usable > WITHOUT_NODES_SECONDS:
+            needs = "a processor" if self._setup.device == "cpu" else "a processor and a GPU"
+            what = "; ".join(refused[:5]) or f"none has {needs}"
+            raise GraderFault(f"no node of the cluster can grade: {what}")
+
+    def _say_goodbye(self) -> None:
+        """Let the graders end their sandboxes; what does not end in time is killed."""
+        calls = [actor.handle.close.remote() for actor in self._actors if actor.call is None]
+        if calls:
+            self._ray.wait(calls, num_returns=len(calls), timeout=GOODBYE_SECONDS)
+
+
+def _reason(error: Exception) -> str:
+    """What Ray says about an error, without its own traceback."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__
+
+
+def _connected(address: str | None) -> Any:
+    """Ray, connected to a cluster.
+
+    Raises:
+        UsageError: Ray is not installed, or there is no such cluster.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise UsageError(
+            '--executor ray: Ray is not installed here; install it by `pip install "ray>=2.30"`'
+        ) from None
+    if address and "://" in address:
+        raise UsageError(
+            f"--ray-address {address}: expected HOST:PORT or `auto`; run this command on a machine "
+            "of the cluster"
+        )
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a class is nobody else's business
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        ray.init(
+            address=address,
+            include_dashboard=False if address is None else None,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as e:
+        where = f"the Ray cluster {address}" if address else "a Ray cluster"
+        raise UsageError(f"{where} cannot be used: {_reason(e)}") from None
+    return ray
