@@ -15,13 +15,12 @@ from grader import course as courses
 from grader import files, interrupts
 from grader.classroom import batch as batches
 from grader.classroom import compare as comparisons
-from grader.classroom import display, gradebook, intake, policy, roster, tables, texts
+from grader.classroom import display, gradebook, intake, policy, ray_executor, roster, tables, texts
 from grader.classroom import setup as setups
 from grader.classroom.executor import Executor
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.local_executor import LocalExecutor
 from grader.classroom.policy import Policy
-from grader.classroom.ray_executor import RayExecutor
 from grader.classroom.records import Standing, State
 from grader.classroom.setup import Setup
 from grader.classroom.standings import Class
@@ -42,6 +41,7 @@ from grader.errors import GraderFault, UsageError
 from grader.grading.workers import usual_jobs
 from grader.report import gradescope, junit, markdown, terminal
 from grader.results.records import SubmissionResult
+from grader.sandbox.levels import Isolation
 
 Book = Annotated[
     Path, typer.Argument(metavar="GRADEBOOK", help="The gradebook that `grader batch` wrote.")
@@ -124,7 +124,7 @@ def batch(
     problems = chosen(course, only)
     one_of("--device", device, "cpu", "cuda")
     level = level_named(isolation)
-    where = _where(executor, ray_address, course, course_folder, jobs=jobs, fresh=fresh)
+    where = _where(executor, ray_address, level, course, course_folder, jobs=jobs, fresh=fresh)
     found = intake.recognise(folder)
     students = roster.read(listed) if listed else None
     today = setups.of_today(course, problems, device=device, isolation=level, seed=seed)
@@ -179,6 +179,7 @@ ExecutorFor = Callable[[Setup], AbstractContextManager[Executor]]
 def _where(
     name: str,
     ray_address: str | None,
+    isolation: Isolation,
     course: Course,
     folder: Path | None,
     *,
@@ -188,17 +189,19 @@ def _where(
     """What makes the executor of that name for a setup.
 
     Raises:
-        UsageError: There is no such executor.
+        UsageError: There is no such executor, or it cannot be used here.
     """
     one_of("--executor", name, "local", "ray")
     if name == "local" and ray_address is not None:
         raise UsageError("--ray-address: only with --executor ray")
+    if name == "ray":
+        ray_executor.require(ray_address, isolation)
 
     @contextmanager
     def executor(setup: Setup) -> Iterator[Executor]:
         if name == "ray":
             with redirect_stdout(sys.stderr):  # Ray prints there what happens to the cluster
-                yield RayExecutor(
+                yield ray_executor.RayExecutor(
                     course, folder, setup, address=ray_address, jobs=jobs, fresh=fresh
                 )
             return
@@ -352,7 +355,6 @@ def regrade(
     if apply and undo:
         raise UsageError("regrade: give either --apply or --undo")
     course, rules = course_and_rules(course_folder, rules_file)
-    where = _where(executor, ray_address, course, course_folder, jobs=jobs, fresh=fresh)
     with gradebook.writing(book) as opened:
         current = _current(opened, device)
         if undo:
@@ -363,6 +365,9 @@ def regrade(
             files.say("the results before the last regrade count again\n", needed=False)
             return
         was = opened.setup(current)
+        where = _where(
+            executor, ray_address, was.isolation, course, course_folder, jobs=jobs, fresh=fresh
+        )
         problems = [course.problem(p) for p in was.problems if p in {q.id for q in course.problems}]
         today = setups.of_today(
             course, problems, device=device, isolation=was.isolation, seed=was.seed

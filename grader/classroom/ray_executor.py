@@ -10,6 +10,7 @@ bytes.
 
 import logging
 import os
+import socket
 import time
 from collections import Counter
 from collections.abc import Generator, Iterator
@@ -29,6 +30,7 @@ from grader.errors import GraderFault, SandboxUnavailable, UsageError
 from grader.printable import one_line
 from grader.sandbox import gpu as gpus
 from grader.sandbox.box import Sandbox
+from grader.sandbox.levels import Isolation
 from grader.submission import Submission
 
 MIB = 2**20
@@ -39,6 +41,7 @@ LOOK_SECONDS = 2.0  # how often the list of nodes is read
 WITHOUT_NODES_SECONDS = 60.0  # how long a batch waits for a node that can grade
 DEATHS = 3  # so many processes of a node die one after the other before it is given up
 GOODBYE_SECONDS = 10.0
+CONNECT_SECONDS = 10.0
 
 
 class Reply(msgspec.Struct):
@@ -189,11 +192,7 @@ class RayExecutor:
         jobs: int | None,
         fresh: bool,
     ) -> None:
-        if setup.isolation == "none":
-            raise UsageError(
-                "--isolation none: not on a cluster, because a submission that reaches the network "
-                "can give orders to all of its machines"
-            )
+        self._cluster = f"the Ray cluster {address}" if address else "a Ray cluster"
         self._folder = str(folder.resolve()) if folder else None
         self._setup, self._address, self._jobs, self._fresh = setup, address, jobs, fresh
         of_a_test = max(course.limits_of(course.problem(p)).memory_bytes for p in setup.problems)
@@ -206,10 +205,11 @@ class RayExecutor:
         """Grade submissions until none is left; see `Executor`.
 
         Raises:
-            UsageError: There is no such cluster, or Ray is not installed.
+            UsageError: There is no such cluster.
             GraderFault: No node can grade.
         """
-        self._ray = _connected(self._address)
+        yield Noted(f"connecting to {self._cluster}" if self._address else "starting Ray")
+        self._ray = _connected(self._address, self._cluster)
         self._looked = 0.0
         self._usable = time.monotonic()
         waiting: Submission | None = None
@@ -384,14 +384,14 @@ def _reason(error: Exception) -> str:
     return lines[-1] if lines else type(error).__name__
 
 
-def _connected(address: str | None) -> Any:
-    """Ray, connected to a cluster.
+def require(address: str | None, isolation: Isolation) -> None:
+    """Refuse what cannot work on any cluster, before anything is read or written.
 
     Raises:
-        UsageError: Ray is not installed, or there is no such cluster.
+        UsageError: Ray is not installed, the address is of another kind, or nothing isolates.
     """
     try:
-        import ray
+        import ray  # noqa: F401 - looks whether it is installed
     except ImportError:
         raise UsageError(
             '--executor ray: Ray is not installed here; install it by `pip install "ray>=2.30"`'
@@ -401,6 +401,23 @@ def _connected(address: str | None) -> Any:
             f"--ray-address {address}: expected HOST:PORT or `auto`; run this command on a machine "
             "of the cluster"
         )
+    if isolation == "none":
+        raise UsageError(
+            "--isolation none: not on a cluster, because a submission that reaches the network "
+            "can give orders to all of its machines"
+        )
+
+
+def _connected(address: str | None, where: str) -> Any:
+    """Ray, connected to a cluster.
+
+    Raises:
+        UsageError: There is no such cluster.
+    """
+    import ray
+
+    if address and address != "auto":
+        _require_listener(address, where)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a class is nobody else's business
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
@@ -411,6 +428,20 @@ def _connected(address: str | None) -> Any:
             logging_level=logging.ERROR,
         )
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as e:
-        where = f"the Ray cluster {address}" if address else "a Ray cluster"
         raise UsageError(f"{where} cannot be used: {_reason(e)}") from None
     return ray
+
+
+def _require_listener(address: str, where: str) -> None:
+    """Ray itself would try for minutes.
+
+    Raises:
+        UsageError: Nothing listens there.
+    """
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        raise UsageError(f"--ray-address {address}: expected HOST:PORT or `auto`")
+    try:
+        socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+    except (OSError, OverflowError) as e:
+        raise UsageError(f"{where} cannot be reached: {e}") from None

@@ -39,39 +39,36 @@ class Raylets:
             *("--head", f"--port={self.port}", "--include-dashboard=false", "--num-cpus=0"),
             f"--temp-dir={self.folder / 'session'}",
         )
-        self.wait("head")
 
     def add(self, name, *, cpus=1, environment=None, before=()):
-        """Start a node; `before` is what its command line begins with."""
-        self._start(
-            name, f"--address={self.address}", f"--num-cpus={cpus}", before=before, more=environment
-        )
+        """Start a node, and wait for it; `before` is what its command line begins with."""
+        options = (f"--address={self.address}", f"--num-cpus={cpus}")
+        self._start(name, *options, before=before, more=environment)
 
     def _start(self, name, *options, before=(), more=None):
-        log = (self.folder / f"{name}.txt").open("w")
-        self.nodes[name] = subprocess.Popen(
-            [
-                *map(str, before),
-                *(RAY, "start", "--block", "--disable-usage-stats", f"--node-name={name}"),
-                *("--object-store-memory=80000000", *options),
-            ],
-            env={**self.environment, **(more or {})},
-            start_new_session=True,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-        log.close()
-
-    def wait(self, *names):
-        """Wait until nodes have started."""
-        for name in names:
+        """Start a node; try again where Ray gives up, as it does when ports collide."""
+        for _ in range(3):
             log = self.folder / f"{name}.txt"
+            with log.open("w") as file:
+                self.nodes[name] = subprocess.Popen(
+                    [
+                        *map(str, before),
+                        *(RAY, "start", "--block", "--disable-usage-stats"),
+                        *(f"--node-name={name}", "--object-store-memory=80000000", *options),
+                    ],
+                    env={**self.environment, **(more or {})},
+                    start_new_session=True,
+                    stdin=subprocess.DEVNULL,
+                    stdout=file,
+                    stderr=subprocess.STDOUT,
+                )
             deadline = time.monotonic() + 60
-            while READY not in log.read_text():
-                assert self.nodes[name].poll() is None, log.read_text()
-                assert time.monotonic() < deadline, log.read_text()
+            while self.nodes[name].poll() is None and time.monotonic() < deadline:
+                if READY in log.read_text():
+                    return
                 time.sleep(0.05)
+            self.kill(name)
+        raise RuntimeError(log.read_text())
 
     def kill(self, name):
         """End a node as a power cut does."""

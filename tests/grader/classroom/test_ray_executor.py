@@ -1,0 +1,266 @@
+"""A class is graded on a real Ray cluster whose nodes join, die and differ."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from grader.classroom import gradebook
+from tests.grader.classroom.raylets import RAY, Raylets
+from tests.grader.classroom.test_batch import CLASS, SOLVED, graded, hand_in
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("ray"),
+    pytest.mark.skipif(not RAY.exists(), reason="Ray is not installed"),
+]
+
+
+@pytest.fixture(scope="module")
+def course(root, tmp_path_factory):
+    """The small course in a folder of its own."""
+    folder = tmp_path_factory.mktemp("course") / "course"
+    return shutil.copytree(root / "examples" / "tiny_course", folder)
+
+
+@pytest.fixture(scope="module")
+def raylets():
+    """A cluster of two nodes with one processor each, beside a head that has none."""
+    cluster = Raylets()
+    try:
+        cluster.add("one")
+        cluster.add("two")
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@pytest.fixture
+def handed_in(tmp_path):
+    """Broken, hostile, wrong and right submissions, and right ones that each take a second."""
+    folder = tmp_path / "handed_in"
+    folder.mkdir()
+    for name, (source, _) in CLASS.items():
+        hand_in(folder, name, source)
+    hand_in_slow(folder, 12)
+    return folder
+
+
+def hand_in_slow(folder, count):
+    """Write right submissions that take up to a second and differ from each other."""
+    for i in range(count):
+        slow = SOLVED.replace("    e =", f"    import time\n    time.sleep({i % 10 / 10})\n    e =")
+        hand_in(folder, f"slow{i}", f"{slow}# {i}\n")
+
+
+@pytest.fixture
+def batch(course, raylets, handed_in):
+    """The command that grades these submissions on the cluster; start it, or run it."""
+
+    def start(book, *options, executor="ray", cluster=raylets):
+        command = [sys.executable, "-m", "grader", "batch", handed_in, "--gradebook", book]
+        command += ["--course", course, "--executor", executor, *options]
+        if executor == "ray":
+            command += ["--ray-address", cluster.address]
+        return subprocess.Popen(
+            list(map(str, command)),
+            env=cluster.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start
+
+
+def finish(process):
+    """Wait for a batch; return its exit code and what it said on stderr."""
+    _, said = process.communicate(timeout=120)
+    return process.returncode, said
+
+
+def found(book):
+    """How every test of every submission ended.
+
+    Its words are left out: those about a fork bomb depend on which of its processes was first.
+    """
+    with gradebook.reading(book) as opened:
+        setup = opened.current("cpu")
+        grades = opened.grades(setup, problems=False)
+        assert set() == {grade.fault for grade in grades.values()} - {""}
+        results = {name: opened.result(name, setup) for name in grades}
+    return {
+        name: [
+            (test.id, test.status, test.score, test.mistake, test.rule)
+            for problem in result.problems
+            for test in problem.tests
+        ]
+        for name, result in results.items()
+    }
+
+
+def wait_for_results(book, count):
+    """Wait until a gradebook has so many results."""
+    deadline = time.monotonic() + 120
+    while graded(book) < count and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert graded(book) >= count
+
+
+def test_a_node_that_is_killed_half_way_costs_no_grade(batch, raylets, tmp_path):
+    """The results are those of a run on this machine."""
+    here, there = tmp_path / "here.sqlite", tmp_path / "there.sqlite"
+    raylets.add("victim")
+    process = batch(there)
+    wait_for_results(there, 6)
+    raylets.kill("victim")
+    code, said = finish(process)
+    assert code == 0, said
+    assert "grader: victim has gone; others grade what it had" in said
+    code, said = finish(batch(here, executor="local"))
+    assert code == 0, said
+    assert found(here) == found(there)
+    assert len(found(here)) == 21
+
+
+@pytest.mark.proof
+def test_sixty_submissions_have_the_same_results(batch, handed_in, tmp_path):
+    """No node dies here, and every submission is graded once."""
+    here, there = tmp_path / "here.sqlite", tmp_path / "there.sqlite"
+    hand_in_slow(handed_in, 51)
+    for book, where in ((here, "local"), (there, "ray")):
+        code, said = finish(batch(book, executor=where))
+        assert code == 0, said
+    assert found(here) == found(there)
+    assert len(found(here)) == 60
+
+
+def test_a_node_that_differs_is_refused_by_name(batch, course, raylets, tmp_path):
+    """Its reason is told, and the others grade everything."""
+    changed = shutil.copytree(course, tmp_path / "changed")
+    hidden = changed / "tests" / "hidden" / "test_relu.py"
+    hidden.write_text(hidden.read_text() + "\n# corrected\n")
+    bound = ("bwrap", "--dev-bind", "/", "/", "--bind", changed, course, "--")
+    (tmp_path / "older" / "torch-2.6.0.dist-info").mkdir(parents=True)
+    metadata = tmp_path / "older" / "torch-2.6.0.dist-info" / "METADATA"
+    metadata.write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.6.0\n")
+    without = tmp_path / "bin"
+    without.mkdir()
+    for program in ("bash", "sh", "ps", "uname", "env"):
+        (without / program).symlink_to(shutil.which(program))
+    names = ("other-suite", "other-torch", "no-bubblewrap")
+    try:
+        raylets.add("other-suite", before=bound)
+        raylets.add("other-torch", environment={"PYTHONPATH": str(tmp_path / "older")})
+        raylets.add("no-bubblewrap", environment={"PATH": str(without)})
+        book = tmp_path / "class.sqlite"
+        code, said = finish(batch(book, "--isolation", "bubblewrap", "--limit", 6))
+    finally:
+        for name in names:
+            raylets.kill(name)
+    assert code == 0, said
+    assert "grader: other-suite is not used: the suite: " in said
+    assert "grader: other-torch is not used: torch: 2.13" in said
+    assert "there 2.6.0" in said
+    assert "grader: no-bubblewrap is not used: bubblewrap" in said
+    assert len(found(book)) == 6
+
+
+def test_without_a_node_that_can_grade_nobody_is_blamed(batch, tmp_path):
+    """The command says which nodes there are and what is wrong with each."""
+    cluster = Raylets()
+    try:
+        without = tmp_path / "bin"
+        without.mkdir()
+        for program in ("bash", "sh", "ps", "uname", "env"):
+            (without / program).symlink_to(shutil.which(program))
+        cluster.add("bare", environment={"PATH": str(without)})
+        book = tmp_path / "class.sqlite"
+        code, said = finish(batch(book, "--isolation", "bubblewrap", cluster=cluster))
+    finally:
+        cluster.close()
+    assert code == 3, said
+    last = said.splitlines()[-1]
+    assert "no node of the cluster can grade: bare: bubblewrap is not installed" in last
+    assert graded(book) == 0
+
+
+def test_whatever_ends_a_run_the_next_one_goes_on(batch, handed_in, tmp_path):
+    """Ctrl-C, then kill -9 of the command, then kill -9 of a grader; no process is left over."""
+    for name in ("eve", "fay"):  # a fork bomb and a memory hog take seconds
+        (handed_in / f"{name}.zip").unlink()
+    book = tmp_path / "class.sqlite"
+    process = batch(book)
+    wait_for_results(book, 3)
+    process.send_signal(signal.SIGINT)
+    code, said = finish(process)
+    assert (code, said.splitlines()[-1]) == (
+        130,
+        f"grader: interrupted; what was graded is in {book}, and the same command goes on",
+    )
+    wait_until_no_grader_runs()
+    kept = graded(book)
+    process = batch(book)
+    wait_for_results(book, kept + 3)
+    process.kill()
+    finish(process)
+    wait_until_no_grader_runs()
+    kept = graded(book)
+    process = batch(book)
+    wait_for_results(book, kept + 1)
+    os.kill(int(graders()[-1].split()[0]), signal.SIGKILL)
+    code, said = finish(process)
+    assert code == 0, said
+    assert f"0 of them new; {19 - kept} to grade" in said
+    assert len(found(book)) == 19
+
+
+def graders():
+    """The processes of actors that grade."""
+    listed = subprocess.run(["ps", "-wweo", "pid=,args="], capture_output=True, text=True).stdout
+    return [line for line in listed.splitlines() if "ray::Grader" in line]
+
+
+def wait_until_no_grader_runs():
+    """Wait until the nodes are empty again."""
+    deadline = time.monotonic() + 30
+    while graders() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert graders() == []
+
+
+def test_mistakes_of_the_caller_are_one_sentence(grader, course, handed_in, tmp_path):
+    """Nothing is graded."""
+    batch = ("batch", handed_in, "--gradebook", tmp_path / "class.sqlite", "--course", course)
+    for options, said in (
+        (("--executor", "slurm"), "--executor slurm: expected local or ray"),
+        (("--ray-address", "x:1"), "--ray-address: only with --executor ray"),
+        (("--executor", "ray", "--isolation", "none"), "--isolation none: not on a cluster"),
+        (("--executor", "ray", "--ray-address", "ray://x:1"), "expected HOST:PORT"),
+        (("--executor", "ray", "--ray-address", "127.0.0.1:9"), "the Ray cluster 127.0.0.1:9"),
+    ):
+        done = grader(*batch, *options)
+        assert (done.returncode, done.stdout) == (2, ""), done.stderr
+        assert said in done.stderr.splitlines()[-1], done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_without_ray_one_sentence_says_what_to_install(course, handed_in, tmp_path, root):
+    """The extra is optional."""
+    program = (
+        "import sys; sys.modules['ray'] = None; from grader.cli import main; "
+        "sys.argv = ['grader', *sys.argv[1:]]; main()"
+    )
+    command = [sys.executable, "-c", program, "batch", handed_in, "--course", course]
+    command += ["--gradebook", tmp_path / "class.sqlite", "--executor", "ray"]
+    done = subprocess.run(
+        list(map(str, command)), cwd=root, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert done.stderr.splitlines()[-1] == (
+        'grader: --executor ray: Ray is not installed here; install it by `pip install "ray>=2.30"`'
+    )
