@@ -1,0 +1,303 @@
+"""Grading on a cluster: what Ray costs, and how long a class takes on how many nodes.
+
+    python benchmarks/cluster.py --measure N [--json FILE]
+    python benchmarks/cluster.py --from FILE
+
+The first command grades a made class of N twice, on this machine and through Ray. It says whether
+both found the same, what Ray adds to a submission, and how many seconds each submission took.
+
+The second command draws times from these, gives them to the nodes of a simulated cluster as the
+executor does, and prints the makespan: the time until the last result is stored. The ideal is the
+work divided by the processors, or the longest submission if that takes longer.
+
+In the simulation, the driver is one process that hands out and stores one submission at a time, as
+the real one does. A node starts its graders in the time that was measured. A straggler is four
+times as slow, and one node in ten is one. A node dies after an hour on average; what it had is
+graded again, and another one replaces it after two minutes. How long a GPU part takes is assumed.
+"""
+
+import argparse
+import heapq
+import json
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import single
+
+from grader import course as courses
+from grader import submission as submissions
+from grader.classroom import setup as setups
+from grader.classroom.executor import Ended, Executor, Started
+from grader.classroom.local_executor import LocalExecutor
+from grader.classroom.ray_executor import RayExecutor
+from grader.grading.workers import usual_jobs
+from grader.report import json as json_report
+from grader.sandbox import levels
+from grader.submission import Submission
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
+import make_class
+
+GRADEBOOK = Path(__file__).parent / "results" / "gradebook.json"
+EMPTY_TASKS = 1000
+SLOWER = 4.0
+SECONDS_BETWEEN_DEATHS = 3600.0
+REPLACED_AFTER = 120.0
+STORING = "seconds of storing one attempt and its result"
+
+
+def main() -> None:
+    """Measure or simulate, print the results, and write them to a file."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--measure", type=int, metavar="N", help="grade a made class of N")
+    parser.add_argument("--only", nargs="+", default=[], help="problems (default: all)")
+    parser.add_argument("--from", dest="source", type=Path, help="what --measure --json wrote")
+    parser.add_argument("--cpus", type=int, default=16, help="processors of a simulated node")
+    parser.add_argument("--gpu-seconds", type=float, default=20.0, help="of a GPU part")
+    parser.add_argument("--json", type=Path, help="write the figures here as well")
+    options = parser.parse_args()
+    if not options.measure and not options.source:
+        parser.error("give --measure N or --from FILE")
+    if options.measure:
+        figures = {"environment": single.environment(), **measured(options.measure, options.only)}
+        for name, value in figures.items():
+            if name != "seconds of each submission":
+                print(f"{name:<60} {value}")
+        if options.json:
+            options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    else:
+        simulated(json.loads(options.source.read_text()), options.cpus, options.gpu_seconds)
+
+
+# --- measured -------------------------------------------------------------------------------------
+
+
+@dataclass
+class Timed:
+    """What a run of an executor took.
+
+    Attributes:
+        start: Seconds until the first submission was started.
+        wall: Seconds from then until the last had ended.
+        around: For each submission, the seconds between its start and its end that are not in its
+            result: everything that the executor adds.
+        results: The result of each.
+    """
+
+    start: float
+    wall: float
+    around: list[float]
+    results: dict[str, Any]
+
+
+def measured(size: int, only: list[str]) -> dict[str, Any]:
+    """Grade a made class on this machine and through Ray."""
+    course = courses.load()
+    problems = [p for p in course.problems if not only or p.id in only]
+    setup = setups.of_today(course, problems, device="cpu", isolation=levels.strongest(), seed=0)
+    with tempfile.TemporaryDirectory() as folder:
+        pieces = make_class.pieces_of(course, json.loads(make_class.SCORES.read_text()))
+        make_class.write_class(Path(folder, "class"), make_class.students_of(size, 0, pieces))
+        found = sorted(Path(folder, "class", "submissions").iterdir())
+        read = [what for path in found if (what := readable(path))]
+        handed_in = list({what.sha256: what for what in read}.values())[:size]
+    jobs = usual_jobs()
+    here = timed(LocalExecutor(course, setup, jobs=jobs, fresh=False), handed_in)
+    there = timed(RayExecutor(course, None, setup, address=None, jobs=jobs, fresh=False), handed_in)
+    return {
+        "submissions": len(handed_in),
+        "problems": only or "all",
+        "processes": jobs,
+        "submissions that Ray graded differently": sum(
+            outcomes(here.results[name]) != outcomes(there.results[name]) for name in here.results
+        ),
+        "s until the first submission starts, local": round(here.start, 2),
+        "s until the first submission starts, Ray": round(there.start, 2),
+        "s of all submissions, local": round(here.start + here.wall, 1),
+        "s of all submissions, Ray": round(there.start + there.wall, 1),
+        "s of all submissions, Ray / local": round(
+            (there.start + there.wall) / (here.start + here.wall), 3
+        ),
+        "ms around a submission, local (median)": round(1000 * statistics.median(here.around), 1),
+        "ms around a submission, Ray (median)": round(1000 * statistics.median(there.around), 1),
+        f"ms of an empty task of Ray (mean of {EMPTY_TASKS})": round(1000 * empty_task(jobs), 3),
+        "s of a submission (mean, a processor each)": round(
+            statistics.mean(result.seconds for result in here.results.values()), 2
+        ),
+        "seconds of each submission": [round(r.seconds, 2) for r in here.results.values()],
+    }
+
+
+def readable(path: Path) -> Submission | None:
+    """The submission at a path, if there is one."""
+    try:
+        return submissions.read(path)
+    except submissions.SubmissionRefused:
+        return None
+
+
+def timed(executor: Executor, handed_in: list[Submission]) -> Timed:
+    """Run an executor on these submissions."""
+    left: Iterator[Submission] = iter(handed_in)
+    began = time.perf_counter()
+    started: dict[str, float] = {}
+    took = Timed(0.0, 0.0, [], {})
+    for event in executor.run(lambda: next(left, None)):
+        now = time.perf_counter()
+        if isinstance(event, Started):
+            started[event.submission.sha256] = now
+            took.start = took.start or now - began
+        elif isinstance(event, Ended):
+            result = json_report.parse(event.result)
+            took.results[event.submission.sha256] = result
+            took.around.append(now - started[event.submission.sha256] - result.seconds)
+            took.wall = now - began - took.start
+    return took
+
+
+def outcomes(result: Any) -> list[tuple[Any, ...]]:
+    """How each test ended."""
+    return [
+        (test.id, test.status, test.score, test.mistake)
+        for problem in result.problems
+        for test in problem.tests
+    ]
+
+
+def empty_task(jobs: int) -> float:
+    """The seconds of a task of Ray that does nothing."""
+    import ray
+
+    ray.init(include_dashboard=False, log_to_driver=False, num_cpus=jobs, logging_level="ERROR")
+    try:
+
+        @ray.remote
+        def nothing() -> None:
+            pass
+
+        ray.get([nothing.remote() for _ in range(100)])
+        began = time.perf_counter()
+        ray.get([nothing.remote() for _ in range(EMPTY_TASKS)])
+        return (time.perf_counter() - began) / EMPTY_TASKS
+    finally:
+        ray.shutdown()
+
+
+# --- simulated ------------------------------------------------------------------------------------
+
+
+@dataclass
+class Cluster:
+    """A cluster that does not exist.
+
+    Attributes:
+        nodes: The number of nodes.
+        slots: The graders of a node.
+        start: Seconds until a node's graders are ready.
+        driver: Seconds that the driver takes for a submission: to hand it out and to store its
+            result.
+        stragglers: The share of nodes that are slower.
+        deaths: Whether nodes die.
+    """
+
+    nodes: int
+    slots: int
+    start: float
+    driver: float
+    stragglers: float = 0.0
+    deaths: bool = False
+
+
+def makespan(tasks: list[float], cluster: Cluster, seed: int = 0) -> float:
+    """Seconds until the last result is stored.
+
+    Args:
+        tasks: The seconds of each submission, in the order in which they are given out.
+        cluster: The cluster.
+        seed: Of the deaths and the stragglers.
+    """
+    rng = random.Random(seed)
+    waiting = list(reversed(tasks))
+    stored, driver_free = 0, 0.0
+    events: list[tuple[float, int, float, int, float]] = []  # when, order, task, node, its death
+    order = 0
+
+    def dies(now: float) -> float:
+        return now + rng.expovariate(1 / SECONDS_BETWEEN_DEATHS) if cluster.deaths else float("inf")
+
+    slow = {node for node in range(cluster.nodes) if rng.random() < cluster.stragglers}
+    for node in range(cluster.nodes):
+        death = dies(0.0)
+        for _ in range(cluster.slots):
+            events.append((cluster.start, order, 0.0, node, death))
+            order += 1
+    heapq.heapify(events)
+    death_of = {node: death for _, _, _, node, death in events}
+    now = 0.0
+    while stored < len(tasks):
+        now, _, task, node, death = heapq.heappop(events)
+        if now >= death:  # its node has died meanwhile
+            if task:
+                waiting.append(task)
+            if death == death_of[node]:
+                death_of[node] = dies(death + REPLACED_AFTER)
+            order += 1
+            ready = max(now, death + REPLACED_AFTER) + cluster.start
+            heapq.heappush(events, (ready, order, 0.0, node, death_of[node]))
+            continue
+        if task:
+            stored += 1
+            driver_free = max(now, driver_free) + cluster.driver
+        if waiting:
+            next_task = waiting.pop()
+            begins = max(now, driver_free)
+            takes = next_task * (SLOWER if node in slow else 1.0)
+            order += 1
+            heapq.heappush(events, (min(begins + takes, death), order, next_task, node, death))
+        elif stored < len(tasks):
+            order += 1
+            heapq.heappush(events, (now + 1.0, order, 0.0, node, death))  # asks again
+    return max(now, driver_free)
+
+
+def simulated(figures: dict[str, Any], cpus: int, gpu_seconds: float) -> None:
+    """Print how long classes take on clusters, relative to the ideal."""
+    times = figures["seconds of each submission"]
+    start = figures["s until the first submission starts, Ray"]
+    of_a_task = figures[f"ms of an empty task of Ray (mean of {EMPTY_TASKS})"] / 1000
+    driver = json.loads(GRADEBOOK.read_text())[STORING] + of_a_task
+    print(
+        f"{len(times)} measured times: mean {statistics.mean(times):.1f} s, "
+        f"most {max(times):.1f} s; nodes of {cpus} processors"
+    )
+    heading = ("submissions", "nodes", "ideal", "makespan", "ratio", "longest first", "stragglers")
+    heading += ("deaths",)
+    print("".join(f"{name:>15}" for name in heading))
+    for count in (10, 100, 1000, 10000):
+        drawn = random.Random(count).choices(times, k=count)
+        for nodes in (1, 5, 20, 200):
+            plain = Cluster(nodes, cpus, start, driver)
+            ideal = max(sum(drawn) / (nodes * cpus), max(drawn))
+            spans = [
+                makespan(drawn, plain),
+                makespan(sorted(drawn, reverse=True), plain),
+                makespan(drawn, Cluster(nodes, cpus, start, driver, stragglers=0.1)),
+                makespan(drawn, Cluster(nodes, cpus, start, driver, deaths=True)),
+            ]
+            ratios = "".join(f"{span / ideal:>15.2f}" for span in spans)
+            print(f"{count:>15}{nodes:>15}{ideal:>13.0f} s{spans[0]:>13.0f} s{ratios}")
+    print(f"\nGPU parts of {gpu_seconds:g} s (assumed), one after the other on a GPU:")
+    for count, gpus in ((100, 1), (1000, 1), (1000, 4), (10000, 4), (10000, 20)):
+        span = makespan([gpu_seconds] * count, Cluster(gpus, 1, start, driver))
+        print(f"{count:>15} submissions, {gpus:>3} GPUs: {span / 60:>8.0f} min")
+
+
+if __name__ == "__main__":
+    main()
