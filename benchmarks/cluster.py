@@ -1,7 +1,7 @@
 """Grading on a cluster: what Ray costs, and how long a class takes on how many nodes.
 
     python benchmarks/cluster.py --measure N [--json FILE]
-    python benchmarks/cluster.py --from FILE
+    python benchmarks/cluster.py --from FILE [--docs docs/cluster.md]
 
 The first command grades a made class of N twice, on this machine and through Ray. It says whether
 both found the same, what Ray adds to a submission, and how many seconds each submission took.
@@ -14,17 +14,19 @@ In the simulation, the driver is one process that hands out and stores one submi
 the real one does. A node starts its graders in the time that was measured. A straggler is four
 times as slow, and one node in ten is one. A node dies after an hour on average; what it had is
 graded again, and another one replaces it after two minutes. How long a GPU part takes is assumed.
+--docs writes the tables into a page, between the comments that name them.
 """
 
 import argparse
 import heapq
 import json
+import math
 import random
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,6 +61,7 @@ def main() -> None:
     parser.add_argument("--measure", type=int, metavar="N", help="grade a made class of N")
     parser.add_argument("--only", nargs="+", default=[], help="problems (default: all)")
     parser.add_argument("--from", dest="source", type=Path, help="what --measure --json wrote")
+    parser.add_argument("--docs", type=Path, help="write the tables into this page")
     parser.add_argument("--cpus", type=int, default=16, help="processors of a simulated node")
     parser.add_argument("--gpu-seconds", type=float, default=20.0, help="of a GPU part")
     parser.add_argument("--json", type=Path, help="write the figures here as well")
@@ -73,7 +76,12 @@ def main() -> None:
         if options.json:
             options.json.write_text(json.dumps(figures, indent=2) + "\n")
     else:
-        simulated(json.loads(options.source.read_text()), options.cpus, options.gpu_seconds)
+        figures = json.loads(options.source.read_text())
+        tables = Replay(figures, options.cpus, options.gpu_seconds).tables()
+        print("\n\n".join(tables.values()))
+        if options.docs:
+            page = options.docs.read_text(encoding="utf-8")
+            options.docs.write_text(with_tables(page, tables), encoding="utf-8")
 
 
 # --- measured -------------------------------------------------------------------------------------
@@ -232,7 +240,7 @@ def makespan(tasks: list[float], cluster: Cluster, seed: int = 0) -> float:
     def dies(now: float) -> float:
         return now + rng.expovariate(1 / SECONDS_BETWEEN_DEATHS) if cluster.deaths else float("inf")
 
-    slow = {node for node in range(cluster.nodes) if rng.random() < cluster.stragglers}
+    slow = range(math.ceil(cluster.stragglers * cluster.nodes) if cluster.nodes > 1 else 0)
     for node in range(cluster.nodes):
         death = dies(0.0)
         for _ in range(cluster.slots):
@@ -267,36 +275,91 @@ def makespan(tasks: list[float], cluster: Cluster, seed: int = 0) -> float:
     return max(now, driver_free)
 
 
-def simulated(figures: dict[str, Any], cpus: int, gpu_seconds: float) -> None:
-    """Print how long classes take on clusters, relative to the ideal."""
-    times = figures["seconds of each submission"]
-    start = figures["s until the first submission starts, Ray"]
-    of_a_task = figures[f"ms of an empty task of Ray (mean of {EMPTY_TASKS})"] / 1000
-    driver = json.loads(GRADEBOOK.read_text())[STORING] + of_a_task
-    print(
-        f"{len(times)} measured times: mean {statistics.mean(times):.1f} s, "
-        f"most {max(times):.1f} s; nodes of {cpus} processors"
-    )
-    heading = ("submissions", "nodes", "ideal", "makespan", "ratio", "longest first", "stragglers")
-    heading += ("deaths",)
-    print("".join(f"{name:>15}" for name in heading))
-    for count in (10, 100, 1000, 10000):
-        drawn = random.Random(count).choices(times, k=count)
-        for nodes in (1, 5, 20, 200):
-            plain = Cluster(nodes, cpus, start, driver)
-            ideal = max(sum(drawn) / (nodes * cpus), max(drawn))
-            spans = [
-                makespan(drawn, plain),
-                makespan(sorted(drawn, reverse=True), plain),
-                makespan(drawn, Cluster(nodes, cpus, start, driver, stragglers=0.1)),
-                makespan(drawn, Cluster(nodes, cpus, start, driver, deaths=True)),
-            ]
-            ratios = "".join(f"{span / ideal:>15.2f}" for span in spans)
-            print(f"{count:>15}{nodes:>15}{ideal:>13.0f} s{spans[0]:>13.0f} s{ratios}")
-    print(f"\nGPU parts of {gpu_seconds:g} s (assumed), one after the other on a GPU:")
-    for count, gpus in ((100, 1), (1000, 1), (1000, 4), (10000, 4), (10000, 20)):
-        span = makespan([gpu_seconds] * count, Cluster(gpus, 1, start, driver))
-        print(f"{count:>15} submissions, {gpus:>3} GPUs: {span / 60:>8.0f} min")
+class Replay:
+    """Measured times, as tables in Markdown.
+
+    Args:
+        figures: What --measure wrote.
+        cpus: The processors of a node.
+        gpu_seconds: The assumed seconds of a GPU part.
+    """
+
+    def __init__(self, figures: dict[str, Any], cpus: int = 16, gpu_seconds: float = 20.0) -> None:
+        self.times: list[float] = figures["seconds of each submission"]
+        self.start: float = figures["s until the first submission starts, Ray"]
+        of_a_task = figures[f"ms of an empty task of Ray (mean of {EMPTY_TASKS})"] / 1000
+        self.driver: float = json.loads(GRADEBOOK.read_text())[STORING] + of_a_task
+        self.cpus, self.gpu_seconds = cpus, gpu_seconds
+
+    def tables(self) -> dict[str, str]:
+        """Each table, by its name."""
+        return {"costs": self.costs(), "clusters": self.clusters(), "gpus": self.gpus()}
+
+    def drawn(self, count: int) -> list[float]:
+        """The seconds of so many submissions."""
+        return random.Random(count).choices(self.times, k=count)
+
+    def span(self, tasks: list[float], nodes: int, slots: int, **more: Any) -> float:
+        """The makespan of these submissions, in seconds."""
+        return makespan(tasks, Cluster(nodes, slots, self.start, self.driver, **more))
+
+    def costs(self) -> str:
+        """What a class of 1,000 costs."""
+        tasks = self.drawn(1000)
+        rows = [
+            (
+                "seconds of a submission on one processor, mean",
+                f"{statistics.mean(self.times):.1f}",
+            ),
+            ("core-hours of 1,000 submissions", f"{sum(tasks) / 3600:.1f}"),
+        ]
+        for nodes, cpus in ((1, 2), (1, 16), (1, 64), (4, 16), (20, 16)):
+            what = f"{nodes} node{'s' * (nodes > 1)} of {cpus} processors"
+            rows.append((f"minutes on {what}", f"{self.span(tasks, nodes, cpus) / 60:.0f}"))
+        return _table(("a class of 1,000", ""), rows)
+
+    def clusters(self) -> str:
+        """How long classes take on clusters, relative to the ideal."""
+        heading = ("submissions", "nodes", "ideal, s", "makespan, s", "ratio", "longest first")
+        rows = []
+        for count in (10, 100, 1000, 10000):
+            tasks = self.drawn(count)
+            for nodes in (1, 5, 20, 200):
+                ideal = max(sum(tasks) / (nodes * self.cpus), max(tasks))
+                spans = [
+                    self.span(tasks, nodes, self.cpus),
+                    self.span(sorted(tasks, reverse=True), nodes, self.cpus),
+                    self.span(tasks, nodes, self.cpus, stragglers=0.1),
+                    self.span(tasks, nodes, self.cpus, deaths=True),
+                ]
+                ratios = [f"{span / ideal:.2f}" for span in spans]
+                rows.append((f"{count:,}", str(nodes), f"{ideal:.0f}", f"{spans[0]:.0f}", *ratios))
+        return _table((*heading, "stragglers", "deaths"), rows)
+
+    def gpus(self) -> str:
+        """How long GPU parts take, one after the other on a GPU."""
+        rows = []
+        for count, gpus in ((100, 1), (1000, 1), (1000, 4), (10000, 4), (10000, 20)):
+            minutes = self.span([self.gpu_seconds] * count, gpus, 1) / 60
+            rows.append((f"{count:,}", str(gpus), f"{minutes:.0f}"))
+        taking = f"minutes, if one takes {self.gpu_seconds:g} s"
+        return _table(("submissions", "GPUs", taking), rows)
+
+
+def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown; all columns but the first are numbers."""
+    marks = ["---", *["---:"] * (len(heading) - 1)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in (heading, marks, *rows))
+
+
+def with_tables(page: str, tables: dict[str, str]) -> str:
+    """A page whose tables are replaced by these."""
+    for name, table in tables.items():
+        begin, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
+        before, _, rest = page.partition(begin)
+        after = rest.partition(end)[2]
+        page = before + begin + table + end + after
+    return page
 
 
 if __name__ == "__main__":

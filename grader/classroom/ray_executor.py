@@ -394,7 +394,7 @@ def require(address: str | None, isolation: Isolation) -> None:
         import ray  # noqa: F401 - looks whether it is installed
     except ImportError:
         raise UsageError(
-            '--executor ray: Ray is not installed here; install it by `pip install "ray>=2.30"`'
+            '--executor ray: Ray is not installed here; install it by `pip install "ray>=2.52"`'
         ) from None
     if address and "://" in address:
         raise UsageError(

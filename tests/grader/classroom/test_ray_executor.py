@@ -262,5 +262,5 @@ def test_without_ray_one_sentence_says_what_to_install(course, handed_in, tmp_pa
     )
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert done.stderr.splitlines()[-1] == (
-        'grader: --executor ray: Ray is not installed here; install it by `pip install "ray>=2.30"`'
+        'grader: --executor ray: Ray is not installed here; install it by `pip install "ray>=2.52"`'
     )

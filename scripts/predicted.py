@@ -1,0 +1,91 @@
+"""Which known mistakes a student learns of before handing in: those that fail a public test.
+
+    python scripts/predicted.py [PROBLEM ...] [--json]
+
+For each problem, the script runs its public tests on the reference with one known mistake after the
+other, in this process. It prints how many mistakes fail a test, and names those that fail none.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from grader import course as courses  # noqa: E402 - found by the path above
+from grader.course import Course, Problem  # noqa: E402
+from grader.solutions import mistakes  # noqa: E402
+
+
+def main() -> None:
+    """Print the table."""
+    course = courses.load()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("problems", nargs="*", metavar="PROBLEM", help="default: all")
+    parser.add_argument("--json", action="store_true", help="print the names as JSON")
+    options = parser.parse_args()
+    problems = [p for p in course.problems if not options.problems or p.id in options.problems]
+    found = {problem.id: outcomes(course, problem) for problem in problems}
+    if options.json:
+        print(json.dumps(found))
+        return
+    for name, outcome in found.items():
+        missed = [mistake for mistake, told in outcome.items() if not told]
+        print(
+            f"{name:<24} {len(outcome) - len(missed):>3} of {len(outcome):<3}  {' '.join(missed)}"
+        )
+    every = [told for outcome in found.values() for told in outcome.values()]
+    print(f"{sum(every)} of {len(every)} known mistakes fail a public test")
+
+
+def outcomes(course: Course, problem: Problem) -> dict[str, bool]:
+    """For each known mistake of a problem, whether it fails a public test."""
+    usual = ("cpu", "cuda") if problem.device == "cuda" else ("cpu",)
+    known = [m for m in mistakes.load(course.mistakes, problem.id) if m.is_tried_on("cpu", usual)]
+    test = course.tests / "public" / f"test_{problem.id}.py"
+    reference = course.reference_of(problem)
+    found = {}
+    with tempfile.TemporaryDirectory() as folder, _importable(folder):
+
+        def failed(name: str, source: str) -> bool:
+            package = Path(folder, name)
+            package.mkdir()
+            for path in course.reference.glob("*.py"):
+                (package / path.name).write_bytes(path.read_bytes())
+            (package / f"{problem.module}.py").write_text(source, encoding="utf-8")
+            return fails(test, name)
+
+        assert not failed(f"{problem.id}_right", reference), f"the reference fails {test}"
+        for number, mistake in enumerate(known):
+            found[mistake.name] = failed(f"{problem.id}_{number}", mistake.applied_to(reference))
+    return found
+
+
+def fails(test: Path, package: str) -> bool:
+    """Whether a package fails a test of this file."""
+    options = ["-x", "-p", "no:cacheprovider", "-p", "no:terminal", "--package", package]
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+        code = pytest.main([*options, str(test)])
+    assert code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED), code
+    return code == pytest.ExitCode.TESTS_FAILED
+
+
+@contextmanager
+def _importable(folder: str) -> Iterator[None]:
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+
+
+if __name__ == "__main__":
+    main()

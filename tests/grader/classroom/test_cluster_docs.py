@@ -1,0 +1,78 @@
+"""What docs/cluster.md says can be recomputed, and its examples can be read by what they are for."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+
+import jsonschema
+import pytest
+import yaml
+
+
+@pytest.fixture(scope="module")
+def cluster(root):
+    """benchmarks/cluster.py, which is in no package."""
+    sys.path.insert(0, str(root / "benchmarks"))
+    spec = importlib.util.spec_from_file_location("cluster", root / "benchmarks" / "cluster.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    sys.path.remove(str(root / "benchmarks"))
+    return module
+
+
+def test_the_tables_follow_from_the_measured_times(cluster, root):
+    """`python benchmarks/cluster.py --from … --docs docs/cluster.md` changes nothing."""
+    figures = json.loads((root / "benchmarks" / "results" / "cluster.json").read_text())
+    page = (root / "docs" / "cluster.md").read_text()
+    assert cluster.with_tables(page, cluster.Replay(figures).tables()) == page
+
+
+def test_a_simulated_cluster_takes_what_it_must(cluster):
+    """One grader needs the sum; many need the longest; nothing is faster than the ideal."""
+    tasks = [3.0, 1.0, 2.0, 10.0]
+    one = cluster.Cluster(nodes=1, slots=1, start=5.0, driver=0.0)
+    assert cluster.makespan(tasks, one) == pytest.approx(5 + sum(tasks))
+    many = cluster.Cluster(nodes=4, slots=1, start=5.0, driver=0.0)
+    assert cluster.makespan(tasks, many) == pytest.approx(5 + max(tasks))
+    slow = cluster.Cluster(nodes=4, slots=1, start=0.0, driver=1.0, stragglers=1.0)
+    assert cluster.makespan(tasks, slow) == pytest.approx(4 * max(tasks) + 1)
+
+
+def test_deaths_cost_time_and_no_submission(cluster):
+    """Every submission is stored, however many nodes die."""
+    tasks = [60.0] * 2000
+    calm = cluster.Cluster(nodes=4, slots=4, start=10.0, driver=0.01)
+    deadly = cluster.Cluster(nodes=4, slots=4, start=10.0, driver=0.01, deaths=True)
+    ideal = sum(tasks) / 16
+    assert ideal < cluster.makespan(tasks, calm) < 1.1 * ideal
+    assert cluster.makespan(tasks, calm) < cluster.makespan(tasks, deadly) < 1.5 * ideal
+
+
+def test_the_cloud_example_is_one_that_ray_reads(root):
+    """Ray's own schema for its cluster launcher accepts it."""
+    ray = pytest.importorskip("ray")
+    schema = json.loads((root / ray.__path__[0] / "autoscaler" / "ray-schema.json").read_text())
+    example = yaml.safe_load((root / "examples" / "cluster" / "aws.yaml").read_text())
+    jsonschema.validate(example, schema)
+    assert example["head_node_type"] in example["available_node_types"]
+
+
+def test_the_kubernetes_example_has_a_head_that_grades_nothing(root):
+    """Its parts are those that KubeRay's reference names."""
+    example = yaml.safe_load((root / "examples" / "cluster" / "kubernetes.yaml").read_text())
+    assert (example["apiVersion"], example["kind"]) == ("ray.io/v1", "RayCluster")
+    head, (workers,) = example["spec"]["headGroupSpec"], example["spec"]["workerGroupSpecs"]
+    assert head["rayStartParams"]["num-cpus"] == "0"
+    assert workers["minReplicas"] <= workers["replicas"] <= workers["maxReplicas"]
+    for group in (head, workers):
+        spec = group["template"]["spec"]
+        assert spec["securityContext"]["runAsUser"] == 0
+        assert spec["containers"][0]["resources"]["limits"].keys() == {"cpu", "memory"}
+    assert example["spec"]["authOptions"]["mode"] == "token"
+
+
+def test_the_slurm_example_is_bash(root):
+    """It is read, not run: no Slurm is here."""
+    subprocess.run(["bash", "-n", root / "examples" / "cluster" / "slurm.sh"], check=True)

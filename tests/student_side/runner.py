@@ -1,0 +1,245 @@
+"""Run public tests in a process of their own, and tell what happens, one line of JSON at a time.
+
+    python -m tests.student_side.runner ROOT EVENTS ORDER
+
+`check` starts this process, reads the lines of the file EVENTS as they come, and shows them. ORDER
+is JSON: the problems in the order in which they are tested, and the tests that are left out. A test
+that exceeds the grader's limits ends the process; `check` then starts another one for the rest.
+"""
+
+import bdb
+import json
+import os
+import pdb
+import re
+import sys
+import threading
+import time
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+import pytest
+
+from tests import expect
+from tests.student_side import forbidden
+
+LOOK_SECONDS = 0.25
+PRINTED = 2_000  # characters of a test's output that are shown
+
+
+def main(root: Path, events: Path, order: dict[str, Any]) -> None:
+    """Run the tests of some problems."""
+    problems: list[dict[str, Any]] = order["problems"]
+    files = [str(root / "tests" / "public" / f"test_{p['id']}.py") for p in problems]
+    options = ["-c", str(root / "pyproject.toml"), "--rootdir", str(root)]
+    options += ["-o", "addopts=--import-mode=importlib"]
+    # pytest's own debugger needs the plugin that prints, and we print ourselves.
+    options += ["-p", "no:terminal", "-p", "no:cacheprovider", "-p", "no:debugging"]
+    options += [f"--deselect={test}" for test in order["left_out"]]
+    with events.open("a", encoding="utf-8", buffering=1) as out:
+        told = Events(out)
+        for use in forbidden.uses_under(root, problems):
+            told.say("use", problem=use.problem["id"], text=str(use), certain=use.certain)
+        runner = Runner(root, problems, order["limits"], told)
+        code = pytest.main([*options, *files], plugins=[runner])
+        told.say("end", code=int(code))
+
+
+class Events:
+    """The lines that `check` reads."""
+
+    def __init__(self, out: Any) -> None:
+        self._out = out
+
+    def say(self, event: str, **facts: Any) -> None:
+        """Write one line."""
+        self._out.write(json.dumps({"event": event, **facts}) + "\n")
+
+
+class Runner:
+    """A pytest plugin that tells how each test ended, and ends what takes too long."""
+
+    def __init__(
+        self, root: Path, problems: list[dict[str, Any]], limits: dict[str, Any], told: Events
+    ) -> None:
+        self._problems = {p["id"]: p for p in problems}
+        self._package = str(root / "assignment") + os.sep
+        self._root, self._limits, self._told = root, limits, told
+        self._test = ""
+        self._watch: threading.Event | None = None
+        self._capture: Any = None
+        self._paused = False
+
+    # --- pytest's hooks
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Let `breakpoint()` and `pdb.set_trace()` stop where the student wants."""
+        self._capture = config.pluginmanager.getplugin("capturemanager")
+        sys.breakpointhook = self._stop_here
+        pdb.set_trace = self._stop_here
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Run the problems in the given order."""
+        order = list(self._problems)
+        items.sort(key=lambda item: order.index(_problem_id(item)))
+        counts = {name: 0 for name in order}
+        for item in items:
+            counts[_problem_id(item)] += 1
+        self._told.say("tests", counts=counts)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Tell the full error of an unreadable public test: it is not the student's mistake."""
+        if report.failed:
+            text = f"{report.nodeid} cannot be read:\n{report.longreprtext}"
+            self._told.say("unreadable", text=text)
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Tell which test is running, and watch its time."""
+        self._test = nodeid
+        problem = _problem_of_node(nodeid)
+        self._told.say("test", problem=problem, test=nodeid)
+        limits = {**self._limits, **self._problems[problem].get("limits", {})}
+        self._watch = threading.Event()
+        watcher = threading.Thread(
+            target=self._end_what_takes_too_long, args=(self._watch, limits), daemon=True
+        )
+        watcher.start()
+
+    def pytest_runtest_logfinish(self) -> None:
+        """Stop watching."""
+        if self._watch:
+            self._watch.set()
+        if self._paused:
+            self._paused = False
+            self._capture.resume_global_capture()
+            self._told.say("resumed")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+        """Tell how a test ended."""
+        error = call.excinfo.value if call.excinfo else None
+        if isinstance(error, KeyboardInterrupt) or (call.when != "call" and error is None):
+            return
+        if isinstance(error, bdb.BdbQuit):
+            self._told.say("stopped", place=self._place(error.__traceback__))
+            item.session.shouldstop = "the debugger was left"
+            return
+        attempted = not isinstance(error, NotImplementedError)
+        outcome = "passed" if error is None else "failed" if attempted else "not attempted"
+        failure = {} if error is None else self._failure(item, error)
+        self._told.say("outcome", problem=_problem_id(item), outcome=outcome, **failure)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Tell what the test printed."""
+        if report.when == "call" and report.capstdout.strip():
+            self._told.say("printed", text=report.capstdout.rstrip()[-PRINTED:])
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Tell where Ctrl-C stopped the run, most likely in an endless loop."""
+        self._told.say("stopped", place=self._place(excinfo.value.__traceback__))
+
+    # --- limits
+
+    def _end_what_takes_too_long(self, over: threading.Event, limits: dict[str, Any]) -> None:
+        """Wait for the end of a test; end this process where a limit is exceeded."""
+        wall, cpu = time.monotonic(), time.process_time()
+        while not over.wait(LOOK_SECONDS):
+            if self._paused:
+                return
+            used = time.process_time() - cpu
+            if used > limits["cpu_seconds"]:
+                self._give_up(f"{limits['cpu_seconds']:g} s of processor time")
+            if time.monotonic() - wall > limits["wall_seconds"]:
+                self._give_up(f"{limits['wall_seconds']:g} s")
+
+    def _give_up(self, limit: str) -> None:
+        frame = sys._current_frames()[threading.main_thread().ident or 0]
+        problem = self._problems[_problem_of_node(self._test)]
+        text = f"{problem['id']}: still running after {limit}, the limit of a test"
+        facts = self._told_at(text, self._place_of(frame), problem)
+        self._told.say("outcome", problem=problem["id"], outcome="failed", **facts, ends=True)
+        os._exit(0)
+
+    # --- the debugger
+
+    def _stop_here(self, *_: Any, **__: Any) -> None:
+        """Stop in the debugger, on the terminal, without a limit."""
+        if not self._paused:
+            self._paused = True
+            self._told.say("paused")
+            self._capture.suspend_global_capture(in_=True)
+        pdb.Pdb().set_trace(sys._getframe(1))
+
+    # --- failures
+
+    def _failure(self, item: pytest.Item, error: BaseException) -> dict[str, Any]:
+        problem = self._problems[_problem_id(item)]
+        line = item.location[1]
+        test = f"{item.location[0]}:{line + 1} {item.name}" if line is not None else item.nodeid
+        place = self._place(error.__traceback__)
+        if isinstance(error, expect.Mismatch):
+            text = expect.render(error, problem=problem["id"], section=problem["section"])
+            return {
+                "text": text,
+                "place": self._definition(problem["module"], error.of),
+                "test": test,
+            }
+        if isinstance(error, SyntaxError) and (error.filename or "").startswith(self._package):
+            place = f"{self._short(error.filename or '')}:{error.lineno}"
+        text = f"{problem['id']}: raised {type(error).__name__}: "
+        text += str(error)[:400] or "without a message"
+        return {**self._told_at(text, place, problem), "test": test}
+
+    def _told_at(self, text: str, place: str, problem: dict[str, Any]) -> dict[str, Any]:
+        text += f"\n  {'at':<9} {place}" if place else ""
+        text += f"\n  {'see':<9} handout §{problem['section']}"
+        return {"text": text, "place": place, "test": self._test}
+
+    def _place(self, traceback: TracebackType | None) -> str:
+        """The innermost line of the student's code in a traceback, or "" if there is none."""
+        found = ""
+        while traceback:
+            found = self._told_frame(traceback.tb_frame, traceback.tb_lineno) or found
+            traceback = traceback.tb_next
+        return found
+
+    def _place_of(self, frame: FrameType | None) -> str:
+        """The innermost line of the student's code that is running, or "" if there is none."""
+        while frame:
+            if found := self._told_frame(frame, frame.f_lineno):
+                return found
+            frame = frame.f_back
+        return ""
+
+    def _told_frame(self, frame: FrameType, line: int) -> str:
+        """A frame as a file, a line and a function, if it is the student's."""
+        code = frame.f_code
+        if not code.co_filename.startswith(self._package):
+            return ""
+        return f"{self._short(code.co_filename)}:{line} in {code.co_qualname}"
+
+    def _definition(self, module: str, name: str) -> str:
+        """Where the function or class that answered is defined, or "" if it cannot be found."""
+        file = Path(self._package, f"{module}.py")
+        if not file.is_file():
+            return ""
+        source = file.read_text(encoding="utf-8", errors="replace").splitlines()
+        wanted = re.compile(rf"(def|class) {re.escape(name.split('.')[0])}\b")
+        line = next((number for number, text in enumerate(source, 1) if wanted.match(text)), None)
+        return f"{self._short(str(file))}:{line} in {name}" if line else ""
+
+    def _short(self, file: str) -> str:
+        return os.path.relpath(file, self._root)
+
+
+def _problem_id(item: pytest.Item) -> str:
+    return item.path.stem.removeprefix("test_")
+
+
+def _problem_of_node(nodeid: str) -> str:
+    return Path(nodeid.split("::")[0]).stem.removeprefix("test_")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3]))
