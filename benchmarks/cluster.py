@@ -353,12 +353,15 @@ def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def with_tables(page: str, tables: dict[str, str]) -> str:
-    """A page whose tables are replaced by these."""
+    """A page whose tables are replaced by these.
+
+    Raises:
+        ValueError: The page has no place for a table.
+    """
     for name, table in tables.items():
-        begin, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
-        before, _, rest = page.partition(begin)
-        after = rest.partition(end)[2]
-        page = before + begin + table + end + after
+        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+        start, stop = page.index(begin) + len(begin), page.index(end)
+        page = f"{page[:start]}{table}\n{page[stop:]}"
     return page
 
 

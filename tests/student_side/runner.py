@@ -83,7 +83,7 @@ class Runner:
         """Run the problems in the given order."""
         order = list(self._problems)
         items.sort(key=lambda item: order.index(_problem_id(item)))
-        counts = {name: 0 for name in order}
+        counts = dict.fromkeys(order, 0)
         for item in items:
             counts[_problem_id(item)] += 1
         self._told.say("tests", counts=counts)

@@ -1,4 +1,4 @@
-"""What docs/cluster.md says can be recomputed, and its examples can be read by what they are for."""
+"""docs/cluster.md can be recomputed, and its examples can be read by what they are for."""
 
 import importlib.util
 import json
