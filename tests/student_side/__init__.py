@@ -17,7 +17,8 @@ ROOT = Path(__file__).absolute().parents[2]
 
 def main(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
-    problems = listed_problems(ROOT)
+    course = read_course(ROOT)
+    problems = course["problem"]
     ids = [p["id"] for p in problems]
     parser = _parser()
     parsed = parser.parse_args(arguments or ["check"])
@@ -38,18 +39,16 @@ def main(arguments: list[str]) -> int:
         parser.error(
             f"{parsed.markdown} cannot be written: it has to be a file in a folder that is there"
         )
-    from tests.student_side import check  # imports pytest
+    from tests.student_side import check
 
-    return check.main(
-        ROOT, [p for p in problems if p["id"] in (parsed.problem or ids)], parsed.markdown
-    )
+    chosen = [p for p in problems if p["id"] in (parsed.problem or ids)]
+    return check.main(ROOT, chosen, course, parsed.markdown, watch=parsed.watch)
 
 
-def listed_problems(root: Path) -> list[dict[str, Any]]:
-    """The entries of problems.toml, in the order of the handout."""
+def read_course(root: Path) -> dict[str, Any]:
+    """What problems.toml contains; `problem` has the problems in the order of the handout."""
     with (root / "assignment" / "problems.toml").open("rb") as f:
-        problems: list[dict[str, Any]] = tomllib.load(f)["problem"]
-    return problems
+        return tomllib.load(f)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -66,6 +65,9 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="FILE",
         help="write the same as Markdown, for a workflow's summary",
+    )
+    check.add_argument(
+        "--watch", action="store_true", help="run again whenever you save a file, until Ctrl-C"
     )
     submit = commands.add_parser(
         "submit", help="write a zip of your modules, after a check that it would be accepted"

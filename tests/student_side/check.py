@@ -1,19 +1,28 @@
-"""Run the public tests and show one row per problem, then the first failure and the next step."""
+"""Run the public tests and show one row per problem as they end, then what to do next.
 
+The tests run in a process of their own (runner.py), so that the first line is on the screen before
+torch is imported, and a test that hangs or crashes ends alone.
+"""
+
+import ast
+import json
 import os
 import re
 import shutil
+import signal
+import subprocess
 import sys
+import tempfile
 import textwrap
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TextIO
 
-import pytest
-
-from tests import expect
-from tests.student_side import forbidden, markdown, submit
-from tests.student_side.forbidden import ForbiddenUse
+from tests.student_side import last_time, markdown, submit
+from tests.student_side.last_time import Files
 from tests.student_side.progress import Failure, Outcome, Progress
 
 BAR = 16
@@ -24,118 +33,306 @@ COLOURS = {
     "failing": "31",
     "forbidden use": "31",
 }
+LOOK_SECONDS = 0.05
+GOODBYE_SECONDS = 3.0
+PRINTED_LINES = 10
 
 
-def main(root: Path, problems: list[dict[str, Any]], page: Path | None = None) -> int:
+def main(
+    root: Path,
+    problems: list[dict[str, Any]],
+    course: dict[str, Any],
+    page: Path | None = None,
+    *,
+    watch: bool = False,
+) -> int:
     """Run the public tests of these problems and show the results.
 
     Args:
         root: The folder that contains assignment/ and tests/.
         problems: The problems to test.
+        course: What problems.toml contains.
         page: A file for the same results as Markdown.
+        watch: Run again whenever a file in assignment/ is saved, until Ctrl-C.
 
     Returns:
         0 if all tests pass, 1 if not, 2 if the tests cannot be run or the page cannot be written.
     """
-    files = {p["id"]: root / "tests" / "public" / f"test_{p['id']}.py" for p in problems}
-    files = {problem_id: file for problem_id, file in files.items() if file.exists()}
-    # pytest captures file descriptor 1, so we write to a duplicate.
+    tested = [p for p in problems if (root / "tests/public" / f"test_{p['id']}.py").exists()]
+    modules = {p["module"] for p in course["problem"]}
     with os.fdopen(os.dup(1), "w", encoding="utf-8", errors="replace") as out:
-        listed = [p for p in problems if p["id"] in files]
-        run = _Run(root, [Progress(p) for p in listed], forbidden.uses_under(root, listed), out)
-        options = [
-            "-c",
-            str(root / "pyproject.toml"),
-            "--rootdir",
-            str(root),
-            "-o",
-            "addopts=--import-mode=importlib",
-        ]
-        options += ["-p", "no:terminal", "-p", "no:cacheprovider"]
-        code = pytest.main([*options, *map(str, files.values())], plugins=[run])
-        if run.unreadable or code not in (
-            pytest.ExitCode.OK,
-            pytest.ExitCode.TESTS_FAILED,
-            pytest.ExitCode.INTERRUPTED,
-        ):
-            print("the public tests could not be run: see above", file=sys.stderr)
-            return 2
-        outcome = run.finish(interrupted=code == pytest.ExitCode.INTERRUPTED)
-    if page:
-        try:
-            submit.write(page, markdown.render(outcome).encode())
-        except submit.Refused as e:
-            print(e, file=sys.stderr)
-            return 2
-    return 0 if all(row.status == "done" for row in outcome.rows) else 1
+        while True:
+            files = Files.now(root, modules)
+            run = _Run(root, tested, course["limits"], files, out, watched=watch)
+            code = run.everything()
+            if run.changed:
+                continue
+            if page and run.outcome and code != 2:
+                try:
+                    submit.write(page, markdown.render(run.outcome).encode())
+                except submit.Refused as e:
+                    print(e, file=sys.stderr)
+                    return 2
+            if not watch or (run.outcome and run.outcome.stopped):
+                return code
+            try:
+                out.write("\nwatching assignment/; Ctrl-C ends\n")
+                out.flush()
+                while files.same(root):
+                    time.sleep(0.3)
+            except KeyboardInterrupt:
+                return code
+            out.write("\033[2J\033[H" if out.isatty() else "\n")
 
 
 class _Run:
-    """A pytest plugin that keeps the rows and prints each row as soon as its problem is done."""
+    """One run of the tests, and what is on the screen."""
 
     def __init__(
-        self, root: Path, rows: list[Progress], uses: list[ForbiddenUse], out: TextIO
+        self,
+        root: Path,
+        problems: list[dict[str, Any]],
+        limits: dict[str, Any],
+        files: Files,
+        out: TextIO,
+        *,
+        watched: bool,
     ) -> None:
-        self.rows = {row.problem["id"]: row for row in rows}
-        self._forbidden = {use.problem["id"]: use for use in uses if use.certain}
-        self._notes = [str(use) for use in uses if not use.certain]
-        self.unreadable = False
-        self._package = str(root / "assignment") + os.sep
-        self._root = root
-        self._out = out
+        self.outcome: Outcome | None = None
+        self.changed = False  # a file was saved meanwhile
+        self._before = last_time.read(root)
+        since = {p["id"]: self._before.status(p, files) for p in problems}
+        order = {"changed": 0, "open": 1, "done": 2}
+        self._problems = sorted(problems, key=lambda p: order[since[p["id"]]])
+        self._first = [name for name, status in since.items() if status == "changed"]
+        # What was done before is one line, unless there is nothing else to show.
+        done = {name for name, status in since.items() if status == "done"}
+        self._folded = done if len(done) < len(problems) else set()
+        self._in_order = problems
+        self._root, self._limits, self._files, self._out = root, limits, files, out
+        self._watched = watched
         self._live = out.isatty() and os.environ.get("TERM") != "dumb"
+        self._rows = {p["id"]: Progress(p) for p in problems}
         self._failures: list[Failure] = []
+        self._notes: list[str] = []
+        self._uses: dict[str, Failure] = {}
         self._current: Progress | None = None
-        self._stopped_at = ""
+        self._ran: list[str] = []
+        self._skipped: set[str] = set()  # problems that are not tested any further
+        self._stopped: str | None = None
+        self._test, self._unreadable, self._paused = "", False, False
+        self._ended_by_limit = False
 
-    # --- pytest's hooks
+    def everything(self) -> int:
+        """Run all tests, show the end, and remember it for the next time."""
+        self._say_what_starts()
+        self._find_what_is_not_python()
+        interrupted = False
+        code = None
+        try:
+            while code is None and not self.changed:
+                code = self._one_process()
+        except KeyboardInterrupt:
+            interrupted = True
+        if self.changed:
+            return 1
+        if self._unreadable or (code not in (0, 1, 2) and not interrupted):
+            print("the public tests could not be run: see above", file=sys.stderr)
+            return 2
+        self.outcome = self._finish()
+        done = {name for name, row in self._rows.items() if row.status == "done"}
+        if self._stopped is None:
+            self._before.write(self._root, self._files, self._in_order, done)
+        return 0 if len(done) == len(self._rows) else 1
 
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Run the problems in the order of the handout."""
-        order = list(self.rows)
-        items.sort(key=lambda item: order.index(_problem_id(item)))
-        for item in items:
-            self.rows[_problem_id(item)].tests += 1
+    # --- before anything runs
 
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Show the full error of an unreadable public test: it is not the student's mistake."""
-        if report.failed:
-            self.unreadable = True
-            self._print(f"{report.nodeid} cannot be read:\n{report.longreprtext}")
+    def _say_what_starts(self) -> None:
+        count = len(self._rows)
+        text = f"{count} problem{'s' * (count != 1)}"
+        if self._first and len(self._first) < count:
+            some = ", ".join(self._first[:3]) + (", …" if len(self._first) > 3 else "")
+            text += f"; first what has changed: {some}"
+        self._print(text)
 
-    def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Show the problem that is running."""
-        row = self.rows[_problem_of_node(nodeid)]
-        if row is not self._current:
-            self._end_row()
-            self._current = row
+    def _find_what_is_not_python(self) -> None:
+        """Tell missing files and syntax errors at once; their problems are not tested."""
+        for module in dict.fromkeys(p["module"] for p in self._problems):
+            path = f"assignment/{module}.py"
+            text, place = _not_python(self._root / path, path)
+            for problem in self._problems:
+                if text and problem["module"] == module:
+                    name = problem["id"]
+                    self._skipped.add(name)
+                    said = f"{name}: {text}\n  {'at':<9} {place}"
+                    said += f"\n  {'see':<9} handout §{problem['section']}"
+                    self._rows[name].ended.append("failed")
+                    self._rows[name].tests += 1
+                    self._failures.append(Failure(problem, True, said, place, ""))
+                    self._above(f"  {said.splitlines()[0]}")
+                    self._show(self._rows[name], end="\n")
+
+    # --- the process of the tests
+
+    def _one_process(self) -> int | None:
+        """Run what is left; return pytest's exit code, or None if a test ended the process."""
+        left = [p for p in self._problems if p["id"] not in self._skipped]
+        if not left:
+            return 0
+        self._ended_by_limit = False
+        order = {"problems": left, "left_out": self._ran, "limits": self._limits}
+        with tempfile.TemporaryDirectory() as folder:
+            events = Path(folder, "events")
+            events.touch()
+            command = [sys.executable, "-m", "tests.student_side.runner"]
+            command += [str(self._root), str(events), json.dumps(order)]
+            with (
+                events.open(encoding="utf-8") as lines,
+                subprocess.Popen(command, cwd=self._root) as process,
+            ):
+                try:
+                    return self._follow(lines, process)
+                except KeyboardInterrupt:
+                    self._hear_the_last(lines, process)
+                    raise
+                finally:
+                    if self._paused:
+                        self._go_on()
+                    if process.poll() is None:
+                        process.kill()
+
+    def _follow(self, lines: TextIO, process: "subprocess.Popen[bytes]") -> int | None:
+        """Show what the process tells, until it has ended."""
+        looked = time.monotonic()
+        while True:
+            ended = process.poll() is not None  # before reading, so that nothing is missed
+            for event in _events(lines):
+                code = self._hear(event)
+                if code is not None:
+                    return code
+            if ended:
+                return self._died(process.returncode, Path(lines.name).with_name("crash"))
+            if self._watched and not self._paused and time.monotonic() - looked > 0.5:
+                looked = time.monotonic()
+                if not self._files.same(self._root):
+                    self.changed = True
+                    return None
+            time.sleep(LOOK_SECONDS)
+
+    def _hear_the_last(self, lines: TextIO, process: "subprocess.Popen[bytes]") -> None:
+        """After Ctrl-C, wait a moment for the line at which the tests stopped."""
+        self._stopped = ""
+        with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
+            try:
+                process.wait(0.5)  # a terminal sends Ctrl-C to both
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGINT)
+                process.wait(GOODBYE_SECONDS)
+        for event in _events(lines):
+            self._hear(event)
+
+    def _died(self, code: int, dump: Path) -> int | None:
+        """A process that ended without a word: the test that ran has ended it."""
+        if not self._test:
+            return None if self._ended_by_limit else 3
+        problem = self._rows[_problem_of(self._test)].problem
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        text = f"{problem['id']}: the process of the test ended ({how})"
+        place = self._crashed_at(dump)
+        text += f"\n  {'at':<9} {place}" if place else ""
+        text += f"\n  {'see':<9} handout §{problem['section']}"
+        self._note_outcome(problem["id"], "failed", text, place, self._test)
+        self._skipped.add(problem["id"])
+        self._test = ""
+        return None
+
+    def _crashed_at(self, dump: Path) -> str:
+        """The student's innermost line in what Python wrote when it crashed, or ""."""
+        package = re.escape(str(self._root / "assignment") + os.sep)
+        found = re.search(rf'File "{package}(.+?)", line (\d+) in (\S+)', dump.read_text())
+        return f"assignment/{found[1]}:{found[2]} in {found[3]}" if found else ""
+
+    def _hear(self, event: dict[str, Any]) -> int | None:
+        """Show one event; return pytest's exit code if it was the last."""
+        match event["event"]:
+            case "tests":
+                for name, count in event["counts"].items():
+                    row = self._rows[name]
+                    row.tests = max(row.tests, len(row.ended) + count)
+            case "use":
+                self._note_use(event)
+            case "unreadable":
+                self._unreadable = True
+                self._print(event["text"])
+            case "test":
+                self._test = event["test"]
+                self._begin(self._rows[event["problem"]])
+            case "printed":
+                self._show_printed(event["text"])
+            case "outcome":
+                self._ran.append(self._test)
+                facts = (event.get(key, "") for key in ("text", "place", "test"))
+                self._note_outcome(event["problem"], event["outcome"], *facts)
+                if event.get("ends"):
+                    self._ended_by_limit = True
+                    self._skipped.add(event["problem"])
+                self._test = ""
+            case "paused":
+                self._print("")
+                self._pause()
+            case "resumed":
+                self._go_on()
+            case "stopped":
+                self._stopped = event["place"]
+            case "end":
+                return int(event["code"])
+        return None
+
+    def _pause(self) -> None:
+        """Leave the screen and Ctrl-C to the debugger."""
+        self._paused = True
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def _go_on(self) -> None:
+        self._paused = False
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _note_outcome(self, name: str, outcome: str, text: str, place: str, test: str) -> None:
+        row = self._rows[name]
+        row.ended.append(outcome)
+        if outcome != "passed":
+            attempted = outcome == "failed"
+            self._failures.append(Failure(row.problem, attempted, text, place, test))
+            if attempted and row.status == "failing" and row.ended.count("failed") == 1:
+                self._above(f"  {text.splitlines()[0]}")
         self._show(row, end="")
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-        """Record how a test ended, and its failure if there is one."""
-        error = call.excinfo.value if call.excinfo else None
-        if isinstance(error, KeyboardInterrupt) or (call.when != "call" and error is None):
+    def _note_use(self, event: dict[str, Any]) -> None:
+        if not event["certain"]:
+            self._notes.append(event["text"])
             return
-        row = self.rows[_problem_id(item)]
-        attempted = not isinstance(error, NotImplementedError)
-        row.ended.append("passed" if error is None else "failed" if attempted else "not attempted")
-        if error is not None:
-            self._failures.append(self._failure(row.problem, item, error))
+        problem = self._rows[event["problem"]].problem
+        place = event["text"].partition(": ")[2].split(" ")[0]
+        text = f"{event['text']}\n  {'see':<9} handout §{problem['section']}"
+        self._uses[problem["id"]] = Failure(problem, True, text, place, test="")
 
-    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """Record where Ctrl-C stopped the run, most likely in an endless loop."""
-        self._stopped_at = self._place(excinfo.value.__traceback__)
+    # --- the screen
 
-    # --- output
-
-    def finish(self, *, interrupted: bool) -> Outcome:
+    def _finish(self) -> Outcome:
         """Print the total, the first failure and the next step, and return the outcome."""
         self._end_row()
-        stopped = (
-            f"stopped{' at ' + self._stopped_at if self._stopped_at else ''}" if interrupted else ""
-        )
-        outcome = Outcome(list(self.rows.values()), self._failures, stopped, self._notes)
+        folded = [n for n in self._folded if self._rows[n].status == "done"]
+        if folded:
+            names = ", ".join(name for name in self._rows if name in folded)
+            width = min(100, shutil.get_terminal_size().columns)
+            text = f"still done ({len(folded)}): {names}"
+            self._print(textwrap.fill(text, width, subsequent_indent="  "))
+        stopped = ""
+        if self._stopped is not None:
+            stopped = f"stopped{' at ' + self._stopped if self._stopped else ''}"
+        rank = {p["id"]: i for i, p in enumerate(self._in_order)}
+        failures = sorted(self._failures, key=lambda f: rank[f.problem["id"]])
+        outcome = Outcome(list(self._rows.values()), failures, stopped, self._notes)
         self._print(f"\n{outcome.done}, {outcome.passed}")
         if stopped:
             self._print(f"\n{stopped}")
@@ -147,11 +344,30 @@ class _Run:
         self._print(f"\nnext\n{textwrap.indent(outcome.next_step, '  ')}")
         return outcome
 
+    def _begin(self, row: Progress) -> None:
+        if row is not self._current:
+            self._end_row()
+            self._current = row
+        self._show(row, end="")
+
+    def _end_row(self) -> None:
+        row, self._current = self._current, None
+        if row is None or row.shown:
+            return
+        if use := self._uses.get(row.problem["id"]):
+            row.forbidden = True
+            self._failures.append(use)
+        if row.problem["id"] not in self._folded or row.status != "done":
+            self._show(row, end="\n")
+        elif self._live:
+            self._out.write("\r\033[K")
+
     def _show(self, row: Progress, end: str) -> None:
         """Print a row. On a terminal, overwrite the previous line."""
-        if not self._live and not end:
+        if self._paused or (not self._live and not end):
             return
-        width = max(len(problem_id) for problem_id in self.rows)
+        row.shown = row.shown or bool(end)
+        width = max(len(problem_id) for problem_id in self._rows)
         filled = BAR * row.passed // max(1, row.tests)
         status = row.status if end else f"running, {len(row.ended)} so far"
         text = (
@@ -166,71 +382,52 @@ class _Run:
         self._out.write(text + status + end)
         self._out.flush()
 
-    def _end_row(self) -> None:
-        row, self._current = self._current, None
-        if row is None:
-            return
-        if use := self._forbidden.get(row.problem["id"]):
-            row.forbidden = True
-            text = f"{use}\n  {'see':<9} handout §{row.problem['section']}"
-            self._failures.append(Failure(row.problem, True, text, use.place, test=""))
-        self._show(row, end="\n")
+    def _show_printed(self, text: str) -> None:
+        """What a test printed, above its row."""
+        lines = text.splitlines()
+        if len(lines) > PRINTED_LINES:
+            lines = [*lines[:PRINTED_LINES], f"… {len(lines) - PRINTED_LINES} more lines"]
+        for line in lines:
+            self._above(f"  | {markdown.visible(line)}")
+
+    def _above(self, text: str) -> None:
+        """A line above the row that is being filled."""
+        self._out.write(f"\r\033[K{text}\n" if self._live else f"{text}\n")
+        self._out.flush()
 
     def _print(self, text: str) -> None:
         self._out.write(text + "\n")
         self._out.flush()
 
-    # --- failures
 
-    def _failure(self, problem: dict[str, Any], item: pytest.Item, error: BaseException) -> Failure:
-        line = item.location[1]
-        test = f"{item.location[0]}:{line + 1} {item.name}" if line is not None else item.nodeid
-        place = self._place(error.__traceback__)
-        if isinstance(error, expect.Mismatch):
-            place = self._definition(problem["module"], error.of)
-            text = expect.render(error, problem=problem["id"], section=problem["section"])
-        else:
-            text = (
-                f"{problem['id']}: raised {type(error).__name__}: "
-                f"{str(error)[:400] or 'without a message'}"
-            )
-            if isinstance(error, SyntaxError) and (error.filename or "").startswith(self._package):
-                place = f"{self._short(error.filename or '')}:{error.lineno}"
-            text += f"\n  {'at':<9} {place}" if place else ""
-            text += f"\n  {'see':<9} handout §{problem['section']}"
-        return Failure(problem, not isinstance(error, NotImplementedError), text, place, test)
-
-    def _place(self, traceback: TracebackType | None) -> str:
-        """The innermost line of the student's code in a traceback, or "" if there is none."""
-        found = ""
-        while traceback:
-            code = traceback.tb_frame.f_code
-            if code.co_filename.startswith(self._package):
-                found = (
-                    f"{self._short(code.co_filename)}:{traceback.tb_lineno} in {code.co_qualname}"
-                )
-            traceback = traceback.tb_next
-        return found
-
-    def _definition(self, module: str, name: str) -> str:
-        """Where the function or class that answered is defined, or "" if it cannot be found."""
-        file = Path(self._package, f"{module}.py")
-        source = (
-            file.read_text(encoding="utf-8", errors="replace").splitlines()
-            if file.is_file()
-            else []
-        )
-        wanted = re.compile(rf"(def|class) {re.escape(name.split('.')[0])}\b")
-        line = next((number for number, text in enumerate(source, 1) if wanted.match(text)), None)
-        return f"{self._short(str(file))}:{line} in {name}" if line else ""
-
-    def _short(self, file: str) -> str:
-        return os.path.relpath(file, self._root)
+def _not_python(file: Path, path: str) -> tuple[str, str]:
+    """Why a module cannot be imported, and where; empty if it can be parsed."""
+    try:
+        source = file.read_bytes()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as those about backslashes
+            ast.parse(source)
+    except FileNotFoundError:
+        return f"{path} is missing; put it back (it is in the course's bundle)", path
+    except OSError as e:
+        return f"{path} cannot be read: {e.strerror}", path
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
+        line = getattr(e, "lineno", None)
+        message = getattr(e, "msg", None) or str(e)
+        return f"raised SyntaxError: {message}", f"{path}:{line}" if line else path
+    return "", ""
 
 
-def _problem_id(item: pytest.Item) -> str:
-    return item.path.stem.removeprefix("test_")
+def _events(lines: TextIO) -> Iterator[dict[str, Any]]:
+    """The lines that are complete."""
+    while True:
+        at = lines.tell()
+        line = lines.readline()
+        if not line.endswith("\n"):
+            lines.seek(at)
+            return
+        yield json.loads(line)
 
 
-def _problem_of_node(nodeid: str) -> str:
-    return Path(nodeid.split("::")[0]).stem.removeprefix("test_")
+def _problem_of(test: str) -> str:
+    return Path(test.split("::")[0]).stem.removeprefix("test_")

@@ -50,17 +50,17 @@ def _section(title: str, text: str) -> str:
 
 def _block(text: str) -> str:
     """Put text in a fence that is longer than any run of backticks in the text."""
-    shown = _visible(text)[:LONGEST]
+    shown = visible(text)[:LONGEST]
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", shown)), default=0))
     return f"{fence}text\n{shown}\n{fence}"
 
 
 def _cell(value: object) -> str:
     """Put text on one line, with all marks of Markdown and HTML escaped."""
-    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", _visible(str(value)).replace("\n", " "))
+    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", visible(str(value)).replace("\n", " "))
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
     """Escape unprintable characters: control characters, text direction marks, lone surrogates."""
     return "".join(
         c if c == "\n" or c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode()

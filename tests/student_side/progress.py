@@ -15,12 +15,14 @@ class Progress:
         ended: For each test that has run, "passed", "not attempted" or "failed".
         forbidden: Whether its code certainly uses a forbidden function, so that it
             would earn nothing.
+        shown: Whether its row is on the screen in full.
     """
 
     problem: dict[str, Any]
     tests: int = 0
     ended: list[str] = field(default_factory=list)
     forbidden: bool = False
+    shown: bool = False
 
     @property
     def passed(self) -> int:

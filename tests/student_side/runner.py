@@ -8,10 +8,12 @@ that exceeds the grader's limits ends the process; `check` then starts another o
 """
 
 import bdb
+import faulthandler
 import json
 import os
 import pdb
 import re
+import signal
 import sys
 import threading
 import time
@@ -19,12 +21,15 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
-import pytest
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # the imports of torch show no traceback
 
-from tests import expect
-from tests.student_side import forbidden
+import pytest  # noqa: E402
+
+from tests import expect  # noqa: E402
+from tests.student_side import forbidden  # noqa: E402
 
 LOOK_SECONDS = 0.25
+CRASH = "crash"  # the file beside EVENTS where Python writes what ran when it crashed
 PRINTED = 2_000  # characters of a test's output that are shown
 
 
@@ -35,12 +40,16 @@ def main(root: Path, events: Path, order: dict[str, Any]) -> None:
     options = ["-c", str(root / "pyproject.toml"), "--rootdir", str(root)]
     options += ["-o", "addopts=--import-mode=importlib"]
     # pytest's own debugger needs the plugin that prints, and we print ourselves.
-    options += ["-p", "no:terminal", "-p", "no:cacheprovider", "-p", "no:debugging"]
+    for plugin in ("terminal", "cacheprovider", "debugging", "faulthandler"):
+        options += ["-p", f"no:{plugin}"]
     options += [f"--deselect={test}" for test in order["left_out"]]
-    with events.open("a", encoding="utf-8", buffering=1) as out:
+    crash = events.with_name(CRASH)
+    with events.open("a", encoding="utf-8", buffering=1) as out, crash.open("w") as dump:
+        faulthandler.enable(dump)
         told = Events(out)
         for use in forbidden.uses_under(root, problems):
             told.say("use", problem=use.problem["id"], text=str(use), certain=use.certain)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         runner = Runner(root, problems, order["limits"], told)
         code = pytest.main([*options, *files], plugins=[runner])
         told.say("end", code=int(code))
@@ -70,6 +79,7 @@ class Runner:
         self._watch: threading.Event | None = None
         self._capture: Any = None
         self._paused = False
+        self._outcome: dict[str, Any] = {}
 
     # --- pytest's hooks
 
@@ -117,7 +127,7 @@ class Runner:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-        """Tell how a test ended."""
+        """Note how a test ended, and why."""
         error = call.excinfo.value if call.excinfo else None
         if isinstance(error, KeyboardInterrupt) or (call.when != "call" and error is None):
             return
@@ -128,16 +138,20 @@ class Runner:
         attempted = not isinstance(error, NotImplementedError)
         outcome = "passed" if error is None else "failed" if attempted else "not attempted"
         failure = {} if error is None else self._failure(item, error)
-        self._told.say("outcome", problem=_problem_id(item), outcome=outcome, **failure)
+        self._outcome = {"problem": _problem_id(item), "outcome": outcome, **failure}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Tell what the test printed."""
+        """Tell what the test printed, and how it ended."""
         if report.when == "call" and report.capstdout.strip():
             self._told.say("printed", text=report.capstdout.rstrip()[-PRINTED:])
+        if self._outcome:
+            self._told.say("outcome", **self._outcome)
+        self._outcome = {}
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Tell where Ctrl-C stopped the run, most likely in an endless loop."""
-        self._told.say("stopped", place=self._place(excinfo.value.__traceback__))
+        if not isinstance(excinfo.value, pytest.Session.Interrupted):  # that was the debugger
+            self._told.say("stopped", place=self._place(excinfo.value.__traceback__))
 
     # --- limits
 

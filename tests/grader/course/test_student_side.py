@@ -121,16 +121,147 @@ def test_a_syntax_error_is_told_with_its_line(work):
     assert re.search(r"^tensor_memory .* not attempted$", done.stdout, re.MULTILINE)
 
 
-def test_what_the_code_prints_stays_out_of_the_table(work, root):
-    """Output of the student's code does not reach the report and does not change the exit code."""
+def test_what_the_code_prints_is_shown_above_its_row(work, root):
+    """A print is for looking at; it changes neither the table nor the exit code."""
     (module,) = solve(work, root, "linear")
     line = "return x @ self.weight.T"
-    module.write_text(module.read_text().replace(line, f'print("NOISE")\n        {line}'))
+    prints = 'print("x is", tuple(x.shape), "\\x1b[2J")'
+    module.write_text(module.read_text().replace(line, f"{prints}\n        {line}"))
     done = assignment(work, "check", "linear")
     assert done.returncode == 0
-    assert "NOISE" not in done.stdout + done.stderr
+    assert "\n  | x is (2,) \\x1b[2J\n" in done.stdout
+    assert re.search(r"^linear +5 points .* done$", done.stdout, re.MULTILINE)
     assert "1 of 1 problems done" in done.stdout
     assert "`python -m assignment submit` makes the zip" in done.stdout
+
+
+def test_the_first_line_does_not_wait_for_torch(work):
+    """Something is on the screen at once, although the tests import torch first."""
+    program = (
+        "import sys; from pathlib import Path; from tests.student_side import check, read_course; "
+        "print(sorted({'torch', 'numpy', 'pytest'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=work, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "[]\n", done.stderr
+
+
+LIMITS = {"cpu_seconds = 10": "cpu_seconds = 4", "wall_seconds = 40.0": "wall_seconds = 6.0"}
+
+
+@pytest.mark.parametrize(
+    ("hang", "limit"),
+    [
+        ("while True:\n            pass", "4 s of processor time"),
+        ("import time\n        time.sleep(10**6)", "6 s"),
+    ],
+)
+def test_a_test_that_hangs_ends_at_the_limit_with_its_line(work, root, hang, limit):
+    """The problem's other tests are left out, and the other problems are tested."""
+    listed = work / "assignment" / "problems.toml"
+    text = listed.read_text()
+    for old, new in LIMITS.items():
+        text = text.replace(old, new, 1)
+    listed.write_text(text)
+    (module,) = solve(work, root, "linear")
+    module.write_text(module.read_text().replace("return x @ self.weight.T", hang))
+    solve(work, root, "optimizers")
+    done = assignment(work, "check", "linear", "adamw")
+    assert done.returncode == 1
+    assert re.search(
+        rf"first failure\nlinear: still running after {limit}, the limit of a test\n"
+        r"  at        assignment/linear\.py:\d+ in Linear\.forward\n",
+        done.stdout,
+    ), done.stdout
+    assert re.search(r"^adamw +7 points .* done$", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "crash", ["import os\n        os.abort()", "import os\n        os._exit(3)"]
+)
+def test_a_test_that_crashes_ends_alone(work, root, crash):
+    """Python's own words about a crash do not reach the screen."""
+    (module,) = solve(work, root, "linear")
+    module.write_text(module.read_text().replace("return x @ self.weight.T", crash))
+    solve(work, root, "optimizers")
+    done = assignment(work, "check", "linear", "adamw")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "linear: the process of the test ended (" in done.stdout
+    if "abort" in crash:
+        assert re.search(r"at        assignment/linear\.py:\d+ in forward\n", done.stdout)
+    assert re.search(r"^adamw +7 points .* done$", done.stdout, re.MULTILINE)
+
+
+def test_what_is_not_python_is_told_before_anything_runs(work, root):
+    """So is a module that is missing."""
+    solve(work, root, "optimizers")
+    (work / "assignment/linear.py").write_text("def broken(:\n")
+    (work / "assignment/data.py").unlink()
+    done = assignment(work, "check", "linear", "adamw", "get_batch")
+    rows = [line.split()[0] for line in done.stdout.splitlines() if " points " in line]
+    assert rows == ["linear", "get_batch", "adamw"]
+    assert "get_batch: assignment/data.py is missing; put it back" in done.stdout
+
+
+def test_breakpoint_stops_where_the_student_wants(work, root):
+    """The debugger reads from the terminal, and leaving it ends the run."""
+    (module,) = solve(work, root, "linear")
+    line = "        return x @ self.weight.T"
+    module.write_text(module.read_text().replace(line, f"        breakpoint()\n{line}"))
+    command = [sys.executable, "-m", "assignment", "check", "linear"]
+    done = subprocess.run(
+        command, cwd=work, input="p tuple(x.shape)\nc\nq\n", capture_output=True, text=True
+    )
+    assert "(Pdb) (2,)\n" in done.stdout, done.stdout
+    assert re.search(r"^stopped at assignment/linear\.py:\d+ in ", done.stdout, re.MULTILINE)
+
+
+def test_the_next_run_begins_with_what_has_changed(work, root):
+    """Problems that were done and have not changed are one line at the end."""
+    (module,) = solve(work, root, "linear")
+    solve(work, root, "optimizers")
+    assert "still done" not in assignment(work, "check", "adamw", "lr_schedule", "linear").stdout
+    module.write_text(module.read_text().replace("return x @ self.weight.T", "return 2 * x"))
+    done = assignment(work, "check", "adamw", "lr_schedule", "linear")
+    assert done.stdout.startswith("3 problems; first what has changed: linear\n")
+    rows = [line.split()[0] for line in done.stdout.splitlines() if " points " in line]
+    assert rows == ["linear"]
+    assert "\nstill done (2): adamw, lr_schedule\n" in done.stdout
+    assert "2 of 3 problems done" in done.stdout
+    (work / "assignment" / "helpers.py").write_text("x = 1\n")  # any module may use it
+    done = assignment(work, "check", "adamw", "lr_schedule")
+    assert [line.split()[0] for line in done.stdout.splitlines() if " points " in line] == [
+        "adamw",
+        "lr_schedule",
+    ]
+    (work / ".progress.json").write_text("[1, {")
+    assert assignment(work, "check", "adamw").returncode == 0
+
+
+def test_watch_runs_again_when_a_file_is_saved(work, root):
+    """Until Ctrl-C."""
+    (module,) = solve(work, root, "linear")
+    right = module.read_text()
+    module.write_text(right.replace("return x @ self.weight.T", "return 2 * x @ self.weight.T"))
+    command = [sys.executable, "-m", "assignment", "check", "linear", "--watch"]
+    process = subprocess.Popen(
+        command, cwd=work, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+    def next_run():
+        lines = []
+        while not lines or not lines[-1].startswith("watching assignment/; Ctrl-C ends"):
+            lines.append(process.stdout.readline())
+            assert lines[-1], lines
+        return "".join(lines)
+
+    with process:
+        assert "0 of 1 problems done" in next_run()
+        module.write_text(right)
+        assert "1 of 1 problems done" in next_run()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 0
 
 
 def test_an_endless_loop_is_stopped_by_hand_and_located(work, root):
