@@ -1,9 +1,10 @@
 """Which known mistakes a student learns of before handing in: those that fail a public test.
 
-    python scripts/predicted.py [PROBLEM ...] [--json]
+    python scripts/predicted.py [PROBLEM ...] [--right] [--json]
 
 For each problem, the script runs its public tests on the reference with one known mistake after the
 other, in this process. It prints how many mistakes fail a test, and names those that fail none.
+With --right it runs the tests on the right solutions in other styles, none of which may fail.
 """
 
 import argparse
@@ -11,7 +12,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
@@ -22,7 +23,8 @@ sys.path.insert(0, str(ROOT))
 
 from grader import course as courses  # noqa: E402 - found by the path above
 from grader.course import Course, Problem  # noqa: E402
-from grader.solutions import mistakes  # noqa: E402
+from grader.solutions import fragments, mistakes  # noqa: E402
+from grader.solutions.fragments import Solution  # noqa: E402
 
 
 def main() -> None:
@@ -30,13 +32,21 @@ def main() -> None:
     course = courses.load()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("problems", nargs="*", metavar="PROBLEM", help="default: all")
+    parser.add_argument("--right", action="store_true", help="try the right solutions instead")
     parser.add_argument("--json", action="store_true", help="print the names as JSON")
     options = parser.parse_args()
     problems = [p for p in course.problems if not options.problems or p.id in options.problems]
-    found = {problem.id: outcomes(course, problem) for problem in problems}
+    which = right_solutions if options.right else known_mistakes
+    found = {problem.id: outcomes(course, problem, which) for problem in problems}
     if options.json:
         print(json.dumps(found))
         return
+    if options.right:
+        failing = [
+            f"{name} {one}" for name, of in found.items() for one, told in of.items() if told
+        ]
+        print("\n".join(failing) or "all right solutions pass all public tests")
+        sys.exit(bool(failing))
     for name, outcome in found.items():
         missed = [mistake for mistake, told in outcome.items() if not told]
         print(
@@ -46,10 +56,25 @@ def main() -> None:
     print(f"{sum(every)} of {len(every)} known mistakes fail a public test")
 
 
-def outcomes(course: Course, problem: Problem) -> dict[str, bool]:
-    """For each known mistake of a problem, whether it fails a public test."""
+def known_mistakes(course: Course, problem: Problem) -> list[Solution]:
+    """The known mistakes of a problem that tests on a CPU have to catch."""
     usual = ("cpu", "cuda") if problem.device == "cuda" else ("cpu",)
-    known = [m for m in mistakes.load(course.mistakes, problem.id) if m.is_tried_on("cpu", usual)]
+    return [m for m in mistakes.load(course.mistakes, problem.id) if m.is_tried_on("cpu", usual)]
+
+
+def right_solutions(course: Course, problem: Problem) -> list[Solution]:
+    """Right solutions in other styles."""
+    found = [
+        *fragments.load(course.variants, problem.id),
+        *mistakes.bases(course.mistakes, problem.id),
+    ]
+    return [f for f in found if f.is_tried_on("cpu", fragments.DEVICES)]
+
+
+def outcomes(
+    course: Course, problem: Problem, which: Callable[[Course, Problem], list[Solution]]
+) -> dict[str, bool]:
+    """For each of these solutions of a problem, whether it fails a public test."""
     test = course.tests / "public" / f"test_{problem.id}.py"
     reference = course.reference_of(problem)
     found = {}
@@ -64,14 +89,24 @@ def outcomes(course: Course, problem: Problem) -> dict[str, bool]:
             return fails(test, name)
 
         assert not failed(f"{problem.id}_right", reference), f"the reference fails {test}"
-        for number, mistake in enumerate(known):
-            found[mistake.name] = failed(f"{problem.id}_{number}", mistake.applied_to(reference))
+        for number, one in enumerate(which(course, problem)):
+            found[one.name] = failed(f"{problem.id}_{number}", one.applied_to(reference))
     return found
 
 
 def fails(test: Path, package: str) -> bool:
     """Whether a package fails a test of this file."""
-    options = ["-x", "-p", "no:cacheprovider", "-p", "no:terminal", "--package", package]
+    options = [
+        "-x",
+        "-W",
+        "ignore",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:terminal",
+        "--package",
+        package,
+    ]
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
         code = pytest.main([*options, str(test)])
     assert code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED), code

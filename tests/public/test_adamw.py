@@ -83,3 +83,102 @@ def test_step_returns_the_loss(student):
     expect.tensor(
         returned, torch.tensor(3.0), of="AdamW.step", hint="step returns what the closure returned"
     )
+
+
+WIDE = torch.tensor([1e-6, -1e-3, 1.0, -30.0], dtype=torch.float64)
+
+
+def weights(count):
+    return [nn.Parameter(torch.linspace(-1, 1, 4, dtype=torch.float64)) for _ in range(count)]
+
+
+def check_same(got, want, *, when):
+    for number, (p, q) in enumerate(zip(got, want, strict=True)):
+        name = f"parameter {number} {when}"
+        expect.tensor(p.detach(), q.detach(), of="AdamW", atol=1e-8, rtol=TOLERANCE, name=name)
+
+
+def test_many_steps_agree_with_torch(student):
+    """Two groups with betas and weight decay of their own, and a new lr after step 6.
+
+    In step 3 the first parameter has no gradient: it does not decay, and its t stays. The gradient
+    keeps its numbers, and the parameter its storage.
+    """
+    p, q = weights(4), weights(4)
+    made = [
+        optimizer(
+            [{"params": ps[:2]}, {"params": ps[2:], "betas": (0.5, 0.9), "weight_decay": 0.1}],
+            lr=0.01,
+            eps=1e-6,
+            weight_decay=0.0,
+        )
+        for optimizer, ps in ((student.optimizers.AdamW, p), (torch.optim.AdamW, q))
+    ]
+    storages = [parameter.data_ptr() for parameter in p]
+    for number in range(1, 16):
+        if number == 7:
+            for optimizer in made:
+                optimizer.param_groups[0]["lr"] = 0.03
+        for parameters, optimizer in zip((p, q), made, strict=True):
+            for parameter in parameters:
+                parameter.grad = WIDE * (1 + number % 3)
+            if number == 3:
+                parameters[0].grad = None
+            optimizer.step()
+        check_same(p, q, when=f"after step {number}")
+        for parameter in p[1:]:
+            expect.tensor(parameter.grad, WIDE * (1 + number % 3), of="AdamW", name=".grad")
+    same = storages == [parameter.data_ptr() for parameter in p]
+    expect.that(same, "p has another storage after a step", of="AdamW")
+
+
+def test_the_defaults_are_those_of_the_stub(student):
+    """lr 1e-3, betas (0.9, 0.999), eps 1e-8 and weight_decay 0.01, which are torch's as well."""
+    p, q = weights(1), weights(1)
+    made = student.optimizers.AdamW(p), torch.optim.AdamW(q)
+    for _ in range(3):
+        for (parameter,), optimizer in zip((p, q), made, strict=True):
+            parameter.grad = WIDE.clone()
+            optimizer.step()
+    check_same(p, q, when="after three steps with default options")
+
+
+def test_zero_is_a_value_like_any_other(student):
+    """A warm-up starts at lr 0, where nothing moves; eps and weight_decay may be 0 too."""
+    p = nn.Parameter(torch.ones(2))
+    optimizer = student.optimizers.AdamW([p], lr=0.0, eps=0.0, weight_decay=0.0)
+    constant_gradient_step(optimizer, p)
+    expect.tensor(p.detach(), torch.ones(2), of="AdamW", name="p after a step with lr 0")
+
+
+def test_a_group_that_is_added_later_is_updated(student):
+    """Its count of steps begins at its own first step: 0.9, as for a new optimizer."""
+    p, late = (nn.Parameter(torch.ones(3)) for _ in range(2))
+    optimizer = student.optimizers.AdamW([p], **OPTIONS)
+    constant_gradient_step(optimizer, p)
+    optimizer.add_param_group({"params": [late]})
+    constant_gradient_step(optimizer, p, late)
+    name = "a parameter that was added later"
+    expect.tensor(late.detach(), torch.full((3,), 0.9), of="AdamW", atol=TOLERANCE, name=name)
+
+
+def test_a_closure_sees_the_old_parameters(student):
+    """Gradients are enabled in it, and this step uses the gradients that it computes."""
+    p = nn.Parameter(torch.ones(2))
+
+    def closure():
+        expect.tensor(p.detach(), torch.ones(2), of="AdamW.step", name="p in the closure")
+        loss = (0.01 * p).sum()
+        loss.backward()
+        return loss
+
+    student.optimizers.AdamW([p], **OPTIONS).step(closure)
+    expect.tensor(p.detach(), torch.full((2,), 0.9), of="AdamW.step", atol=TOLERANCE)
+
+
+def test_a_parameter_keeps_its_dtype(student):
+    """A bfloat16 weight stays bfloat16."""
+    p = nn.Parameter(torch.ones(4, dtype=torch.bfloat16))
+    optimizer = student.optimizers.AdamW([p], **OPTIONS)
+    constant_gradient_step(optimizer, p)
+    expect.value(p.dtype, torch.bfloat16, of="AdamW", name="the dtype of p")

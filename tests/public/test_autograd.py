@@ -1,7 +1,9 @@
 """autograd: backward passes by hand, numerical gradients, and uses of autograd. Handout §6.1."""
 
+import pytest
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from tests import expect
 
@@ -37,19 +39,20 @@ def test_linear_backward_of_the_example(student):
 
 def test_mlp_backward_of_the_example(student):
     """Hidden units relu(2) = 2 and relu(-3) = 0: w2 gets [[20, 0]] and w1 gets [[50], [0]]."""
-    x, w1, w2 = torch.tensor([[1.0]]), torch.tensor([[2.0], [-3.0]]), torch.tensor([[5.0, 7.0]])
+    numbers = [[1.0]], [[2.0], [-3.0]], [[5.0, 7.0]], [[10.0]]
+    x, w1, w2, upstream = (torch.tensor(x, dtype=torch.float64) for x in numbers)
     inputs = "x [[1]], w1 [[2], [-3]], w2 [[5, 7]], grad_output [[10]]"
-    grad_w1, grad_w2 = student.autograd.mlp_backward(x, w1, w2, torch.tensor([[10.0]]))
+    grad_w1, grad_w2 = student.autograd.mlp_backward(x, w1, w2, upstream)
     expect.tensor(
         grad_w2,
-        torch.tensor([[20.0, 0.0]]),
+        torch.tensor([[20.0, 0.0]], dtype=torch.float64),
         of="mlp_backward",
         inputs=inputs,
         name="the gradient of w2",
     )
     expect.tensor(
         grad_w1,
-        torch.tensor([[50.0], [0.0]]),
+        torch.tensor([[50.0], [0.0]], dtype=torch.float64),
         of="mlp_backward",
         inputs=inputs,
         name="the gradient of w1",
@@ -158,3 +161,263 @@ def test_accumulate_gradients_of_the_example(student):
         atol=1e-12,
         name=".grad, 100 before",
     )
+
+
+def wide(*shape, seed=0):
+    """Numbers of very different sizes."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(*shape, generator=generator, dtype=torch.float64)
+    return x * 10.0 ** torch.randint(-6, 5, shape, generator=generator)
+
+
+def agrees(got, want, **more):
+    """Check two tensors entry by entry, up to rounding relative to the largest."""
+    expect.tensor(got, want, atol=1e-12 * want.abs().max().item(), rtol=1e-9, **more)
+
+
+@pytest.mark.parametrize("shape", [(3,), (4, 3), (2, 4, 3), (2, 2, 2, 3)])
+def test_linear_backward_agrees_with_autograd(student, shape):
+    """Any leading dimensions, strided inputs, and arguments that stay as they are."""
+    x, weight = wide(*shape), wide(5, 3, seed=1)
+    upstream = wide(*shape[:-1], 5, seed=2)
+    leaves = x.clone().requires_grad_(), weight.clone().requires_grad_()
+    want = torch.autograd.grad(torch.nn.functional.linear(*leaves), leaves, upstream)
+    strided = torch.stack([x, x], -1)[..., 0], torch.stack([upstream, upstream], -1)[..., 0]
+    before = x.clone(), upstream.clone()
+    got = student.autograd.linear_backward(strided[0], weight, strided[1])
+    for name, mine, theirs in zip(("x", "weight"), got, want, strict=True):
+        name = f"the gradient of {name}"
+        agrees(mine, theirs, of="linear_backward", name=name, inputs=f"x {list(shape)}")
+    for name, now, was in zip(("x", "grad_output"), strided, before, strict=True):
+        expect.tensor(now, was, of="linear_backward", name=f"{name} after the call")
+
+
+def test_linear_backward_refuses_what_does_not_fit(student):
+    """x has 4 rows and grad_output 6, in other leading dimensions."""
+    with expect.raises((ValueError, RuntimeError), of="linear_backward", when="rows do not match"):
+        student.autograd.linear_backward(torch.ones(4, 3), torch.ones(5, 3), torch.ones(6, 5))
+
+
+def test_mlp_backward_agrees_with_autograd(student):
+    """Hidden units of exactly 0 get nothing, several rows add up, and no weight is changed."""
+    x, w1, w2 = wide(6, 3), wide(4, 3, seed=1), wide(2, 4, seed=2)
+    w1[1] = 0  # the second hidden unit is exactly 0 for every row
+    upstream = wide(6, 2, seed=3)
+    leaves = w1.clone().requires_grad_(), w2.clone().requires_grad_()
+    y = (x @ leaves[0].T).relu() @ leaves[1].T
+    want = torch.autograd.grad(y, leaves, upstream)
+    mine = w1.clone(), w2.clone()
+    with torch.inference_mode():
+        got = student.autograd.mlp_backward(x, *mine, upstream)
+    for name, one, other in zip(("w1", "w2"), got, want, strict=True):
+        agrees(one.clone(), other, of="mlp_backward", name=f"the gradient of {name}")
+    for name, now, was in zip(("w1", "w2"), mine, (w1, w2), strict=True):
+        expect.tensor(now, was, of="mlp_backward", name=f"{name} after the call")
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [((3, 4), (4, 2)), ((5, 3, 4), (4, 2)), ((3, 4), (5, 4, 2)), ((5, 1, 3, 4), (1, 6, 4, 2))],
+)
+def test_matmul_agrees_with_torch(student, a, b):
+    """Operands are broadcast on either side, and the upstream gradient need not be contiguous."""
+    leaves = [wide(*a), wide(*b, seed=1)]
+    mine, theirs = ([x.clone().requires_grad_() for x in leaves] for _ in range(2))
+    got, want = student.autograd.MatMul.apply(*mine), torch.matmul(*theirs)
+    upstream = wide(*want.shape[:-2], *want.shape[:-3:-1], seed=2).mT
+    inputs = f"a {list(a)}, b {list(b)}"
+    agrees(got.detach(), want.detach(), of="MatMul.forward", inputs=inputs)
+    got.backward(upstream)
+    want.backward(upstream)
+    for name, x, y in zip("ab", mine, theirs, strict=True):
+        name = f"the gradient of {name}"
+        agrees(x.grad, y.grad, of="MatMul.backward", name=name, inputs=inputs)
+
+
+@pytest.mark.parametrize("needed", [0, 1])
+def test_matmul_gives_only_the_gradient_that_is_needed(student, needed):
+    """The other one is None, and not even computed: with one product less."""
+    leaves = [wide(3, 4), wide(4, 2, seed=1)]
+    leaves[needed].requires_grad_()
+    product = student.autograd.MatMul.apply(*leaves)
+    with FlopCounterMode(display=False) as counter:
+        product.backward(torch.ones_like(product))
+    expect.that(leaves[needed].grad is not None, "no gradient", of="MatMul.backward")
+    hint = "ctx.needs_input_grad tells which gradients are needed"
+    one = counter.get_total_flops() <= 2 * 3 * 4 * 2
+    expect.that(one, "both gradients were computed", of="MatMul.backward", hint=hint)
+
+
+def test_linear_backward_computes_only_what_is_needed(student):
+    """Without the gradient of x, one product of 2 · 4 · 3 · 5 FLOPs is left."""
+    with FlopCounterMode(display=False) as counter:
+        student.autograd.linear_backward(
+            torch.ones(4, 3), torch.ones(5, 3), torch.ones(4, 5), need_input_grad=False
+        )
+    one = counter.get_total_flops() <= 2 * 4 * 3 * 5
+    expect.that(one, "the gradient of x was computed as well", of="linear_backward")
+
+
+def test_matmul_notices_an_operand_that_was_changed(student):
+    """As with torch.matmul, the backward pass raises torch's RuntimeError."""
+    a, b = wide(2, 3).requires_grad_(), wide(3, 2, seed=1).requires_grad_()
+    changed = b * 1
+    product = student.autograd.MatMul.apply(a, changed)
+    with torch.no_grad():
+        changed.add_(1)
+    with expect.raises(RuntimeError, of="MatMul.backward", when="b was changed in place"):
+        product.sum().backward()
+
+
+def test_numerical_gradient_of_several_inputs(student):
+    """A leaf, a transpose and a scalar: each gets its gradient, and all stay bit for bit."""
+    x = wide(3).abs().requires_grad_()
+    y = torch.linspace(0.1, 0.7, 6, dtype=torch.float64).reshape(2, 3).T
+    z = torch.tensor(0.3, dtype=torch.float64)
+    before = [t.detach().clone() for t in (x, y, z)]
+
+    def f(x, y, z):
+        return (3 * x).sum() + (y**2 * torch.arange(6.0).reshape(3, 2)).sum() + 5 * z
+
+    got = student.autograd.numerical_gradient(f, [x, y, z])
+    want = torch.full((3,), 3.0), 2 * y * torch.arange(6.0).reshape(3, 2), torch.tensor(5.0)
+    of = "numerical_gradient"
+    expect.value(len(got), 3, of=of, name="the number of gradients")
+    for name, mine, theirs in zip("xyz", got, want, strict=True):
+        expect.tensor(
+            mine.detach(), theirs.double(), of=of, atol=1e-3, name=f"the gradient of {name}"
+        )
+    for name, now, was in zip("xyz", (x, y, z), before, strict=True):
+        same = torch.equal(now.detach(), was)
+        expect.that(same, f"{name} is not bit for bit what it was", of=of)
+
+
+def test_numerical_gradient_is_precise(student):
+    """The default step is 1e-6: a small slope is found, and a third derivative hardly disturbs."""
+    x = torch.tensor([1.0], dtype=torch.float64)
+    got = student.autograd.numerical_gradient(lambda x: (1e-5 * x + x**3).sum(), [x])
+    want = torch.tensor([3.00001], dtype=torch.float64)
+    expect.tensor(got[0], want, of="numerical_gradient", atol=1e-7, inputs="1e-5·x + x³ at 1")
+
+
+class Blocks(nn.Module):
+    """A frozen part, one that is not used, one that works in place, and nested names."""
+
+    def __init__(self):
+        super().__init__()
+        self.last = nn.Linear(2, 1, bias=False)
+        self.first = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU(inplace=True))
+        self.aside = nn.Linear(2, 1, bias=False)
+        self.double()
+
+    def forward(self, x):
+        self.aside(x)
+        if x.numel() > 100:
+            raise OSError("too much")
+        return self.last(self.first(x))
+
+
+def blocks():
+    module = Blocks()
+    weights = {
+        "first.0.weight": torch.tensor([[1.0, 1.0], [1.0, -1.0]]),
+        "last.weight": torch.tensor([[2000.0, 1e-7]]),
+        "aside.weight": torch.ones(1, 2),
+    }
+    module.load_state_dict(weights)
+    module.first[0].weight.requires_grad_(False)
+    return module
+
+
+@pytest.mark.parametrize("setting", ["", "no_grad", "frozen"])
+def test_intermediate_gradients_of_nested_modules(student, setting):
+    """Names may be nested and in any order, and one output is not used by the result.
+
+    The call leaves modes, .grad, requires_grad and hooks of others as they were.
+    """
+    module, of = blocks(), "intermediate_gradients"
+    if setting == "frozen":
+        module.requires_grad_(False)
+    flags = [p.requires_grad for p in module.parameters()]
+    module.last.weight.grad = torch.full_like(module.last.weight, 7.0)
+    kept = module.first.register_forward_hook(lambda *_: None)
+    x = torch.tensor([[1.0, 2.0]], dtype=torch.float64)
+    with torch.no_grad() if setting == "no_grad" else torch.enable_grad():
+        got = student.autograd.intermediate_gradients(module, x, ["last", "first.0", "aside"])
+    want = {
+        "last": torch.ones(1, 1),
+        "first.0": torch.tensor([[2000.0, 0.0]]),
+        "aside": torch.zeros(1, 1),
+    }
+    expect.value(sorted(got), sorted(want), of=of, name="the names")
+    for name, gradient in want.items():
+        expect.tensor(got[name].detach(), gradient.double(), of=of, name=name, inputs=setting)
+    expect.that(kept.id in module.first._forward_hooks, "another hook was removed", of=of)
+    expect.that(module.training and module.last.training, "the mode has changed", of=of)
+    expect.value([p.requires_grad for p in module.parameters()], flags, of=of, name="requires_grad")
+    expect.that(not x.requires_grad, "x requires a gradient afterwards", of=of)
+    grad = module.last.weight.grad
+    expect.that(grad is not None and grad.eq(7).all().item(), "a .grad was changed", of=of)
+
+
+def test_intermediate_gradients_leaves_no_hook_after_an_error(student):
+    """Neither an unknown name nor an exception of the module leaves anything behind."""
+    module, of = blocks(), "intermediate_gradients"
+    few, many = torch.ones(1, 2, dtype=torch.float64), torch.ones(60, 2, dtype=torch.float64)
+    wrong = (ValueError, AttributeError, KeyError)
+    with expect.raises(wrong, of=of, when="a name is unknown"):
+        student.autograd.intermediate_gradients(module, few, ["last", "nowhere"])
+    with expect.raises(OSError, of=of, when="the module raises OSError"):
+        student.autograd.intermediate_gradients(module, many, ["last"])
+    hooks = sum(len(m._forward_hooks) + len(m._backward_hooks) for m in module.modules())
+    expect.value(hooks, 0, of=of, name="the number of hooks left", hint="try … finally")
+
+
+def keeps_its_numbers(graph):
+    """Whether a node of the graph still has what its backward pass needs."""
+    try:
+        return graph._saved_result is not None
+    except RuntimeError:  # the backward pass has freed it
+        return False
+
+
+class Rows(nn.Module):
+    """Counts the rows of each call, and looks whether the last graph is gone."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(2, 1, bias=False, dtype=torch.float64)
+        self.rows, self.alive, self.graphs = [], [], []
+
+    def forward(self, x):
+        self.rows.append(len(x))
+        self.alive += [keeps_its_numbers(graph) for graph in self.graphs]
+        y = self.layer(x)
+        z = y.exp()  # keeps its result for the backward pass
+        self.graphs.append(z.grad_fn)
+        return z
+
+
+@pytest.mark.parametrize(("size", "rows"), [(2, [2, 2, 1]), (5, [5]), (9, [5])])
+def test_accumulate_gradients_runs_chunks(student, size, rows):
+    """The loss and the gradient are those of the whole batch, whatever the size of the chunks."""
+    model, of = Rows(), "accumulate_gradients"
+    x, y = wide(5, 2).clamp(-3, 3), wide(5, 1, seed=1).clamp(-3, 3)
+    want = nn.functional.mse_loss(model(x), y)
+    (grad,) = torch.autograd.grad(want, [model.layer.weight])
+    model.rows, model.graphs, model.alive = [], [], []
+    got = student.autograd.accumulate_gradients(model, nn.functional.mse_loss, x, y, size)
+    inputs = f"5 rows, micro_batch_size {size}"
+    expect.value(model.rows, rows, of=of, name="the rows of each call of the model", inputs=inputs)
+    expect.number(got, want.item(), of=of, tolerance=1e-9 * want.item(), inputs=inputs)
+    agrees(model.layer.weight.grad, grad, of=of, name=".grad", inputs=inputs)
+    hint = "run the backward pass of a chunk before the next chunk"
+    expect.that(not any(model.alive), "the graph of an earlier chunk is alive", of=of, hint=hint)
+
+
+def test_accumulate_gradients_refuses_different_lengths(student):
+    """x has 4 rows and y has 3."""
+    with expect.raises(ValueError, of="accumulate_gradients", when="x and y differ in length"):
+        student.autograd.accumulate_gradients(
+            nn.Linear(2, 1), nn.functional.mse_loss, torch.ones(4, 2), torch.ones(3, 1), 2
+        )

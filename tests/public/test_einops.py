@@ -1,5 +1,8 @@
 """einops: splitting and merging axes, products and means over named axes. Handout §3.1."""
 
+import itertools
+
+import pytest
 import torch
 
 from tests import expect
@@ -97,3 +100,159 @@ def test_patchify_of_the_example(student):
         inputs="that image, and itself + 10 as a second channel",
         hint="(p p c)",
     )
+
+
+def wide(*shape, seed=0, dtype=torch.float64):
+    """Numbers of very different sizes, as a view that is not contiguous."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(*shape, 2, generator=generator, dtype=torch.float64)
+    x = x * 10.0 ** torch.randint(-7, 4, x.shape, generator=generator)
+    return x.to(dtype)[..., 0]
+
+
+def agrees(got, want, **more):
+    """Check two tensors entry by entry, up to rounding relative to the largest."""
+    expect.tensor(got, want, atol=1e-12 * want.abs().max().item(), rtol=1e-9, **more)
+
+
+def check_gradients(got, want, leaves, *, of):
+    """Check that the answer has a graph, with the gradients of the definition."""
+    expect.that(got.requires_grad, "the result has no graph", of=of)
+    upstream = wide(*want.shape, seed=9)
+    gradients = torch.autograd.grad(want, leaves, upstream)
+    for mine, theirs in zip(torch.autograd.grad(got, leaves, upstream), gradients, strict=True):
+        agrees(mine, theirs, of=of, name="the gradient")
+
+
+@pytest.mark.parametrize("leading", [(), (2,), (2, 3)])
+def test_split_and_merge_follow_their_definitions(student, leading):
+    """result[..., h, s, i] = x[..., s, h·d + i], and back; also for views, with a gradient."""
+    heads, d = 3, 4
+    x = wide(*leading, 5, heads * d).requires_grad_()
+    want = torch.stack([x[..., h * d : (h + 1) * d] for h in range(heads)], -3)
+    got = student.einops_reshaping.split_heads(x, heads)
+    expect.tensor(got.detach(), want.detach(), of="split_heads", inputs=f"x {list(x.shape)}")
+    check_gradients(got, want, [x], of="split_heads")
+    parts = want.detach().mT.contiguous().mT.requires_grad_()
+    back = student.einops_reshaping.merge_heads(parts)
+    expect.tensor(back.detach(), x.detach(), of="merge_heads", inputs=f"x {list(parts.shape)}")
+    expect.that(back.requires_grad, "the result has no graph", of="merge_heads")
+
+
+@pytest.mark.parametrize("leading", [(), (2,), (2, 3)])
+def test_attention_scores_follow_their_definition(student, leading):
+    """Σ_c q[..., i, c] · k[..., j, c] / √d: any leading dimensions, with both gradients.
+
+    The arguments stay as they are.
+    """
+    q, k = wide(*leading, 3, 4).requires_grad_(), wide(*leading, 5, 4, seed=1).requires_grad_()
+    before = q.detach().clone()
+    want = (q[..., :, None, :] * k[..., None, :, :]).sum(-1) / 2
+    got = student.einops_reshaping.attention_scores(q, k)
+    agrees(got.detach(), want.detach(), of="attention_scores", inputs=f"leading {leading}")
+    check_gradients(got, want, [q, k], of="attention_scores")
+    with torch.no_grad():
+        student.einops_reshaping.attention_scores(q, k)
+    expect.tensor(q.detach(), before, of="attention_scores", name="q after the call")
+
+
+def test_attention_scores_refuse_another_width(student):
+    """k has d = 1, which could be broadcast to 4."""
+    with expect.raises((ValueError, RuntimeError), of="attention_scores", when="k has another d"):
+        student.einops_reshaping.attention_scores(torch.ones(2, 4), torch.ones(3, 1))
+
+
+@pytest.mark.parametrize("leading", [(), (2,), (2, 5)])
+def test_per_head_linear_follows_its_definition(student, leading):
+    """Two heads of d_in 3 and d_out 4: Σ_i x[..., h·d_in + i] · w[h, i, o]."""
+    x, w = wide(*leading, 6).requires_grad_(), wide(2, 3, 4, seed=1).requires_grad_()
+    heads = [x[..., :3] @ w[0], x[..., 3:] @ w[1]]
+    got = student.einops_reshaping.per_head_linear(x, w)
+    want = torch.cat(heads, -1)
+    agrees(got.detach(), want.detach(), of="per_head_linear", inputs=f"x {list(x.shape)}")
+    check_gradients(got, want, [x, w], of="per_head_linear")
+
+
+@pytest.mark.parametrize(("features", "d_in"), [(5, 3), (8, 3), (2, 3), (4, 1)])
+def test_per_head_linear_refuses_another_width(student, features, d_in):
+    """Two heads of d_in features need 2 · d_in of them."""
+    with expect.raises((ValueError, RuntimeError), of="per_head_linear", when="x is no 2 · d_in"):
+        student.einops_reshaping.per_head_linear(torch.ones(7, features), torch.ones(2, d_in, 4))
+
+
+def test_masked_mean_follows_its_definition(student):
+    """Different counts, large and small numbers, and NaN and infinity where the mask is False."""
+    x = wide(2, 3, 5, 4)
+    mask = torch.rand(2, 3, 5, generator=torch.Generator().manual_seed(0)) < 0.6
+    mask[0, 0] = torch.tensor([True, False, False, False, False])
+    want = torch.stack(
+        [x[i, j][mask[i, j]].sum(0) / max(1, mask[i, j].sum()) for i in range(2) for j in range(3)]
+    ).reshape(2, 3, 4)
+    x = x.clone()
+    x[~mask] = torch.tensor([float("nan"), float("inf"), -float("inf"), 1.0], dtype=x.dtype)
+    got = student.einops_reshaping.masked_mean(x, mask)
+    # A tiny number added to the count is not a mistake.
+    expect.tensor(got, want, of="masked_mean", rtol=1e-6, atol=1e-14)
+
+
+def test_masked_mean_keeps_what_the_mask_keeps(student):
+    """A NaN at a position that is kept is not hidden, and infinity stays infinity."""
+    x = torch.tensor([[float("nan"), float("inf")], [1.0, 1.0]])
+    got = student.einops_reshaping.masked_mean(x, torch.tensor([True, True]))
+    shown = [got[0].isnan().item(), got[1].isinf().item()]
+    expect.value(shown, [True, True], of="masked_mean", name="[is nan, is inf]")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_results_keep_the_dtype(student, dtype):
+    """Half precision stays half precision, also where the mask keeps nothing."""
+    x, made = torch.ones(2, 4, dtype=dtype), student.einops_reshaping
+    answers = {
+        "split_heads": made.split_heads(x, 2),
+        "merge_heads": made.merge_heads(x[None]),
+        "attention_scores": made.attention_scores(x, x),
+        "per_head_linear": made.per_head_linear(x, torch.ones(2, 2, 3, dtype=dtype)),
+        "masked_mean": made.masked_mean(x[None], torch.zeros(1, 2, dtype=torch.bool)),
+        "patchify": made.patchify(x[None, None], 2),
+    }
+    for of, got in answers.items():
+        expect.value(got.dtype, dtype, of=of, name="the dtype of the result")
+        expect.that(got.isfinite().all().item(), "the result is not finite", of=of)
+
+
+def test_results_stay_on_the_device_of_x(student):
+    """The meta device has shapes and no numbers, so nothing can be computed elsewhere."""
+    x = torch.empty(5, 6, device="meta")
+    got = student.einops_reshaping.split_heads(x, 2)
+    expect.tensor(got, torch.empty(2, 5, 3, device="meta"), of="split_heads")
+
+
+@pytest.mark.parametrize("shape", [(4,), (1, 4), (2, 1), (3, 4)])
+def test_masked_mean_refuses_another_mask(student, shape):
+    """x has shape [2, 4, 3], so the mask must have shape [2, 4]."""
+    refusals = (ValueError, RuntimeError, IndexError)
+    with expect.raises(refusals, of="masked_mean", when="the mask does not fit"):
+        student.einops_reshaping.masked_mean(
+            torch.ones(2, 4, 3), torch.ones(shape, dtype=torch.bool)
+        )
+
+
+def test_patchify_follows_its_definition(student):
+    """Two images of three channels, 4 × 6 pixels, patches of 2: two rows of three patches."""
+    images = wide(2, 3, 4, 6).requires_grad_()
+    want = torch.stack(
+        [
+            images[b, k, i * 2 + r, j * 2 + s]
+            for b, i, j, r, s, k in itertools.product(*map(range, (2, 2, 3, 2, 2, 3)))
+        ]
+    ).reshape(2, 6, 12)
+    got = student.einops_reshaping.patchify(images, 2)
+    expect.tensor(got.detach(), want.detach(), of="patchify", inputs="images [2, 3, 4, 6], patch 2")
+    check_gradients(got, want, [images], of="patchify")
+
+
+@pytest.mark.parametrize("size", [(5, 4), (4, 5)])
+def test_patchify_refuses_a_border(student, size):
+    """A patch of 2 does not fill 5 rows or columns."""
+    with expect.raises((ValueError, RuntimeError), of="patchify", when="a border is left"):
+        student.einops_reshaping.patchify(torch.ones(1, 1, *size), 2)

@@ -1,5 +1,8 @@
 """get_batch: tokens in a file, and batches of tokens. Handout §9.1."""
 
+import contextlib
+import random
+
 import numpy as np
 import torch
 
@@ -83,3 +86,90 @@ def test_open_tokens_of_a_npy_file(student, tmp_path):
         of="open_tokens",
         inputs="int32 tokens 5, 70000, 7, saved by np.save",
     )
+
+
+def starts_of(student, count, generator=None, tokens=8):
+    """The starts of many windows of two tokens in 0, 1, 2, …."""
+    x, _ = student.data.get_batch(np.arange(tokens), count, 2, "cpu", generator)
+    return x[:, 0]
+
+
+def test_get_batch_draws_every_start_equally_often(student):
+    """Eight tokens have six windows of two. Each is drawn 500 times in 3000, give or take 130.
+
+    The starts of one batch are independent: neighbours in a batch are not evenly spaced.
+    """
+    starts = starts_of(student, 3000, torch.Generator().manual_seed(3))
+    counts = starts.bincount(minlength=6).tolist()
+    expect.value(len(counts), 6, of="get_batch", name="the number of different starts")
+    even = all(370 <= count <= 630 for count in counts)
+    expect.that(even, f"the six starts were drawn {counts} times in 3000", of="get_batch")
+    steps = starts.diff().remainder(6).bincount(minlength=6).tolist()
+    even = all(350 <= count <= 650 for count in steps)
+    expect.that(even, f"the distances between starts occur {steps} times", of="get_batch")
+
+
+def test_get_batch_goes_on_with_its_generator(student):
+    """A second batch differs from the first, and the global generators stay where they are."""
+    generator = torch.Generator().manual_seed(1)
+    torch.manual_seed(5)
+    np.random.seed(5)
+    before, of_numpy = torch.get_rng_state(), np.random.get_state()[1].tolist()
+    first, second = (starts_of(student, 30, generator) for _ in range(2))
+    expect.that(not torch.equal(first, second), "both batches are the same", of="get_batch")
+    same = torch.equal(before, torch.get_rng_state())
+    same = same and of_numpy == np.random.get_state()[1].tolist()
+    expect.that(same, "a global generator was used or seeded", of="get_batch")
+
+
+def test_get_batch_without_a_generator_follows_the_seed(student):
+    """Some global generator decides: the same seeds give the same batch, and then another one."""
+
+    def seeded():
+        torch.manual_seed(7)
+        np.random.seed(7)
+        random.seed(7)
+        return [starts_of(student, 30) for _ in range(2)]
+
+    (first, second), (again, _) = seeded(), seeded()
+    expect.tensor(again, first, of="get_batch", name="x after the same seed")
+    expect.that(not torch.equal(first, second), "two batches are the same", of="get_batch")
+
+
+def test_get_batch_of_large_tokens_and_one_window(student):
+    """Token ids up to 2³¹ - 1 come through exactly, and the only window fills the batch."""
+    dataset = np.array([2**31 - 1, 2**24 + 1, 40_000], dtype=np.int64)
+    x, y = student.data.get_batch(dataset, 3, 2, "cpu")
+    expect.tensor(x, torch.tensor([[2**31 - 1, 2**24 + 1]] * 3), of="get_batch", name="x")
+    expect.tensor(y, torch.tensor([[2**24 + 1, 40_000]] * 3), of="get_batch", name="y")
+    x, _ = student.data.get_batch(dataset, 1, 1, "cpu")
+    expect.value(
+        tuple(x.shape), (1, 1), of="get_batch", name="the shape of one window of one token"
+    )
+
+
+def test_get_batch_reads_a_map_and_moves_both(student, tmp_path):
+    """A np.memmap is a dataset; both tensors are on the device, here "meta"."""
+    np.arange(20, dtype=np.uint16).tofile(tmp_path / "tokens.bin")
+    dataset = np.memmap(tmp_path / "tokens.bin", dtype=np.uint16, mode="c")
+    for name, tensor in zip("xy", student.data.get_batch(dataset, 2, 3, "meta"), strict=True):
+        want = torch.empty(2, 3, dtype=torch.int64, device="meta")
+        expect.tensor(tensor, want, of="get_batch", name=name)
+
+
+def test_open_tokens_looks_into_the_file(student, tmp_path):
+    """Neither the name nor the argument's type decides; a raw file has the dtype that is given."""
+    np.save(tmp_path / "a.npy", np.array([5, 70000], dtype=np.int32))
+    (tmp_path / "a.npy").rename(tmp_path / "a.bin")
+    np.array([-5, 7], dtype=np.int16).tofile(tmp_path / "b.npy")
+    cases = [("a.bin", np.uint16, [5, 70000]), ("b.npy", np.int16, [-5, 7])]
+    for name, dtype, expected in cases:
+        got = student.data.open_tokens(str(tmp_path / name), dtype)
+        expect.that(isinstance(got, np.memmap), "the tokens are not mapped", of="open_tokens")
+        expect.value(got.tolist(), expected, of="open_tokens", inputs=f"{name} as a str")
+        before = (tmp_path / name).read_bytes()
+        with contextlib.suppress(ValueError):
+            got[0] = 9
+            got.flush()
+        same = before == (tmp_path / name).read_bytes()
+        expect.that(same, "a write to the tokens changes the file", of="open_tokens")

@@ -6,6 +6,14 @@ import torch
 from tests import expect
 
 
+def layers(mlp, dims):
+    """The weights of an MLP whose sizes all differ, from the first to the last layer."""
+    found = {tuple(weight.shape): weight for weight in mlp.parameters()}
+    shapes = [(dims[i + 1], dims[i]) for i in range(len(dims) - 1)]
+    expect.value(sorted(found), sorted(shapes), of="MLP", name="the shapes of the weights")
+    return [found[shape] for shape in shapes]
+
+
 def test_linear_of_the_example(student):
     """Weight [[2, 3]] maps (1, 10) to 2·1 + 3·10 = 32, with any leading dimensions."""
     layer = student.linear.Linear(2, 1)
@@ -71,6 +79,171 @@ def test_count_parameters_of_the_example(student, trainable_only, expected):
     If its first layer is frozen, 6 of them are trainable.
     """
     mlp = student.linear.MLP((4, 3, 2))
-    next(mlp.parameters()).requires_grad_(False)
+    layers(mlp, (4, 3, 2))[0].requires_grad_(False)
     got = student.linear.count_parameters(mlp, trainable_only=trainable_only)
     expect.value(got, expected, of="count_parameters", inputs="MLP((4, 3, 2)), first layer frozen")
+
+
+def wide(generator, *shape):
+    """Numbers of very different sizes."""
+    return torch.randn(*shape, generator=generator, dtype=torch.float64) * 10.0 ** torch.randint(
+        -7, 4, shape, generator=generator
+    )
+
+
+def agrees(got, want, **more):
+    """Check two tensors entry by entry, up to rounding relative to the largest."""
+    expect.tensor(got, want, atol=1e-12 * want.abs().max().item(), rtol=1e-9, **more)
+
+
+@pytest.mark.parametrize("shape", [(6,), (2, 6), (2, 3, 6), (0, 6)])
+def test_linear_agrees_with_torch(student, shape):
+    """Small and large numbers, any leading dimensions, none included, and both gradients."""
+    generator = torch.Generator().manual_seed(0)
+    layer = student.linear.Linear(6, 4, dtype=torch.float64)
+    layer.load_state_dict({"weight": wide(generator, 4, 6)})
+    x = wide(generator, *shape).requires_grad_()
+    y = layer(x)
+    weight = layer.weight.detach().clone().requires_grad_()
+    x2 = x.detach().clone().requires_grad_()
+    want = torch.nn.functional.linear(x2, weight)
+    if not y.numel():
+        expect.value(tuple(y.shape), (0, 4), of="Linear.forward", name="the shape for an empty x")
+        return
+    inputs = f"x {list(shape)}"
+    agrees(y.detach(), want.detach(), of="Linear.forward", inputs=inputs)
+    upstream = wide(generator, *want.shape)
+    y.backward(upstream)
+    want.backward(upstream)
+    expect.that(layer.weight.grad is not None, "the weight gets no gradient", of="Linear.forward")
+    agrees(layer.weight.grad, weight.grad, of="Linear.forward", name="the weight's gradient")
+    agrees(x.grad, x2.grad, of="Linear.forward", name="the gradient of x")
+
+
+def test_linear_takes_an_x_that_is_not_contiguous(student):
+    """A transpose has other strides, and gives what its copy gives."""
+    layer = student.linear.Linear(3, 2)
+    x = torch.arange(24.0).reshape(4, 3, 2).transpose(1, 2)
+    expect.tensor(
+        layer(x).detach(),
+        layer(x.contiguous()).detach(),
+        of="Linear.forward",
+        atol=1e-5,
+        inputs="x.transpose(1, 2), x [4, 3, 2]",
+    )
+
+
+def test_linear_uses_the_weight_as_it_is_now(student):
+    """After .to(...), and after a step that changes the weight in place."""
+    layer = student.linear.Linear(2, 1)
+    layer.to(torch.float64)
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([[2.0, 3.0]]))
+    got = layer(torch.tensor([1.0, 10.0], dtype=torch.float64))
+    expect.tensor(got.detach(), torch.tensor([32.0], dtype=torch.float64), of="Linear.forward")
+    names = list(layer.state_dict())
+    expect.value(names, ["weight"], of="Linear", name="the names in its state_dict")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_linear_in_half_precision(student, dtype):
+    """The weight is truncated in any dtype, and y has the dtype of x."""
+    layer = student.linear.Linear(4, 20000, dtype=dtype)
+    expect.that(layer.weight.abs().max().item() <= 1.51, "an entry beyond 3 · 0.5", of="Linear")
+    y = layer(torch.ones(2, 4, dtype=dtype))
+    expect.value(y.dtype, dtype, of="Linear.forward", name="the dtype of y")
+
+
+def test_linear_draws_a_normal_distribution(student):
+    """Of 20,000 draws about 68 % lie within one standard deviation, and none at the bounds.
+
+    Clamping would pile up 0.3 % of them there; a uniform distribution has 58 % within one.
+    """
+    weight = student.linear.Linear(4, 5000).weight.detach()
+    inside = (weight.abs() < 0.5).double().mean().item()
+    expect.number(inside, 0.684, of="Linear", tolerance=0.02, name="the share within 1 std")
+    at_the_bounds = (weight.abs() > 1.4999).sum().item()
+    expect.that(at_the_bounds < 10, f"{at_the_bounds} draws lie at ±3 std", of="Linear")
+
+
+def test_layers_are_drawn_anew(student):
+    """Two layers of one size differ, and torch's default dtype is the weight's."""
+    first, second = student.linear.Linear(3, 3), student.linear.Linear(3, 3)
+    expect.that(not torch.equal(first.weight, second.weight), "two layers are equal", of="Linear")
+    one, other = (list(student.linear.MLP((3, 3, 3)).parameters()) for _ in range(2))
+    expect.that(not torch.equal(one[0], one[1]), "both layers are equal", of="MLP")
+    expect.that(not torch.equal(one[0], other[0]), "two MLPs are equal", of="MLP")
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        dtype = student.linear.Linear(2, 2).weight.dtype
+    finally:
+        torch.set_default_dtype(before)
+    expect.value(dtype, torch.float64, of="Linear", name="the dtype where float64 is the default")
+
+
+def test_linear_refuses_another_size(student):
+    """x has 3 features, and the layer takes 2."""
+    layer = student.linear.Linear(2, 4)
+    with expect.raises((RuntimeError, ValueError), of="Linear.forward", when="x has another size"):
+        layer(torch.ones(5, 3))
+
+
+@pytest.mark.parametrize("dims", [(3, 2), (3, 4, 2), (3, 5, 4, 2)])
+def test_mlp_agrees_with_torch(student, dims):
+    """One, two and three layers: values and the gradient of every weight."""
+    generator = torch.Generator().manual_seed(0)
+    mlp = student.linear.MLP(dims, dtype=torch.float64)
+    with torch.no_grad():
+        for weight in layers(mlp, dims):
+            weight.copy_(wide(generator, *weight.shape))
+    x = wide(generator, 2, 4, dims[0])
+    copies = [weight.detach().clone().requires_grad_() for weight in layers(mlp, dims)]
+    want = x
+    for number, weight in enumerate(copies):
+        want = want @ weight.T
+        want = want.relu() if number < len(copies) - 1 else want
+    got = mlp(x)
+    agrees(
+        got.detach(), want.detach(), of="MLP.forward", inputs=f"dims {dims}, x [2, 4, {dims[0]}]"
+    )
+    got.sum().backward()
+    want.sum().backward()
+    for number, (weight, copy) in enumerate(zip(layers(mlp, dims), copies, strict=True)):
+        expect.that(weight.grad is not None, f"layer {number} gets no gradient", of="MLP.forward")
+        agrees(weight.grad, copy.grad, of="MLP.forward", name=f"the gradient of layer {number}")
+
+
+def test_mlp_is_made_where_it_is_wanted(student):
+    """All layers are on the meta device, in bfloat16, and the forward pass works there."""
+    mlp = student.linear.MLP((3, 4, 2), device="meta", dtype=torch.bfloat16)
+    want = [torch.empty(4, 3), torch.empty(2, 4)]
+    for weight, shape in zip(layers(mlp, (3, 4, 2)), want, strict=True):
+        expect.tensor(weight, shape.to("meta", torch.bfloat16), of="MLP", name="a weight")
+    y = mlp(torch.empty(5, 3, device="meta", dtype=torch.bfloat16))
+    expect.tensor(y, torch.empty(5, 2, device="meta", dtype=torch.bfloat16), of="MLP.forward")
+
+
+def test_count_parameters_of_tied_and_other_tensors(student):
+    """A tied weight counts once, under however many names; a buffer does not count; a scalar does.
+
+    A 3×3 weight under three names, a scalar, and the weight and bias of a batch norm of 3 features:
+    9 + 1 + 3 + 3 = 16, of which 3 are frozen.
+    """
+    module = torch.nn.Module()
+    module.a, module.b, module.c = (torch.nn.Linear(3, 3, bias=False) for _ in range(3))
+    module.b.weight = module.c.weight = module.a.weight
+    module.scale = torch.nn.Parameter(torch.tensor(1.0))
+    module.norm = torch.nn.BatchNorm1d(3)  # weight, bias and three buffers
+    module.norm.weight.requires_grad_(False)
+    of, inputs = "count_parameters", "a 3×3 weight under three names, a scalar, batch norm of 3"
+    expect.value(student.linear.count_parameters(module), 16, of=of, inputs=inputs)
+    got = student.linear.count_parameters(module, trainable_only=True)
+    expect.value(got, 13, of=of, inputs=f"{inputs} with a frozen weight, trainable_only")
+    twins = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)).to("meta")
+    expect.value(student.linear.count_parameters(twins), 12, of=of, inputs="two layers on meta")
+    for p in (
+        zeros := torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    ).parameters():
+        torch.nn.init.zeros_(p)
+    expect.value(student.linear.count_parameters(zeros), 12, of=of, inputs="two layers of zeros")

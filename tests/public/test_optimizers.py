@@ -1,5 +1,6 @@
 """optimizers: SGD, AdaGrad, RMSProp and the bytes that an optimizer keeps. Handout §8.1."""
 
+import pytest
 import torch
 from torch import nn
 
@@ -69,3 +70,162 @@ def test_state_bytes_of_the_example(student):
         of="optimizer_state_bytes",
         hint=hint,
     )
+
+
+WIDE = torch.tensor([1e-7, -1e-3, 1.0, -300.0], dtype=torch.float64)
+# Each optimizer with options of its own, and torch's with the same.
+SAME_AS = {
+    "SGD": (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9}, {"momentum": 0.5}),
+    "AdaGrad": (torch.optim.Adagrad, {"lr": 0.1, "eps": 1e-3}, {"eps": 0.1}),
+    "RMSProp": (
+        torch.optim.RMSprop,
+        {"lr": 0.1, "alpha": 0.9, "eps": 1e-3},
+        {"alpha": 0.5, "eps": 0.1},
+    ),
+}
+
+
+def weights(count):
+    return [nn.Parameter(torch.linspace(-1, 1, 4, dtype=torch.float64)) for _ in range(count)]
+
+
+def both(student, name, **options):
+    """The student's optimizer and torch's, in two groups, each on weights of its own."""
+    theirs, defaults, of_second_group = SAME_AS[name]
+    made = []
+    for optimizer in (getattr(student.optimizers, name), theirs):
+        first, second = weights(2), weights(1)
+        groups = [{"params": first}, {"params": second, "lr": 0.01, **of_second_group}]
+        made.append((optimizer(groups, **{**defaults, **options}), [*first, *second]))
+    return made
+
+
+def step(optimizer, parameters, gradients):
+    for p, gradient in zip(parameters, gradients, strict=True):
+        p.grad = None if gradient is None else gradient.clone()
+    optimizer.step()
+
+
+def check_same(got, want, *, of, when, hint=None):
+    for number, (p, q) in enumerate(zip(got, want, strict=True)):
+        name = f"parameter {number} {when}"
+        expect.tensor(p.detach(), q.detach(), of=of, atol=1e-12, rtol=1e-9, name=name, hint=hint)
+
+
+@pytest.mark.parametrize("name", SAME_AS)
+def test_several_steps_agree_with_torch(student, name):
+    """Small and large gradients, two groups with options of their own, and a new lr on the way.
+
+    In the second step the first parameter has no gradient: it stays, and so does its state.
+    """
+    (mine, p), (theirs, q) = both(student, name)
+    for number in range(4):
+        gradients = [WIDE * (number + 1), WIDE.flip(0), WIDE * 2]
+        if number == 1:
+            gradients[0] = None
+        if number == 2:
+            mine.param_groups[0]["lr"] = theirs.param_groups[0]["lr"] = 0.3
+        for optimizer, parameters in ((mine, p), (theirs, q)):
+            step(optimizer, parameters, gradients)
+        check_same(p, q, of=name, when=f"after step {number + 1}")
+
+
+@pytest.mark.parametrize("name", SAME_AS)
+def test_a_step_changes_p_in_place_and_leaves_its_gradient(student, name):
+    """The parameter keeps its storage, and .grad keeps its numbers, also at the second step."""
+    (mine, p), _ = both(student, name)
+    before = [parameter.data_ptr() for parameter in p]
+    for _ in range(2):
+        step(mine, p, [WIDE] * 3)
+    after = [parameter.data_ptr() for parameter in p]
+    expect.that(before == after, "p has another storage after a step", of=name)
+    for parameter in p:
+        expect.tensor(parameter.grad, WIDE, of=name, name=".grad after the step")
+
+
+@pytest.mark.parametrize("name", SAME_AS)
+def test_a_group_that_is_added_later_is_updated(student, name):
+    """What the optimizer remembers of a parameter begins when it is first needed."""
+    (mine, p), (theirs, q) = both(student, name)
+    step(mine, p, [WIDE] * 3)
+    step(theirs, q, [WIDE] * 3)
+    for optimizer, parameters in ((mine, p), (theirs, q)):
+        parameters += weights(1)
+        optimizer.add_param_group({"params": parameters[-1:]})
+        step(optimizer, parameters, [WIDE] * 4)
+    check_same(p, q, of=name, when="after a step with a new group")
+
+
+@pytest.mark.parametrize("name", SAME_AS)
+def test_a_new_optimizer_goes_on_from_a_state_dict(student, name):
+    """Its next step is the one that the first optimizer would have taken."""
+    (mine, p), (theirs, q) = both(student, name)
+    step(mine, p, [WIDE] * 3)
+    step(theirs, q, [WIDE] * 3)
+    resumed = getattr(student.optimizers, name)([{"params": p[:2]}, {"params": p[2:]}])
+    resumed.load_state_dict(mine.state_dict())
+    step(resumed, p, [WIDE] * 3)
+    step(theirs, q, [WIDE] * 3)
+    hint = "is everything that the optimizer remembers in self.state[p]?"
+    check_same(p, q, of=name, when="after a resumed step", hint=hint)
+
+
+@pytest.mark.parametrize("name", SAME_AS)
+def test_the_closure_is_called_once_before_the_step(student, name):
+    """Gradients are enabled in it, and step returns what it returned."""
+    (mine, p), _ = both(student, name)
+    before = [parameter.detach().clone() for parameter in p]
+    calls = []
+
+    def closure():
+        calls.append(torch.is_grad_enabled())
+        check_same(p, before, of=f"{name}.step", when="when the closure is called")
+        return 7.0
+
+    step(mine, p, [None] * 3)  # without a gradient, nothing moves
+    for parameter in p:
+        parameter.grad = WIDE.clone()
+    got = mine.step(closure)
+    expect.value(calls, [True], of=f"{name}.step", name="calls of the closure (gradients enabled)")
+    expect.value(got, 7.0, of=f"{name}.step", hint="step returns what the closure returned")
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("SGD", {"lr": 1e-3}),
+        ("AdaGrad", {"lr": 1e-2, "eps": 1e-10}),
+        ("RMSProp", {"lr": 1e-2, "alpha": 0.99, "eps": 1e-8}),
+    ],
+)
+def test_defaults_are_those_of_the_stub(student, name, options):
+    """Without options, two steps are those of torch's optimizer with the stub's defaults."""
+    p, q = weights(1), weights(1)
+    mine = getattr(student.optimizers, name)(p)
+    theirs = SAME_AS[name][0](q, **options)
+    for _ in range(2):
+        step(mine, p, [WIDE])
+        step(theirs, q, [WIDE])
+    check_same(p, q, of=name, when="after two steps with default options")
+
+
+def test_state_bytes_of_torchs_optimizers(student):
+    """Two dtypes in two groups: AdamW keeps two tensors per weight, SGD with momentum keeps one.
+
+    AdamW: 2 · 6 · 8 + 2 · 5 · 2 = 116 bytes, SGD half of it. A count of steps, a number and a
+    tensor with one element do not count.
+    """
+    for optimizer, options, expected in (
+        (torch.optim.AdamW, {}, 116),
+        (torch.optim.SGD, {"momentum": 0.9}, 58),
+    ):
+        wide = nn.Parameter(torch.ones(2, 3, dtype=torch.float64))
+        narrow = nn.Parameter(torch.ones(5, dtype=torch.bfloat16))
+        made = optimizer([{"params": [wide]}, {"params": [narrow]}], **options)
+        for p in (wide, narrow):
+            p.grad = torch.ones_like(p)
+        made.step()
+        made.state[wide] |= {"note": "text", "one": torch.ones(1, 1)}
+        got = student.optimizers.optimizer_state_bytes(made)
+        inputs = f"{optimizer.__name__}, float64[2, 3] and bfloat16[5]"
+        expect.value(got, expected, of="optimizer_state_bytes", inputs=inputs)

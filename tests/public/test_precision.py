@@ -1,5 +1,7 @@
 """precision: limits of floating-point formats, underflow and block quantization. Handout §2.1."""
 
+import math
+
 import pytest
 import torch
 
@@ -86,3 +88,152 @@ def test_dequantize_blocks_of_the_example(student):
         of="dequantize_blocks",
         inputs="codes [2, 0, 3, 2, 4], scales [2, 3], block_size 4",
     )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bits"),
+    [
+        (torch.float64, (64, 11, 52)),
+        (torch.float32, (32, 8, 23)),
+        (torch.bfloat16, (16, 8, 7)),
+        (torch.float8_e5m2, (8, 5, 2)),
+    ],
+)
+def test_float_spec_of_other_formats(student, dtype, bits):
+    """A format with infinities: its limits follow from its bits, as the module's text says."""
+    total, e, m = bits
+    bias = 2 ** (e - 1) - 1
+    want = {
+        "bits": total,
+        "exponent_bits": e,
+        "mantissa_bits": m,
+        "max": 2.0**bias * (2 - 2.0**-m),
+        "smallest_normal": 2.0 ** (1 - bias),
+        "smallest_subnormal": 2.0 ** (1 - bias - m),
+        "eps": 2.0**-m,
+    }
+    spec = student.precision.float_spec(dtype)
+    for field, expected in want.items():
+        got = getattr(spec, field)
+        expect.number(got, expected, of="float_spec", tolerance=0, name=field, inputs=str(dtype))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "smallest"),
+    [
+        (torch.float64, 2.0**-1074),
+        (torch.float32, 2.0**-149),
+        (torch.float16, 2.0**-24),
+        (torch.bfloat16, 2.0**-133),
+        (torch.float8_e4m3fn, 2.0**-9),
+        (torch.float8_e5m2, 2.0**-16),
+    ],
+)
+def test_underflows_to_zero_at_the_limit(student, dtype, smallest):
+    """Half of the smallest subnormal is a tie, which goes to 0; the next float above it does not.
+
+    NaN and infinities do not become 0, and 0 already is 0.
+    """
+    half = smallest / 2
+    cases = [
+        (smallest, False),
+        (-smallest, False),
+        (0.0, True),
+        (-0.0, True),
+        (float("inf"), False),
+        (float("-inf"), False),
+        (float("nan"), False),
+    ]
+    if half:  # float64 has no number below its smallest
+        above = math.nextafter(half, 1.0)
+        cases += [(half, True), (-half, True), (above, False), (-above, False)]
+    for value, expected in cases:
+        got = student.precision.underflows_to_zero(value, dtype)
+        expect.value(got, expected, of="underflows_to_zero", inputs=f"{value!r}, {dtype}")
+
+
+UNEVEN = torch.tensor([0.3, -3.0, 0.0, 1.0, -0.7, 2.0, 0.31])
+
+
+def by_definition(x, block_size, levels):
+    """Scales and, for each number, the smallest distance that a level can reach."""
+    x, levels = x.double(), levels.double()
+    scales = torch.stack([b.abs().max() for b in x.split(block_size)]) / levels.abs().max()
+    reached = scales.repeat_interleave(block_size)[: len(x), None] * levels
+    return scales, reached, (x[:, None] - reached).abs()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("size", [1e-9, 1.0, 1e4])
+def test_quantize_blocks_takes_the_nearest_level(student, dtype, size):
+    """Uneven levels in any order, a short last block, x as a view, and x stays as it is."""
+    if dtype is torch.float16 and size == 1e-9:
+        size = 1e-4
+    generator = torch.Generator().manual_seed(0)
+    x = (torch.randn(37, 2, generator=generator, dtype=torch.float64) * size).to(dtype)[:, 0]
+    x[8:16] /= 1000
+    before = x.clone()
+    codes, scales = codes_and_scales(student.precision.quantize_blocks(x, 8, UNEVEN))
+    want, _, distances = by_definition(x, 8, UNEVEN)
+    inputs, of = f"x {dtype}[37] of about {size:g}, block_size 8, 7 levels", "quantize_blocks"
+    expect.value(scales.dtype, torch.float32, of=of, name="the dtype of the scales")
+    expect.tensor(scales.double(), want, of=of, rtol=1e-6, name="the scales", inputs=inputs)
+    expect.value(codes.dtype, torch.uint8, of=of, name="the dtype of the codes")
+    taken = distances.gather(1, codes.long()[:, None])[:, 0]
+    worse = (taken > distances.amin(1) + 1e-5 * x.double().abs().max()).sum().item()
+    expect.value(worse, 0, of=of, name="codes that are not the nearest level's", inputs=inputs)
+    expect.tensor(x, before, of=of, name="x after the call")
+
+
+def test_quantize_blocks_of_256_levels(student):
+    """Codes go up to 255, and 257 levels are refused."""
+    levels = torch.linspace(-1, 1, 256)
+    codes, _ = codes_and_scales(student.precision.quantize_blocks(levels, 256, levels))
+    want = torch.arange(256, dtype=torch.uint8)
+    expect.tensor(codes, want, of="quantize_blocks", name="the codes", inputs="x = levels")
+    with expect.raises(ValueError, of="quantize_blocks", when="there are 257 levels"):
+        student.precision.quantize_blocks(levels, 256, torch.linspace(-1, 1, 257))
+
+
+def test_quantize_blocks_takes_the_lower_index_of_a_tie(student):
+    """0.5 is as near to level 1 as to level 0, whichever of them comes first."""
+    x = torch.tensor([2.0, 0.5])
+    for levels, code in (([1.0, 0.0, 2.0], 0), ([0.0, 1.0, 2.0], 0), ([2.0, 1.0, 0.0], 1)):
+        codes, _ = codes_and_scales(student.precision.quantize_blocks(x, 2, torch.tensor(levels)))
+        inputs = f"x [2, 0.5], levels {levels}"
+        expect.value(codes.tolist()[1], code, of="quantize_blocks", name="its code", inputs=inputs)
+
+
+def test_quantize_blocks_tells_close_levels_apart(student):
+    """In bfloat16, 1 and 1.001 are the same number; distances need a wider dtype."""
+    x = torch.tensor([4.0, 1.0], dtype=torch.bfloat16)
+    levels = torch.tensor([1.001, 4.0, 1.0])
+    codes, _ = codes_and_scales(student.precision.quantize_blocks(x, 2, levels))
+    want = torch.tensor([1, 2], dtype=torch.uint8)
+    expect.tensor(codes, want, of="quantize_blocks", name="the codes", inputs="x bfloat16 [4, 1]")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_dequantize_blocks_follows_its_definition(student, dtype):
+    """Codes up to 255, scales of all sizes, 0 included, and 600 numbers in blocks of 256.
+
+    The result is float32, and the scales stay as they are.
+    """
+    levels = torch.linspace(-1, 1, 256, dtype=torch.float64).to(dtype)
+    codes = torch.arange(600).mul(7).remainder(256).to(torch.uint8)
+    scales = torch.tensor([1e-12, 0.0, 1e9])
+    before = scales.clone()
+    got = student.precision.dequantize_blocks(codes, scales, 256, levels)
+    want = scales.double().repeat_interleave(256)[:600] * levels.double()[codes.long()]
+    expect.tensor(
+        got, want.float(), of="dequantize_blocks", rtol=1e-6, inputs=f"256 levels in {dtype}"
+    )
+    expect.tensor(scales, before, of="dequantize_blocks", name="the scales after the call")
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_dequantize_blocks_refuses_other_scales(student, count):
+    """Five codes in blocks of four have two scales."""
+    codes = torch.zeros(5, dtype=torch.uint8)
+    with expect.raises(ValueError, of="dequantize_blocks", when=f"there are {count} scales for 2"):
+        student.precision.dequantize_blocks(codes, torch.ones(count), 4, LEVELS)

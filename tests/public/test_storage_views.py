@@ -1,5 +1,7 @@
 """storage_views: offsets, strides and views without a copy. Handout §1.2."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -114,3 +116,109 @@ def test_sliding_windows_copies_nothing(student):
         inputs="x int64[5]; then x[2] = 70",
         hint="are the windows a copy?",
     )
+
+
+def views():
+    """Tensors of many layouts, each with a name."""
+    x = torch.arange(120).reshape(2, 3, 4, 5)
+    return {
+        "contiguous": x,
+        "permuted": x.permute(3, 1, 0, 2),
+        "a slice with a step": x[1:, ::2, :, 1::2],
+        "expanded": torch.arange(3)[None, :, None].expand(4, 3, 2),
+        "a column": x[1, 2, :, 3],
+        "a scalar": x[1, 2, 3, 4],
+        "a narrow view": x.narrow(2, 1, 2)[:, :, :, :1],
+    }
+
+
+@pytest.mark.parametrize("name", views())
+def test_element_offset_agrees_with_indexing(student, name):
+    """torch's own x[index] is a view whose storage offset is the answer; negative entries too."""
+    x = views()[name]
+    for index in itertools.product(*(range(-size, size) for size in x.shape)):
+        want = x[index].storage_offset()
+        got = student.tensor_memory.element_offset(x, index)
+        expect.value(got, want, of="element_offset", inputs=f"{name} {list(x.shape)}, {index}")
+
+
+@pytest.mark.parametrize("index", [(3, 0), (0, 4), (-4, 0), (0, -5)])
+def test_element_offset_refuses_an_index_out_of_range(student, index):
+    """A 3×4 matrix has rows -3 … 2 and columns -4 … 3."""
+    with expect.raises((IndexError, ValueError), of="element_offset", when=f"index is {index}"):
+        student.tensor_memory.element_offset(torch.zeros(3, 4), index)
+
+
+SHAPES = [(24,), (4, 6), (2, 3, 4), (6, 4), (2, 12), (1, 24), (3, 8, 1), (2, 2, 2, 3), (8, 3)]
+LAYOUTS = [
+    ((2, 3, 4), (12, 4, 1)),
+    ((4, 3, 2), (1, 4, 12)),
+    ((2, 3, 4), (24, 8, 2)),  # every second element
+    ((2, 3, 4), (20, 6, 1)),  # gaps between rows
+    ((6, 4), (4, 1)),
+    ((6, 4), (0, 1)),  # expanded
+    ((6, 4), (0, 0)),
+    ((4, 6), (1, 4)),
+    ((1, 24), (7, 1)),
+    ((24, 1), (1, 7)),
+    ((2, 3, 4), (4, 8, 1)),
+    ((3, 2, 4), (1, 12, 3)),
+]
+
+
+@pytest.mark.parametrize(("shape", "stride"), LAYOUTS)
+def test_view_strides_agrees_with_view(student, shape, stride):
+    """Where Tensor.view refuses, the answer is None; the stride of a size 1 may be any number."""
+    x = torch.zeros(200).as_strided(shape, stride)
+    for new_shape in SHAPES:
+        try:
+            want = x.view(new_shape).stride()
+        except RuntimeError:
+            want = None
+        got = student.tensor_memory.view_strides(shape, stride, new_shape)
+        inputs = f"{shape}, {stride}, {new_shape}"
+        if want is None or got is None:
+            expect.value(got, want, of="view_strides", inputs=inputs)
+        else:
+            expect.kind(got, (tuple, list), of="view_strides")
+            sizes = zip(new_shape, got, want, strict=True)
+            steps = [(mine, theirs) for size, mine, theirs in sizes if size > 1]
+            expect.value(
+                [m for m, _ in steps], [t for _, t in steps], of="view_strides", inputs=inputs
+            )
+
+
+def test_view_strides_refuses_another_number_of_elements(student):
+    """24 elements cannot be viewed as 20 or as 48."""
+    for new_shape in ((4, 5), (48,)):
+        when = f"24 elements become {new_shape}"
+        with expect.raises((ValueError, RuntimeError), of="view_strides", when=when):
+            student.tensor_memory.view_strides((4, 6), (6, 1), new_shape)
+
+
+@pytest.mark.parametrize(("size", "step"), [(3, 2), (1, 1), (4, 4), (2, 5), (9, 1), (3, 3)])
+def test_sliding_windows_agrees_with_unfold(student, size, step):
+    """Also for a vector with gaps that starts in the middle of its storage."""
+    x = torch.arange(30)[3::3]
+    got = student.tensor_memory.sliding_windows(x, size, step)
+    inputs = f"x torch.arange(30)[3::3], size {size}, step {step}"
+    expect.tensor(got, x.unfold(0, size, step), of="sliding_windows", inputs=inputs)
+    shared = got.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+    expect.that(shared, "the windows are a copy", of="sliding_windows", hint="a view of x itself")
+
+
+def test_sliding_windows_refuses_a_window_that_does_not_fit(student):
+    """A window of 6 in 5 elements, which lie in a storage of 100."""
+    with expect.raises((ValueError, RuntimeError), of="sliding_windows", when="size is above n"):
+        student.tensor_memory.sliding_windows(torch.arange(100)[:5], 6, 1)
+
+
+def test_shares_storage_of_other_dtypes_and_empty_slices(student):
+    """Views of one storage may differ in dtype, or be empty; a detached tensor is one as well."""
+    x = torch.zeros(8)
+    cases = [("x.view(torch.int32)", x.view(torch.int32)), ("x[8:]", x[8:]), ("x.data", x.data)]
+    for name, y in cases:
+        got = student.tensor_memory.shares_storage(x, y)
+        expect.value(got, True, of="shares_storage", inputs=f"x, {name}")
+    got = student.tensor_memory.shares_storage(torch.zeros(0), torch.zeros(4))
+    expect.value(got, False, of="shares_storage", inputs="torch.zeros(0), torch.zeros(4)")

@@ -1,5 +1,6 @@
 """tensor_memory: bytes of tensors, of storages, and of several tensors together. Handout §1.1."""
 
+import pytest
 import torch
 
 from tests import expect
@@ -43,3 +44,43 @@ def test_unique_bytes_counts_a_storage_once(student):
     expect.value(
         student.tensor_memory.unique_bytes([a, b, a]), 128 + 24, of="unique_bytes", inputs="a, b, a"
     )
+
+
+def tensors():
+    """Tensors of many kinds, each with a name."""
+    x = torch.zeros(4, 6)
+    return {
+        "float32[4, 6]": x,
+        "a column of it": x[:, 1],
+        "its view as int32": x.view(torch.int32)[:2],
+        "expanded to [5, 4, 6]": x.expand(5, 4, 6),
+        "an empty slice of it": x[:0],
+        "torch.empty(0, 3)": torch.empty(0, 3, dtype=torch.float64),
+        "a scalar": torch.tensor(1, dtype=torch.int16),
+        "complex64[3]": torch.zeros(3, dtype=torch.complex64),
+        "int8[7] on meta": torch.zeros(7, dtype=torch.int8, device="meta"),
+        "an uneven storage": torch.zeros(10)[1:9:3],
+    }
+
+
+@pytest.mark.parametrize("name", tensors())
+def test_bytes_of_many_kinds_of_tensors(student, name):
+    """torch gives both numbers: x.nbytes, and the size of x.untyped_storage()."""
+    x = tensors()[name]
+    expect.value(student.tensor_memory.tensor_bytes(x), x.nbytes, of="tensor_bytes", inputs=name)
+    want = x.untyped_storage().nbytes()
+    expect.value(student.tensor_memory.storage_bytes(x), want, of="storage_bytes", inputs=name)
+
+
+def test_unique_bytes_of_any_iterable(student):
+    """A generator; equal values and equal sizes in storages of their own; parts of one storage."""
+    a, b, c = torch.zeros(4, 8), torch.zeros(4, 8), torch.ones(100)
+    listed = [a, b, c[:3], c[50:], c[:0], a.expand(9, 4, 8), c.view(torch.int32)[7:8]]
+    for given, inputs in ((iter(listed), "a generator"), (tuple(listed), "a tuple")):
+        got = student.tensor_memory.unique_bytes(given)
+        inputs = f"{inputs} of a, b, c[:3], c[50:] and further views; a, b float32[4, 8], c [100]"
+        expect.value(got, 128 + 128 + 400, of="unique_bytes", inputs=inputs)
+    expect.value(student.tensor_memory.unique_bytes([]), 0, of="unique_bytes", inputs="nothing")
+    inputs = "c[90:95], whose storage has 400 bytes"
+    got = student.tensor_memory.unique_bytes([c[90:95]])
+    expect.value(got, 400, of="unique_bytes", inputs=inputs)

@@ -8,10 +8,13 @@ call or the submission is rejected.
 
 import argparse
 import difflib
+import importlib.util
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
+NEEDED = ("torch", "numpy", "einops", "jaxtyping", "pytest")
 ROOT = Path(__file__).absolute().parents[2]
 
 
@@ -39,6 +42,13 @@ def main(arguments: list[str]) -> int:
         parser.error(
             f"{parsed.markdown} cannot be written: it has to be a file in a folder that is there"
         )
+    if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
+        print(
+            f"{', '.join(missing)} not installed in {sys.executable}: activate the environment of "
+            "the course (`. .venv/bin/activate`), or install into it (`pip install .`)",
+            file=sys.stderr,
+        )
+        return 2
     from tests.student_side import check
 
     chosen = [p for p in problems if p["id"] in (parsed.problem or ids)]

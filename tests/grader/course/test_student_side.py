@@ -147,6 +147,28 @@ def test_the_first_line_does_not_wait_for_torch(work):
     assert done.stdout == "[]\n", done.stderr
 
 
+def test_a_missing_package_is_one_sentence(work):
+    """It names the Python and says what to do."""
+    program = "import sys; from tests import student_side; sys.exit(student_side.main(['check']))"
+    command = [sys.executable, "-S", "-c", program]  # -S: no installed packages
+    done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("torch, numpy, einops, jaxtyping, pytest not installed in ")
+    assert "activate the environment" in done.stderr
+
+
+def test_an_old_python_is_one_sentence(work):
+    """It is said before anything is imported that only newer versions have."""
+    program = (
+        "import sys, runpy; sys.version_info = (3, 10, 1); sys.modules['tomllib'] = None; "
+        "runpy.run_module('assignment', run_name='__main__')"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=60)
+    assert done.stderr.startswith("Python 3.11 or later is needed; this is 3.10 (")
+    assert "Traceback" not in done.stderr
+
+
 LIMITS = {"cpu_seconds = 10": "cpu_seconds = 4", "wall_seconds = 40.0": "wall_seconds = 6.0"}
 
 
