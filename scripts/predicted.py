@@ -1,6 +1,6 @@
 """Which known mistakes a student learns of before handing in: those that fail a public test.
 
-    python scripts/predicted.py [PROBLEM ...] [--right] [--json]
+    python scripts/predicted.py [PROBLEM ...] [--only MISTAKE ...] [--right] [--json]
 
 For each problem, the script runs its public tests on the reference with one known mistake after the
 other, in this process. It prints how many mistakes fail a test, and names those that fail none.
@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
@@ -32,12 +32,18 @@ def main() -> None:
     course = courses.load()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("problems", nargs="*", metavar="PROBLEM", help="default: all")
+    parser.add_argument("--only", nargs="+", metavar="MISTAKE", help="try only these mistakes")
     parser.add_argument("--right", action="store_true", help="try the right solutions instead")
     parser.add_argument("--json", action="store_true", help="print the names as JSON")
     options = parser.parse_args()
     problems = [p for p in course.problems if not options.problems or p.id in options.problems]
     which = right_solutions if options.right else known_mistakes
-    found = {problem.id: outcomes(course, problem, which) for problem in problems}
+    found = {}
+    for problem in problems:
+        solutions = which(course, problem)
+        if options.only:
+            solutions = [s for s in solutions if s.name in options.only]
+        found[problem.id] = outcomes(course, problem, solutions)
     if options.json:
         print(json.dumps(found))
         return
@@ -71,9 +77,7 @@ def right_solutions(course: Course, problem: Problem) -> list[Solution]:
     return [f for f in found if f.is_tried_on("cpu", fragments.DEVICES)]
 
 
-def outcomes(
-    course: Course, problem: Problem, which: Callable[[Course, Problem], list[Solution]]
-) -> dict[str, bool]:
+def outcomes(course: Course, problem: Problem, solutions: list[Solution]) -> dict[str, bool]:
     """For each of these solutions of a problem, whether it fails a public test."""
     test = course.tests / "public" / f"test_{problem.id}.py"
     reference = course.reference_of(problem)
@@ -89,7 +93,7 @@ def outcomes(
             return fails(test, name)
 
         assert not failed(f"{problem.id}_right", reference), f"the reference fails {test}"
-        for number, one in enumerate(which(course, problem)):
+        for number, one in enumerate(solutions):
             found[one.name] = failed(f"{problem.id}_{number}", one.applied_to(reference))
     return found
 

@@ -15,11 +15,12 @@ port=$((20000 + SLURM_JOB_ID % 10000))
 export RAY_AUTH_MODE=token
 RAY_AUTH_TOKEN=$(openssl rand -hex 32)
 export RAY_AUTH_TOKEN
+export PATH="$PWD/.venv/bin:$PATH"  # symmetric-run calls `ray` by its name
 
 # Every machine runs the same command; the first one then runs what comes after `--`.
-srun .venv/bin/ray symmetric-run \
+srun ray symmetric-run \
     --address "$head:$port" --min-nodes "$SLURM_JOB_NUM_NODES" \
     --num-cpus "$SLURM_CPUS_PER_TASK" --disable-usage-stats \
     -- \
-    .venv/bin/grader batch submissions/ --gradebook class.sqlite \
+    grader batch submissions/ --gradebook class.sqlite \
     --executor ray --ray-address "$head:$port"

@@ -1,6 +1,7 @@
 """checkpoint: everything that a run needs to continue, in one file. Handout §10.1."""
 
 import io
+import os
 import random
 
 import numpy as np
@@ -89,21 +90,22 @@ def test_a_write_that_fails_leaves_the_old_file(student, tmp_path):
 
 
 class Call:
-    """An object that makes a call when it is unpickled.
+    """An object whose pickle asks for a call that makes a folder."""
 
-    A hostile file would call something worse.
-    """
+    def __init__(self, folder):
+        self.folder = folder
 
     def __reduce__(self):
-        return print, ("a file ran code",)
+        return os.mkdir, (str(self.folder),)
 
 
 def test_a_file_is_data_and_no_program(student, tmp_path):
-    """A file that would run code when it is loaded is refused."""
-    torch.save({"model": Call()}, tmp_path / "checkpoint")
-    hint = "torch.load(..., weights_only=True)"
-    with expect.raises(Exception, of="load_checkpoint", when="a file asks for a call", hint=hint):
+    """A file that would run code when it is loaded is refused, and its code does not run."""
+    torch.save({"model": Call(tmp_path / "made")}, tmp_path / "checkpoint")
+    of, hint = "load_checkpoint", "torch.load(..., weights_only=True)"
+    with expect.raises(Exception, of=of, when="a file asks for a call", hint=hint):
         student.checkpointing.load_checkpoint(tmp_path / "checkpoint", *stepped())
+    expect.that(not (tmp_path / "made").exists(), "code from the file ran", of=of, hint=hint)
 
 
 def test_a_checkpoint_that_does_not_fit_changes_nothing(student, tmp_path):

@@ -1,0 +1,82 @@
+"""The public tests predict: what commonly goes wrong fails one, and what is right fails none."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from grader import course as courses
+
+COURSE = courses.load()
+# The mistake that the handout names first, and those that students were surprised by.
+TOLD = {
+    "tensor_memory": ["four_bytes_an_element"],
+    "storage_views": ["storage_offset_forgotten", "size_one_in_the_way", "windows_copied"],
+    "precision": ["spec_e4m3fn_as_ieee"],
+    "einops": ["split_d_before_heads", "mean_times_mask"],
+    "flop_formulas": ["multiply_add_is_one"],
+    "flop_counter": ["class_level_dict"],
+    "roofline": ["seconds_summed"],
+    "napkin_math": ["master_forgotten"],
+    "autograd": ["linear_upstream_ignored", "matmul_upstream_ignored"],
+    "linear": ["weight_transposed"],
+    "optimizers": ["sgd_dampened"],
+    "adamw": ["eps_inside_root", "eps_scaled_by_bias_correction", "no_bias_correction"],
+    "gradient_clipping": ["square_forgotten", "root_forgotten"],
+    "lr_schedule": ["warmup_from_min", "warmup_one_ahead"],
+    "get_batch": ["last_start_missing", "one_start_too_many", "whole_dataset_converted"],
+    "checkpoint": ["parameters_only", "model_put_back_only", "pickle_trusted"],
+    "training_loop": ["first_group_only", "learning_rate_after_the_step", "no_zero_grad"],
+    "activation_checkpointing": ["each_tensor_counted"],
+    "gpu_memory": ["reserved_for_allocated"],
+    "gpu_timing": ["clock_of_the_cpu"],
+    "gpu_prefetch": ["no_wait"],
+    "gpu_mixed_precision": ["half_precision_weights"],
+}
+SHARE = 0.75  # of all known mistakes
+
+
+def predicted(root, *arguments):
+    """What scripts/predicted.py finds, as JSON."""
+    command = [sys.executable, root / "scripts" / "predicted.py", *arguments, "--json"]
+    done = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, check=True, timeout=900
+    )
+    return json.loads(done.stdout)
+
+
+def test_every_problem_has_a_mistake_that_is_told():
+    assert list(TOLD) == [problem.id for problem in COURSE.problems]
+
+
+@pytest.mark.slow
+def test_what_commonly_goes_wrong_fails_a_public_test(root):
+    """Students learn of it before they hand in."""
+    names = sorted({name for names in TOLD.values() for name in names})
+    found = predicted(root, *TOLD, "--only", *names)
+    untold = [
+        f"{problem}: {name}"
+        for problem, names in TOLD.items()
+        for name in names
+        if not found[problem].get(name)
+    ]
+    assert untold == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("half", [0, 1])
+def test_no_right_solution_fails_a_public_test(root, half):
+    """However it is written."""
+    found = predicted(root, *list(TOLD)[half::2], "--right")
+    assert [(p, name) for p, of in found.items() for name, fails in of.items() if fails] == []
+    assert all(found.values())
+
+
+@pytest.mark.proof
+@pytest.mark.slow
+def test_most_known_mistakes_fail_a_public_test(root):
+    """Hidden tests look further, but what they take points for is mostly foreseen."""
+    found = predicted(root)
+    outcomes = [fails for of in found.values() for fails in of.values()]
+    assert sum(outcomes) >= SHARE * len(outcomes)
