@@ -136,7 +136,7 @@ def test_the_defaults_are_those_of_the_stub(student):
     """lr 1e-3, betas (0.9, 0.999), eps 1e-8 and weight_decay 0.01, which are torch's as well."""
     p, q = weights(1), weights(1)
     made = student.optimizers.AdamW(p), torch.optim.AdamW(q)
-    for _ in range(3):
+    for _step in range(3):
         for (parameter,), optimizer in zip((p, q), made, strict=True):
             parameter.grad = WIDE.clone()
             optimizer.step()

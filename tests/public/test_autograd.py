@@ -165,9 +165,9 @@ def test_accumulate_gradients_of_the_example(student):
 
 def wide(*shape, seed=0):
     """Numbers of very different sizes."""
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(*shape, generator=generator, dtype=torch.float64)
-    return x * 10.0 ** torch.randint(-6, 5, shape, generator=generator)
+    source = torch.Generator().manual_seed(seed)
+    x = torch.randn(*shape, generator=source, dtype=torch.float64)
+    return x * 10.0 ** torch.randint(-6, 5, shape, generator=source)
 
 
 def agrees(got, want, **more):

@@ -1,6 +1,7 @@
 """einops: splitting and merging axes, products and means over named axes. Handout §3.1."""
 
 import itertools
+from functools import partial
 
 import pytest
 import torch
@@ -104,15 +105,23 @@ def test_patchify_of_the_example(student):
 
 def wide(*shape, seed=0, dtype=torch.float64):
     """Numbers of very different sizes, as a view that is not contiguous."""
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(*shape, 2, generator=generator, dtype=torch.float64)
-    x = x * 10.0 ** torch.randint(-7, 4, x.shape, generator=generator)
+    source = torch.Generator().manual_seed(seed)
+    x = torch.randn(*shape, 2, generator=source, dtype=torch.float64)
+    x = x * 10.0 ** torch.randint(-7, 4, x.shape, generator=source)
     return x.to(dtype)[..., 0]
 
 
 def agrees(got, want, **more):
     """Check two tensors entry by entry, up to rounding relative to the largest."""
     expect.tensor(got, want, atol=1e-12 * want.abs().max().item(), rtol=1e-9, **more)
+
+
+def by_index(entry, *sizes):
+    """A tensor whose last dimensions are filled by a definition, one index after the other."""
+    if not sizes:
+        return entry()
+    parts = [by_index(partial(entry, i), *sizes[1:]) for i in range(sizes[0])]
+    return torch.stack(parts, -len(sizes))
 
 
 def check_gradients(got, want, leaves, *, of):
@@ -129,8 +138,8 @@ def test_split_and_merge_follow_their_definitions(student, leading):
     """result[..., h, s, i] = x[..., s, h·d + i], and back; also for views, with a gradient."""
     heads, d = 3, 4
     x = wide(*leading, 5, heads * d).requires_grad_()
-    want = torch.stack([x[..., h * d : (h + 1) * d] for h in range(heads)], -3)
-    got = student.einops_reshaping.split_heads(x, heads)
+    want = by_index(lambda h, s, i: x[..., s, h * d + i], heads, 5, d)
+    got = student.einops_reshaping.split_heads(x, heads=heads)
     expect.tensor(got.detach(), want.detach(), of="split_heads", inputs=f"x {list(x.shape)}")
     check_gradients(got, want, [x], of="split_heads")
     parts = want.detach().mT.contiguous().mT.requires_grad_()
@@ -147,7 +156,7 @@ def test_attention_scores_follow_their_definition(student, leading):
     """
     q, k = wide(*leading, 3, 4).requires_grad_(), wide(*leading, 5, 4, seed=1).requires_grad_()
     before = q.detach().clone()
-    want = (q[..., :, None, :] * k[..., None, :, :]).sum(-1) / 2
+    want = by_index(lambda i, j: (q[..., i, :] * k[..., j, :]).sum(-1) / 2, 3, 5)
     got = student.einops_reshaping.attention_scores(q, k)
     agrees(got.detach(), want.detach(), of="attention_scores", inputs=f"leading {leading}")
     check_gradients(got, want, [q, k], of="attention_scores")
@@ -166,9 +175,9 @@ def test_attention_scores_refuse_another_width(student):
 def test_per_head_linear_follows_its_definition(student, leading):
     """Two heads of d_in 3 and d_out 4: Σ_i x[..., h·d_in + i] · w[h, i, o]."""
     x, w = wide(*leading, 6).requires_grad_(), wide(2, 3, 4, seed=1).requires_grad_()
-    heads = [x[..., :3] @ w[0], x[..., 3:] @ w[1]]
+    terms = by_index(lambda h, o, i: x[..., h * 3 + i] * w[h, i, o], 2, 4, 3)
     got = student.einops_reshaping.per_head_linear(x, w)
-    want = torch.cat(heads, -1)
+    want = terms.sum(-1).flatten(-2)
     agrees(got.detach(), want.detach(), of="per_head_linear", inputs=f"x {list(x.shape)}")
     check_gradients(got, want, [x, w], of="per_head_linear")
 
@@ -190,7 +199,7 @@ def test_masked_mean_follows_its_definition(student):
     ).reshape(2, 3, 4)
     x = x.clone()
     x[~mask] = torch.tensor([float("nan"), float("inf"), -float("inf"), 1.0], dtype=x.dtype)
-    got = student.einops_reshaping.masked_mean(x, mask)
+    got = student.einops_reshaping.masked_mean(x, mask=mask)
     # A tiny number added to the count is not a mistake.
     expect.tensor(got, want, of="masked_mean", rtol=1e-6, atol=1e-14)
 

@@ -200,7 +200,7 @@ def test_view_strides_refuses_another_number_of_elements(student):
 def test_sliding_windows_agrees_with_unfold(student, size, step):
     """Also for a vector with gaps that starts in the middle of its storage."""
     x = torch.arange(30)[3::3]
-    got = student.tensor_memory.sliding_windows(x, size, step)
+    got = student.tensor_memory.sliding_windows(x, size=size, step=step)
     inputs = f"x torch.arange(30)[3::3], size {size}, step {step}"
     expect.tensor(got, x.unfold(0, size, step), of="sliding_windows", inputs=inputs)
     shared = got.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()

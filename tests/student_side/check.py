@@ -384,10 +384,10 @@ class _Run:
 
     def _show_printed(self, text: str) -> None:
         """What a test printed, above its row."""
-        lines = text.splitlines()
-        if len(lines) > PRINTED_LINES:
-            lines = [*lines[:PRINTED_LINES], f"… {len(lines) - PRINTED_LINES} more lines"]
-        for line in lines:
+        printed = text.splitlines()
+        if len(printed) > PRINTED_LINES:
+            printed[PRINTED_LINES:] = [f"… {len(printed) - PRINTED_LINES} more lines"]
+        for line in printed:
             self._above(f"  | {markdown.visible(line)}")
 
     def _above(self, text: str) -> None:

@@ -114,5 +114,4 @@ class Outcome:
         return (
             f"{verb} {place}\nread handout §{problem['section']}, "
             f"then run `pytest -k {problem['id']}` (all of its failures)"
-            f"\nor `python -m assignment check {problem['id']}`"
         )

@@ -59,7 +59,10 @@ def test_the_bundle_holds_what_a_student_needs(bundle):
     public = {f"tests/public/test_{problem.id}.py" for problem in COURSE.problems}
     tools = {
         f"tests/student_side/{name}.py"
-        for name in ("__init__", "check", "forbidden", "markdown", "progress", "submit")
+        for name in (
+            *("__init__", "check", "forbidden", "last_time", "markdown", "progress", "runner"),
+            "submit",
+        )
     }
     base = {
         ".github/workflows/check.yml",
