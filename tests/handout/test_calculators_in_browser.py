@@ -155,7 +155,10 @@ BAD = [
     "1e",
     "--1",
     "0x10",
-    "70 billion",
+    "70 zillion",
+    "70Q",
+    "1e3k",
+    "B",
     "<b>1</b>",
     "1e30",
 ]
@@ -211,11 +214,11 @@ def test_wrong_input_is_said_beside_the_field(shown, page, name):
         ("training-time", {"devices": "1.5"}, "devices", "Must be a whole number."),
         (
             "training-time",
-            {"N": "70 billion"},
+            {"N": "70 zillion"},
             "N",
-            "“70 billion” is not a number. Write it like 1024, 0.5 or 70e9.",
+            "“70 zillion” is not a number. Write it like 1024, 0.5, 4k or 70B.",
         ),
-        ("training-time", {"D": ""}, "D", "Enter a number, such as 1024, 0.5 or 70e9."),
+        ("training-time", {"D": ""}, "D", "Enter a number, such as 1024, 0.5, 4k or 70B."),
         ("model-size", {"heads": "7"}, "heads", "Must divide d, which is 12288."),
         ("training-memory", {"segments": "33"}, "segments", "Must be at most layers, which is 32."),
         ("tensor", {"index": "1"}, "index", "Needs 2 numbers, one for each dimension."),
@@ -242,6 +245,30 @@ def test_the_sentence_says_what_to_do(shown, page, name, fill, field, message):
     for key, text in fill.items():
         section.locator(f"[name={key}]").fill(text)
     assert section.locator(f"#{name}-{field}-error").inner_text() == message
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("70B", "70e9"),
+        ("70 billion", "70e9"),
+        ("1.3b", "1300000000"),
+        ("4k", "4000"),
+        ("4Ki", "4096"),
+        ("1.5 Mi", "1572864"),
+        ("0.1T", "1e11"),
+        ("1,500M", "1.5e9"),
+    ],
+)
+def test_sizes_are_read_as_people_write_them(shown, text, same):
+    """k, M, B and T are powers of 1000; Ki, Mi, Gi and Ti are powers of 1024."""
+    section = shown("training-time")
+    results = []
+    for given in (same, text):
+        section.locator("[name=N]").fill(given)
+        results.append(printed(section))
+    assert results[0] == results[1]
+    assert "–" not in results[0].values()
 
 
 def test_a_dtype_without_a_peak_on_the_device_is_refused(shown):
@@ -407,7 +434,7 @@ def test_print_shows_what_was_put_in(shown, page):
     ("query", "said"),
     [
         ("?N=abc", {"N": "“abc” is not a number. Write it like 1024, 0.5 or 70e9."}),
-        ("?nothing=1&N=", {"N": "Enter a number, such as 1024, 0.5 or 70e9."}),
+        ("?nothing=1&N=", {"N": "Enter a number, such as 1024, 0.5, 4k or 70B."}),
         ("?device=B900", {}),
         ("?%%%", {}),
         ("?", {}),

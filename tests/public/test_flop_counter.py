@@ -1,5 +1,8 @@
 """flop_counter: FLOPs counted while the operators run. Handout §4.2."""
 
+import contextlib
+
+import pytest
 import torch
 import torch.nn.functional as F
 
@@ -85,3 +88,92 @@ def test_counters_nest(student):
     expect.value(
         dict(outer.by_op), {"mv": 36, "dot": 6}, of="FlopCounter", inputs="the outer counter"
     )
+
+
+def products(x, w, c):
+    """Every way to multiply that is counted, with in-place forms, out= and keyword arguments."""
+    row, out = x[0, 0], torch.empty(3, 5, dtype=x.dtype)
+    yield "matmul of a batch", lambda: x @ w
+    yield "linear", lambda: F.linear(x, w.T)
+    yield "mv and dot", lambda: (w.T @ row) @ w[0]
+    yield "baddbmm", lambda: torch.baddbmm(c, x, w.expand(2, 4, 5), beta=0.5, alpha=2.0)
+    yield "addmm with alpha", lambda: torch.addmm(c[0], x[0], w, alpha=3.0)
+    yield "addmm_", lambda: c[0].clone().addmm_(x[0], w)
+    yield "baddbmm_", lambda: c.clone().baddbmm_(x, w.expand(2, 4, 5))
+    yield "mm with out=", lambda: torch.mm(x[0], w, out=out)
+    yield "an embedding", lambda: F.embedding(torch.tensor([1, 0]), w)
+    yield "element-wise", lambda: (x * 2 + 1).sum(-1).exp()
+    yield "two results", lambda: torch.stack(list((x @ w).max(-1)))
+
+
+FLOPS = [240, 240, 50, 240, 120, 120, 240, 120, 0, 0, 240]
+
+
+@pytest.mark.parametrize("number", range(len(FLOPS)))
+@pytest.mark.parametrize("setting", ["", "inference_mode"])
+def test_counts_every_kind_of_product_once(student, number, setting):
+    """2 · m · k · n, times the batch size; the results are those without a counter.
+
+    Under inference_mode, matmul and linear arrive whole, and their parts count.
+    """
+    mode = getattr(torch, setting)() if setting else contextlib.nullcontext()
+    with mode:
+        numbers = torch.Generator().manual_seed(0)
+        x, w = torch.randn(2, 3, 4, generator=numbers).double(), torch.randn(4, 5).double()
+        c = torch.ones(2, 3, 5).double()
+        name, compute = list(products(x, w, c))[number]
+        want = compute().clone()
+        with student.flop_counting.FlopCounter() as counter:
+            got = compute()
+    expect.tensor(got.clone(), want, of="FlopCounter", name=f"the result of {name}")
+    expect.value(counter.total, FLOPS[number], of="FlopCounter", inputs=f"{name} {setting}")
+    same = {"addmm_": {"addmm": 120}, "baddbmm_": {"baddbmm": 240}}.get(name)
+    if same:
+        expect.value(dict(counter.by_op), same, of="FlopCounter", inputs=name)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_counts_attention_of_other_sizes(student, causal):
+    """Queries of 8 and values of 8 features, 4 queries and 4 keys; a mask gives no discount."""
+    q, k, v = (torch.ones(2, 3, 4, 8, requires_grad=True) for _ in range(3))
+    with student.flop_counting.FlopCounter() as counter:
+        F.scaled_dot_product_attention(q, k, v, is_causal=causal).sum().backward()
+    inputs = f"b·h·q·k·d = 2·3·4·4·8, causal {causal}"
+    expect.value(counter.total, (4 + 10) * 2 * 3 * 4 * 4 * 8, of="FlopCounter", inputs=inputs)
+
+
+def test_an_exception_leaves_the_count_and_ends_the_counting(student):
+    """It reaches the caller, what ran before it is counted, and nothing after it is."""
+    a = torch.ones(2, 2)
+    counter, kept = student.flop_counting.FlopCounter(), []
+    with expect.raises(OSError, of="FlopCounter", when="the block raises OSError"), counter:
+        a @ a
+        kept.append(counter.total)
+        raise OSError
+    a @ a
+    expect.value(kept, [16], of="FlopCounter", name="total inside the block")
+    expect.value(counter.total, 16, of="FlopCounter", name="total after the exception")
+
+
+def test_two_counters_are_independent(student):
+    """A counter that was only created counts nothing, and a new one begins at 0."""
+    a = torch.ones(2, 2)
+    first, second = student.flop_counting.FlopCounter(), student.flop_counting.FlopCounter()
+    a @ a
+    with first:
+        a @ a
+    expect.value([first.total, second.total], [16, 0], of="FlopCounter", name="the two totals")
+    expect.value(dict(second.by_op), {}, of="FlopCounter", name="the second by_op")
+
+
+def test_a_counter_changes_no_computation(student):
+    """The same random numbers, and views that stay views of the same storage."""
+    x = torch.zeros(4)
+    torch.manual_seed(3)
+    want = torch.rand(3)
+    torch.manual_seed(3)
+    with student.flop_counting.FlopCounter():
+        got, view = torch.rand(3), x[1:]
+        x.add_(1)
+    expect.tensor(got, want, of="FlopCounter", name="random numbers under the counter")
+    expect.tensor(view, torch.ones(3), of="FlopCounter", name="a view of what was changed")

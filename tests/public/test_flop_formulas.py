@@ -1,6 +1,8 @@
 """flop_formulas: FLOPs of matrix products, layers, models and training runs. Handout §4.1."""
 
 import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from tests import expect
 
@@ -119,3 +121,86 @@ def test_training_of_the_example(student):
         expect.value(
             got, expected, of="training_flops", inputs=f"{n}, {d}, recompute_forward={recompute}"
         )
+
+
+OPERANDS = [
+    (3,),
+    (4,),
+    (2, 3),
+    (3, 4),
+    (1, 4),
+    (5, 2, 3),
+    (5, 3, 4),
+    (1, 3, 2),
+    (2, 5, 3, 4),
+    (6, 1, 4, 3),
+]
+
+
+@pytest.mark.parametrize("a", OPERANDS)
+def test_matmul_flops_follow_torchs_shapes(student, a):
+    """2 · k FLOPs for each element of torch.matmul's result; what torch refuses is an error."""
+    for b in OPERANDS:
+        try:
+            result = torch.matmul(torch.empty(a, device="meta"), torch.empty(b, device="meta"))
+        except RuntimeError:
+            when = f"{a} meets {b}"
+            with expect.raises((ValueError, RuntimeError), of="matmul_flops", when=when):
+                student.flop_counting.matmul_flops(a, b)
+            continue
+        got = student.flop_counting.matmul_flops(a, b)
+        expect.value(got, 2 * a[-1] * result.numel(), of="matmul_flops", inputs=f"{a}, {b}")
+
+
+def test_counts_are_exact_however_large(student):
+    """Sizes whose product is above 2⁶³ and above what a float can hold exactly."""
+    side = 10**8 + 1
+    got = student.flop_counting.matmul_flops((side, side), (side, side))
+    expect.value(got, 2 * side**3, of="matmul_flops", inputs=f"two {side}×{side} matrices")
+    got = student.flop_counting.linear_flops(side, side, side, backward=True)
+    expect.value(got, 6 * side**3, of="linear_flops", inputs="the same with a backward pass")
+
+
+@pytest.mark.parametrize("dims", [(5, 7), (32, 16, 8), (3, 9, 4, 2)])
+def test_mlp_flops_agree_with_a_counter(student, dims):
+    """torch's own counter sees the same, forward alone and with the backward pass."""
+    weights = [torch.ones(dims[i + 1], dims[i], requires_grad=True) for i in range(len(dims) - 1)]
+    for backward in (False, True):
+        with FlopCounterMode(display=False) as counter:
+            x = torch.ones(6, dims[0])
+            for weight in weights:
+                x = (x @ weight.T).relu()
+            if backward:
+                x.sum().backward()
+        options = {"backward": True} if backward else {}  # forward alone is the default
+        got = student.flop_counting.mlp_flops(6, dims, **options)
+        inputs = f"batch 6, dims {dims}, {options}"
+        expect.value(got, counter.get_total_flops(), of="mlp_flops", inputs=inputs)
+
+
+@pytest.mark.parametrize("gated", [False, True])
+@pytest.mark.parametrize("tied", [False, True])
+def test_transformer_flops_of_other_models(student, gated, tied):
+    """d_ff is not 4 · d_model, a gated FFN has three matrices, and a tied LM head is a product."""
+    config = student.flop_counting.TransformerConfig(
+        vocab_size=100,
+        context_length=16,
+        num_layers=2,
+        d_model=8,
+        num_heads=2,
+        d_ff=24,
+        gated_ffn=gated,
+        tied_embeddings=tied,
+    )
+    got = student.flop_counting.transformer_forward_flops(config, 3, 5)
+    inputs = f"2 layers, d_model 8, d_ff 24, gated {gated}, tied {tied}, 3 sequences of 5 tokens"
+    of, matrices = "transformer_forward_flops", 3 if gated else 2
+    expect.value(got["ffn"], 2 * (2 * 15 * matrices * 8 * 24), of=of, name="ffn", inputs=inputs)
+    expect.value(got["lm_head"], 2 * 15 * 8 * 100, of=of, name="lm_head", inputs=inputs)
+
+
+def test_training_flops_without_recomputation(student):
+    """6 · N · D is the default, exactly."""
+    got = student.flop_counting.training_flops(70_000_000_001, 15_000_000_000_003)
+    want = 6 * 70_000_000_001 * 15_000_000_000_003
+    expect.value(got, want, of="training_flops", inputs="70000000001, 15000000000003")

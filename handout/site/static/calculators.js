@@ -83,12 +83,21 @@
   // --- reading a field: { value } or { wrong: what to say } -----------------------------------------------------------------
 
   const NUMBER = /^[-−+]?(\d{1,3}([, _]\d{3})+|\d+)?(\.\d*)?(e[-−+]?\d+)?$/i;
-  const toNumber = (text) => (NUMBER.test(text) && /\d/.test(text) ? Number(text.replace(/[, _]/g, "").replace(/−/g, "-")) : NaN);
+  // As people write sizes: 4k, 1.3B, 15T, 70 billion; with an i, powers of 1024.
+  const SUFFIX = /^(.*\d\.?)\s*(k|m|b|g|t|ki|mi|gi|ti|thousand|million|billion|trillion)$/i;
+  const POWERS = { k: 3, m: 6, b: 9, g: 9, t: 12 };
+  const plain = (text) => (NUMBER.test(text) && /\d/.test(text) ? Number(text.replace(/[, _]/g, "").replace(/−/g, "-")) : NaN);
+  const toNumber = (text) => {
+    const [, digits, suffix] = SUFFIX.exec(text) || [];
+    if (!suffix || /e/i.test(digits)) return plain(text);
+    const power = suffix === "thousand" ? 3 : POWERS[suffix[0].toLowerCase()];
+    return /^.i$/i.test(suffix) ? plain(digits) * 1024 ** (power / 3) : plain(`${digits}e${power}`);
+  };
   const brief = (value) => String(value).replace("e+", "e");
   const readNumber = (text, field) => {
-    if (text === "") return { wrong: "Enter a number, such as 1024, 0.5 or 70e9." };
+    if (text === "") return { wrong: "Enter a number, such as 1024, 0.5, 4k or 70B." };
     const value = toNumber(text);
-    if (Number.isNaN(value)) return { wrong: `“${text.slice(0, 20)}” is not a number. Write it like 1024, 0.5 or 70e9.` };
+    if (Number.isNaN(value)) return { wrong: `“${text.slice(0, 20)}” is not a number. Write it like 1024, 0.5, 4k or 70B.` };
     if (field.min !== null && value < field.min) return { wrong: `Must be at least ${brief(field.min)}.` };
     if (field.max !== null && value > field.max) return { wrong: `Must be at most ${brief(field.max)}.` };
     if (field.kind === "count" && !Number.isInteger(value)) return { wrong: "Must be a whole number." };
