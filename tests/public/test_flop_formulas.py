@@ -1,5 +1,7 @@
 """flop_formulas: FLOPs of matrix products, layers, models and training runs. Handout §4.1."""
 
+import math
+
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -123,33 +125,40 @@ def test_training_of_the_example(student):
         )
 
 
-OPERANDS = [
-    (3,),
-    (4,),
-    (2, 3),
-    (3, 4),
-    (1, 4),
-    (5, 2, 3),
-    (5, 3, 4),
-    (1, 3, 2),
-    (2, 5, 3, 4),
-    (6, 1, 4, 3),
+# Two shapes, and the shape of torch.matmul's result; None where torch refuses them.
+SHAPES = [
+    ((3,), (3,), ()),
+    ((4,), (3, 4), None),
+    ((3,), (3, 4), (4,)),
+    ((2, 3), (3,), (2,)),
+    ((2, 3), (3, 4), (2, 4)),
+    ((2, 3), (4, 3), None),
+    ((2, 3), (1, 4), None),
+    ((2, 1), (3, 4), None),
+    ((3,), (5, 3, 4), (5, 4)),
+    ((5, 2, 3), (3,), (5, 2)),
+    ((2, 3), (5, 3, 4), (5, 2, 4)),
+    ((5, 2, 3), (5, 3, 4), (5, 2, 4)),
+    ((1, 2, 3), (5, 3, 4), (5, 2, 4)),
+    ((5, 2, 3), (4, 3, 4), None),
+    ((2, 5, 3, 4), (5, 4, 2), (2, 5, 3, 2)),
+    ((2, 5, 3, 4), (2, 4, 2), None),
+    ((6, 1, 4, 3), (5, 3, 2), (6, 5, 4, 2)),
+    ((6, 1, 4, 3), (1, 5, 3, 2), (6, 5, 4, 2)),
 ]
 
 
-@pytest.mark.parametrize("a", OPERANDS)
-def test_matmul_flops_follow_torchs_shapes(student, a):
-    """2 · k FLOPs for each element of torch.matmul's result; what torch refuses is an error."""
-    for b in OPERANDS:
-        try:
-            result = torch.matmul(torch.empty(a, device="meta"), torch.empty(b, device="meta"))
-        except RuntimeError:
-            when = f"{a} meets {b}"
-            with expect.raises((ValueError, RuntimeError), of="matmul_flops", when=when):
-                student.flop_counting.matmul_flops(a, b)
-            continue
-        got = student.flop_counting.matmul_flops(a, b)
-        expect.value(got, 2 * a[-1] * result.numel(), of="matmul_flops", inputs=f"{a}, {b}")
+@pytest.mark.parametrize(("a", "b", "result"), SHAPES)
+def test_matmul_flops_of_many_shapes(student, a, b, result):
+    """2 FLOPs for each element of the result and each number that is summed over."""
+    if result is None:
+        refusals, when = (ValueError, RuntimeError), f"{a} meets {b}"
+        with expect.raises(refusals, of="matmul_flops", when=when):
+            student.flop_counting.matmul_flops(a, b)
+        return
+    got = student.flop_counting.matmul_flops(a, b)
+    inputs = f"{a}, {b}; the result has shape {result}"
+    expect.value(got, 2 * a[-1] * math.prod(result), of="matmul_flops", inputs=inputs)
 
 
 def test_counts_are_exact_however_large(student):
