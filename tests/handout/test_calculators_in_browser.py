@@ -433,7 +433,7 @@ def test_print_shows_what_was_put_in(shown, page):
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("?N=abc", {"N": "“abc” is not a number. Write it like 1024, 0.5 or 70e9."}),
+        ("?N=abc", {"N": "“abc” is not a number. Write it like 1024, 0.5, 4k or 70B."}),
         ("?nothing=1&N=", {"N": "Enter a number, such as 1024, 0.5, 4k or 70B."}),
         ("?device=B900", {}),
         ("?%%%", {}),
@@ -441,7 +441,7 @@ def test_print_shows_what_was_put_in(shown, page):
         ("?devices=1&devices=2", {}),
         (
             "?mfu=%3Cimg%20src=x%20onerror=alert(1)%3E",
-            {"mfu": "“<img src=x onerror=a” is not a number. Write it like 1024, 0.5 or 70e9."},
+            {"mfu": "“<img src=x onerror=a” is not a number. Write it like 1024, 0.5, 4k or 70B."},
         ),
     ],
 )
