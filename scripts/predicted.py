@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT))
 
 from grader import course as courses  # noqa: E402 - found by the path above
 from grader.course import Course, Problem  # noqa: E402
-from grader.solutions import fragments, mistakes  # noqa: E402
+from grader.proof.validate import right_solutions, to_catch  # noqa: E402
 from grader.solutions.fragments import Solution  # noqa: E402
 
 
@@ -37,12 +37,14 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print the names as JSON")
     options = parser.parse_args()
     problems = [p for p in course.problems if not options.problems or p.id in options.problems]
-    which = right_solutions if options.right else known_mistakes
+    which = right_solutions if options.right else to_catch
     found = {}
     for problem in problems:
-        solutions = which(course, problem)
-        if options.only:
-            solutions = [s for s in solutions if s.name in options.only]
+        solutions = [
+            solution
+            for solution in which(course, problem, "cpu")
+            if not options.only or solution.name in options.only
+        ]
         found[problem.id] = outcomes(course, problem, solutions)
     if options.json:
         print(json.dumps(found))
@@ -60,21 +62,6 @@ def main() -> None:
         )
     every = [told for outcome in found.values() for told in outcome.values()]
     print(f"{sum(every)} of {len(every)} known mistakes fail a public test")
-
-
-def known_mistakes(course: Course, problem: Problem) -> list[Solution]:
-    """The known mistakes of a problem that tests on a CPU have to catch."""
-    usual = ("cpu", "cuda") if problem.device == "cuda" else ("cpu",)
-    return [m for m in mistakes.load(course.mistakes, problem.id) if m.is_tried_on("cpu", usual)]
-
-
-def right_solutions(course: Course, problem: Problem) -> list[Solution]:
-    """Right solutions in other styles."""
-    found = [
-        *fragments.load(course.variants, problem.id),
-        *mistakes.bases(course.mistakes, problem.id),
-    ]
-    return [f for f in found if f.is_tried_on("cpu", fragments.DEVICES)]
 
 
 def outcomes(course: Course, problem: Problem, solutions: list[Solution]) -> dict[str, bool]:

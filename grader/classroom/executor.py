@@ -13,6 +13,7 @@ import msgspec
 
 from grader.classroom.setup import Setup
 from grader.course import Course
+from grader.errors import GraderFault
 from grader.sandbox.box import Sandbox
 from grader.submission import Submission
 
@@ -96,3 +97,8 @@ def graded(
         fresh=fresh,
     )
     return msgspec.json.encode(result)
+
+
+def fault_of(error: Exception) -> str:
+    """What to tell of an error that left a submission without a result."""
+    return str(error) if isinstance(error, GraderFault) else f"{type(error).__name__}: {error}"

@@ -5,10 +5,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 
-from grader.classroom.executor import TICK_SECONDS, Ended, Event, Started, Take, graded
+from grader.classroom.executor import TICK_SECONDS, Ended, Event, Started, Take, fault_of, graded
 from grader.classroom.setup import Setup
 from grader.course import Course
-from grader.errors import GraderFault, SandboxUnavailable
+from grader.errors import SandboxUnavailable
 from grader.grading.workers import Workers, own
 from grader.sandbox.gpu import Gpu
 from grader.submission import Submission
@@ -69,10 +69,8 @@ def _ended(submission: Submission, future: "Future[bytes]") -> Ended:
         return Ended(submission, fault="the process that graded it was killed", lost=True)
     except SandboxUnavailable:
         raise
-    except GraderFault as e:
-        return Ended(submission, fault=str(e))
     except Exception as e:  # one submission never stops the others
-        return Ended(submission, fault=f"{type(e).__name__}: {e}")
+        return Ended(submission, fault=fault_of(e))
 
 
 def _graded(submission: Submission, setup: Setup, fresh: bool) -> bytes:

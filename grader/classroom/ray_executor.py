@@ -23,7 +23,16 @@ import msgspec
 
 from grader import course as courses
 from grader.classroom import setup as setups
-from grader.classroom.executor import TICK_SECONDS, Ended, Event, Noted, Started, Take, graded
+from grader.classroom.executor import (
+    TICK_SECONDS,
+    Ended,
+    Event,
+    Noted,
+    Started,
+    Take,
+    fault_of,
+    graded,
+)
 from grader.classroom.setup import Setup
 from grader.course import Course
 from grader.errors import GraderFault, SandboxUnavailable, UsageError
@@ -116,10 +125,8 @@ class Grader:
             reply = Reply(result=msgspec.Raw(result))
         except SandboxUnavailable as e:
             reply = Reply(refused=str(e))
-        except GraderFault as e:
-            reply = Reply(fault=str(e))
         except Exception as e:  # one submission never stops the others
-            reply = Reply(fault=f"{type(e).__name__}: {e}")
+            reply = Reply(fault=fault_of(e))
         return msgspec.json.encode(reply)
 
     def close(self) -> None:
@@ -199,7 +206,6 @@ class RayExecutor:
         self._memory_bytes = of_a_test + OWN_BYTES
         self._nodes: dict[str, _Node] = {}
         self._actors: list[_Actor] = []
-        self._looked = self._usable = time.monotonic()
 
     def run(self, take: Take) -> Generator[Event, None, None]:
         """Grade submissions until none is left; see `Executor`.
@@ -240,9 +246,7 @@ class RayExecutor:
         if not calls:
             time.sleep(TICK_SECONDS)
             return []
-        done, _ = self._ray.wait(
-            calls, num_returns=len(calls), timeout=TICK_SECONDS / 10, fetch_local=False
-        )
+        done, _ = self._ray.wait(calls, num_returns=len(calls), timeout=0, fetch_local=False)
         if not done:
             done, _ = self._ray.wait(calls, num_returns=1, timeout=TICK_SECONDS, fetch_local=False)
         return list(done)

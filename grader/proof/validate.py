@@ -204,7 +204,7 @@ def trials_of(
         yield Trial(problem, "reference", "reference", reference, device, seed)
     yield Trial(problem, "stub", "stub", sources_in(course.assignment), device)
     neighbours = tuple(p for p in course.problems if p.module == problem.module and p != problem)
-    solutions = [*_to_catch(course, problem, device), *_variants(course, problem, device)]
+    solutions = [*to_catch(course, problem, device), *right_solutions(course, problem, device)]
     for number, solution in enumerate(solutions):
         sources = reference | {problem.path: solution.applied_to(module).encode()}
         touched = tuple(p for p in neighbours if solution.reaches(p.functions, module))
@@ -248,13 +248,13 @@ def trials_of(
             )
 
 
-def _to_catch(course: Course, problem: Problem, device: str) -> list[Mistake]:
+def to_catch(course: Course, problem: Problem, device: str) -> list[Mistake]:
     """The wrong solutions of a problem that its tests for a device must catch."""
     usual = ("cpu", "cuda") if problem.device == "cuda" else ("cpu",)
     return [m for m in mistakes.load(course.mistakes, problem.id) if m.is_tried_on(device, usual)]
 
 
-def _variants(course: Course, problem: Problem, device: str) -> list[Solution]:
+def right_solutions(course: Course, problem: Problem, device: str) -> list[Solution]:
     """The correct solutions of a problem in other styles, and those that known mistakes modify."""
     found = [
         *fragments.load(course.variants, problem.id),

@@ -4,7 +4,6 @@ The tests run in a process of their own (runner.py), so that the first line is o
 torch is imported, and a test that hangs or crashes ends alone.
 """
 
-import ast
 import json
 import os
 import re
@@ -15,7 +14,6 @@ import sys
 import tempfile
 import textwrap
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -23,7 +21,7 @@ from typing import Any, TextIO
 
 from tests.student_side import last_time, markdown, submit
 from tests.student_side.last_time import Files
-from tests.student_side.progress import Failure, Outcome, Progress
+from tests.student_side.progress import Failure, Outcome, Progress, problem_of, told
 
 BAR = 16
 COLOURS = {
@@ -164,8 +162,7 @@ class _Run:
                 if text and problem["module"] == module:
                     name = problem["id"]
                     self._skipped.add(name)
-                    said = f"{name}: {text}\n  {'at':<9} {place}"
-                    said += f"\n  {'see':<9} handout §{problem['section']}"
+                    said = told(f"{name}: {text}", problem, place)
                     self._rows[name].ended.append("failed")
                     self._rows[name].tests += 1
                     self._failures.append(Failure(problem, True, said, place, ""))
@@ -180,10 +177,16 @@ class _Run:
         if not left:
             return 0
         self._ended_by_limit = False
-        order = {"problems": left, "left_out": self._ran, "limits": self._limits}
         with tempfile.TemporaryDirectory() as folder:
-            events = Path(folder, "events")
+            events, crash = Path(folder, "events"), Path(folder, "crash")
             events.touch()
+            crash.touch()
+            order = {
+                "problems": left,
+                "left_out": self._ran,
+                "limits": self._limits,
+                "crash": str(crash),
+            }
             command = [sys.executable, "-m", "tests.student_side.runner"]
             command += [str(self._root), str(events), json.dumps(order)]
             with (
@@ -191,7 +194,7 @@ class _Run:
                 subprocess.Popen(command, cwd=self._root) as process,
             ):
                 try:
-                    return self._follow(lines, process)
+                    return self._follow(lines, process, crash)
                 except KeyboardInterrupt:
                     self._hear_the_last(lines, process)
                     raise
@@ -201,7 +204,7 @@ class _Run:
                     if process.poll() is None:
                         process.kill()
 
-    def _follow(self, lines: TextIO, process: "subprocess.Popen[bytes]") -> int | None:
+    def _follow(self, lines: TextIO, process: "subprocess.Popen[bytes]", crash: Path) -> int | None:
         """Show what the process tells, until it has ended."""
         looked = time.monotonic()
         while True:
@@ -211,7 +214,7 @@ class _Run:
                 if code is not None:
                     return code
             if ended:
-                return self._died(process.returncode, Path(lines.name).with_name("crash"))
+                return self._died(process.returncode, crash)
             if self._watched and not self._paused and time.monotonic() - looked > 0.5:
                 looked = time.monotonic()
                 if not self._files.same(self._root):
@@ -235,12 +238,11 @@ class _Run:
         """A process that ended without a word: the test that ran has ended it."""
         if not self._test:
             return None if self._ended_by_limit else 3
-        problem = self._rows[_problem_of(self._test)].problem
+        problem = self._rows[problem_of(self._test)].problem
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        text = f"{problem['id']}: the process of the test ended ({how})"
         place = self._crashed_at(dump)
-        text += f"\n  {'at':<9} {place}" if place else ""
-        text += f"\n  {'see':<9} handout §{problem['section']}"
+        what = f"{problem['id']}: the process of the test ended ({how})"
+        text = told(what, problem, place)
         self._note_outcome(problem["id"], "failed", text, place, self._test)
         self._skipped.add(problem["id"])
         self._test = ""
@@ -312,9 +314,8 @@ class _Run:
             self._notes.append(event["text"])
             return
         problem = self._rows[event["problem"]].problem
-        place = event["text"].partition(": ")[2].split(" ")[0]
-        text = f"{event['text']}\n  {'see':<9} handout §{problem['section']}"
-        self._uses[problem["id"]] = Failure(problem, True, text, place, test="")
+        text = told(event["text"], problem)
+        self._uses[problem["id"]] = Failure(problem, True, text, event["place"], test="")
 
     # --- the screen
 
@@ -403,19 +404,14 @@ class _Run:
 def _not_python(file: Path, path: str) -> tuple[str, str]:
     """Why a module cannot be imported, and where; empty if it can be parsed."""
     try:
-        source = file.read_bytes()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # such as those about backslashes
-            ast.parse(source)
+        error = submit.parse_error(file.read_bytes())
     except FileNotFoundError:
         return f"{path} is missing; put it back (it is in the course's bundle)", path
     except OSError as e:
         return f"{path} cannot be read: {e.strerror}", path
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
-        line = getattr(e, "lineno", None)
-        message = getattr(e, "msg", None) or str(e)
-        return f"raised SyntaxError: {message}", f"{path}:{line}" if line else path
-    return "", ""
+    if error is None:
+        return "", ""
+    return f"raised SyntaxError: {error.message}", error.at(path)
 
 
 def _events(lines: TextIO) -> Iterator[dict[str, Any]]:
@@ -427,7 +423,3 @@ def _events(lines: TextIO) -> Iterator[dict[str, Any]]:
             lines.seek(at)
             return
         yield json.loads(line)
-
-
-def _problem_of(test: str) -> str:
-    return Path(test.split("::")[0]).stem.removeprefix("test_")

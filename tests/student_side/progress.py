@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 
@@ -115,3 +116,14 @@ class Outcome:
             f"{verb} {place}\nread handout §{problem['section']}, "
             f"then run `pytest -k {problem['id']}` (all of its failures)"
         )
+
+
+def told(text: str, problem: dict[str, Any], place: str = "") -> str:
+    """A failure in the form of `expect.render`: what happened, where, and what to read."""
+    at = f"\n  {'at':<9} {place}" if place else ""
+    return f"{text}{at}\n  {'see':<9} handout §{problem['section']}"
+
+
+def problem_of(test: str) -> str:
+    """The id of the problem that a test, given by pytest's node id, belongs to."""
+    return Path(test.split("::")[0]).stem.removeprefix("test_")

@@ -3,8 +3,9 @@
     python -m tests.student_side.runner ROOT EVENTS ORDER
 
 `check` starts this process, reads the lines of the file EVENTS as they come, and shows them. ORDER
-is JSON: the problems in the order in which they are tested, and the tests that are left out. A test
-that exceeds the grader's limits ends the process; `check` then starts another one for the rest.
+is JSON: the problems in the order in which they are tested, the tests that are left out, the limits
+of a test, and the file where Python writes what ran when it crashed. A test that exceeds the limits
+ends the process; `check` then starts another one for the rest.
 """
 
 import bdb
@@ -27,9 +28,9 @@ import pytest  # noqa: E402
 
 from tests import expect  # noqa: E402
 from tests.student_side import forbidden  # noqa: E402
+from tests.student_side.progress import problem_of, told  # noqa: E402
 
 LOOK_SECONDS = 0.25
-CRASH = "crash"  # the file beside EVENTS where Python writes what ran when it crashed
 PRINTED = 2_000  # characters of a test's output that are shown
 
 
@@ -43,16 +44,24 @@ def main(root: Path, events: Path, order: dict[str, Any]) -> None:
     for plugin in ("terminal", "cacheprovider", "debugging", "faulthandler"):
         options += ["-p", f"no:{plugin}"]
     options += [f"--deselect={test}" for test in order["left_out"]]
-    crash = events.with_name(CRASH)
-    with events.open("a", encoding="utf-8", buffering=1) as out, crash.open("w") as dump:
+    with (
+        events.open("a", encoding="utf-8", buffering=1) as out,
+        open(order["crash"], "w") as dump,
+    ):
         faulthandler.enable(dump)
-        told = Events(out)
+        events_out = Events(out)
         for use in forbidden.uses_under(root, problems):
-            told.say("use", problem=use.problem["id"], text=str(use), certain=use.certain)
+            events_out.say(
+                "use",
+                problem=use.problem["id"],
+                text=str(use),
+                place=use.place,
+                certain=use.certain,
+            )
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        runner = Runner(root, problems, order["limits"], told)
+        runner = Runner(root, problems, order["limits"], events_out)
         code = pytest.main([*options, *files], plugins=[runner])
-        told.say("end", code=int(code))
+        events_out.say("end", code=int(code))
 
 
 class Events:
@@ -70,11 +79,11 @@ class Runner:
     """A pytest plugin that tells how each test ended, and ends what takes too long."""
 
     def __init__(
-        self, root: Path, problems: list[dict[str, Any]], limits: dict[str, Any], told: Events
+        self, root: Path, problems: list[dict[str, Any]], limits: dict[str, Any], events: Events
     ) -> None:
         self._problems = {p["id"]: p for p in problems}
         self._package = str(root / "assignment") + os.sep
-        self._root, self._limits, self._told = root, limits, told
+        self._root, self._limits, self._events = root, limits, events
         self._test = ""
         self._watch: threading.Event | None = None
         self._capture: Any = None
@@ -92,23 +101,23 @@ class Runner:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Run the problems in the given order."""
         order = list(self._problems)
-        items.sort(key=lambda item: order.index(_problem_id(item)))
+        items.sort(key=lambda item: order.index(problem_of(item.nodeid)))
         counts = dict.fromkeys(order, 0)
         for item in items:
-            counts[_problem_id(item)] += 1
-        self._told.say("tests", counts=counts)
+            counts[problem_of(item.nodeid)] += 1
+        self._events.say("tests", counts=counts)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Tell the full error of an unreadable public test: it is not the student's mistake."""
         if report.failed:
             text = f"{report.nodeid} cannot be read:\n{report.longreprtext}"
-            self._told.say("unreadable", text=text)
+            self._events.say("unreadable", text=text)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Tell which test is running, and watch its time."""
         self._test = nodeid
-        problem = _problem_of_node(nodeid)
-        self._told.say("test", problem=problem, test=nodeid)
+        problem = problem_of(nodeid)
+        self._events.say("test", problem=problem, test=nodeid)
         limits = {**self._limits, **self._problems[problem].get("limits", {})}
         self._watch = threading.Event()
         watcher = threading.Thread(
@@ -123,7 +132,7 @@ class Runner:
         if self._paused:
             self._paused = False
             self._capture.resume_global_capture()
-            self._told.say("resumed")
+            self._events.say("resumed")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
@@ -132,26 +141,26 @@ class Runner:
         if isinstance(error, KeyboardInterrupt) or (call.when != "call" and error is None):
             return
         if isinstance(error, bdb.BdbQuit):
-            self._told.say("stopped", place=self._place(error.__traceback__))
+            self._events.say("stopped", place=self._place(error.__traceback__))
             item.session.shouldstop = "the debugger was left"
             return
         attempted = not isinstance(error, NotImplementedError)
         outcome = "passed" if error is None else "failed" if attempted else "not attempted"
         failure = {} if error is None else self._failure(item, error)
-        self._outcome = {"problem": _problem_id(item), "outcome": outcome, **failure}
+        self._outcome = {"problem": problem_of(item.nodeid), "outcome": outcome, **failure}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Tell what the test printed, and how it ended."""
         if report.when == "call" and report.capstdout.strip():
-            self._told.say("printed", text=report.capstdout.rstrip()[-PRINTED:])
+            self._events.say("printed", text=report.capstdout.rstrip()[-PRINTED:])
         if self._outcome:
-            self._told.say("outcome", **self._outcome)
+            self._events.say("outcome", **self._outcome)
         self._outcome = {}
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Tell where Ctrl-C stopped the run, most likely in an endless loop."""
         if not isinstance(excinfo.value, pytest.Session.Interrupted):  # that was the debugger
-            self._told.say("stopped", place=self._place(excinfo.value.__traceback__))
+            self._events.say("stopped", place=self._place(excinfo.value.__traceback__))
 
     # --- limits
 
@@ -169,10 +178,10 @@ class Runner:
 
     def _give_up(self, limit: str) -> None:
         frame = sys._current_frames()[threading.main_thread().ident or 0]
-        problem = self._problems[_problem_of_node(self._test)]
+        problem = self._problems[problem_of(self._test)]
         text = f"{problem['id']}: still running after {limit}, the limit of a test"
         facts = self._told_at(text, self._place_of(frame), problem)
-        self._told.say("outcome", problem=problem["id"], outcome="failed", **facts, ends=True)
+        self._events.say("outcome", problem=problem["id"], outcome="failed", **facts, ends=True)
         os._exit(0)
 
     # --- the debugger
@@ -181,14 +190,14 @@ class Runner:
         """Stop in the debugger, on the terminal, without a limit."""
         if not self._paused:
             self._paused = True
-            self._told.say("paused")
+            self._events.say("paused")
             self._capture.suspend_global_capture(in_=True)
         pdb.Pdb().set_trace(sys._getframe(1))
 
     # --- failures
 
     def _failure(self, item: pytest.Item, error: BaseException) -> dict[str, Any]:
-        problem = self._problems[_problem_id(item)]
+        problem = self._problems[problem_of(item.nodeid)]
         line = item.location[1]
         test = f"{item.location[0]}:{line + 1} {item.name}" if line is not None else item.nodeid
         place = self._place(error.__traceback__)
@@ -206,9 +215,7 @@ class Runner:
         return {**self._told_at(text, place, problem), "test": test}
 
     def _told_at(self, text: str, place: str, problem: dict[str, Any]) -> dict[str, Any]:
-        text += f"\n  {'at':<9} {place}" if place else ""
-        text += f"\n  {'see':<9} handout §{problem['section']}"
-        return {"text": text, "place": place, "test": self._test}
+        return {"text": told(text, problem, place), "place": place, "test": self._test}
 
     def _place(self, traceback: TracebackType | None) -> str:
         """The innermost line of the student's code in a traceback, or "" if there is none."""
@@ -245,14 +252,6 @@ class Runner:
 
     def _short(self, file: str) -> str:
         return os.path.relpath(file, self._root)
-
-
-def _problem_id(item: pytest.Item) -> str:
-    return item.path.stem.removeprefix("test_")
-
-
-def _problem_of_node(nodeid: str) -> str:
-    return Path(nodeid.split("::")[0]).stem.removeprefix("test_")
 
 
 if __name__ == "__main__":

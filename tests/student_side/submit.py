@@ -10,6 +10,7 @@ import sys
 import warnings
 import zipfile
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -140,6 +141,34 @@ def _reason_to_leave_out(file: Path, path: str) -> str:
     return "" if MODULE.fullmatch(path) else "its name cannot be imported"
 
 
+@dataclass(frozen=True)
+class ParseError:
+    """Why a module is not Python.
+
+    Attributes:
+        message: What Python says.
+        line: The line; None if Python names none.
+    """
+
+    message: str
+    line: int | None
+
+    def at(self, path: str) -> str:
+        """The place in a file, as "assignment/linear.py:12"."""
+        return f"{path}:{self.line}" if self.line else path
+
+
+def parse_error(source: bytes) -> ParseError | None:
+    """Why a module cannot be parsed; None if it can. No code is run."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as those about backslashes
+            ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
+        return ParseError(getattr(e, "msg", None) or str(e), getattr(e, "lineno", None))
+    return None
+
+
 def _readable(file: Path, path: str) -> bytes:
     """Read a module and check that Python can parse it.
 
@@ -148,18 +177,12 @@ def _readable(file: Path, path: str) -> bytes:
     """
     try:
         source = file.read_bytes()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # such as those about backslashes
-            ast.parse(source)
     except OSError as e:
         raise Refused(f"{path} cannot be read: {e.strerror}") from None
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
-        line = getattr(e, "lineno", None)
-        where = f"{path}:{line}" if line else path
+    if error := parse_error(source):
         raise Refused(
-            f"{where} is not Python: {getattr(e, 'msg', None) or e}; "
-            "all of its problems would earn 0"
-        ) from None
+            f"{error.at(path)} is not Python: {error.message}; all of its problems would earn 0"
+        )
     return source
 
 

@@ -64,14 +64,18 @@ def course(root, tmp_path):
     return shutil.copytree(root / "examples" / "tiny_course", tmp_path / "course")
 
 
-@pytest.fixture
-def handed_in(tmp_path):
-    """The folder of submissions of the class."""
-    folder = tmp_path / "handed_in"
+def hand_in_class(folder):
+    """Write the submissions of the class into a new folder, and return it."""
     folder.mkdir()
     for name, (source, _) in CLASS.items():
         hand_in(folder, name, source)
     return folder
+
+
+@pytest.fixture
+def handed_in(tmp_path):
+    """The folder of submissions of the class."""
+    return hand_in_class(tmp_path / "handed_in")
 
 
 def points(book):

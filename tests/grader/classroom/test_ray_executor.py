@@ -11,7 +11,7 @@ import pytest
 
 from grader.classroom import gradebook
 from tests.grader.classroom.raylets import RAY, Raylets
-from tests.grader.classroom.test_batch import CLASS, SOLVED, graded, hand_in
+from tests.grader.classroom.test_batch import SOLVED, graded, hand_in, hand_in_class
 
 pytestmark = [
     pytest.mark.slow,
@@ -29,7 +29,7 @@ def course(root, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def raylets():
-    """A cluster of two nodes with one processor each, beside a head that has none."""
+    """A cluster of two nodes with one processor each; the head has none."""
     cluster = Raylets()
     try:
         cluster.add("one")
@@ -42,10 +42,7 @@ def raylets():
 @pytest.fixture
 def handed_in(tmp_path):
     """Broken, hostile, wrong and right submissions, and right ones that each take a second."""
-    folder = tmp_path / "handed_in"
-    folder.mkdir()
-    for name, (source, _) in CLASS.items():
-        hand_in(folder, name, source)
+    folder = hand_in_class(tmp_path / "handed_in")
     hand_in_slow(folder, 12)
     return folder
 
@@ -75,6 +72,14 @@ def batch(course, raylets, handed_in):
         )
 
     return start
+
+
+def programs_without_bubblewrap(folder):
+    """A folder for PATH with what Ray calls, and no bwrap."""
+    folder.mkdir()
+    for program in ("bash", "sh", "ps", "uname", "env"):
+        (folder / program).symlink_to(shutil.which(program))
+    return folder
 
 
 def finish(process):
@@ -148,10 +153,7 @@ def test_a_node_that_differs_is_refused_by_name(batch, course, raylets, tmp_path
     (tmp_path / "older" / "torch-2.6.0.dist-info").mkdir(parents=True)
     metadata = tmp_path / "older" / "torch-2.6.0.dist-info" / "METADATA"
     metadata.write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.6.0\n")
-    without = tmp_path / "bin"
-    without.mkdir()
-    for program in ("bash", "sh", "ps", "uname", "env"):
-        (without / program).symlink_to(shutil.which(program))
+    without = programs_without_bubblewrap(tmp_path / "bin")
     names = ("other-suite", "other-torch", "no-bubblewrap")
     try:
         raylets.add("other-suite", before=bound)
@@ -174,10 +176,7 @@ def test_without_a_node_that_can_grade_nobody_is_blamed(batch, tmp_path):
     """The command says which nodes there are and what is wrong with each."""
     cluster = Raylets()
     try:
-        without = tmp_path / "bin"
-        without.mkdir()
-        for program in ("bash", "sh", "ps", "uname", "env"):
-            (without / program).symlink_to(shutil.which(program))
+        without = programs_without_bubblewrap(tmp_path / "bin")
         cluster.add("bare", environment={"PATH": str(without)})
         book = tmp_path / "class.sqlite"
         code, said = finish(batch(book, "--isolation", "bubblewrap", cluster=cluster))
