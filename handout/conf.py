@@ -15,10 +15,16 @@ html_title = project
 copyright = ""
 language = "en"
 
-extensions = ["myst_parser", "handout.site.extension"]
+extensions = ["myst_parser", "sphinx_copybutton", "sphinxcontrib.bibtex", "handout.site.extension"]
 exclude_patterns = ["build", "site"]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
+
+bibtex_bibfiles = ["references.bib"]
+bibtex_reference_style = "author_year"
+bibtex_default_style = "alpha"
+
+copybutton_prompt_text, copybutton_prompt_is_regexp = r">>> |\.\.\. ", True
 
 html_theme = "furo"
 html_math_renderer = "mathml"

@@ -1,4 +1,4 @@
-"""The Sphinx extension: pictures and calculators in the Markdown, and formulas as MathML."""
+"""The Sphinx extension: pictures, calculators and answers in the Markdown, formulas as MathML."""
 
 import base64
 import re
@@ -62,6 +62,23 @@ class Calculator(SphinxDirective):
         return [nodes.raw("", calculators.html(name), format="html")]
 
 
+class Answer(SphinxDirective):
+    """`{answer}`: a folded answer to an exercise; print shows it unfolded."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """Return the answer between the tags of a `details` element."""
+        answer = nodes.container(classes=["answer-text"])
+        self.state.nested_parse(self.content, self.content_offset, answer)
+        opened = '<details class="answer"><summary>Answer</summary>'
+        return [
+            nodes.raw("", opened, format="html"),
+            answer,
+            nodes.raw("", "</details>", format="html"),
+        ]
+
+
 def write_data(app: Sphinx) -> None:
     """Write the formulas as JavaScript and the maths font as CSS, for Sphinx to copy."""
     made = Path(app.doctreedir) / "made"
@@ -100,6 +117,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     mathml.setup(app)
     app.add_directive("picture", Picture)
     app.add_directive("calculator", Calculator)
+    app.add_directive("answer", Answer)
     app.connect("builder-inited", write_data)
     app.connect("source-read", hide_marks)
     app.connect("doctree-read", number_sections)

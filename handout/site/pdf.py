@@ -14,9 +14,11 @@ FOOTER = (
     '<div style="width: 100%; font-size: 8px; text-align: center;">'
     '<span class="pageNumber"></span></div>'
 )
-# Moves the start page's own sections before the chapters, and puts a list of all sections first.
+# Unfolds the answers, moves the start page's own sections before the chapters, and puts a list of
+# all sections first.
 # `pages` has a number for each entry of the list, or is empty while the numbers are unknown.
 CONTENTS = """(pages) => {
+  document.querySelectorAll("details").forEach((folded) => { folded.open = true; });
   document.querySelectorAll(".page-numbers").forEach((old) => old.remove());
   document.querySelectorAll("#all-calculators, #document-calculators")
     .forEach((page) => page.remove());

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -47,11 +48,32 @@ def test_nothing_runs_on_where_the_command_is_killed(root, tmp_path):
     process = subprocess.Popen(
         command, cwd=root, stdout=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(tmp_path)}
     )
-    started = wait_until(lambda: list(tmp_path.glob("grader-*")))
+    started = wait_until(lambda: any(map(children, children(process.pid))))
+    ours = descendants(process.pid)
     process.kill()
     process.wait()
     assert started
-    assert wait_until(lambda: not list(tmp_path.glob("grader-*")))
+    assert wait_until(lambda: not [child for child in ours if parent(child) is not None]), ours
+
+
+def parent(process):
+    """The parent of a process, or None if the process has ended."""
+    try:
+        state, of = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[:2]
+    except OSError:
+        return None
+    return None if state in "ZX" else int(of)
+
+
+def children(process):
+    """The processes that this one has started."""
+    running = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+    return [other for other in running if parent(other) == process]
+
+
+def descendants(process):
+    """The processes that this one has started, and those that they have started."""
+    return [p for child in children(process) for p in [child, *descendants(child)]]
 
 
 def wait_until(holds, seconds=60):

@@ -19,6 +19,7 @@ class Chapter(Figures):
             *(f"{number:02}_{module}" for number, module in enumerate(COURSE.modules, 1)),
             "grading",
             "calculators",
+            "references",
         ]
         self.questions()
         self.conventions()

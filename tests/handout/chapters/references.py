@@ -1,0 +1,10 @@
+"""The list of references, which has no figures of its own."""
+
+from tests.handout.page_figures import Figures
+
+
+class Chapter(Figures):
+    """No figures: sphinxcontrib-bibtex writes the entries from references.bib."""
+
+    def __init__(self) -> None:
+        super().__init__("references.md")
