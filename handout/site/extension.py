@@ -17,7 +17,7 @@ FONT = Path(__file__).parent / "dejavu-math.woff2"
 
 
 class Picture(SphinxDirective):
-    """`{picture} name` with a caption: embeds a picture of handout/site/pictures.py in the page."""
+    """`{picture} name` with a caption: embeds a picture of handout/site/pictures in the page."""
 
     required_arguments = 1
     has_content = True

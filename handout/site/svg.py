@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable, Iterable
 from html import escape
 
+WIDTH = 480  # of every drawing: narrow enough to be read on a telephone
+
 Scale = Callable[[float], float]
 
 

@@ -31,6 +31,7 @@ import torch
 
 from grader import course as courses
 from grader.markdown_figures import MARK, without_marks
+from handout.site import wren
 
 HANDOUT = Path(__file__).parents[2] / "handout"
 COURSE = courses.load()
@@ -138,11 +139,34 @@ def flat(text: str) -> str:
 def _everywhere() -> dict[str, list[str]]:
     """The values that every page may use.
 
-    These are the section of each problem, the chapter of each module, and a few constants.
+    These are the section of each problem, the chapter of each module, the figures of Wren (the
+    model that all chapters follow), and a few constants.
     """
     values = {"zero": "0", "one": "1", "gpt2": "GPT-2"}
     values |= {f"section_{problem.id}": problem.section for problem in COURSE.problems}
     values |= {f"chapter_{module}": str(number) for number, module in enumerate(COURSE.modules, 1)}
+    values |= {
+        "wren_size": "1.27e9",
+        "wren_exact": f"{wren.PARAMETERS:,}",
+        "wren_tokens": "25.5e9",
+        "wren_layers": f"{wren.WREN.num_layers}",
+        "wren_width": f"{wren.WREN.d_model:,}",
+        "wren_ff": f"{wren.WREN.d_ff:,}",
+        "wren_heads": f"{wren.WREN.num_heads}",
+        "wren_vocabulary": f"{wren.WREN.vocab_size:,}",
+        "wren_context": f"{wren.WREN.context_length:,}",
+        "wren_sequences": f"{wren.SEQUENCES}",
+        "wren_micro_batch": f"{wren.MICRO_BATCH}",
+        "wren_steps": f"{wren.STEPS:,}",
+        "wren_devices": f"{wren.DEVICES}",
+        "wren_mfu": f"{wren.MFU}",
+        "wren_hours": f"{wren.HOURS:.1f}",
+        "wren_rate": f"${wren.DOLLARS_PER_HOUR:.0f}",
+        "wren_dollars": f"${wren.DOLLARS:.0f}",
+    }
+    assert values["wren_size"] == f"{wren.PARAMETERS / 1e9:.2f}e9"
+    assert values["wren_tokens"] == f"{wren.TOKENS / 1e9:.1f}e9"
+    assert wren.STEPS * wren.STEP_TOKENS == wren.TOKENS
     return {name: [value] for name, value in values.items()}
 
 

@@ -5,6 +5,7 @@ import math
 import torch
 
 from grader.solutions.reference import tensor_memory as tm
+from handout.site import wren
 from tests.handout.chapters.c05_resource_accounting import GPT3
 from tests.handout.page_figures import Figures, n, power
 
@@ -82,6 +83,8 @@ class Chapter(Figures):
         self.views()
         self.merging()
         self.windows()
+        self.model()
+        self.exercises()
 
     def bytes(self) -> None:
         """Section 1.1."""
@@ -265,3 +268,54 @@ class Chapter(Figures):
             window_storage=tm.storage_elements(windows),
         )
         self.gives(no_offset=X.storage_offset())
+
+    def model(self) -> None:
+        """Tensors of Wren."""
+        config = wren.WREN
+        embedding, ffn = (config.vocab_size, config.d_model), (config.d_model, config.d_ff)
+        self.gives(
+            wren_embedding=f"{n(embedding[0], ',')} × {n(embedding[1], ',')}",
+            wren_embedding_mb=n(taken(*embedding) / 1e6, ".0f"),
+            wren_ffn=f"{n(ffn[0], ',')} × {n(ffn[1], ',')}",
+            wren_ffn_mb=n(taken(*ffn) / 1e6, ".1f"),
+            wren_gb=n(taken(wren.PARAMETERS) / 1e9, ".2f"),
+        )
+
+    def exercises(self) -> None:
+        """The answers."""
+        self.gives(
+            bf16_bytes=BF16.itemsize,
+            wren_bf16_gb=n(taken(wren.PARAMETERS, dtype=BF16) / 1e9, ".2f"),
+        )
+        column = torch.empty(1000, 1000)[:, 0]
+        self.gives(
+            kept_shape=sizes((1000, 1000)),
+            kept_bytes=n(tm.storage_bytes(column), ","),
+            column_bytes=n(tm.tensor_bytes(column), ","),
+        )
+        x, index = torch.empty(6, 7, 8), (1, 2, 3)
+        terms = " + ".join(f"{n(i)} · {n(step)}" for i, step in zip(index, x.stride(), strict=True))
+        self.gives(
+            exercise_shape=sizes(x.shape),
+            exercise_index=n(str(list(index))),
+            exercise_strides=sizes(tm.contiguous_strides(x.shape)),
+            exercise_offset=f"{terms} = {n(tm.element_offset(x, index))}",
+        )
+        swapped = x.transpose(0, 1)
+        shape, stride = swapped.shape, swapped.stride()
+        for target in ((42, 8), (7, 48)):
+            assert tm.view_strides(shape, stride, target) is None
+        self.gives(
+            swapped_target=sizes((42, 8)),
+            other_target=sizes((7, 48)),
+            swapped_strides=sizes(stride),
+            swapped_need=f"{n(stride[0])} = {n(shape[1])} · {n(stride[1])}",
+            second_dimension=2,
+            other_need=f"{n(stride[1])} = {n(shape[2])} · {n(stride[2])}",
+        )
+        text, window = 10**9, wren.WREN.context_length
+        self.gives(
+            window_count=(
+                f"{power(10, 9)} − {n(window, ',')} + {n(1)} = {n(text - window + 1, ',')}"
+            )
+        )

@@ -17,7 +17,7 @@ from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import gpu
 from grader.solutions.reference import precision as pr
 from grader.solutions.reference import resource_accounting as ra
-from handout.site import pictures
+from handout.site.pictures import prefetching
 from tests.handout.page_figures import COURSE, Figures, n, plain, power, scientific, short
 from tests.probes import stand_in
 
@@ -411,7 +411,7 @@ class Chapter(Figures):
         assert copied(True, True, False) == (True, False)
         assert copied(True, True, True) == (True, True)
         assert copied(True, False, True)[1], "beside the kernels that were asked for before"
-        spans = {kind: pictures.timeline(prefetch=kind) for kind in (False, True)}
+        spans = {kind: prefetching.timeline(prefetch=kind) for kind in (False, True)}
         copy, kernels = (
             {f"{1000 * (s.stop - s.start):.7f}" for s in spans[True] if s.what == what}
             for what in ("copies", "kernels")

@@ -3,6 +3,7 @@
 import re
 
 from grader.solutions.reference import flop_counting
+from handout.site import wren
 from tests.handout.page_figures import COURSE, HANDOUT, Figures, n, power, short
 
 
@@ -22,6 +23,7 @@ class Chapter(Figures):
             "references",
         ]
         self.questions()
+        self.gives(head_width=wren.WREN.d_model // wren.WREN.num_heads)
         self.conventions()
         self.table()
 

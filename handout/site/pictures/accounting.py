@@ -1,0 +1,204 @@
+"""Chapters 4 and 5, and the first page: FLOPs, the roofline, and what one step of Wren takes."""
+
+from itertools import pairwise
+
+import torch
+
+from grader.solutions.reference import flop_counting as flops
+from grader.solutions.reference import resource_accounting as accounting
+from handout.site import wren
+from handout.site.svg import WIDTH, Drawing, bottom_axis, left_axis, linear, logarithmic
+
+
+def roofline() -> Drawing:
+    """The roof of an H100 in bfloat16, and what the lecture computes under it."""
+    hw, dtype = accounting.H100_SXM, torch.bfloat16
+    square = {n: accounting.matmul_intensity(n, n, n, dtype) for n in (512, 1024, 4096)}
+    # Name, intensity, and where to write the name: dx, dy, anchor.
+    works = [
+        ("ReLU", accounting.elementwise_intensity(1, 1, 1, dtype), 10, 5, "start"),
+        ("matrix · vector", accounting.matmul_intensity(1024, 1024, 1, dtype), 10, 5, "start"),
+        ("product, n = 512", square[512], -10, 0, "end"),
+        ("n = 1024", square[1024], -4, 22, "start"),
+        ("n = 4096", square[4096], 0, -12, "middle"),
+    ]
+    peak = hw.peak_flops[dtype]
+    reached = {
+        name: accounting.attainable_mfu(intensity, hw, dtype) for name, intensity, *_ in works
+    }
+    picture = Drawing(
+        WIDTH,
+        380,
+        "Roofline of an H100 in bfloat16",
+        "Attainable FLOP/s against FLOP per byte, both logarithmic. "
+        + "; ".join(f"{name} reaches {share:.2%} of the peak" for name, share in reached.items()),
+    )
+    x, y = logarithmic(0.1, 1e4, 52, WIDTH - 30), logarithmic(1e11, 2e15, 320, 40)
+    bottom_axis(
+        picture, x, 320, [(10.0**e, f"{10.0**e:g}") for e in range(-1, 5)], "FLOP per byte", 40
+    )
+    left_axis(picture, y, 52, [(10.0**e, f"1e{e}") for e in range(11, 16)], "FLOP/s", WIDTH - 30)
+    ridge = accounting.accelerator_intensity(hw, dtype)
+    picture.path(
+        [(x(i), y(peak * accounting.attainable_mfu(i, hw, dtype))) for i in (0.1, ridge, 1e4)],
+        "curve s1",
+    )
+    for name, intensity, dx, dy, anchor in works:
+        at = x(intensity), y(peak * reached[name])
+        picture.dot(*at, "s2")
+        picture.text(at[0] + dx, at[1] + dy, name, anchor=anchor)
+    picture.text(x(ridge), y(peak) - 12, f"ridge: {ridge:.1f}", anchor="end")
+    return picture
+
+
+def two_layer_flops() -> Drawing:
+    """Forward and backward FLOPs of two layers; the first needs no gradient of its input."""
+    rows, sizes = 64, (32, 32, 16)
+    layers = list(pairwise(sizes))
+    forward = [flops.linear_flops(rows, *layer) for layer in layers]
+    weights = [
+        flops.linear_flops(rows, *layer, backward=True, input_grad=False) - f
+        for layer, f in zip(layers, forward, strict=True)
+    ]
+    inputs = [0, flops.linear_flops(rows, *layers[1], backward=True) - forward[1] - weights[1]]
+    total = sum(forward) + sum(weights) + sum(inputs)
+    assert total == flops.mlp_flops(rows, sizes, backward=True)
+    picture = Drawing(
+        WIDTH,
+        290,
+        "FLOPs of two layers, forward and backward",
+        f"64 rows through layers of 32 by 32 and 32 by 16: forward {sum(forward):,}, "
+        f"gradients of weights {sum(weights):,}, gradient of the second layer's input "
+        f"{sum(inputs):,}, {total:,} together. The first layer's input needs no gradient.",
+    )
+    x = linear(0, 200_000, 20, WIDTH - 48)
+    rows_of = [
+        ("forward", forward),
+        ("backward: gradients of the weights", weights),
+        ("backward: gradients of the inputs", inputs),
+    ]
+    bottom_axis(
+        picture,
+        x,
+        222,
+        [(v, f"{v:,}") for v in (0, 50_000, 100_000, 150_000, 200_000)],
+        "FLOPs",
+        20,
+    )
+    for row, (name, parts) in enumerate(rows_of):
+        y, start = 44 + row * 62, 0
+        picture.text(20, y - 6, f"{name}: {sum(parts):,}")
+        for part, whole, style in zip(parts, forward, ("s1", "s2"), strict=True):
+            picture.rect(
+                x(start), y, x(start + whole) - x(start) - 1, 26, style if part else "missing"
+            )
+            start += whole
+    for left, name, style in (
+        (20, "layer 1", "s1"),
+        (130, "layer 2", "s2"),
+        (240, "not needed", "missing"),
+    ):
+        picture.rect(left, 268, 14, 14, style)
+        picture.text(left + 20, 280, name)
+    return picture
+
+
+def training_memory() -> Drawing:
+    """Bytes per parameter of three recipes, stacked."""
+    fp32, bf16 = torch.float32, torch.bfloat16
+    recipes = [
+        ("all in float32", accounting.TrainingRecipe(fp32, fp32, (fp32, fp32))),
+        (
+            "bfloat16, float32 states and master",
+            accounting.TrainingRecipe(bf16, bf16, (fp32, fp32), fp32),
+        ),
+        (
+            "bfloat16, float32 states, no master",
+            accounting.TrainingRecipe(bf16, bf16, (fp32, fp32)),
+        ),
+    ]
+    memory_bytes = 8 * accounting.H100_SXM.memory_bytes
+    picture = Drawing(
+        WIDTH,
+        300,
+        "Bytes per parameter of three recipes with AdamW",
+        "; ".join(
+            f"{name}: {accounting.bytes_per_parameter(recipe)} bytes" for name, recipe in recipes
+        ),
+    )
+    x = linear(0, 16, 20, WIDTH - 20)
+    bottom_axis(picture, x, 222, [(v, str(v)) for v in range(0, 17, 4)], "bytes per parameter", 20)
+    for row, (name, recipe) in enumerate(recipes):
+        y, start = 44 + row * 62, 0
+        fits = accounting.max_parameters(memory_bytes, recipe) / 1e9
+        picture.text(
+            20, y - 6, f"{name}: {accounting.bytes_per_parameter(recipe)} bytes, {fits:.1f} billion"
+        )
+        parts = [
+            recipe.parameter.itemsize,
+            recipe.gradient.itemsize,
+            *(d.itemsize for d in recipe.optimizer_state),
+        ]
+        parts += [recipe.master.itemsize] if recipe.master else []
+        for part, style in zip(parts, ("s1", "s2", "s3", "s4", "s5"), strict=False):
+            picture.rect(x(start), y, x(start + part) - x(start) - 1, 26, style)
+            start += part
+    x_key = 20.0
+    for name, style in zip(
+        ("weight", "gradient", "mean m", "mean v", "master"),
+        ("s1", "s2", "s3", "s4", "s5"),
+        strict=True,
+    ):
+        picture.rect(x_key, 274, 14, 14, style)
+        picture.text(x_key + 20, 286, name)
+        x_key += 92
+    return picture
+
+
+def one_step() -> Drawing:
+    """One training step of Wren, with the chapter that explains each stage."""
+    forward = wren.SEQUENCES * sum(
+        flops.transformer_forward_flops(wren.WREN, 1, wren.WREN.context_length).values()
+    )
+    kept = wren.activation_bytes(wren.MICRO_BATCH)
+    moved = 28 * wren.PARAMETERS  # AdamW reads four float32 tensors and writes three
+    stages = [
+        ("read a batch", "9", f"{2 * wren.STEP_TOKENS / 1e6:.2f} MB of tokens", "s6"),
+        ("forward pass", "3, 4, 7", f"{forward:.2e} FLOPs", "s1"),
+        (
+            "keep activations",
+            "12",
+            f"{kept / 1e9:.1f} GB for {wren.MICRO_BATCH} sequences",
+            "s4",
+        ),
+        ("backward pass", "6", f"{2 * forward:.2e} FLOPs", "s1"),
+        ("clip, AdamW step", "8", f"{moved / 1e9:.1f} GB read and written", "s2"),
+        ("save a checkpoint", "10", f"{12 * wren.PARAMETERS / 1e9:.1f} GB, now and then", "s3"),
+    ]
+    bill = (
+        f"× {wren.STEPS:,} steps (chapter 11) = {wren.HOURS:.0f} hours on "
+        f"{wren.DEVICES} H100 (chapter 5)"
+    )
+    picture = Drawing(
+        WIDTH,
+        420,
+        "One training step of Wren, stage by stage",
+        "; ".join(f"{name}, chapter {of}: {takes}" for name, of, takes, _ in stages)
+        + f"; {bill}: about {wren.DOLLARS:.0f} dollars",
+    )
+    for row, (name, of, takes, style) in enumerate(stages):
+        y = 10 + row * 56
+        picture.rect(34, y, 176, 40, style)
+        picture.text(122, y + 25, name, anchor="middle", style="inside")
+        picture.text(222, y + 17, f"chapter {of}", style="heading")
+        picture.text(222, y + 35, takes)
+        if row:
+            picture.path([(116, y - 10), (122, y - 2), (128, y - 10)], "arrow")
+    bottom = 10 + (len(stages) - 1) * 56 + 20
+    picture.path([(34, bottom), (16, bottom), (16, 30), (32, 30)], "arrow")
+    picture.path([(24, 24), (32, 30), (24, 36)], "arrow")
+    picture.text(10, 370, bill, style="heading")
+    picture.text(
+        10, 392, f"at ${wren.DOLLARS_PER_HOUR:.0f} per GPU and hour about ${wren.DOLLARS:.0f}"
+    )
+    return picture

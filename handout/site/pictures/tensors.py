@@ -1,0 +1,127 @@
+"""Chapters 1 to 3: windows on a storage, number formats, heads."""
+
+import torch
+from einops import rearrange
+
+from grader.solutions.reference import precision
+from grader.solutions.reference import tensor_memory as memory
+from handout.site.formulas import FORMATS, name_of
+from handout.site.svg import WIDTH, Drawing, bottom_axis, logarithmic
+
+CELL = 34
+
+
+def strides() -> Drawing:
+    """One storage, three windows on it."""
+    storage = torch.arange(12)
+    x = storage.view(3, 4)
+    windows = [("x, shape (3, 4)", x), ("x.T", x.T), ("x[:, 1]", x[:, 1])]
+    picture = Drawing(
+        WIDTH,
+        268,
+        "Three tensors on one storage",
+        "A storage of 12 elements; x of shape (3, 4) with strides (4, 1), "
+        "its transpose with strides (1, 4), and its column 1 with stride 4 and offset 1 "
+        "show elements of the same storage.",
+    )
+    picture.text(10, 18, "storage", style="heading")
+    for i in range(12):
+        _cell(picture, 10 + i * CELL, 26, i, f"s{i // 4 + 1}")
+    for left, (name, window) in zip((10, 176, 342), windows, strict=True):
+        picture.text(left, 92, name, style="heading")
+        picture.text(
+            left,
+            110,
+            f"stride ({', '.join(map(str, window.stride()))}), offset {window.storage_offset()}",
+        )
+        for position in (
+            torch.cartesian_prod(*(torch.arange(size) for size in window.shape))
+            .reshape(-1, window.dim())
+            .tolist()
+        ):
+            element = memory.element_offset(window, position)
+            row, column = position if window.dim() == 2 else (position[0], 0)
+            _cell(picture, left + column * CELL, 120 + row * CELL, element, f"s{element // 4 + 1}")
+    return picture
+
+
+def _cell(picture: Drawing, x: float, y: float, number: int, style: str) -> None:
+    picture.rect(x, y, CELL - 2, CELL - 2, style)
+    picture.text(x + CELL / 2 - 1, y + CELL / 2 + 4, str(number), anchor="middle", style="inside")
+
+
+def number_formats() -> Drawing:
+    """Bit fields to scale, and the range of each format on a log scale."""
+    formats = [getattr(torch, name) for name in FORMATS]  # float64 first
+    picture = Drawing(
+        WIDTH,
+        640,
+        "Six number formats: their bits and their range",
+        "; ".join(_described(dtype) for dtype in formats),
+    )
+    picture.text(10, 18, "bits: sign, exponent, mantissa", style="heading")
+    for row, dtype in enumerate(formats):
+        spec, y, bit = precision.float_spec(dtype), 44 + row * 42, (WIDTH - 20) / 64
+        picture.text(
+            10, y - 4, f"{name_of(dtype)}: 1 + {spec.exponent_bits} + {spec.mantissa_bits}"
+        )
+        x = 10.0
+        for bits, style in ((1, "s3"), (spec.exponent_bits, "s1"), (spec.mantissa_bits, "s2")):
+            picture.rect(x, y, bits * bit - 1, 18, style)
+            x += bits * bit
+    picture.text(10, 316, "range without float64 (which reaches 1.8e308)", style="heading")
+    scale = logarithmic(1e-46, 1e40, 24, WIDTH - 30)
+    ticks = [(10.0**e, f"1e{e}") for e in range(-40, 41, 20)]
+    bottom_axis(picture, scale, 590, ticks, "pale: subnormal numbers, with fewer bits", 326)
+    for row, dtype in enumerate(formats[1:]):
+        spec, y = precision.float_spec(dtype), 346 + row * 48
+        picture.text(24, y - 4, name_of(dtype))
+        picture.rect(
+            scale(spec.smallest_subnormal),
+            y,
+            scale(spec.smallest_normal) - scale(spec.smallest_subnormal),
+            18,
+            "s2 pale",
+        )
+        picture.rect(
+            scale(spec.smallest_normal), y, scale(spec.max) - scale(spec.smallest_normal), 18, "s1"
+        )
+    return picture
+
+
+def _described(dtype: torch.dtype) -> str:
+    spec = precision.float_spec(dtype)
+    bits = f"{spec.exponent_bits} exponent and {spec.mantissa_bits} mantissa bits"
+    return (
+        f"{name_of(dtype)} has {bits} "
+        f"and reaches from {spec.smallest_subnormal:.2e} to {spec.max:.2e}"
+    )
+
+
+def heads() -> Drawing:
+    """Six features of one position, split into two heads by both patterns."""
+    features, count = torch.arange(6), 2
+    panels = {
+        pattern: rearrange(features, f"{pattern} -> heads d", heads=count)
+        for pattern in ("(heads d)", "(d heads)")
+    }
+    picture = Drawing(
+        WIDTH,
+        196,
+        "One vector of six features, split into two heads in two ways",
+        "; ".join(
+            f"{pattern} gives head 0 the features {split[0].tolist()} "
+            f"and head 1 the features {split[1].tolist()}"
+            for pattern, split in panels.items()
+        ),
+    )
+    for left, (pattern, split) in zip((10, 250), panels.items(), strict=True):
+        picture.text(left, 18, pattern, style="heading")
+        head_of = {feature: head for head, row in enumerate(split.tolist()) for feature in row}
+        for feature in features.tolist():
+            _cell(picture, left + feature * CELL, 28, feature, f"s{head_of[feature] + 1}")
+        for head, row in enumerate(split.tolist()):
+            picture.text(left, 112 + head * 44, f"head {head}")
+            for i, feature in enumerate(row):
+                _cell(picture, left + (i + 2) * CELL, 90 + head * 44, feature, f"s{head + 1}")
+    return picture

@@ -1,0 +1,270 @@
+"""Chapters 6 to 12: what training computes, keeps, reads and writes."""
+
+from functools import partial
+
+import torch
+
+from grader.solutions.reference import activation_checkpointing, optimizers
+from handout.site import wren
+from handout.site.svg import WIDTH, Drawing, bottom_axis, left_axis, linear, logarithmic
+
+
+def gradients() -> Drawing:
+    """The product of a linear layer and the two products of its backward pass, to scale."""
+    sizes, unit = {"T": 5, "in": 3, "out": 4}, 15
+    shapes = {"x": ("T", "in"), "W": ("out", "in"), "Wᵀ": ("in", "out"), "y": ("T", "out")}
+    shapes |= {"G": ("T", "out"), "Gᵀ": ("out", "T"), "dx": ("T", "in"), "dW": ("out", "in")}
+    styles = {"x": "s1", "W": "s2", "y": "s3", "G": "s3"}
+    products = [("x", "Wᵀ", "y"), ("G", "W", "dx"), ("Gᵀ", "x", "dW")]
+    picture = Drawing(
+        WIDTH,
+        330,
+        "A linear layer's product, and the two products of its backward pass",
+        "; ".join(
+            f"{a}, {' by '.join(shapes[a])}, times {b}, {' by '.join(shapes[b])}, "
+            f"is {c}, {' by '.join(shapes[c])}"
+            for a, b, c in products
+        ),
+    )
+    for row, (product, title) in enumerate(
+        zip(products, ("forward", "backward, input", "backward, weight"), strict=True)
+    ):
+        middle, left = 60 + row * 108, 150
+        picture.text(10, middle + 4, title, style="heading")
+        for name, sign in zip(product, ("×", "=", ""), strict=True):
+            rows, columns = (sizes[size] * unit for size in shapes[name])
+            style = styles[name.strip("dᵀ")]
+            picture.rect(left, middle - rows / 2, columns, rows, style)
+            picture.text(left + columns / 2, middle + 5, name, anchor="middle", style="inside")
+            picture.text(
+                left + columns / 2,
+                middle + rows / 2 + 14,
+                " × ".join(shapes[name]),
+                anchor="middle",
+                style="tick",
+            )
+            picture.text(left + 75 + 16, middle + 5, sign, anchor="middle")
+            left += 108
+    return picture
+
+
+def signal() -> Drawing:
+    """The size of a signal on its way through twenty layers, for three initial deviations."""
+    width, depth = 1024, 20
+    cases = [(0.05, "σ = 0.05", "s2"), (width**-0.5, "σ = 1/√in", "s1"), (0.02, "σ = 0.02", "s3")]
+    sizes = {name: _sizes(width, depth, sigma) for sigma, name, _ in cases}
+    picture = Drawing(
+        WIDTH,
+        330,
+        "Standard deviation of a signal after each of 20 layers of width 1,024",
+        "; ".join(f"with {name} it is {after[-1]:.1e} at the end" for name, after in sizes.items()),
+    )
+    x, y = linear(0, depth, 62, WIDTH - 80), logarithmic(1e-5, 1e5, 270, 40)
+    bottom_axis(picture, x, 270, [(v, str(v)) for v in range(0, depth + 1, 5)], "layers", 40)
+    ticks = [(10.0**e, f"1e{e}") for e in range(-4, 5, 2)]
+    left_axis(picture, y, 62, ticks, "standard deviation", WIDTH - 80)
+    for _, name, style in cases:
+        points = [(x(layer), y(size)) for layer, size in enumerate(sizes[name])]
+        picture.path(points, f"curve {style}")
+        picture.text(points[-1][0] + 6, points[-1][1] + 4, name)
+    return picture
+
+
+def _sizes(width: int, depth: int, sigma: float) -> list[float]:
+    """Measure a signal's standard deviation before the first and after each layer."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(32, width, generator=generator)
+    sizes = [x.std().item()]
+    for _ in range(depth):
+        x = x @ (torch.randn(width, width, generator=generator) * sigma).T
+        sizes.append(x.std().item())
+    return sizes
+
+
+def learning_rate() -> Drawing:
+    """Warm-up and cosine, as in the worked example."""
+    top, low, warmup, end = 1.0, 0.1, 10, 30
+    picture = Drawing(
+        WIDTH,
+        320,
+        "Learning rate: warm-up and cosine",
+        "The rate rises in a straight line from 0 to 1 in 10 iterations, "
+        "falls along half a cosine to 0.1 at iteration 30, and stays there.",
+    )
+    x, y = linear(0, 40, 52, WIDTH - 30), linear(0, 1, 260, 40)
+    bottom_axis(picture, x, 260, [(v, str(v)) for v in range(0, 41, 10)], "iteration", 40)
+    left_axis(
+        picture,
+        y,
+        52,
+        [(v / 10, f"{v / 10:g}") for v in (0, 1, 5, 10)],
+        "learning rate",
+        WIDTH - 30,
+    )
+    picture.path(
+        [(x(it), y(optimizers.lr_cosine_schedule(it, top, low, warmup, end))) for it in range(41)],
+        "curve s1",
+    )
+    for it in (0, 5, 10, 15, 20, 25, 30):
+        picture.dot(x(it), y(optimizers.lr_cosine_schedule(it, top, low, warmup, end)), "s2")
+    return picture
+
+
+def life_of_a_batch() -> Drawing:
+    """Where the tokens of one batch of Wren are, from the file to the GPU."""
+    tokens = wren.STEP_TOKENS
+    places = [
+        ("file, uint16", f"{2 * wren.TOKENS / 1e9:.1f} GB, all tokens", "s6"),
+        ("windows, uint16", f"{2 * tokens / 1e6:.2f} MB are read", "s3"),
+        ("x and y, int64", f"{16 * tokens / 1e6:.2f} MB", "s1"),
+        ("pinned memory", f"{16 * tokens / 1e6:.2f} MB", "s4"),
+        ("GPU", f"{16 * tokens / 1e6:.2f} MB", "s2"),
+    ]
+    steps = ("memmap: only the pages of the windows", "one later, and wider", "copied", "queued")
+    picture = Drawing(
+        WIDTH,
+        330,
+        "The life of a batch",
+        "; ".join(f"{place}: {size}" for place, size, _ in places),
+    )
+    for row, (place, size, style) in enumerate(places):
+        y = 10 + row * 64
+        picture.rect(10, y, 170, 36, style)
+        picture.text(95, y + 23, place, anchor="middle", style="inside")
+        picture.text(192, y + 23, size)
+        if row:
+            picture.line(95, y - 28, 95, y - 2)
+            picture.path([(89, y - 10), (95, y - 2), (101, y - 10)], "arrow")
+            picture.text(112, y - 10, steps[row - 1], style="tick")
+    return picture
+
+
+def rename() -> Drawing:
+    """What a reader finds at each moment while a checkpoint is written in two ways."""
+    lanes: list[tuple[str, list[tuple[str, list[tuple[str, float, float]]]]]] = [
+        ("written in place", [("checkpoint", [("old", 0, 1), ("half", 1, 4), ("new", 4, 6)])]),
+        (
+            "written beside it, then renamed",
+            [
+                ("checkpoint", [("old", 0, 4.5), ("new", 4.5, 6)]),
+                ("checkpoint.tmp", [("half", 1, 4), ("synced", 4, 4.5)]),
+            ],
+        ),
+    ]
+    styles = {"old": "s1", "half": "missing", "new": "s2", "synced": "s3"}
+    picture = Drawing(
+        WIDTH,
+        250,
+        "A checkpoint written in place, and one written beside it and renamed",
+        "In place, a crash while writing leaves half a file. "
+        "Beside it, the old file stays whole until the rename puts the new one in its place.",
+    )
+    x = linear(0, 6, 112, WIDTH - 10)
+    top = 20
+    for title, files in lanes:
+        picture.text(10, top, title, style="heading")
+        for row, (name, spans) in enumerate(files):
+            y = top + 12 + row * 40
+            picture.text(10, y + 20, name, style="tick")
+            for state, start, stop in spans:
+                picture.rect(x(start), y, x(stop) - x(start) - 2, 30, styles[state])
+                middle = (x(start) + x(stop)) / 2
+                style = "label" if state == "half" else "inside"
+                if state != "synced":
+                    picture.text(middle, y + 20, state, anchor="middle", style=style)
+        top += 84
+    picture.line(x(1.7), 28, x(1.7), 204, "limit")
+    picture.text(x(1.7), 222, "a crash here", anchor="middle")
+    picture.rect(330, 210, 14, 14, "s3")
+    picture.text(350, 222, "synced to disk")
+    return picture
+
+
+def step_memory() -> Drawing:
+    """Memory over one micro-batch of Wren, with AdamW in float32 under autocast."""
+    layers, weights = wren.WREN.num_layers, 4 * wren.PARAMETERS / 1e9
+    kept = wren.activation_bytes(wren.MICRO_BATCH) / layers / 1e9
+    forward = [(0.0, kept * (layer + 1)) for layer in range(layers)]
+    backward = [
+        (weights * (layer + 1) / layers, kept * (layers - layer - 1)) for layer in range(layers)
+    ]
+    moments = [*forward, *backward, *[(weights, 0.0)] * 6]
+    peak = max(3 * weights + gradient + activations for gradient, activations in moments)
+    picture = Drawing(
+        WIDTH,
+        372,
+        "Memory over a training step of Wren with one micro-batch of 8 sequences",
+        f"Weights take {weights:.1f} GB and AdamW's moments {2 * weights:.1f} GB throughout. "
+        f"Activations grow to {kept * layers:.1f} GB in the forward pass and are freed in the "
+        f"backward pass, while gradients grow to {weights:.1f} GB. The peak is {peak:.1f} GB.",
+    )
+    x, y = linear(0, len(moments), 52, WIDTH - 10), linear(0, 32, 280, 40)
+    left_axis(picture, y, 52, [(v, str(v)) for v in range(0, 33, 8)], "GB", WIDTH - 10)
+    for i, (gradient, activations) in enumerate(moments):
+        start = 0.0
+        parts = ((weights, "s1"), (2 * weights, "s3"), (gradient, "s2"), (activations, "s4"))
+        for part, style in parts:
+            picture.rect(x(i), y(start + part), x(1) - x(0), y(start) - y(start + part), style)
+            start += part
+    for start, stop, name in ((0, 24, "forward"), (24, 48, "backward"), (48, 54, "step")):
+        picture.line(x(start), 280, x(start), 292)
+        picture.text((x(start) + x(stop)) / 2, 298, name, anchor="middle", style="tick")
+    for left, top, name, style in (
+        (52, 316, "weights", "s1"),
+        (250, 316, "AdamW's moments", "s3"),
+        (52, 342, "gradients", "s2"),
+        (250, 342, "activations", "s4"),
+    ):
+        picture.rect(left, top, 14, 14, style)
+        picture.text(left + 20, top + 12, name)
+    return picture
+
+
+def checkpointing() -> Drawing:
+    """Activations alive at once against the number of segments, for 16 linear layers with GELU."""
+    layers, kept = 16, {}
+    unit = 8 * 32 * 4  # one activation of the small model that is measured
+    stack = [torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.GELU()) for _ in range(layers)]
+    data = torch.zeros(8, 32)
+    weights = [p for layer in stack for p in layer.parameters()]
+    saved = activation_checkpointing.saved_activation_bytes
+    for segments in (1, 2, 4, 8, 16):
+        model = activation_checkpointing.CheckpointedSequential(stack, segments)
+        kept[segments] = saved(partial(model, data), weights) / unit
+    plain = saved(partial(torch.nn.Sequential(*stack), data), weights) / unit
+    picture = Drawing(
+        WIDTH,
+        402,
+        "Activation memory against checkpointed segments",
+        f"Without checkpoints {plain:.0f} units are kept. "
+        + "; ".join(
+            f"{k} segments: {v:.0f} kept, and {2 * layers // k} more "
+            "while one segment is computed again"
+            for k, v in kept.items()
+        ),
+    )
+    x, y = linear(-0.6, 5.6, 52, WIDTH - 16), linear(0, 40, 320, 40)
+    left_axis(
+        picture,
+        y,
+        52,
+        [(v, str(v)) for v in range(0, 41, 8)],
+        "units of one activation",
+        WIDTH - 16,
+    )
+    bars = [("none", plain, 0)] + [(str(k), v, 2 * layers // k) for k, v in kept.items()]
+    for i, (name, held, again) in enumerate(bars):
+        left, width = x(i - 0.36), x(0.36) - x(-0.36)
+        picture.rect(left, y(held), width, y(0) - y(held), "s1")
+        if again:
+            picture.rect(left, y(held + again), width, y(held) - y(held + again) - 1, "s2")
+        picture.text(x(i), y(held + again) - 6, f"{held + again:.0f}", anchor="middle")
+        picture.text(x(i), 336, name, anchor="middle", style="tick")
+    picture.text(
+        (52 + WIDTH - 16) / 2, 354, "segments; FLOPs × 4/3 with any number of them", anchor="middle"
+    )
+    picture.rect(52, 364, 14, 14, "s1")
+    picture.text(72, 376, "kept until its backward pass")
+    picture.rect(52, 386, 14, 14, "s2")
+    picture.text(72, 398, "computed again, for one segment at a time")
+    return picture

@@ -1,0 +1,52 @@
+"""Wren, the language model that the handout follows from its parameters to its bill.
+
+It has the depth and width of the model that Brown et al. (2020) call GPT-3 XL, and a vocabulary of
+32,000 tokens. That is large enough for every question of the course to matter, and small enough
+that a group of students could pay for its training.
+"""
+
+from typing import Any, cast
+
+import torch
+
+from grader.solutions.reference import flop_counting as flops
+from grader.solutions.reference import resource_accounting as accounting
+
+WREN = flops.TransformerConfig(
+    vocab_size=32_000,
+    context_length=1024,
+    num_layers=24,
+    d_model=2048,
+    num_heads=16,
+    d_ff=8192,
+    tied_embeddings=True,
+)
+SEQUENCES = 512  # in the batch of one step
+MICRO_BATCH = 8  # sequences that go through the model at a time
+DEVICES = 8  # H100
+MFU = 0.4  # between what PaLM and Llama 3 report
+DOLLARS_PER_HOUR = 3.0  # for one device; an assumption that the handout states
+
+PARAMETERS = accounting.transformer_parameters(cast(Any, WREN))
+TOKENS = 20 * PARAMETERS  # compute-optimal by Hoffmann et al. (2022)
+STEP_TOKENS = SEQUENCES * WREN.context_length
+STEPS = TOKENS // STEP_TOKENS
+STEP_FLOPS = flops.training_flops(PARAMETERS, STEP_TOKENS)
+HOURS = 24 * accounting.training_days(
+    PARAMETERS, TOKENS, accounting.H100_SXM, torch.bfloat16, DEVICES, MFU
+)
+DOLLARS = HOURS * DEVICES * DOLLARS_PER_HOUR
+
+
+def activation_bytes(sequences: int) -> int:
+    """Bytes that the layers keep for a backward pass, at two bytes per number.
+
+    Attention is fused and there is no dropout: 32·s·b·h bytes per layer (Korthikanti et al. 2022,
+    without its masks and scores).
+    """
+    return WREN.num_layers * 32 * WREN.context_length * sequences * WREN.d_model
+
+
+def logit_bytes(sequences: int) -> int:
+    """Bytes of the float32 logits of this many sequences."""
+    return sequences * WREN.context_length * WREN.vocab_size * 4
