@@ -7,6 +7,7 @@ import torch
 
 from grader.solutions.reference import precision as p
 from grader.solutions.reference import resource_accounting as ra
+from handout.site import wren
 from tests.handout.page_figures import Figures, n, plain, power, scientific, short
 
 F64, F32, F16, BF16 = torch.float64, torch.float32, torch.float16, torch.bfloat16
@@ -67,6 +68,8 @@ class Chapter(Figures):
         self.underflow()
         self.blocks()
         self.seen_elsewhere()
+        self.model()
+        self.exercises()
 
     def bits(self) -> None:
         """The fields of a number."""
@@ -302,4 +305,69 @@ class Chapter(Figures):
             dense_tflops=plain(dense / 1e12),
             speedup=n(self.ratio, ".1f"),
             fp32_tflops=plain(ra.H100_SXM.peak_flops[F32] / 1e12),
+        )
+
+    def model(self) -> None:
+        """The weights of Wren."""
+        bits = 4 + 32 / 64
+        self.gives(
+            wren_fp32_gb=n(wren.PARAMETERS * F32.itemsize / 1e9, ".2f"),
+            wren_bf16_gb=n(wren.PARAMETERS * BF16.itemsize / 1e9, ".2f"),
+            wren_fp8_gb=n(wren.PARAMETERS * E4M3.itemsize / 1e9, ".2f"),
+            wren_quantized_gb=n(wren.PARAMETERS * bits / 8 / 1e9, ".2f"),
+            bits_a_number_again=plain(bits),
+        )
+
+    def exercises(self) -> None:
+        """The answers."""
+        after = {
+            x: torch.nextafter(torch.tensor(x, dtype=BF16), torch.tensor(1e9, dtype=BF16)).item()
+            for x in (0.5, 2.0, 256.0)
+        }
+        eps = power(2, round(math.log2(p.float_spec(BF16).eps)))
+        self.gives(
+            ex_two=2,
+            ex_large=256,
+            ex_after_two=f"{n(2)} + {n(2)} · {eps} = {plain(after[2.0])}",
+            ex_after_large=f"{n(256)} + {n(256)} · {eps} = {plain(after[256.0])}",
+            ex_missing=257,
+        )
+        assert torch.tensor(257.0).to(BF16).item() != 257
+
+        gradient, scale, limit = 2e-8, 1024, p.float_spec(F16).smallest_subnormal / 2
+        assert p.underflows_to_zero(gradient, F16)
+        scaled = torch.tensor(gradient * scale, dtype=F16).item()
+        assert abs(scaled / scale / gradient - 1) < 0.01
+        self.gives(
+            ex_gradient=scientific(gradient, 0),
+            ex_scale=n(scale, ","),
+            ex_limit=f"{two_to(limit)} ≈ {scientific(limit, 2)}",
+            ex_scaled=scientific(scaled, 2),
+        )
+
+        weight, step = 0.5, after[0.5] - 0.5
+        half = step / 2
+        for update, moves in ((half * 1.01, True), (half, False), (-half / 2 * 1.01, True)):
+            moved = torch.tensor(weight, dtype=BF16) + torch.tensor(update, dtype=BF16)
+            assert (moved.item() != weight) == moves
+        self.gives(
+            ex_weight=plain(weight),
+            ex_step=f"{plain(weight)} · {eps} = {n(step, '.4f')}",
+            ex_half_step=n(half, ".5f"),
+        )
+        self.gives(
+            ex_bits=4,
+            ex_block=32,
+            ex_cost=f"{n(4)} + {n(16)} / {n(32)} = {plain(4 + 8 * F16.itemsize / 32)}",
+        )
+
+        far, tenth = torch.tensor(70_000.0), torch.tensor(0.1, dtype=torch.float64)
+        assert far.to(F16).isinf()
+        off = [abs(tenth.to(dtype).double() - tenth).item() for dtype in (F16, BF16)]
+        self.gives(
+            ex_far=n(70_000, ","),
+            ex_far_stored=n(far.to(BF16).item(), ",.0f"),
+            ex_tenth=plain(0.1),
+            ex_tenth_half=scientific(off[0]),
+            ex_tenth_bf16=scientific(off[1]),
         )
