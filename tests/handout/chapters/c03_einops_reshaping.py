@@ -8,6 +8,7 @@ from einops import EinopsError, rearrange
 
 from grader.solutions.reference import einops_reshaping as er
 from grader.solutions.reference import tensor_memory as tm
+from handout.site import wren
 from tests.handout.page_figures import Figures, n, plain, short
 
 
@@ -38,6 +39,8 @@ class Chapter(Figures):
         self.scores()
         self.masks()
         self.examples()
+        self.model()
+        self.exercises()
 
     def order(self) -> None:
         """Parentheses, transposes and copies."""
@@ -158,4 +161,72 @@ class Chapter(Figures):
             patches=patches,
             patch=f"{n(side)} × {n(side)}",
             patch_numbers=size,
+        )
+
+    def model(self) -> None:
+        """The scores of Wren."""
+        config = wren.WREN
+        width = config.d_model // config.num_heads
+        q = torch.empty(
+            wren.MICRO_BATCH,
+            config.num_heads,
+            config.context_length,
+            width,
+            dtype=torch.bfloat16,
+            device="meta",
+        )
+        scores = er.attention_scores(q, q)
+        together = config.num_layers * tm.tensor_bytes(scores)
+        assert together > 4 * wren.PARAMETERS, "more than the weights"
+        self.gives(
+            wren_head=width,
+            wren_scores=short(scores.numel(), 0, 6),
+            wren_scores_mb=n(tm.tensor_bytes(scores) / 1e6, ".0f"),
+            wren_scores_gb=n(together / 1e9, ".2f"),
+        )
+        self.gives(ex_score=n(math.sqrt(width), ".1f"))
+
+    def exercises(self) -> None:
+        """The answers."""
+        x = torch.zeros(2, 5, 12)
+        patterns = ("b s (h d) -> b s h d", "b s (h d) -> b h s d", "b s (h d) -> b (h s) d")
+        assert [tm.shares_storage(x, rearrange(x, p, h=3)) for p in patterns] == [1, 1, 0]
+
+        features, heads, feature = 12, 3, 5
+        d = features // heads
+        head_of = {
+            pattern: [
+                feature in row
+                for row in rearrange(
+                    torch.arange(features), f"{pattern} -> heads d", heads=heads
+                ).tolist()
+            ].index(True)
+            for pattern in ("(heads d)", "(d heads)")
+        }
+        assert list(head_of.values()) == [feature // d, feature % heads] == [1, 2]
+        self.gives(
+            ex_feature=feature,
+            ex_features=features,
+            ex_heads=heads,
+            ex_d=d,
+            ex_first=f"{n(feature)} = {n(feature // d)} · {n(d)} + {n(feature % d)}",
+            ex_second=f"{n(feature)} = {n(feature // heads)} · {n(heads)} + {n(feature % heads)}",
+            ex_second_head=head_of["(d heads)"],
+        )
+        longer = 4 * wren.WREN.context_length
+        growth = (longer // wren.WREN.context_length) ** 2
+        self.gives(ex_context=n(longer, ","), ex_growth=growth, ex_factor=growth // 4)
+
+        x = torch.tensor([[1.0, 2.0, 3.0, 0.0], [6.0, 0.0, 0.0, 0.0]])
+        mask = torch.tensor([[1, 1, 1, 0], [1, 0, 0, 0]]).bool()
+        a, b = er.masked_mean(x[..., None], mask).flatten().tolist()
+        kept_a, kept_b = mask.sum(1).tolist()
+        terms = f"({n(kept_a)} · {plain(a)} + {n(kept_b)} · {plain(b)})"
+        self.gives(
+            ex_mean_a=plain(a),
+            ex_kept_a=kept_a,
+            ex_mean_b=plain(b),
+            ex_kept_b=kept_b,
+            ex_wrong_mean=plain((a + b) / 2),
+            ex_right_mean=f"{terms} / {n(kept_a + kept_b)} = {plain(x[mask].mean().item())}",
         )
