@@ -7,6 +7,7 @@ import torch.nn.functional as F
 
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
+from handout.site import wren
 from tests.handout.page_figures import Figures, n, power, short
 
 GPT2 = fc.TransformerConfig(
@@ -56,6 +57,8 @@ class Chapter(Figures):
         self.seen_elsewhere()
         self.as_they_run()
         self.attention()
+        self.model()
+        self.exercises()
 
     def layers(self) -> None:
         """A product, and a linear layer."""
@@ -332,4 +335,54 @@ class Chapter(Figures):
             forward_times=forward // terms,
             backward_times=backward // terms,
             attention_terms=f"{n(b)} · {n(h)} · {n(q)} · {n(k)} · {n(d)} = {n(terms)}",
+        )
+
+    def model(self) -> None:
+        """Wren's forward pass, step and training run."""
+        tokens = wren.WREN.context_length
+        parts = fc.transformer_forward_flops(wren.WREN, 1, tokens)
+        total = sum(parts.values())
+
+        def share(*names):
+            return n(100 * sum(parts[name] for name in names) / total, ".1f")
+
+        by_rule = fc.training_flops(wren.PARAMETERS, tokens) // 3
+        step = f"{n(6)} · {short(wren.PARAMETERS, 4)} · {n(wren.STEP_TOKENS, ',')}"
+        self.gives(
+            wren_forward=short(total, 2, 12),
+            wren_ffn_share=share("ffn"),
+            wren_matrices_share=share("qkv", "attention_output"),
+            wren_scores_share=share("attention_scores", "attention_values"),
+            wren_head_share=share("lm_head"),
+            wren_rule_low=n(100 * (1 - by_rule / total), ".1f"),
+            wren_step_flops=f"{step} = {short(wren.STEP_FLOPS, 2, 15)}",
+            wren_run_flops=short(fc.training_flops(wren.PARAMETERS, wren.TOKENS), 2, 20),
+        )
+        longer = 8 * tokens
+        parts = fc.transformer_forward_flops(wren.WREN, 1, longer)
+        total = sum(parts.values())
+        self.gives(
+            ex_context=n(longer, ","), ex_share=share("attention_scores", "attention_values")
+        )
+
+    def exercises(self) -> None:
+        """The answers."""
+        size = 4096
+        flops = fc.matmul_flops((size,), (size, size))
+        self.gives(
+            ex_vector=n(size, ","),
+            ex_matrix=f"{n(size)} × {n(size)}",
+            ex_vector_flops=f"{n(2)} · {n(size)} · {n(size)} = {n(flops, ',')}",
+        )
+        square, vector = (1000, 1000), (1000,)
+        times_vector = fc.matmul_flops(square, vector)
+        self.gives(
+            ex_n=n(1000, ","),
+            ex_left=short(fc.matmul_flops(square, square) + times_vector, 3),
+            ex_right=short(2 * times_vector, unit=6),
+        )
+        one_token = fc.linear_flops(1, wren.PARAMETERS, 1)
+        self.gives(
+            ex_generate=f"{n(2)} · {short(wren.PARAMETERS, 4)} = {short(one_token, 2)}",
+            ex_frozen=fc.linear_flops(1, 1, 1),
         )
