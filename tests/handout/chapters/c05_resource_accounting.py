@@ -7,6 +7,7 @@ import torch
 
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
+from handout.site import wren
 from tests.handout.chapters.c04_flop_counting import GPT2
 from tests.handout.page_figures import Figures, n, plain, power, short
 
@@ -69,6 +70,8 @@ class Chapter(Figures):
         self.what_fits()
         self.how_long()
         self.seen_elsewhere()
+        self.model()
+        self.exercises()
 
     def roofline(self) -> None:
         """Section 5.1."""
@@ -191,11 +194,9 @@ class Chapter(Figures):
         self.gives(
             palm_mfu=0.46,
             palm_size=540,
-            in_2022=2022,
             llama_mfu_low=0.38,
             llama_mfu_high=0.43,
             llama_model=f"{n(3)} {n(405)}",
-            in_2024=2024,
         )
         assert ra.mfu(2 * H100.peak_flops[BF16], 1, H100, BF16) == 2, "returned as it is"
         with pytest.raises(ValueError, match="mfu"):
@@ -300,4 +301,58 @@ class Chapter(Figures):
         self.gives(
             seen_gpt3_flops=n("3.23e23"),
             gpt3_flops_spelled=f"{flops} = {short(fc.training_flops(size, tokens), 2, 23)}",
+        )
+
+    def model(self) -> None:
+        """Wren's memory and hours."""
+        state = ra.bytes_per_parameter(RECIPES["all in float32"]) * wren.PARAMETERS
+        speed = wren.DEVICES * wren.MFU * H100.peak_flops[BF16]
+        flops = fc.training_flops(wren.PARAMETERS, wren.TOKENS)
+        assert abs(flops / speed / 3600 - wren.HOURS) < 1e-9
+        self.gives(
+            wren_state_gb=n(state / 1e9, ".1f"),
+            wren_free_gb=n((H100.memory_bytes - state) / 1e9, ".1f"),
+            wren_run_flops=short(flops, 2, 20),
+            wren_speed=short(speed, 2, 15),
+        )
+
+    def exercises(self) -> None:
+        """The answers."""
+        intensity = ra.elementwise_intensity(1, 2, 1, BF16)
+        assert 0.999 < 1 - ra.attainable_mfu(intensity, H100, BF16) < 0.9995
+        self.gives(ex_moved=3 * BF16.itemsize, ex_intensity=n(intensity, ".2f"), ex_idle=n("99.9"))
+
+        weights = wren.PARAMETERS * BF16.itemsize
+        self.gives(
+            ex_bandwidth=short(H100.memory_bandwidth, unit=12),
+            ex_weights=short(weights, 2),
+            ex_rate=n(H100.memory_bandwidth / weights, ",.0f"),
+        )
+        k, columns = wren.WREN.d_model, wren.WREN.d_ff
+        rows = next(
+            m
+            for m in count(1)
+            if ra.matmul_intensity(m, k, columns, BF16) >= ra.accelerator_intensity(H100, BF16)
+        )
+        self.gives(ex_ffn=f"{n(k, ',')} × {n(columns, ',')}", ex_rows=rows)
+
+        size, full = 405 * 10**9, RECIPES["all in float32"]
+        each, device = ra.bytes_per_parameter(full), H100.memory_bytes
+        devices = ra.min_devices(size, full, device)
+        assert devices * device == size * each
+        self.gives(
+            ex_parameters=short(size),
+            ex_devices=f"{short(size)} · {n(each)} / {short(device)} = {n(devices)}",
+            ex_reserved=ra.min_devices(size, full, device, 0.25),
+        )
+        money = 1000
+        hours = money / wren.DOLLARS_PER_HOUR
+        budget = hours * 3600 * wren.MFU * H100.peak_flops[BF16]
+        best, tokens = ra.compute_optimal(budget)
+        self.gives(
+            ex_money=n(f"${money:,}"),
+            ex_hours=n(hours, ".0f"),
+            ex_budget=short(budget, 2, 20),
+            ex_size=short(best, 2),
+            ex_tokens=short(tokens, 1),
         )
