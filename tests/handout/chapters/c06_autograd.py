@@ -7,7 +7,8 @@ from torch import nn
 
 from grader.solutions.reference import autograd as ag
 from grader.solutions.reference import flop_counting as fc
-from tests.handout.page_figures import Figures, n, plain, power, scientific
+from handout.site import wren
+from tests.handout.page_figures import Figures, n, plain, power, scientific, short
 
 F64, F32 = torch.float64, torch.float32
 STEPS = [1e-1, 1e-3, 1e-6, 1e-10]
@@ -37,6 +38,8 @@ class Chapter(Figures):
         self.by_hand()
         self.checking()
         self.accumulation()
+        self.model()
+        self.exercises()
 
     def linear(self) -> None:
         """Costs and conventions of single operations."""
@@ -176,3 +179,55 @@ class Chapter(Figures):
             wrong_mean=plain(sum(means) / len(means)),
         )
         assert (1 / len(chunks)) / len(chunks[1]) == 2 * (1 / len(chunks)) / len(chunks[0])
+
+    def model(self) -> None:
+        """One micro-batch of Wren."""
+        config, batch = wren.WREN, wren.MICRO_BATCH
+        tokens = config.context_length
+        forward = sum(fc.transformer_forward_flops(config, batch, tokens).values())
+        self.gives(
+            wren_forward=short(forward, 2, 13),
+            wren_backward=short(2 * forward, 2, 13),
+            wren_rows=n(batch * tokens, ","),
+            wren_ffn=f"{n(config.d_model, ',')} × {n(config.d_ff, ',')}",
+            wren_input_mb=n(batch * tokens * config.d_model * torch.bfloat16.itemsize / 1e6, ".1f"),
+            wren_gradients_gb=n(wren.PARAMETERS * F32.itemsize / 1e9, ".2f"),
+            wren_micro_batches=wren.SEQUENCES // batch,
+        )
+
+    def exercises(self) -> None:
+        """The answers."""
+        x, w, g = (torch.ones(shape, dtype=F64) for shape in ((5, 3), (7, 3), (5, 7)))
+        _, gradient = ag.linear_backward(x, w, g)
+        assert torch.equal(gradient, g.T @ x)
+        self.gives(
+            ex_x=n(str(tuple(x.shape))),
+            ex_w=n(str(tuple(w.shape))),
+            ex_g=n(str(tuple(g.shape))),
+            ex_gt=n(str(tuple(g.T.shape))),
+        )
+        a = torch.tensor(7.0, requires_grad=True)
+        (a * a).backward()
+        self.gives(ex_uses=plain((a.grad / a).item()), ex_a_square=f"a{n('²')}")
+
+        at, eps = 3.0, 0.1
+        above, below = at + eps, at - eps
+        central = measured(lambda x: x * x, at, eps)
+        assert abs(central - 2 * at) < 1e-12
+        self.gives(
+            ex_square=f"x{n('²')}",
+            ex_at=plain(at),
+            ex_eps=plain(eps),
+            ex_difference=(
+                f"({plain(above)}{n('²')} − {plain(below)}{n('²')}) / {plain(2 * eps)} = "
+                f"{n(central, '.0f')}"
+            ),
+            ex_one_sided=plain((above**2 - at**2) / eps),
+        )
+        passes = fc.linear_flops(5, 3, 7, backward=True) // fc.linear_flops(5, 3, 7)
+        chunks = 4
+        self.gives(
+            ex_passes=passes,
+            ex_chunks=chunks,
+            ex_units=f"{n(chunks)} · {n(passes)} = {n(chunks * passes)}",
+        )
