@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 
 import torch
 
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import linear as li
 from grader.solutions.reference import resource_accounting as ra
+from handout.site import wren
 from tests.handout.chapters.c05_resource_accounting import GPT3
 from tests.handout.chapters.c06_autograd import rows
 from tests.handout.page_figures import Figures, n, plain, scientific, short
@@ -38,6 +40,8 @@ class Chapter(Figures):
         self.first_values()
         self.truncation()
         self.worked()
+        self.model()
+        self.exercises()
 
     def costs(self) -> None:
         """Parameters and FLOPs."""
@@ -132,6 +136,46 @@ class Chapter(Figures):
         )
         next(model.parameters()).requires_grad_(False)
         self.gives(trainable=li.count_parameters(model, trainable_only=True), all_parameters=total)
+
+    def model(self) -> None:
+        """The parameters of Wren, part by part."""
+        config = wren.WREN
+        layers, d, ff = config.num_layers, config.d_model, config.d_ff
+        width = n(d, ",")
+        attention, ffn, embedding = layers * 4 * d**2, layers * 2 * d * ff, config.vocab_size * d
+        assert attention + ffn + embedding == wren.PARAMETERS
+        products = f"{n(layers)} · {n(2)} · {width} · {n(ff, ',')}"
+        self.gives(
+            wren_attention=f"{n(layers)} · {n(4)} · {width}{n('²')} = {n(attention, ',')}",
+            wren_ffn=f"{products} = {n(ffn, ',')}",
+            wren_embedding=f"{n(config.vocab_size, ',')} · {width} = {n(embedding, ',')}",
+        )
+        for name, part in (("attention", attention), ("ffn", ffn), ("embedding", embedding)):
+            self.gives(**{f"wren_{name}_share": n(100 * part / wren.PARAMETERS, ".1f")})
+        self.gives(
+            wren_sigma=n(1 / math.sqrt(d), ".4f"),
+            wren_sigma_down=n(1 / math.sqrt(ff), ".4f"),
+        )
+
+    def exercises(self) -> None:
+        """The answers."""
+        sizes = (10, 20, 20, 5)
+        products = " + ".join(f"{n(i)} · {n(o)}" for i, o in pairwise(sizes))
+        total = li.count_parameters(li.MLP(sizes))
+        self.gives(ex_sizes=", ".join(map(n, sizes)), ex_parameters=f"{products} = {n(total)}")
+        inputs = 256
+        sigma = 1 / math.sqrt(inputs)
+        self.gives(ex_inputs=inputs, ex_sigma=plain(sigma), ex_largest=plain(BOUND * sigma))
+        self.gives(ex_factor=n((growth(2048, 0.02) / growth(1024, 0.02)) ** 10, ".0f"))
+        head = wren.WREN.vocab_size * wren.WREN.d_model
+        each = sum(4 for _ in ("parameter", "gradient", "first moment", "second moment"))
+        self.gives(
+            ex_untied=short(head, 1, 6),
+            ex_untied_total=short(wren.PARAMETERS + head, 2),
+            ex_bytes=each,
+            ex_untied_gb=n(each * head / 1e9, ".2f"),
+            ex_gated=n(round(wren.WREN.d_ff * 2 / 3), ","),
+        )
 
 
 def truncated_std() -> float:
