@@ -8,6 +8,7 @@ import torch
 
 from grader.solutions.reference import optimizers as op
 from grader.solutions.reference import resource_accounting as ra
+from handout.site import wren
 from tests.handout.page_figures import Figures, n, plain, power, scientific, short
 
 F64, F32 = torch.float64, torch.float32
@@ -91,6 +92,8 @@ class Chapter(Figures):
         self.elsewhere()
         self.clipping()
         self.schedule()
+        self.model()
+        self.exercises()
 
     def three(self) -> None:
         """The formulas of section 8.1."""
@@ -463,4 +466,62 @@ class Chapter(Figures):
                 f"{n(least)} + {plain(most - least)} · ({n(1)} + {cosine}) / {n(2)} = "
                 f"{decimal(rate(it), 3)}"
             ),
+        )
+
+    def model(self) -> None:
+        """AdamW for Wren."""
+        state, moved = 2 * F32.itemsize * wren.PARAMETERS, 28 * wren.PARAMETERS
+        bandwidth = ra.H100_SXM.memory_bandwidth
+        step = wren.HOURS * 3600 / wren.STEPS
+        assert moved / bandwidth < 0.01 * step
+        self.gives(
+            wren_state_gb=n(state / 1e9, ".1f"),
+            wren_moved_gb=n(moved / 1e9, ".1f"),
+            wren_step_ms=n(1e3 * moved / bandwidth, ".1f"),
+            wren_step_s=n(step, ".2f"),
+        )
+
+    def exercises(self) -> None:
+        """The answers."""
+        mu, many = 0.99, 10_000
+        lengths = steps(lambda p: op.SGD(p, lr=1e-9, momentum=mu), [1.0] * 2000)
+        assert abs((lengths[-2] - lengths[-1]) / 1e-9 * (1 - mu) - 1) < 1e-3
+        self.gives(
+            ex_mu=plain(mu),
+            ex_momentum=f"{n(1)} / ({n(1)} − {plain(mu)}) = {n(1 / (1 - mu), '.0f')}",
+            ex_steps=n(many, ","),
+            ex_adagrad=f"{n(1)} / √{n(many, ',')} = {plain(1 / math.sqrt(many))}",
+        )
+        shrunk = steps(lambda p: op.AdaGrad(p, lr=0.1, eps=0.0), [2.0] * 100)
+        assert abs((shrunk[-2] - shrunk[-1]) * 10 * math.sqrt(100) - 1) < 1e-9
+        scale = 1000
+        for make, grows in (
+            (lambda p: op.SGD(p, lr=0.1), scale),
+            (lambda p: op.AdamW(p, lr=0.1, eps=0.0, weight_decay=0.0), 1),
+        ):
+            (small,), (large,) = (steps(make, [g]) for g in (0.01, 0.01 * scale))
+            assert abs((1 - large) / (1 - small) - grows) < 1e-9
+        lr, decay = 3e-4, 0.1
+        left = steps(lambda p: op.AdamW(p, lr=lr, weight_decay=decay), [0.0] * many)[-1]
+        assert abs(left - (1 - lr * decay) ** many) < 1e-9
+        self.gives(
+            ex_scale=n(scale, ","),
+            ex_lr=scientific(lr, 0),
+            ex_decay=plain(decay),
+            ex_factor=f"({n(1)} − {scientific(lr, 0)} · {plain(decay)})",
+            ex_left=n(left, ".2f"),
+        )
+        gradients = [torch.tensor([0.6], dtype=F64), torch.tensor([0.8], dtype=F64)]
+        parameters = [g.clone().requires_grad_() for g in gradients]
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient.clone()
+        joint = op.clip_gradient_norm(parameters, 0.5, eps=0.0)
+        a, b = (decimal(parameter.grad.item()) for parameter in parameters)
+        self.gives(
+            ex_norm_a=plain(0.6),
+            ex_norm_b=plain(0.8),
+            ex_max=plain(0.5),
+            ex_joint=decimal(float(joint)),
+            ex_clipped_a=a,
+            ex_clipped_b=b,
         )
