@@ -1,16 +1,19 @@
 """Chapter 9: tokens in a file, and batches of them."""
 
 import io
+import math
 import tempfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from grader.solutions.reference import data
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
-from tests.handout.page_figures import Figures, n, short
+from handout.site import wren
+from tests.handout.page_figures import Figures, n, power, short
 
 UINT16, INT32, INT64 = (np.dtype(name) for name in ("uint16", "int32", "int64"))
 CORPUS = 300 * 10**9
@@ -109,20 +112,49 @@ class Chapter(Figures):
             x=listed(x[0]),
             y=listed(y[0]),
         )
-        windows, context, parameters = 512, 1024, 1.27e9
-        tokens = windows * context
-        flops = fc.training_flops(int(parameters), tokens)
-        seconds = flops / (8 * 0.5 * ra.H100_SXM.peak_flops[torch.bfloat16])
+        self.model()
+        self.exercises()
+
+    def model(self) -> None:
+        """The data of Wren's training."""
+        tokens = wren.STEP_TOKENS
+        seconds = wren.STEP_FLOPS / (
+            wren.DEVICES * wren.MFU * ra.H100_SXM.peak_flops[torch.bfloat16]
+        )
         read, moved = tokens * UINT16.itemsize, 2 * tokens * INT64.itemsize
+        assert wren.WREN.vocab_size - 1 <= np.iinfo(UINT16).max
         self.gives(
-            windows=windows,
-            context=n(context, ","),
+            wren_corpus_gb=n(wren.TOKENS * UINT16.itemsize / 1e9, ".1f"),
+            windows=wren.SEQUENCES,
+            context=n(wren.WREN.context_length, ","),
             batch_tokens=n(tokens, ","),
             read_mb=n(read / 1e6, ".2f"),
-            parameters=short(parameters),
-            step_flops=f"{n(flops // (int(parameters) * tokens))}ND = {short(flops, 2, 15)}",
-            devices=8,
-            mfu=0.5,
+            step_flops=f"{n(fc.training_flops(1, 1))}ND = {short(wren.STEP_FLOPS, 2, 15)}",
+            devices=wren.DEVICES,
+            mfu=wren.MFU,
             step_seconds=n(seconds, ".2f"),
             moved_mb=n(moved / 1e6, ".2f"),
+        )
+
+    def exercises(self) -> None:
+        """The answers."""
+        vocabulary = 128_000
+        assert np.iinfo(UINT16).max < vocabulary - 1 <= np.iinfo(INT32).max
+        self.gives(gb=power(10, 9), ex_vocabulary=n(vocabulary, ","), ex_file_gb=INT32.itemsize)
+        tokens = np.arange(1000, dtype=UINT16)
+        assert starts(tokens, 999) == [0]
+        with pytest.raises(ValueError, match="token"):
+            data.get_batch(tokens, 1, 1000, "cpu")
+        assert starts(tokens, 100) == list(range(900))
+        self.gives(
+            ex_tokens=n(1000, ","),
+            ex_context=100,
+            ex_longest=999,
+            ex_starts=f"{n(1000, ',')} − {n(100)} = {n(900)}",
+        )
+        missed = (1 - wren.WREN.context_length / wren.TOKENS) ** (wren.STEPS * wren.SEQUENCES)
+        assert abs(missed - math.exp(-1)) < 1e-6
+        self.gives(
+            ex_unseen=n(100 * missed, ".0f"),
+            ex_window_bytes=n(wren.WREN.context_length * UINT16.itemsize, ","),
         )
