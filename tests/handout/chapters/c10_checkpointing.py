@@ -1,6 +1,7 @@
 """Chapter 10: the contents of a checkpoint, how often to write one, and the cost of a stop."""
 
 import io
+import math
 import random
 
 import numpy as np
@@ -10,6 +11,7 @@ from torch import nn
 from grader.solutions.reference import checkpointing as ck
 from grader.solutions.reference import optimizers as op
 from grader.solutions.reference import resource_accounting as ra
+from handout.site import wren
 from tests.handout.page_figures import Figures, n, plain, short
 
 BF16, FP32 = torch.bfloat16, torch.float32
@@ -60,6 +62,8 @@ class Chapter(Figures):
         self.interval()
         self.contents()
         self.worked()
+        self.model()
+        self.exercises()
 
     def stops(self) -> None:
         """How often a run stops."""
@@ -68,7 +72,6 @@ class Chapter(Figures):
             llama_gpus=n(LLAMA_GPUS, ","),
             llama_stops=LLAMA_STOPS,
             llama_days=LLAMA_DAYS,
-            llama_team=2024,
             llama_hours=n(LLAMA_DAYS * 24 / LLAMA_STOPS, ".1f"),
             devices=n(DEVICES, ","),
             stop_days=n(self.between / 86400, ".1f"),
@@ -92,9 +95,6 @@ class Chapter(Figures):
             ]
             + [abs(w / best(w, m) - best(w, m) / (2 * m)) < 1e-12 for w, m in cases],
         )
-        self.gives(
-            young=1974
-        )  # "A first order approximation to the optimum checkpoint interval", CACM 17 (9)
 
     def contents(self) -> None:
         """The sizes of a checkpoint's parts."""
@@ -134,13 +134,6 @@ class Chapter(Figures):
             numpy_words=self.words,
             random_words=len(random.getstate()[1]),
         )
-        size = 1.27e9 * self.weight
-        self.gives(
-            small_billions=plain(1.27),
-            small_gb=n(size / 1e9, ".1f"),
-            speed=n(SPEED / 1e9, ".0f"),
-            small_seconds=n(size / SPEED, ".1f"),
-        )
         size = 70e9 * self.weight
         alone, together = size / SPEED, size / SPEED / (DEVICES / A_NODE)
         self.gives(
@@ -158,4 +151,46 @@ class Chapter(Figures):
             together_cost=n(
                 cost(together, best(together, self.between), self.between) * 100, ".1f"
             ),
+        )
+
+    def model(self) -> None:
+        """Wren's checkpoints."""
+        size = wren.PARAMETERS * self.weight
+        seconds, between = size / SPEED, self.between * DEVICES / wren.DEVICES
+        every = 2000
+        interval = every * wren.HOURS * 3600 / wren.STEPS
+        self.gives(
+            wren_gb=n(size / 1e9, ".1f"),
+            speed=n(SPEED / 1e9, ".0f"),
+            wren_seconds=n(seconds, ".1f"),
+            wren_fail_days=n(between / 86400, ".0f"),
+            wren_chance=n(100 * (1 - math.exp(-wren.HOURS * 3600 / between)), ".1f"),
+            wren_every=n(every, ","),
+            wren_minutes=n(interval / 60, ".0f"),
+            wren_cost=n(100 * seconds / interval, ".1f"),
+        )
+
+    def exercises(self) -> None:
+        """The answers."""
+        layer, optimizer = stepped(3, 2)
+        sgd = op.SGD(layer.parameters(), lr=0.1, momentum=0.9)
+        sgd.step()
+        weights = sum(p.numel() for p in layer.parameters())
+        momentum = op.optimizer_state_bytes(sgd) // weights
+        weight = FP32.itemsize
+        self.gives(
+            ex_sgd=f"{n(weight)} + {n(momentum)} = {n(weight + momentum)}", ex_step=n(1000, ",")
+        )
+        assert op.optimizer_state_bytes(optimizer) == 2 * momentum * weights
+        write, day = 60, 86400
+        interval = best(write, day)
+        assert abs(write / interval - cost(write, interval, day) / 2) < 1e-12
+        for other in (best, lambda w, m: cost(w, best(w, m), m)):
+            assert abs(other(write / 4, day) * 2 / other(write, day) - 1) < 1e-12
+        self.gives(
+            ex_write=write,
+            ex_product=f"{n(2)} · {n(write)} · {n(day, ',')}",
+            ex_interval=n(interval, ",.0f"),
+            ex_minutes=n(interval / 60, ".0f"),
+            ex_share=n(100 * write / interval, ".1f"),
         )
