@@ -16,7 +16,8 @@ from grader.solutions.reference import autograd as ag
 from grader.solutions.reference import optimizers as op
 from grader.solutions.reference import resource_accounting as ra
 from grader.solutions.reference import training as tr
-from tests.handout.page_figures import Figures, n, plain
+from handout.site import wren
+from tests.handout.page_figures import Figures, n, plain, short
 from tests.public.test_training_loop import Table
 
 FP32, BF16 = torch.float32, torch.bfloat16
@@ -55,6 +56,8 @@ class Chapter(Figures):
         self.learning_rate()
         self.autocast()
         self.killed()
+        self.model()
+        self.exercises()
 
     def loss(self) -> None:
         """The loss of a uniform guess, and the lowest possible loss."""
@@ -219,3 +222,42 @@ class Chapter(Figures):
             (ended, last),
         ]:  # killed, restarted, at the end
             self.gives(log_row=f"{n(len(row))} | {' '.join(map(n, row))} | {n(file)}")
+
+    def model(self) -> None:
+        """The whole run of Wren."""
+        seconds = wren.HOURS * 3600 / wren.STEPS
+        state = 16 * wren.PARAMETERS
+        each = wren.SEQUENCES // wren.DEVICES
+        many = wren.activation_bytes(each), wren.logit_bytes(each)
+        assert state + sum(many) > ra.H100_SXM.memory_bytes
+        few = wren.activation_bytes(wren.MICRO_BATCH), wren.logit_bytes(wren.MICRO_BATCH)
+        assert state + sum(few) < ra.H100_SXM.memory_bytes
+        self.gives(
+            wren_guess=n(math.log(wren.WREN.vocab_size), ".2f"),
+            wren_state=n(state / 1e9, ".1f"),
+            wren_activations=n(few[0] / 1e9, ".1f"),
+            wren_logits=n(few[1] / 1e9, ".2f"),
+            wren_step_flops=short(wren.STEP_FLOPS, 2, 15),
+            wren_step_seconds=n(seconds, ".2f"),
+            wren_checkpoint=n(12 * wren.PARAMETERS / 1e9, ".1f"),
+            wren_checkpoint_minutes=n(2000 * seconds / 60, ".0f"),
+            wren_bill=f"**{n(f'${wren.DOLLARS:.0f}')}**",
+            ex_each=each,
+            ex_activations=n(many[0] / 1e9, ".0f"),
+            ex_logits=n(many[1] / 1e9, ".1f"),
+            ex_device=ra.H100_SXM.memory_bytes // 10**9,
+        )
+
+    def exercises(self) -> None:
+        """The answers."""
+        self.gives(ex_bytes=256, ex_loss=8.3, ex_guess=n(math.log(256), ".2f"))
+        shares = [len(part) / 10 for part in torch.arange(10).split(4)]
+        first, second, third = map(plain, shares)
+        self.gives(ex_factors=f"{first}, {second} and {third}", ex_parts=4)
+        steps, warmup, at = 100, 10, 50
+        self.gives(
+            ex_steps=steps,
+            ex_warmup=warmup,
+            ex_resumed=at,
+            ex_rate=n(op.lr_cosine_schedule(at, 1.0, 0.0, warmup, steps), ".2f"),
+        )
