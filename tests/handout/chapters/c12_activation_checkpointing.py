@@ -7,7 +7,8 @@ from torch import nn
 from grader.solutions.reference import activation_checkpointing as ac
 from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import resource_accounting as ra
-from tests.handout.page_figures import Figures, n
+from handout.site import wren
+from tests.handout.page_figures import Figures, n, plain
 
 FP32, BF16 = torch.float32, torch.bfloat16
 LAYERS, WIDTH, BATCH = 16, 64, 8
@@ -113,6 +114,8 @@ class Chapter(Figures):
         self.cost()
         self.transformer()
         self.seen_elsewhere()
+        self.model()
+        self.exercises()
 
     def layers(self) -> None:
         """The activations that sixteen layers keep."""
@@ -238,7 +241,7 @@ class Chapter(Figures):
         )
         s, b, h, a = GPT3.values()
         per_token = BF16.itemsize
-        self.gives(korthikanti=2022, scores_growth=f"s{n('²')}", token_bytes=per_token)
+        self.gives(scores_growth=f"s{n('²')}", token_bytes=per_token)
         assert 34 / per_token == 17
         first, second = 32, 2
         for sizes in small:
@@ -273,3 +276,56 @@ class Chapter(Figures):
             relu_stays=self.each_relu,
             root_kept=self.kept[root],
         )
+
+    def model(self) -> None:
+        """The sequences of Wren that fit on a device."""
+        device, state = ra.H100_SXM.memory_bytes, 16 * wren.PARAMETERS
+        logits = 2 * wren.logit_bytes(1)
+        layers, sequence = wren.WREN.num_layers, wren.activation_bytes(1)
+        inputs = 2 * wren.WREN.context_length * wren.WREN.d_model * layers
+        one_layer = sequence // layers
+        hours = (
+            wren.HOURS * fc.training_flops(1, 1, recompute_forward=True) / fc.training_flops(1, 1)
+        )
+        self.gives(
+            wren_sequence_gb=n(sequence / 1e9, ".2f"),
+            wren_logits_gb=n(logits / 1e9, ".2f"),
+            wren_state_gb=n(state / 1e9, ".1f"),
+            wren_device_gb=device // 10**9,
+            wren_fits=(device - state) // (sequence + logits),
+            wren_inputs_gb=n(inputs / 1e9, ".2f"),
+            wren_one_layer_gb=n(one_layer / 1e9, ".2f"),
+            wren_fits_checkpointed=(device - state) // (inputs + one_layer + logits),
+            wren_recomputed_hours=n(hours, ".1f"),
+        )
+
+    def exercises(self) -> None:
+        """The answers."""
+        x, y = (torch.rand(5, requires_grad=True) for _ in range(2))
+        kept = {
+            "x + y": lambda: x + y,
+            "x · y": lambda: x * y,
+            "tanh": lambda: x.tanh(),
+            "sum": lambda: x.sum(),
+            "relu": lambda: x.relu(),
+        }
+        counted = {
+            name: ac.saved_activation_bytes(call, []) // (5 * FP32.itemsize)
+            for name, call in kept.items()
+        }
+        assert counted == {"x + y": 0, "x · y": 2, "tanh": 1, "sum": 0, "relu": 1}
+        layers, segments = 36, 6
+        each = 2 * layers // segments
+        assert units(nn.GELU, layers=layers) == 2 * layers
+        assert units(nn.GELU, segments, layers=layers) == segments
+        self.gives(
+            ex_layers=layers,
+            ex_segments=segments,
+            ex_plain=f"{n(2)} · {n(layers)} = {n(2 * layers)}",
+            ex_alive=f"{n(segments)} + {n(each)} = {n(segments + each)}",
+        )
+        second = 5 * GPT3["a"] * GPT3["s"] / GPT3["h"]
+        assert second > 34
+        self.gives(ex_growth=n((2 * 34 + 4 * second) / (34 + second), ".2f"))
+        useful = wren.MFU * 3 / 4
+        self.gives(ex_mfu=f"{n(wren.MFU)} · {n(3)}/{n(4)} = {plain(useful)}")
