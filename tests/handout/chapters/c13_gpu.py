@@ -17,6 +17,7 @@ from grader.solutions.reference import flop_counting as fc
 from grader.solutions.reference import gpu
 from grader.solutions.reference import precision as pr
 from grader.solutions.reference import resource_accounting as ra
+from handout.site import wren
 from handout.site.pictures import prefetching
 from tests.handout.page_figures import COURSE, Figures, n, plain, power, scientific, short
 from tests.probes import stand_in
@@ -31,7 +32,7 @@ PCIE_5 = 32e9 * 16 / 8 * 128 / 130
 # The share that remains after the packets' headers, by a rule of thumb. Measured on servers with
 # H100s, e.g. with NVIDIA's nvbandwidth.
 PCIE = 55e9
-MFU = 0.5
+MFU = wren.MFU
 
 
 def constant(name):
@@ -171,6 +172,8 @@ class Chapter(Figures):
         self.steps()
         self.kept()
         self.seen_elsewhere()
+        self.model()
+        self.exercises()
 
     def beginning(self) -> None:
         """The stand-in, and the problems' points."""
@@ -298,7 +301,6 @@ class Chapter(Figures):
             late_ms=late,
             mean_ms=n(statistics.mean(times) * 1000, ".0f"),
             median_ms=n(median * 1000, ".0f"),
-            he=2024,
             l2_mb=50,
         )
 
@@ -363,12 +365,12 @@ class Chapter(Figures):
             step_rule=fc.training_flops(1, 1),
             mfu=MFU,
         )
-        windows, context, parameters = 64, 1024, 1.27e9
+        windows, context = wren.SEQUENCES // wren.DEVICES, wren.WREN.context_length
         text = 2 * windows * context * torch.int64.itemsize
-        self.gives(windows=windows, context=n(context, ","), text_parameters=short(parameters, 2))
+        self.gives(windows=windows, context=n(context, ","))
         self.row(
             n(text / 1e6, ".2f"), text,
-            fc.training_flops(round(parameters), windows * context), (".2f", ",.0f", ".5f"),
+            fc.training_flops(wren.PARAMETERS, windows * context), (".2f", ",.0f", ".5f"),
         )  # fmt: skip
         # ViT-S/16 (Touvron et al. 2021): width 384, 12 layers, patches of 16 × 16 pixels.
         images, side, patch, width = 256, 224, 16, 384
@@ -552,4 +554,56 @@ class Chapter(Figures):
             sparse_tflops=n(2 * PEAK / 1e12, ",.0f"),
             dense_tflops=plain(PEAK / 1e12),
             adamw_bytes=self.total,
+        )
+
+    def model(self) -> None:
+        """One micro-batch of Wren on one device."""
+        tokens = wren.MICRO_BATCH * wren.WREN.context_length
+        flops = fc.training_flops(wren.PARAMETERS, tokens)
+        most = (
+            16 * wren.PARAMETERS
+            + wren.activation_bytes(wren.MICRO_BATCH)
+            + 2 * wren.logit_bytes(wren.MICRO_BATCH)
+        )
+        self.gives(
+            wren_micro_flops=short(flops, 2, 13),
+            wren_micro_ms=n(1e3 * flops / (MFU * PEAK), ".0f"),
+            wren_peak_gb=n(most / 1e9, ".0f"),
+        )
+
+    def exercises(self) -> None:
+        """The answers."""
+        size = 1000 * FP32.itemsize
+        with stand_in.gpu():
+            tensor = torch.zeros(1000, device="cuda")
+            allocated = torch.cuda.memory_allocated()
+            del tensor
+        blocks = -(-size // 512)
+        assert allocated == 512 * blocks
+        self.gives(
+            ex_shown_gb=20,
+            ex_elements=n(1000, ","),
+            ex_blocks=f"⌈{n(size, ',')} / {n(512)}⌉ = {n(blocks)}",
+            ex_allocated=n(allocated, ","),
+        )
+        kernels, copy, long = 10, 4, 25
+
+        def faster(copy):
+            longest = max(kernels, copy)
+            quotient = f"{n(kernels + copy)} / {n(longest)}"
+            return f"{quotient} = {plain((kernels + copy) / longest)}"
+
+        self.gives(
+            ex_kernels=kernels,
+            ex_copy=copy,
+            ex_long_copy=long,
+            ex_faster=faster(copy),
+            ex_long_faster=faster(long),
+        )
+        rate, below = 1e-3, 2.0**-8
+        assert torch.tensor(1 - rate).bfloat16() == 1 != torch.tensor(1 - below).bfloat16()
+        self.gives(
+            ex_rate=scientific(rate, 0),
+            ex_below=f"{power(2, -8)} = {n(below, '.4f')}",
+            ex_half=n(below / 2, ".5f"),
         )
