@@ -112,6 +112,23 @@ def number_sections(_app: Sphinx, doctree: nodes.document) -> None:
             section["ids"].append(f"section-{number[1]}-{number[2]}")
 
 
+def citations_without_role(
+    _app: Sphinx,
+    _name: str,
+    _template: str,
+    context: dict[str, Any],
+    _doctree: nodes.document | None,
+) -> None:
+    """Remove the role that docutils gives to a list of works, whose entries do not have its role.
+
+    Screen readers announce such a list as empty.
+    """
+    if "body" in context:
+        context["body"] = context["body"].replace(
+            '<div role="list" class="citation', '<div class="citation'
+        )
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register everything with Sphinx, which calls this function."""
     mathml.setup(app)
@@ -121,4 +138,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", write_data)
     app.connect("source-read", hide_marks)
     app.connect("doctree-read", number_sections)
+    app.connect("html-page-context", citations_without_role)
     return {"parallel_read_safe": True}

@@ -1,5 +1,7 @@
 """Chapters, stubs, problems.toml and the start page agree, and any disagreement is named."""
 
+import re
+
 import pytest
 
 from grader import course as courses
@@ -102,12 +104,24 @@ def test_disagreement_fails_the_build(monkeypatch, tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
-def test_every_picture_and_calculator_stands_in_one_chapter():
+def test_every_picture_and_calculator_stands_on_one_page():
     """The page of all calculators also contains each calculator."""
     chapters = "".join(text for name, text in PAGES.items() if name[0].isdigit())
     for name in pictures.PICTURES:
-        assert chapters.count(f"```{{picture}} {name}\n") == 1, name
+        assert (PAGES["index.md"] + chapters).count(f"```{{picture}} {name}\n") == 1, name
     for name in formulas.load():
         assert chapters.count(f"```{{calculator}} {name}\n") == 1, name
         assert PAGES["calculators.md"].count(f"```{{calculator}} {name}\n") == 1, name
         assert f'id="calculator-{name}"' in calculators.html(name)
+
+
+@pytest.mark.parametrize("page", [name for name in PAGES if name[0].isdigit()])
+def test_every_chapter_has_its_parts(page):
+    """These are a figure, headings, a box about Wren, and five exercises with folded answers."""
+    text = PAGES[page]
+    assert "```{picture}" in text
+    assert text.count("\n### ") >= 3
+    assert text.count(":class: wren") == 1
+    exercises = text.partition("\n## Exercises\n")[2]
+    assert re.findall(r"^(\d)\. ", exercises, re.MULTILINE) == list("12345")
+    assert exercises.count(":::{answer}") == 5

@@ -3,9 +3,11 @@
 import html
 import re
 import zipfile
+from pathlib import Path
 from urllib.parse import unquote, urldefrag
 
 import pytest
+from pybtex.database import parse_file
 
 from grader import course as courses
 from grader.publish import bundles
@@ -14,9 +16,10 @@ from tests.handout.browsing import serious
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
 CHAPTERS = [f"{i:02}_{module}" for i, module in enumerate(courses.load().modules, 1)]
-PAGES = ["index", *CHAPTERS, "grading", "calculators"]
-# The only external address, a link at the foot of each page.
+PAGES = ["index", *CHAPTERS, "grading", "calculators", "references"]
+# A link at the foot of each page. The only other external addresses are those of references.bib.
 THEME = "https://github.com/pradyunsg/furo"
+BIBLIOGRAPHY = parse_file(Path(__file__).parents[2] / "handout" / "references.bib").entries
 
 
 @pytest.fixture
@@ -72,13 +75,35 @@ def test_it_opens_from_the_students_bundle(site, page, tmp_path):
     assert page.seen == []
 
 
+def cited_addresses():
+    """The address of each entry of the bibliography."""
+    return {
+        fields["url"] if "url" in fields else f"https://doi.org/{fields['doi']}"
+        for fields in (entry.fields for entry in BIBLIOGRAPHY.values())
+    }
+
+
+def test_every_reference_is_cited():
+    """Each entry of the bibliography is cited by a page, and each has an author and a year."""
+    text = "".join(
+        path.read_text(encoding="utf-8")
+        for path in (Path(__file__).parents[2] / "handout").glob("*.md")
+    )
+    assert set(re.findall(r"\{cite:t\}`(\w+)`", text)) == set(BIBLIOGRAPHY)
+    for key, entry in BIBLIOGRAPHY.items():
+        assert entry.persons["author"], key
+        assert entry.fields["year"].isdigit(), key
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_every_link_leads_somewhere(site, opened, page, name):
-    """Each link leads to a file of the site and an existing place in it."""
+    """Each link leads to a file of the site and an existing place in it, or to a work cited."""
     opened(name)
-    links = set(page.evaluate("[...document.querySelectorAll('a[href]')].map((a) => a.href)")) - {
-        THEME
-    }
+    links = set(page.evaluate("[...document.querySelectorAll('a[href]')].map((a) => a.href)"))
+    links -= {THEME}
+    if name == "references":
+        assert cited_addresses() <= links
+        links -= cited_addresses()
     for href in sorted(links):
         url, fragment = urldefrag(href)
         file = site / unquote(url.removeprefix(site.as_uri() + "/"))
