@@ -161,8 +161,8 @@ def _everywhere() -> dict[str, list[str]]:
         "wren_devices": f"{wren.DEVICES}",
         "wren_mfu": f"{wren.MFU}",
         "wren_hours": f"{wren.HOURS:.1f}",
-        "wren_rate": f"${wren.DOLLARS_PER_HOUR:.0f}",
-        "wren_dollars": f"${wren.DOLLARS:.0f}",
+        "wren_rate": f"{wren.DOLLARS_PER_HOUR:.0f} dollars",
+        "wren_dollars": f"{wren.DOLLARS:.0f} dollars",
     }
     assert values["wren_size"] == f"{wren.PARAMETERS / 1e9:.2f}e9"
     assert values["wren_tokens"] == f"{wren.TOKENS / 1e9:.1f}e9"

@@ -350,7 +350,7 @@ class Chapter(Figures):
         budget = hours * 3600 * wren.MFU * H100.peak_flops[BF16]
         best, tokens = ra.compute_optimal(budget)
         self.gives(
-            ex_money=n(f"${money:,}"),
+            ex_money=n(money, ","),
             ex_hours=n(hours, ".0f"),
             ex_budget=short(budget, 2, 20),
             ex_size=short(best, 2),

@@ -241,7 +241,6 @@ class Chapter(Figures):
             wren_step_seconds=n(seconds, ".2f"),
             wren_checkpoint=n(12 * wren.PARAMETERS / 1e9, ".1f"),
             wren_checkpoint_minutes=n(2000 * seconds / 60, ".0f"),
-            wren_bill=f"**{n(f'${wren.DOLLARS:.0f}')}**",
             ex_each=each,
             ex_activations=n(many[0] / 1e9, ".0f"),
             ex_logits=n(many[1] / 1e9, ".1f"),
