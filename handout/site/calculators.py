@@ -1,4 +1,4 @@
-"""The calculators as HTML: each shows its worked example even without a script, and in print."""
+"""The calculators as HTML: each shows its first example even without a script, and in print."""
 
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,14 @@ def html(name: str) -> str:
         table=table,
         offered={kind: formulas.choices(calculator, kind) for kind in formulas.CHOICES},
         display=numbers.display,
+        units=numbers.UNITS if has_bytes(calculator) else (),
         typed=typed,
     )
+
+
+def has_bytes(calculator: formulas.Calculator) -> bool:
+    """Whether a result is in bytes, so that the page offers a choice of units."""
+    return any(r.show == "bytes" for r in [*calculator.result, *calculator.column])
 
 
 def typed(value: Any) -> str:

@@ -31,13 +31,14 @@ class Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     id: str
     label: str
-    kind: Literal["number", "count", "text", "flag", "device", "dtype", "recipe", "format"]
+    kind: Literal["number", "count", "text", "view", "flag", "device", "dtype", "recipe", "format"]
     default: float | str
     min: float | None = None
     max: float | None = None
     max_of: str | None = None
     divides: str | None = None
     of_device: bool = False
+    infinite: bool = False
     hint: str = ""
 
 
@@ -165,8 +166,11 @@ def choices(calculator: Calculator, kind: str) -> list[str]:
 # --- formulas -------------------------------------------------------------------------------------
 
 
-def _contiguous(shape: Sequence[float]) -> list[float]:
-    return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+def _floor_log2(x: float) -> float:
+    """The exponent of the largest power of two that is not above x."""
+    if x == 0:
+        return -math.inf
+    return math.frexp(x)[1] - 1 if math.isfinite(x) else x
 
 
 def _held(rounded: float, largest: float, no_infinity: float) -> float:
@@ -179,6 +183,30 @@ def _held(rounded: float, largest: float, no_infinity: float) -> float:
     return math.nan if no_infinity else math.copysign(math.inf, rounded)
 
 
+def _viewed(shape: Sequence[float], view: str) -> SimpleNamespace:
+    """Shape, strides and offset of a view of a contiguous tensor, from torch itself.
+
+    Raises:
+        ValueError: The view uses something that the page does not offer.
+    """
+    tree = ast.parse(f"x{view}", mode="eval")
+    if unknown := [node for node in ast.walk(tree) if not isinstance(node, _OF_A_VIEW)]:
+        raise ValueError(f"not part of a view: {ast.unparse(unknown[0])!r} in {view!r}")
+    x = torch.empty([int(size) for size in shape], device="meta")
+    # The expression comes from our own files and tests, and is checked.
+    shown = eval(compile(tree, "view", "eval"), {"__builtins__": {}}, {"x": x})
+    return SimpleNamespace(
+        shape=list(map(float, shown.shape)),
+        strides=list(map(float, shown.stride())),
+        offset=float(shown.storage_offset()),
+        contiguous=float(shown.is_contiguous()),
+    )
+
+
+_OF_A_VIEW = (
+    *(ast.Expression, ast.Name, ast.Load, ast.Attribute, ast.Call, ast.Subscript, ast.Slice),
+    *(ast.Tuple, ast.Constant, ast.UnaryOp, ast.USub),
+)
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "min": min,
     "max": max,
@@ -186,12 +214,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ceil": math.ceil,
     "floor": math.floor,
     "sqrt": math.sqrt,
-    "round_even": lambda x: float(round(x)),
-    "floor_log2": lambda x: math.frexp(x)[1] - 1 if x else -math.inf,
+    "round_even": lambda x: float(round(x)) if math.isfinite(x) else x,
+    "floor_log2": _floor_log2,
     "held": _held,
     "product": math.prod,
-    "contiguous": _contiguous,
-    "reverse_if": lambda condition, items: list(items)[::-1] if condition else list(items),
+    "viewed": _viewed,
     "dot": lambda a, b: sum(x * y for x, y in zip(a, b, strict=True)) if a else math.nan,
 }
 _ALLOWED = (
@@ -288,6 +315,8 @@ def inputs(calculator: Calculator, given: Mapping[str, Any] | None = None) -> Va
         value = (given or {}).get(field.id, field.default)
         if field.kind in CHOICES:
             values[field.id] = _namespace(CHOICES[field.kind][value])
+        elif field.kind == "view":
+            values[field.id] = str(value)
         elif field.kind == "text":
             values[field.id] = [float(part) for part in str(value).split(",") if part.strip()]
         else:

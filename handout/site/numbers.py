@@ -44,6 +44,7 @@ BINARY_UNITS = [
     (2.0**20, "MiB"),
     (2.0**10, "KiB"),
 ]
+UNITS = ("GB", "GiB", "bytes")  # the ways to write bytes; the first one is the default
 TIMES = [
     (86400, "days"),
     (3600, "h"),
@@ -73,12 +74,11 @@ def _count(value: float) -> str:
     )
 
 
-def _bytes(value: float) -> str:
-    whole = (fixed(value, 0) if value < 1e15 else scientific(value)) + f"{SPACE}B"
-    if value >= 1e21:
-        return whole
-    units = [_scaled(value, DECIMAL_UNITS, 3), _scaled(value, BINARY_UNITS, 3)]
-    return " = ".join([whole, *(unit for unit in units if unit)])
+def _bytes(value: float, units: str) -> str:
+    if units == "bytes" or value >= 1e21:
+        return (fixed(value, 0) if value < 1e15 else scientific(value)) + f"{SPACE}B"
+    scale = DECIMAL_UNITS if units == "GB" else BINARY_UNITS
+    return _scaled(value, scale, 3) or f"{fixed(value, 0)}{SPACE}B"
 
 
 def _float(value: float) -> str:
@@ -98,8 +98,6 @@ def _percent(value: float) -> str:
 SHOWN: dict[str, Callable[[Any], str]] = {
     "count": _count,
     "integer": lambda value: fixed(value, 0),
-    "bytes": _bytes,
-    "short_bytes": lambda value: _scaled(value, DECIMAL_UNITS, 3) or f"{fixed(value, 0)}{SPACE}B",
     "intensity": lambda value: fixed(value, 1 if value >= 10 else 2),
     "percent": _percent,
     "days": lambda value: f"{fixed(value, 2) if value < 1e9 else scientific(value)} days",
@@ -117,7 +115,14 @@ SHOWN: dict[str, Callable[[Any], str]] = {
 }
 
 
-def display(value: object, show: str) -> str:
-    """Format a result as the page does; `–` if there is no result."""
-    no_number = isinstance(value, float) and not math.isfinite(value) and show != "held"
-    return "–" if no_number else SHOWN[show](value)
+def display(value: object, show: str, units: str = "GB") -> str:
+    """Format a result as the page does; `–` if there is no result.
+
+    `units` is one of UNITS, and says how bytes are written.
+    """
+    if isinstance(value, float) and not math.isfinite(value) and show != "held":
+        return "–"
+    if show == "bytes":
+        assert isinstance(value, (int, float))
+        return _bytes(value, units)
+    return SHOWN[show](value)

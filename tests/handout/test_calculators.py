@@ -15,7 +15,7 @@ from grader.solutions.reference import (
     tensor_memory,
 )
 from grader.solutions.reference import resource_accounting as accounting
-from handout.site import calculators, formulas, numbers
+from handout.site import calculators, formulas, numbers, wren
 
 FORMS = formulas.load()
 DEVICES = {hw.name: hw for hw in (accounting.A100_80GB, accounting.H100_SXM, accounting.H200_SXM)}
@@ -47,16 +47,19 @@ def line(name, *choices):
 # --- the numbers of the course's examples ---------------------------------------------------------
 
 
-def test_the_defaults_are_the_worked_numbers():
-    """The defaults give the numbers of the text's examples.
+def test_the_defaults_are_the_numbers_of_the_text():
+    """The defaults give the numbers of the text's examples, and those of Wren.
 
-    These are 143.93 days, 40.0 and 53.3 billion, 295.4 FLOP per byte, 12.6 and 253 billion, and a
-    GPT-3 of 174.6 billion.
+    These are 143.93 days, 5.0 and 6.7 billion on one device, 295.4 FLOP per byte, 12.6 and 253
+    billion. Wren has 1,273,495,552 parameters, and takes 35.4 GB with a micro-batch.
     """
     assert shown("training-time", "days") == "143.93 days"
-    assert line("training-memory", "float32")["fits"] == "40.0 billion"
-    assert line("training-memory", "bfloat16 with a float32 master")["fits"] == "40.0 billion"
-    assert line("training-memory", "bfloat16 without a master")["fits"] == "53.3 billion"
+    assert line("training-memory", "float32")["fits"] == "5.0 billion"
+    assert line("training-memory", "bfloat16 with a float32 master")["fits"] == "5.0 billion"
+    assert line("training-memory", "bfloat16 without a master")["fits"] == "6.7 billion"
+    most = 16 * wren.PARAMETERS + wren.activation_bytes(8) + 2 * wren.logit_bytes(8)
+    assert results("training-memory")["total"] == most
+    assert shown("training-memory", "total") == "35.358 GB"
     assert line("matmul", "H100 SXM", "bfloat16") == {
         "bytes": "6.291 MB",
         "intensity": "341.3",
@@ -67,8 +70,9 @@ def test_the_defaults_are_the_worked_numbers():
     }
     assert shown("compute-budget", "N") == "12,632,757,419 (12.63 billion)"
     assert shown("compute-budget", "D") == "252,655,148,374 (252.66 billion)"
-    assert shown("model-size", "parameters") == "174,563,733,504 (174.56 billion)"
-    assert shown("tensor", "strides") == "(4, 1)"
+    assert shown("model-size", "parameters") == f"{wren.PARAMETERS:,} (1.27 billion)"
+    assert shown("tensor", "strides") == "(4, 2)"
+    assert shown("tensor", "position") == "10"
     assert shown("number-formats", "in_format") == "1.0012e-08"
 
 
@@ -156,7 +160,7 @@ def test_compute_budget_is_compute_optimal():
 
 def test_what_fits_is_max_parameters():
     """Every recipe agrees."""
-    _, table = formulas.evaluate(FORMS["training-memory"])
+    _, table = formulas.evaluate(FORMS["training-memory"], {"devices": 8})
     for row in table:
         recipe = formulas._RECIPES[row["recipe"].name]
         assert row["each"] == accounting.bytes_per_parameter(recipe)
@@ -166,26 +170,26 @@ def test_what_fits_is_max_parameters():
 
 
 @pytest.mark.parametrize("shape", [(12,), (3, 4), (2, 3, 4), (5, 1, 2, 3)])
-@pytest.mark.parametrize("transposed", [0, 1])
-def test_tensor_is_torchs(shape, transposed):
+@pytest.mark.parametrize("view", ["", ".transpose(0, -1)", "[1:]", "[:, ::2]", "[1:2]"])
+def test_tensor_is_torchs(shape, view):
     """Strides, shape, bytes and the position of every element agree."""
+    if "[:, " in view and len(shape) == 1:
+        view = "[::2]"
     x = torch.arange(math.prod(shape)).reshape(shape)
-    x = x.permute(*reversed(range(x.dim()))) if transposed else x
+    shown = eval(f"x{view}", {"x": x})
     text = ", ".join(map(str, shape))
-    got = results("tensor", shape=text, dtype="int64", transposed=transposed, index="")
-    assert tuple(got["strides"]) == x.stride()
-    assert tuple(got["shown"]) == x.shape
-    assert got["bytes"] == tensor_memory.tensor_bytes(x)
+    got = results("tensor", shape=text, dtype="int64", view=view, index="")
+    assert tuple(got["strides"]) == shown.stride()
+    assert tuple(got["shown"]) == shown.shape
+    assert got["offset"] == shown.storage_offset()
+    assert got["contiguous"] == shown.is_contiguous()
+    assert got["bytes"] == tensor_memory.storage_bytes(shown)
+    assert got["shown_bytes"] == tensor_memory.tensor_bytes(shown)
     assert math.isnan(got["position"])
-    for index in itertools.product(*map(range, x.shape)):
-        at = results(
-            "tensor",
-            shape=text,
-            dtype="int64",
-            transposed=transposed,
-            index=", ".join(map(str, index)),
-        )
-        assert at["position"] == x[index].item() == tensor_memory.element_offset(x, index)
+    for index in itertools.product(*map(range, shown.shape)):
+        given = ", ".join(map(str, index))
+        at = results("tensor", shape=text, dtype="int64", view=view, index=given)
+        assert at["position"] == shown[index].item() == tensor_memory.element_offset(shown, index)
 
 
 @pytest.mark.parametrize("name", formulas.FORMATS)
@@ -368,7 +372,7 @@ def test_a_result_uses_only_what_is_above_it(monkeypatch, tmp_path):
         ("count", 0.5, "0.50"),
         ("count", 2415919104.0, "2,415,919,104 (2.42 billion)"),
         ("count", 6.3e24, "6.300e24"),
-        ("bytes", 2415919104.0, "2,415,919,104 B = 2.416 GB = 2.250 GiB"),
+        ("bytes", 2415919104.0, "2.416 GB"),
         ("bytes", 0.0, "0 B"),
         ("seconds", 2.17026e-6, "2.17 µs"),
         ("seconds", 3e-11, "3.000e-11 s"),
@@ -395,6 +399,24 @@ def test_a_result_uses_only_what_is_above_it(monkeypatch, tmp_path):
 def test_numbers_are_written(show, value, text):
     """Units, thousands, signs and rounding are checked."""
     assert numbers.display(value, show).replace("\u00a0", " ") == text
+
+
+@pytest.mark.parametrize(
+    ("units", "text"),
+    [("GB", "2.416 GB"), ("GiB", "2.250 GiB"), ("bytes", "2,415,919,104 B")],
+)
+def test_bytes_are_in_the_chosen_unit(units, text):
+    """A line shows one unit, and a switch changes it."""
+    assert numbers.display(2415919104.0, "bytes", units).replace("\u00a0", " ") == text
+
+
+@pytest.mark.parametrize("name", formulas.FORMATS)
+def test_infinity_is_a_number_too(name):
+    """It stays infinite, or becomes what a format without infinity has."""
+    got = results("number-formats", x=math.inf, format=name)
+    no_infinity = formulas.FORMATS[name]["no_infinity"]
+    assert math.isnan(got["in_format"]) if no_infinity else got["in_format"] == math.inf
+    assert (got["overflows"], got["lost"]) == (0, 0)
 
 
 def test_defaults_are_written_as_typed():

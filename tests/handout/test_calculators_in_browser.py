@@ -5,8 +5,9 @@ import random
 import re
 
 import pytest
+import torch
 
-from handout.site import formulas, numbers
+from handout.site import calculators, formulas, numbers
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
@@ -48,19 +49,50 @@ def grid(form, count):
                 case[field.id] = draw.choice(formulas.choices(form, field.kind))
             elif field.kind == "flag":
                 case[field.id] = draw.choice([0, 1])
-            elif field.kind != "text":
+            elif field.kind not in ("text", "view"):
                 case[field.id] = number(field, draw)
         if "shape" in {field.id for field in form.input}:
             shape = [draw.randint(1, 40) for _ in range(draw.randint(1, 6))]
-            shown = shape[::-1] if case["transposed"] else shape
+            view, shown = random_view(shape, draw)
+            index = ", ".join(str(draw.randrange(size)) for size in shown if size)
             case |= {
                 "shape": ", ".join(map(str, shape)),
-                "index": draw.choice(["", ", ".join(str(draw.randrange(size)) for size in shown)]),
+                "view": view,
+                "index": draw.choice(["", "" if 0 in shown else index]),
             }
         if case.get("dtype") and "peak" in formulas.DEVICES.get(case.get("device"), {}):
             case["dtype"] = draw.choice(list(formulas.DEVICES[case["device"]]["peak"]))
         cases.append(case)
     return cases
+
+
+def random_view(shape, draw):
+    """A view of up to three steps of a tensor of this shape, and the shape of the view."""
+    view, x = "", torch.empty(shape, device="meta")
+    for _ in range(draw.randint(0, 3)):
+        order = list(range(x.dim()))
+        draw.shuffle(order)
+        options = [f".permute({', '.join(map(str, order))})"] if order else []
+        if x.dim():
+            options += [f"[{', '.join(random_part(size, draw) for size in x.shape)}]"] * 3
+            options.append(f"[{random_part(x.shape[0], draw)}]")
+            options.append(f".transpose({draw.randrange(x.dim())}, {-draw.randint(1, x.dim())})")
+        if x.dim() < 4:
+            sizes = [draw.randint(1, 5) if size == 1 else -1 for size in x.shape]
+            options.append(f".expand({', '.join(map(str, [draw.randint(1, 3), *sizes]))})")
+        if x.dim() >= 2:
+            options += [".mT", ".T"] if x.dim() == 2 else [".mT"]
+        step = draw.choice(options)
+        view, x = view + step, eval(f"x{step}", {"x": x})
+    return view, list(x.shape)
+
+
+def random_part(size, draw):
+    """An index or a slice of a dimension of this size."""
+    if size and draw.random() < 0.3:
+        return str(draw.randint(-size, size - 1))
+    ends = [draw.choice(["", str(draw.randint(-size - 2, size + 2))]) for _ in range(2)]
+    return ":".join(ends) + draw.choice(["", f":{draw.randint(1, 4)}"])
 
 
 def number(field, draw):
@@ -109,7 +141,7 @@ def test_the_browsers_results_are_pythons(shown, page, name):
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_the_page_shows_the_worked_example_with_and_without_a_script(shown, browser, address, name):
+def test_the_page_shows_the_first_example_with_and_without_a_script(shown, browser, address, name):
     """The HTML contains the results that the script computes from the defaults."""
     section = shown(name)
     without = browser.new_context(offline=True, java_script_enabled=False).new_page()
@@ -186,10 +218,13 @@ def test_wrong_input_is_said_beside_the_field(shown, page, name):
     """
     section = shown(name)
     for field in [
-        field for field in FORMS[name].input if field.kind in ("number", "count", "text")
+        field for field in FORMS[name].input if field.kind in ("number", "count", "text", "view")
     ]:
-        # A number format accepts negative numbers and 1e30; an index may be empty.
-        taken = {"x": {"-1", "−1", "1e30"}, "index": {"", "   "}}.get(field.id, set())
+        # A number format accepts negative numbers, infinity and 1e30; an index and a view may be
+        # empty.
+        empty = {"", "   "}
+        accepted = {"x": {"-1", "−1", "1e30", "Infinity"}, "index": empty, "view": empty}
+        taken = accepted.get(field.id, set())
         for got in section.evaluate(TYPED, [field.id, BAD]):
             said = got["shown"].replace(f"“{got['text']}”", "")
             assert not re.search(r"NaN|undefined|Infinity|null", said), got
@@ -219,16 +254,43 @@ def test_wrong_input_is_said_beside_the_field(shown, page, name):
             "“70 zillion” is not a number. Write it like 1024, 0.5, 4k or 70B.",
         ),
         ("training-time", {"D": ""}, "D", "Enter a number, such as 1024, 0.5, 4k or 70B."),
-        ("model-size", {"heads": "7"}, "heads", "Must divide d, which is 12288."),
-        ("training-memory", {"segments": "33"}, "segments", "Must be at most layers, which is 32."),
+        ("model-size", {"heads": "7"}, "heads", "Must divide d, which is 2048."),
+        ("training-memory", {"segments": "33"}, "segments", "Must be at most layers, which is 24."),
         ("tensor", {"index": "1"}, "index", "Needs 2 numbers, one for each dimension."),
         (
             "tensor",
             {"index": "1, 4"},
             "index",
-            "Dimension 1 has the size 4, so its index is at most 3.",
+            "Dimension 1 has the size 2, so its index is at most 1.",
         ),
         ("tensor", {"shape": "3, 0"}, "shape", "Each size must be at least 1."),
+        (
+            "tensor",
+            {"view": ".reshape(12)"},
+            "view",
+            "“.reshape(12)” is not one of [1:, ::2], .T, .mT, .transpose(0, 1), .permute(1, 0) and "
+            ".expand(3, 4).",
+        ),
+        (
+            "tensor",
+            {"view": "[3]"},
+            "view",
+            "Index 3 is outside of dimension 0, which has the size 3.",
+        ),
+        ("tensor", {"view": "[::-1]"}, "view", "The step of a slice is at least 1."),
+        ("tensor", {"view": ".permute(0)"}, "view", "permute takes each of the 2 dimensions once."),
+        (
+            "tensor",
+            {"view": ".expand(3, 5)"},
+            "view",
+            "Only a dimension of size 1 can be expanded, and dimension 1 has the size 4.",
+        ),
+        (
+            "tensor",
+            {"view": "[1, 1]", "index": "0"},
+            "index",
+            "The view has no dimensions, so it takes no index.",
+        ),
         ("tensor", {"shape": "1,1,1,1,1,1,1,1,1"}, "shape", "At most 8 dimensions."),
         ("tensor", {"shape": "1e9, 1e9"}, "shape", "At most 1e15 elements."),
         (
@@ -271,6 +333,43 @@ def test_sizes_are_read_as_people_write_them(shown, text, same):
     assert "–" not in results[0].values()
 
 
+def test_a_line_shows_one_unit_and_a_switch_changes_it(shown):
+    """The choice holds for all lines of a calculator, and Reset takes it back."""
+    section = shown("training-memory")
+    assert printed(section)["Weights"] == "5.094\u00a0GB"
+    section.get_by_label("Bytes in").select_option("GiB")
+    assert printed(section)["Weights"] == "4.744\u00a0GiB"
+    assert printed(section)["Memory of the devices"] == "74.506\u00a0GiB"
+    section.get_by_label("Bytes in").select_option("bytes")
+    assert printed(section)["Weights"] == "5,093,982,208\u00a0B"
+    section.get_by_role("button", name="Reset").click()
+    assert printed(section)["Weights"] == "5.094\u00a0GB"
+
+
+@pytest.mark.parametrize(
+    ("text", "held"), [("inf", "∞"), ("-Infinity", "−∞"), ("∞", "∞"), ("+inf", "∞")]
+)
+def test_infinity_can_be_typed(shown, text, held):
+    """It is a number of most formats."""
+    section = shown("number-formats")
+    section.locator("[name=x]").fill(text)
+    results = printed(section)
+    assert results["The number in this format"] == held
+    assert results["Overflows"] == "no"
+
+
+def test_a_table_is_a_list_of_cards_on_a_phone(shown, page):
+    """Every value of the matrix product is within the screen, next to its label."""
+    page.set_viewport_size({"width": 390, "height": 800})
+    section = shown("matmul")
+    for cell in section.locator("td").all():
+        box = cell.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390
+    label = "(cell) => getComputedStyle(cell, '::before').content"
+    assert section.locator("td").first.evaluate(label) == '"Bytes moved"'
+
+
 def test_a_dtype_without_a_peak_on_the_device_is_refused(shown):
     """An A100 has no float8."""
     section = shown("training-time")
@@ -308,7 +407,8 @@ def test_the_keyboard_is_enough(shown, page, address, name):
             else "Shift"
         )
         page.keyboard.press("Tab")
-    wanted = [*(field.id for field in FORMS[name].input), "SUMMARY", "reset", "link"]
+    units = ["units"] if calculators.has_bytes(FORMS[name]) else []
+    wanted = [*(field.id for field in FORMS[name].input), "SUMMARY", *units, "reset", "link"]
     assert reached == wanted
     assert page.url.split("#")[0] == address("calculators")
     for flag in [field for field in FORMS[name].input if field.kind == "flag"]:
@@ -332,10 +432,12 @@ def test_a_link_brings_the_values_back(shown, browser, page, address, name):
             box.click()
         elif field.kind in formulas.CHOICES:
             box.select_option(formulas.choices(FORMS[name], field.kind)[2])
-        elif field.kind == "text":
-            box.fill({"shape": "2, 3, 5", "index": "1, 2, 1"}[field.id])
+        elif field.kind in ("text", "view"):
+            box.fill({"shape": "2, 3, 5", "view": "[1:].mT", "index": "0, 2, 1"}[field.id])
         else:
             box.fill({"heads": "32", "d": "4096", "mfu": "0.25"}.get(field.id, "30"))
+    if calculators.has_bytes(FORMS[name]):
+        section.locator("[name=units]").select_option("GiB")
     results, link = printed(section), section.get_by_role("link").get_attribute("href")
     assert "–" not in results.values()
     assert page.url.endswith(link)

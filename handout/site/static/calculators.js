@@ -5,17 +5,113 @@
 (() => {
   const data = window.HANDOUT_DATA;
 
+  // --- views of a tensor, with torch's rules --------------------------------------------------------------------------------
+
+  const contiguous = (shape) => shape.map((_, i) => shape.slice(i + 1).reduce((a, b) => a * Math.max(b, 1), 1));
+  // What is wrong with a view is thrown as a sentence.
+  const dimension = (x, given) => {
+    const count = x.shape.length, d = given < 0 ? given + count : given;
+    if (!(d >= 0 && d < count)) throw new Error(`There is no dimension ${given}: the tensor has ${count} there.`);
+    return d;
+  };
+  const cut = (x, parts) => {
+    const shape = [], strides = [];
+    let { offset } = x;
+    if (parts.length > x.shape.length) throw new Error(`[${parts.length} indices] are too many: the tensor has ${x.shape.length} dimensions there.`);
+    x.shape.forEach((size, i) => {
+      const stride = x.strides[i];
+      if (typeof parts[i] === "number") {
+        const at = parts[i] < 0 ? parts[i] + size : parts[i];
+        if (!(at >= 0 && at < size)) throw new Error(`Index ${parts[i]} is outside of dimension ${i}, which has the size ${size}.`);
+        offset += at * stride;
+        return;
+      }
+      const [first, last, step] = parts[i] ?? [null, null, 1];
+      const place = (value, otherwise) => (value === null ? otherwise : Math.min(size, Math.max(0, value < 0 ? value + size : value)));
+      const start = place(first, 0), stop = Math.max(start, place(last, size));
+      offset += start * stride;
+      shape.push(Math.ceil((stop - start) / step));
+      strides.push(stride * step);
+    });
+    return { shape, strides, offset };
+  };
+  const reorder = (x, order) => ({ ...x, shape: order.map((d) => x.shape[d]), strides: order.map((d) => x.strides[d]) });
+  const OPERATIONS = {
+    cut,
+    T: (x) => {
+      if (x.shape.length !== 2) throw new Error("T is for two dimensions. Use permute to reverse more, such as .permute(2, 1, 0).");
+      return reorder(x, [1, 0]);
+    },
+    mT: (x) => {
+      if (x.shape.length < 2) throw new Error("mT needs at least two dimensions.");
+      return OPERATIONS.transpose(x, [-2, -1]);
+    },
+    transpose: (x, given) => {
+      if (given.length !== 2) throw new Error("transpose takes two dimensions, such as .transpose(0, 1).");
+      const [a, b] = given.map((d) => dimension(x, d)), order = x.shape.map((_, i) => i);
+      [order[a], order[b]] = [b, a];
+      return reorder(x, order);
+    },
+    permute: (x, given) => {
+      const order = given.map((d) => dimension(x, d));
+      if (order.length !== x.shape.length || new Set(order).size !== order.length) throw new Error(`permute takes each of the ${x.shape.length} dimensions once.`);
+      return reorder(x, order);
+    },
+    expand: (x, given) => {
+      const added = given.length - x.shape.length, shape = [], strides = [];
+      if (added < 0) throw new Error(`expand takes at least ${x.shape.length} sizes, one for each dimension.`);
+      for (let i = given.length - 1; i >= 0; i -= 1) {
+        const size = i < added ? 1 : x.shape[i - added], wanted = given[i] === -1 && i >= added ? size : given[i];
+        if (wanted < 0) throw new Error("A size of expand is −1 or at least 0.");
+        if (wanted !== size && size !== 1) throw new Error(`Only a dimension of size 1 can be expanded, and dimension ${i - added} has the size ${size}.`);
+        const stride = i >= added ? x.strides[i - added] : x.shape.length ? shape[0] * strides[0] : 0;
+        shape.unshift(wanted);
+        strides.unshift(wanted === size ? stride : 0);
+      }
+      if (shape.reduce((a, b) => a * b, 1) > 1e15) throw new Error("At most 1e15 elements.");
+      return { ...x, shape, strides };
+    },
+  };
+  const whole = (text) => {
+    if (!/^[-−]?\d{1,15}$/.test(text)) throw new Error(`“${text.slice(0, 20)}” is not a whole number.`);
+    return Number(text.replace("−", "-"));
+  };
+  const part = (text) => {
+    if (!text.includes(":")) return whole(text);
+    const [first, last, step, ...more] = text.split(":").map((end) => end.trim());
+    if (more.length) throw new Error("A slice has at most two colons, such as 1:8:2.");
+    const by = step ? whole(step) : 1;
+    if (by < 1) throw new Error("The step of a slice is at least 1.");
+    return [first ? whole(first) : null, last ? whole(last) : null, by];
+  };
+  const steps = (text) => {
+    const found = [], STEP = /^\s*(?:\[([^\]]*)\]|\.(m?T)\b|\.(transpose|permute|expand)\s*\(([^)]*)\))/;
+    let rest = text.replace(/^\s*x(?=\s*[.[]|\s*$)/, "");
+    while (rest.trim()) {
+      const match = STEP.exec(rest);
+      if (!match) throw new Error(`“${rest.trim().slice(0, 20)}” is not one of [1:, ::2], .T, .mT, .transpose(0, 1), .permute(1, 0) and .expand(3, 4).`);
+      const list = (inside) => inside.split(",").map((one) => one.trim()).filter((one, i, all) => one || i < all.length - 1);
+      if (match[1] !== undefined) found.push(["cut", list(match[1]).map(part)]);
+      else if (match[2]) found.push([match[2], []]);
+      else found.push([match[3], list(match[4]).map(whole)]);
+      rest = rest.slice(match[0].length);
+    }
+    return found;
+  };
+
   // --- functions of the formulas ------------------------------------------------------------------------------------------
 
   const FUNCTIONS = {
     min: Math.min, max: Math.max, abs: Math.abs, ceil: Math.ceil, floor: Math.floor, sqrt: Math.sqrt,
     round_even: (x) => {
+      if (!Number.isFinite(x)) return x;
       const below = Math.floor(x), rest = x - below;
       if (rest !== 0.5) return rest < 0.5 ? below : below + 1;
       return below % 2 === 0 ? below : below + 1;
     },
     floor_log2: (x) => {
       if (x === 0) return -Infinity;
+      if (!Number.isFinite(x)) return x;
       let exponent = Math.min(1023, Math.max(-1074, Math.floor(Math.log2(x))));
       while (2 ** exponent > x) exponent -= 1;
       while (exponent < 1023 && 2 ** (exponent + 1) <= x) exponent += 1;
@@ -23,8 +119,16 @@
     },
     held: (rounded, largest, noInfinity) => (Math.abs(rounded) <= largest ? rounded : noInfinity ? NaN : Math.sign(rounded) * Infinity),
     product: (items) => items.reduce((a, b) => a * b, 1),
-    contiguous: (shape) => shape.map((_, i) => shape.slice(i + 1).reduce((a, b) => a * b, 1)),
-    reverse_if: (condition, items) => (condition ? [...items].reverse() : items),
+    viewed: (shape, view) => {
+      let x = { shape, strides: contiguous(shape), offset: 0 };
+      for (const [operation, given] of steps(view)) x = OPERATIONS[operation](x, given);
+      let step = 1, inOrder = true;
+      for (let i = x.shape.length - 1; i >= 0; i -= 1) {
+        if (x.shape[i] !== 1 && x.strides[i] !== step) inOrder = false;
+        step *= x.shape[i];
+      }
+      return { ...x, contiguous: inOrder || x.shape.includes(0) ? 1 : 0 };
+    },
     dot: (a, b) => (a.length ? a.reduce((sum, x, i) => sum + x * b[i], 0) : NaN),
   };
   const FORMULAS = window.HANDOUT_FORMULAS(FUNCTIONS);
@@ -59,11 +163,10 @@
       return named ? `${fixed(v, 0)} (${named})` : fixed(v, v === Math.floor(v) ? 0 : 2);
     },
     integer: (v) => fixed(v, 0),
-    bytes: (v) => {
-      const whole = `${v < 1e15 ? fixed(v, 0) : scientific(v)}${SPACE}B`;
-      return v >= 1e21 ? whole : [whole, scaled(v, DECIMAL_UNITS, 3), scaled(v, BINARY_UNITS, 3)].filter(Boolean).join(" = ");
+    bytes: (v, units) => {
+      if (units === "bytes" || v >= 1e21) return `${v < 1e15 ? fixed(v, 0) : scientific(v)}${SPACE}B`;
+      return scaled(v, units === "GiB" ? BINARY_UNITS : DECIMAL_UNITS, 3) || `${fixed(v, 0)}${SPACE}B`;
     },
-    short_bytes: (v) => scaled(v, DECIMAL_UNITS, 3) || `${fixed(v, 0)}${SPACE}B`,
     intensity: (v) => fixed(v, v >= 10 ? 1 : 2),
     percent: (v) => (v >= 1e4 ? `${scientific(v * 100)} %` : `${fixed(v * 100, v >= 0.1 ? 1 : 2)} %`),
     days: (v) => `${v < 1e9 ? fixed(v, 2) : scientific(v)} days`,
@@ -78,7 +181,7 @@
     yes: (v) => (v ? "yes" : "no"),
     bound: (v) => (v ? "compute" : "memory"),
   };
-  const display = (value, show) => (typeof value === "number" && !Number.isFinite(value) && show !== "held" ? "–" : SHOWN[show](value));
+  const display = (value, show, units) => (typeof value === "number" && !Number.isFinite(value) && show !== "held" ? "–" : SHOWN[show](value, units));
 
   // --- reading a field: { value } or { wrong: what to say } -----------------------------------------------------------------
 
@@ -96,6 +199,8 @@
   const brief = (value) => String(value).replace("e+", "e");
   const readNumber = (text, field) => {
     if (text === "") return { wrong: "Enter a number, such as 1024, 0.5, 4k or 70B." };
+    const infinite = field.infinite && /^([-−+]?)(?:inf|infinity|∞)$/i.exec(text);
+    if (infinite) return { value: /[-−]/.test(infinite[1]) ? -Infinity : Infinity };
     const value = toNumber(text);
     if (Number.isNaN(value)) return { wrong: `“${text.slice(0, 20)}” is not a number. Write it like 1024, 0.5, 4k or 70B.` };
     if (field.min !== null && value < field.min) return { wrong: `Must be at least ${brief(field.min)}.` };
@@ -118,6 +223,7 @@
     if (field.kind === "flag") return { value: element.checked ? 1 : 0 };
     if (data.choices[field.kind]) return { value: data.choices[field.kind][element.value] };
     const text = element.value.trim();
+    if (field.kind === "view") return { value: text };
     return field.kind === "text" ? readList(text, field) : readNumber(text, field);
   };
   // What a field says only together with another one.
@@ -128,8 +234,21 @@
     if (field.max_of && values[field.max_of] !== undefined && value > values[field.max_of])
       return `Must be at most ${field.max_of}, which is ${values[field.max_of]}.`;
     if (field.of_device && values.device && !values.device.peak[value.name]) return `The ${values.device.name} has no peak for ${value.name}.`;
+    if (field.kind === "view" && values.shape) {
+      try {
+        FUNCTIONS.viewed(values.shape, value);
+      } catch (error) {
+        return error.message;
+      }
+    }
     if (field.id === "index" && values.shape && value.length) {
-      const shown = FUNCTIONS.reverse_if(values.transposed, values.shape);
+      let shown;
+      try {
+        shown = FUNCTIONS.viewed(values.shape, values.view).shape;
+      } catch {
+        return ""; // said beside the view
+      }
+      if (!shown.length) return "The view has no dimensions, so it takes no index.";
       if (value.length !== shown.length) return `Needs ${shown.length} number${shown.length > 1 ? "s" : ""}, one for each dimension.`;
       const at = value.findIndex((item, i) => item >= shown[i]);
       if (at >= 0) return `Dimension ${at} has the size ${shown[at]}, so its index is at most ${shown[at] - 1}.`;
@@ -182,16 +301,31 @@
     return svg(92 + shown.length * 24, label, drawn);
   };
   const storage = (v) => {
-    const cells = Math.min(v.elements, 64), side = 34, columns = 13, parts = [];
-    const inner = Math.max(1, v.strides.length ? FUNCTIONS.contiguous(v.shape)[0] : 1);
+    const cells = Math.min(v.elements, 64), side = 34, columns = 13, parts = [], color = new Map();
+    const count = v.shown.reduce((a, b) => a * b, 1);
+    // The elements that the view shows, coloured by their index in its first dimension.
+    const walk = (d, place, first) => {
+      if (place >= cells && v.strides.slice(d).every((stride) => stride >= 0)) return;
+      if (d === v.shown.length) color.set(place, color.get(place) ?? first);
+      else for (let i = 0; i < Math.min(v.shown[d], v.strides[d] ? 64 : 1); i += 1) walk(d + 1, place + i * v.strides[d], d ? first : i);
+    };
+    if (count) walk(0, v.offset, 0);
     for (let i = 0; i < cells; i += 1) {
       const x = 18 + (i % columns) * side, y = 10 + Math.floor(i / columns) * side;
-      parts.push(rect(x, y, side - 8, side - 8, `s${(Math.floor(i / inner) % 6) + 1}`), words(x + side / 2 - 4, y + side / 2 + 1, i, "middle", "inside"));
+      parts.push(rect(x, y, side - 8, side - 8, color.has(i) ? `s${(color.get(i) % 6) + 1}` : "missing"), words(x + side / 2 - 4, y + side / 2 + 1, i, "middle", color.has(i) ? "inside" : "label"));
       if (i === v.position) parts.push(rect(x - 3, y - 3, side - 2, side - 2, "frame"));
     }
-    const rows = Math.ceil(cells / columns), more = v.elements > cells ? `The first ${cells} of ${fixed(v.elements, 0)} elements of the storage` : "The storage";
-    const note = `${more}; a colour for each index of the first dimension of the shape${v.position < cells ? `, element ${v.position} framed` : ""}.`;
-    return svg(rows * side + 14, note, parts) + `<p class="hint">${note}</p>`;
+    let y = 28 + Math.ceil(cells / columns) * side;
+    // Each dimension's steps through the storage, from the view's first element.
+    const at = (place) => 150 + (place / Math.max(cells - 1, 1)) * (WIDTH - 170);
+    v.shown.forEach((size, d) => {
+      parts.push(words(18, y + 5, `dim ${d}: stride ${v.strides[d]}`), line(150, y, WIDTH - 20, y, "grid"));
+      for (let i = 0; i < Math.min(size, 64); i += 1) if (count && v.offset + i * v.strides[d] < cells) parts.push(dot(at(v.offset + i * v.strides[d]), y, "s2"));
+      y += 24;
+    });
+    const more = v.elements > cells ? `The first ${cells} of ${fixed(v.elements, 0)} elements of the storage` : "The storage";
+    const note = `${more}; coloured: what the view shows, one colour for each index of its first dimension${v.position < cells ? `; element ${v.position} is framed` : ""}. Below: where each dimension steps, from the view's first element.`;
+    return svg(y, note, parts) + `<p class="hint">${note}</p>`;
   };
   const formats = (v) => {
     const parts = [words(10, 18, `${v.format.name}: 1 sign bit, ${v.format.exponent_bits} of exponent, ${v.format.mantissa_bits} of mantissa`, "start", "heading")];
@@ -282,6 +416,8 @@
     const id = section.dataset.calculator, form = data.calculators.find((c) => c.id === id);
     let waiting;
     const element = (field) => section.querySelector(`[name="${field.id}"]`);
+    const units = section.querySelector('[name="units"]'); // not all calculators have bytes
+    const shown = (value, show) => display(value, show, units ? units.value : "GB");
 
     const valuesOrNull = () => {
       const values = {}, wrong = {};
@@ -302,9 +438,9 @@
 
     const update = () => {
       const values = valuesOrNull(), results = values && computed(id, values), lines = values && form.column.length ? tableOf(form, results) : [];
-      for (const result of form.result) write(section.querySelector(`[data-result="${result.id}"]`), results ? display(results[result.id], result.show) : "–");
+      for (const result of form.result) write(section.querySelector(`[data-result="${result.id}"]`), results ? shown(results[result.id], result.show) : "–");
       section.querySelectorAll(".lines tbody tr").forEach((row, i) => {
-        for (const column of form.column) write(row.querySelector(`[data-column="${column.id}"]`), results ? display(lines[i][column.id], column.show) : "–");
+        for (const column of form.column) write(row.querySelector(`[data-column="${column.id}"]`), results ? shown(lines[i][column.id], column.show) : "–");
       });
       section.querySelector(".plot").innerHTML = !results ? '<p class="hint">Correct the marked fields to see results.</p>' : DRAWN[id] ? DRAWN[id](results, lines) : "";
       section.querySelector(".link").setAttribute("href", address());
@@ -318,11 +454,11 @@
       waiting = setTimeout(() => write(section.querySelector(".status"), summary(results)), 800);
     };
     const summary = (results) => {
-      if (results) return form.result.filter((r) => r.lead).map((r) => `${r.label}: ${display(results[r.id], r.show)}`).join("; ");
+      if (results) return form.result.filter((r) => r.lead).map((r) => `${r.label}: ${shown(results[r.id], r.show)}`).join("; ");
       const wrong = form.input.find((field) => element(field).getAttribute("aria-invalid") === "true");
       return `${wrong.label}: ${section.querySelector(`#${CSS.escape(`${id}-${wrong.id}-error`)}`).textContent}`;
     };
-    // The fields that differ from the worked example, in the part of the address that never leaves the browser.
+    // The fields that differ from the first example, in the part of the address that never leaves the browser.
     const address = () => {
       const differing = new URLSearchParams();
       for (const field of form.input) {
@@ -330,9 +466,11 @@
         const now = field.kind === "flag" ? at.checked : at.value;
         if (now !== first) differing.set(field.id, field.kind === "flag" ? String(Number(now)) : now);
       }
+      if (units && units.selectedIndex) differing.set("units", units.value);
       return `#${section.id}${differing.size ? `?${differing}` : ""}`;
     };
     const fill = (given) => {
+      if (units && [...units.options].some((option) => option.text === given.get("units"))) units.value = given.get("units");
       for (const field of form.input) {
         const at = element(field), value = given.get(field.id);
         if (value === null) continue;
@@ -341,10 +479,14 @@
         else if ([...at.options].some((option) => option.text === value)) at.value = value;
       }
     };
+    const reset = () => {
+      section.querySelector("form").reset();
+      if (units) units.selectedIndex = 0;
+    };
     const fromAddress = () => {
       const [target, query] = location.hash.slice(1).split(/\?(.*)/s);
-      if (target !== section.id && target) return; // an address without a calculator is every calculator's worked example
-      section.querySelector("form").reset();
+      if (target !== section.id && target) return; // an address without a calculator is every calculator's first example
+      reset();
       if (query) fill(new URLSearchParams(query));
       update();
       if (query) section.scrollIntoView();
@@ -353,11 +495,11 @@
     section.querySelector("form").addEventListener("submit", (event) => event.preventDefault());
     section.addEventListener("input", changed);
     section.querySelector(".reset").addEventListener("click", () => {
-      section.querySelector("form").reset();
+      reset();
       changed();
     });
     window.addEventListener("hashchange", fromAddress);
-    section.querySelector("form").reset(); // some browsers keep what was typed over a reload
+    reset(); // some browsers keep what was typed over a reload
     update();
     if (location.hash.startsWith(`#${section.id}?`)) fromAddress();
   };
