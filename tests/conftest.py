@@ -48,6 +48,9 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line("markers", "points(weight): this test's share of its problem's points")
     config.addinivalue_line(
+        "markers", "stage(number): the stage of its problem that a test belongs to, for the handout"
+    )
+    config.addinivalue_line(
         "markers",
         "core: this test is about the core of its problem, "
         "which at least half of the points are on",

@@ -17,6 +17,7 @@ other digit is a complaint with its line.
             self.gives(run=f"{n(6)} · 70e9")       # refused: 70e9 is not computed
 """
 
+import ast
 import doctest
 import re
 import sys
@@ -129,6 +130,25 @@ def scientific(value: float, digits: int = 1) -> str:
 
 def _shortest(value: float) -> str:
     return f"{value:.10f}".rstrip("0").rstrip(".").replace("-", "−")
+
+
+def stage_points(problem: str) -> dict[int, float]:
+    """The points of each stage of a problem, from the weights of its hidden tests on a CPU."""
+    source = (COURSE.root / "tests" / "hidden" / f"test_{problem}.py").read_text(encoding="utf-8")
+    weights: dict[int, int] = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            marks = {
+                mark.func.attr: mark.args[0].value
+                for mark in node.decorator_list
+                if isinstance(mark, ast.Call)
+                and isinstance(mark.func, ast.Attribute)
+                and isinstance(mark.args[0], ast.Constant)
+            }
+            stage = marks["stage"]
+            weights[stage] = weights.get(stage, 0) + marks.get("points", 1)
+    share = COURSE.problem(problem).points / sum(weights.values())
+    return {stage: weight * share for stage, weight in sorted(weights.items())}
 
 
 def flat(text: str) -> str:

@@ -37,6 +37,7 @@ def check_tensors(got, expected, *, of, hint=None):
 # --- what comes back
 
 
+@pytest.mark.stage(1)
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_parameters_and_buffers_come_back(student, rng):
@@ -64,6 +65,7 @@ def test_parameters_and_buffers_come_back(student, rng):
 
 
 # Stays: a whole run also fails because of this, but does not show what is missing.
+@pytest.mark.stage(1)
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_the_optimizer_comes_back(student, rng):
@@ -84,6 +86,7 @@ def test_the_optimizer_comes_back(student, rng):
         )
 
 
+@pytest.mark.stage(1)
 def test_the_iteration_comes_back(student, rng):
     """load_checkpoint returns the saved iteration as an int."""
     for iteration in (0, 1, integer(rng, 2, 10**6)):
@@ -106,6 +109,7 @@ def check_draws(student, rng, source, hint):
 
 
 # Stays: a whole run also fails because of this, but does not show what is missing.
+@pytest.mark.stage(2)
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_torchs_generator_goes_on(student, rng):
@@ -113,6 +117,7 @@ def test_torchs_generator_goes_on(student, rng):
     check_draws(student, rng, "torch", "torch.get_rng_state()")
 
 
+@pytest.mark.stage(2)
 def test_numpys_generator_goes_on(student, rng):
     """After a load, np.random draws the same numbers as after the save, normal ones too."""
     check_draws(
@@ -123,6 +128,7 @@ def test_numpys_generator_goes_on(student, rng):
     )
 
 
+@pytest.mark.stage(2)
 def test_pythons_generator_goes_on(student, rng):
     """After a load, random draws the same numbers as after the save, normal ones too."""
     check_draws(
@@ -133,6 +139,7 @@ def test_pythons_generator_goes_on(student, rng):
     )
 
 
+@pytest.mark.stage(2)
 def test_the_generator_of_every_gpu_goes_on(student, rng):
     """With two GPUs, the generator state of each GPU is restored.
 
@@ -153,6 +160,7 @@ def test_the_generator_of_every_gpu_goes_on(student, rng):
         )
 
 
+@pytest.mark.stage(2)
 def test_a_cpu_loads_what_a_gpu_saved(student, rng):
     """A machine without a GPU loads a checkpoint with the tensors and generator states of GPUs."""
     parameters = {"weight": torch.randn(3, 4, generator=rng), "bias": torch.randn(3, generator=rng)}
@@ -161,6 +169,7 @@ def test_a_cpu_loads_what_a_gpu_saved(student, rng):
 
 
 # Stays: this is what the chapter promises; the tests of the parts show what is missing.
+@pytest.mark.stage(2)
 @pytest.mark.core
 @pytest.mark.points(5)
 def test_a_run_goes_on_bit_by_bit(student, rng):
@@ -218,6 +227,7 @@ def check_leavings(got, weight, *, of):
     )
 
 
+@pytest.mark.stage(1)
 def test_saving_changes_nothing(student, rng):
     """Saving does not change the run: losses, parameters, gradients, modes and generators."""
     seed, steps = integer(rng, 0, 2**30), 3
@@ -245,6 +255,7 @@ def test_saving_changes_nothing(student, rng):
     )
 
 
+@pytest.mark.stage(1)
 def test_loading_writes_into_the_parameters_that_are_there(student, rng):
     """Loading writes into the existing parameters, and keeps ties, modes and gradients."""
     weight = torch.randn(5, 3, generator=rng)
@@ -254,6 +265,7 @@ def test_loading_writes_into_the_parameters_that_are_there(student, rng):
 # --- where it is written
 
 
+@pytest.mark.stage(1)
 def test_file_like_objects(student, rng):
     """A BytesIO or an open file is written and read from its current position, and left open."""
     weight = torch.randn(3, 4, generator=rng)
@@ -276,6 +288,7 @@ def test_file_like_objects(student, rng):
         expect.tensor(got["weights"]["weight"], weight, of=LOAD, name="weight", hint=hint)
 
 
+@pytest.mark.stage(1)
 def test_paths_of_any_kind(student):
     """A path is a str, Path or os.PathLike, relative or absolute, with or without a folder."""
     names = ["checkpoint", "a folder/step 5.final.pt"]
@@ -288,6 +301,7 @@ def test_paths_of_any_kind(student):
         )
 
 
+@pytest.mark.stage(1)
 def test_one_file_holds_it_all(student):
     """A save replaces the old checkpoint and writes only this one file, which can be moved."""
     for number, (there, moved, files) in enumerate(student.run(probes.replaced, count=3), start=1):
@@ -331,6 +345,7 @@ def check_crash(student, how, when, ending, rng):
     return first["files"]
 
 
+@pytest.mark.stage(3)
 @pytest.mark.core
 @pytest.mark.points(5)
 def test_a_killed_process_leaves_the_old_checkpoint(student, rng):
@@ -338,6 +353,7 @@ def test_a_killed_process_leaves_the_old_checkpoint(student, rng):
     check_crash(student, "kills", "the process is killed while it writes", "killed", rng)
 
 
+@pytest.mark.stage(3)
 @pytest.mark.points(2)
 def test_a_write_that_fails_leaves_the_old_checkpoint(student, rng):
     """If writing fails (disk full), an error is raised, and only the old checkpoint is left."""
@@ -351,6 +367,7 @@ def test_a_write_that_fails_leaves_the_old_checkpoint(student, rng):
     )
 
 
+@pytest.mark.stage(3)
 def test_an_interrupt_leaves_the_old_checkpoint(student, rng):
     """After a KeyboardInterrupt during a save, only the intact old checkpoint is left."""
     files = check_crash(student, "interrupted", "Ctrl-C comes while it is written", "raised", rng)
@@ -369,6 +386,7 @@ def check_second(got):
     )
 
 
+@pytest.mark.stage(3)
 def test_the_file_is_synced_before_it_takes_its_name(student):
     """The whole file is synced to disk (fsync) before it gets the checkpoint's name."""
     got = student.run(probes.watched_save, one_disk=True)
@@ -381,6 +399,7 @@ def test_the_file_is_synced_before_it_takes_its_name(student):
     expect.that(got["synced_before"], reason, of=SAVE, hint=hint)
 
 
+@pytest.mark.stage(3)
 def test_the_temporary_file_is_in_the_same_folder(student):
     """The temporary file is in the checkpoint's folder, because a rename cannot cross disks."""
     got = student.run(probes.watched_save, one_disk=False)
@@ -403,6 +422,7 @@ def test_the_temporary_file_is_in_the_same_folder(student):
 # --- what is refused
 
 
+@pytest.mark.stage(4)
 def test_a_file_is_data_and_no_program(student):
     """A pickle that would call a function when loaded is refused, without calling the function."""
     for planted in student.run(probes.planted):
@@ -431,6 +451,7 @@ def check_refused(refused, *, when):
         )
 
 
+@pytest.mark.stage(4)
 @pytest.mark.points(2)
 def test_a_checkpoint_that_does_not_fit_changes_nothing(student):
     """A checkpoint of another model or other groups is refused, and nothing is changed."""
@@ -438,6 +459,7 @@ def test_a_checkpoint_that_does_not_fit_changes_nothing(student):
         check_refused(refused, when=other)
 
 
+@pytest.mark.stage(4)
 def test_a_file_that_is_no_checkpoint_changes_nothing(student):
     """A damaged, missing or unrelated file is refused, and nothing is changed."""
     for contents, refused in student.run(probes.damaged).items():

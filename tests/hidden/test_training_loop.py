@@ -290,6 +290,7 @@ def check_gradients(got, step, windows, data, *, hint, max_norm=None):
         )
 
 
+@pytest.mark.stage(1)
 def test_the_result_holds_floats(student, rng):
     """The lists hold floats, eval_losses maps ints to floats, and a fresh run has first_step 0."""
     result = check_result(trained(student, **run_of(rng, eval_every=2)))
@@ -313,6 +314,7 @@ def test_the_result_holds_floats(student, rng):
 # --- the learning rate
 
 
+@pytest.mark.stage(1)
 @pytest.mark.core
 @pytest.mark.points(5)
 def test_the_learning_rate_of_each_step(student, rng):
@@ -359,6 +361,7 @@ def test_the_learning_rate_of_each_step(student, rng):
             )
 
 
+@pytest.mark.stage(1)
 def test_every_group_gets_the_learning_rate(student, rng):
     """The optimizer steps once per step, with that step's learning rate in every group."""
     run = {**run_of(rng, steps=7, warmup_steps=2), "groups": 2}
@@ -377,6 +380,7 @@ def test_every_group_gets_the_learning_rate(student, rng):
 
 
 # Stays: this is the plain case; the tests of micro-batches take single steps.
+@pytest.mark.stage(1)
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_the_loss_of_each_step(student, rng):
@@ -414,6 +418,7 @@ def scaled(run, embedding, head):
     }
 
 
+@pytest.mark.stage(1)
 @pytest.mark.core
 @pytest.mark.points(17)
 def test_the_gradients_of_each_step(student, rng):
@@ -433,6 +438,7 @@ def test_the_gradients_of_each_step(student, rng):
 MICRO_BATCHES = [(7, 3), (6, 2), (4, 9)]
 
 
+@pytest.mark.stage(2)
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_the_gradients_of_micro_batches(student, rng):
@@ -447,6 +453,7 @@ def test_the_gradients_of_micro_batches(student, rng):
         check_gradients(got, 0, windows, run["train_tokens"], hint=hint)
 
 
+@pytest.mark.stage(2)
 def test_the_loss_of_micro_batches(student, rng):
     """With micro-batches the loss is the mean over the whole batch, even if the last is short."""
     for batch_size, micro in MICRO_BATCHES:
@@ -468,6 +475,7 @@ def test_the_loss_of_micro_batches(student, rng):
         )
 
 
+@pytest.mark.stage(2)
 def test_micro_batches_are_small(student, rng):
     """At most micro_batch_size windows go through the model at a time, each exactly once."""
     for batch_size, micro in MICRO_BATCHES:
@@ -488,6 +496,7 @@ def test_micro_batches_are_small(student, rng):
 MAGNITUDES = [(1.0, 1.0), (1e-8, 1e-8), (1e-4, 1e4), (10.0, 10.0)]
 
 
+@pytest.mark.stage(2)
 def test_norms_before_clipping(student, rng):
     """grad_norms holds the norm of all gradients together, before any clipping."""
     limits = [(0.05, False), (None, True), (None, False), (100.0, True)]
@@ -517,6 +526,7 @@ def test_norms_before_clipping(student, rng):
 
 
 # Stays: this is the plain case, for students who have no micro-batches yet.
+@pytest.mark.stage(2)
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_long_gradients_are_clipped(student, rng):
@@ -532,6 +542,7 @@ def test_long_gradients_are_clipped(student, rng):
         check_gradients(got, 0, windows, run["train_tokens"], max_norm=max_norm, hint=hint)
 
 
+@pytest.mark.stage(2)
 def test_short_gradients_are_not_clipped(student, rng):
     """Gradients stay as they are if their norm is below max_grad_norm or max_grad_norm is None."""
     for max_norm, scales in zip((1000.0, 1e-4, None, None), MAGNITUDES, strict=True):
@@ -545,6 +556,7 @@ def test_short_gradients_are_not_clipped(student, rng):
 
 
 # Stays: code that clips each micro-batch also reports a wrong norm.
+@pytest.mark.stage(2)
 def test_clipping_comes_after_all_micro_batches(student, rng):
     """With micro-batches, the gradient of the whole batch is clipped, once."""
     for max_norm in (0.1, 0.3):
@@ -558,6 +570,7 @@ def test_clipping_comes_after_all_micro_batches(student, rng):
 # --- batches
 
 
+@pytest.mark.stage(1)
 def test_batches_are_windows_of_the_data(student, rng):
     """The model gets int64 windows of context_length consecutive tokens that have targets."""
     for length, size in [(6, 5), (1, 3), (TRAIN - 1, 2), (TRAIN - 2, 4)]:
@@ -572,6 +585,7 @@ def test_batches_are_windows_of_the_data(student, rng):
         expect.that(not late, reason, of="train", hint="the starts are 0 … n - context_length - 1")
 
 
+@pytest.mark.stage(1)
 def test_every_start_is_equally_likely(student, rng):
     """Every start, from the first to the last, is equally likely in any row of a batch."""
     size, steps, length = 400, 10, TRAIN - 9
@@ -590,6 +604,7 @@ def test_every_start_is_equally_likely(student, rng):
         expect.that(fair, "one of 9 starts is drawn too rarely or too often", of="train", hint=hint)
 
 
+@pytest.mark.stage(1)
 def test_each_step_has_a_new_batch(student, rng):
     """Batches differ from step to step, and so do the windows within a batch."""
     run = run_of(rng, steps=8, batch_size=32)
@@ -605,6 +620,7 @@ def test_each_step_has_a_new_batch(student, rng):
     expect.that(drawn, "the windows of a batch are not drawn independently", of="train")
 
 
+@pytest.mark.stage(1)
 def test_the_seed_decides(student, rng):
     """The same seed and first weights give equal runs, even with dropout; another seed differs."""
     run = run_of(rng, steps=3, model={"dropout": 0.4}, optimizer="AdamW", batch_size=16)
@@ -625,6 +641,7 @@ def test_the_seed_decides(student, rng):
     )
 
 
+@pytest.mark.stage(1)
 def test_data_of_any_integer_dtype(student, rng):
     """Tokens may be in a read-only file, in any integer dtype."""
     for dtype in ("uint16", "uint8", "int32", "int64"):
@@ -633,6 +650,7 @@ def test_data_of_any_integer_dtype(student, rng):
         starts_of(torch.cat(batches(got, run)), run["train_tokens"])
 
 
+@pytest.mark.stage(1)
 def test_only_the_batches_are_read(student, rng):
     """The data may be far larger than memory: train converts only the windows that it uses.
 
@@ -667,6 +685,7 @@ def evaluations(got, inputs):
     return {key: torch.cat(parts) for key, parts in found.items()}
 
 
+@pytest.mark.stage(3)
 @pytest.mark.points(2)
 def test_the_loss_of_an_evaluation(student, rng):
     """eval_losses[s + 1] is the mean loss on val_tokens with the parameters after step s."""
@@ -707,6 +726,7 @@ def test_the_loss_of_an_evaluation(student, rng):
             )
 
 
+@pytest.mark.stage(3)
 def test_every_evaluation_uses_the_same_batches(student, rng):
     """All evaluations of a run use the same eval_batches batches, which differ from each other."""
     run = run_of(rng, steps=3, batch_size=8, context_length=3, eval_every=1, eval_batches=8)
@@ -731,6 +751,7 @@ def test_every_evaluation_uses_the_same_batches(student, rng):
     )
 
 
+@pytest.mark.stage(3)
 def test_modes_of_training_and_evaluation(student, rng):
     """Training runs in training mode; evaluation runs in eval mode and without gradients."""
     for eval_before in (False, True):
@@ -779,6 +800,7 @@ def check_undisturbed(student, run, hint):
 
 
 # Stays: this is the plain case; the test below asks for more.
+@pytest.mark.stage(3)
 def test_evaluation_changes_no_training(student, rng):
     """Evaluation changes nothing in training, bit for bit: batches, dropout and optimizer."""
     run = run_of(rng, model={"dropout": 0.4}, optimizer="AdamW", max_grad_norm=0.1)
@@ -787,6 +809,7 @@ def test_evaluation_changes_no_training(student, rng):
     )
 
 
+@pytest.mark.stage(3)
 def test_evaluation_puts_the_random_state_back(student, rng):
     """Evaluation does not affect training even if the model draws random numbers in eval mode."""
     run = run_of(rng, model={"noise": 0.1})
@@ -800,6 +823,7 @@ def test_evaluation_puts_the_random_state_back(student, rng):
 # --- lower precision, and losses that are not finite
 
 
+@pytest.mark.stage(2)
 def test_autocast_keeps_float32(student, rng):
     """Under autocast, logits have its dtype; parameters, gradients and state stay float32."""
     for dtype, micro in [(torch.bfloat16, None), (torch.float16, 3)]:
@@ -828,6 +852,7 @@ def test_autocast_keeps_float32(student, rng):
             )
 
 
+@pytest.mark.stage(2)
 def test_the_loss_under_autocast(student, rng):
     """Under bfloat16 autocast, the cross-entropy is computed in float32, as autocast does."""
     run = run_of(rng, steps=8, autocast_dtype=torch.bfloat16)
@@ -862,6 +887,7 @@ def logits_of(got, step):
     )
 
 
+@pytest.mark.stage(3)
 def test_evaluation_under_autocast(student, rng):
     """Evaluation runs under the same autocast as training, or under none without autocast_dtype."""
     for dtype, logits in [(torch.bfloat16, torch.bfloat16), (None, torch.float32)]:
@@ -877,6 +903,7 @@ def test_evaluation_under_autocast(student, rng):
         )
 
 
+@pytest.mark.stage(1)
 @pytest.mark.points(2)
 def test_a_loss_that_is_no_number_ends_the_run(student, rng):
     """On a NaN or infinite loss, FloatingPointError is raised before the optimizer steps."""
@@ -949,6 +976,7 @@ def check_killed(student, run, kill_at):
 
 # Stays: this judges resuming alone, so code that loses AdamW's state or the schedule keeps these
 # points.
+@pytest.mark.stage(4)
 @pytest.mark.core
 @pytest.mark.points(15)
 def test_a_killed_run_goes_on_from_its_checkpoint(student, rng):
@@ -956,6 +984,7 @@ def test_a_killed_run_goes_on_from_its_checkpoint(student, rng):
     check_killed(student, run_of(rng, steps=6, min_learning_rate=0.5), kill_at=[1, 2, 5])
 
 
+@pytest.mark.stage(4)
 @pytest.mark.core
 @pytest.mark.points(10)
 def test_optimizer_and_schedule_go_on_after_a_kill(student, rng):
@@ -964,6 +993,7 @@ def test_optimizer_and_schedule_go_on_after_a_kill(student, rng):
     check_killed(student, run, kill_at=[3, 4, 6])  # pass 3 belongs to an evaluation
 
 
+@pytest.mark.stage(4)
 @pytest.mark.core
 @pytest.mark.points(6)
 def test_dropout_goes_on_after_a_kill(student, rng):
@@ -972,6 +1002,7 @@ def test_dropout_goes_on_after_a_kill(student, rng):
     check_killed(student, run, kill_at=[1, 3])
 
 
+@pytest.mark.stage(4)
 def test_evaluations_go_on_after_a_kill(student, rng):
     """After a resume, the remaining evaluations give the same losses as without the kill."""
     run = run_of(rng, steps=6, checkpoint_every=1, checkpoint_path="checkpoint", eval_every=2)
@@ -1001,6 +1032,7 @@ def test_evaluations_go_on_after_a_kill(student, rng):
         expect.that(whole.get(key) == loss, reason, of="train", hint=hint)
 
 
+@pytest.mark.stage(4)
 @pytest.mark.points(2)
 def test_killed_while_it_writes_a_checkpoint(student, rng):
     """A run killed while it writes a checkpoint resumes from the previous one."""
@@ -1021,6 +1053,7 @@ def test_killed_while_it_writes_a_checkpoint(student, rng):
     )
 
 
+@pytest.mark.stage(4)
 def test_a_finished_run_is_not_run_again(student, rng):
     """A checkpoint is saved after the last step too; a finished run, if restarted, takes no step.
 
@@ -1062,6 +1095,7 @@ def check_log(rows, steps):
     expect.that([row[0] for row in rows] == list(range(steps)), reason, of="train", hint=hint)
 
 
+@pytest.mark.stage(3)
 def test_one_line_a_step(student, rng):
     """The log has a JSON line per step (step, loss, lr, grad_norm); a fresh run starts it anew."""
     run = run_of(rng, log_path="log", warmup_steps=2, max_grad_norm=0.1, eval_every=2)
@@ -1077,6 +1111,7 @@ def test_one_line_a_step(student, rng):
             )
 
 
+@pytest.mark.stage(3)
 def test_a_step_that_is_not_taken_is_not_in_the_log(student, rng):
     """A run that ends with FloatingPointError has logged only the steps before that one."""
     run = run_of(rng, log_path="log")
@@ -1086,6 +1121,7 @@ def test_a_step_that_is_not_taken_is_not_in_the_log(student, rng):
 
 # Stays: without it a student would be told about missing lines after a resume, which is a different
 # problem.
+@pytest.mark.stage(3)
 def test_each_line_is_written_at_once(student, rng):
     """A run that is killed has already logged every step that it took."""
     kills = [1, 4]  # the forward pass of step s is number s
@@ -1103,6 +1139,7 @@ def test_each_line_is_written_at_once(student, rng):
 
 # Stays: this test really kills a run; the test below only makes the log look as if a run was
 # killed.
+@pytest.mark.stage(4)
 def test_no_line_twice_after_a_kill(student, rng):
     """After a kill and a resume the log has one line per step, as if there had been no kill."""
     run = run_of(rng, steps=6, log_path="log", checkpoint_every=2, checkpoint_path="checkpoint")
@@ -1112,6 +1149,7 @@ def test_no_line_twice_after_a_kill(student, rng):
         check_log(rows, 6)
 
 
+@pytest.mark.stage(4)
 def test_a_line_that_was_not_finished(student, rng):
     """An unfinished last line in the log is cut off when the run resumes."""
     run = run_of(rng, steps=6, log_path="log", checkpoint_every=2, checkpoint_path="checkpoint")
@@ -1131,6 +1169,7 @@ def test_a_line_that_was_not_finished(student, rng):
 
 # Stays: the tests above look at single steps; this one shows a student what the steps achieve
 # together, and how close the run came.
+@pytest.mark.stage(1)
 @pytest.mark.points(2)
 def test_it_learns_a_known_language(student, rng):
     """On a language of known entropy, a bigram model gets within 0.05 nats per token of it."""
@@ -1181,6 +1220,7 @@ def loss_on_average(chain, predicted):
 # --- wrong calls
 
 
+@pytest.mark.stage(1)
 def test_wrong_calls_are_refused(student, rng):
     """Too little data, missing val_tokens and a missing checkpoint_path are errors."""
     run = run_of(rng, eval_every=2)

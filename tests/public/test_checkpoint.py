@@ -1,4 +1,8 @@
-"""checkpoint: everything that a run needs to continue, in one file. Handout §10.1."""
+"""checkpoint: everything that a run needs to continue, in one file. Handout §10.1.
+
+There are four stages: parameters and optimizer, random states, atomic writing, and safe loading.
+`pytest tests/public -k "checkpoint and stage_1"` runs the tests of one stage.
+"""
 
 import io
 import os
@@ -21,7 +25,7 @@ def stepped(outputs=2):
     return layer, optimizer
 
 
-def test_model_optimizer_and_iteration_come_back(student, tmp_path):
+def test_stage_1_model_optimizer_and_iteration_come_back(student, tmp_path):
     """A checkpoint of iteration 7 is loaded into another layer and another optimizer."""
     layer, optimizer = stepped()
     other, other_optimizer = stepped()
@@ -43,7 +47,7 @@ def test_model_optimizer_and_iteration_come_back(student, tmp_path):
     )
 
 
-def test_generators_go_on(student):
+def test_stage_2_generators_go_on(student):
     """After a load torch, numpy and random draw what they would have drawn after the save."""
     layer, optimizer = stepped()
     out = io.BytesIO()
@@ -70,7 +74,7 @@ class Unwritable(nn.Linear):
         raise OSError("no space left")
 
 
-def test_a_write_that_fails_leaves_the_old_file(student, tmp_path):
+def test_stage_3_a_write_that_fails_leaves_the_old_file(student, tmp_path):
     """The error is raised, the old checkpoint is unchanged, and there is no other file."""
     layer, optimizer = stepped()
     path = tmp_path / "checkpoint"
@@ -99,7 +103,7 @@ class Call:
         return os.mkdir, (str(self.folder),)
 
 
-def test_a_file_is_data_and_no_program(student, tmp_path):
+def test_stage_4_a_file_is_data_and_no_program(student, tmp_path):
     """A file that would run code when it is loaded is refused, and its code does not run."""
     torch.save({"model": Call(tmp_path / "made")}, tmp_path / "checkpoint")
     of, hint = "load_checkpoint", "torch.load(..., weights_only=True)"
@@ -108,7 +112,7 @@ def test_a_file_is_data_and_no_program(student, tmp_path):
     expect.that(not (tmp_path / "made").exists(), "code from the file ran", of=of, hint=hint)
 
 
-def test_a_checkpoint_that_does_not_fit_changes_nothing(student, tmp_path):
+def test_stage_4_a_checkpoint_that_does_not_fit_changes_nothing(student, tmp_path):
     """A checkpoint of a two-output layer does not fit a layer with three outputs.
 
     The layer, its optimizer and the RNG state do not change.

@@ -12,7 +12,7 @@ from grader.solutions.reference import checkpointing as ck
 from grader.solutions.reference import optimizers as op
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren
-from tests.handout.page_figures import Figures, n, plain, short
+from tests.handout.page_figures import Figures, n, plain, short, stage_points
 
 BF16, FP32 = torch.bfloat16, torch.float32
 LLAMA_GPUS, LLAMA_STOPS, LLAMA_DAYS = 16_384, 419, 54  # The Llama 3 Herd of Models, section 3.3.4
@@ -64,6 +64,8 @@ class Chapter(Figures):
         self.worked()
         self.model()
         self.exercises()
+        for stage, points in stage_points("checkpoint").items():
+            self.gives(stage=stage, stage_points=n(points, ".2f"), stage_test=stage)
 
     def stops(self) -> None:
         """How often a run stops."""

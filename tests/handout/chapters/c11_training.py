@@ -17,7 +17,7 @@ from grader.solutions.reference import optimizers as op
 from grader.solutions.reference import resource_accounting as ra
 from grader.solutions.reference import training as tr
 from handout.site import wren
-from tests.handout.page_figures import Figures, n, plain, short
+from tests.handout.page_figures import Figures, n, plain, short, stage_points
 from tests.public.test_training_loop import Table
 
 FP32, BF16 = torch.float32, torch.bfloat16
@@ -58,6 +58,8 @@ class Chapter(Figures):
         self.killed()
         self.model()
         self.exercises()
+        for stage, points in stage_points("training_loop").items():
+            self.gives(stage=stage, stage_points=n(points, ".2f"), stage_test=stage)
 
     def loss(self) -> None:
         """The loss of a uniform guess, and the lowest possible loss."""
