@@ -17,7 +17,8 @@ that no editor would want to show. The docstring of an attack has this header:
     stronger:   why only bubblewrap holds it, and not the second level
 
 Every attack is graded on its target and one honest problem, in a sandbox that all attacks share,
-once at each level of isolation.
+once at each level of isolation. (At the second level, `make test` runs the groups that attack the
+sandbox itself; the other groups attack what both levels have in common, and run in `make proof`.)
 Whatever the attack does, the honest problem keeps its points, the result contains no secret and no
 control character, and no process or file is left. An attack that gains forbidden access raises
 "BREACH", and that word must not appear in any message.
@@ -56,6 +57,8 @@ GROUPS = {
     "read the answers", "forge the verdict", "inject code", "lie about types", "hostile files",
     "exhaust the host", "survive or spread", "attack the reader", "cheat the exercise",
 }  # fmt: skip
+# What differs between the levels is how they hold these.
+OF_THE_SANDBOX = {"read the answers", "hostile files", "exhaust the host", "survive or spread"}
 KEYS = {
     "group",
     "target",
@@ -182,6 +185,19 @@ LEVELS = [
         marks=pytest.mark.skipif(landlock.why_not() is not None, reason=str(landlock.why_not())),
     ),
 ]
+
+
+def at_each_level(attacks: list[Attack]):
+    """Each attack at each level, marked `proof` where `make test` leaves it out."""
+    both = []
+    for level in LEVELS:
+        name, marks = (level, ()) if isinstance(level, str) else (level.values[0], level.marks)
+        for attack in attacks:
+            of_both = name != "bubblewrap" and attack.header["group"] not in OF_THE_SANDBOX
+            more = [pytest.mark.proof] if of_both and "stronger" not in attack.header else []
+            case = f"{name}-{attack.path.stem}"
+            both.append(pytest.param(name, attack, id=case, marks=[*marks, *more]))
+    return pytest.mark.parametrize(("sandbox", "attack"), both, indirect=["sandbox"])
 
 
 @pytest.fixture(scope="module", params=LEVELS)
@@ -317,8 +333,8 @@ def test_its_header_is_complete(attack):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("attack", cases([a for a in ALL if "refused" not in a.header]))
-def test_it_earns_nothing_and_harms_nobody(attack, sandbox, planted, tmp_path):
+@at_each_level([attack for attack in ALL if "refused" not in attack.header])
+def test_it_earns_nothing_and_harms_nobody(sandbox, attack, planted, tmp_path):
     """The target ends as its header states, and everything else is unaffected."""
     if attack.kind == "archive":
         submission = submissions.read(attack.functions().build(tmp_path))
