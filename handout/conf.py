@@ -20,7 +20,7 @@ exclude_patterns = ["build", "site"]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 
-bibtex_bibfiles = ["references.bib"]
+bibtex_bibfiles = ["bibliography.bib"]
 bibtex_reference_style = "author_year"
 bibtex_default_style = "alpha"
 

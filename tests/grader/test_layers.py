@@ -307,9 +307,14 @@ HANDOUT_LAYERS = [
     ["handout", "handout.conf", "handout.site"],
     [
         f"handout.site.{name}"
-        for name in ("agreement", "formulas", "numbers", "svg", "mathml", "browser")
+        for name in ("agreement", "formulas", "numbers", "svg", "mathml", "browser", "wren")
     ],
-    [f"handout.site.{name}" for name in ("calculators", "pictures", "pdf")],
+    [
+        f"handout.site.{name}"
+        for name in ("calculators", "pdf")
+        + tuple(f"pictures.{part}" for part in ("tensors", "accounting", "training", "prefetching"))
+    ],
+    ["handout.site.pictures"],
     ["handout.site.extension"],
     ["handout.site.__main__"],
 ]

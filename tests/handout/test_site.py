@@ -16,10 +16,10 @@ from tests.handout.browsing import serious
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
 CHAPTERS = [f"{i:02}_{module}" for i, module in enumerate(courses.load().modules, 1)]
-PAGES = ["index", *CHAPTERS, "grading", "calculators", "references"]
-# A link at the foot of each page. The only other external addresses are those of references.bib.
+PAGES = ["index", *CHAPTERS, "grading", "calculators", "bibliography"]
+# A link at the foot of each page. The only other external addresses are those of bibliography.bib.
 THEME = "https://github.com/pradyunsg/furo"
-BIBLIOGRAPHY = parse_file(Path(__file__).parents[2] / "handout" / "references.bib").entries
+BIBLIOGRAPHY = parse_file(Path(__file__).parents[2] / "handout" / "bibliography.bib").entries
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_every_link_leads_somewhere(site, opened, page, name):
     opened(name)
     links = set(page.evaluate("[...document.querySelectorAll('a[href]')].map((a) => a.href)"))
     links -= {THEME}
-    if name == "references":
+    if name == "bibliography":
         assert cited_addresses() <= links
         links -= cited_addresses()
     for href in sorted(links):

@@ -20,7 +20,7 @@ class Chapter(Figures):
             *(f"{number:02}_{module}" for number, module in enumerate(COURSE.modules, 1)),
             "grading",
             "calculators",
-            "references",
+            "bibliography",
         ]
         self.questions()
         self.gives(head_width=wren.WREN.d_model // wren.WREN.num_heads)

@@ -4,7 +4,7 @@ from tests.handout.page_figures import Figures
 
 
 class Chapter(Figures):
-    """No figures: sphinxcontrib-bibtex writes the entries from references.bib."""
+    """No figures: sphinxcontrib-bibtex writes the entries from bibliography.bib."""
 
     def __init__(self) -> None:
-        super().__init__("references.md")
+        super().__init__("bibliography.md")
