@@ -311,8 +311,11 @@ HANDOUT_LAYERS = [
     ],
     [
         f"handout.site.{name}"
-        for name in ("calculators", "pdf")
-        + tuple(f"pictures.{part}" for part in ("tensors", "accounting", "training", "prefetching"))
+        for name in (
+            "calculators",
+            "pdf",
+            *(f"pictures.{part}" for part in ("tensors", "accounting", "training", "prefetching")),
+        )
     ],
     ["handout.site.pictures"],
     ["handout.site.extension"],

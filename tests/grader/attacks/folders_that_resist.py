@@ -30,7 +30,7 @@ def storage_bytes(x):
     os.chmod(f"{TMP}/attack-escaped/closed", 0)
     os.makedirs(f"{TMP}/deep")
     os.chdir(f"{TMP}/deep")
-    for _ in range(1500):
+    for _ in range(700):
         os.mkdir("deeper")
         os.chdir("deeper")
     return honest(x)
