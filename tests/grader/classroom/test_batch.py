@@ -150,14 +150,15 @@ def test_exports_read_back(grader, course, handed_in, tmp_path):
     assert "2.5" in (out / "m" / "bob.md").read_text()
 
 
+@pytest.mark.parametrize("kills", [1, pytest.param(4, marks=pytest.mark.proof)])
 def test_kill_9_at_any_moment_loses_only_what_was_running(
-    grader, course, handed_in, tmp_path, root
+    grader, course, handed_in, tmp_path, root, kills
 ):
     """The whole process group is killed; then a call that is left alone completes the class."""
     book = tmp_path / "class.sqlite"
     command = [sys.executable, "-m", "grader", "batch", handed_in, "--gradebook", book]
-    moments = random.Random(0)
-    for _ in range(3):
+    moments = random.Random(kills)
+    for _ in range(kills):
         process = subprocess.Popen(
             [*map(str, command), "--course", str(course)],
             cwd=root,

@@ -144,6 +144,7 @@ def test_sixty_submissions_have_the_same_results(batch, handed_in, tmp_path):
     assert len(found(here)) == 60
 
 
+@pytest.mark.proof
 def test_a_node_that_differs_is_refused_by_name(batch, course, raylets, tmp_path):
     """Its reason is told, and the others grade everything."""
     changed = shutil.copytree(course, tmp_path / "changed")
@@ -188,6 +189,7 @@ def test_without_a_node_that_can_grade_nobody_is_blamed(batch, tmp_path):
     assert graded(book) == 0
 
 
+@pytest.mark.proof
 def test_whatever_ends_a_run_the_next_one_goes_on(batch, handed_in, tmp_path):
     """Ctrl-C, then kill -9 of the command, then kill -9 of a grader; no process is left over."""
     for name in ("eve", "fay"):  # a fork bomb and a memory hog take seconds
