@@ -24,7 +24,12 @@ MAX_SOURCES = 200
 MAX_LISTED = 50
 
 SOURCE = re.compile(r"assignment/(?:[A-Za-z_]\w*/)*[A-Za-z_]\w*\.py", re.ASCII)
-OURS = ("assignment/__init__.py", "assignment/__main__.py", "assignment/problems.toml")
+OURS = (
+    "assignment/__init__.py",
+    "assignment/__main__.py",
+    "assignment/assignment.py",
+    "assignment/problems.toml",
+)
 
 
 @dataclass(frozen=True)

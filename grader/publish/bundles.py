@@ -7,6 +7,7 @@ import io
 import zipfile
 from pathlib import Path
 
+from grader import submission
 from grader.course import Course
 from grader.errors import ReleaseRefused
 from grader.markdown_figures import without_marks
@@ -79,7 +80,7 @@ def _handout(built: Path) -> dict[str, bytes]:
 
 def _of_students(course: Course) -> list[str]:
     """The files of the course that students get, as paths relative to its root."""
-    given = ["assignment/__init__.py", "assignment/__main__.py", "assignment/problems.toml"]
+    given = [*submission.OURS]
     given += [f"assignment/{module}.py" for module in course.modules]
     given += ["tests/__init__.py", "tests/conftest.py", "tests/expect.py"]
     given += [f"tests/public/test_{problem.id}.py" for problem in course.problems]

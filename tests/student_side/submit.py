@@ -22,6 +22,7 @@ from tests.student_side.forbidden import ForbiddenUse
 THE_COURSES = {
     "assignment/__init__.py",
     "assignment/__main__.py",
+    "assignment/assignment.py",
     "assignment/problems.toml",
 }
 MODULE = re.compile(r"assignment/(?:[A-Za-z_]\w*/)*[A-Za-z_]\w*\.py", re.ASCII)

@@ -754,3 +754,15 @@ def test_a_zip_is_readable_by_every_zip_program(work):
     with zipfile.ZipFile(work / "submission.zip") as archive:
         assert archive.testzip() is None
         assert all(name.startswith("assignment/") for name in archive.namelist())
+
+
+def test_in_the_folder_below_one_sentence_says_where_to_go(root):
+    """`python -m assignment` in assignment/ needs no package and imports none."""
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", "assignment"],
+        cwd=root / "assignment",
+        capture_output=True,
+        text=True,
+    )
+    said = f"`python -m assignment` runs in the folder above this one: first `cd {root}`\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", said)

@@ -55,7 +55,8 @@ def run(folder, *arguments):
 
 def test_the_bundle_holds_what_a_student_needs(bundle):
     """The bundle has stubs, public tests, probes, both commands, the handout and project files."""
-    modules = {f"assignment/{name}.py" for name in ("__init__", "__main__", *COURSE.modules)}
+    ours = ("__init__", "__main__", "assignment")
+    modules = {f"assignment/{name}.py" for name in (*ours, *COURSE.modules)}
     public = {f"tests/public/test_{problem.id}.py" for problem in COURSE.problems}
     tools = {
         f"tests/student_side/{name}.py"

@@ -78,8 +78,10 @@ class Chapter(Figures):
         shown = re.search(r"sources (\w+) ·", terminal.render(result([]), sections={}))[1]
         assert submit.sha256(SOURCES).startswith(shown)
         self.gives(shown_hash=len(shown))
-        first, second, third = (name.removeprefix("assignment/") for name in sub.OURS)
-        self.gives(ours=f"`assignment/{first}`, `{second}` and `{third}`")
+        first, *others, last = (name.removeprefix("assignment/") for name in sub.OURS)
+        self.gives(
+            ours=f"`assignment/{first}`, {', '.join(f'`{name}`' for name in others)} and `{last}`"
+        )
 
     def limits(self) -> None:
         """The limits on a test."""
