@@ -21,7 +21,7 @@ from typing import Any, TextIO
 
 from tests.student_side import last_time, markdown, submit
 from tests.student_side.last_time import Files
-from tests.student_side.progress import Failure, Outcome, Progress, problem_of, told
+from tests.student_side.progress import Failure, Outcome, Progress, address_of, problem_of, told
 
 BAR = 16
 COLOURS = {
@@ -343,6 +343,8 @@ class _Run:
         for note in outcome.notes:
             self._print(f"\nnote: {note}")
         self._print(f"\nnext\n{textwrap.indent(outcome.next_step, '  ')}")
+        if outcome.to_do and (address := address_of(self._root, outcome.to_do.problem)):
+            self._print(f"  open {address}")
         return outcome
 
     def _begin(self, row: Progress) -> None:

@@ -101,14 +101,19 @@ class Outcome:
         return next((failure for failure in self.failures if failure.attempted), None)
 
     @property
+    def to_do(self) -> Failure | None:
+        """The failure to look at next: a wrong answer, or else the first one of all."""
+        return self.first_failure or next(iter(self.failures), None)
+
+    @property
     def next_step(self) -> str:
         """What the student should do next."""
-        if not self.failures:
+        to_do = self.to_do
+        if to_do is None:
             return (
                 "`python -m assignment submit` makes the zip to hand in; "
                 "hidden tests decide the points"
             )
-        to_do = self.first_failure or self.failures[0]
         problem = to_do.problem
         verb = "fix" if to_do.attempted else "write"
         place = to_do.place or f"assignment/{problem['module']}.py"
@@ -116,6 +121,15 @@ class Outcome:
             f"{verb} {place}\nread handout §{problem['section']}, "
             f"then run `pytest -k {problem['id']}` (all of its failures)"
         )
+
+
+def address_of(root: Path, problem: dict[str, Any]) -> str:
+    """The address of a problem's section in the built handout, or "" if there is none here."""
+    chapter, _, section = problem["section"].partition(".")
+    for site in ("handout/site", "handout/build/site"):
+        for path in (root / site).glob(f"{int(chapter):02}_*.html"):
+            return f"{path.absolute().as_uri()}#section-{chapter}-{section}"
+    return ""
 
 
 def told(text: str, problem: dict[str, Any], place: str = "") -> str:

@@ -766,3 +766,13 @@ def test_in_the_folder_below_one_sentence_says_where_to_go(root):
     )
     said = f"`python -m assignment` runs in the folder above this one: first `cd {root}`\n"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
+
+
+def test_the_next_step_has_the_address_of_its_section(work):
+    """The address is that of the handout in the student's folder; without it there is none."""
+    assert "open file:" not in assignment(work, "check", "linear").stdout
+    site = work / "handout" / "site"
+    site.mkdir(parents=True)
+    (site / "07_linear.html").write_text("")
+    address = f"{(site / '07_linear.html').as_uri()}#section-7-1"
+    assert f"\n  open {address}\n" in assignment(work, "check", "linear").stdout
