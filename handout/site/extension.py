@@ -69,12 +69,10 @@ class Answer(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Return the answer between the tags of a `details` element."""
-        answer = nodes.container(classes=["answer-text"])
-        self.state.nested_parse(self.content, self.content_offset, answer)
         opened = '<details class="answer"><summary>Answer</summary>'
         return [
             nodes.raw("", opened, format="html"),
-            answer,
+            *self.parse_content_to_nodes(),
             nodes.raw("", "</details>", format="html"),
         ]
 

@@ -55,6 +55,20 @@ class Drawing:
             f"{escape(words)}</text>"
         )
 
+    def box(self, x: float, y: float, width: float, height: float, words: str, style: str) -> None:
+        """A box with words in its middle."""
+        self.rect(x, y, width, height, style)
+        self.text(x + width / 2, y + height / 2 + 5, words, anchor="middle", style="inside")
+
+    def key(self, x: float, y: float, words: str, style: str) -> None:
+        """A small box and what its colour stands for."""
+        self.rect(x, y, 14, 14, style)
+        self.text(x + 20, y + 12, words)
+
+    def down(self, x: float, y: float) -> None:
+        """The head of an arrow that points down to this place."""
+        self.path([(x - 6, y - 8), (x, y), (x + 6, y - 8)], "arrow")
+
     def svg(self) -> str:
         """The whole picture, with its description for screen readers.
 

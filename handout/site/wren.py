@@ -31,11 +31,20 @@ PARAMETERS = accounting.transformer_parameters(cast(Any, WREN))
 TOKENS = 20 * PARAMETERS  # compute-optimal by Hoffmann et al. (2022)
 STEP_TOKENS = SEQUENCES * WREN.context_length
 STEPS = TOKENS // STEP_TOKENS
+HEAD_WIDTH = WREN.d_model // WREN.num_heads
 STEP_FLOPS = flops.training_flops(PARAMETERS, STEP_TOKENS)
 HOURS = 24 * accounting.training_days(
     PARAMETERS, TOKENS, accounting.H100_SXM, torch.bfloat16, DEVICES, MFU
 )
+STEP_SECONDS = HOURS * 3600 / STEPS
 DOLLARS = HOURS * DEVICES * DOLLARS_PER_HOUR
+
+# With AdamW in float32.
+RECIPE = accounting.TrainingRecipe(torch.float32, torch.float32, (torch.float32, torch.float32))
+STATE_BYTES = accounting.bytes_per_parameter(RECIPE) * PARAMETERS  # weights, gradients, moments
+CHECKPOINT_BYTES = STATE_BYTES - 4 * PARAMETERS  # all of these but the gradients
+OPTIMIZER_STEP_BYTES = 28 * PARAMETERS  # AdamW reads all four, and writes all but the gradients
+CHECKPOINT_EVERY = 2000  # steps
 
 
 def activation_bytes(sequences: int) -> int:

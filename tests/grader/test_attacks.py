@@ -48,6 +48,7 @@ from grader.sandbox import landlock
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 from grader.submission import Submission
+from tests.grader.processes import processes
 from tests.grader.told import told
 
 pytestmark = pytest.mark.slow
@@ -217,23 +218,6 @@ def sandbox(request, planted, tmp_path_factory):
     assert not Path(f"/proc/{pid}").exists()
     assert uid < 10**9 or processes("Uid", uid) == []
     assert "newroot" not in Path("/proc/self/mountinfo").read_text()
-
-
-def processes(field: str, value: int) -> list[int]:
-    """The processes whose status field `field` starts with this number."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            status = dict(
-                line.split(":\t", 1)
-                for line in (folder / "status").read_text().splitlines()
-                if ":\t" in line
-            )
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if status[field].split()[0] == str(value):
-            found.append(int(folder.name))
-    return found
 
 
 def escaped(uid: int) -> list[Path]:

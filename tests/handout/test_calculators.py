@@ -57,7 +57,7 @@ def test_the_defaults_are_the_numbers_of_the_text():
     assert line("training-memory", "float32")["fits"] == "5.0 billion"
     assert line("training-memory", "bfloat16 with a float32 master")["fits"] == "5.0 billion"
     assert line("training-memory", "bfloat16 without a master")["fits"] == "6.7 billion"
-    most = 16 * wren.PARAMETERS + wren.activation_bytes(8) + 2 * wren.logit_bytes(8)
+    most = wren.STATE_BYTES + wren.activation_bytes(8) + 2 * wren.logit_bytes(8)
     assert results("training-memory")["total"] == most
     assert shown("training-memory", "total") == "35.358 GB"
     assert line("matmul", "H100 SXM", "bfloat16") == {

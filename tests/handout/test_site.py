@@ -3,7 +3,6 @@
 import html
 import re
 import zipfile
-from pathlib import Path
 from urllib.parse import unquote, urldefrag
 
 import pytest
@@ -12,6 +11,7 @@ from pybtex.database import parse_file
 from grader import course as courses
 from grader.publish import bundles
 from tests.handout.browsing import serious
+from tests.handout.page_figures import HANDOUT
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
@@ -19,7 +19,7 @@ CHAPTERS = [f"{i:02}_{module}" for i, module in enumerate(courses.load().modules
 PAGES = ["index", *CHAPTERS, "grading", "calculators", "bibliography"]
 # A link at the foot of each page. The only other external addresses are those of bibliography.bib.
 THEME = "https://github.com/pradyunsg/furo"
-BIBLIOGRAPHY = parse_file(Path(__file__).parents[2] / "handout" / "bibliography.bib").entries
+BIBLIOGRAPHY = parse_file(HANDOUT / "bibliography.bib").entries
 
 
 @pytest.fixture
@@ -85,10 +85,7 @@ def cited_addresses():
 
 def test_every_reference_is_cited():
     """Each entry of the bibliography is cited by a page, and each has an author and a year."""
-    text = "".join(
-        path.read_text(encoding="utf-8")
-        for path in (Path(__file__).parents[2] / "handout").glob("*.md")
-    )
+    text = "".join(path.read_text(encoding="utf-8") for path in HANDOUT.glob("*.md"))
     assert set(re.findall(r"\{cite:t\}`(\w+)`", text)) == set(BIBLIOGRAPHY)
     for key, entry in BIBLIOGRAPHY.items():
         assert entry.persons["author"], key

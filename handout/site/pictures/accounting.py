@@ -98,8 +98,7 @@ def two_layer_flops() -> Drawing:
         (130, "layer 2", "s2"),
         (240, "not needed", "missing"),
     ):
-        picture.rect(left, 268, 14, 14, style)
-        picture.text(left + 20, 280, name)
+        picture.key(left, 268, name, style)
     return picture
 
 
@@ -149,8 +148,7 @@ def training_memory() -> Drawing:
         ("s1", "s2", "s3", "s4", "s5"),
         strict=True,
     ):
-        picture.rect(x_key, 274, 14, 14, style)
-        picture.text(x_key + 20, 286, name)
+        picture.key(x_key, 274, name, style)
         x_key += 92
     return picture
 
@@ -161,7 +159,6 @@ def one_step() -> Drawing:
         flops.transformer_forward_flops(wren.WREN, 1, wren.WREN.context_length).values()
     )
     kept = wren.activation_bytes(wren.MICRO_BATCH)
-    moved = 28 * wren.PARAMETERS  # AdamW reads four float32 tensors and writes three
     stages = [
         ("read a batch", "9", f"{2 * wren.STEP_TOKENS / 1e6:.2f} MB of tokens", "s6"),
         ("forward pass", "3, 4, 7", f"{forward:.2e} FLOPs", "s1"),
@@ -172,8 +169,13 @@ def one_step() -> Drawing:
             "s4",
         ),
         ("backward pass", "6", f"{2 * forward:.2e} FLOPs", "s1"),
-        ("clip, AdamW step", "8", f"{moved / 1e9:.1f} GB read and written", "s2"),
-        ("save a checkpoint", "10", f"{12 * wren.PARAMETERS / 1e9:.1f} GB, now and then", "s3"),
+        (
+            "clip, AdamW step",
+            "8",
+            f"{wren.OPTIMIZER_STEP_BYTES / 1e9:.1f} GB read and written",
+            "s2",
+        ),
+        ("save a checkpoint", "10", f"{wren.CHECKPOINT_BYTES / 1e9:.1f} GB, now and then", "s3"),
     ]
     bill = (
         f"× {wren.STEPS:,} steps (chapter 11) = {wren.HOURS:.0f} hours on "
@@ -188,12 +190,11 @@ def one_step() -> Drawing:
     )
     for row, (name, of, takes, style) in enumerate(stages):
         y = 10 + row * 56
-        picture.rect(34, y, 176, 40, style)
-        picture.text(122, y + 25, name, anchor="middle", style="inside")
-        picture.text(222, y + 17, f"chapter {of}", style="heading")
+        picture.box(34, y, 176, 40, name, style)
+        picture.text(222, y + 17, f"chapter{'s' * (',' in of)} {of}", style="heading")
         picture.text(222, y + 35, takes)
         if row:
-            picture.path([(116, y - 10), (122, y - 2), (128, y - 10)], "arrow")
+            picture.down(122, y - 2)
     bottom = 10 + (len(stages) - 1) * 56 + 20
     picture.path([(34, bottom), (16, bottom), (16, 30), (32, 30)], "arrow")
     picture.path([(24, 24), (32, 30), (24, 36)], "arrow")

@@ -104,6 +104,5 @@ def prefetching() -> Drawing:
         (70, "Python makes a batch", "s3"),
         (262, "Python waits", "missing"),
     ):
-        picture.rect(left, 338, 14, 14, style)
-        picture.text(left + 20, 350, words)
+        picture.key(left, 338, words, style)
     return picture

@@ -46,8 +46,7 @@ def strides() -> Drawing:
 
 
 def _cell(picture: Drawing, x: float, y: float, number: int, style: str) -> None:
-    picture.rect(x, y, CELL - 2, CELL - 2, style)
-    picture.text(x + CELL / 2 - 1, y + CELL / 2 + 4, str(number), anchor="middle", style="inside")
+    picture.box(x, y, CELL - 2, CELL - 2, str(number), style)
 
 
 def number_formats() -> Drawing:

@@ -34,8 +34,7 @@ def gradients() -> Drawing:
         for name, sign in zip(product, ("×", "=", ""), strict=True):
             rows, columns = (sizes[size] * unit for size in shapes[name])
             style = styles[name.strip("dᵀ")]
-            picture.rect(left, middle - rows / 2, columns, rows, style)
-            picture.text(left + columns / 2, middle + 5, name, anchor="middle", style="inside")
+            picture.box(left, middle - rows / 2, columns, rows, name, style)
             picture.text(
                 left + columns / 2,
                 middle + rows / 2 + 14,
@@ -129,12 +128,11 @@ def life_of_a_batch() -> Drawing:
     )
     for row, (place, size, style) in enumerate(places):
         y = 10 + row * 64
-        picture.rect(10, y, 170, 36, style)
-        picture.text(95, y + 23, place, anchor="middle", style="inside")
+        picture.box(10, y, 170, 36, place, style)
         picture.text(192, y + 23, size)
         if row:
             picture.line(95, y - 28, 95, y - 2)
-            picture.path([(89, y - 10), (95, y - 2), (101, y - 10)], "arrow")
+            picture.down(95, y - 2)
             picture.text(112, y - 10, steps[row - 1], style="tick")
     return picture
 
@@ -175,8 +173,7 @@ def rename() -> Drawing:
         top += 84
     picture.line(x(1.7), 28, x(1.7), 204, "limit")
     picture.text(x(1.7), 222, "a crash here", anchor="middle")
-    picture.rect(330, 210, 14, 14, "s3")
-    picture.text(350, 222, "synced to disk")
+    picture.key(330, 210, "synced to disk", "s3")
     return picture
 
 
@@ -215,8 +212,7 @@ def step_memory() -> Drawing:
         (52, 342, "gradients", "s2"),
         (250, 342, "activations", "s4"),
     ):
-        picture.rect(left, top, 14, 14, style)
-        picture.text(left + 20, top + 12, name)
+        picture.key(left, top, name, style)
     return picture
 
 
@@ -263,8 +259,6 @@ def checkpointing() -> Drawing:
     picture.text(
         (52 + WIDTH - 16) / 2, 354, "segments; FLOPs × 4/3 with any number of them", anchor="middle"
     )
-    picture.rect(52, 364, 14, 14, "s1")
-    picture.text(72, 376, "kept until its backward pass")
-    picture.rect(52, 386, 14, 14, "s2")
-    picture.text(72, 398, "computed again, for one segment at a time")
+    picture.key(52, 364, "kept until its backward pass", "s1")
+    picture.key(52, 386, "computed again, for one segment at a time", "s2")
     return picture

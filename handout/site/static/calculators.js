@@ -7,7 +7,7 @@
 
   // --- views of a tensor, with torch's rules --------------------------------------------------------------------------------
 
-  const contiguous = (shape) => shape.map((_, i) => shape.slice(i + 1).reduce((a, b) => a * Math.max(b, 1), 1));
+  const contiguous = (shape) => shape.map((_, i) => FUNCTIONS.product(shape.slice(i + 1)));
   // What is wrong with a view is thrown as a sentence.
   const dimension = (x, given) => {
     const count = x.shape.length, d = given < 0 ? given + count : given;
@@ -68,7 +68,7 @@
         shape.unshift(wanted);
         strides.unshift(wanted === size ? stride : 0);
       }
-      if (shape.reduce((a, b) => a * b, 1) > 1e15) throw new Error("At most 1e15 elements.");
+      if (FUNCTIONS.product(shape) > 1e15) throw new Error("At most 1e15 elements.");
       return { ...x, shape, strides };
     },
   };
@@ -302,10 +302,10 @@
   };
   const storage = (v) => {
     const cells = Math.min(v.elements, 64), side = 34, columns = 13, parts = [], color = new Map();
-    const count = v.shown.reduce((a, b) => a * b, 1);
+    const count = FUNCTIONS.product(v.shown);
     // The elements that the view shows, coloured by their index in its first dimension.
     const walk = (d, place, first) => {
-      if (place >= cells && v.strides.slice(d).every((stride) => stride >= 0)) return;
+      if (place >= cells) return; // strides are never negative
       if (d === v.shown.length) color.set(place, color.get(place) ?? first);
       else for (let i = 0; i < Math.min(v.shown[d], v.strides[d] ? 64 : 1); i += 1) walk(d + 1, place + i * v.strides[d], d ? first : i);
     };

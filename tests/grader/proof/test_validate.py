@@ -5,8 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
 
@@ -15,6 +13,7 @@ from grader.errors import UsageError
 from grader.proof.validate import validate
 from grader.solutions import fragments, mistakes
 from tests.grader.conftest import copied_course
+from tests.grader.processes import alive, descendants, processes, until
 
 COURSE = courses.load()
 
@@ -48,40 +47,11 @@ def test_nothing_runs_on_where_the_command_is_killed(root, tmp_path):
     process = subprocess.Popen(
         command, cwd=root, stdout=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(tmp_path)}
     )
-    started = wait_until(lambda: any(map(children, children(process.pid))))
+    until(lambda: len(descendants(process.pid)) > len(processes("PPid", process.pid)))
     ours = descendants(process.pid)
     process.kill()
     process.wait()
-    assert started
-    assert wait_until(lambda: not [child for child in ours if parent(child) is not None]), ours
-
-
-def parent(process):
-    """The parent of a process, or None if the process has ended."""
-    try:
-        state, of = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[:2]
-    except OSError:
-        return None
-    return None if state in "ZX" else int(of)
-
-
-def children(process):
-    """The processes that this one has started."""
-    running = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
-    return [other for other in running if parent(other) == process]
-
-
-def descendants(process):
-    """The processes that this one has started, and those that they have started."""
-    return [p for child in children(process) for p in [child, *descendants(child)]]
-
-
-def wait_until(holds, seconds=60):
-    """Return whether a condition becomes true within the time limit."""
-    deadline = time.monotonic() + seconds
-    while not holds() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return bool(holds())
+    until(lambda: not alive(ours))
 
 
 def keep_one(folder):

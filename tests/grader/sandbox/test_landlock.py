@@ -9,7 +9,6 @@ import stat
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import get_args
@@ -24,7 +23,7 @@ from grader.sandbox.box import Sandbox
 from grader.sandbox.gpu import Gpu
 from grader.sandbox.session import Session
 from grader.worker import walls
-from tests.grader.test_attacks import processes
+from tests.grader.processes import processes, until
 from tests.probes import call
 
 NEEDS_IT = pytest.mark.skipif(landlock.why_not() is not None, reason=str(landlock.why_not()))
@@ -88,14 +87,6 @@ def ask(sandbox, source, *args):
         return session.run(call, {"module": "m", "function": "f", "args": args, "kwargs": {}})
     finally:
         session.close()
-
-
-def until(holds):
-    """Wait until something holds."""
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 STAYS = """

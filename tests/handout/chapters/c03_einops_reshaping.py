@@ -166,7 +166,7 @@ class Chapter(Figures):
     def model(self) -> None:
         """The scores of Wren."""
         config = wren.WREN
-        width = config.d_model // config.num_heads
+        width = wren.HEAD_WIDTH
         q = torch.empty(
             wren.MICRO_BATCH,
             config.num_heads,

@@ -305,7 +305,7 @@ class Chapter(Figures):
 
     def model(self) -> None:
         """Wren's memory and hours."""
-        state = ra.bytes_per_parameter(RECIPES["all in float32"]) * wren.PARAMETERS
+        state = wren.STATE_BYTES
         speed = wren.DEVICES * wren.MFU * H100.peak_flops[BF16]
         flops = fc.training_flops(wren.PARAMETERS, wren.TOKENS)
         assert abs(flops / speed / 3600 - wren.HOURS) < 1e-9

@@ -470,15 +470,14 @@ class Chapter(Figures):
 
     def model(self) -> None:
         """AdamW for Wren."""
-        state, moved = 2 * F32.itemsize * wren.PARAMETERS, 28 * wren.PARAMETERS
+        state, moved = 2 * F32.itemsize * wren.PARAMETERS, wren.OPTIMIZER_STEP_BYTES
         bandwidth = ra.H100_SXM.memory_bandwidth
-        step = wren.HOURS * 3600 / wren.STEPS
-        assert moved / bandwidth < 0.01 * step
+        assert moved / bandwidth < 0.01 * wren.STEP_SECONDS
         self.gives(
             wren_state_gb=n(state / 1e9, ".1f"),
             wren_moved_gb=n(moved / 1e9, ".1f"),
             wren_step_ms=n(1e3 * moved / bandwidth, ".1f"),
-            wren_step_s=n(step, ".2f"),
+            wren_step_s=n(wren.STEP_SECONDS, ".2f"),
         )
 
     def exercises(self) -> None:

@@ -11,7 +11,6 @@ import torch
 
 from grader.solutions.reference import data
 from grader.solutions.reference import flop_counting as fc
-from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren
 from tests.handout.page_figures import Figures, n, power, short
 
@@ -118,9 +117,6 @@ class Chapter(Figures):
     def model(self) -> None:
         """The data of Wren's training."""
         tokens = wren.STEP_TOKENS
-        seconds = wren.STEP_FLOPS / (
-            wren.DEVICES * wren.MFU * ra.H100_SXM.peak_flops[torch.bfloat16]
-        )
         read, moved = tokens * UINT16.itemsize, 2 * tokens * INT64.itemsize
         assert wren.WREN.vocab_size - 1 <= np.iinfo(UINT16).max
         self.gives(
@@ -132,7 +128,7 @@ class Chapter(Figures):
             step_flops=f"{n(fc.training_flops(1, 1))}ND = {short(wren.STEP_FLOPS, 2, 15)}",
             devices=wren.DEVICES,
             mfu=wren.MFU,
-            step_seconds=n(seconds, ".2f"),
+            step_seconds=n(wren.STEP_SECONDS, ".2f"),
             moved_mb=n(moved / 1e6, ".2f"),
         )
 

@@ -157,17 +157,17 @@ class Chapter(Figures):
 
     def model(self) -> None:
         """Wren's checkpoints."""
-        size = wren.PARAMETERS * self.weight
+        size = wren.CHECKPOINT_BYTES
+        assert size == wren.PARAMETERS * self.weight
         seconds, between = size / SPEED, self.between * DEVICES / wren.DEVICES
-        every = 2000
-        interval = every * wren.HOURS * 3600 / wren.STEPS
+        interval = wren.CHECKPOINT_EVERY * wren.STEP_SECONDS
         self.gives(
             wren_gb=n(size / 1e9, ".1f"),
             speed=n(SPEED / 1e9, ".0f"),
             wren_seconds=n(seconds, ".1f"),
             wren_fail_days=n(between / 86400, ".0f"),
             wren_chance=n(100 * (1 - math.exp(-wren.HOURS * 3600 / between)), ".1f"),
-            wren_every=n(every, ","),
+            wren_every=n(wren.CHECKPOINT_EVERY, ","),
             wren_minutes=n(interval / 60, ".0f"),
             wren_cost=n(100 * seconds / interval, ".1f"),
         )

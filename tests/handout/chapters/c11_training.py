@@ -227,22 +227,20 @@ class Chapter(Figures):
 
     def model(self) -> None:
         """The whole run of Wren."""
-        seconds = wren.HOURS * 3600 / wren.STEPS
-        state = 16 * wren.PARAMETERS
         each = wren.SEQUENCES // wren.DEVICES
         many = wren.activation_bytes(each), wren.logit_bytes(each)
-        assert state + sum(many) > ra.H100_SXM.memory_bytes
+        assert wren.STATE_BYTES + sum(many) > ra.H100_SXM.memory_bytes
         few = wren.activation_bytes(wren.MICRO_BATCH), wren.logit_bytes(wren.MICRO_BATCH)
-        assert state + sum(few) < ra.H100_SXM.memory_bytes
+        assert wren.STATE_BYTES + sum(few) < ra.H100_SXM.memory_bytes
         self.gives(
             wren_guess=n(math.log(wren.WREN.vocab_size), ".2f"),
-            wren_state=n(state / 1e9, ".1f"),
+            wren_state=n(wren.STATE_BYTES / 1e9, ".1f"),
             wren_activations=n(few[0] / 1e9, ".1f"),
             wren_logits=n(few[1] / 1e9, ".2f"),
             wren_step_flops=short(wren.STEP_FLOPS, 2, 15),
-            wren_step_seconds=n(seconds, ".2f"),
-            wren_checkpoint=n(12 * wren.PARAMETERS / 1e9, ".1f"),
-            wren_checkpoint_minutes=n(2000 * seconds / 60, ".0f"),
+            wren_step_seconds=n(wren.STEP_SECONDS, ".2f"),
+            wren_checkpoint=n(wren.CHECKPOINT_BYTES / 1e9, ".1f"),
+            wren_checkpoint_minutes=n(wren.CHECKPOINT_EVERY * wren.STEP_SECONDS / 60, ".0f"),
             ex_each=each,
             ex_activations=n(many[0] / 1e9, ".0f"),
             ex_logits=n(many[1] / 1e9, ".1f"),

@@ -279,7 +279,7 @@ class Chapter(Figures):
 
     def model(self) -> None:
         """The sequences of Wren that fit on a device."""
-        device, state = ra.H100_SXM.memory_bytes, 16 * wren.PARAMETERS
+        device, state = ra.H100_SXM.memory_bytes, wren.STATE_BYTES
         logits = 2 * wren.logit_bytes(1)
         layers, sequence = wren.WREN.num_layers, wren.activation_bytes(1)
         inputs = 2 * wren.WREN.context_length * wren.WREN.d_model * layers

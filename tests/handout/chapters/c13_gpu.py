@@ -561,7 +561,7 @@ class Chapter(Figures):
         tokens = wren.MICRO_BATCH * wren.WREN.context_length
         flops = fc.training_flops(wren.PARAMETERS, tokens)
         most = (
-            16 * wren.PARAMETERS
+            wren.STATE_BYTES
             + wren.activation_bytes(wren.MICRO_BATCH)
             + 2 * wren.logit_bytes(wren.MICRO_BATCH)
         )

@@ -23,7 +23,7 @@ class Chapter(Figures):
             "bibliography",
         ]
         self.questions()
-        self.gives(head_width=wren.WREN.d_model // wren.WREN.num_heads)
+        self.gives(head_width=wren.HEAD_WIDTH)
         self.conventions()
         self.table()
 
