@@ -33,6 +33,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from grader import interrupts
 from grader.errors import SandboxUnavailable
 from grader.printable import printable
 from grader.sandbox import shown
@@ -168,7 +169,11 @@ def why_not() -> str | None:
     program = [str(shown.interpreter()), "-I", "-S", "-c", ""]
     command = [found.path, *_namespaces(user, found), *_privileges(user), *small, *program]
     try:
-        done = subprocess.run(command, env={}, capture_output=True, text=True, timeout=60)
+        # A bubblewrap that is killed as it starts leaves a process that waits for it for ever.
+        with interrupts.held():
+            done = subprocess.run(
+                command, env={}, capture_output=True, text=True, timeout=60, process_group=0
+            )
     except (OSError, subprocess.TimeoutExpired) as e:
         return f"bubblewrap does not run: {e}"
     if done.returncode == 0:

@@ -355,3 +355,34 @@ def test_nothing_is_written_after_an_interrupt(signals, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         files.write(tmp_path / "r.json", b"new")
     assert [(p.name, p.read_bytes()) for p in Path(tmp_path).iterdir()] == [("r.json", OLD)]
+
+
+@pytest.mark.slow
+def test_an_interrupt_while_a_box_is_tried_waits_for_it(root, tmp_path):
+    """A terminal's Ctrl-C comes as bubblewrap starts.
+
+    Were it killed there, its child would wait for it for ever.
+    """
+    ended = tmp_path / "ended"
+    real = shutil.which("bwrap")
+    (tmp_path / "bwrap").write_text(
+        "#!/bin/sh\n"
+        f'case "$1" in --help|--version) exec {real} "$@";; esac\n'
+        f'kill -INT -$PPID\nsleep 0.3\n{real} "$@"\necho $? > {ended}\n'
+    )
+    (tmp_path / "bwrap").chmod(0o755)
+    program = (
+        "from grader import interrupts\nfrom grader.sandbox import bubblewrap\n"
+        "interrupts.watch()\nbubblewrap.why_not()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=root,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+        timeout=60,
+    )
+    assert "KeyboardInterrupt" in done.stderr
+    assert ended.read_text() == "0\n"
