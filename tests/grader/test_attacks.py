@@ -31,7 +31,9 @@ import re
 import tempfile
 import unicodedata
 import uuid
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -201,23 +203,33 @@ def at_each_level(attacks: list[Attack]):
     return pytest.mark.parametrize(("sandbox", "attack"), both, indirect=["sandbox"])
 
 
-@pytest.fixture(scope="module", params=LEVELS)
-def sandbox(request, planted, tmp_path_factory):
-    """The sandbox that all attacks share. Once it is closed, nothing of it may be left."""
+@pytest.fixture(scope="module")
+def sandboxes(planted, tmp_path_factory):
+    """The sandbox of each level, which all attacks share. Once closed, they leave nothing."""
     # Speeds up the many garbage collections in a run of pytest.
     gc.freeze()
     folder = tmp_path_factory.mktemp("sandboxes")
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         patch.setattr(tempfile, "tempdir", str(folder))
-        with Sandbox(
-            COURSE.tests, isolation=request.param, scratch_bytes=COURSE.limits.file_bytes
-        ) as box:
-            yield box
-            pid, uid = box.host_pid, box.facts["uid"]
-        assert list(folder.iterdir()) == []
+        yield cache(lambda level: stack.enter_context(one_for_all(level)))
+    assert list(folder.iterdir()) == []
+    assert "newroot" not in Path("/proc/self/mountinfo").read_text()
+
+
+@contextmanager
+def one_for_all(level):
+    """A sandbox of this level, of which no process is left."""
+    with Sandbox(COURSE.tests, isolation=level, scratch_bytes=COURSE.limits.file_bytes) as box:
+        yield box
+        pid, uid = box.host_pid, box.facts["uid"]
     assert not Path(f"/proc/{pid}").exists()
     assert uid < 10**9 or processes("Uid", uid) == []
-    assert "newroot" not in Path("/proc/self/mountinfo").read_text()
+
+
+@pytest.fixture(params=LEVELS)
+def sandbox(request, sandboxes):
+    """A parameter of a wider scope would give each attack a sandbox of its own."""
+    return sandboxes(request.param)
 
 
 def escaped(uid: int) -> list[Path]:
