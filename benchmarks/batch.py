@@ -56,9 +56,7 @@ def batch(submissions: int) -> dict[str, Any]:
     """Grade the reference so many times, then one submission of each other kind."""
     course = courses.load()
     plain = [single.timed(single.plain_pytest())[1] for _ in range(4)][1:]
-    with Sandbox(
-        course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes
-    ) as sandbox:
+    with Sandbox.of(course, isolation="bubblewrap") as sandbox:
 
         def graded(sources: dict[str, bytes], **options: Any) -> tuple[float, float]:
             """The CPU and wall seconds of both sides for one submission."""

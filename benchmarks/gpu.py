@@ -97,9 +97,7 @@ def graded(gpu: gpus.Gpu, rounds: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(course.reference, Path(folder, "assignment"))
         submission = submissions.read(Path(folder))
-    with Sandbox(
-        course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes, gpu=gpu
-    ) as sandbox:
+    with Sandbox.of(course, isolation="bubblewrap", gpu=gpu) as sandbox:
         results, walls = [], []
         for _ in range(rounds + 1):
             started = time.perf_counter()

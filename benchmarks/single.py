@@ -150,9 +150,7 @@ def warm_grades(rounds: int) -> None:
 
     course = courses.load()
     sources = {p.path: course.reference_of(p).encode() for p in course.problems}
-    with Sandbox(
-        course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes
-    ) as sandbox:
+    with Sandbox.of(course, isolation="bubblewrap") as sandbox:
         for number in range(rounds + 1):
             before = cpu_seconds(sandbox)
             grade(Submission("reference", sources, []), course, sandbox)
@@ -196,9 +194,7 @@ def cpu_of(submission: Path) -> None:
     from grader.submission import read
 
     course = courses.load()
-    with Sandbox(
-        course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes
-    ) as sandbox:
+    with Sandbox.of(course, isolation="bubblewrap") as sandbox:
         result = grade(read(submission), course, sandbox)
         seconds = cpu_seconds(sandbox)
     if result.score != result.max_score:
@@ -232,9 +228,7 @@ def inside() -> dict[str, Any]:
     """Round trips and memory in one warm sandbox."""
     course = courses.load()
     sources = {p.path: course.reference_of(p).encode() for p in course.problems}
-    with Sandbox(
-        course.tests, isolation="bubblewrap", scratch_bytes=course.limits.file_bytes
-    ) as sandbox:
+    with Sandbox.of(course, isolation="bubblewrap") as sandbox:
         sandbox.wait_until_ready()
         trips = [
             empty_trip(sandbox, Session(sandbox, sources, course.limits, seed=0, forbidden=[]))

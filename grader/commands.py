@@ -149,15 +149,10 @@ def grade(
     one_of("--device", device, "cpu", "cuda")
     level = level_named(isolation)
     read = submissions.read(submission)
-    scratch_bytes = course.limits.file_bytes
-    with (
-        device_named(device) as gpu,
-        Sandbox(course.tests, isolation=level, scratch_bytes=scratch_bytes, gpu=gpu) as sandbox,
-    ):
+    with device_named(device) as gpu, Sandbox.of(course, isolation=level, gpu=gpu) as sandbox:
         # Imports torch and pytest, while the sandbox does the same.
         from grader.grading.grade import grade as run
 
-        sandbox.wait_until_ready()
         with advancing("grading") as progress:
             result = run(
                 read,

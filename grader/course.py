@@ -70,12 +70,14 @@ class Course(msgspec.Struct, frozen=True):
             never handed out.
         limits: What a test may use, unless its problem sets limits of its own.
         problems: The problems in the order of the handout.
+        preload: The modules that the grader imports before the first test, besides torch.
     """
 
     root: Path
     solutions: Path
     limits: Limits
     problems: list[Problem]
+    preload: list[str] = []
 
     @property
     def assignment(self) -> Path:
@@ -288,6 +290,7 @@ def load(root: Path | None = None) -> Course:
             solutions=_solutions(root),
             limits=msgspec.convert(listed["limits"], Limits),
             problems=msgspec.convert(listed["problem"], list[Problem]),
+            preload=listed.get("preload", []),
         )
     except msgspec.ValidationError as e:
         raise CourseFault(f"{path}: {e}") from None

@@ -83,10 +83,15 @@ def _wrong(listed: dict[str, Any], lines: _Lines, limits: Mapping[str, type]) ->
     yield from _names(
         listed,
         ["limits", "problem"],
-        ["limits", "problem"],
+        ["preload", "limits", "problem"],
         "the file",
         lambda key: lines.of(None, key),
     )
+    expected, holds = PRELOAD
+    if not holds(preload := listed.get("preload", [])):
+        yield Wrong(
+            lines.of(None, "preload"), f"preload: expected {expected}; got {_shown(preload)}"
+        )
     common, problems = listed["limits"], listed["problem"]
     if not isinstance(common, dict):
         yield Wrong(
@@ -214,6 +219,7 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, dict)
 
 
+PRELOAD = ('a list of names of modules, like "torch._dynamo"', _list_of(DOTTED, 0))
 # The keys of a problem: the expected value in words, and a function that checks a value.
 KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "id": ('lower-case letters, digits and underscores, like "lr_schedule"', _matches(ID)),

@@ -86,7 +86,6 @@ def graded(
     # Imports torch and pytest, while the sandbox does the same.
     from grader.grading.grade import grade
 
-    sandbox.wait_until_ready()
     result = grade(
         submission,
         course,

@@ -93,16 +93,11 @@ class Grader:
             gpu = None
             if self._setup.device == "cuda":
                 gpu = self._held.enter_context(gpus.taken(say=print))
-            box = Sandbox(
-                self._course.tests,
-                isolation=self._setup.isolation,
-                scratch_bytes=self._course.limits.file_bytes,
-                gpu=gpu,
-            )
+            box = Sandbox.of(self._course, isolation=self._setup.isolation, gpu=gpu)
             self._sandbox = self._held.enter_context(box)
-            import grader.grading.grade  # noqa: F401 - imports torch, while the sandbox does
+            from grader.grading.grade import get_ready  # imports torch, while the sandbox does
 
-            self._sandbox.wait_until_ready()
+            get_ready(self._course, self._sandbox)
         except (GraderFault, UsageError) as e:
             return Reply(refused=str(e))
         return Reply()

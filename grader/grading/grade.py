@@ -10,6 +10,7 @@ While it runs, a grade owns its process: the environment, the working folder and
 in sys.modules.
 """
 
+import importlib
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -21,13 +22,9 @@ from typing import Any
 import msgspec
 import torch
 
-# Otherwise torch.optim, which tests use as an oracle, would import torch._dynamo during a test,
-# which takes seconds.
-import torch._dynamo
-
 from grader import __version__
 from grader.course import Course, Limits, Problem
-from grader.errors import GraderFault
+from grader.errors import CourseFault, GraderFault
 from grader.grading.gpu_health import GpuHealth
 from grader.grading.job import Job, Progress
 from grader.grading.outcomes import Outcomes
@@ -81,6 +78,7 @@ def grade(
         GraderFault: No test can run on this machine, whatever the submission.
     """
     started = time.monotonic()
+    get_ready(course, sandbox if session is Session else None)
     # The tests' own tensors are small, and a second thread would take the student's processor.
     torch.set_num_threads(1)
     chosen = list(course.problems if problems is None else problems)
@@ -114,6 +112,22 @@ def grade(
         for p in chosen
     ]
     return submission_result(submission.info, info, results, seconds=time.monotonic() - started)
+
+
+def get_ready(course: Course, sandbox: Sandbox | None) -> None:
+    """Import what the course preloads, so that no test does, and wait until the sandbox has too.
+
+    Raises:
+        CourseFault: A module cannot be imported.
+        GraderFault: The sandbox does not start.
+    """
+    for name in course.preload:
+        try:
+            importlib.import_module(name)
+        except ImportError as e:
+            raise CourseFault(f"problems.toml: preload: {name} cannot be imported: {e}") from None
+    if sandbox:
+        sandbox.wait_until_ready()
 
 
 def _tested(job: Job) -> Outcomes:

@@ -129,9 +129,8 @@ def _start(course: Course, gpu: Gpu | None, isolation: Isolation) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, FROM_TERMINALS)
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=leave).start())
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
-    scratch = course.limits.file_bytes
     try:
-        sandbox = Sandbox(course.tests, isolation=isolation, scratch_bytes=scratch, gpu=gpu)
+        sandbox = Sandbox.of(course, isolation=isolation, gpu=gpu)
     except GraderFault as e:
         _own = e  # an exception here would only break the pool, and its text be lost
         return

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import IO, Any, Literal
 
 from grader import interrupts
-from grader.course import Limits
+from grader.course import Course, Limits
 from grader.errors import GraderFault, SandboxUnavailable
 from grader.printable import printable
 from grader.sandbox import bubblewrap, inherited, landlock, seccomp, shown
@@ -46,6 +46,7 @@ class Sandbox:
         tests: The course's tests folder; the worker sees only its probes.
         isolation: The level of isolation; `levels.strongest` chooses one.
         scratch_bytes: How much a test may write to /tmp, all files together.
+        preload: The modules that the zygote imports before the first test, besides torch.
         gpu: The GPU that tests may use; the caller must have locked it.
 
     Attributes:
@@ -64,15 +65,33 @@ class Sandbox:
     _tell: Callable[["Ending"], None] | None
 
     def __init__(
-        self, tests: Path, *, isolation: Isolation, scratch_bytes: int, gpu: Gpu | None = None
+        self,
+        tests: Path,
+        *,
+        isolation: Isolation,
+        scratch_bytes: int,
+        preload: Sequence[str] = (),
+        gpu: Gpu | None = None,
     ) -> None:
         self._tests = tests
         self.isolation = isolation
         self._scratch_bytes = scratch_bytes
+        self._preload = list(preload)
         self.gpu = gpu
         self.usage = Usage(gpu) if gpu else None
         inherited.raise_limits(scratch_bytes)
         self._start()
+
+    @classmethod
+    def of(cls, course: Course, *, isolation: Isolation, gpu: Gpu | None = None) -> "Sandbox":
+        """A sandbox for the submissions of a course."""
+        return cls(
+            course.tests,
+            isolation=isolation,
+            scratch_bytes=course.limits.file_bytes,
+            preload=course.preload,
+            gpu=gpu,
+        )
 
     def __enter__(self) -> "Sandbox":
         return self
@@ -317,6 +336,7 @@ class Sandbox:
             "user": 0,
             "runtime": str(root),
             "paths": [str(self._tests.parent)],
+            "preload": self._preload,
         }
         boot = str(shown.GRADER / "worker" / "boot.py")
         command = [sys.executable, "-s", "-P", boot, json.dumps(setup)]
@@ -340,6 +360,7 @@ class Sandbox:
                     user=self._user,
                     tests=self._tests,
                     scratch_bytes=self._scratch_bytes,
+                    preload=self._preload,
                     gpu=self.gpu,
                 )
                 # bubblewrap's own environment is readable inside the box, so it gets none.
@@ -362,6 +383,7 @@ class Sandbox:
                 filter_fd=rules.fileno(),
                 user=self._user,
                 tests=self._tests,
+                preload=self._preload,
                 private=[Path(__file__), *hidden[:1]],
             )
             inherit = [theirs.fileno(), rules.fileno()]

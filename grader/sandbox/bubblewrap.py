@@ -28,7 +28,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -117,6 +117,7 @@ def command(
     user: int,
     tests: Path,
     scratch_bytes: int,
+    preload: Sequence[str],
     gpu: Gpu | None,
 ) -> list[str]:
     """The command line that starts the worker in its box.
@@ -128,6 +129,7 @@ def command(
         user: The result of `shown.unused_user`.
         tests: The course's tests folder; only its probes are shown.
         scratch_bytes: How much the worker may write to /tmp, all files together.
+        preload: The modules that it imports before the first test.
         gpu: The GPU that the worker may use; None for none.
 
     Raises:
@@ -151,7 +153,7 @@ def command(
         *_scratch(scratch_bytes, found),
         *_seal(gpu),
         *("--seccomp", str(seccomp_fd), "--info-fd", str(info_fd)),
-        *_start(control_fd, user),
+        *_start(control_fd, user, preload),
     ]
 
 
@@ -440,7 +442,7 @@ def _seal(gpu: Gpu | None) -> list[str]:
     ]
 
 
-def _start(control_fd: int, user: int) -> list[str]:
+def _start(control_fd: int, user: int, preload: Sequence[str]) -> list[str]:
     """Start the worker itself.
 
     Python is started without -I, so that it reads its environment. That is safe, because we set the
@@ -453,5 +455,6 @@ def _start(control_fd: int, user: int) -> list[str]:
         "user": user,
         "runtime": RUNTIME,
         "paths": [SITE, COURSE],
+        "preload": preload,
     }
     return [interpreter, "-s", "-S", "-P", boot, json.dumps(setup)]

@@ -25,7 +25,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -82,6 +82,7 @@ def command(
     filter_fd: int,
     user: int,
     tests: Path,
+    preload: Sequence[str],
     private: Iterable[Path],
 ) -> list[str]:
     """Prepare a folder for the worker, and return the command line that starts the worker.
@@ -92,6 +93,7 @@ def command(
         filter_fd: The descriptor that the filter is read from.
         user: The user id for the student's code.
         tests: The course's tests folder; only its probes are shown.
+        preload: The modules that the worker imports before the first test.
         private: Files that the student's code must not be able to read; the worker tries.
 
     Raises:
@@ -114,6 +116,7 @@ def command(
         "user": shown.unused_user(),
         "runtime": f"{folder}/runtime",
         "paths": [f"{folder}/site", f"{folder}/course"],
+        "preload": preload,
         "own_user": {
             "uid": user,
             "filter": filter_fd,

@@ -8,6 +8,7 @@ SETUP is JSON, written by `sandbox.bubblewrap`, `sandbox.landlock` or `sandbox.b
     user       the user to become; 0: stay
     runtime    the folder of the worker's own code
     paths      the folders that a submission may import from: the packages and the probes
+    preload    the modules to import before the first test, besides torch and the probes
     own_user   what a wall of the kind `walls.OwnUser` needs; absent for the others
 """
 
@@ -26,7 +27,7 @@ def main() -> None:
     from grader.worker import zygote
 
     with wall.as_student():
-        zygote.import_slow_packages()
+        zygote.import_slow_packages(setup["preload"])
     forget_runtime(runtime)
     zygote.serve(setup["control"], wall)
 

@@ -160,7 +160,8 @@ def _fill_uninitialized_memory() -> None:
     that no operation is refused. Not used with a GPU, where this would select slower kernels.
     """
     # torch.utils.deterministic.fill_uninitialized_memory is on by default.
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    # `torch.use_deterministic_algorithms` would do the same, and import torch._dynamo for it.
+    torch.set_deterministic_debug_mode("warn")
 
 
 def _serve(channel: socket.socket, *, on_gpu: bool) -> NoReturn:

@@ -50,20 +50,16 @@ ASLEEP = "STtZX"
 Breach = Literal["memory", "files", "scratch", "processor"]
 
 
-def import_slow_packages() -> None:
-    """Import the course's probes, and the slow packages that nearly every submission needs."""
-    import einops  # noqa: F401
-    import jaxtyping  # noqa: F401
+def import_slow_packages(preload: list[str]) -> None:
+    """Import torch, the course's probes, and the modules that the course preloads."""
     import torch
-
-    # The first torch.optim.Optimizer of a process imports torch._dynamo, which takes as long as
-    # torch itself.
-    import torch._dynamo
 
     import tests.probes
 
     for module in pkgutil.iter_modules(tests.probes.__path__):
         importlib.import_module(f"tests.probes.{module.name}")
+    for name in preload:
+        importlib.import_module(name)
     torch.manual_seed(0)  # the first call imports more modules, and every child calls it
     torch.set_num_threads(1)
 

@@ -219,7 +219,7 @@ def sandboxes(planted, tmp_path_factory):
 @contextmanager
 def one_for_all(level):
     """A sandbox of this level, of which no process is left."""
-    with Sandbox(COURSE.tests, isolation=level, scratch_bytes=COURSE.limits.file_bytes) as box:
+    with Sandbox.of(COURSE, isolation=level) as box:
         yield box
         pid, uid = box.host_pid, box.facts["uid"]
     assert not Path(f"/proc/{pid}").exists()

@@ -18,8 +18,7 @@ from grader.sandbox.box import Sandbox
 
 def graded(root):
     course = courses.load(Path(root))
-    scratch = course.limits.file_bytes
-    with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=scratch) as sandbox:
+    with Sandbox.of(course, isolation="bubblewrap") as sandbox:
         problems = [course.problem("tensor_memory")]
         given = submission.read(Path(sys.argv[1]))
         result = grade(given, course, sandbox, problems=problems, explain=False)
@@ -59,3 +58,17 @@ def test_each_of_two_courses_is_graded_by_its_own_tests(copy_of_the_course, root
     assert one[0] != two[0]
     assert ("wrong value", "another value than ours") == (one[1], two[1])
     assert one[2] == str(root / "tests/__init__.py")
+
+
+@pytest.mark.slow
+def test_a_module_that_cannot_be_preloaded_is_the_courses_fault(grader, copy_of_the_course, root):
+    """One sentence names the module and the key."""
+    listed = copy_of_the_course / "assignment" / "problems.toml"
+    listed.write_text(listed.read_text().replace('"torch._dynamo"', '"torch.nowhere"'))
+    done = grader(
+        *("grade", root / "examples" / "sample.zip", "--only", "linear"),
+        *("--course", copy_of_the_course),
+    )
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "fault of the course" in done.stderr
+    assert "problems.toml: preload: torch.nowhere cannot be imported: " in done.stderr

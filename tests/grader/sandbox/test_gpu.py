@@ -596,6 +596,7 @@ def test_nodes_that_a_student_may_not_open_are_named_with_what_mends_them(tmp_pa
         "info_fd": 5,
         "tests": COURSE.tests,
         "scratch_bytes": MIB,
+        "preload": [],
     }
     with pytest.raises(
         SandboxUnavailable,
@@ -928,7 +929,7 @@ names = ["is_available", "device_count", "current_device", "_lazy_init"]
 for name in [*names, "get_device_properties", "get_device_capability"]:
     setattr(torch.cuda, name, trap)
 from grader.worker import device, zygote
-zygote.import_slow_packages()
+zygote.import_slow_packages(["torch._dynamo"])
 device.limit_memory(2**30)
 print(len(torch.cuda._queued_calls) > 0, torch.cuda.is_initialized())
 """

@@ -59,7 +59,9 @@ LIMITS = msgspec.structs.replace(
 @pytest.fixture(scope="module")
 def sandbox():
     """A sandbox with 8 MiB of scratch space."""
-    with Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=8 * MIB) as running:
+    with Sandbox(
+        COURSE.tests, isolation="bubblewrap", scratch_bytes=8 * MIB, preload=COURSE.preload
+    ) as running:
         yield running
 
 
@@ -97,6 +99,24 @@ def fault(sandbox, kind, source, *args, **options):
 
 
 # --- answers --------------------------------------------------------------------------------------
+
+
+# --- what the zygote has imported ---------------------------------------------------------------
+
+IMPORTED = """
+    import sys
+    before = set(sys.modules)
+    def f(name):
+        return name in before
+"""
+
+
+@pytest.mark.slow
+def test_a_course_says_what_is_imported_before_its_tests(sandbox):
+    """The seconds that the imports take are no test's, and a course without them saves them."""
+    assert all(answer(sandbox, IMPORTED, name) for name in COURSE.preload)
+    with Sandbox(COURSE.tests, isolation="none", scratch_bytes=MIB) as without:
+        assert not answer(without, IMPORTED, "torch._dynamo")
 
 
 # --- several tests in one process -----------------------------------------------------------------
