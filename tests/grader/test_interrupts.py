@@ -109,6 +109,7 @@ MOMENTS = [
             ("pid", "group")[i % 2],
             signal.SIGINT,
             id=f"at random, {i}",
+            marks=pytest.mark.proof,
         )
         for i in range(4)
     ),
@@ -149,7 +150,7 @@ def test_a_grade_that_is_interrupted_writes_nothing(
     [
         ("start", 0.5, "group", signal.SIGINT),
         ("pool", 0.0, "group", signal.SIGINT),
-        ("pool", 6.0, "group", signal.SIGINT),
+        pytest.param("pool", 6.0, "group", signal.SIGINT, marks=pytest.mark.proof),
         ("pool", 6.0, "pid", signal.SIGTERM),
     ],
     ids=["before its processes", "as they start", "in its trials", "SIGTERM"],

@@ -1,4 +1,4 @@
-"""A headless Chromium for tests of pages; a conftest imports `browser` and `page`."""
+"""A headless Chromium for tests of pages; a conftest imports `browser`, `window` and `page`."""
 
 from contextlib import ExitStack
 
@@ -30,16 +30,12 @@ def browser(request):
     return config.stash[STARTED]
 
 
-@pytest.fixture
-def page(browser):
-    """An empty page without network; page.seen records requests, errors and console messages."""
-    context = browser.new_context(
-        offline=True, viewport={"width": 1400, "height": 1000}, reduced_motion="reduce"
-    )
+@pytest.fixture(scope="session")
+def window(browser):
+    """The one page of all tests, which takes as long to make as to load."""
+    context = browser.new_context(offline=True)
     page = context.new_page()
     page.set_default_timeout(10_000)
-    page.seen = []
-    page.requests = []
     page.on(
         "console",
         lambda message: (
@@ -50,6 +46,22 @@ def page(browser):
     page.on("request", lambda request: page.requests.append(request.url))
     yield page
     context.close()
+
+
+@pytest.fixture
+def page(window):
+    """An empty page without network; page.seen records requests, errors and console messages.
+
+    Nothing of the test before is left: what a page has stored, its size, its scheme.
+    """
+    window.goto("about:blank")
+    store = window.context.new_cdp_session(window)
+    store.send("Storage.clearDataForOrigin", {"origin": "file://", "storageTypes": "all"})
+    store.detach()
+    window.set_viewport_size({"width": 1400, "height": 1000})
+    window.emulate_media(media="null", color_scheme="null", reduced_motion="reduce")
+    window.seen, window.requests = [], []
+    return window
 
 
 def serious(page):

@@ -1,14 +1,9 @@
 """Fixtures for the tests of the handout: the built site, a browser, and the address of a page."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-from tests.handout.browsing import browser, page  # noqa: F401, these are fixtures
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.handout.browsing import browser, page, window  # noqa: F401, these are fixtures
+from tests.handout.building import built_once
 
 
 @pytest.fixture(scope="session")
@@ -16,15 +11,11 @@ def built(tmp_path_factory):
     """The folder that the command writes: the site, and the PDF if there is a browser."""
     from handout.site.browser import NoBrowser, executable
 
-    folder = tmp_path_factory.mktemp("handout")
-    command = [sys.executable, "-m", "handout.site", "--out", str(folder)]
     try:
         executable()
     except NoBrowser:
-        command.append("--no-pdf")
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return folder
+        return built_once(tmp_path_factory, pdf=False)
+    return built_once(tmp_path_factory, pdf=True)
 
 
 @pytest.fixture(scope="session")

@@ -48,6 +48,9 @@ CLASS = {
 }
 
 
+POINTS_OF_FOUR = {name: CLASS[name][1] for name in ("ada", "bob", "cyd", "dan")}
+
+
 def hand_in(folder, name, source):
     """Write a submission; without a source, a file that is no zip."""
     path = folder / f"{name}.zip"
@@ -124,11 +127,11 @@ def test_a_class_is_graded_and_what_was_graded_is_not_graded_again(
 def test_exports_read_back(grader, course, handed_in, tmp_path):
     """Overrides and extensions are in all of them."""
     book = tmp_path / "class.sqlite"
-    for name in sorted(CLASS.keys() - {"ada", "bob", "ian"}):
-        (handed_in / f"{name}.zip").unlink()
+    keep(handed_in, "ada", "bob", "ian")
     rules = tmp_path / "rules.toml"  # which later commands remember
     rules.write_text("[policy]\ntitle = 'HW 2'\ncanvas_id = 77\n")
-    grader("batch", handed_in, "--gradebook", book, "--course", course, "--policy", rules)
+    batch = ("batch", handed_in, "--gradebook", book, "--course", course, "--jobs", 1)
+    grader(*batch, "--policy", rules)
     done = grader(
         *("override", book, "bob", "--points", 2.5, "--reason", "=1+1", "--by", "ta"),
         *("--course", course),
@@ -150,15 +153,15 @@ def test_exports_read_back(grader, course, handed_in, tmp_path):
     assert "2.5" in (out / "m" / "bob.md").read_text()
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(4, marks=pytest.mark.proof)])
+@pytest.mark.proof
 def test_kill_9_at_any_moment_loses_only_what_was_running(
-    grader, course, handed_in, tmp_path, root, kills
+    grader, course, handed_in, tmp_path, root
 ):
     """The whole process group is killed; then a call that is left alone completes the class."""
     book = tmp_path / "class.sqlite"
     command = [sys.executable, "-m", "grader", "batch", handed_in, "--gradebook", book]
-    moments = random.Random(kills)
-    for _ in range(kills):
+    moments = random.Random(4)
+    for _ in range(5):
         process = subprocess.Popen(
             [*map(str, command), "--course", str(course)],
             cwd=root,
@@ -171,9 +174,7 @@ def test_kill_9_at_any_moment_loses_only_what_was_running(
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         if book.exists():
-            database = sqlite3.connect(f"{book.as_uri()}?mode=ro", uri=True)
-            assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-            database.close()
+            assert_intact(book)
     done = grader("batch", handed_in, "--gradebook", book, "--course", course)
     assert done.returncode == 0, done.stderr
     assert points(book) == {name: value for name, (_, value) in CLASS.items()}
@@ -182,14 +183,29 @@ def test_kill_9_at_any_moment_loses_only_what_was_running(
         assert len(opened.grades(opened.current("cpu"))) == len(CLASS) - 1
 
 
+def assert_intact(book):
+    """SQLite finds nothing wrong with the gradebook."""
+    database = sqlite3.connect(f"{book.as_uri()}?mode=ro", uri=True)
+    assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    database.close()
+
+
+def keep(handed_in, *names):
+    """Remove the submissions of all others."""
+    for name in CLASS.keys() - set(names):
+        (handed_in / f"{name}.zip").unlink()
+
+
 @pytest.fixture
 def started(course, handed_in, tmp_path, root):
-    """A batch that runs and has stored its first result: the process and the gradebook."""
+    """A batch of four that runs and has stored its first result: the process and the gradebook."""
+    keep(handed_in, "ada", "bob", "cyd", "dan")
     book = tmp_path / "class.sqlite"
     command = [sys.executable, "-m", "grader", "batch", handed_in, "--gradebook", book]
     process = subprocess.Popen(
-        [*map(str, command), "--course", str(course)],
+        [*map(str, command), "--course", str(course), "--jobs", "1"],
         cwd=root,
+        start_new_session=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -226,6 +242,19 @@ def graded(book):
     return count
 
 
+def test_after_kill_9_the_same_command_goes_on(started, grader, course, handed_in):
+    """What was graded is not graded again."""
+    process, book = started
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert_intact(book)
+    first = graded(book)
+    done = grader("batch", handed_in, "--gradebook", book, "--course", course, "--jobs", 1)
+    assert done.returncode == 0, done.stderr
+    assert f"{4 - first} to grade" in done.stderr
+    assert points(book) == POINTS_OF_FOUR
+
+
 def test_a_process_that_is_killed_costs_a_second_try(started):
     """Here the kernel's killer is the test; the class is complete all the same."""
     process, book = started
@@ -239,18 +268,17 @@ def test_a_process_that_is_killed_costs_a_second_try(started):
     os.kill(workers[-1], signal.SIGKILL)
     _, said = process.communicate(timeout=120)
     assert process.returncode == 0, said
-    assert points(book) == {name: value for name, (_, value) in CLASS.items()}
+    assert points(book) == POINTS_OF_FOUR
 
 
 def test_a_regrade_counts_when_it_is_applied_and_can_be_undone(grader, course, handed_in, tmp_path):
     """A hidden test was wrong: it is corrected, compared, applied, undone."""
     book = tmp_path / "class.sqlite"
-    for name in sorted(CLASS.keys() - {"ada", "bob", "dan"}):
-        (handed_in / f"{name}.zip").unlink()
+    keep(handed_in, "ada", "bob", "dan")
     hidden = course / "tests" / "hidden" / "test_relu.py"
     right = hidden.read_text()
     hidden.write_text(right.replace("torch.relu(x)", "torch.abs(x)"))
-    batch = ("batch", handed_in, "--gradebook", book, "--course", course)
+    batch = ("batch", handed_in, "--gradebook", book, "--course", course, "--jobs", 1)
     assert grader(*batch).returncode == 0
     wrong = {"ada": 2.0, "bob": 1.0, "dan": 3.0}
     assert points(book) == wrong
@@ -259,7 +287,7 @@ def test_a_regrade_counts_when_it_is_applied_and_can_be_undone(grader, course, h
     assert refused.returncode == 2
     assert "was graded with another setup (the suite: " in refused.stderr
     assert "grader regrade" in refused.stderr
-    done = grader("regrade", book, "--course", course)
+    done = grader("regrade", book, "--course", course, "--jobs", 1)
     assert done.returncode == 0, done.stderr
     assert "3 students: 2 gain, 1 lose" in done.stdout
     assert "dan: 3.00, then 2.00 (-1.00)" in done.stdout
@@ -284,11 +312,10 @@ def test_a_regrade_counts_when_it_is_applied_and_can_be_undone(grader, course, h
 def test_a_broken_suite_is_the_graders_fault_for_everybody(grader, course, handed_in, tmp_path):
     """Nobody has points; it exits with 3, and the next call grades them."""
     book = tmp_path / "class.sqlite"
-    for name in sorted(CLASS.keys() - {"ada", "bob"}):
-        (handed_in / f"{name}.zip").unlink()
+    keep(handed_in, "ada", "bob")
     hidden = course / "tests" / "hidden" / "test_relu.py"
     hidden.write_text(hidden.read_text().replace("torch.relu(x)", "torch.rrelu_(x, y)"))
-    done = grader("batch", handed_in, "--gradebook", book, "--course", course)
+    done = grader("batch", handed_in, "--gradebook", book, "--course", course, "--jobs", 1)
     assert done.returncode == 3, done.stderr
     assert "2 students: 2 grader error" in done.stdout
     assert points(book) == {"ada": None, "bob": None}

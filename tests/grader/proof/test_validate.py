@@ -12,7 +12,7 @@ from grader import course as courses
 from grader.errors import UsageError
 from grader.proof.validate import validate
 from grader.solutions import fragments, mistakes
-from tests.grader.conftest import copied_course
+from tests.grader.conftest import copied_course, starts_sooner
 from tests.grader.processes import alive, descendants, processes, until
 
 COURSE = courses.load()
@@ -86,7 +86,7 @@ def small_course(folder):
 
     That problem keeps one wrong solution and one variant.
     """
-    course = copied_course(folder)
+    course = starts_sooner(copied_course(folder))
     keep_one(course / "grader/solutions/variants/tensor_memory")
     mistakes_of(course, {"four": 4})
     return course
@@ -294,7 +294,7 @@ def course_of_two_devices(copy_of_the_course):
     variant = keep_one(copy_of_the_course / "grader/solutions/variants/tensor_memory")
     variant.rename(variant.with_name("variant.py"))
     mistakes_of(copy_of_the_course, {"four": 4, "nine": 9}, devices={"four": ["cuda"]})
-    return copy_of_the_course
+    return starts_sooner(copy_of_the_course)
 
 
 def on_a_cuda_device(course):

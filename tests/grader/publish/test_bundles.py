@@ -16,6 +16,7 @@ from grader.publish import bundles, leaks
 from grader.solutions import mistakes
 from grader.solutions.regions import lines_of
 from tests.grader.test_layers import imports
+from tests.handout.building import built_once
 
 pytestmark = pytest.mark.slow
 
@@ -25,10 +26,7 @@ COURSE = courses.load()
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
     """The folder of the built handout."""
-    folder = tmp_path_factory.mktemp("built")
-    done = run(COURSE.root, "handout.site", "--no-pdf", "--out", folder)
-    assert done.returncode == 0, done.stderr
-    return folder
+    return built_once(tmp_path_factory, pdf=False)
 
 
 @pytest.fixture(scope="session")

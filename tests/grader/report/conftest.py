@@ -1,3 +1,3 @@
 """A browser for the tests of pages."""
 
-from tests.handout.browsing import browser, page  # noqa: F401, these are fixtures
+from tests.handout.browsing import browser, page, window  # noqa: F401, these are fixtures

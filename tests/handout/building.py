@@ -1,0 +1,27 @@
+"""The built handout, made once for all processes of a test run."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from filelock import FileLock
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def built_once(tmp_path_factory, *, pdf):
+    """The folder that the command writes: the site, and the PDF if it is asked for.
+
+    The processes of pytest-xdist have one folder in common, and the first that comes builds.
+    """
+    base = tmp_path_factory.getbasetemp()
+    common = base.parent if base.name.startswith("popen-") else base
+    name = "handout" if pdf else "handout-without-pdf"
+    command = [sys.executable, "-m", "handout.site", "--out", str(common / name)]
+    with FileLock(common / f"{name}.lock"):
+        if not (common / f"{name}.done").exists():
+            command += [] if pdf else ["--no-pdf"]
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+            assert done.returncode == 0, done.stderr
+            (common / f"{name}.done").touch()
+    return common / name
