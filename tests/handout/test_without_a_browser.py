@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.handout.conftest import ROOT
+from tests.handout.building import ROOT
 
 pytestmark = pytest.mark.slow
 

@@ -157,23 +157,33 @@ ALL = [
 ]
 
 
-@pytest.mark.parametrize("found", ALL, ids=lambda found: f"{found.problem}-{found.name}")
-def test_every_program_is_a_module_that_is_not_the_reference(found):
+@pytest.mark.parametrize("problem", COURSE.problems, ids=lambda problem: problem.id)
+def test_every_program_is_a_module_that_is_not_the_reference(problem):
     """Each program parses and differs from the reference.
 
     It changes only definitions of its own problem, or adds helpers.
     """
-    problem = COURSE.problem(found.problem)
     reference = COURSE.reference_of(problem)
-    got = found.applied_to(reference)
-    assert ast.dump(ast.parse(reference)) != ast.dump(ast.parse(got))
-    before, after = definitions(reference), definitions(got)
-    assert set(before) <= set(after)
-    helpers = {
-        line.split("(")[0].split()[1].rstrip(":") for line in marked(reference, found.problem)
-    }
-    assert {n for n in before if before[n] != after[n]} <= set(problem.functions) | helpers
-    assert got.count("SOLUTION") <= reference.count("SOLUTION")
+    parsed = ast.parse(reference)
+    dumped, before = ast.dump(parsed), definitions(parsed)
+    helpers = {line.split("(")[0].split()[1].rstrip(":") for line in marked(reference, problem.id)}
+    own = set(problem.functions) | helpers
+    programs = [found for found in ALL if found.problem == problem.id]
+    wrong = []
+    for found in programs:
+        got = found.applied_to(reference)
+        program = ast.parse(got)
+        after = definitions(program)
+        if ast.dump(program) == dumped:
+            wrong.append(f"{found.name} is the reference")
+        elif missing := sorted(set(before) - set(after)):
+            wrong.append(f"{found.name} lacks {missing}")
+        elif foreign := sorted({n for n in before if before[n] != after[n]} - own):
+            wrong.append(f"{found.name} changes {foreign}")
+        elif got.count("SOLUTION") > reference.count("SOLUTION"):
+            wrong.append(f"{found.name} has marks of its own")
+    assert len(programs) >= 11
+    assert wrong == []
 
 
 def test_a_mistake_that_only_a_cuda_device_shows_has_tests_there():
@@ -190,10 +200,8 @@ def marked(reference, problem):
     return [line for line in lines if line.startswith(("def ", "class "))]
 
 
-def definitions(source):
+def definitions(module):
     """Map each definition of a module to a dump of its syntax tree, which ignores line numbers."""
     return {
-        node.name: ast.dump(node)
-        for node in ast.parse(source).body
-        if isinstance(node, fragments.Definition)
+        node.name: ast.dump(node) for node in module.body if isinstance(node, fragments.Definition)
     }
