@@ -75,6 +75,11 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return min(self.cap, self.per_cent_a_day * days)
 
 
+def kept(points: float, penalty: float) -> float:
+    """What is left of points, or of a change of them, after a penalty in per cent."""
+    return points * (1 - penalty / 100)
+
+
 def load(path: Path, *, needed: bool = False) -> Policy:
     """Read the policy.
 

@@ -7,7 +7,7 @@ import msgspec
 
 from grader.classroom import policy as policies
 from grader.classroom.gradebook import Attempt, Grade, Gradebook
-from grader.classroom.policy import Policy
+from grader.classroom.policy import Policy, kept
 from grader.classroom.records import Override, Standing, State, Student
 from grader.course import Course
 from grader.errors import UsageError
@@ -189,7 +189,7 @@ def _of_attempt(
         return standing
     return msgspec.structs.replace(
         standing,
-        points=grade.score * (1 - standing.penalty / 100),
+        points=kept(grade.score, standing.penalty),
         score=grade.score,
         pending=grade.pending,
         problems=grade.problems,
@@ -219,7 +219,7 @@ def _overridden(standing: Standing, overrides: list[Override]) -> Standing:
     for one in overrides:
         if one.problem and points is not None:
             change = one.points - standing.problems.get(one.problem, 0.0)
-            points += change * (1 - standing.penalty / 100)
+            points += kept(change, standing.penalty)
     if totals := [one.points for one in overrides if not one.problem]:
         points = totals[-1]
     state = standing.state if points is None else State.GRADED

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from grader.classroom.policy import Policy
+from grader.classroom.policy import Policy, kept
 
 MOST_BYTES = 2**24
 
@@ -76,5 +76,5 @@ def lateness(metadata: Metadata, rules: Policy, score: float | None) -> Lateness
     if days <= 0:
         return None
     penalty = rules.penalty(days)
-    points = None if score is None else score * (1 - penalty / 100)
+    points = None if score is None else kept(score, penalty)
     return Lateness(points=points, days_late=days, penalty=penalty)
