@@ -75,10 +75,10 @@ def grade(
         The result; faults of the grader appear in it as `grader_error`.
 
     Raises:
-        GraderFault: No test can run on this machine, whatever the submission.
+        GraderFault: No test can run on this machine or of this course, whatever the submission.
     """
-    started = time.monotonic()
     get_ready(course, sandbox if session is Session else None)
+    started = time.monotonic()
     # The tests' own tensors are small, and a second thread would take the student's processor.
     torch.set_num_threads(1)
     chosen = list(course.problems if problems is None else problems)

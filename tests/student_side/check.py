@@ -173,7 +173,11 @@ class _Run:
 
     def _one_process(self) -> int | None:
         """Run what is left; return pytest's exit code, or None if a test ended the process."""
-        left = [p for p in self._problems if p["id"] not in self._skipped | self._completed()]
+        left = [
+            p
+            for p in self._problems
+            if p["id"] not in self._skipped and not self._rows[p["id"]].all_ended
+        ]
         if not left:
             return 0
         self._ended_by_limit = False
@@ -203,10 +207,6 @@ class _Run:
                         self._go_on()
                     if process.poll() is None:
                         process.kill()
-
-    def _completed(self) -> set[str]:
-        """The problems of which every test has ended."""
-        return {name for name, row in self._rows.items() if 0 < row.tests <= len(row.ended)}
 
     def _follow(self, lines: TextIO, process: "subprocess.Popen[bytes]", crash: Path) -> int | None:
         """Show what the process tells, until it has ended."""

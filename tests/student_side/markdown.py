@@ -50,7 +50,7 @@ def _section(title: str, text: str) -> str:
 
 def _block(text: str) -> str:
     """Put text in a fence that is longer than any run of backticks in the text."""
-    shown = visible(text)[:LONGEST]
+    shown = visible(text[:LONGEST])[:LONGEST]
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", shown)), default=0))
     return f"{fence}text\n{shown}\n{fence}"
 

@@ -31,6 +31,11 @@ class Progress:
         return self.ended.count("passed")
 
     @property
+    def all_ended(self) -> bool:
+        """Whether each test is known to have run."""
+        return 0 < self.tests <= len(self.ended)
+
+    @property
     def status(self) -> str:
         """The status in a word or two, or "" while it is unknown."""
         ended = Counter(self.ended)
