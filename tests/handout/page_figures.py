@@ -226,9 +226,17 @@ class Figures:
 
         The list is empty if all is well. Code is not run (see `run_code`).
         """
+        return list(self._complaints(markdown))
+
+    def has_complaints(self, markdown: str) -> bool:
+        """Whether anything on this page differs, which is known at the first difference."""
+        return any(True for _ in self._complaints(markdown))
+
+    def _complaints(self, markdown: str) -> Iterator[str]:
         for part in (PROBLEM, CODE):
             markdown = part.sub(lambda m: _blank(m[0]), markdown)
-        found = _steps_out_of_order(self.page, markdown) + self._wrong_figures(markdown)
+        yield from _steps_out_of_order(self.page, markdown)
+        yield from self._wrong_figures(markdown)
         text = MARK.sub(lambda m: _blank(m[0]), BY_ORDER.sub(lambda m: _blank(m[0]), markdown))
         wrong, text = _links(self.page, text, without_marks(markdown))
         for match in re.finditer(
@@ -240,38 +248,37 @@ class Figures:
                 if match[0].startswith("]")
                 else f"nothing computes {match[0]!r}"
             )
-            found.append(f"{self.page}:{_line(markdown, match.start())}: {what} in: …{around}…")
-        return found + wrong
+            yield f"{self.page}:{_line(markdown, match.start())}: {what} in: …{around}…"
+        yield from wrong
 
-    def _wrong_figures(self, markdown: str) -> list[str]:
+    def _wrong_figures(self, markdown: str) -> Iterator[str]:
         """Complain about wrong figures, figures without a value and values without a figure."""
-        found, seen = [], Counter[str]()
+        seen = Counter[str]()
         for mark in MARK.finditer(markdown):
             name, got = mark[2], flat(mark[1])
             where = f"{self.page}:{_line(markdown, mark.start())}: {name}"
             values = self.values.get(name) or EVERYWHERE.get(name, [])
             same = len(set(values)) == 1
             if not values:
-                found.append(
+                yield (
                     f"{where}: expected a value with this id in tests/handout/chapters, got none "
                     f"for {got!r}"
                 )
             elif not same and seen[name] >= len(values):
-                found.append(
+                yield (
                     f"{where}: expected no more than {len(values)} figures with this id, got "
                     f"{got!r}"
                 )
             elif got != (expected := values[0 if same else seen[name]]):
-                found.append(f"{where}: expected {expected!r}, got {got!r}")
+                yield f"{where}: expected {expected!r}, got {got!r}"
             seen[name] += 1
         for name, values in self.values.items():
             needed = 1 if len(set(values)) == 1 else len(values)
             if seen[name] < needed:
-                found.append(
+                yield (
                     f"{self.page}: {name}: expected figures with the values {values}, "
                     f"got {seen[name]} figures"
                 )
-        return found
 
 
 def _line(text: str, position: int) -> int:
