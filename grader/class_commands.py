@@ -39,13 +39,19 @@ from grader.commands import app as app
 from grader.course import Course
 from grader.errors import GraderFault, UsageError
 from grader.grading.workers import usual_jobs
-from grader.report import gradescope, junit, markdown, terminal
+from grader.report import difference, gradescope, junit, markdown, terminal
+from grader.report import json as json_report
 from grader.results.records import SubmissionResult
 from grader.sandbox.levels import Isolation
 
 Book = Annotated[
     Path, typer.Argument(metavar="GRADEBOOK", help="The gradebook that `grader batch` wrote.")
 ]
+BookOption = Annotated[
+    Path,
+    typer.Option("--gradebook", metavar="FILE", help="The gradebook that `grader batch` wrote."),
+]
+StudentId = Annotated[str, typer.Argument(metavar="STUDENT", help="The student's id.")]
 Who = Annotated[str, typer.Option("--by", help="Who decided this (default: your user name).")]
 Jobs = Annotated[
     int | None,
@@ -245,8 +251,8 @@ def status(
 
 @app.command()
 def show(
-    book: Book,
-    student: str,
+    student: StudentId,
+    book: BookOption,
     rules_file: Rules = None,
     course_folder: Folder = None,
 ) -> None:
@@ -272,8 +278,8 @@ def show(
 
 @app.command()
 def override(
-    book: Book,
-    student: str,
+    student: StudentId,
+    book: BookOption,
     reason: Annotated[str, typer.Option("--reason", help="Why; the record keeps it.")],
     points: Annotated[
         float | None, typer.Option("--points", min=0, help="The points to give.")
@@ -305,8 +311,8 @@ def override(
 
 @app.command()
 def extend(
-    book: Book,
-    student: str,
+    student: StudentId,
+    book: BookOption,
     until: Annotated[
         str, typer.Option("--until", help="The new deadline: 2026-10-05T23:59:00-07:00.")
     ],
@@ -398,13 +404,26 @@ def regrade(
 
 @app.command()
 def diff(
-    book: Book,
+    book: Annotated[
+        Path, typer.Argument(metavar="GRADEBOOK", help="The gradebook, or a result as JSON.")
+    ],
+    new: Annotated[
+        Path | None,
+        typer.Argument(metavar="NEW.json", help="A newer result, to compare two results."),
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="List every change.")] = False,
     device: Device = "cpu",
     rules_file: Rules = None,
     course_folder: Folder = None,
 ) -> None:
-    """Show what the last regrade would change: who gains, who loses, and by which test."""
+    """Show what the last regrade would change: who gains, who loses, and by which test.
+
+    `grader diff OLD.json NEW.json` compares two results of `grader grade --json` instead.
+    """
+    if new is not None:
+        text = difference.render(json_report.read(book), json_report.read(new))
+        files.say(text)
+        return
     course, rules = course_and_rules(course_folder, rules_file)
     with gradebook.reading(book) as opened:
         whole = Class(opened, course, rules)

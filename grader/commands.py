@@ -26,7 +26,9 @@ from grader.proof import matrix as matrices
 from grader.publish import bundles
 from grader.publish import gradescope as gradescope_bundle
 from grader.publish import stubs as stub_files
+from grader.report import gradescope as gradescope_report
 from grader.report import json as json_report
+from grader.report import junit as junit_report
 from grader.report import markdown as markdown_report
 from grader.report import terminal
 from grader.results.merge import merged
@@ -75,12 +77,20 @@ Verbose = Annotated[
     bool,
     typer.Option("--verbose", help="Show every failure and rule, not only those that cost most."),
 ]
+
+
+def _course_of_all(context: typer.Context, folder: Path | None) -> Path | None:
+    """The --course of a command, or else the one given before the command's name."""
+    return folder or context.find_root().obj
+
+
 Folder = Annotated[
     Path | None,
     typer.Option(
         "--course",
         metavar="FOLDER",
         help="Another course (default: the one that comes with the grader).",
+        callback=_course_of_all,
     ),
 ]
 Json = Annotated[
@@ -97,12 +107,25 @@ Markdown = Annotated[
         help='Write the report as Markdown; in a GitHub workflow, to "$GITHUB_STEP_SUMMARY".',
     ),
 ]
+Junit = Annotated[
+    Path | None, typer.Option("--junit", metavar="FILE", help="Write the report as JUnit XML.")
+]
+Gradescope = Annotated[
+    Path | None,
+    typer.Option("--gradescope", metavar="FILE", help="Write the report as a results.json."),
+]
 
 
 @app.callback(invoke_without_command=True)
-def _version(
+def _options_of_all_commands(
+    context: typer.Context,
+    course_folder: Annotated[
+        Path | None,
+        typer.Option("--course", metavar="FOLDER", help="The course, for any command."),
+    ] = None,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
+    context.obj = course_folder
     if version:
         files.say(f"{__version__}\n")
         raise typer.Exit
@@ -119,6 +142,8 @@ def grade(
     json: Json = None,
     html: Html = None,
     markdown: Markdown = None,
+    junit: Junit = None,
+    gradescope: Gradescope = None,
     isolation: Level = "auto",
     fresh: Annotated[
         bool,
@@ -145,7 +170,9 @@ def grade(
     """
     course = courses.load(folder).limited(seconds=seconds, memory_mib=memory)
     problems = chosen(course, only)
-    reports = Reports(course, json, html, markdown)
+    reports = Reports(
+        course, json=json, html=html, markdown=markdown, junit=junit, gradescope=gradescope
+    )
     one_of("--device", device, "cpu", "cuda")
     level = level_named(isolation)
     read = submissions.read(submission)
@@ -178,6 +205,8 @@ def merge(
     json: Json = None,
     html: Html = None,
     markdown: Markdown = None,
+    junit: Junit = None,
+    gradescope: Gradescope = None,
     verbose: Verbose = False,
     folder: Folder = None,
 ) -> None:
@@ -186,7 +215,9 @@ def merge(
     Exits with the same codes as grade.
     """
     course = courses.load(folder)
-    reports = Reports(course, json, html, markdown)
+    reports = Reports(
+        course, json=json, html=html, markdown=markdown, junit=junit, gradescope=gradescope
+    )
     result = merged(
         json_report.read(one), json_report.read(other), order=[p.id for p in course.problems]
     )
@@ -404,17 +435,19 @@ def chosen(course: Course, only: list[str] | None) -> list[Problem]:
 class Reports:
     """The reports of one result: the one that is printed, and the files that options name.
 
+    Args:
+        course: The course that was graded.
+        paths: A file for each kind of report: json, html, markdown, junit or gradescope.
+
     Raises:
         UsageError: A file cannot be written, or two options name the same one.
     """
 
-    def __init__(
-        self, course: Course, json: Path | None, html: Path | None, markdown: Path | None
-    ) -> None:
+    def __init__(self, course: Course, **paths: Path | None) -> None:
         self._course = course
         self._links = course.handout_links(policies.load(course.policy).handout_url)
-        self._json, self._html, self._markdown = json, html, markdown
-        files.check_apart([json, html, markdown])
+        self._paths = {kind: path for kind, path in paths.items() if path}
+        files.check_apart(self._paths.values())
 
     def write(
         self, result: SubmissionResult, sources: Mapping[str, bytes], *, verbose: bool
@@ -427,23 +460,28 @@ class Reports:
             verbose: Print every reason with all details.
         """
         sections, links = self._course.sections, self._links
-        if self._json:
-            files.write(self._json, json_report.render(result).encode())
-        if self._html:
-            from grader.report import html as html_report
-
-            page = html_report.render(result, sources=sources, sections=sections, links=links)
-            files.write(self._html, page.encode())
-        if self._markdown:
-            text = markdown_report.render(result, sections=sections, links=links)
-            files.write(self._markdown, text.encode())
+        for kind, path in self._paths.items():
+            files.write(path, self._rendered(kind, result, sources).encode("utf-8", "replace"))
         console = Console(highlight=False)
         text = terminal.render(
             result, sections=sections, links=links, verbose=verbose, console=console
         )
-        files.say(text, needed=not (self._json or self._html or self._markdown))
+        files.say(text, needed=not self._paths)
         if result.has_grader_error:
             raise typer.Exit(3)
+
+    def _rendered(self, kind: str, result: SubmissionResult, sources: Mapping[str, bytes]) -> str:
+        """The text of the file that the option `--kind` names."""
+        sections, links = self._course.sections, self._links
+        if kind == "html":
+            from grader.report import html
+
+            return html.render(result, sources=sources, sections=sections, links=links)
+        if kind == "markdown":
+            return markdown_report.render(result, sections=sections, links=links)
+        if kind == "gradescope":
+            return gradescope_report.render(result)
+        return junit_report.render(result) if kind == "junit" else json_report.render(result)
 
 
 def one_of(option: str, value: str, *allowed: Choice) -> Choice:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from grader.classroom.records import Standing, State
 from grader.classroom.standings import Class
-from grader.errors import Status
-from grader.results.records import SubmissionResult
+from grader.results.compare import changed_tests
 
 SMALL = 0.005  # points: less is not shown anywhere
 
@@ -69,11 +68,11 @@ def compare(whole: Class, old: Sequence[int], new: Sequence[int]) -> Comparison:
         moved = abs((after.points or 0.0) - (before.points or 0.0)) >= SMALL
         if not moved and before.state is after.state:
             continue
-        tests = _tests(
+        tests = changed_tests(
             book.first_result(before.sources, old), book.first_result(after.sources, new)
         )
-        counted.update((name, "gain" if gains else "lose") for name, gains, _ in tests)
-        changes.append(Change(before, after, [text for _, _, text in tests]))
+        counted.update((test.name, "gain" if test.passes else "lose") for test in tests)
+        changes.append(Change(before, after, [test.text for test in tests]))
     return Comparison(
         changes=sorted(changes, key=lambda change: change.points),
         tests=counted,
@@ -82,27 +81,3 @@ def compare(whole: Class, old: Sequence[int], new: Sequence[int]) -> Comparison:
         students=len(compared),
         left=len(pairs) - len(compared),
     )
-
-
-def _tests(
-    before: SubmissionResult | None, after: SubmissionResult | None
-) -> list[tuple[str, bool, str]]:
-    """The tests that end differently: name, whether they are passed now, and both in words."""
-    was, now = _statuses(before), _statuses(after)
-    found = []
-    for name in now | was:
-        one, other = was.get(name, "absent"), now.get(name, "absent")
-        if one != other and Status.PASSED in (one, other):
-            found.append((name, other == Status.PASSED, f"{name}: {one}, now {other}"))
-    return found
-
-
-def _statuses(result: SubmissionResult | None) -> dict[str, str]:
-    if result is None:
-        return {}
-    return {
-        f"{problem.id}, {test.id}": str(test.status)
-        for problem in result.problems
-        for test in problem.tests
-        if test.counts
-    }

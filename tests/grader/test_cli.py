@@ -277,8 +277,14 @@ def test_two_runs_are_merged_to_one_report_and_one_json(grader, tmp_path):
     assert "score 10.00 of 10   in 3.0 s" in done.stdout
     assert "device cpu+cuda" in done.stdout
     page, text = tmp_path / "one.html", tmp_path / "one.md"
-    again = grader("merge", cpu, cuda, "--html", page, "--markdown", text)
+    junit, results = tmp_path / "one.xml", tmp_path / "results.json"
+    again = grader(
+        *("merge", cpu, cuda, "--html", page, "--markdown", text),
+        *("--junit", junit, "--gradescope", results),
+    )
     assert (again.returncode, again.stdout) == (0, done.stdout)
+    assert '<testsuite name="linear"' in junit.read_text()
+    assert json.loads(results.read_text())["score"] == 10.0
     assert "<h1>10 of 10 points</h1>" in page.read_text()
     assert text.read_text().startswith("## 10 of 10 points")
     again = grader("merge", cuda, cpu, "--json", tmp_path / "two.json")
@@ -286,6 +292,26 @@ def test_two_runs_are_merged_to_one_report_and_one_json(grader, tmp_path):
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
     result = json_report.read(tmp_path / "one.json")
     assert [(p.id, p.score) for p in result.problems] == [("tensor_memory", 4.0), ("linear", 6.0)]
+
+
+def test_two_results_are_compared(grader, tmp_path):
+    """What the runs differ in, the points of each problem, and each test that ends differently."""
+    old = run_on("cpu", tmp_path / "old.json", seed=1, status=Status.FAILED)
+    new = run_on("cpu", tmp_path / "new.json")
+    done = grader("diff", old, new)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "changed: seed 1 became 0",
+        "points 0.00 of 10, then 10.00 of 10 (+10.00)",
+        "  linear: 0.00, then 6.00",
+        "  tensor_memory: 0.00, then 4.00",
+        "  linear, test_a: failed, now passed",
+        "  tensor_memory, test_c: failed, now passed",
+    ]
+    assert grader("diff", new, new).stdout.splitlines() == [
+        "points 10.00 of 10, then 10.00 of 10 (+0.00)",
+        "no test ends differently",
+    ]
 
 
 def test_one_file_cannot_take_two_reports(grader, tmp_path):

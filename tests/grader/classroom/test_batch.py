@@ -115,7 +115,7 @@ def test_a_class_is_graded_and_what_was_graded_is_not_graded_again(
     assert points(book)["dan"] == 2.0
     assert "the roster does not have this student" in again.stdout
     assert points(book)["zoe"] == 3.0
-    shown = grader("show", book, "bob", "--course", course).stdout
+    shown = grader("show", "bob", "--gradebook", book, "--course", course).stdout
     assert "bob Bob Doe: 2.00 of 3" in shown
     assert "softmax" in shown
     told = grader("status", book, "--course", course, "--verbose").stdout
@@ -131,7 +131,18 @@ def test_exports_read_back(grader, course, handed_in, tmp_path):
     batch = ("batch", handed_in, "--gradebook", book, "--course", course, "--jobs", 1)
     grader(*batch, "--policy", rules)
     done = grader(
-        *("override", book, "bob", "--points", 2.5, "--reason", "=1+1", "--by", "ta"),
+        *(
+            "override",
+            "bob",
+            "--gradebook",
+            book,
+            "--points",
+            2.5,
+            "--reason",
+            "=1+1",
+            "--by",
+            "ta",
+        ),
         *("--course", course),
     )
     assert (done.returncode, done.stdout) == (0, "bob: 2.50 of 3; 2.5 by ta: =1+1\n")

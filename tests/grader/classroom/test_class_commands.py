@@ -121,7 +121,7 @@ def test_a_gradebook_charges_lateness_by_the_rules_that_it_remembers(path, today
     other = path.with_name("other.toml")
     other.write_text("[policy]\nper_cent_a_day = 50\n[policy.deadlines]\nA = 2026-10-02T12:00:00Z")
     assert "mean 3.50; 1 late" in grader("status", path, "--policy", other)[1]
-    assert "zoe: 6.30 of 7; 1 days late" in grader("show", path, "zoe")[1]
+    assert "zoe: 6.30 of 7; 1 days late" in grader("show", "zoe", "--gradebook", path)[1]
 
 
 def test_sections_without_a_deadline_and_deadlines_without_a_section_are_said(path, grader):
@@ -144,7 +144,7 @@ def test_a_report_has_the_name_of_its_own_student(path, today, grader, tmp_path)
         book.apply(book.number_of(today), why="batch")
         hand_in(book, "zoe", "x = 1", setup_1=Status.FAILED)
         hand_in(book, "bob", "x = 1")
-    shown = grader("show", path, "bob")[1]
+    shown = grader("show", "bob", "--gradebook", path)[1]
     assert "bob.zip" in shown
     assert "zoe" not in shown
     assert grader("export", path, "--markdown", tmp_path / "reports")[0] == 0
@@ -155,7 +155,11 @@ def test_a_report_has_the_name_of_its_own_student(path, today, grader, tmp_path)
 
 
 def test_a_student_whom_nobody_knows_is_one_sentence(path, grader):
-    assert grader("show", path, "eve") == (2, "", f"grader: {path} has no student eve")
+    assert grader("show", "eve", "--gradebook", path) == (
+        2,
+        "",
+        f"grader: {path} has no student eve",
+    )
 
 
 # --- grading again --------------------------------------------------------------------------------
@@ -194,9 +198,9 @@ def test_a_regrade_is_shown_before_it_counts_and_after(regraded, grader):
         assert code == 0
         assert all(line in said for line in changes), said
         assert said.endswith(last)
-    assert "zoe: 7.00 of 7" in grader("show", regraded, "zoe")[1]
+    assert "zoe: 7.00 of 7" in grader("show", "zoe", "--gradebook", regraded)[1]
     assert grader("regrade", regraded, "--undo")[0] == 0
-    assert "zoe: 0.00 of 7" in grader("show", regraded, "zoe")[1]
+    assert "zoe: 0.00 of 7" in grader("show", "zoe", "--gradebook", regraded)[1]
     assert grader("regrade", regraded, "--undo")[0] == 2
 
 
@@ -222,10 +226,15 @@ def test_a_fault_of_the_grader_keeps_a_regrade_from_counting(regraded, grader, m
     code, _, text = grader("regrade", regraded, "--apply")
     assert code == 3
     assert "the grader failed on cyd; the old results still count" in text
-    assert "zoe: 0.00 of 7" in grader("show", regraded, "zoe")[1]
-    assert grader("override", regraded, "cyd", "--points", 7, "--reason", "read by hand")[0] == 0
+    assert "zoe: 0.00 of 7" in grader("show", "zoe", "--gradebook", regraded)[1]
+    assert (
+        grader(
+            "override", "cyd", "--gradebook", regraded, "--points", 7, "--reason", "read by hand"
+        )[0]
+        == 0
+    )
     assert grader("regrade", regraded, "--apply")[0] == 0
-    assert "zoe: 7.00 of 7" in grader("show", regraded, "zoe")[1]
+    assert "zoe: 7.00 of 7" in grader("show", "zoe", "--gradebook", regraded)[1]
 
 
 # --- reports --------------------------------------------------------------------------------------
@@ -245,7 +254,9 @@ def test_each_student_gets_a_page_with_the_points_that_count(path, today, grader
     text = page.read_text()
     assert "<h1>0 of 7 points</h1>" in text
     assert 'href="https://course.example/handout/08_optimizers.html#section-8-2"' in text
-    grader("override", path, "zoe", "--points", "5", "--reason", "a <mistake> of ours")
+    grader(
+        "override", "zoe", "--gradebook", path, "--points", "5", "--reason", "a <mistake> of ours"
+    )
     grader("export", path, "--html", page.parent)
     assert "<h1>5 of 7 points</h1>" in page.read_text()
     assert "a &lt;mistake&gt; of ours" in page.read_text()
