@@ -8,6 +8,7 @@ With --right it runs the tests on the right solutions in other styles, none of w
 """
 
 import argparse
+import gc
 import json
 import os
 import sys
@@ -69,6 +70,7 @@ def outcomes(course: Course, problem: Problem, solutions: list[Solution]) -> dic
     test = course.tests / "public" / f"test_{problem.id}.py"
     reference = course.reference_of(problem)
     found = {}
+    gc.freeze()  # every run of pytest collects garbage several times, and torch has none
     with tempfile.TemporaryDirectory() as folder, _importable(folder):
 
         def failed(name: str, source: str) -> bool:

@@ -178,7 +178,7 @@ def _inside(thing: object) -> Iterable[object]:
     """
     if isinstance(thing, FunctionType):
         kept = [c.cell_contents for c in thing.__closure__ or () if c != EMPTY_CELL]
-        set_on_it = thing.__dict__.values()
+        set_on_it = [value for value in thing.__dict__.values() if not _is_dynamos(value)]
         return [
             *(thing.__defaults__ or ()),
             *(thing.__kwdefaults__ or {}).values(),
@@ -197,6 +197,18 @@ def _inside(thing: object) -> Iterable[object]:
     if type(home) is str and home.startswith("assignment."):
         return list(getattr(thing, "__dict__", {}).values())
     return ()
+
+
+def _is_dynamos(value: object) -> bool:
+    """Whether torch made this function.
+
+    At the first use of a method that torch.compile must skip, such as that of a dispatch mode,
+    torch keeps a wrapper for it as an attribute of the student's function.
+    """
+    dynamo = sys.modules.get("torch._dynamo.eval_frame")
+    if dynamo is None or not isinstance(value, FunctionType):
+        return False
+    return value.__globals__ is vars(dynamo)
 
 
 def empty(folder: str, *, keep: str) -> bool:

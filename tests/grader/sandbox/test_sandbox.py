@@ -158,6 +158,10 @@ COUNTS = """
         def forward(self, x):
             return x
 
+    class Mode(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+            return operation(*args, **(kwargs or {{}}))
+
     class Endless(list):
         def __iter__(self):
             while True:
@@ -196,6 +200,7 @@ KEPT = [
     "cached(3)",
     "layer(torch.zeros(1))",
     "torch.optim.SGD([torch.zeros(1)], lr=1).step()",
+    "with Mode(): torch.zeros(1)",
     "number = 0",
     "table['a'] = table.pop('a')",
 ]
