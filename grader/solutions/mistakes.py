@@ -4,7 +4,7 @@ A problem's mistakes are in mistakes/<problem>.toml, next to the reference:
 
     [[mistake]]
     name = "eps_inside_root"
-    says = "Epsilon stands inside the square root."
+    says = "Epsilon is inside the square root."
     hint = "is ε added after the root is taken, as in √v̂ + ε?"
     old = "(v_hat.sqrt() + eps)"
     new = "(v_hat + eps).sqrt()"

@@ -803,10 +803,8 @@ def test_a_mistake_on_a_cuda_device_is_not_rehearsed(first, there):
         next(p for p in result.problems if p.id == "lr_schedule").tests for result in (first, there)
     )
     assert told("", here[0]) == told("", away[1])
-    assert ("The cosine falls to 0 and min_learning_rate is added to it.", "") == (
-        here[0].mistake,
-        away[1].mistake,
-    )
+    said = "min_learning_rate is added to a cosine that falls from max_learning_rate to 0."
+    assert (said, "") == (here[0].mistake, away[1].mistake)
 
 
 def test_a_result_says_what_its_tests_ran_in(first, there):

@@ -1,4 +1,4 @@
-"""Saved tensors in boxes, read when fn has ended; inputs and states on ctx; split by numpy.
+"""Reads saved tensors from boxes after fn, stores inputs on ctx, and splits layers with numpy.
 
 device: cpu
 """

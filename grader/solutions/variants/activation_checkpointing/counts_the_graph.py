@@ -1,4 +1,4 @@
-"""The count walks the graph of the result and looks at what its nodes have saved."""
+"""Walks the graph of the result and counts what its nodes have saved."""
 
 
 def saved_activation_bytes(fn, exclude=()):

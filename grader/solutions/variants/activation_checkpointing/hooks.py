@@ -1,4 +1,4 @@
-"""Hooks keep a number per saved tensor; the first request for a tensor calls fn again.
+"""Hooks store a number per saved tensor; the first unpack calls fn again.
 
 device: cpu
 """

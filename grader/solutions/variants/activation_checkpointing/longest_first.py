@@ -1,4 +1,4 @@
-"""Segments from a queue, counts by StorageWeakRef, functools.partial for each segment."""
+"""Takes segments from a queue, counts by StorageWeakRef, and uses functools.partial."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""All parameters of a group at once with torch._foreach operations."""
+"""Updates all parameters of a group at once with torch._foreach operations."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""State is created with a group; moments of low-precision parameters are float32."""
+"""Creates the state with the group; the moments have at least the precision of float32."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""The count of steps is a float32 tensor and the bias corrections are computed from it."""
+"""The step count is a float32 tensor, from which the bias corrections are computed."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Sums of broadcast products, broadcast dimensions found by hand, a context manager."""
+"""Sums broadcast products, finds broadcast dimensions by hand, and uses a context manager."""
 
 from contextlib import contextmanager
 

@@ -1,4 +1,4 @@
-"""einsum and tensordot, setup_context, tensor hooks, and gradients added to .grad by hand."""
+"""Uses einsum, setup_context and tensor hooks, and adds gradients to .grad by hand."""
 
 import math
 
@@ -62,7 +62,7 @@ class MatMul(torch.autograd.Function):
 
 
 def numerical_gradient(f, inputs, eps=1e-6):
-    """Step along unit vectors, reshaped to the input's shape."""
+    """Step along unit vectors that have the input's shape."""
     points = [x.detach() for x in inputs]
 
     def along(k, direction):
@@ -81,7 +81,7 @@ def numerical_gradient(f, inputs, eps=1e-6):
 
 
 def intermediate_gradients(module, x, names):
-    """Catch gradients by hooks on the outputs, on their way to a copy of x that requires one."""
+    """Catch the gradients with hooks on the outputs; a copy of x requires a gradient."""
     caught, handles = {}, []
     x = x.detach().clone()
     if x.is_floating_point():

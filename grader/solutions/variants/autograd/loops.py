@@ -1,4 +1,4 @@
-"""Loops over vectors, batches and elements, with index arithmetic by hand."""
+"""Loops over vectors, batches and elements, and indexes them by hand."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""numpy does the arithmetic that needs no graph, with float64 inside."""
+"""numpy does all arithmetic that needs no graph, partly in float64."""
 
 import numpy as np
 

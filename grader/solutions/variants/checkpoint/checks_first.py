@@ -1,4 +1,4 @@
-"""All checks before the first change, a temporary file of mkstemp, numpy's state as a tensor."""
+"""Checks everything before the first change, uses mkstemp, and stores numpy's state as a tensor."""
 
 import tempfile
 

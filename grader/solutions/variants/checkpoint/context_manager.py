@@ -1,4 +1,4 @@
-"""A context manager for atomic files, numpy's state as a dict, a snapshot restored by hand."""
+"""Writes files in an atomic context manager, and restores a snapshot if loading fails."""
 
 import contextlib
 import tempfile

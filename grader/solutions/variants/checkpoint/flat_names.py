@@ -1,4 +1,4 @@
-"""A flat dict of tensors and lists, older file format, values copied by hand under no_grad."""
+"""Saves a flat dict in torch's older file format, and copies the values by hand under no_grad."""
 
 
 def save_checkpoint(model, optimizer, iteration, out):

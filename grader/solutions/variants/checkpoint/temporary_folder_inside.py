@@ -1,4 +1,4 @@
-"""The file is created in a temporary folder inside the checkpoint's folder, then renamed."""
+"""Creates the file in a temporary folder inside the checkpoint's folder, then renames it."""
 
 import tempfile
 

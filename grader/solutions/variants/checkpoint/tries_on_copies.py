@@ -1,4 +1,4 @@
-"""Loads into copies first, writes bytes by os.write, allows numpy's arrays by name."""
+"""Loads into copies first, writes with os.write, and adds numpy's types to torch's allow-list."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""einops with both sizes given, so that it checks shapes; guards only where it cannot."""
+"""Gives einops both sizes so that it checks the shapes; checks only what einops cannot."""
 
 from einops import repeat
 

@@ -1,4 +1,4 @@
-"""unfold for patches, indices for heads, bmm on flat batches, float64, an eps in the count."""
+"""Uses unfold for patches, indices for heads, bmm on flat batches, float64, and an eps."""
 
 import torch.nn.functional as F
 

@@ -1,4 +1,4 @@
-"""Loops over slices, combined by stack and cat; means of boolean selections."""
+"""Loops over slices, joins them with stack and cat, and takes means of boolean selections."""
 
 
 def split_heads(x, heads):

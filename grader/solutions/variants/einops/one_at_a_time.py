@@ -1,8 +1,8 @@
-"""Written for one entry of the batch and mapped over all leading dimensions by torch.vmap."""
+"""Handles one entry of the batch; torch.vmap maps it over all leading dimensions."""
 
 
 def over_leading(function, dims):
-    """`function` for tensors with `dims` dimensions, mapped over any leading dimensions."""
+    """Map `function`, which takes tensors with `dims` dimensions, over all leading dimensions."""
 
     def mapped(*tensors):
         leading = tensors[0].dim() - dims

@@ -1,4 +1,4 @@
-"""torch.einsum everywhere, even for pure permutations, with sizes asserted by hand."""
+"""Uses torch.einsum everywhere, even for pure permutations, and checks the sizes by hand."""
 
 
 def fits(good, sentence):

@@ -1,4 +1,4 @@
-"""Plain torch: unflatten, transpose, reshape and matmul, as in many an attention layer."""
+"""Plain torch, as in many attention layers: unflatten, transpose, reshape and matmul."""
 
 
 def split_heads(x, heads):

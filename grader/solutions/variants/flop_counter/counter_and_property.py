@@ -1,4 +1,4 @@
-"""collections.Counter, a total computed on request, and counting before running."""
+"""Uses collections.Counter, computes the total on request, and counts before it runs."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""match statements over names, sizes taken from numel alone."""
+"""Matches operator names with match statements, and reads most sizes from numel."""
 
 
 class FlopCounter(TorchDispatchMode):

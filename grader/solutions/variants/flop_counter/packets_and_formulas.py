@@ -1,4 +1,4 @@
-"""A table of formulas by aten operator, filled by a decorator."""
+"""A decorator fills a table with one formula per aten operator."""
 
 FORMULAS = {}
 

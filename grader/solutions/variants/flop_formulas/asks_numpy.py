@@ -1,4 +1,4 @@
-"""numpy broadcasts the batch; layers and models are lists of matmul_flops."""
+"""numpy broadcasts the batch; layers and models are sums of calls of matmul_flops."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ def matmul_flops(a, b):
     right = b if len(b) > 1 else (*b, 1)
     if left[-1] != right[-2]:
         raise ValueError(f"{a} @ {b}: {left[-1]} is not {right[-2]}")
-    batch = np.broadcast_shapes(left[:-2], right[:-2])  # a ValueError of its own
+    batch = np.broadcast_shapes(left[:-2], right[:-2])  # raises a ValueError itself
     return 2 * math.prod(batch) * left[-2] * left[-1] * right[-1]
 
 

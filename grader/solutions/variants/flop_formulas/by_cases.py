@@ -1,4 +1,4 @@
-"""Each number of dimensions is a separate case."""
+"""Treats each number of dimensions as a separate case."""
 
 
 def matmul_flops(a, b):

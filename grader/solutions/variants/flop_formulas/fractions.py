@@ -1,4 +1,4 @@
-"""Everything is a sum of Fractions that happens to be whole."""
+"""Computes with Fractions whose results are always whole numbers."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""torch multiplies tensors without memory; its RuntimeError rejects shapes that do not fit."""
+"""Multiplies meta tensors; torch's RuntimeError rejects shapes that do not match."""
 
 
 def matmul_flops(a, b):

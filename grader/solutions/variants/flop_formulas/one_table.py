@@ -1,4 +1,4 @@
-"""A transformer as a table of (how often, rows, summed over, columns), in a defaultdict."""
+"""Lists a transformer's products in one table as (name, count, rows, summed size, columns)."""
 
 from collections import defaultdict
 

@@ -1,4 +1,4 @@
-"""Copy-on-write maps, torch's own error for data that are too short, x and y in a list."""
+"""Uses copy-on-write maps, leaves the length check to torch, and returns x and y in a list."""
 
 
 def open_tokens(path, dtype=np.uint16):

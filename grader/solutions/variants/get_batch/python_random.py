@@ -1,4 +1,4 @@
-"""Python's generator if none is given; windows are copied into preallocated tensors."""
+"""Uses Python's generator if none is given, and copies windows into preallocated tensors."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""One slice per window, stacked; torch's generator for starts; np.load for a file with a header."""
+"""Stacks one slice per window; torch draws the starts, and np.load reads files with a header."""
 
 
 def open_tokens(path, dtype=np.uint16):

@@ -1,4 +1,4 @@
-"""Rows of a sliding view; numpy's global generator, or one seeded from the given generator."""
+"""Takes rows of a sliding view; numpy draws them, seeded from the given generator if any."""
 
 
 def get_batch(dataset, batch_size, context_length, device, generator=None):

@@ -1,4 +1,4 @@
-"""The data as a tensor without a copy, windows of it by unfold; a header read by hand."""
+"""Converts the data to a tensor without a copy, uses unfold, and parses the header by hand."""
 
 
 def open_tokens(path, dtype=np.uint16):

@@ -1,4 +1,4 @@
-"""The dictionary of all statistics, after an emptied cache and two waits."""
+"""Reads torch.cuda.memory_stats after emptying the cache, and synchronizes twice."""
 
 
 def peak_memory(fn, device="cuda"):

@@ -1,4 +1,4 @@
-"""Inside torch.cuda.device, with the statistics in the module torch.cuda.memory."""
+"""Runs inside torch.cuda.device, and uses the functions of torch.cuda.memory."""
 
 
 def peak_memory(fn, device="cuda"):

@@ -1,4 +1,4 @@
-"""The peak is reset before and after the call, and the numbers are read by name."""
+"""Resets the peak before and after the call."""
 
 
 def peak_memory(fn, device="cuda"):

@@ -1,4 +1,4 @@
-"""A GradScaler enabled only for float16, so never; model.zero_grad; loss under autocast."""
+"""Uses a GradScaler that is never enabled, model.zero_grad, and a loss under autocast."""
 
 
 def autocast_train_step(model, optimizer, loss_fn, x, y, *, dtype=torch.bfloat16, max_norm=1.0):

@@ -1,4 +1,4 @@
-"""Autocast around the model only, gradients set to None, clipping by hand."""
+"""Runs only the model under autocast, sets gradients to None, and clips by hand."""
 
 import contextlib
 

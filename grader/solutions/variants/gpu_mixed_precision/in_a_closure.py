@@ -1,4 +1,4 @@
-"""The whole step in a closure that the optimizer calls."""
+"""Runs the whole step in a closure that the optimizer calls."""
 
 
 def autocast_train_step(model, optimizer, loss_fn, x, y, *, dtype=torch.bfloat16, max_norm=1.0):

@@ -1,4 +1,4 @@
-"""Gradients are cleared before and after the step; clips the optimizer's parameters."""
+"""Clears gradients before and after the step, and clips the optimizer's parameters."""
 
 
 def autocast_train_step(model, optimizer, loss_fn, x, y, *, dtype=torch.bfloat16, max_norm=1.0):

@@ -1,4 +1,4 @@
-"""A generator with the loop inside; wait_stream; refilled before a batch is returned."""
+"""A generator contains the loop, uses wait_stream, and refills before it yields a batch."""
 
 
 class Prefetcher:

@@ -1,4 +1,4 @@
-"""A separate thread class draws, pins and copies; a queue in between, with events."""
+"""A thread class draws, pins and copies batches, and puts them into a queue with their events."""
 
 import queue
 import threading

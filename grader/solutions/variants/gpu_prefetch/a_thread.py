@@ -1,4 +1,4 @@
-"""A thread draws and pins, with a queue of depth minus the batches in flight."""
+"""A pool of one thread draws, pins and copies batches; up to depth futures wait in a queue."""
 
 
 class Prefetcher:

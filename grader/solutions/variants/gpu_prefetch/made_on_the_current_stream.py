@@ -1,4 +1,4 @@
-"""Tensors are created on the current stream, so no record_stream is needed."""
+"""Creates tensors on the current stream, so no record_stream is needed."""
 
 
 class Prefetcher:

@@ -1,4 +1,4 @@
-"""A ring of pinned buffers, each reused when its copy is done; __init__ draws batches."""
+"""Reuses each pinned buffer of a ring after its copy; __init__ already draws batches."""
 
 
 class Prefetcher:

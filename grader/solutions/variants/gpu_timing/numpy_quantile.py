@@ -1,4 +1,4 @@
-"""Events in two lists, waits before and after, numpy's median, torch.mm into a given tensor."""
+"""Collects pairs of events, synchronizes before and after, and uses numpy's median."""
 
 
 def time_kernel(fn, *, warmup=3, repeats=10):

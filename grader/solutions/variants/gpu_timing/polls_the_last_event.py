@@ -1,4 +1,4 @@
-"""Polls the last event; products without autograd."""
+"""Polls the last event, and multiplies in inference mode."""
 
 
 def time_kernel(fn, *, warmup=3, repeats=10):

@@ -1,4 +1,4 @@
-"""torch.median, events of an explicit current stream, a product by einsum."""
+"""Uses torch.median, an explicit current stream for the events, and einsum for the product."""
 
 
 def time_kernel(fn, *, warmup=3, repeats=10):

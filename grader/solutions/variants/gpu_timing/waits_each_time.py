@@ -1,4 +1,4 @@
-"""New events and a wait for each call; the median by sorting, the lower one of two."""
+"""Creates new events and waits in each call; sorts for the median, the lower one of two."""
 
 
 def time_kernel(fn, *, warmup=3, repeats=10):

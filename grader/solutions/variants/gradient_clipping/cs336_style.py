@@ -1,4 +1,4 @@
-"""A running total of squares, then a second loop."""
+"""Adds up the squares in one loop, and rescales in a second loop."""
 
 
 def clip_gradient_norm(parameters, max_l2_norm, eps=1e-6):

@@ -1,4 +1,4 @@
-"""torch._foreach operations, as in torch's own function."""
+"""Uses torch._foreach operations, as torch's own function does."""
 
 
 @torch.no_grad()

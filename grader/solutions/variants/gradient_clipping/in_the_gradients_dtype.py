@@ -1,4 +1,4 @@
-"""Norms in each gradient's dtype, added as squares; the factor is 1 below the limit."""
+"""Computes norms in each gradient's dtype; at or below the limit, the factor is 1."""
 
 
 def clip_gradient_norm(parameters, max_l2_norm, eps=1e-6):

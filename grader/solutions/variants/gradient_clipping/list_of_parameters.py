@@ -1,4 +1,4 @@
-"""The parameters are put into a list first, and both loops go through that list."""
+"""Puts the parameters into a list first, and loops over that list twice."""
 
 
 def clip_gradient_norm(parameters, max_l2_norm, eps=1e-6):

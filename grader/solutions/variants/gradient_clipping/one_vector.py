@@ -1,4 +1,4 @@
-"""All entries joined in one vector, and the norm from its product with itself.
+"""Joins all entries into one vector, and computes the norm from its dot product with itself.
 
 device: cpu
 """

@@ -1,4 +1,4 @@
-"""Sums and the factor are Python's own numbers, in float64."""
+"""The sums and the factor are Python floats, in float64."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""einsum over named dimensions, a ParameterList, and redrawing of values outside the range."""
+"""Uses einsum and a ParameterList, and draws values outside the bounds again."""
 
 
 def drawn(in_features, out_features, device, dtype):

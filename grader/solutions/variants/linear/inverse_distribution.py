@@ -1,4 +1,4 @@
-"""Draws by the inverse distribution function in float64, tensordot of transposed views."""
+"""Samples the inverse distribution function in float64, and multiplies with tensordot."""
 
 
 class Linear(nn.Module):

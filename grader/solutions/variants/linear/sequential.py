@@ -1,4 +1,4 @@
-"""nn.Sequential of layers and nn.ReLU, einops, and a count with a set of seen parameters."""
+"""Uses nn.Sequential with nn.ReLU and einops, and counts with a set of seen parameters."""
 
 from einops import einsum
 

@@ -1,4 +1,4 @@
-"""An editor has added an import of torch's Linear, which the module's own definition hides."""
+"""An editor has imported torch's Linear, which the module's own definition shadows."""
 
 from torch.nn import Linear
 

@@ -1,4 +1,4 @@
-"""A sum of products, numpy's generator for the draws, and attributes named one by one."""
+"""Sums products, draws with numpy's generator, and sets one numbered attribute per layer."""
 
 import numpy as np
 

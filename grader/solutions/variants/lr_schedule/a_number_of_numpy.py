@@ -1,4 +1,4 @@
-"""Every rate is a np.float64, which is a float."""
+"""Returns every rate as np.float64, which is a subclass of float."""
 
 import numpy as np
 

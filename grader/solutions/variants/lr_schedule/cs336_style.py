@@ -1,4 +1,4 @@
-"""if, elif, else, with the cosine up to and including its last iteration."""
+"""Uses if, elif and else, and applies the cosine up to and including its last iteration."""
 
 
 def lr_cosine_schedule(it, max_learning_rate, min_learning_rate, warmup_iters, cosine_cycle_iters):

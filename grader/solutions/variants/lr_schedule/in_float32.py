@@ -1,4 +1,4 @@
-"""Computed with float32 tensors; a Python float comes back."""
+"""Computes with float32 tensors and returns a Python float."""
 
 
 def lr_cosine_schedule(it, max_learning_rate, min_learning_rate, warmup_iters, cosine_cycle_iters):

@@ -1,4 +1,4 @@
-"""numpy's cosine, in a function of its own; the last iteration of an empty cosine is the peak."""
+"""Uses numpy's cosine in a separate function; an empty cosine ends at the peak."""
 
 import numpy as np
 

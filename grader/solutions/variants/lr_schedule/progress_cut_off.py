@@ -1,4 +1,4 @@
-"""The way down is cut off between 0 and 1, and the cosine is taken of whatever comes out."""
+"""Clamps the progress to at most 1, and always applies the cosine, as cos²."""
 
 
 def lr_cosine_schedule(it, max_learning_rate, min_learning_rate, warmup_iters, cosine_cycle_iters):

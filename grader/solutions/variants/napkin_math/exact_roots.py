@@ -1,4 +1,4 @@
-"""Decimals of 60 digits for root and days, matrix shapes in a list, (N, D) as a list."""
+"""Uses Decimals of 60 digits for the root and the days, and returns N and D in a list."""
 
 from decimal import Decimal, localcontext
 

@@ -1,4 +1,4 @@
-"""The reserve as a ratio of two integers, // alone for counts, and one division for days."""
+"""Writes the reserve as a ratio of two integers, counts with //, and divides once for days."""
 
 
 def usable_ratio(memory_bytes, reserve):

@@ -1,4 +1,4 @@
-"""Subtracts the reserve as whole bytes, rounded up; adds a device for divmod's remainder."""
+"""Subtracts the reserve as whole bytes, rounded up, and adds a device for a remainder."""
 
 
 def max_parameters(memory_bytes, recipe, reserve=0.0):

@@ -1,4 +1,4 @@
-"""One step at a time: seconds to days, a total by layers, and powers instead of roots."""
+"""Goes one step at a time: from seconds to days, layer by layer, with powers instead of roots."""
 
 
 def bytes_per_parameter(recipe):

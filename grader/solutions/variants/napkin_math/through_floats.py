@@ -1,4 +1,4 @@
-"""math.floor and math.ceil of floats, and a power instead of a root."""
+"""Uses math.floor and math.ceil of floats, and a power instead of a root."""
 
 
 def max_parameters(memory_bytes, recipe, reserve=0.0):

@@ -1,4 +1,4 @@
-"""Each device keeps whole parameters: as many as max_parameters returns."""
+"""Each device holds whole parameters, as many as max_parameters returns."""
 
 
 def min_devices(num_parameters, recipe, memory_bytes, reserve=0.0):

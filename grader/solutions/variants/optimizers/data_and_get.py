@@ -1,4 +1,4 @@
-"""In the style of a first tutorial: state.get, new tensors in each step, p.data in place."""
+"""Like a first tutorial: uses state.get, creates new tensors in each step, and changes p.data."""
 
 import torch
 

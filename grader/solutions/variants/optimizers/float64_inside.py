@@ -1,4 +1,4 @@
-"""Every step is computed in float64 and rounded once, when it is copied back."""
+"""Computes every step in float64 and rounds once, when copying back."""
 
 import torch
 

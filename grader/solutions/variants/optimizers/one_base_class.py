@@ -1,4 +1,4 @@
-"""One base class has the loop; each optimizer only turns a gradient into a direction."""
+"""One base class contains the loop; each optimizer only turns a gradient into a direction."""
 
 import torch
 

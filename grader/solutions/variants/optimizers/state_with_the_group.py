@@ -1,4 +1,4 @@
-"""State is created with a group, in a tuple, and is at least float32."""
+"""Creates the state with the group, as a tuple of tensors that are at least float32."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Everything in float32: x divided by its scale, broadcast distances, and an index of blocks."""
+"""Computes in float32: divides x by its scales, broadcasts distances, and indexes the blocks."""
 
 
 def underflows_to_zero(value, dtype):

@@ -1,4 +1,4 @@
-"""Exact fractions for the formats, and plain Python loops over blocks and levels."""
+"""Uses exact fractions for the formats, and plain Python loops over blocks and levels."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""Sorted, distinct levels and a search among their midpoints."""
+"""Sorts the distinct levels and searches among their midpoints."""
 
 
 def quantize_blocks(x, block_size, levels):

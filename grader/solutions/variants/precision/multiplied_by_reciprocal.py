@@ -1,4 +1,4 @@
-"""A rounded scale and its reciprocal, padded views, one_hot @ levels, a list for a tuple."""
+"""Multiplies by the scale's reciprocal, pads blocks, and uses one_hot @ levels."""
 
 
 def float_spec(dtype):

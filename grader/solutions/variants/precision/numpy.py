@@ -1,4 +1,4 @@
-"""numpy in float64: a padded matrix of blocks, argmin, take and repeat."""
+"""Uses numpy in float64: a padded array of blocks, argmin, take and repeat."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Products instead of quotients, one comparison, and the ridge counted as compute-bound."""
+"""Compares products instead of quotients, and counts the ridge as compute-bound."""
 
 
 def is_compute_bound(flops, bytes_moved, hw, dtype):

@@ -1,4 +1,4 @@
-"""Rational arithmetic, and one float at the end."""
+"""Computes with Fractions, and converts to float once at the end."""
 
 
 def exactly(hw, dtype):

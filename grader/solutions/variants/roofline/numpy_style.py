@@ -1,4 +1,4 @@
-"""numpy's scalars inside, one table of the three matrices, and Python's numbers out."""
+"""Computes with numpy's scalars and a table of the three matrices; returns Python numbers."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Sizes from torch, FLOPs by bytes, peaks added per device, an integer 1 above the ridge."""
+"""Reads sizes from torch, adds up the devices' peaks, and returns the int 1 above the ridge."""
 
 
 def accelerator_intensity(hw, dtype):

@@ -1,4 +1,4 @@
-"""Each question is put to torch: addresses, meta tensors, unfold."""
+"""Lets torch answer each question, with addresses, meta tensors and unfold."""
 
 import torch
 

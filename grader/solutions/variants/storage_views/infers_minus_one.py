@@ -1,4 +1,4 @@
-"""A -1 in the new shape is worked out, as Tensor.view does."""
+"""Accepts a -1 in the new shape, as Tensor.view does."""
 
 import math
 

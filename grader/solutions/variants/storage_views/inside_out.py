@@ -1,4 +1,4 @@
-"""Strides are built from the last dimension to the first, in loops."""
+"""Builds the strides from the last dimension to the first, in loops."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""view_strides walks over the element numbers and looks for strides that explain them."""
+"""Numbers the elements in memory and looks for strides that reproduce these numbers."""
 
 import itertools
 import math

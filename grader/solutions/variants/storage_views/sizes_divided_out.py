@@ -1,4 +1,4 @@
-"""The sizes are divided out of the number of elements as floats, which are exact up to 2**53."""
+"""Divides the number of elements by each size, in floats, which are exact up to 2**53."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Bits divided by 8 as floats, which are exact for every tensor that a memory holds."""
+"""Divides bits by 8 in floats, which are exact for every tensor that fits into memory."""
 
 
 def tensor_bytes(x):

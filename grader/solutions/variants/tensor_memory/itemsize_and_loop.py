@@ -1,4 +1,4 @@
-"""Sizes multiplied one by one, and a running total with a list of the storages seen."""
+"""Multiplies the sizes one by one, and adds up storages that are not yet in a list."""
 
 
 def tensor_bytes(x):

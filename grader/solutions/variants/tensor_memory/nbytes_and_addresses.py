@@ -1,4 +1,4 @@
-"""Tensor.nbytes, and storages told apart by address while a list keeps them alive."""
+"""Uses Tensor.nbytes, and identifies storages by address while a list keeps them alive."""
 
 
 def tensor_bytes(x):

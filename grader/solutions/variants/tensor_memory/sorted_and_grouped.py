@@ -1,4 +1,4 @@
-"""Storages sorted by address and grouped, with the largest of each group counted."""
+"""Sorts and groups storages by address, and counts the largest size of each group."""
 
 from itertools import groupby
 

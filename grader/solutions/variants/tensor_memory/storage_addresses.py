@@ -1,4 +1,4 @@
-"""Storages told apart by their addresses."""
+"""Identifies storages by their addresses."""
 
 
 def unique_bytes(tensors):

@@ -1,4 +1,4 @@
-"""A torch.Generator with saved state, fixed validation batches, loss and clipping by hand.
+"""Saves a torch.Generator's state, draws validation batches once, and clips by hand.
 
 device: cpu
 """
@@ -16,7 +16,7 @@ def _draw(tokens, config, generator):
 
 
 def _nats(model, x, y, config):
-    """Summed over tokens."""
+    """The cross-entropy, summed over all tokens."""
     kind = torch.device(config.device).type
     with torch.autocast(
         kind,

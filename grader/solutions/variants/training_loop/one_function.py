@@ -1,4 +1,4 @@
-"""One function, batches from torch's global generator with restored state, one open log.
+"""One function; batches come from torch's global generator, and the log file stays open.
 
 device: cpu
 """

@@ -1,4 +1,4 @@
-"""A schedule in float32, and a checkpoint that is refused by a run with any other argument.
+"""Computes rates in float32, and rejects a checkpoint of a run with other arguments.
 
 device: cpu
 """

@@ -1,4 +1,4 @@
-"""LambdaLR for the schedule, numpy's global generator for batches, pickled checkpoints.
+"""Uses LambdaLR for the rates, numpy's global generator for batches, and pickle to save.
 
 device: cpu
 """

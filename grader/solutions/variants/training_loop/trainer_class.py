@@ -1,4 +1,4 @@
-"""A trainer class, a generator seeded anew by seed and step, float64 losses."""
+"""A trainer class with a new generator per batch, seeded by seed and step, and float64 losses."""
 
 
 class Trainer:
