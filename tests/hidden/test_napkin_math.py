@@ -69,7 +69,7 @@ def check(got, expected, *, of, hint=None):
 
 
 def check_count(got, expected, *, of, hint=None):
-    """Check a count. A float with a whole value is fine here: another test asks for integers."""
+    """Check a count. A float with a whole value is fine: another test checks the type."""
     expect.number(got, float(expected), of=of, tolerance=0.0, hint=hint)
 
 
