@@ -5,7 +5,7 @@ Progress is measured by the public tests. The zip is ready to hand in.
 
 import sys
 
-if sys.version_info < (3, 11):  # noqa: UP036 - said before a module is imported that 3.10 lacks
+if sys.version_info < (3, 11):  # noqa: UP036 - checked before importing modules that 3.10 lacks
     found = f"{sys.version_info[0]}.{sys.version_info[1]}"
     sys.exit(f"Python 3.11 or later is needed; this is {found} ({sys.executable})")
 

@@ -92,8 +92,8 @@ def mlp_backward(
     """The gradients of both weights of y = relu(x W₁ᵀ) W₂ᵀ, by hand and without autograd.
 
     Run the forward pass again to compute the values that the backward pass needs. As in torch, relu
-    passes the gradient on where its input is above 0, and passes on 0 where its input is below or
-    exactly 0. The function must also work under torch.inference_mode().
+    passes the gradient on where its input is above 0, and passes on 0 where its input is 0 or
+    below. The function must also work under torch.inference_mode().
 
     Args:
         x: A batch of inputs.
@@ -177,7 +177,7 @@ def numerical_gradient(
         f: A function that takes as many tensors as there are inputs and returns a scalar.
         inputs: Floating-point tensors of any shapes and strides, with or without requires_grad.
             When the function returns, they are bit for bit unchanged.
-        eps: The step.
+        eps: The size of the step.
 
     Returns:
         One gradient per input, with that input's shape and dtype.
@@ -192,12 +192,12 @@ def numerical_gradient(
 
 
 def intermediate_gradients(module: nn.Module, x: Tensor, names: Sequence[str]) -> dict[str, Tensor]:
-    """The gradient d sum(module(x)) / d output of each named submodule's output.
+    """The gradient of sum(module(x)) with respect to the output of each named submodule.
 
-    The call leaves nothing behind: no hook, and no change to the .grad of x or of a parameter, to
-    requires_grad or to the mode of a module. The function must also work under torch.no_grad(),
-    for a module whose parameters need no gradient, and if the next layer changes a submodule's
-    output in place.
+    The call has no lasting effect: it leaves no hook behind and does not change any .grad (of x or
+    of a parameter), any requires_grad, or the mode of a module. The function must also work under
+    torch.no_grad(), for a module whose parameters need no gradient, and if the next layer changes a
+    submodule's output in place.
 
     Args:
         module: A module that returns a tensor.
@@ -210,7 +210,7 @@ def intermediate_gradients(module: nn.Module, x: Tensor, names: Sequence[str]) -
         module's result does not depend on that output.
 
     Raises:
-        ValueError: No submodule runs under one of the `names`.
+        ValueError: One of the `names` is not the name of a submodule that runs.
             (torch's AttributeError or a KeyError is just as good.)
 
     Example:

@@ -18,7 +18,7 @@ from torch import Tensor
 def write_tokens(
     path: str | os.PathLike[str], tokens: Sequence[int], dtype: DTypeLike = np.uint16
 ) -> None:
-    """Write tokens to a raw file, one after the other. A solved example for the functions below.
+    """Write tokens one after the other to a raw file: a solved example for this module.
 
     The file has no header: bytes = number of tokens · bytes per token.
 
@@ -82,8 +82,8 @@ def get_batch(
         device: The device of x and y: any torch device, as a str or a torch.device. Tests without a
             GPU use "meta", a device without data. For a CUDA device, pin x and y and copy them with
             non_blocking=True.
-        generator: A CPU generator to draw the starts from. Leave the global generators untouched in
-            this case. None means a global generator.
+        generator: A CPU generator from which to draw the starts, without touching the global
+            generators. None means a global generator.
 
     Raises:
         ValueError: `dataset` has fewer than context_length + 1 tokens, too few for one window and

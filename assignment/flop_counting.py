@@ -22,9 +22,10 @@ class OperatorLog(TorchDispatchMode):
     """Record the names of torch's operators as they run: a solved example for FlopCounter below.
 
     Inside the `with`, torch passes every operator that it is about to run to `__torch_dispatch__`,
-    including those of the backward pass. By then `x @ y` or a linear layer has become the operators
-    that do the work: views, transposes, mm. The caller gets what `__torch_dispatch__` returns. The
-    mode is off inside `__torch_dispatch__`, so running the operator there does not call it again.
+    including those of the backward pass. By then torch has replaced `x @ y` or a linear layer by
+    the operators that do the work: views, transposes, mm. The return value of `__torch_dispatch__`
+    goes to the caller of the operator. The mode is off inside `__torch_dispatch__`, so running the
+    operator there does not call `__torch_dispatch__` again.
 
     Attributes:
         names: The name of each operator call, with its overload, in the order of the calls.
@@ -61,7 +62,7 @@ def matmul_flops(a: Sequence[int], b: Sequence[int]) -> int:
 
     The rules for shapes are those of torch.matmul: a vector on the left is a row, a vector on the
     right is a column, and leading (batch) dimensions are broadcast against each other. The size
-    that is summed over must be the same in both shapes; there, a 1 is not broadcast.
+    that is summed over must be the same in both shapes: a size of 1 is not broadcast here.
 
     Args:
         a: Shape of the left operand, with at least one dimension.
@@ -123,9 +124,9 @@ def mlp_flops(batch: int, dims: Sequence[int], *, backward: bool = False) -> int
         backward: Add the backward pass to the forward pass.
 
     Example:
-        64 rows through (32, 32, 16): forward 2·64·(32·32 + 32·16) = 196,608. With the backward pass
-        it is three times that, minus 2·64·32·32 for the gradient of the data, which nobody needs:
-        458,752. That is 0.778 of 6 · parameters · rows.
+        64 rows through (32, 32, 16): forward 2·64·(32·32 + 32·16) = 196,608. With the backward
+        pass, the count is three times that number, minus 2·64·32·32 for the gradient of the data,
+        which is not needed: 458,752, or 0.778 of 6 · parameters · rows.
 
     Handout §4.1 · flop_formulas · `pytest -k flop_formulas`
     """
@@ -171,8 +172,8 @@ def transformer_forward_flops(config: TransformerConfig, batch: int, seq: int) -
     "ffn"               two matrices, or three in a gated FFN
     "lm_head"           vocab_size logits for every token, once, after the last layer
 
-    A causal mask gives no discount: the masked scores are counted too. Embedding look-ups are not
-    products and count as 0. Softmax, norms and activations are not counted.
+    A causal mask does not lower the count: masked scores are counted too. Embedding look-ups are
+    not products and count as 0. Softmax, norms and activations are not counted.
 
     Args:
         config: The model.
@@ -231,10 +232,10 @@ class FlopCounter(TorchDispatchMode):
       number of batches, h the number of query heads, q and k the numbers of queries and keys, d the
       features of a query and v those of a value. The forward pass takes 2 · b·h·q·k · (d + v): the
       scores, and their product with the values. For d = v that is 4·b·h·q·k·d. The backward pass
-      (…_backward) takes 2 · b·h·q·k · (3d + 2v): it computes the scores once more, and four
-      products from them. For d = v that is 10·b·h·q·k·d. A causal mask gives no discount.
+      (…_backward) takes 2 · b·h·q·k · (3d + 2v): it recomputes the scores, and computes four more
+      products. For d = v that is 10·b·h·q·k·d. A causal mask does not lower these counts.
 
-    Attention that torch computes without a fused kernel runs as bmm or mm, and counts as these.
+    Attention that torch computes without a fused kernel runs as bmm or mm, and is counted as such.
     Operators that are not products (element-wise operators, reductions, views, copies) count as 0.
     You need not count products computed by any other operator.
 
@@ -248,9 +249,9 @@ class FlopCounter(TorchDispatchMode):
     nested, and each one counts everything that runs inside its own `with`.
 
     Under torch.inference_mode, a composite operator (matmul, linear, scaled_dot_product_attention)
-    arrives at `__torch_dispatch__` whole. `func.decompose(*args, **kwargs)` runs the parts of such
-    an operator and returns its result. For any other operator it returns NotImplemented and runs
-    nothing. Inside `with self:` the parts arrive at `__torch_dispatch__` too.
+    arrives at `__torch_dispatch__` undivided. `func.decompose(*args, **kwargs)` runs the parts of
+    such an operator and returns its result. For any other operator it returns NotImplemented and
+    runs nothing. Inside `with self:` the parts arrive at `__torch_dispatch__` too.
 
     Attributes:
         total: FLOPs counted so far.

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-if TYPE_CHECKING:  # only for the annotation: this module runs without that one
+if TYPE_CHECKING:  # only the annotations need this import
     from assignment.resource_accounting import Hardware
 
 
@@ -60,7 +60,7 @@ class PeakMemory:
 
 
 def peak_memory(fn: Callable[[], object], device: torch.device | str = "cuda") -> PeakMemory:
-    """Measure the bytes of tensors that fn() needs on a GPU at its peak, and those it leaves there.
+    """Measure how many bytes fn()'s tensors take on a GPU at the peak of the call and after it.
 
     Count the memory that tensors take, as torch.cuda.memory_allocated does, in blocks of 512 bytes.
     Do not count the memory that the allocator keeps reserved to create later tensors faster
@@ -92,9 +92,9 @@ def time_kernel(fn: Callable[[], object], *, warmup: int = 3, repeats: int = 10)
 
     Call fn `warmup` + `repeats` times. Put each of the last `repeats` calls between two events,
     torch.cuda.Event(enable_timing=True), which the GPU timestamps when it reaches them in the
-    current stream. elapsed_time returns the milliseconds between two events. A CPU clock would show
-    how long it takes to launch the work, or would include the waiting. When time_kernel returns,
-    the GPU must have finished all the work.
+    current stream. elapsed_time returns the milliseconds between two events. A CPU clock would
+    measure how long it takes to launch the work, or would include time spent waiting. When
+    time_kernel returns, the GPU must have finished all the work.
 
     Args:
         fn: A function that launches work on the current stream. Its first calls may be
@@ -204,7 +204,7 @@ def autocast_train_step(
 ) -> float:
     """Take one training step in mixed precision and return the batch's loss before the step.
 
-    1. Gradients that are in .grad before the call do not count.
+    1. Gradients that are in .grad before the call have no effect.
     2. model(x) runs under torch.autocast with `dtype`, for the device of x. loss_fn may run
        under it, too.
     3. The backward pass runs outside of autocast.
@@ -225,8 +225,8 @@ def autocast_train_step(
         max_norm: Above 0; math.inf for no clipping.
 
     Raises:
-        ValueError: `dtype` is any other dtype. (float16 would need a GradScaler that lives as long
-            as the training.)
+        ValueError: `dtype` is any other dtype. (float16 would need one GradScaler for the whole
+            training run.)
 
     Example:
         A weight of 1 with a gradient of 4, max_norm 0.5 and SGD with learning rate 0.001: the

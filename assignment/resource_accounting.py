@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-if TYPE_CHECKING:  # only for the annotation: this module runs without that one
+if TYPE_CHECKING:  # only the annotations need this import
     from assignment.flop_counting import TransformerConfig
 
 
@@ -94,7 +94,7 @@ def seconds_to_read_memory(hw: Hardware, share: float = 1.0) -> float:
 
 
 def accelerator_intensity(hw: Hardware, dtype: torch.dtype) -> float:
-    """The FLOPs that a device computes in the time in which its memory delivers one byte.
+    """The FLOPs that a device can compute in the time that its memory takes to deliver one byte.
 
     intensity = peak FLOP/s of this dtype / bytes/s
 
@@ -402,7 +402,7 @@ def transformer_parameters(config: TransformerConfig) -> int:
 
 
 def compute_optimal(flops: float, tokens_per_parameter: float = 20.0) -> tuple[float, float]:
-    """The number of parameters N and of tokens D that a training budget of FLOPs is best spent on.
+    """The numbers of parameters N and tokens D that make the best use of a budget of FLOPs.
 
     6 · N · D = flops and D = tokens_per_parameter · N,
     so N = √(flops / (6 · tokens_per_parameter))

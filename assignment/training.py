@@ -63,8 +63,8 @@ class TrainConfig:
         min_learning_rate: Learning rate that the cosine would reach one step after the last.
         warmup_steps: Steps of linear warm-up.
         micro_batch_size: Windows that go through the model at a time; None for the whole batch.
-        max_grad_norm: Largest norm of the gradients; a larger one is scaled down to it. None
-            for no clipping.
+        max_grad_norm: Largest norm of the gradients; larger gradients are scaled down to it.
+            None for no clipping.
         autocast_dtype: dtype for torch.autocast around each forward pass and its loss; None
             for no autocast.
         eval_every: Number of steps between evaluations; 0 for no evaluation.
@@ -190,8 +190,8 @@ def train(
         val_tokens: Tokens to evaluate on, required if `eval_every` is not 0.
 
     Raises:
-        FloatingPointError: A loss is NaN or infinite. Neither take nor log that step, and name it
-            in the message.
+        FloatingPointError: A loss is NaN or infinite. Neither take nor log that step, and name the
+            step in the message.
         ValueError: train_tokens, or val_tokens if they are required, have no more than
             context_length tokens, or `checkpoint_every` is set without `checkpoint_path`. Raise
             this error before the first step.

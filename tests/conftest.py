@@ -26,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--package", default="assignment", help="the package to test (default: assignment)"
     )
     parser.addoption(
-        "--seed", type=int, default=0, help="the tests' inputs follow from it (default: 0)"
+        "--seed", type=int, default=0, help="the seed of the tests' inputs (default: 0)"
     )
 
 
@@ -44,7 +44,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "own_process: no other test may use this test's process when it is graded"
+        "markers", "own_process: the grader runs no other test in this test's process"
     )
     config.addinivalue_line("markers", "points(weight): this test's share of its problem's points")
     config.addinivalue_line(
@@ -52,8 +52,8 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line(
         "markers",
-        "core: this test is about the core of its problem, "
-        "which at least half of the points are on",
+        "core: this test is about the core of its problem; "
+        "core tests carry at least half of the points",
     )
 
 
@@ -63,9 +63,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @cache
 def freeze_what_is_imported() -> None:
-    """Once a process, let later garbage collections skip all that was imported.
+    """Once per process, exclude everything that was imported from later garbage collections.
 
-    Each then takes 1 ms instead of 150 ms.
+    Each collection then takes 1 ms instead of 150 ms.
     """
     gc.collect()
     gc.freeze()

@@ -2,8 +2,8 @@
 
 Each function compares an answer with the expected one in a fixed order
 (nothing returned, type, shape, dtype, finite, values), and raises `Mismatch` for the first
-difference only. A `Mismatch` always means a mistake of the student's. Any other exception in a
-hidden test is a fault of the test.
+difference only. A `Mismatch` is always the student's mistake. Any other exception in a hidden test
+is a fault of the test.
 
 `render` formats a mismatch for a reader, as public tests do. A grader uses the parts of a mismatch
 and leaves out the private values.
@@ -331,7 +331,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def type_name(x: object) -> str:
-    """The name of a value's type, even if nothing but this name has left the sandbox."""
+    """The name of a value's type, even if only this name could leave the sandbox."""
     return str(getattr(x, "type_name", type(x).__name__))
 
 

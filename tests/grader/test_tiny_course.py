@@ -54,7 +54,7 @@ def test_it_is_graded(grader, course, solved, tmp_path):
         .replace("from torch import Tensor", "import torch\nfrom torch import Tensor")
     )
     report = grader("grade", "--course", course, solved).stdout
-    assert "looks like The scores are not shifted, so that large ones overflow." in report
+    assert "looks like The scores are not shifted, so large ones overflow." in report
     assert "score 2.00 of 3" in report
 
 

@@ -1,11 +1,11 @@
 """activation_checkpointing: what is counted, what is kept, and gradients equal to a plain run's.
 
 Accepted on purpose: an autograd.Function or hooks on saved tensors; a count of what is saved while
-fn runs, or of what is still held when it has ended; parameters' gradients only through .backward(),
-as an autograd.Function gives them (so torch.autograd.grad of a parameter is not asked); inputs kept
-in any way that copies nothing; a generator state kept per call; a result that requires a gradient
-although nothing else does; any names in a state_dict; longer segments first, last or in between;
-anything that nested checkpoints keep. A second backward pass of one graph is not asked.
+fn runs, or of what is still held when fn has returned; parameters' gradients only through
+.backward(), as from an autograd.Function (torch.autograd.grad of a parameter is not tested); inputs
+kept in any way that copies nothing; a generator state kept per call; a result that requires a
+gradient although nothing else does; any names in a state_dict; longer segments first, last or in
+between; anything that nested checkpoints keep. A second backward pass of one graph is not tested.
 
 What is kept is measured by which storages are alive after the forward pass, not by the student's
 own count. The oracles are closed forms for bytes, and plain float64 runs of the same functions for
@@ -92,7 +92,7 @@ def a_result(got, like, *, of):
 def check_called_again(calls):
     """Check that fn was called again.
 
-    Without a second call, the test has judged nothing, and a plain call is not a checkpoint.
+    Without a second call, the test has nothing to judge: a plain call of fn is not a checkpoint.
     """
     expect.that(calls >= 2, "fn is not called again in the backward pass", of="checkpoint")
 
@@ -140,7 +140,7 @@ def test_counts_what_operations_keep(student, rng):
             check_bytes(student, save, x, y, tensors * n * m * size, hint=hint)
 
 
-# Stays: this is the sum that chapter 12 is about, and the one that students compare with.
+# Stays: chapter 12 derives this sum, and students compare their own results with it.
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_counts_layers(student, rng):
@@ -240,7 +240,7 @@ def test_leaves_out_views_of_what_is_excluded(student, rng):
 
 @pytest.mark.points(1)
 def test_the_function_may_take_gradients(student, rng):
-    """fn may run a backward pass of its own; what is kept for the outer one is still counted."""
+    """fn may run its own backward pass; tensors kept for the outer backward pass still count."""
     n, m = sizes(rng, 2)
     x = random(rng, n, m, dtype=torch.float32)
     hint = "a backward pass receives what pack returned"
@@ -298,7 +298,7 @@ def test_output_and_gradients_are_those_of_the_function(student, rng):
         check_called_again(got["calls"])
 
 
-# Stays: frozen first layers are the same case, but through CheckpointedSequential.
+# Stays: the test of frozen first layers checks the same case, but for CheckpointedSequential.
 @pytest.mark.points(4)
 def test_parameters_get_gradients_where_no_input_requires_one(student, rng):
     """fn's parameters get their gradients even if none of the inputs requires one."""
@@ -377,7 +377,7 @@ def test_leaves_the_random_state_as_it_was(student, rng):
     check_called_again(got["calls"])
     expect.that(got["gradient"] is not None, "no gradient reaches the input", of="checkpoint")
     hint = "the first call must draw exactly as fn alone would: is a seed set before it?"
-    reason = "the forward pass leaves torch's generator in another state than fn alone does"
+    reason = "the forward pass leaves torch's generator in a different state than fn alone does"
     expect.that(got["forward_draws_as_plain"], reason, of="checkpoint", hint=hint)
     hint = "which state did the generator have before the second call of fn?"
     expect.that(
@@ -414,7 +414,7 @@ def test_without_gradients_it_just_calls_the_function(student, rng):
 
 @pytest.mark.points(2)
 def test_runs_again_under_the_same_autocast(student, rng):
-    """The second call runs under the first call's autocast, whatever is active in backward."""
+    """The second call runs under the first call's autocast, not under that of the backward pass."""
     x, weight = random(rng, 4, 3, dtype=torch.float32), random(rng, 3, 3, dtype=torch.float32)
     for forward, backward in [(True, False), (False, True), (True, True), (False, False)]:
         got = student.run(
@@ -465,7 +465,7 @@ def random_layers(rng, order):
     }
 
 
-# Stays: only this test checks the output, with layers that differ.
+# Stays: only this test checks the output of layers that differ.
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_layers_run_one_after_the_other(student, rng):
@@ -492,7 +492,8 @@ def test_layers_run_one_after_the_other(student, rng):
             check_gradients(got, own, of=of, hint=hint)
 
 
-# Stays: this is the purpose of segments, and it does not depend on when the layers run again.
+# Stays: saving memory is the purpose of segments, and this test does not depend on when the layers
+# run again.
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_segments_keep_their_inputs_only(student, rng):

@@ -7,13 +7,13 @@ or not, as long as the parameter is the same leaf with the same storage; a step 
 works on p.data; options out of range, refused or not. Closures are called with gradients enabled,
 so a step that leaves them enabled needs no enable_grad.
 
-Four tests judge the formula. Each of the first three ignores what the others ask: the place of the
-decay is judged against the student's own steps without it, the place of ε in steps without decay,
-and the bias corrections where ε has no effect. So one mistake loses one of these tests plus the
-test of everything together, and two mistakes lose two. Everything else (groups, None, state_dict,
-closures) is judged against the student's own optimizer of one parameter, after a check that the
-parameters moved. Weights are tiny instead of 0 where an optimizer may refuse 0; one test asks for
-0.
+Four tests judge the formula. Each of the first three ignores what the others check: the place of
+the decay is judged against the student's own steps without it, the place of ε in steps without
+decay, and the bias corrections where ε has no effect. So one mistake fails one of these tests plus
+the test of everything together, and two mistakes fail two. Everything else (groups, None,
+state_dict, closures) is judged against the student's own optimizer of one parameter, after a check
+that the parameters moved. Weights are tiny instead of 0 where an optimizer may refuse 0; only one
+test uses 0.
 """
 
 import math
@@ -162,7 +162,8 @@ def test_adds_eps_to_the_root(student, rng):
         )
 
 
-# Stays: the test of all options catches this too; here neither ε nor the decay has any effect.
+# Stays: the test of all options catches this too, but in this test neither ε nor the decay has any
+# effect.
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_corrects_both_means(student, rng):

@@ -7,17 +7,17 @@ dimensions to autograd, which performs it; numerical_gradient calling the functi
 with the inputs themselves, in any order and any number of times; hooks on modules, on tensors or
 none at all; zeros created explicitly or materialized by autograd; torch's AttributeError or a
 KeyError for an unknown name, and torch's RuntimeError for shapes that do not fit; chunks that are
-shorter than they could be. Not asked: one-dimensional operands of MatMul and its second derivative,
+shorter than they could be. Not tested: one-dimensional operands and second derivatives of MatMul,
 inputs of numerical_gradient that share storage, an f that raises, submodules that run twice or do
 not return a tensor, an empty list of names, an empty batch, losses that are not a mean over rows.
 
 linear_backward and mlp_backward, which must not use a graph, are called in inference mode, where
-autograd records nothing: code that evades the watch over autograd fails there.
+autograd records nothing. So code that hides its use of autograd from the grader fails as well.
 
-The oracle is autograd on torch's own operators in float64. Inputs of 12 bits each make every
-product of up to three of them, and every sum of a few such products, fit into the 53 bits of a
-float64. So all right answers agree to the last bit and the tolerance is 0. Scaling by a power of
-two does not change that.
+The oracle is autograd on torch's own operators in float64. Each input has 12 bits, so every product
+of up to three inputs, and every sum of a few such products, fits into the 53 bits of a float64.
+Therefore all right answers agree to the last bit and the tolerance is 0. Scaling by a power of two
+does not change that.
 """
 
 import math
@@ -67,7 +67,7 @@ def a_tensor(got, *, of, shape=None):
     """
     expect.kind(got, torch.Tensor, of=of, name="a gradient")
     fits = shape is None or got.shape == shape
-    expect.that(fits and got.is_floating_point(), "a gradient has a wrong shape or dtype", of=of)
+    expect.that(fits and got.is_floating_point(), "a gradient has the wrong shape or dtype", of=of)
     filled = (
         got.device.type != "meta"
         and got.layout == torch.strided
@@ -97,8 +97,8 @@ def check_linear_backward(student, x, weight, upstream, *, hint):
     )
 
 
-# Stays: this is the plain rule. What breaks it also breaks leading dimensions, but not the other
-# way round.
+# Stays: this test checks the plain rule. A mistake in it also breaks leading dimensions, but not
+# the other way round.
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_linear_backward_of_a_batch(student, rng):
@@ -112,8 +112,8 @@ def test_linear_backward_of_a_batch(student, rng):
         check_linear_backward(student, x, weight, upstream * scale, hint=hint)
 
 
-# Stays: two dimensions need no sum over leading ones, and with unusual strides another mistake
-# could be the cause.
+# Stays: the test of two dimensions needs no sum over leading ones, and in the test of unusual
+# strides another mistake could be the cause.
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_linear_backward_for_any_leading_dimensions(student, rng):
@@ -155,7 +155,7 @@ def test_linear_backward_computes_only_what_is_asked_for(student, rng):
         second, own, of="linear_backward", name="the gradient of weight without that of x"
     )
     fewer = got["products_for_weight"] < got["products_for_both"] or got["products_for_both"] == 0
-    reason = "need_input_grad=False saves no product"
+    reason = "need_input_grad=False does not save a product"
     expect.that(
         fewer,
         reason,
@@ -209,7 +209,7 @@ def test_by_hand_in_the_dtype_of_the_inputs(student, rng):
     for gradient in pair(got, of="linear_backward"):
         dtype = a_tensor(gradient, of="linear_backward").dtype
         expect.value(
-            dtype, torch.float32, of="linear_backward", name="a gradient's dtype, of float32 inputs"
+            dtype, torch.float32, of="linear_backward", name="a gradient's dtype for float32 inputs"
         )
     mlp = [exact(rng, *shape).abs() + 1 for shape in mlp_shapes(rng)]  # no unit is dead
     for function, args, of_weight in [("linear_backward", linear, 1), ("mlp_backward", mlp, 0)]:
@@ -280,7 +280,8 @@ def check_matmul(student, a, b, rng, *, upstream=None, hint=None, **options):
         expect.tensor(gradient, want, of="MatMul.backward", name=name, hint=hint)
 
 
-# Stays: this is the plain rule. What breaks it also breaks batches, but not the other way round.
+# Stays: this test checks the plain rule. A mistake in it also breaks batches, but not the other way
+# round.
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_matmul_of_matrices(student, rng):
@@ -298,8 +299,8 @@ def test_matmul_of_matrices(student, rng):
         )
 
 
-# Stays: this asks only for batches; code that handles strides or broadcasting wrongly can still get
-# them right.
+# Stays: this test needs only batches; code that handles strides or broadcasting wrongly can still
+# pass it.
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_matmul_of_batches(student, rng):
@@ -334,7 +335,7 @@ def test_matmul_of_any_strides(student, rng):
         *operands,
         rng,
         layout="expanded",
-        hint="the gradient that reaches you from a sum is one number, expanded",
+        hint="the upstream gradient of a sum is one number, expanded",
     )
 
 
@@ -376,14 +377,14 @@ def test_matmul_computes_only_the_gradients_asked_for(student, rng):
         own = a_tensor(both["gradients"][wanted], of=of)
         expect.tensor(got["gradients"][wanted], own, of=of, name=f"the gradient of {which} alone")
         expect.that(
-            len(got["returned"]) == 1, "backward did not run once for one backward pass", of=of
+            len(got["returned"]) == 1, "backward did not run once in one backward pass", of=of
         )
         unasked = pair(got["returned"][0], of=of)[1 - wanted]
         expect.that(
             unasked is None, "a gradient that was not requested", of=of, hint="ctx.needs_input_grad"
         )
         fewer = got["products"] < both["products"] or both["products"] == 0
-        reason = "the product for a gradient that was not requested runs"
+        reason = "the product for a gradient that was not requested is computed"
         expect.that(
             fewer,
             reason,
@@ -473,7 +474,7 @@ def difference_inputs(rng, inputs):
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_numerical_gradient_of_several_inputs(student, rng):
-    """There is one gradient per input, of the input's shape and dtype."""
+    """The result has one gradient per input, with that input's shape and dtype."""
     a, b = sizes(rng, 2)
     shapes = [((a, b), torch.float64), ((), torch.float32), ((1, b, 1), torch.float64)]
     # Nothing is rounded here, even in float32: inputs have few bits, the function is only a product
@@ -533,7 +534,7 @@ def test_numerical_gradient_has_a_small_step_by_default(student, rng):
 
 @pytest.mark.points(2)
 def test_numerical_gradient_leaves_its_inputs_bit_equal(student, rng):
-    """The inputs are bit for bit the same afterwards and get no .grad."""
+    """The call does not change a single bit of the inputs, and gives them no .grad."""
     inputs = [
         uniform(rng, 2, 3),
         torch.tensor([1e-17, -0.0, 3e2, 1 / 3], dtype=torch.float64),
@@ -681,7 +682,7 @@ def check_as_it_was(got, *, when=""):
         hint=hint,
     )
     expect.that(
-        before["attributes"] == after["attributes"], f"the module has other attributes{when}", of=of
+        before["attributes"] == after["attributes"], f"its attributes have changed{when}", of=of
     )
     expect.that(
         before["training"] == after["training"], f"a mode (train or eval) has changed{when}", of=of
@@ -693,7 +694,7 @@ def check_as_it_was(got, *, when=""):
 
 @pytest.mark.points(2)
 def test_intermediate_gradients_leaves_the_module_as_it_was(student, rng):
-    """intermediate_gradients removes its hooks, and keeps others, the mode and requires_grad."""
+    """intermediate_gradients removes only its own hooks; modes and requires_grad do not change."""
     net, x = random_net(rng)
     names = ["blocks.0.fc", "head"]
     inputs = {"net": {**net, "inplace": False}, "x": x, "names": names}
@@ -755,7 +756,7 @@ def test_intermediate_gradients_touches_no_grad(student, rng):
 
 @pytest.mark.points(2)
 def test_intermediate_gradients_before_a_layer_that_works_in_place(student, rng):
-    """The gradient belongs to what the submodule returned, even if the next layer overwrites it."""
+    """The gradient is that of the submodule's output, even if the next layer overwrites it."""
     names = ["blocks.0.fc", "blocks.1.fc", "blocks.1.act"]
     hint = (
         "after an in-place operation the tensor has a different value: to which of the two "
@@ -825,7 +826,7 @@ def check_chunks(student, inputs, micro_batch_size, expected, *, hint, **options
     got = student.run(
         probes.accumulate_gradients, micro_batch_size=micro_batch_size, **inputs, **options
     )
-    expect.that(len(got["gradients"]) == len(expected), "the model has other parameters", of=of)
+    expect.that(len(got["gradients"]) == len(expected), "the model's parameters changed", of=of)
     tolerance = CHUNKS_TOLERANCE * inputs.get("scale", 1.0)
     for gradient, want in zip(got["gradients"], expected, strict=True):
         expect.that(
@@ -837,7 +838,7 @@ def check_chunks(student, inputs, micro_batch_size, expected, *, hint, **options
         expect.tensor(gradient, want, of=of, atol=tolerance, name="a parameter's .grad", hint=hint)
 
 
-# Stays: this is the plain rule, and code that is right only for equal chunks earns these points.
+# Stays: this test checks the plain rule, so code that is right only for equal chunks earns points.
 @pytest.mark.core
 @pytest.mark.points(6)
 def test_accumulate_gradients_in_equal_chunks(student, rng):

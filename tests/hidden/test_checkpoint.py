@@ -6,7 +6,7 @@ permissions; fsync or fdatasync; any exception if a checkpoint does not fit; an 
 class with groups of the same sizes, which torch's own load_state_dict accepts; either of numpy's
 formats of its state.
 
-Each save happens in a forked process that then ends, so that only the file is left. The state to be
+Each save happens in a forked process that then exits, so only the file is left. The state to be
 restored is known in advance or comes from a run that never stops, and all of it is compared bit by
 bit. Checkpoints are saved in a folder; only the test of paths saves under a bare file name.
 """
@@ -28,7 +28,7 @@ def integer(rng, low, high):
 def check_tensors(got, expected, *, of, hint=None):
     """Check for the same names with the same tensors, bit by bit."""
     expect.that(
-        got.keys() == expected.keys(), "other names than those that were saved", of=of, hint=hint
+        got.keys() == expected.keys(), "names that differ from the saved ones", of=of, hint=hint
     )
     for name, want in expected.items():
         expect.tensor(got[name], want, of=of, name=name, hint=hint)
@@ -64,7 +64,7 @@ def test_parameters_and_buffers_come_back(student, rng):
     )
 
 
-# Stays: a whole run also fails because of this, but does not show what is missing.
+# Stays: the test of a whole run also fails in this case, but does not show what is missing.
 @pytest.mark.stage(1)
 @pytest.mark.core
 @pytest.mark.points(3)
@@ -102,13 +102,13 @@ def check_draws(student, rng, source, hint):
     got = student.run(probes.draws, source=source, seed=seed, load=True)
     expect.that(
         got == expected,
-        f"after the load, {source} draws other numbers than it would have drawn after the save",
+        f"after the load, {source} draws different numbers than it would have after the save",
         of=LOAD,
         hint=hint,
     )
 
 
-# Stays: a whole run also fails because of this, but does not show what is missing.
+# Stays: the test of a whole run also fails in this case, but does not show what is missing.
 @pytest.mark.stage(2)
 @pytest.mark.core
 @pytest.mark.points(3)
@@ -154,7 +154,7 @@ def test_the_generator_of_every_gpu_goes_on(student, rng):
         hint = "torch.get_rng_state() is only the CPU's state; every GPU has a generator of its own"
         expect.that(
             numbers == expected,
-            "after the load, a GPU draws other numbers than after the save",
+            "after the load, a GPU draws different numbers than after the save",
             of=LOAD,
             hint=hint,
         )
@@ -168,7 +168,7 @@ def test_a_cpu_loads_what_a_gpu_saved(student, rng):
     check_tensors(got, parameters, of=LOAD)
 
 
-# Stays: this is what the chapter promises; the tests of the parts show what is missing.
+# Stays: this test checks what the chapter promises; the tests of the parts show what is missing.
 @pytest.mark.stage(2)
 @pytest.mark.core
 @pytest.mark.points(5)
@@ -251,7 +251,7 @@ def test_saving_changes_nothing(student, rng):
         left["generators_are_the_same"],
         reason,
         of=SAVE,
-        hint="tempfile uses a random generator of its own",
+        hint="tempfile has its own random generator",
     )
 
 
@@ -406,7 +406,7 @@ def test_the_temporary_file_is_in_the_same_folder(student):
     hint = "another folder, such as the system's temporary one, may be on another disk"
     expect.that(
         got["ending"] == "returned",
-        "the save fails if a rename between two folders does",
+        "the save fails if a file cannot be moved between folders by a rename",
         of=SAVE,
         hint=hint,
     )

@@ -5,7 +5,7 @@ einsum, matmul, unfold or loops; the scale before the product, after it, or half
 float32 or float64 inside for half precision; a scale or a count rounded to float32, or an eps of
 1e-8 added to the count, which is invisible in float32. A wrong call may raise ValueError, and also
 the RuntimeError (einops' own errors are RuntimeErrors) or IndexError of the operation that failed.
-Not asked: tensors without elements, because `-1` in a shape is fair; heads or patches below 1;
+Not tested: tensors without elements, because `-1` in a shape is fair; heads or patches below 1;
 masks that are not bool; queries and keys whose leading dimensions could be broadcast; masked_mean
 on the meta device, because x[mask] has no shape there.
 
@@ -569,7 +569,7 @@ def test_masked_mean_refuses_a_mask_of_another_shape(student, rng):
         answer(student, "masked_mean", [x, torch.ones(4, SEQ, dtype=torch.bool)])
     for shape in [(SEQ,), (1, SEQ), (4, 1), (4, SEQ, 1), (4, SEQ + 1)]:
         when, hint = (
-            "mask has another shape than x without its last dimension",
+            "mask does not have the shape of x without its last dimension",
             "is a mask of this shape broadcast?",
         )
         mask = torch.ones(shape, dtype=torch.bool)
@@ -577,7 +577,7 @@ def test_masked_mean_refuses_a_mask_of_another_shape(student, rng):
 
 
 def test_products_refuse_an_axis_of_another_size(student, rng):
-    """An axis that is summed over must have equal sizes in both tensors; 1 is not broadcast."""
+    """An axis that is summed over must have the same size in both; a size of 1 is not broadcast."""
     x, w = uniform(rng, 4, 3, HEADS * D), uniform(rng, HEADS, D, D)
     with expect.right_call("per_head_linear of an x and a w that fit"):
         answer(student, "per_head_linear", [x, w])

@@ -1,9 +1,9 @@
 """flop_counter: what a counter counts, when it counts, and that it does not change results.
 
-Accepted on purpose: by_op as any mapping; whole floats, except in the one test that asks for
+Accepted on purpose: by_op as any mapping; floats with whole values, except in the one test for
 integers; an operator that raises, counted or not; products by operators that the stub does not name
 (addmv, addbmm, vdot, convolutions), counted or not; any method that gives the right total under
-inference_mode. Not asked: empty products, one counter entered twice.
+inference_mode. Not tested: empty products, one counter entered twice.
 
 The operators into which torch.matmul, einsum and linear decompose differ between versions of torch,
 so only their total is judged: 2 · K per element of the result. The names in by_op are judged on
@@ -32,7 +32,7 @@ def sizes(rng, count, low=2, high=9):
 
 
 def check_total(read, expected, hint=None):
-    """Check a counter's total. A whole float is fine here: another test asks for integers."""
+    """Check a counter's total. A float with a whole value is fine: another test checks the type."""
     expect.number(
         read["total"], expected, of=OF, name="total", tolerance=1e-12 * expected, hint=hint
     )
@@ -123,7 +123,7 @@ def check_operators(student, rng, names, hint):
             check_total(got, flops, hint)
 
 
-# Stays: this is the formula itself; a mistake in it also shows in larger computations.
+# Stays: this test checks the formula itself; a mistake in it also shows in larger computations.
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_counts_mm(student, rng):
@@ -215,8 +215,8 @@ def test_counts_what_matmul_becomes_once(student, rng):
         )
 
 
-# Stays: this is the counter's purpose; code that misses the backward pass also misses that of
-# attention.
+# Stays: counting a backward pass is the counter's purpose; code that misses it also misses the
+# backward pass of attention.
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_counts_the_backward_pass(student, rng):
@@ -512,7 +512,7 @@ def test_counters_are_independent(student, rng):
     check_by_op_too(check_session(student, pair(rng), steps, [2, 1, 0], hint), hint)
 
 
-# Stays: a mode that is on too early or too long shows in every session of several steps.
+# Stays: a mode that starts too early or ends too late also shows in every test of several steps.
 def test_counts_inside_the_with_only(student, rng):
     """Operators that run before or after the `with` are not counted."""
     steps = ["run", "make x", "run", "read x", "enter x", "run", "leave x", "run", "read x"]

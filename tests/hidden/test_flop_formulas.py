@@ -1,7 +1,7 @@
 """flop_formulas: the FLOPs of matrix products, alone and in layers, models and training runs.
 
-Accepted on purpose: whole floats, except in the one test that asks for integers; torch's own
-RuntimeError for shapes that do not fit; the parts of a transformer in any order. Not asked:
+Accepted on purpose: floats with whole values, except in the one test for integers; torch's own
+RuntimeError for shapes that do not fit; the parts of a transformer in any order. Not tested:
 scalars, sizes of 0 and below, shapes as lists, sequences longer than the context, and a num_heads
 that does not divide d_model.
 
@@ -28,7 +28,7 @@ def sizes(rng, count, low=2, high=9):
 
 
 def check(got, expected, *, of, **facts):
-    """Check a count of FLOPs. A whole float is fine here: another test asks for integers."""
+    """Check a count of FLOPs. A float with a whole value is fine: another test checks the type."""
     expect.number(got, expected, of=of, tolerance=1e-12 * expected, **facts)
 
 
@@ -111,7 +111,7 @@ def check_part(
 # --- matmul_flops
 
 
-# Stays: this is the formula itself; a mistake in it also shows in every other product.
+# Stays: this test checks the formula itself; a mistake in it also shows in every other product.
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_matmul_of_matrices(student, rng):

@@ -9,7 +9,7 @@ Read-only data always come from memory-mapped files, with torch's warning about 
 Most tests look only at x, with any dtype and even if it is transposed: wrong targets, a wrong dtype
 and a wrong layout each have a test of their own. Tokens are distinct, so the first token of a
 window shows where the window starts. No right solution fails by chance: counts may deviate by 8
-standard deviations, and every other chance is below 1e-30.
+standard deviations, and any other accidental failure has a probability below 1e-30.
 """
 
 import io
@@ -183,7 +183,7 @@ def test_every_start_is_equally_likely(student, rng):
         expect.that(fair, reason, of="get_batch", hint=hint)
 
 
-# Stays: this is the smallest case of a missing first or last start, and it needs no statistics.
+# Stays: this test is the smallest case of a missing first or last start, and needs no statistics.
 def test_data_of_one_window_and_of_two(student, rng):
     """Data of context_length + 1 tokens have one possible start; one token more gives two."""
     length, size = integer(rng, 3, 9), 200
@@ -228,7 +228,7 @@ def test_batches_differ(student, rng):
 
 
 def test_a_generator_decides_alone(student, rng):
-    """With a generator, the batch depends only on its seed and on how often it was used."""
+    """With a generator, a batch depends only on that generator's seed and its earlier draws."""
     dataset = permutation(rng, 20_000)
     a, b, c, d = permutation(rng, 2**30 // 2**12)[:4].tolist()
     got = student.run(
@@ -352,7 +352,7 @@ def test_only_the_batch_is_read(student, rng):
         )
 
 
-# Stays: elsewhere a change of the data shows only through its effect on later batches.
+# Stays: in other tests a change of the data shows only through its effect on later batches.
 def test_data_are_left_as_they_were(student, rng):
     """Drawing a batch does not change the data."""
     dataset = permutation(rng, 60)

@@ -41,11 +41,11 @@ def check(got, before, peak, retained, *, hint=None):
         expect.that(field == expected, f"wrong number of bytes in {name}", of=OF, hint=hint)
 
 
-# Stays: this is the rule itself, on calls that combine all of it; every other test covers one part.
+# Stays: this test checks the whole rule at once; every other test covers one part of it.
 @pytest.mark.core
 @pytest.mark.points(10)
 def test_peak_and_rest_of_a_call(student, rng, device):
-    """The peak and the retained bytes are counted above what was allocated before the call.
+    """Peak and retained bytes are differences from the bytes allocated before the call.
 
     The peak is the most in use at any one moment; retained is what is left at the end.
     """
@@ -84,7 +84,7 @@ def test_result_of_the_call_counts(student, rng, device):
     check(got, there, a + b, b, hint="keep fn's result until the bytes are read")
 
 
-# Stays: counting an earlier peak is the likeliest mistake, and here it is the only possible cause.
+# Stays: reporting an earlier peak is a likely mistake, and the only one that can fail this test.
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_earlier_peak_is_not_the_calls(student, rng, device):

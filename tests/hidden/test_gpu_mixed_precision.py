@@ -64,7 +64,7 @@ def check_loss(got, expected):
     )
 
 
-# Stays: this is the step itself, with numbers that are never rounded.
+# Stays: this test checks the step itself, with numbers that are never rounded.
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_step_is_that_of_the_gradients(student, rng, device):
@@ -102,7 +102,7 @@ def test_forward_runs_in_the_dtype(student, rng, device):
         )
 
 
-# Stays: it names the mistake, where other tests see only its effect on numbers.
+# Stays: this test names the mistake; other tests see only its effect on numbers.
 @pytest.mark.points(2)
 def test_weights_gradients_and_state_keep_float32(student, rng, device):
     """Parameters, their gradients and AdamW's moments are float32 after the step."""
@@ -152,7 +152,7 @@ def test_small_steps_are_not_lost(student, rng, device):
 
 @pytest.mark.points(2)
 def test_gradients_from_before_do_not_count(student, rng, device):
-    """Values in .grad from before the step do not count."""
+    """Values in .grad from before the step have no effect."""
     weights, data = problem(rng)
     got = student.run(
         probes.stepped,

@@ -44,7 +44,7 @@ def check(got, expected, *, hint=None, ended_by=None):
         expect.tensor(y, want_y, of=OF, name="y", hint=hint)
 
 
-# Stays: it checks order, shapes and dtypes without any race.
+# Stays: this test checks order, shapes and dtypes without any race.
 @pytest.mark.core
 def test_order_and_contents(student, rng, device):
     """Batches come in order, on the device, with their shapes and dtypes, for any depth."""
@@ -55,16 +55,17 @@ def test_order_and_contents(student, rng, device):
         expect.value(got["devices"], ["cuda"] * 5, of=OF)
 
 
-# Stays: this is the first of the three races; on a real GPU every other test is too quick for it.
+# Stays: this test provokes the first of the three races; on a real GPU every other test is too
+# quick to show it.
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_kernels_wait_for_the_copy(student, rng, device):
-    """Kernels launched after a batch was handed out read that batch, however late its copy runs."""
+    """Kernels launched after a batch was returned read that batch, however late its copy runs."""
     hint = (
         "does the current stream wait for the copy stream, and is a pinned buffer "
         "overwritten while it is still being read?"
     )
-    # With depth 1 a batch is handed out right after its copy was started.
+    # With depth 1 a batch is returned right after its copy was started.
     for depth in (1, 2):
         expected = batches(rng, 3, device)
         got = student.run(
@@ -73,7 +74,8 @@ def test_kernels_wait_for_the_copy(student, rng, device):
         check(got, expected, hint=hint)
 
 
-# Stays: this is the second of the three races, on the default stream that most programs use.
+# Stays: this test provokes the second of the three races, on the default stream that most programs
+# use.
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_memory_is_not_reused_too_early(student, rng, device):
@@ -84,7 +86,7 @@ def test_memory_is_not_reused_too_early(student, rng, device):
 
 
 def test_current_stream_is_asked_for_each_time(student, rng, device):
-    """The stream that waits for a copy is the current one when the batch is handed out.
+    """The stream that waits for a copy is the current one when the batch is returned.
 
     It need not be the default stream.
     """
@@ -96,10 +98,11 @@ def test_current_stream_is_asked_for_each_time(student, rng, device):
         check(got, expected, hint="call torch.cuda.current_stream() for each batch")
 
 
-# Stays: this is the third of the three races; a real GPU is too quick to show it every time.
+# Stays: this test provokes the third of the three races; a real GPU is too quick to show it every
+# time.
 @pytest.mark.core
 def test_iterator_may_reuse_its_tensors(student, rng, device):
-    """The iterator may overwrite a batch, pinned or not, when it is asked for the next one."""
+    """The iterator may overwrite a batch, pinned or not, when the next one is drawn."""
     for buffers in ("reused", "pinned"):
         expected = batches(rng, 5)
         got = student.run(
@@ -115,7 +118,7 @@ def test_iterator_may_reuse_its_tensors(student, rng, device):
         )
 
 
-# Stays: a consumer that keeps batches is the plain case of shared memory.
+# Stays: a consumer that keeps its batches is the simplest way to notice shared memory.
 def test_batches_have_memory_of_their_own(student, rng, device):
     """Batches that the consumer keeps do not change."""
     expected = batches(rng, 6)
@@ -152,7 +155,7 @@ def test_copies_are_pinned_and_beside_the_kernels(student, rng, device):
 
 
 def test_python_does_not_wait(student, rng, device):
-    """Handing out a batch does not wait for kernels that were launched before."""
+    """Returning a batch does not wait for kernels that were launched before."""
     expected = batches(rng, 5)
     got = student.run(probes.prefetched, device=device, batches=expected, slow="kernels")
     check(got, expected)
@@ -169,7 +172,7 @@ def test_depth_is_how_far_it_draws_ahead(student, rng, device):
         expected, depth = batches(rng, 8), options.get("depth", 2)
         got = student.run(probes.prefetched, device=device, batches=expected, **options)
         check(got, expected)
-        # While a batch is being handed out, its place may already be taken by the next one.
+        # While a batch is being returned, its place may already be taken by the next one.
         ahead = max(drawn - number for number, drawn in enumerate(got["drawn"], 1))
         expect.that(
             ahead <= depth,
@@ -181,14 +184,14 @@ def test_depth_is_how_far_it_draws_ahead(student, rng, device):
             early = all(drawn > number for number, drawn in enumerate(got["drawn"][:-1], 1))
             expect.that(
                 early,
-                "a batch is handed out before the next one is drawn",
+                "a batch is returned before the next one is drawn",
                 of=OF,
                 hint="fill the queue first",
             )
 
 
 def test_ends_as_its_iterator_ends(student, rng, device):
-    """When the iterator ends or raises, batches drawn before come first, then the same end.
+    """When the iterator ends or raises, earlier batches are returned first, then the same happens.
 
     This also holds for no batches, or fewer than depth. Every later next() ends in the same way.
     """
@@ -211,7 +214,7 @@ def test_ends_as_its_iterator_ends(student, rng, device):
             got,
             expected[:fail_at],
             ended_by="ZeroDivisionError",
-            hint="hand out the batches drawn before an exception first",
+            hint="first return the batches drawn before the exception",
         )
 
 

@@ -2,8 +2,8 @@
 
 Most tests here run on the simulated GPU (the stand-in), where they earn no points, and again, from
 cuda/, on a real one. The stand-in knows how long each kernel takes, to the nanosecond; a launch
-takes 5 µs, and waking up after a wait 20 µs. On a real GPU, a spinning kernel takes the requested
-time only to within changes of the clock rate, so the tolerance there is a half.
+takes 5 µs, and waking up after a wait 20 µs. On a real GPU, the time of a spinning kernel varies
+with the clock rate, so the relative tolerance is a half.
 
 Accepted on purpose: all events recorded before one wait, or a wait after each call; for an even
 number of repeats, either middle value or their mean; warm-up calls with or without a wait.
@@ -31,7 +31,7 @@ def check(got, expected, tolerance, *, of="time_kernel", hint=None):
     expect.number(got, expected, of=of, tolerance=tolerance * expected, hint=hint)
 
 
-# Stays: this is the rule itself; the tests below ask for the same times in special cases.
+# Stays: this test checks the rule itself; the tests below check the same times in special cases.
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_median_of_what_the_gpu_took(student, rng, device):
@@ -52,7 +52,7 @@ def test_median_of_what_the_gpu_took(student, rng, device):
         check(got["seconds"], median, TOLERANCE[device], hint=hint)
 
 
-# Stays: it distinguishes a measured warm-up from other wrong times, which the median may hide.
+# Stays: this test distinguishes a measured warm-up from other wrong times; the median may hide it.
 @pytest.mark.core
 def test_warm_up_is_not_measured(student, rng, device):
     """The warm-up calls run before the measured ones, and their time never counts."""
@@ -67,7 +67,7 @@ def test_warm_up_is_not_measured(student, rng, device):
     check(got["seconds"], 0.2, TOLERANCE[device], hint="with warmup=0 the first call is measured")
 
 
-# Stays: it checks the defaults, and counts calls that take no time.
+# Stays: this test checks the defaults, and counts calls that take no time.
 def test_number_of_calls(student, rng, device):
     """fn is called warmup + repeats times; by default 3 and 10."""
     for options, calls in [
@@ -93,7 +93,7 @@ def test_even_number_of_repeats(student, rng, device):
     check(got["seconds"], t, TOLERANCE[device], hint="take the middle of the sorted times")
 
 
-# Stays: it is the only test that looks at the GPU after the call.
+# Stays: only this test looks at the GPU after the call.
 def test_gpu_is_done(student, rng, device):
     """When time_kernel returns, the GPU has finished all work."""
     times = milliseconds(rng, 4)

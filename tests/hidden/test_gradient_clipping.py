@@ -4,7 +4,7 @@ Accepted on purpose: a norm of any float dtype, computed in the gradients' own d
 in float64, over all entries at once or from each gradient's norm; the factor as a number or a
 tensor; a factor clamped at 1, as in torch's own function; foreach operations; work on p.grad.data;
 a norm that still requires grad. A norm that is a Python number, or a tensor of one element with
-some dimensions, counts as its value and fails only the test about the type. Not asked, because the
+some dimensions, counts as its value and fails only the test about the type. Not tested, because the
 course does not specify it: a parameter that is listed twice, gradients that are NaN or infinite or
 whose squares overflow, sparse gradients, a limit of 0.
 
@@ -200,7 +200,7 @@ def test_skips_parameters_without_a_gradient(student, rng):
     check_shorter(plain["gradients"], gradients)
     with_none = [None, gradients[0], None, *gradients[1:], None]
     got = clip(student, with_none, 0.5)
-    hint = "where p.grad is None, go on with the next parameter"
+    hint = "where p.grad is None, continue with the next parameter"
     expected = [None, plain["gradients"][0], None, *plain["gradients"][1:], None]
     check_gradients(got["gradients"], expected, rtol=tolerance(gradients), hint=hint)
     same = all(got["are_the_same"][i] for i in (0, 2, -1))
@@ -218,7 +218,7 @@ def test_no_gradient_at_all(student, rng):
 
 
 def test_the_norm_is_a_tensor(student, rng):
-    """The norm is returned as a tensor without dimensions."""
+    """The norm is returned as a 0-dimensional tensor."""
     gradients = random_gradients(rng)
     seen = []
     for factor in (1.0, 4.0):

@@ -5,7 +5,7 @@ Accepted on purpose, because the result is the same: any names and any order of 
 products; trunc_normal_, the inverse of the distribution function or redrawing, with torch's,
 numpy's or Python's generator; torch's own RuntimeError for an input that does not fit; einsum's
 broadcasting of a last dimension of size 1; two Parameter objects on one storage, counted once or
-twice (not asked: a tied parameter is one object).
+twice (not tested: a tied parameter is one object).
 
 Each mistake costs points once. Tests of a forward pass put their own weights into the module,
 transposed if the module stores them so, and therefore do not depend on how weights are drawn, on
@@ -94,7 +94,7 @@ def layer_weights(weights, dims, *, of="MLP", **kind):
     layers = []
     for i, o in itertools.pairwise(dims):
         weight = found.get((o, i), found[i, o].mT if (i, o) in found else None)
-        reason = "a layer's weight is missing, or has a wrong shape"
+        reason = "a layer's weight is missing, or has the wrong shape"
         expect.that(weight is not None, reason, of=of, hint="one weight of out × in for each layer")
         layers.append(weight)
         check_written(weight, of=of)
@@ -230,7 +230,8 @@ def test_linear_has_one_parameter(student, rng):
     )
 
 
-# Stays: this is the formula. What breaks it also breaks an MLP, but not the other way round.
+# Stays: this test checks the formula. A mistake in it also breaks an MLP, but not the other way
+# round.
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_linear_for_any_leading_dimensions(student, rng):
@@ -257,7 +258,7 @@ def test_linear_for_any_leading_dimensions(student, rng):
 
 @pytest.mark.points(2)
 def test_linear_of_an_input_that_is_not_contiguous_or_empty(student, rng):
-    """The input may be non-contiguous, or have no rows, as when an expert is sent no tokens."""
+    """The input may be non-contiguous, or have no rows, as for an expert that gets no tokens."""
     i, o = sizes(rng, 2)
     stepped = torch.randn(5, 3, 2 * i, generator=rng)[:, 1:, ::2]
     turned = torch.randn(i, 4, 3, generator=rng).permute(2, 1, 0)

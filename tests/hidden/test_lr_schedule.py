@@ -1,13 +1,13 @@
 """lr_schedule: the learning rate at each iteration.
 
 Accepted on purpose: rates computed in float32, by numpy or torch; a numpy number; any way to write
-the cosine. A tensor without dimensions counts as its number, and fails only the test about the
-type. Not asked: negative iterations, a cosine that ends at or before the end of the warm-up
+the cosine. A 0-dimensional tensor counts as its number, and fails only the test about the type.
+Not tested: negative iterations, a cosine that ends at or before the end of the warm-up
 (CS336's formula divides by 0 there), a largest rate below the smallest one.
 
 The expected values are closed forms: a straight line, the squared cosine of half the angle, and
 points at thirds of the cosine's angle, where the cosine is ±1/2. Each test uses rates from 1e-8 to
-1e4, because code that rounds or limits a rate is right at some sizes only.
+1e4, because code that rounds or limits a rate is right only for some sizes.
 """
 
 import math
@@ -41,7 +41,7 @@ def tolerance(schedule):
 
 
 def rate(student, it, schedule):
-    """Return the rate at an iteration, and turn a tensor without dimensions into its number.
+    """Return the rate at an iteration, and turn a 0-dimensional tensor into its number.
 
     The type has a test of its own.
     """

@@ -1,11 +1,11 @@
 """napkin_math: bytes and parameters, devices and days, and the best model size for a compute
 budget.
 
-Accepted on purpose: whole floats for counts, except in the one test that asks for integers; (N, D)
-as a list; any order of operations, because numbers are compared to within 1e-12; any rounding of
-memory_bytes · (1 − reserve) to whole bytes, because it is whole here; devices that hold whole
-parameters or fractions of one; a KeyError as well as a ValueError for a dtype without a peak. Not
-asked: counts that are 0 or negative, and counts that a float cannot represent. Hardware and
+Accepted on purpose: floats with whole values for counts, except in the one test for integers; (N,
+D) as a list; any order of operations, because numbers are compared to within 1e-12; any rounding of
+memory_bytes · (1 − reserve) to whole bytes, because it is whole in these tests; devices that hold
+whole parameters or fractions of one; a KeyError as well as a ValueError for a dtype without a peak.
+Not tested: counts that are 0 or negative, and counts that a float cannot represent. Hardware and
 TrainingRecipe are given, not judged; these tests use made-up ones.
 
 The oracles use exact integer and rational arithmetic. What fits in memory is judged relative to the
@@ -56,7 +56,7 @@ def device(rng):
 def number_of(got, *, of):
     """Check that `got` is a finite number, and return it as a Fraction."""
     expect.number(got, got, of=of, tolerance=0.0)
-    # The oracle goes on to compute with this number.
+    # The oracle uses this number in later computations.
     expect.that(abs(got) < 1e100, "the number is absurdly large", of=of)
     return Fraction(got)
 
@@ -69,7 +69,7 @@ def check(got, expected, *, of, hint=None):
 
 
 def check_count(got, expected, *, of, hint=None):
-    """Check a count. A whole float is fine here: another test asks for integers."""
+    """Check a count. A float with a whole value is fine: another test checks the type."""
     expect.number(got, float(expected), of=of, tolerance=0.0, hint=hint)
 
 
@@ -134,7 +134,7 @@ def transformer_sizes(rng):
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_bytes_of_parameter_gradient_and_states(student, rng):
-    """A parameter takes its own bytes, its gradient's and each optimizer state's, by dtype."""
+    """A parameter takes the bytes of itself, its gradient and each optimizer state, by dtype."""
     adamw = {
         "parameter": torch.float32,
         "gradient": torch.float32,
@@ -180,7 +180,7 @@ def test_max_parameters_is_rounded_down(student, rng):
         for rest in {0, 1, size // 2, size - 1}:
             got = max_parameters(student, recipe, size * count + rest)
             check_count(
-                got, count, of="max_parameters", hint="a parameter that fits by half does not fit"
+                got, count, of="max_parameters", hint="a parameter of which half fits does not fit"
             )
 
 
@@ -204,7 +204,7 @@ def test_min_devices_is_rounded_up(student, rng):
             got,
             expected,
             of="min_devices",
-            hint="what does not fit on the full devices takes one more device",
+            hint="a remainder needs one more device, even if it does not fill that device",
         )
 
 
@@ -223,7 +223,7 @@ def test_reserve_is_kept_free(student, rng):
         )
         check_count(fit, number_of(fit_alone, of="max_parameters"), of="max_parameters", hint=hint)
         check_count(many, number_of(many_alone, of="min_devices"), of="min_devices", hint=hint)
-    # The reserve of 0 comes last, so that a constant is not an answer.
+    # The reserve of 0 comes last, so that a constant cannot pass.
     half_fit, half_many = (
         max_parameters(student, recipe, memory, 0.5),
         min_devices(student, recipe, count, memory, 0.5),

@@ -37,7 +37,7 @@ def tolerance(steps, *, direction=10.0, largest=10.0, dtype=torch.float32):
     """How far apart two right answers may be after some steps with lr ≤ 0.1, in any state dtype.
 
     The state of step k has been rounded at most 4k times relative to its size, and the values
-    computed from it 8 times more. That makes 4·steps + 8 roundings of a direction of at most
+    computed from it 8 more times. That makes 4·steps + 8 roundings of a direction of at most
     `direction`. The parameter itself, which never exceeds `largest`, is rounded 4 times per step.
     Since state in float32 is accepted here, these are float32 roundings.
     """
@@ -109,8 +109,8 @@ def check_formula(student, kind, run, *, options, hint):
 # --- the formulas
 
 
-# Stays: this is the plainest step; without it, SGD without momentum is tried only together with
-# other features.
+# Stays: this test checks the simplest step; all other tests of SGD without momentum also need other
+# features.
 @pytest.mark.core
 @pytest.mark.points(7)
 def test_sgd_without_momentum(student, rng):
@@ -263,7 +263,7 @@ def check_none(student, rng, kind):
         run["gradients"][step][i] = None
     got = student.run(probes.trajectory, optimizer=kind, **run)
     check_moved([got[-1][0], got[0][2]], [run["parameters"][0], run["parameters"][2]], of=kind)
-    hint = "where p.grad is None, go on with the next parameter"
+    hint = "where p.grad is None, continue with the next parameter"
     check_steps(got, own_steps(student, kind, run), kind=kind, atol=tolerance(4), hint=hint)
     expect.tensor(
         got[-1][1],
@@ -484,7 +484,7 @@ def sizes(rng, count, low=2, high=9):
 @pytest.mark.core
 @pytest.mark.points(9)
 def test_state_bytes_by_dtype(student, rng):
-    """Each state tensor, in any group, counts with its element count times its element size."""
+    """Each state tensor, in any group, counts as its number of elements times its element size."""
     a, b, c = sizes(rng, 3)
     eight_bit = {
         "codes": torch.zeros(a, b, dtype=torch.uint8),
@@ -522,7 +522,7 @@ def test_state_bytes_leave_out_counts(student, rng):
     expect.value(got, 4 * a + 12 * b, of=OF, name="the bytes", hint=hint)
 
 
-# Stays: the states above are made up; these are the ones that a student will count.
+# Stays: the states in the tests above are made up; students will count those of torch's optimizers.
 @pytest.mark.points(4)
 def test_state_bytes_of_torchs_own(student, rng):
     """torch's optimizers keep 0 bytes before step 1, then 2 or 3 numbers per trained weight."""

@@ -7,7 +7,7 @@ below k for a block whose scale is 0; a scale from a quotient or from the produc
 in float32 or float64; the nearest level found by x / scale, by scale · level, by midpoints or by
 sorting, with the scale rounded to float32 before or after. If rounding cannot decide which of two
 levels is nearer, either one is right. Exact ties are tested only where scales, levels and midpoints
-are small integers times powers of two, so that nothing rounds. Not asked: other dtypes, no
+are small integers times powers of two, so that nothing rounds. Not tested: other dtypes, no
 elements, no levels or only zeros, a block_size below 1, NaN and infinities in a tensor, codes
 without a level.
 
@@ -173,8 +173,8 @@ def test_eps_is_the_gap_after_one(student):
         )
 
 
-# Stays: this is the rule itself. Code that gets it wrong also fails the test of numbers next to the
-# limit, but that test is about rounding.
+# Stays: this test checks the rule itself. Code that gets the rule wrong also fails the test of
+# numbers next to the limit, but that test is about rounding.
 @pytest.mark.core
 @pytest.mark.points(9)
 def test_small_numbers_become_zero(student, rng):
@@ -190,7 +190,7 @@ def test_small_numbers_become_zero(student, rng):
         ]
         factors += [2, 3, 2**mantissa_bits, 1 / limit]
         values = [float(limit * factor * Fraction(uniform(rng, 1.0, 1.009))) for factor in factors]
-        # Another test asks for 0 itself.
+        # Another test checks 0 itself.
         cases = {value: value < limit for value in values if value}
         hint = "a number between 0 and the smallest subnormal rounds to the nearer of the two"
         check_underflows(student, dtype, cases, hint=hint)
@@ -291,8 +291,8 @@ def check_scales(scales, x, block_size, levels, *, hint):
     """Check that each scale is the block's absmax divided by the levels' absmax, up to rounding.
 
     Both maxima, the quotient and a reciprocal may be rounded to float32. Each of these four
-    roundings has a relative error of at most eps32 / 2, so all of them together of 2 eps32; twice
-    that is allowed.
+    roundings has a relative error of at most eps32 / 2, so together they stay below 2 eps32. The
+    check allows twice that.
     """
     largest = torch.stack([block.double().abs().max() for block in x.split(block_size)])
     expected = (largest / levels.double().abs().max()).float()
@@ -306,7 +306,7 @@ def check_codes(codes, scales, x, block_size, levels, *, hint):
 
     x, the level, the scale, their quotient or product, a reciprocal and the distance may each be
     rounded to float32, and the scale may be off by 4 eps32: together 8 eps32 of the larger of |x|
-    and scale · |level|. Two distances are compared, so twice that is allowed.
+    and scale · |level|. Two distances are compared, so the check allows twice that.
     """
     s = each(scales.double(), block_size, len(x))
     distances = (x.double()[:, None] - s[:, None] * levels.double()).abs()
@@ -360,8 +360,8 @@ def test_scales_are_absmax_over_absmax(student, rng):
             check_scales(scales, x, block_size, levels, hint=hint)
 
 
-# Stays: this is the rule itself. Code that gets it wrong for every order of levels also fails the
-# next test.
+# Stays: this test checks the rule itself. Code that gets the rule wrong for every order of levels
+# also fails the next test.
 @pytest.mark.core
 @pytest.mark.points(10)
 def test_codes_name_the_nearest_level(student, rng):

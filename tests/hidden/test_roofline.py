@@ -3,7 +3,7 @@ reaches.
 
 Accepted on purpose: any order of operations and any formula that is equal in real numbers, to
 within 1e-12; an int if a number is whole; either answer of is_compute_bound exactly on the ridge; a
-KeyError as well as a ValueError for a dtype without a peak. Not asked: amounts that are 0 or
+KeyError as well as a ValueError for a dtype without a peak. Not tested: amounts that are 0 or
 negative. Hardware and its three constants are given, not judged: the tests use made-up devices with
 their own numbers, so that no constant can replace the values in `hw`.
 
@@ -62,7 +62,7 @@ def ask(student, function, before, hw, *after):
 def number_of(got, *, of):
     """Check that `got` is a finite number above 0, and return it as a Fraction."""
     expect.number(got, got, of=of, tolerance=0.0)
-    # The oracle goes on to compute with this number.
+    # The oracle uses this number in later computations.
     expect.that(0 < got < 1e100, "expected a number above 0 and below 1e100", of=of)
     return Fraction(got)
 

@@ -165,7 +165,7 @@ def check_view(student, x, new_shape, hint):
         got is not None, "returned None although a view can show these elements", of=of, hint=hint
     )
     expect.kind(got, (tuple, list), of=of)
-    expect.that(len(got) == len(new_shape), "not one stride for each dimension of new_shape", of=of)
+    expect.that(len(got) == len(new_shape), "expected one stride per size of new_shape", of=of)
     for stride in got:
         expect.kind(stride, int, of=of, name="a stride")
     last = x.storage_offset() + sum((n - 1) * s for n, s in zip(new_shape, got, strict=True))
@@ -174,7 +174,7 @@ def check_view(student, x, new_shape, hint):
     expect.that(same, "the strides show other elements", of=of, hint=hint)
 
 
-# Stays: its tensors are contiguous, so a failure means that even the plain case does not work.
+# Stays: all tensors of this test are contiguous, so a failure means that even the plain case fails.
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_view_strides_merges_and_splits(student, rng):
@@ -260,14 +260,14 @@ def test_view_strides_ignores_dimensions_of_size_one(student, rng):
 
 
 def test_view_strides_refuses_another_number_of_elements(student):
-    """A new shape with another number of elements is an error, not a reason to return None."""
+    """A new shape with a different number of elements is an error, not a reason to return None."""
     with expect.right_call("shape (2, 3), stride (3, 1), new_shape (2, 3)"):
         check_view(student, numbered(2, 3), (2, 3), None)
     for new_shape in [(5,), (2, 2), (3, 3), (2, 3, 2)]:
         with expect.raises(
             (ValueError, RuntimeError),
             of="view_strides",
-            when="new_shape has another number of elements",
+            when="new_shape has a different number of elements",
         ):
             student.tensor_memory.view_strides((2, 3), (3, 1), new_shape)
 
@@ -275,7 +275,7 @@ def test_view_strides_refuses_another_number_of_elements(student):
 @pytest.mark.core
 @pytest.mark.points(5)
 def test_sliding_windows_agree_with_unfold(student, rng):
-    """The windows start `step` elements apart; every complete window is there, and nothing else."""
+    """The windows start `step` elements apart. Every complete window is returned, and no other."""
     for n, size, step in [(10, 3, 1), (11, 4, 3), (9, 9, 2), (8, 1, 5), (12, 2, 2), (13, 5, 7)]:
         x = torch.rand(n, generator=rng)
         got = student.tensor_memory.sliding_windows(x, size, step)

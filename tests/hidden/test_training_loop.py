@@ -2,15 +2,15 @@
 
 Accepted on purpose: batches from any generator that the seed determines, because the tests record
 the batches that the model is given and compute loss, gradients and norms of those in float64;
-micro-batches of any sizes up to the one asked for, in any order; gradients set to None or to zero;
+micro-batches of any sizes up to the given one, in any order; gradients set to None or to zero;
 scaling by max/norm or max/(norm + 1e-6); a loss and a schedule computed in float32 or float64;
 evaluation of a batch whole or in micro-batches, before or after the checkpoint of that step; any
 checkpoint format, and any temporary file next to it; additional keys in the log. The values of
 evaluation losses are not judged where evaluation draws random numbers. A run is only ever resumed
 with its original arguments.
 
-All tokens of the training data are different, and none occurs in the validation data: so a token
-identifies its data, its position there, and the token that follows. Most rules are judged
+All tokens of the training data are different, and none occurs in the validation data. So a token
+identifies its data, its position in them, and the token that follows. Most rules are judged
 separately, from the parameters that the student's own run had before a step, so that a mistake in
 one step does not cost points again in later ones. Runs that are killed are compared bit for bit
 with the student's own uninterrupted run.
@@ -379,12 +379,12 @@ def test_every_group_gets_the_learning_rate(student, rng):
 # --- loss and gradients
 
 
-# Stays: this is the plain case; the tests of micro-batches take single steps.
+# Stays: this test is the plain case; the tests of micro-batches take single steps.
 @pytest.mark.stage(1)
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_the_loss_of_each_step(student, rng):
-    """losses holds the mean next-token cross-entropy of each step's batch, before the update."""
+    """`losses` has the mean next-token cross-entropy of each step's batch, before the update."""
     # These scales give losses of about 4, of log(VOCABULARY), and above 1000.
     for scale, steps in [(1.0, 5), (1e-4, 1), (40.0, 1)]:
         run = scaled(run_of(rng, steps=steps), scale, scale)
@@ -498,7 +498,7 @@ MAGNITUDES = [(1.0, 1.0), (1e-8, 1e-8), (1e-4, 1e4), (10.0, 10.0)]
 
 @pytest.mark.stage(2)
 def test_norms_before_clipping(student, rng):
-    """grad_norms holds the norm of all gradients together, before any clipping."""
+    """`grad_norms` has the norm of all gradients together, before any clipping."""
     limits = [(0.05, False), (None, True), (None, False), (100.0, True)]
     for (max_norm, unused), scales in zip(limits, MAGNITUDES, strict=True):
         run = run_of(
@@ -525,7 +525,7 @@ def test_norms_before_clipping(student, rng):
         )
 
 
-# Stays: this is the plain case, for students who have no micro-batches yet.
+# Stays: this test is the plain case, for students who have no micro-batches yet.
 @pytest.mark.stage(2)
 @pytest.mark.core
 @pytest.mark.points(2)
@@ -799,7 +799,7 @@ def check_undisturbed(student, run, hint):
         )
 
 
-# Stays: this is the plain case; the test below asks for more.
+# Stays: this test is the plain case; the next test requires more.
 @pytest.mark.stage(3)
 def test_evaluation_changes_no_training(student, rng):
     """Evaluation changes nothing in training, bit for bit: batches, dropout and optimizer."""
@@ -889,7 +889,7 @@ def logits_of(got, step):
 
 @pytest.mark.stage(3)
 def test_evaluation_under_autocast(student, rng):
-    """Evaluation runs under the same autocast as training, or under none without autocast_dtype."""
+    """Evaluation runs under the same autocast as training: none if autocast_dtype is None."""
     for dtype, logits in [(torch.bfloat16, torch.bfloat16), (None, torch.float32)]:
         run = run_of(rng, autocast_dtype=dtype, eval_every=2)
         got = trained(student, **run, watch={"keep_logits": True})
@@ -960,7 +960,7 @@ def check_killed(student, run, kill_at):
             "save a checkpoint after step s if s + 1 is a multiple of checkpoint_every; the "
             "step in it is s + 1"
         )
-        expect.that(first in allowed, when + f"it goes on from step {first}", of="train", hint=hint)
+        expect.that(first in allowed, when + f"it starts at step {first}", of="train", hint=hint)
         hint = "what state does a step depend on that the checkpoint does not contain?"
         for name in ("losses", "learning_rates", "grad_norms"):
             same = column(result, name, steps - first) == column(whole, name, steps)[first:]
@@ -974,8 +974,8 @@ def check_killed(student, run, kill_at):
         same_parameters(parameters, whole["parameters"], name, hint=hint)
 
 
-# Stays: this judges resuming alone, so code that loses AdamW's state or the schedule keeps these
-# points.
+# Stays: this test judges resuming alone, so code that loses AdamW's state or the schedule keeps
+# these points.
 @pytest.mark.stage(4)
 @pytest.mark.core
 @pytest.mark.points(15)
@@ -1008,7 +1008,7 @@ def test_evaluations_go_on_after_a_kill(student, rng):
     run = run_of(rng, steps=6, checkpoint_every=1, checkpoint_path="checkpoint", eval_every=2)
     # The kill is in step 3; an evaluation comes between steps 1 and 2.
     got = student.run(probes.killed, kill_at=[4], **run)
-    expect.that(len(got["results"]) == 1, "not every run came back", of="train")
+    expect.that(len(got["results"]) == 1, "not every run returned a result", of="train")
     whole, again, first = (
         eval_losses(got["whole"]),
         eval_losses(got["results"][0]),
@@ -1063,7 +1063,7 @@ def test_a_finished_run_is_not_run_again(student, rng):
         run = run_of(rng, steps=6, checkpoint_path="checkpoint", checkpoint_every=every)
         anew = {"parameters": [torch.zeros_like(p) for p in run["parameters"]]}
         done, _ = student.run(probes.one_after_the_other, runs=[{}, anew], **run)
-        expect.that(len(done) == 2, "not every run came back", of="train")
+        expect.that(len(done) == 2, "not every run returned a result", of="train")
         column(done[0], "losses", 6)
         hint = (
             "save a checkpoint after the last step too, even if checkpoint_every does not divide it"
@@ -1097,11 +1097,11 @@ def check_log(rows, steps):
 
 @pytest.mark.stage(3)
 def test_one_line_a_step(student, rng):
-    """The log has a JSON line per step (step, loss, lr, grad_norm); a fresh run starts it anew."""
+    """Each step logs a JSON line (step, loss, lr, grad_norm); a fresh run starts a new log."""
     run = run_of(rng, log_path="log", warmup_steps=2, max_grad_norm=0.1, eval_every=2)
     runs = [changed(run, steps=steps, seed=steps) for steps in (6, 4)]
     done, logs = student.run(probes.one_after_the_other, runs=runs)
-    expect.that(len(done) == len(logs) == 2, "a run did not come back", of="train")
+    expect.that(len(done) == len(logs) == 2, "a run did not return a result", of="train")
     for got, rows, steps in zip(done, logs, (6, 4), strict=True):
         check_log(rows, steps)
         for place, name in enumerate(("losses", "learning_rates", "grad_norms"), start=1):
@@ -1119,14 +1119,16 @@ def test_a_step_that_is_not_taken_is_not_in_the_log(student, rng):
     check_log(logs[-1] if logs else [], 3)
 
 
-# Stays: without it a student would be told about missing lines after a resume, which is a different
-# problem.
+# Stays: without this test, a student would read about missing lines after a resume, which is a
+# different problem.
 @pytest.mark.stage(3)
 def test_each_line_is_written_at_once(student, rng):
     """A run that is killed has already logged every step that it took."""
     kills = [1, 4]  # the forward pass of step s is number s
     got = student.run(probes.killed, kill_at=kills, **run_of(rng, log_path="log"))
-    expect.that(len(got["logs_when_killed"]) == len(kills), "not every run came back", of="train")
+    expect.that(
+        len(got["logs_when_killed"]) == len(kills), "not every run returned a result", of="train"
+    )
     for taken, rows in zip(kills, got["logs_when_killed"], strict=True):
         hint = "flush after every line, or close the file"
         expect.that(
@@ -1144,7 +1146,7 @@ def test_no_line_twice_after_a_kill(student, rng):
     """After a kill and a resume the log has one line per step, as if there had been no kill."""
     run = run_of(rng, steps=6, log_path="log", checkpoint_every=2, checkpoint_path="checkpoint")
     got = student.run(probes.killed, kill_at=[1, 3, 4], **run)
-    expect.that(len(got["logs"]) == 3, "not every run came back", of="train")
+    expect.that(len(got["logs"]) == 3, "not every run returned a result", of="train")
     for rows in got["logs"]:
         check_log(rows, 6)
 
@@ -1159,7 +1161,7 @@ def test_a_line_that_was_not_finished(student, rng):
         '{"st',
     ]
     got = student.run(probes.killed, kill_at=[4, 4, 4], leave=leave, **run)
-    expect.that(len(got["logs"]) == 3, "not every run came back", of="train")
+    expect.that(len(got["logs"]) == 3, "not every run returned a result", of="train")
     for rows in got["logs"]:
         check_log(rows, 6)
 
@@ -1172,7 +1174,7 @@ def test_a_line_that_was_not_finished(student, rng):
 @pytest.mark.stage(1)
 @pytest.mark.points(2)
 def test_it_learns_a_known_language(student, rng):
-    """On a language of known entropy, a bigram model gets within 0.05 nats per token of it."""
+    """On text of known entropy, a bigram model's loss gets within 0.05 nats per token of it."""
     chain = torch.softmax(2 * torch.randn(6, 6, generator=rng, dtype=torch.float64), dim=1)
     run = run_of(rng, optimizer="AdamW", steps=60, batch_size=32, context_length=16, warmup_steps=5)
     run = changed(run, max_learning_rate=0.1, min_learning_rate=0.001, max_grad_norm=1.0)

@@ -1,7 +1,7 @@
 """Probes for checkpointing.py: models, optimizers, files and random generators stay in place.
 
-Checkpoints are loaded in another process than they were saved in: a forked process saves and ends,
-so only the file is left. Crashes are real: a forked process may write only a limited number of
+Each checkpoint is saved in a forked process that then exits, so only the file is left, and is
+loaded in another process. Crashes are real: a forked process may write only a limited number of
 bytes to a file (RLIMIT_FSIZE). Any further write fails or kills the process.
 """
 
@@ -45,7 +45,7 @@ class Run(TypedDict):
 
 
 class Leavings(TypedDict):
-    """Which things a save or a load left unchanged."""
+    """The parts of a run that a save or a load left unchanged."""
 
     training: list[bool]
     requires_grad: list[bool]
@@ -81,8 +81,8 @@ class Written(TypedDict):
 class Watched(TypedDict):
     """How the second of two saves ended, which one is then loaded, and what `watched_save` saw.
 
-    `renamed` tells whether the file got its name by a rename, and `synced_before` whether the whole
-    file was synced before that.
+    `renamed` is whether the file got its name by a rename, and `synced_before` whether the whole
+    file was synced before the rename.
     """
 
     ending: str
@@ -197,7 +197,7 @@ def draws(student: Any, *, source: str, seed: int, load: bool) -> list[float]:
         return DRAWS[source]()
 
     def save() -> None:
-        model = nn.Linear(2, 2)  # this draws weights, too
+        model = nn.Linear(2, 2)  # also draws random weights
         _seed(seed)
         DRAWS[source]()
         _save(student, model)
@@ -551,7 +551,7 @@ def _watched(*, one_disk: bool) -> Iterator[dict[str, Any]]:
 
 
 def planted(student: Any) -> list[Planted]:
-    """Files whose pickle makes a call when it is loaded, and whether load_checkpoint lets it."""
+    """Files whose pickle makes a call when loaded, and whether load_checkpoint allows the call."""
 
     class Call:
         def __reduce__(self) -> Any:
@@ -852,7 +852,7 @@ def _seed(seed: int) -> None:
 
 @contextmanager
 def _folders() -> Iterator[None]:
-    """A working folder with an empty folder inside, and another one for temporary files."""
+    """A working folder that contains an empty folder, and a second one for temporary files."""
     before, temporary = os.getcwd(), tempfile.tempdir
     with tempfile.TemporaryDirectory() as root:
         for name in ("work/folder", "tmp"):
@@ -879,7 +879,7 @@ def _files() -> list[str]:
 def _elsewhere(work: Callable[[], Any]) -> Any:
     """Run `work` in its own process and return its result.
 
-    If it raises there, run it again here, so that it raises here.
+    If it raises in that process, run it again in this one, so that it raises here.
     """
     ending, value = _fork(work)
     return value if ending == "returned" else work()
@@ -895,12 +895,13 @@ def _ending(work: Callable[[], Any], *, tell: bool = False) -> Any:
 
 
 def _fork(work: Callable[[], Any]) -> tuple[str, Any]:
-    # The first optimizer of a process imports this slowly: do it once here, not in each process.
+    # The first optimizer of a process imports torch._dynamo, which takes seconds. Do it here once,
+    # not in each forked process.
     import torch._dynamo
 
     reading, writing = os.pipe()
     with warnings.catch_warnings():
-        # Ignore the warning about threads, which the new process does not need.
+        # Ignore the warning about threads: the forked process does not need them.
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
             pid = os.fork()
@@ -937,7 +938,7 @@ def _do(work: Callable[[], Any], writing: int) -> NoReturn:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Use one thread in torch, as forked processes do, which have no other threads."""
+    """Use one thread in torch: a forked process has no other threads either."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

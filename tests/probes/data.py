@@ -48,7 +48,7 @@ def opened(
 ) -> Opened:
     """The result of open_tokens for a file.
 
-    With `write`, then write to the array, if it allows that.
+    With `write`, then write to the array, if the array is writable.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name

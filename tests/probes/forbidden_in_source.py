@@ -1,8 +1,8 @@
 """Find forbidden library functions in a module's source, without running the source.
 
-A use is forbidden where a problem asks the student to write that function. The grader reads a
-submission this way before it runs, and `python -m assignment` reads the student's files the same
-way, so both report the same lines. Every use is one of two kinds:
+A use is forbidden where a problem asks the student to write that function. The grader checks a
+submission with this module before running it, and `python -m assignment` checks the student's files
+with it, so both report the same lines. Every use is one of two kinds:
 
 certain   The use runs whenever the problem's own definitions run: as a base class, or in a call on
           every path, directly or through other functions of the module. It costs the problem all
@@ -79,7 +79,7 @@ def read(source: bytes, problems: Iterable[Mapping[str, Any]]) -> Found:
     except SyntaxError as e:
         return {"syntax": (e.lineno or 0, e.msg), "uses": []}
     except (ValueError, RecursionError, MemoryError) as e:
-        return {"syntax": (0, str(e) or "nested too deep to be read"), "uses": []}
+        return {"syntax": (0, str(e) or "nested too deeply to be parsed"), "uses": []}
     return {
         "syntax": None,
         "uses": [use for problem in problems for use in _uses(module, _rules(problem))],

@@ -49,7 +49,7 @@ class Prefetched(TypedDict):
     seen: list[tuple[Any, Any]]
     devices: list[str]
     drawn: list[int]  # batches drawn by the time each one was returned
-    most_waiting: int  # most batches drawn but not yet returned
+    most_waiting: int  # largest number of batches drawn but not yet returned
     copies: list[str]
     waited: bool  # whether Python waited for the GPU's long work
     error: str | None
@@ -97,7 +97,7 @@ class _RealGpu:
         return [x.clone()]
 
     def is_busy(self) -> bool:
-        """Whether the main stream has work left, and still has some half a millisecond later."""
+        """Whether the main stream has work left now, and also half a millisecond later."""
         deadline = time.perf_counter() + 0.0005
         while time.perf_counter() < deadline:
             if self.main.query():
@@ -291,7 +291,7 @@ def prefetched(
         to: The device of the Prefetcher.
     """
     with _gpu(device, slow=slow) as gpu:
-        # Page-locking new memory may wait for the GPU, so provide memory that can be reused.
+        # Pinning new memory may wait for the GPU, so provide pinned memory that can be reused.
         if device == "cuda":
             _page_locked = [
                 torch.empty_like(x, pin_memory=True) for x in batches[0] for _ in range(8)

@@ -26,7 +26,7 @@ class Made(TypedDict):
 class Ran(TypedDict):
     """The result of `forward`.
 
-    `has_weights` tells whether the module has a matrix for each of the given weights.
+    `has_weights` is whether the module has a matrix for each of the given weights.
     """
 
     has_weights: bool

@@ -184,7 +184,7 @@ class _Bigram(nn.Module):
         self.seen: list[Tensor] = []
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return the logits. In eval mode, too, a random number is drawn, but not by dropout."""
+        """Return the logits. In eval mode, draw a random number although dropout draws none."""
         if self.training:
             self.seen.append(tokens.detach().clone())
         else:

@@ -5,8 +5,8 @@
 
 Inside the `with`, tensors can be created on "cuda", moved there and used. Streams, events, pinned
 memory and memory statistics work too, and `time` shows the stand-in's clock. Tensors are in the
-CPU's memory, so results are right but the real speed means nothing. What a GPU may do late, the
-stand-in does as late as possible, so that a missing wait shows:
+CPU's memory, so results are right but the real speed means nothing. The stand-in does as late as
+possible what a GPU may do late, so that a missing wait has a visible effect:
 
 - A stream queues its work. With slow="copies" the main stream runs at once, and all other streams
   run only when something waits for them. With slow="kernels" it is the other way round.
@@ -14,9 +14,9 @@ stand-in does as late as possible, so that a missing wait shows:
   copy. Any other copy is done when the call returns.
 - The memory of a deleted tensor is given to the next tensor of its size on the same stream, unless
   record_stream named another stream that has work left. New memory is not zero.
-- Time passes according to the known cost of the work, not its real duration. A kernel starts when
-  it was launched and its stream is free. A launch takes Python 5 µs, waking up after a wait takes
-  20 µs, and a look at the clock takes 10 ns.
+- Time passes according to the known cost of the work, not its real duration. A kernel starts as
+  soon as it has been launched and its stream is free. A launch costs Python 5 µs, waking up after a
+  wait costs 20 µs, and reading the clock costs 10 ns.
 
 The stand-in supports what chapter 13 needs: one device, without autograd and CUDA graphs.
 """
@@ -37,7 +37,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-HOURS = 10_000.0  # seconds of the stand-in's time; nothing real takes that long on it
+# Seconds by the stand-in's clock; no test takes that long by it.
+HOURS = 10_000.0
 BLOCK = 512  # the allocator counts in blocks of this many bytes
 POISON = 0xC3  # every byte of new memory
 DEVICE = torch.device("cuda", 0)
@@ -655,7 +656,7 @@ def _replacements(gpu: Gpu) -> Iterator[tuple[Any, str, Any]]:
 
 
 def _sleep(gpu: Gpu, really: Callable[[float], None], seconds: float) -> None:
-    """Let the stand-in's time pass. Code that sleeps for hours of it really sleeps from then on."""
+    """Advance the stand-in's clock. Once it has passed HOURS, really sleep as well."""
     if gpu.now > HOURS:
         really(seconds)
     gpu.now += seconds

@@ -4,7 +4,7 @@ A model here predicts the next token from the current token only, so the model i
 order of a batch's rows does not matter. The inputs of the model and of the optimizer are recorded.
 
 A kill leaves the files as they are at that moment. So one run, in its own process, copies its
-folder at each point where it should be killed, and another run starts from each copy. A process is
+folder at each point where it would be killed, and another run starts from each copy. A process is
 really killed only in the middle of writing a checkpoint.
 """
 
@@ -418,7 +418,7 @@ def _in_a_process(
     with _folder() as elsewhere:
         answer = elsewhere / "answer"
         with warnings.catch_warnings():
-            # Ignore the warning about forking with threads, which the copy does not need.
+            # Ignore the warning about forking with threads: the forked process does not need them.
             warnings.simplefilter("ignore", DeprecationWarning)
             pid = os.fork()
         if pid == 0:
@@ -436,9 +436,9 @@ def _in_a_process(
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Use one thread in torch, because another number of threads adds in another order.
+    """Use one thread in torch, because a different number of threads adds in a different order.
 
-    A copy of this process has none of its other threads.
+    A fork of this process has none of its other threads.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""activation_checkpointing: what autograd keeps for the backward pass, and less. Handout §12.1."""
+"""activation_checkpointing: what autograd keeps, and how to keep less of it. Handout §12.1."""
 
 import pytest
 import torch
@@ -95,7 +95,7 @@ def test_checkpoint_drops_the_same_entries_again(student):
         y.detach(),
         of="checkpoint",
         name="x.grad",
-        hint="which state must torch's generator have?",
+        hint="which state must torch's generator have in the second call?",
     )
 
 

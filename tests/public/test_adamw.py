@@ -99,10 +99,10 @@ def check_same(got, want, *, when):
 
 
 def test_many_steps_agree_with_torch(student):
-    """Two groups with betas and weight decay of their own, and a new lr after step 6.
+    """Two groups, one with its own betas and weight decay, and a new lr after step 6.
 
-    In step 3 the first parameter has no gradient: it does not decay, and its t stays. The gradient
-    keeps its numbers, and the parameter its storage.
+    In step 3 the first parameter has no gradient: it does not decay, and its t does not change.
+    No gradient changes, and each parameter keeps its storage.
     """
     p, q = weights(4), weights(4)
     made = [
@@ -129,11 +129,11 @@ def test_many_steps_agree_with_torch(student):
         for parameter in p[1:]:
             expect.tensor(parameter.grad, WIDE * (1 + number % 3), of="AdamW", name=".grad")
     same = storages == [parameter.data_ptr() for parameter in p]
-    expect.that(same, "p has another storage after a step", of="AdamW")
+    expect.that(same, "p has a different storage after a step", of="AdamW")
 
 
 def test_the_defaults_are_those_of_the_stub(student):
-    """lr 1e-3, betas (0.9, 0.999), eps 1e-8 and weight_decay 0.01, which are torch's as well."""
+    """By default lr is 1e-3, betas (0.9, 0.999), eps 1e-8 and weight_decay 0.01, as in torch."""
     p, q = weights(1), weights(1)
     made = student.optimizers.AdamW(p), torch.optim.AdamW(q)
     for _step in range(3):
@@ -144,7 +144,7 @@ def test_the_defaults_are_those_of_the_stub(student):
 
 
 def test_zero_is_a_value_like_any_other(student):
-    """A warm-up starts at lr 0, where nothing moves; eps and weight_decay may be 0 too."""
+    """A warm-up starts at lr 0, where no weight moves; eps and weight_decay may be 0 too."""
     p = nn.Parameter(torch.ones(2))
     optimizer = student.optimizers.AdamW([p], lr=0.0, eps=0.0, weight_decay=0.0)
     constant_gradient_step(optimizer, p)
@@ -152,7 +152,7 @@ def test_zero_is_a_value_like_any_other(student):
 
 
 def test_a_group_that_is_added_later_is_updated(student):
-    """Its count of steps begins at its own first step: 0.9, as for a new optimizer."""
+    """A later parameter counts steps from its own first one: 0.9, as for a new optimizer."""
     p, late = (nn.Parameter(torch.ones(3)) for _ in range(2))
     optimizer = student.optimizers.AdamW([p], **OPTIONS)
     constant_gradient_step(optimizer, p)
@@ -163,7 +163,7 @@ def test_a_group_that_is_added_later_is_updated(student):
 
 
 def test_a_closure_sees_the_old_parameters(student):
-    """Gradients are enabled in it, and this step uses the gradients that it computes."""
+    """The step uses the gradients that the closure computes, with gradients enabled."""
     p = nn.Parameter(torch.ones(2))
 
     def closure():

@@ -134,7 +134,7 @@ def test_intermediate_gradients_of_the_example(student):
 def test_accumulate_gradients_of_the_example(student):
     """Losses 1, 2 and 6 in chunks of two: 1.5 · 2/3 + 6 · 1/3 = 3, not 3.75.
 
-    The gradient has the same weights, and is added to the .grad that was there before.
+    The gradients have the same weights, and are added to the existing .grad.
     """
     model = nn.Linear(1, 1, bias=False, dtype=torch.float64)
     nn.init.ones_(model.weight)
@@ -177,7 +177,7 @@ def agrees(got, want, **more):
 
 @pytest.mark.parametrize("shape", [(3,), (4, 3), (2, 4, 3), (2, 2, 2, 3)])
 def test_linear_backward_agrees_with_autograd(student, shape):
-    """Any leading dimensions, strided inputs, and arguments that stay as they are."""
+    """Any leading dimensions and strided inputs work, and the arguments do not change."""
     x, weight = wide(*shape), wide(5, 3, seed=1)
     upstream = wide(*shape[:-1], 5, seed=2)
     leaves = x.clone().requires_grad_(), weight.clone().requires_grad_()
@@ -193,13 +193,13 @@ def test_linear_backward_agrees_with_autograd(student, shape):
 
 
 def test_linear_backward_refuses_what_does_not_fit(student):
-    """x has 4 rows and grad_output 6, in other leading dimensions."""
+    """x has 4 rows but grad_output has 6."""
     with expect.raises((ValueError, RuntimeError), of="linear_backward", when="rows do not match"):
         student.autograd.linear_backward(torch.ones(4, 3), torch.ones(5, 3), torch.ones(6, 5))
 
 
 def test_mlp_backward_agrees_with_autograd(student):
-    """Hidden units of exactly 0 get nothing, several rows add up, and no weight is changed."""
+    """A unit at exactly 0 gets no gradient, rows add up, and no weight changes."""
     x, w1, w2 = wide(6, 3), wide(4, 3, seed=1), wide(2, 4, seed=2)
     w1[1] = 0  # the second hidden unit is exactly 0 for every row
     upstream = wide(6, 2, seed=3)
@@ -236,7 +236,7 @@ def test_matmul_agrees_with_torch(student, a, b):
 
 @pytest.mark.parametrize("needed", [0, 1])
 def test_matmul_gives_only_the_gradient_that_is_needed(student, needed):
-    """The other one is None, and not even computed: with one product less."""
+    """The gradient that is not needed is not computed, so only one product runs."""
     leaves = [wide(3, 4), wide(4, 2, seed=1)]
     leaves[needed].requires_grad_()
     product = student.autograd.MatMul.apply(*leaves)
@@ -249,7 +249,7 @@ def test_matmul_gives_only_the_gradient_that_is_needed(student, needed):
 
 
 def test_linear_backward_computes_only_what_is_needed(student):
-    """Without the gradient of x, one product of 2 · 4 · 3 · 5 FLOPs is left."""
+    """Without the gradient of x, only one product of 2 · 4 · 3 · 5 FLOPs runs."""
     with FlopCounterMode(display=False) as counter:
         student.autograd.linear_backward(
             torch.ones(4, 3), torch.ones(5, 3), torch.ones(4, 5), need_input_grad=False
@@ -259,7 +259,7 @@ def test_linear_backward_computes_only_what_is_needed(student):
 
 
 def test_matmul_notices_an_operand_that_was_changed(student):
-    """As with torch.matmul, the backward pass raises torch's RuntimeError."""
+    """As with torch.matmul, backward raises RuntimeError after b was changed in place."""
     a, b = wide(2, 3).requires_grad_(), wide(3, 2, seed=1).requires_grad_()
     changed = b * 1
     product = student.autograd.MatMul.apply(a, changed)
@@ -270,7 +270,7 @@ def test_matmul_notices_an_operand_that_was_changed(student):
 
 
 def test_numerical_gradient_of_several_inputs(student):
-    """A leaf, a transpose and a scalar: each gets its gradient, and all stay bit for bit."""
+    """A leaf, a transpose and a scalar each get a gradient, and none of them changes by a bit."""
     x = wide(3).abs().requires_grad_()
     y = torch.linspace(0.1, 0.7, 6, dtype=torch.float64).reshape(2, 3).T
     z = torch.tensor(0.3, dtype=torch.float64)
@@ -293,7 +293,7 @@ def test_numerical_gradient_of_several_inputs(student):
 
 
 def test_numerical_gradient_is_precise(student):
-    """The default step is 1e-6: a small slope is found, and a third derivative hardly disturbs."""
+    """The default step of 1e-6 resolves a small slope despite a third derivative."""
     x = torch.tensor([1.0], dtype=torch.float64)
     got = student.autograd.numerical_gradient(lambda x: (1e-5 * x + x**3).sum(), [x])
     want = torch.tensor([3.00001], dtype=torch.float64)
@@ -301,7 +301,7 @@ def test_numerical_gradient_is_precise(student):
 
 
 class Blocks(nn.Module):
-    """A frozen part, one that is not used, one that works in place, and nested names."""
+    """A module with a frozen layer, an unused layer, an in-place layer and nested names."""
 
     def __init__(self):
         super().__init__()
@@ -331,9 +331,9 @@ def blocks():
 
 @pytest.mark.parametrize("setting", ["", "no_grad", "frozen"])
 def test_intermediate_gradients_of_nested_modules(student, setting):
-    """Names may be nested and in any order, and one output is not used by the result.
+    """Names may be nested and in any order, and the result need not depend on each output.
 
-    The call leaves modes, .grad, requires_grad and hooks of others as they were.
+    The call does not change modes, .grad, requires_grad or existing hooks.
     """
     module, of = blocks(), "intermediate_gradients"
     if setting == "frozen":
@@ -361,7 +361,7 @@ def test_intermediate_gradients_of_nested_modules(student, setting):
 
 
 def test_intermediate_gradients_leaves_no_hook_after_an_error(student):
-    """Neither an unknown name nor an exception of the module leaves anything behind."""
+    """No hook is left after an unknown name or after an exception in the module."""
     module, of = blocks(), "intermediate_gradients"
     few, many = torch.ones(1, 2, dtype=torch.float64), torch.ones(60, 2, dtype=torch.float64)
     wrong = (ValueError, AttributeError, KeyError)
@@ -382,7 +382,7 @@ def keeps_its_numbers(graph):
 
 
 class Rows(nn.Module):
-    """Counts the rows of each call, and looks whether the last graph is gone."""
+    """Counts the rows of each call, and checks whether earlier graphs have been freed."""
 
     def __init__(self):
         super().__init__()

@@ -48,7 +48,7 @@ def test_stage_1_model_optimizer_and_iteration_come_back(student, tmp_path):
 
 
 def test_stage_2_generators_go_on(student):
-    """After a load torch, numpy and random draw what they would have drawn after the save."""
+    """After a load, torch, numpy and random draw the same numbers as after the save."""
     layer, optimizer = stepped()
     out = io.BytesIO()
     student.checkpointing.save_checkpoint(layer, optimizer, 0, out)
@@ -65,7 +65,7 @@ def test_stage_2_generators_go_on(student):
 
 
 class Unwritable(nn.Linear):
-    """A layer whose state cannot be written to its end, as if the disk were full."""
+    """A layer whose state cannot be written completely, as if the disk were full."""
 
     def get_extra_state(self):
         return self
@@ -94,7 +94,7 @@ def test_stage_3_a_write_that_fails_leaves_the_old_file(student, tmp_path):
 
 
 class Call:
-    """An object whose pickle asks for a call that makes a folder."""
+    """An object whose pickle creates a folder when it is loaded."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -107,7 +107,7 @@ def test_stage_4_a_file_is_data_and_no_program(student, tmp_path):
     """A file that would run code when it is loaded is refused, and its code does not run."""
     torch.save({"model": Call(tmp_path / "made")}, tmp_path / "checkpoint")
     of, hint = "load_checkpoint", "torch.load(..., weights_only=True)"
-    with expect.raises(Exception, of=of, when="a file asks for a call", hint=hint):
+    with expect.raises(Exception, of=of, when="a file would run code", hint=hint):
         student.checkpointing.load_checkpoint(tmp_path / "checkpoint", *stepped())
     expect.that(not (tmp_path / "made").exists(), "code from the file ran", of=of, hint=hint)
 
@@ -124,7 +124,7 @@ def test_stage_4_a_checkpoint_that_does_not_fit_changes_nothing(student, tmp_pat
         layer.weight.detach().clone(),
     )
     state = torch.get_rng_state()
-    with expect.raises(Exception, of="load_checkpoint", when="the layer has another shape"):
+    with expect.raises(Exception, of="load_checkpoint", when="the layer has a different shape"):
         student.checkpointing.load_checkpoint(tmp_path / "checkpoint", layer, optimizer)
     expect.tensor(layer.weight, weight, of="load_checkpoint", name="weight")
     expect.tensor(

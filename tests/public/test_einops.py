@@ -185,7 +185,7 @@ def test_per_head_linear_follows_its_definition(student, leading):
 @pytest.mark.parametrize(("features", "d_in"), [(5, 3), (8, 3), (2, 3), (4, 1)])
 def test_per_head_linear_refuses_another_width(student, features, d_in):
     """Two heads of d_in features need 2 · d_in of them."""
-    with expect.raises((ValueError, RuntimeError), of="per_head_linear", when="x is no 2 · d_in"):
+    with expect.raises((ValueError, RuntimeError), of="per_head_linear", when="x does not fit w"):
         student.einops_reshaping.per_head_linear(torch.ones(7, features), torch.ones(2, d_in, 4))
 
 
@@ -230,7 +230,7 @@ def test_results_keep_the_dtype(student, dtype):
 
 
 def test_results_stay_on_the_device_of_x(student):
-    """The meta device has shapes and no numbers, so nothing can be computed elsewhere."""
+    """Tensors on the meta device have no data, so they cannot be copied to another device."""
     x = torch.empty(5, 6, device="meta")
     got = student.einops_reshaping.split_heads(x, 2)
     expect.tensor(got, torch.empty(2, 5, 3, device="meta"), of="split_heads")

@@ -114,7 +114,7 @@ FLOPS = [240, 240, 50, 240, 120, 120, 240, 120, 0, 0, 240]
 def test_counts_every_kind_of_product_once(student, number, setting):
     """2 · m · k · n, times the batch size; the results are those without a counter.
 
-    Under inference_mode, matmul and linear arrive whole, and their parts count.
+    Under inference_mode, matmul and linear arrive undivided, but their parts are counted.
     """
     mode = getattr(torch, setting)() if setting else contextlib.nullcontext()
     with mode:
@@ -134,7 +134,7 @@ def test_counts_every_kind_of_product_once(student, number, setting):
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_counts_attention_of_other_sizes(student, causal):
-    """Queries of 8 and values of 8 features, 4 queries and 4 keys; a mask gives no discount."""
+    """4 queries and 4 keys, with 8 features each; a causal mask does not lower the count."""
     q, k, v = (torch.ones(2, 3, 4, 8, requires_grad=True) for _ in range(3))
     with student.flop_counting.FlopCounter() as counter:
         F.scaled_dot_product_attention(q, k, v, is_causal=causal).sum().backward()
@@ -143,7 +143,7 @@ def test_counts_attention_of_other_sizes(student, causal):
 
 
 def test_an_exception_leaves_the_count_and_ends_the_counting(student):
-    """It reaches the caller, what ran before it is counted, and nothing after it is."""
+    """An exception reaches the caller. Products before it are counted, later ones are not."""
     a = torch.ones(2, 2)
     counter, kept = student.flop_counting.FlopCounter(), []
     with expect.raises(OSError, of="FlopCounter", when="the block raises OSError"), counter:
@@ -167,7 +167,7 @@ def test_two_counters_are_independent(student):
 
 
 def test_a_counter_changes_no_computation(student):
-    """The same random numbers, and views that stay views of the same storage."""
+    """Random numbers are the same under a counter, and views stay views."""
     x = torch.zeros(4)
     torch.manual_seed(3)
     want = torch.rand(3)

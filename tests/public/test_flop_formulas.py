@@ -172,7 +172,7 @@ def test_counts_are_exact_however_large(student):
 
 @pytest.mark.parametrize("dims", [(5, 7), (32, 16, 8), (3, 9, 4, 2)])
 def test_mlp_flops_agree_with_a_counter(student, dims):
-    """torch's own counter sees the same, forward alone and with the backward pass."""
+    """torch's own counter gives the same counts, with and without the backward pass."""
     weights = [torch.ones(dims[i + 1], dims[i], requires_grad=True) for i in range(len(dims) - 1)]
     for backward in (False, True):
         with FlopCounterMode(display=False) as counter:
@@ -190,7 +190,7 @@ def test_mlp_flops_agree_with_a_counter(student, dims):
 @pytest.mark.parametrize("gated", [False, True])
 @pytest.mark.parametrize("tied", [False, True])
 def test_transformer_flops_of_other_models(student, gated, tied):
-    """d_ff is not 4 · d_model, a gated FFN has three matrices, and a tied LM head is a product."""
+    """d_ff need not be 4 · d_model, a gated FFN has three matrices, and a tied LM head counts."""
     config = student.flop_counting.TransformerConfig(
         vocab_size=100,
         context_length=16,

@@ -110,7 +110,7 @@ def test_get_batch_draws_every_start_equally_often(student):
 
 
 def test_get_batch_goes_on_with_its_generator(student):
-    """A second batch differs from the first, and the global generators stay where they are."""
+    """A second batch differs from the first, and the global generators keep their states."""
     generator = torch.Generator().manual_seed(1)
     torch.manual_seed(5)
     np.random.seed(5)
@@ -123,7 +123,7 @@ def test_get_batch_goes_on_with_its_generator(student):
 
 
 def test_get_batch_without_a_generator_follows_the_seed(student):
-    """Some global generator decides: the same seeds give the same batch, and then another one."""
+    """Seeding the global generators again gives the same batch, and then a different one."""
 
     def seeded():
         torch.manual_seed(7)
@@ -158,7 +158,7 @@ def test_get_batch_reads_a_map_and_moves_both(student, tmp_path):
 
 
 def test_open_tokens_looks_into_the_file(student, tmp_path):
-    """Neither the name nor the argument's type decides; a raw file has the dtype that is given."""
+    """The file's name does not decide its format, and a raw file has the given dtype."""
     np.save(tmp_path / "a.npy", np.array([5, 70000], dtype=np.int32))
     (tmp_path / "a.npy").rename(tmp_path / "a.bin")
     np.array([-5, 7], dtype=np.int16).tofile(tmp_path / "b.npy")

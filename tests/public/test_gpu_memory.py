@@ -36,7 +36,7 @@ def test_the_example(student):
 
 
 def test_what_was_before_is_not_the_calls(student):
-    """20 MiB were in use before the call and are not any more."""
+    """20 MiB were in use earlier, but are free again when the call starts."""
     with stand_in.gpu():
         made(20)
         check(

@@ -58,7 +58,7 @@ def test_copies_are_asynchronous(student):
 def test_it_draws_ahead(student):
     """With depth 2, the next batch is drawn before one is returned.
 
-    Never more than two batches are drawn ahead.
+    At no time are more than two batches drawn ahead.
     """
     drawn = []
 

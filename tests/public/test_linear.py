@@ -134,7 +134,7 @@ def test_linear_takes_an_x_that_is_not_contiguous(student):
 
 
 def test_linear_uses_the_weight_as_it_is_now(student):
-    """After .to(...), and after a step that changes the weight in place."""
+    """The layer uses its current weight after .to(...) and after an in-place change."""
     layer = student.linear.Linear(2, 1)
     layer.to(torch.float64)
     with torch.no_grad():
@@ -155,9 +155,10 @@ def test_linear_in_half_precision(student, dtype):
 
 
 def test_linear_draws_a_normal_distribution(student):
-    """Of 20,000 draws about 68 % lie within one standard deviation, and none at the bounds.
+    """About 68 % of 20,000 entries are within one standard deviation, and none are at the bounds.
 
-    Clamping would pile up 0.3 % of them there; a uniform distribution has 58 % within one.
+    Clamping would move 0.3 % of the entries to the bounds; a uniform distribution has only 58 %
+    within one standard deviation.
     """
     weight = student.linear.Linear(4, 5000).weight.detach()
     inside = (weight.abs() < 0.5).double().mean().item()
@@ -167,7 +168,7 @@ def test_linear_draws_a_normal_distribution(student):
 
 
 def test_layers_are_drawn_anew(student):
-    """Two layers of one size differ, and torch's default dtype is the weight's."""
+    """Two layers of the same size differ, and a weight has torch's default dtype."""
     first, second = student.linear.Linear(3, 3), student.linear.Linear(3, 3)
     expect.that(not torch.equal(first.weight, second.weight), "two layers are equal", of="Linear")
     one, other = (list(student.linear.MLP((3, 3, 3)).parameters()) for _ in range(2))
@@ -185,7 +186,7 @@ def test_layers_are_drawn_anew(student):
 def test_linear_refuses_another_size(student):
     """x has 3 features, and the layer takes 2."""
     layer = student.linear.Linear(2, 4)
-    with expect.raises((RuntimeError, ValueError), of="Linear.forward", when="x has another size"):
+    with expect.raises((RuntimeError, ValueError), of="Linear.forward", when="x does not fit"):
         layer(torch.ones(5, 3))
 
 
@@ -225,7 +226,7 @@ def test_mlp_is_made_where_it_is_wanted(student):
 
 
 def test_count_parameters_of_tied_and_other_tensors(student):
-    """A tied weight counts once, under however many names; a buffer does not count; a scalar does.
+    """A tied weight counts once, however many names it has; a scalar counts; a buffer does not.
 
     A 3×3 weight under three names, a scalar, and the weight and bias of a batch norm of 3 features:
     9 + 1 + 3 + 3 = 16, of which 3 are frozen.

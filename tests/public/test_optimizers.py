@@ -114,9 +114,9 @@ def check_same(got, want, *, of, when, hint=None):
 
 @pytest.mark.parametrize("name", SAME_AS)
 def test_several_steps_agree_with_torch(student, name):
-    """Small and large gradients, two groups with options of their own, and a new lr on the way.
+    """Small and large gradients, two groups with their own options, and a new lr halfway.
 
-    In the second step the first parameter has no gradient: it stays, and so does its state.
+    In the second step the first parameter has no gradient: neither it nor its state changes.
     """
     (mine, p), (theirs, q) = both(student, name)
     for number in range(4):
@@ -132,20 +132,20 @@ def test_several_steps_agree_with_torch(student, name):
 
 @pytest.mark.parametrize("name", SAME_AS)
 def test_a_step_changes_p_in_place_and_leaves_its_gradient(student, name):
-    """The parameter keeps its storage, and .grad keeps its numbers, also at the second step."""
+    """Each parameter keeps its storage, and .grad does not change, in the second step as well."""
     (mine, p), _ = both(student, name)
     before = [parameter.data_ptr() for parameter in p]
     for _ in range(2):
         step(mine, p, [WIDE] * 3)
     after = [parameter.data_ptr() for parameter in p]
-    expect.that(before == after, "p has another storage after a step", of=name)
+    expect.that(before == after, "p has a different storage after a step", of=name)
     for parameter in p:
         expect.tensor(parameter.grad, WIDE, of=name, name=".grad after the step")
 
 
 @pytest.mark.parametrize("name", SAME_AS)
 def test_a_group_that_is_added_later_is_updated(student, name):
-    """What the optimizer remembers of a parameter begins when it is first needed."""
+    """The state of a parameter that joins later begins with its own first step."""
     (mine, p), (theirs, q) = both(student, name)
     step(mine, p, [WIDE] * 3)
     step(theirs, q, [WIDE] * 3)
@@ -158,7 +158,7 @@ def test_a_group_that_is_added_later_is_updated(student, name):
 
 @pytest.mark.parametrize("name", SAME_AS)
 def test_a_new_optimizer_goes_on_from_a_state_dict(student, name):
-    """Its next step is the one that the first optimizer would have taken."""
+    """Its next step is the step that the original optimizer would have taken."""
     (mine, p), (theirs, q) = both(student, name)
     step(mine, p, [WIDE] * 3)
     step(theirs, q, [WIDE] * 3)
@@ -172,7 +172,7 @@ def test_a_new_optimizer_goes_on_from_a_state_dict(student, name):
 
 @pytest.mark.parametrize("name", SAME_AS)
 def test_the_closure_is_called_once_before_the_step(student, name):
-    """Gradients are enabled in it, and step returns what it returned."""
+    """Gradients are enabled in the closure, and step returns the closure's result."""
     (mine, p), _ = both(student, name)
     before = [parameter.detach().clone() for parameter in p]
     calls = []

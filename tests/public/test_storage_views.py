@@ -198,7 +198,7 @@ def test_view_strides_refuses_another_number_of_elements(student):
 
 @pytest.mark.parametrize(("size", "step"), [(3, 2), (1, 1), (4, 4), (2, 5), (9, 1), (3, 3)])
 def test_sliding_windows_agrees_with_unfold(student, size, step):
-    """Also for a vector with gaps that starts in the middle of its storage."""
+    """x may be a vector with gaps that starts in the middle of its storage."""
     x = torch.arange(30)[3::3]
     got = student.tensor_memory.sliding_windows(x, size=size, step=step)
     inputs = f"x torch.arange(30)[3::3], size {size}, step {step}"
@@ -208,13 +208,13 @@ def test_sliding_windows_agrees_with_unfold(student, size, step):
 
 
 def test_sliding_windows_refuses_a_window_that_does_not_fit(student):
-    """A window of 6 in 5 elements, which lie in a storage of 100."""
+    """A window of 6 does not fit in 5 elements, even though their storage has 100."""
     with expect.raises((ValueError, RuntimeError), of="sliding_windows", when="size is above n"):
         student.tensor_memory.sliding_windows(torch.arange(100)[:5], 6, 1)
 
 
 def test_shares_storage_of_other_dtypes_and_empty_slices(student):
-    """Views of one storage may differ in dtype, or be empty; a detached tensor is one as well."""
+    """Views of one storage may differ in dtype or be empty; a detached tensor is a view too."""
     x = torch.zeros(8)
     cases = [("x.view(torch.int32)", x.view(torch.int32)), ("x[8:]", x[8:]), ("x.data", x.data)]
     for name, y in cases:

@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
         parsed.markdown.is_dir() or not parsed.markdown.absolute().parent.is_dir()
     ):
         parser.error(
-            f"{parsed.markdown} cannot be written: it has to be a file in a folder that is there"
+            f"{parsed.markdown} cannot be written: it has to be a file in an existing folder"
         )
     if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
         print(
@@ -74,18 +74,18 @@ def _parser() -> argparse.ArgumentParser:
         "--markdown",
         type=Path,
         metavar="FILE",
-        help="write the same as Markdown, for a workflow's summary",
+        help="also write the results as Markdown, for a workflow's summary",
     )
     check.add_argument(
         "--watch", action="store_true", help="run again whenever you save a file, until Ctrl-C"
     )
     submit = commands.add_parser(
-        "submit", help="write a zip of your modules, after a check that it would be accepted"
+        "submit", help="check that your modules would be accepted, and write them to a zip"
     )
     submit.add_argument(
         "out", nargs="?", type=Path, default=Path("submission.zip"), help="default: submission.zip"
     )
     submit.add_argument(
-        "--anyway", action="store_true", help="also where a problem would earn nothing"
+        "--anyway", action="store_true", help="write it even if a problem would earn nothing"
     )
     return parser

@@ -1,7 +1,7 @@
-"""Run the public tests and show one row per problem as they end, then what to do next.
+"""Run the public tests, show one row per problem as its tests finish, then what to do next.
 
-The tests run in a process of their own (runner.py), so that the first line is on the screen before
-torch is imported, and a test that hangs or crashes ends alone.
+The tests run in a subprocess (runner.py). So the first line is on the screen before torch is
+imported, and a test that hangs or crashes does not take this process with it.
 """
 
 import json
@@ -74,7 +74,7 @@ def main(
             if not watch or (run.outcome and run.outcome.stopped):
                 return code
             try:
-                out.write("\nwatching assignment/; Ctrl-C ends\n")
+                out.write("\nwatching assignment/; Ctrl-C stops\n")
                 out.flush()
                 while files.same(root):
                     time.sleep(0.3)
@@ -103,7 +103,7 @@ class _Run:
         order = {"changed": 0, "open": 1, "done": 2}
         self._problems = sorted(problems, key=lambda p: order[since[p["id"]]])
         self._first = [name for name, status in since.items() if status == "changed"]
-        # What was done before is one line, unless there is nothing else to show.
+        # Problems that were done before share one line, unless there is nothing else to show.
         done = {name for name, status in since.items() if status == "done"}
         self._folded = done if len(done) < len(problems) else set()
         self._in_order = problems
@@ -122,7 +122,7 @@ class _Run:
         self._ended_by_limit = False
 
     def everything(self) -> int:
-        """Run all tests, show the end, and remember it for the next time."""
+        """Run all tests, show the outcome, and remember it for the next run."""
         self._say_what_starts()
         self._find_what_is_not_python()
         interrupted = False
@@ -150,11 +150,11 @@ class _Run:
         text = f"{count} problem{'s' * (count != 1)}"
         if self._first and len(self._first) < count:
             some = ", ".join(self._first[:3]) + (", …" if len(self._first) > 3 else "")
-            text += f"; first what has changed: {some}"
+            text += f"; changed ones first: {some}"
         self._print(text)
 
     def _find_what_is_not_python(self) -> None:
-        """Tell missing files and syntax errors at once; their problems are not tested."""
+        """Report missing files and syntax errors at once; their problems are not tested."""
         for module in dict.fromkeys(p["module"] for p in self._problems):
             path = f"assignment/{module}.py"
             text, place = _not_python(self._root / path, path)
@@ -172,7 +172,7 @@ class _Run:
     # --- the process of the tests
 
     def _one_process(self) -> int | None:
-        """Run what is left; return pytest's exit code, or None if a test ended the process."""
+        """Run the remaining tests; return pytest's exit code, or None if a test killed pytest."""
         left = [
             p
             for p in self._problems
@@ -209,7 +209,7 @@ class _Run:
                         process.kill()
 
     def _follow(self, lines: TextIO, process: "subprocess.Popen[bytes]", crash: Path) -> int | None:
-        """Show what the process tells, until it has ended."""
+        """Show the events that the process reports, until it has exited."""
         looked = time.monotonic()
         while True:
             ended = process.poll() is not None  # before reading, so that nothing is missed
@@ -227,7 +227,7 @@ class _Run:
             time.sleep(LOOK_SECONDS)
 
     def _hear_the_last(self, lines: TextIO, process: "subprocess.Popen[bytes]") -> None:
-        """After Ctrl-C, wait a moment for the line at which the tests stopped."""
+        """After Ctrl-C, wait a moment for the event that says where the tests stopped."""
         self._stopped = ""
         with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
             try:
@@ -239,13 +239,13 @@ class _Run:
             self._hear(event)
 
     def _died(self, code: int, dump: Path) -> int | None:
-        """A process that ended without a word: the test that ran has ended it."""
+        """Handle a process that exited without an "end" event: blame the test that was running."""
         if not self._test:
             return None if self._ended_by_limit else 3
         problem = self._rows[problem_of(self._test)].problem
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         place = self._crashed_at(dump)
-        what = f"{problem['id']}: the process of the test ended ({how})"
+        what = f"{problem['id']}: the test process ended unexpectedly ({how})"
         text = told(what, problem, place)
         self._note_outcome(problem["id"], "failed", text, place, self._test)
         self._skipped.add(problem["id"])
@@ -253,7 +253,7 @@ class _Run:
         return None
 
     def _crashed_at(self, dump: Path) -> str:
-        """The student's innermost line in what Python wrote when it crashed, or ""."""
+        """The student's innermost line in the traceback that Python wrote on a crash, or ""."""
         package = re.escape(str(self._root / "assignment") + os.sep)
         found = re.search(rf'File "{package}(.+?)", line (\d+) in (\S+)', dump.read_text())
         return f"assignment/{found[1]}:{found[2]} in {found[3]}" if found else ""

@@ -1,4 +1,4 @@
-"""What was done the last time, so that what has changed since then is tested first."""
+"""Remember which problems were done, so that the next run first tests those that changed."""
 
 import hashlib
 import json
@@ -33,7 +33,7 @@ class Files:
         return _hashes(root) == self.hashes
 
     def of(self, problem: dict[str, Any]) -> str:
-        """A hash of what decides a problem's tests: its module, and the student's own helpers."""
+        """A hash of the files behind a problem: its module, and the student's own helpers."""
         others = self.modules - {f"{problem['module']}.py"}
         mine = {name: value for name, value in self.hashes.items() if name not in others}
         return hashlib.sha256(json.dumps(mine, sort_keys=True).encode()).hexdigest()
@@ -50,12 +50,12 @@ def _hashes(root: Path) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class LastTime:
-    """What was known of each problem: its files, and whether it was done."""
+    """The last run's record of each problem: a hash of its files, and whether it was done."""
 
     known: dict[str, dict[str, Any]]
 
     def status(self, problem: dict[str, Any], files: Files) -> str:
-        """Whether a problem is "changed", "open" or "done"; at first, all are open."""
+        """Whether a problem is "changed", "open" or "done"; in the first run, all are open."""
         was = self.known.get(problem["id"])
         if was is None:
             return "open"
@@ -66,14 +66,14 @@ class LastTime:
     def write(
         self, root: Path, files: Files, problems: list[dict[str, Any]], done: set[str]
     ) -> None:
-        """Remember these problems; others stay as they were. A failure does no harm."""
+        """Record these problems and keep the records of others. Ignore a failure to write."""
         now = {p["id"]: {"files": files.of(p), "done": p["id"] in done} for p in problems}
         with suppress(OSError):
             (root / NAME).write_text(json.dumps({**self.known, **now}), encoding="utf-8")
 
 
 def read(root: Path) -> LastTime:
-    """What was written the last time; nothing if it cannot be read."""
+    """The record of the last run; empty if it cannot be read."""
     with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
         known = json.loads((root / NAME).read_text(encoding="utf-8"))
         return LastTime(

@@ -9,8 +9,8 @@ import re
 from tests.student_side.progress import Outcome
 
 ADVISORY = (
-    "**Advisory:** the public tests alone. "
-    "Points come from the staff's grader, whose hidden tests look at more cases."
+    "**Advisory:** only the public tests. "
+    "Points come from the staff's grader, whose hidden tests check more cases."
 )
 LONGEST = 20_000  # characters of a block; GitHub shows no summary above 1 MiB
 

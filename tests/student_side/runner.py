@@ -1,11 +1,11 @@
-"""Run public tests in a process of their own, and tell what happens, one line of JSON at a time.
+"""Run public tests in a separate process, and report each event as one line of JSON.
 
     python -m tests.student_side.runner ROOT EVENTS ORDER
 
 `check` starts this process, reads the lines of the file EVENTS as they come, and shows them. ORDER
 is JSON: the problems in the order in which they are tested, the tests that are left out, the limits
-of a test, and the file where Python writes what ran when it crashed. A test that exceeds the limits
-ends the process; `check` then starts another one for the rest.
+of a test, and the file to which Python writes a traceback if it crashes. If a test exceeds the
+limits, this process exits, and `check` starts another one for the remaining tests.
 """
 
 import bdb
@@ -22,7 +22,8 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
-signal.signal(signal.SIGINT, signal.SIG_DFL)  # the imports of torch show no traceback
+# Ctrl-C while torch is imported shows no traceback.
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 import pytest  # noqa: E402
 
@@ -76,7 +77,7 @@ class Events:
 
 
 class Runner:
-    """A pytest plugin that tells how each test ended, and ends what takes too long."""
+    """A pytest plugin that reports how each test ended, and stops a test that takes too long."""
 
     def __init__(
         self, root: Path, problems: list[dict[str, Any]], limits: dict[str, Any], events: Events
@@ -108,13 +109,13 @@ class Runner:
         self._events.say("tests", counts=counts)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Tell the full error of an unreadable public test: it is not the student's mistake."""
+        """Report the full error of an unreadable public test: it is not the student's mistake."""
         if report.failed:
             text = f"{report.nodeid} cannot be read:\n{report.longreprtext}"
             self._events.say("unreadable", text=text)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Tell which test is running, and watch its time."""
+        """Report which test is running, and watch its time."""
         self._test = nodeid
         problem = problem_of(nodeid)
         self._events.say("test", problem=problem, test=nodeid)
@@ -150,7 +151,7 @@ class Runner:
         self._outcome = {"problem": problem_of(item.nodeid), "outcome": outcome, **failure}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Tell what the test printed, and how it ended."""
+        """Report what the test printed, and how it ended."""
         if report.when == "call" and report.capstdout.strip():
             self._events.say("printed", text=report.capstdout.rstrip()[-PRINTED:])
         if self._outcome:
@@ -158,14 +159,14 @@ class Runner:
         self._outcome = {}
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """Tell where Ctrl-C stopped the run, most likely in an endless loop."""
+        """Report where Ctrl-C stopped the run, most likely in an endless loop."""
         if not isinstance(excinfo.value, pytest.Session.Interrupted):  # that was the debugger
             self._events.say("stopped", place=self._place(excinfo.value.__traceback__))
 
     # --- limits
 
     def _end_what_takes_too_long(self, over: threading.Event, limits: dict[str, Any]) -> None:
-        """Wait for the end of a test; end this process where a limit is exceeded."""
+        """Wait for the end of a test; exit this process if the test exceeds a limit."""
         wall, cpu = time.monotonic(), time.process_time()
         while not over.wait(LOOK_SECONDS):
             if self._paused:

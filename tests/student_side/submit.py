@@ -72,7 +72,7 @@ def main(root: Path, problems: list[dict[str, Any]], out: Path, *, anyway: bool 
 
 
 def _refuse_what_earns_nothing(uses: list[ForbiddenUse]) -> None:
-    """Tell students now, and not only in the report, that a library's answer earns nothing.
+    """Tell students before they submit, not only in the report, that a library call earns nothing.
 
     Raises:
         Refused: A problem would earn nothing.

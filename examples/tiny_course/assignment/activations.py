@@ -18,7 +18,7 @@ def relu(x: Tensor) -> Tensor:
 def softmax(x: Tensor) -> Tensor:
     """Positive numbers that add up to 1 along the last dimension, in proportion to exp(x).
 
-    Scores may be large: exp(1000) is more than any float holds, and the answer is still right.
+    Scores may be large: exp(1000) overflows every float, but the result must still be right.
 
     Example:
         softmax of (0, 0) is (1/2, 1/2).

@@ -40,27 +40,27 @@ class Cube(torch.autograd.Function):
 
 
 def saved_activation_bytes(fn: Callable[[], Tensor], exclude: Iterable[Tensor] = ()) -> int:
-    """The bytes that autograd keeps for the backward pass of fn(), each whole storage counted once.
+    """The bytes that autograd keeps for the backward pass of fn(), counting each storage once.
 
     Count the tensors that operations save while fn runs, as
-    torch.autograd.graph.saved_tensors_hooks shows them. Two tensors with one storage count that
-    storage once, and a small view keeps its whole storage.
+    torch.autograd.graph.saved_tensors_hooks shows them. Count a storage once even if several of
+    these tensors share it, and count all of it even if only a small view of it is saved.
 
     Args:
-        fn: A function to call once. Its result is not needed afterwards. It may compute
-            gradients itself.
+        fn: A function to call once. Its result is not needed afterwards. fn itself may
+            compute gradients.
         exclude: Tensors whose storages are not counted, even if a view of them is saved: for
             example the parameters, which are in memory anyway, or the input. Any iterable,
             including a generator.
 
     Example:
-        x has 6 float32 elements and requires a gradient. x.exp() keeps its result, 24 bytes.
-        x.sin() + x.cos() keeps x, 24 bytes, or 0 bytes with exclude=[x].
+        x has 6 float32 elements and requires a gradient. For x.exp(), autograd keeps the result:
+        24 bytes. For x.sin() + x.cos() it keeps x: 24 bytes, or 0 bytes with exclude=[x].
 
     Handout §12.1 · activation_checkpointing · `pytest -k activation_checkpointing`
     """
     # BEGIN SOLUTION(activation_checkpointing)
-    # Storages, kept alive until they are counted, so that no address is reused.
+    # Keep the storages alive until they are counted, so that no address is reused.
     kept = []
 
     def pack(x: Tensor) -> Tensor:
@@ -121,8 +121,8 @@ class _Recompute(torch.autograd.Function):
 def checkpoint(fn: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
     """Compute fn(*inputs) but keep only the inputs: the backward pass calls fn again.
 
-    The output and the gradients are the same as those of fn(*inputs): the gradients of the inputs
-    that require one, and of the parameters that fn uses, even if no input requires a gradient.
+    The output is the same as that of fn(*inputs). So are the gradients of the inputs that require
+    one and of the parameters that fn uses, even if no input requires a gradient.
 
     fn is called twice, once in the forward pass and once in the backward pass. The second call
     draws the same random numbers as the first (dropout drops the same entries) and runs under the
@@ -151,11 +151,11 @@ def checkpoint(fn: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
 
 
 class CheckpointedSequential(nn.Module):
-    """Layers in sequence, split into segments whose inputs alone are kept for the backward pass.
+    """A sequence of layers in segments: only the segments' inputs are kept for the backward pass.
 
-    The layers are split, in their order, into `segments` segments whose lengths differ by at most
-    one. Each segment, including the last one, runs under `checkpoint`. Outputs and gradients are
-    the same as those of nn.Sequential(*layers).
+    The layers are split, in order, into `segments` segments whose lengths differ by at most one.
+    Each segment, including the last one, runs under `checkpoint`. Outputs and gradients are the
+    same as those of nn.Sequential(*layers).
 
     Args:
         layers: The layers. Their parameters become parameters of this module, each under one name

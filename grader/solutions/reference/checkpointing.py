@@ -83,10 +83,11 @@ def save_checkpoint(
     groups, the iteration, and the RNG states of torch on the CPU and on every GPU, of np.random and
     of Python's random. Saving changes none of these.
 
-    Replace a path atomically: write a temporary file in the same folder (or in a folder inside it),
-    sync it to the disk (os.fsync), and rename it (os.replace). At any moment the path then contains
-    either the complete old checkpoint or the complete new one. If an exception interrupts the
-    writing, including KeyboardInterrupt, remove the temporary file and let the exception propagate.
+    Replace the file at a path atomically: write a temporary file in the same folder (or in a folder
+    inside it), sync it to the disk (os.fsync), and rename it (os.replace). At any moment the path
+    then contains either the complete old checkpoint or the complete new one. If an exception
+    (including KeyboardInterrupt) interrupts the writing, remove the temporary file and let the
+    exception propagate.
     If the process is killed, the temporary file stays behind; it must not prevent the next save.
 
     Args:
@@ -128,15 +129,15 @@ def load_checkpoint(
     everything that fits before it raises an error for the rest.)
 
     Args:
-        src: A path, or a binary file-like object that is read from its current position and ends
-            with the checkpoint.
+        src: A path, or a binary file-like object that is read from its current position and
+            contains nothing after the checkpoint.
         model: A model of the same architecture as the saved one, with any values, on any device.
         optimizer: An optimizer of the same class and with the same groups as the saved one,
             with any options.
 
     Raises:
-        Exception: The file is missing, damaged or not a checkpoint, the names or shapes of its
-            parameters differ from the model's, or the sizes of its groups differ from the
+        Exception: The file is missing, damaged or not a checkpoint; the names or shapes of its
+            parameters differ from the model's; or the sizes of its groups differ from the
             optimizer's. Any type of exception will do; torch's own errors are clear.
 
     Example:

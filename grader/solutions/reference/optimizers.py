@@ -50,7 +50,7 @@ class SignSGD(torch.optim.Optimizer):
                 before any parameter changes.
 
         Returns:
-            What the closure returned, or None without a closure.
+            The closure's result, or None without a closure.
         """
         loss = None
         if closure is not None:
@@ -76,8 +76,8 @@ class SGD(torch.optim.Optimizer):
     b ← μ b + g                     μ is momentum; b starts at 0, so b = g after the first step
     p ← p − lr · b
 
-    This is torch's form, without dampening: b adds g itself, not (1 − μ) g. lr is not part of b, so
-    a new lr acts on the whole step at once.
+    This is torch's form, without dampening: g itself is added to μ b, not (1 − μ) g. lr is not part
+    of b, so a new lr acts on the whole step at once.
 
     Change p in place, so that it keeps its storage, and leave its gradient as it is. Skip a
     parameter whose gradient is None. Keep b in `self.state[p]`, with p's dtype. With momentum 0 the
@@ -114,7 +114,7 @@ class SGD(torch.optim.Optimizer):
                 before any parameter changes.
 
         Returns:
-            What the closure returned, or None without a closure.
+            The closure's result, or None without a closure.
         """
         # BEGIN SOLUTION(optimizers)
         loss = None
@@ -178,7 +178,7 @@ class AdaGrad(torch.optim.Optimizer):
                 before any parameter changes.
 
         Returns:
-            What the closure returned, or None without a closure.
+            The closure's result, or None without a closure.
         """
         # BEGIN SOLUTION(optimizers)
         loss = None
@@ -245,7 +245,7 @@ class RMSProp(torch.optim.Optimizer):
                 before any parameter changes.
 
         Returns:
-            What the closure returned, or None without a closure.
+            The closure's result, or None without a closure.
         """
         # BEGIN SOLUTION(optimizers)
         loss = None
@@ -293,7 +293,7 @@ def optimizer_state_bytes(optimizer: torch.optim.Optimizer) -> int:
 
 
 class AdamW(torch.optim.Optimizer):
-    """Move each weight by about lr per step at any scale of its gradients, and decay it separately.
+    """Move each weight by about lr per step, whatever its gradients' scale; decay it separately.
 
     For each parameter p with gradient g, in this order:
 
@@ -306,8 +306,8 @@ class AdamW(torch.optim.Optimizer):
     p ← p − lr · m̂ / (√v̂ + ε)       ε is added to the root
 
     This is torch's form. Other texts use lr · √(1 − β₂ᵗ) / (1 − β₁ᵗ) · m / (√v + ε), which makes ε
-    larger in the first steps, or decay the parameter after the step. Both give other weights than
-    torch, and this problem asks for neither.
+    larger in the first steps, or decay the parameter after the step. Both give weights that differ
+    from torch's, and this problem asks for neither.
 
     Change p in place, so that it keeps its storage, and leave its gradient as it is. Skip a
     parameter whose gradient is None: it does not decay, and its t does not change. Keep m, v and t
@@ -351,7 +351,7 @@ class AdamW(torch.optim.Optimizer):
                 before any parameter changes.
 
         Returns:
-            What the closure returned, or None without a closure.
+            The closure's result, or None without a closure.
         """
         # BEGIN SOLUTION(adamw)
         loss = None
@@ -399,7 +399,7 @@ def clip_gradient_norm(
         eps: ε, which prevents a division by 0.
 
     Returns:
-        ‖g‖ before clipping, a tensor without dimensions. It is 0 if no parameter has a gradient.
+        ‖g‖ before clipping, as a 0-dimensional tensor. It is 0 if no parameter has a gradient.
 
     Example:
         Gradients [3] and [0, 4] have the norm 5. With max_l2_norm = 1 and ε = 5 they are multiplied

@@ -63,10 +63,10 @@ def storage_bytes(x: Tensor) -> int:
 
 
 def unique_bytes(tensors: Iterable[Tensor]) -> int:
-    """The bytes that several tensors keep in memory together, with each whole storage counted once.
+    """The bytes that several tensors keep in memory together, counting each storage once.
 
-    Several views of one storage count that storage once, and so does a weight that is listed twice.
-    Tensors that show different parts of one storage also count the whole storage once.
+    A storage counts once even if several of the tensors are views of it, or if a tensor is listed
+    twice. All of the storage counts, even if the tensors show only parts of it.
 
     Args:
         tensors: Any iterable of tensors, including a generator, which can be iterated
@@ -201,7 +201,7 @@ def view_strides(
 
 
 def sliding_windows(x: Shaped[Tensor, "n"], size: int, step: int) -> Shaped[Tensor, "windows size"]:
-    """A view of x with one row per window of `size` neighbours, the windows `step` elements apart.
+    """A view of x whose rows are windows of `size` neighbours that start `step` elements apart.
 
     windows[i, j] = x[i·step + j]. Only whole windows count: there are (n - size) // step + 1.
     Nothing is copied.

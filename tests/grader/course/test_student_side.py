@@ -210,7 +210,7 @@ def test_a_test_that_crashes_ends_alone(work, root, crash):
     solve(work, root, "optimizers")
     done = assignment(work, "check", "linear", "adamw")
     assert (done.returncode, done.stderr) == (1, "")
-    assert "linear: the process of the test ended (" in done.stdout
+    assert "linear: the test process ended unexpectedly (" in done.stdout
     if "abort" in crash:
         assert re.search(r"at        assignment/linear\.py:\d+ in forward\n", done.stdout)
     assert re.search(r"^adamw +7 points .* done$", done.stdout, re.MULTILINE)
@@ -250,7 +250,7 @@ def test_the_next_run_begins_with_what_has_changed(work, root):
     )
     module.write_text(module.read_text().replace("return x @ self.weight.T", "return 2 * x"))
     done = assignment(work, "check", "tensor_memory", "storage_views", "linear")
-    assert done.stdout.startswith("3 problems; first what has changed: linear\n")
+    assert done.stdout.startswith("3 problems; changed ones first: linear\n")
     rows = [line.split()[0] for line in done.stdout.splitlines() if " points " in line]
     assert rows == ["linear"]
     assert "\nstill done (2): tensor_memory, storage_views\n" in done.stdout
@@ -277,7 +277,7 @@ def test_watch_runs_again_when_a_file_is_saved(work, root):
 
     def next_run():
         lines = []
-        while not lines or not lines[-1].startswith("watching assignment/; Ctrl-C ends"):
+        while not lines or not lines[-1].startswith("watching assignment/; Ctrl-C stops"):
             lines.append(process.stdout.readline())
             assert lines[-1], lines
         return "".join(lines)
@@ -476,7 +476,7 @@ def test_the_page_says_what_the_terminal_says(work, root):
     page = (work / "page.md").read_text(encoding="utf-8")
     assert page.startswith(
         "# Public tests: 1 of 3 problems done\n\n"
-        "**Advisory:** the public tests alone. Points come from "
+        "**Advisory:** only the public tests. Points come from "
     )
     rows = re.findall(r"^\| (\S+) \| (\d) \| \d+ of \d+ \| ([\w ]+) \|$", page, re.MULTILINE)
     assert rows == [
@@ -512,7 +512,7 @@ def test_a_page_that_cannot_be_written_is_told_before_a_test_runs(work, target):
     done = assignment(work, "check", "linear", "--markdown", target)
     assert done.returncode == 2
     assert (
-        f"error: {target} cannot be written: it has to be a file in a folder that is there"
+        f"error: {target} cannot be written: it has to be a file in an existing folder"
         in done.stderr
     )
     assert done.stdout == ""

@@ -1,10 +1,11 @@
 """gpu_timing on a real GPU: most of the stand-in's tests, and times by the grader's own clock.
 
-The grader sees when a request is sent and when it is answered. The additional time of many products
-over a few, divided by the number of additional products, is the time of one product, whatever start
-and launch cost. The margin is a factor of 1.7 each way, because a GPU's clock rate changes and
-other work on the machine is included in the grader's time. A mistake (launch time, milliseconds for
-seconds, half the FLOPs, a sparse peak) changes the result by a factor of 2 or more.
+The grader sees when a request is sent and when it is answered. The extra time that many products
+take compared with a few, divided by the number of extra products, is the time of one product:
+start-up and launch overhead cancel. The margin is a factor of 1.7 each way, because a GPU's clock
+rate changes and other work on the machine is included in the grader's time. A mistake (launch time,
+milliseconds for seconds, half the FLOPs, a sparse peak) changes the result by a factor of 2 or
+more.
 
 The peaks are NVIDIA's dense peaks for the GPU name that the worker reports. A GPU that is not in
 the list has no peak here: the test does not guess one, and checks its MFU only against the clock.
@@ -27,7 +28,7 @@ from tests.probes import gpu as probes
 
 SIZE = 4096
 FEW, MANY = 20, 120
-# The time that the additional products should take.
+# The time that the extra products should take.
 LONG_SECONDS = 0.5
 MARGIN = 1.7
 # Dense bfloat16 FLOP/s by torch's name of the GPU, from NVIDIA's data sheets of the A100, H100 and
@@ -72,7 +73,7 @@ def between(got, expected, *, of, hint):
 # Stays: only this test uses a clock that no student's code can touch.
 @pytest.mark.points(2)
 def test_time_by_the_graders_clock(student):
-    """time_kernel agrees with a clock outside its process that times many matrix products."""
+    """time_kernel agrees with the grader's own clock, which times many matrix products."""
     expected, got = by_the_graders_clock(student)
     between(
         got,
@@ -84,7 +85,7 @@ def test_time_by_the_graders_clock(student):
 
 @pytest.mark.points(2)
 def test_mfu_by_the_graders_clock(student):
-    """The MFU is the product's FLOPs / (the time by an outside clock · the given dtype's peak)."""
+    """The MFU is the product's FLOPs / (time by the grader's clock · the given dtype's peak)."""
     seconds, _ = by_the_graders_clock(student)
     flops, peak = 2 * SIZE**3, 1e15
     sizes = (SIZE, SIZE // 2, SIZE * 2)  # as many FLOPs, but not a cube

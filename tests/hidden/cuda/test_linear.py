@@ -10,7 +10,7 @@ from tests.probes import on_a_device as probes
 
 @pytest.mark.points(4)
 def test_layers_on_a_gpu(student, rng, device):
-    """Layers made with device= are on that device, drawn as on a CPU, and compute x Wᵀ."""
+    """Layers made with device= are on that device, initialised as on a CPU, and compute x Wᵀ."""
     for kind, args, dims in [
         ("Linear", [300, 200], [300, 200]),
         ("MLP", [[60, 200, 30]], [60, 200, 30]),

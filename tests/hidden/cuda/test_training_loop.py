@@ -70,9 +70,9 @@ def check_losses(got, expected, *, atol, hint):
         expect.number(loss, want, of="train", tolerance=atol, name="a loss", hint=hint)
 
 
-# Stays: this is the plain case, and it names mistakes that the other tests assume are absent.
+# Stays: this test is the plain case, and it names mistakes that the other tests assume are absent.
 def test_runs_on_a_gpu(student, rng, device):
-    """On a GPU the losses match the batches that the model is given, and everything stays there."""
+    """On a GPU the losses match the model's batches, and all tensors stay on the GPU."""
     given = inputs(rng)
     got = student.run(probes.trained, device=device, **given)
     devices = sorted(set(got["devices"]))

@@ -12,7 +12,7 @@ def check(student, x, hint):
     expect.tensor(got, torch.softmax(x, -1), of="softmax", rtol=1e-9, hint=hint)
 
 
-# Stays: it tests the formula; the other test is about how it is computed.
+# Stays: this test checks the formula; the other test is about how the formula is computed.
 @pytest.mark.core
 def test_softmax_over_the_last_dimension(student, rng):
     """Each row adds up to 1."""

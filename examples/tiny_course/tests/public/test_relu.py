@@ -1,4 +1,4 @@
-"""relu: what the handout works out."""
+"""relu: the handout's example."""
 
 import torch
 

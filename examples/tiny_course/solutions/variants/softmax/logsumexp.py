@@ -1,4 +1,4 @@
-"""By logarithms."""
+"""Computed in log space."""
 
 
 def softmax(x):
