@@ -1,6 +1,7 @@
 """Fixtures for the tests of the grader.
 
-They give the repository, a way to run the command, and a copy of the course that a test may break.
+They provide the repository, a way to run the command, and a copy of the course that a test may
+change.
 """
 
 import re
@@ -23,7 +24,7 @@ settings.register_profile(
 )
 settings.load_profile("seeded")
 
-# A shell's `&` starts a process that ignores Ctrl-C, and so would everything that tests interrupt.
+# A process started by a shell's `&` ignores Ctrl-C, and so would the commands that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -60,7 +61,7 @@ def grader() -> Run:
 
 @pytest.fixture
 def copy_of_the_course(tmp_path: Path) -> Path:
-    """A copy of the files that grading from a checkout needs, for a test to break."""
+    """A copy of the files that grading from a checkout needs, which a test may change."""
     return copied_course(tmp_path)
 
 
@@ -74,7 +75,10 @@ def copied_course(folder: Path) -> Path:
 
 
 def starts_sooner(course: Path) -> Path:
-    """Preload nothing in a copy of the course, whose tests then grade nothing with an optimizer."""
+    """Let a copy of the course preload nothing, so that it starts faster.
+
+    Its tests must not grade anything that needs an optimizer.
+    """
     listed = course / "assignment" / "problems.toml"
     listed.write_text(re.sub(r"(?m)^preload = .*", "preload = []", listed.read_text()))
     return course

@@ -1,4 +1,4 @@
-"""The processes of this machine, as /proc shows them, and waiting for what they do."""
+"""The running processes of this machine, read from /proc, and a wait for conditions."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -6,34 +6,34 @@ from pathlib import Path
 
 
 def statuses() -> Iterator[dict[str, str]]:
-    """The status of each process that runs: its fields, such as `Pid`, `PPid`, `Uid`, `State`."""
+    """The status fields of each process, such as `Pid`, `PPid`, `Uid` and `State`."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             lines = (folder / "status").read_text().splitlines()
         except (FileNotFoundError, ProcessLookupError):
-            continue  # it has ended meanwhile
+            continue  # the process has ended
         yield dict(line.split(":\t", 1) for line in lines if ":\t" in line)
 
 
 def processes(field: str, value: int) -> list[int]:
-    """The processes whose status field `field` starts with this number."""
+    """The ids of all processes whose status field `field` starts with this number."""
     return [int(status["Pid"]) for status in statuses() if status[field].split()[0] == str(value)]
 
 
 def descendants(process: int) -> list[int]:
-    """The processes that this one has started, and those that they have started."""
+    """The ids of this process's children, their children, and so on."""
     return [p for child in processes("PPid", process) for p in [child, *descendants(child)]]
 
 
 def alive(among: list[int]) -> list[int]:
-    """Those of these processes that run; one that has ended may still wait to be collected."""
+    """The processes in this list that still run; zombies do not count."""
     running = {int(s["Pid"]) for s in statuses() if s["State"][0] not in "ZX"}
     return [process for process in among if process in running]
 
 
 def until(holds: Callable[[], object]) -> None:
-    """Wait until something holds, for a minute at most."""
+    """Wait until `holds()` is true, for at most a minute."""
     deadline = time.monotonic() + 60
     while not holds():
-        assert time.monotonic() < deadline, "it never holds"
+        assert time.monotonic() < deadline, "the condition never became true"
         time.sleep(0.02)

@@ -287,7 +287,7 @@ GZIP = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 
 
 def test_a_gzip_file_that_is_nothing_for_60_mb(tmp_path):
-    """The file has as many empty blocks as fit, and then a correct end."""
+    """The file has as many empty blocks as fit, followed by a correct end."""
     nothing = EMPTY_BLOCK * (12 * 2**20) + zlib.compressobj(wbits=-15).flush()
     (tmp_path / "a.tar.gz").write_bytes(GZIP + nothing + bytes(8))
     expected = (
@@ -302,7 +302,7 @@ def code_tables():
     Eight of them end on a whole byte.
     """
     fields = [(0, 1), (2, 2), (0, 5), (0, 5), (14, 4), *((int(i in (2, 17)), 3) for i in range(18))]
-    # Code lengths 1, 0 × 255, 1, 1; then the end of the block.
+    # Code lengths 1, 0 × 255, 1, 1, followed by the end of the block.
     fields += [(0, 1), (1, 1), (127, 7), (1, 1), (106, 7), (0, 1), (0, 1), (1, 1)]
     value = bits = 0
     for field, width in fields * 8:
@@ -328,7 +328,7 @@ def test_a_gzip_file_of_nothing_but_code_tables(tmp_path):
 
 
 def test_64_mib_that_no_program_can_make_smaller_are_read(tmp_path):
-    """A checkpoint next to the sources costs little work and hardly any memory."""
+    """A large checkpoint next to the sources takes little CPU time and hardly any memory."""
     noise = random.Random(0).randbytes(2**20)
     source = header("assignment/a.py", size=5) + b"x = 1" + bytes(507) + bytes(1024)
     pieces = [header("assignment/weights.pt", size=60 * 2**20), *[noise] * 60, source]

@@ -1,24 +1,25 @@
-"""Hostile submissions, run for real: each file of attacks/ is one cheat with its expected outcome.
+"""Run hostile submissions: each file in attacks/ is one attack with its expected outcome.
 
 A module attack is the hostile source itself; it replaces one module of an otherwise right
-submission. An archive attack builds a hostile zip, tar or folder; a source attack builds a source
-that no editor would want to show. The docstring of an attack has this header:
+submission. An archive attack builds a hostile zip, tar or folder. A source attack builds a source
+file that an editor cannot show. The docstring of an attack has this header:
 
-    group:      the group of attacks that it belongs to
-    target:     the problem that it attacks; the attack replaces its module
+    group:      one of GROUPS
+    target:     the problem under attack; the attack replaces its module
     kind:       module (default), source (`def source() -> bytes`)
                 or archive (`def build(folder: Path) -> Path`)
     reference:  before or after: the right solution precedes or follows the attack in its module
     limits:     tighter limits of the target's tests, as in `wall_seconds=1`
     status:     the statuses that the problem may have
-    earns:      0 (default), less (than full) or full
-    refused:    words of the sentence that refuses the archive; `a | b` if either will do
-    open:       why the attack still succeeds; the test fails once it no longer does
-    stronger:   why only bubblewrap holds it, and not the second level
+    earns:      the points of the target: 0 (default), less (than full) or full
+    refused:    words from the message that refuses the archive; `a | b` if either may appear
+    open:       why the attack still succeeds; the test fails once the attack no longer succeeds
+    stronger:   why bubblewrap stops the attack and the second level (Landlock) does not
+    holds:      what must hold, in one sentence
 
-Every attack is graded on its target and one honest problem, in a sandbox that all attacks share,
-once at each level of isolation. (At the second level, `make test` runs the groups that attack the
-sandbox itself; the other groups attack what both levels have in common, and run in `make proof`.)
+All attacks share one sandbox per level of isolation. Each attack is graded at both levels, together
+with one honest problem. (At the second level, `make test` runs only the groups that attack the
+sandbox itself. The other groups attack code that both levels share, and run in `make proof`.)
 Whatever the attack does, the honest problem keeps its points, the result contains no secret and no
 control character, and no process or file is left. An attack that gains forbidden access raises
 "BREACH", and that word must not appear in any message.
@@ -60,7 +61,7 @@ GROUPS = {
     "read the answers", "forge the verdict", "inject code", "lie about types", "hostile files",
     "exhaust the host", "survive or spread", "attack the reader", "cheat the exercise",
 }  # fmt: skip
-# What differs between the levels is how they hold these.
+# The levels of isolation differ only in how they stop these groups.
 OF_THE_SANDBOX = {"read the answers", "hostile files", "exhaust the host", "survive or spread"}
 KEYS = {
     "group",
@@ -102,7 +103,7 @@ class Attack:
 
     @property
     def control(self) -> courses.Problem:
-        """An honest problem of another module."""
+        """A problem of another module, which keeps its honest solution."""
         return COURSE.problem(
             "linear" if self.target.module == "tensor_memory" else "tensor_memory"
         )
@@ -128,7 +129,7 @@ class Attack:
         )
 
     def functions(self):
-        """Import the attack into this process; only for attacks that build something."""
+        """Import the attack into this process; only for archive and source attacks."""
         spec = importlib.util.spec_from_file_location(self.path.stem, self.path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
@@ -156,7 +157,7 @@ def honest_sources() -> dict[str, bytes]:
     return {f"assignment/{module}.py": reference(f"{module}.py") for module in COURSE.modules}
 
 
-# --- planted secrets, and what must not leak ------------------------------------------------------
+# --- planted secrets, which must not leak ---------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +181,7 @@ def planted():
         assert [path.name for path in Path(folder).iterdir()] == [canary.name]
 
 
-# The second level is for root; for anybody else its tests are skipped, and the report says so.
+# The second level needs root; without root its tests are skipped with that reason.
 LEVELS = [
     "bubblewrap",
     pytest.param(
@@ -191,7 +192,7 @@ LEVELS = [
 
 
 def at_each_level(attacks: list[Attack]):
-    """Each attack at each level, marked `proof` where `make test` leaves it out."""
+    """Every attack at every level, marked `proof` where `make test` skips it."""
     both = []
     for level in LEVELS:
         name, marks = (level, ()) if isinstance(level, str) else (level.values[0], level.marks)
@@ -205,8 +206,8 @@ def at_each_level(attacks: list[Attack]):
 
 @pytest.fixture(scope="module")
 def sandboxes(planted, tmp_path_factory):
-    """The sandbox of each level, which all attacks share. Once closed, they leave nothing."""
-    # Speeds up the many garbage collections in a run of pytest.
+    """One sandbox per level, shared by all attacks; after closing, no file or mount is left."""
+    # Makes the many garbage collections in a run of pytest faster.
     gc.freeze()
     folder = tmp_path_factory.mktemp("sandboxes")
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
@@ -218,7 +219,7 @@ def sandboxes(planted, tmp_path_factory):
 
 @contextmanager
 def one_for_all(level):
-    """A sandbox of this level, of which no process is left."""
+    """A sandbox of this level, which must leave no process."""
     with Sandbox.of(COURSE, isolation=level) as box:
         yield box
         pid, uid = box.host_pid, box.facts["uid"]
@@ -228,14 +229,17 @@ def one_for_all(level):
 
 @pytest.fixture(params=LEVELS)
 def sandbox(request, sandboxes):
-    """A parameter of a wider scope would give each attack a sandbox of its own."""
+    """The shared sandbox of a level.
+
+    Keep the scope of one test: with a wider scope, each attack would get a sandbox of its own.
+    """
     return sandboxes(request.param)
 
 
 def escaped(uid: int) -> list[Path]:
-    """Files on the host that an attack made.
+    """Files on the host that an attack created.
 
-    They are found by their name, or by an owner that no other file has.
+    Recognize them by their name, or by the sandbox's user id, which owns no other file.
     """
     folders = [Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"), Path.home()]
     entries = [entry for folder in folders if folder.is_dir() for entry in folder.iterdir()]
@@ -271,7 +275,7 @@ def private_lines(problem: courses.Problem) -> set[str]:
 
 
 def assert_harmless(result, problem: courses.Problem, secrets: list[str]) -> None:
-    """Check what must hold for the result of every attack."""
+    """Check the parts of a result that must be harmless after every attack."""
     assert json_report.parse(json_report.render(result)) == result
     assert result.problems[0].id == problem.id
     tests = [test for p in result.problems for test in p.tests]
@@ -293,7 +297,7 @@ def assert_harmless(result, problem: courses.Problem, secrets: list[str]) -> Non
 
 
 def run(attack: Attack, submission: Submission, sandbox: Sandbox, secrets: list[str]):
-    """Grade an attack, and check what must hold whatever it does."""
+    """Grade an attack, and check that it harmed nothing."""
     target, control = attack.target, attack.control
     course = msgspec.structs.replace(COURSE, problems=[target, control])
     # An attack that the tripwire stops has no answers to compare with known mistakes.
@@ -305,7 +309,7 @@ def run(attack: Attack, submission: Submission, sandbox: Sandbox, secrets: list[
     assert honest.score == honest.max_score, [t.said for t in honest.tests if t.what]
     session = Session(sandbox, {}, COURSE.limits, seed=0, forbidden=[])
     assert session.inspect({}) == {}
-    assert len(processes("PPid", sandbox.host_pid)) == 1, "more than the process of this session"
+    assert len(processes("PPid", sandbox.host_pid)) == 1, "more processes than that of this session"
     session.close()
     assert escaped(sandbox.facts["uid"]) == []
     return attacked
@@ -331,7 +335,7 @@ def test_its_header_is_complete(attack):
 @pytest.mark.slow
 @at_each_level([attack for attack in ALL if "refused" not in attack.header])
 def test_it_earns_nothing_and_harms_nobody(sandbox, attack, planted, tmp_path):
-    """The target ends as its header states, and everything else is unaffected."""
+    """The target has the status and points in the header; everything else is unaffected."""
     if attack.kind == "archive":
         submission = submissions.read(attack.functions().build(tmp_path))
     else:
@@ -346,10 +350,10 @@ def test_it_earns_nothing_and_harms_nobody(sandbox, attack, planted, tmp_path):
     }[attack.earns]
     as_stated = least <= attacked.score <= most and attacked.status.value in attack.statuses
     if "stronger" in attack.header and sandbox.isolation != "bubblewrap":
-        assert not as_stated, "the second level holds it too: take `stronger` out of its header"
+        assert not as_stated, "the second level stops it too: remove `stronger` from its header"
         pytest.xfail(attack.header["stronger"])
     if "open" in attack.header:
-        assert not as_stated, "it no longer succeeds: take `open` out of its header"
+        assert not as_stated, "this attack no longer succeeds: remove `open` from its header"
         pytest.xfail(attack.header["open"])
     assert as_stated, (
         f"{attacked.score:g} of {attacked.max_score:g} points, {attacked.status.value}"
@@ -358,7 +362,7 @@ def test_it_earns_nothing_and_harms_nobody(sandbox, attack, planted, tmp_path):
 
 @pytest.mark.parametrize("attack", cases([a for a in ALL if "refused" in a.header]))
 def test_it_is_refused(attack, tmp_path):
-    """The archive is refused with one sentence that names the reason, and nothing is unpacked."""
+    """The archive is refused with one sentence that gives the reason; nothing is unpacked."""
     path = attack.functions().build(tmp_path)
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(SubmissionRefused) as refusal:
@@ -375,7 +379,7 @@ def test_it_is_refused(attack, tmp_path):
     "problem", [p for p in COURSE.problems if p.device == "cpu"], ids=lambda p: p.id
 )
 def test_an_honest_solution_in_the_same_sandbox_earns_everything(problem, sandbox, planted):
-    """Control: the defences against attacks do not refuse a right solution."""
+    """Control: the defences do not reject a right solution."""
     result = grade(Submission("honest", honest_sources(), []), COURSE, sandbox, problems=[problem])
     assert_harmless(result, problem, planted)
     assert result.score == result.max_score

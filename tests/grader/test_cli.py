@@ -1,4 +1,4 @@
-"""Runs the command line as its users do, and checks inputs, output and exit codes."""
+"""The command line, run as users run it: inputs, output and exit codes."""
 
 import json
 import os
@@ -111,7 +111,7 @@ def test_the_report_fits_80_columns_and_has_no_colour_when_piped(sample):
 
 @GRADED_ONCE
 def test_the_other_reports_of_a_grade_have_the_same_points(sample):
-    """The page also quotes the student's line where the process crashed."""
+    """The HTML page also quotes the student's line at which the process crashed."""
     score = json.loads(sample[1])["score"]
     page, markdown = sample[2:]
     assert f"<h1>{score:.2f} of 120 points</h1>" in page
@@ -221,7 +221,7 @@ def on_a_gpu(cpu):
 
 @pytest.mark.slow
 def test_the_stubs_have_none(grader, root, tmp_path):
-    """Stubs score exactly 0 and are not attempted.
+    """Stubs score exactly 0 and have the status not_attempted.
 
     test_validate grades the stub of every problem.
     """
@@ -387,7 +387,7 @@ def test_a_cuda_device_is_looked_for_and_locked_only_for_a_cuda_run(monkeypatch,
 
 
 def test_a_single_problem_can_be_graded(grader, root, tmp_path):
-    """--only leaves the other problems out of the score and the maximum."""
+    """--only leaves all other problems out of the score and the maximum."""
     shutil.copytree(root / "grader" / "solutions" / "reference", tmp_path / "assignment")
     done = grader("grade", tmp_path, "--only", "tensor_memory", "--json", tmp_path / "r.json")
     result = json.loads((tmp_path / "r.json").read_text())

@@ -1,4 +1,4 @@
-"""What the documents show is what the commands take."""
+"""The commands and options shown in the documents exist."""
 
 import re
 
@@ -20,7 +20,7 @@ CALL = re.compile(r"^(?:srun .*)?(?:\.venv/bin/)?grader ([a-z]+)(.*)$")
 
 
 def calls(text):
-    """Every call of the grader in code, as (line, command, its options)."""
+    """Every call of the grader in code blocks, as (line, command, options)."""
     lines = [line for block in FENCED.findall(text) for line in block.splitlines()]
     lines += re.findall(r"`([^`\n]+)`", FENCED.sub("", text))
     found = [(line, CALL.match(line)) for line in lines]
@@ -29,7 +29,7 @@ def calls(text):
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_each_command_and_option_exists(root, document):
-    """A call in a document can be typed as it stands."""
+    """A reader can run each call in a document as it is printed."""
     commands = typer.main.get_command(app).commands
     found = calls((root / document).read_text())
     assert found
@@ -41,7 +41,7 @@ def test_each_command_and_option_exists(root, document):
 
 
 def test_the_example_of_a_policy_is_one(root, tmp_path):
-    """Its keys and values are read."""
+    """Its keys and values are valid."""
     (example,) = re.findall(r"```toml\n(.*?)```", (root / "docs/class.md").read_text(), re.DOTALL)
     (tmp_path / "policy.toml").write_text(example)
     got = policy.load(tmp_path / "policy.toml")

@@ -1,4 +1,4 @@
-"""Fetching students' repositories: archives only, names that are safe, and nothing lost."""
+"""Fetching students' repositories: only archives, under safe names, and none is lost."""
 
 import io
 import os
@@ -12,7 +12,7 @@ from grader import submission as submissions
 
 pytestmark = pytest.mark.slow
 
-# In place of GitHub's command: it answers from files that are named by repository.
+# A replacement for GitHub's command that answers from files named after repositories.
 GH = """#!/bin/sh
 [ "$1" = api ] || exit 9
 name=$(echo "$2" | sed 's,repos/,,;s,/tarball,,;s,/,_,')
@@ -22,7 +22,7 @@ cat "$ANSWERS/$name" || { echo "gh: Not Found (HTTP 404)" >&2; exit 1; }
 
 @pytest.fixture
 def fetch(root, tmp_path):
-    """Run the script over a roster with these lines; return the process and the folder."""
+    """A function that runs the script on a roster of these lines; it returns process and folder."""
     answers = tmp_path / "answers"
     answers.mkdir()
     (tmp_path / "gh").write_text(GH)
@@ -51,7 +51,7 @@ def fetch(root, tmp_path):
 
 
 def test_what_was_fetched_can_be_graded(fetch):
-    """Students without a repository are left out."""
+    """Students without a repository are skipped."""
     done, folder = fetch("ada,Ada,course/ada", "bob,Bob,")
     assert (0, "1 of 1, 0 failed\n", "") == (done.returncode, done.stdout, done.stderr)
     assert ["ada.tar.gz"] == [path.name for path in folder.iterdir()]
@@ -59,7 +59,7 @@ def test_what_was_fetched_can_be_graded(fetch):
 
 
 def test_one_that_fails_stops_no_other_and_loses_nothing(fetch):
-    """The last archive of its student stays, and the command says whose it is."""
+    """The student's last archive is kept, and the command names the student."""
     fetch("ada,Ada,course/ada")
     done, folder = fetch("ada,Ada,course/gone", "eve,Eve,course/ada")
     assert 1 == done.returncode
@@ -79,7 +79,7 @@ def test_one_that_fails_stops_no_other_and_loses_nothing(fetch):
     ],
 )
 def test_names_from_a_roster_are_not_trusted(fetch, line, said):
-    """Neither as a path nor as an argument."""
+    """A name is used neither as a path nor as an option unless it is valid."""
     done, folder = fetch(line)
     assert 1 == done.returncode
     assert said in done.stderr
@@ -87,7 +87,7 @@ def test_names_from_a_roster_are_not_trusted(fetch, line, said):
 
 
 def test_without_gh_it_says_so(fetch, tmp_path):
-    """And a roster without repositories is a mistake."""
+    """A roster without any repository is also reported."""
     done, _ = fetch("ada,Ada,course/ada", path=str(tmp_path / "answers"))
     assert "`gh` is not installed" in done.stderr
     done, _ = fetch("ada,Ada,")

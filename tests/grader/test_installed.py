@@ -91,7 +91,7 @@ with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandb
 
 
 def spy(python: Path, folder: Path) -> dict[str, list[str]]:
-    """Return what a submission sees of the grader that this interpreter has installed."""
+    """Return the parts of the installed grader that a submission can see."""
     (folder / "spy.py").write_text(SPY)
     (folder / "driver.py").write_text(DRIVER)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -104,7 +104,7 @@ def spy(python: Path, folder: Path) -> dict[str, list[str]]:
 
 
 def nothing_is_seen(seen: dict[str, list[str]]) -> None:
-    """Check that only the worker's own two places in the grader are visible."""
+    """Check that a submission sees only the two folders of the grader that the worker needs."""
     assert seen["imports"] == []
     assert seen["readable"] == []
     others = [

@@ -158,9 +158,9 @@ def test_a_grade_that_is_interrupted_writes_nothing(
 def test_a_validation_that_is_interrupted_leaves_nobody(
     moment, seconds, whom, number, interrupted, tmp_path
 ):
-    """Its processes and their boxes end, and no matrix is written.
+    """Its processes and their sandboxes end, and no matrix is written.
 
-    A terminal's Ctrl-C reaches its processes as well.
+    A Ctrl-C in a terminal reaches its child processes as well.
     """
     arguments = ("validate", "--only", "adamw", "--jobs", "2", "--matrix", tmp_path / "m.json")
     got = interrupted(*arguments, moment=moment, seconds=seconds, whom=whom, number=number)
@@ -171,7 +171,7 @@ def test_a_validation_that_is_interrupted_leaves_nobody(
 def test_a_process_of_the_pool_that_is_told_to_end_many_times_ends_once(root):
     """Everything is closed once, and nothing is printed.
 
-    A pool that is ended sends SIGTERM twice, and the end of the parent is a third reason to end.
+    A terminated pool sends SIGTERM twice, and the end of the parent is a third reason to exit.
     """
     program = """
 import threading, time
@@ -313,7 +313,7 @@ def test_only_the_outermost_hold_raises(signals):
 @pytest.mark.slow
 @pytest.mark.parametrize("isolation", ["bubblewrap", "none"])
 def test_an_interrupt_while_a_box_is_started_leaves_nobody(isolation, signals, monkeypatch):
-    """The signal comes when the process runs, but before anyone knows it."""
+    """The signal arrives when the process already runs but is not registered yet."""
     interrupts.watch()
     started = []
     real = subprocess.Popen._execute_child
@@ -331,9 +331,9 @@ def test_an_interrupt_while_a_box_is_started_leaves_nobody(isolation, signals, m
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:Exception ignored")  # its files are closed late as well
+@pytest.mark.filterwarnings("ignore:Exception ignored")  # its files are also closed late
 def test_a_box_that_nobody_ends_is_ended_with_its_object():
-    """An interrupt between the start and the `with` block leaves such a box."""
+    """An interrupt between the start and the `with` block leaves a sandbox without an owner."""
     box = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=2**20)
     pid = box._process.pid
     del box
@@ -360,9 +360,9 @@ def test_nothing_is_written_after_an_interrupt(signals, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_an_interrupt_while_a_box_is_tried_waits_for_it(root, tmp_path):
-    """A terminal's Ctrl-C comes as bubblewrap starts.
+    """A Ctrl-C in a terminal arrives while bubblewrap starts.
 
-    Were it killed there, its child would wait for it for ever.
+    If bubblewrap were killed at that moment, its child would wait forever.
     """
     ended = tmp_path / "ended"
     real = shutil.which("bwrap")

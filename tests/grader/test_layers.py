@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 GRADER = ROOT / "grader"
-# Part of the course, not of the program.
+# These folders belong to the course, not to the program.
 COURSE_CODE = ("solutions/reference", "solutions/variants", "course_files")
 
 # The layers of the grader: a component may import those of the layers above its line. A component
@@ -119,7 +119,7 @@ PUBLIC = [
 
 @pytest.mark.parametrize("path", TRUSTED, ids=ids(TRUSTED))
 def test_dependencies_of_the_grader_point_one_way(path):
-    """A component imports only layers listed above its own, at any place in its files."""
+    """A component imports only from layers listed above its own, anywhere in its files."""
     room = room_of(name_of(path))
     assert room in FLOOR, f"{room} has no line in FLOORS"
     others = {room_of(name) for name in imports(path) if tops([name]) == {"grader"}} - {room}
@@ -328,7 +328,7 @@ HANDOUT_RANK = {name: rank for rank, names in enumerate(HANDOUT_LAYERS) for name
 
 @pytest.mark.parametrize("path", HANDOUT, ids=ids(HANDOUT))
 def test_dependencies_of_the_handout_point_one_way(path):
-    """Of the grader, the handout imports only the problems, the reference and the figure marks."""
+    """The handout imports only the grader's problems, reference and figure marks."""
     name = name_of(path)
     assert name in HANDOUT_RANK, f"HANDOUT_LAYERS has no line for {name}"
     inner = {other for other in imports(path) if tops([other]) == {"handout"}}
@@ -342,5 +342,5 @@ def test_dependencies_of_the_handout_point_one_way(path):
 
 
 def test_the_grader_does_not_import_the_handout():
-    """The grader hands out the handout that was built."""
+    """The grader only publishes the finished build of the handout."""
     assert [path.name for path in PROGRAM if "handout" in tops(imports(path))] == []

@@ -1,4 +1,4 @@
-"""Output of a command: files are written first and completely, and stdout may be closed or full."""
+"""A command writes its files first and completely, even if stdout is closed or full."""
 
 import json
 import os

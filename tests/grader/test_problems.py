@@ -132,7 +132,7 @@ def test_what_is_right_is_loaded():
     ("old", "new", "line", "said"), WRONG, ids=[f"{line} {said[-50:]}" for *_, line, said in WRONG]
 )
 def test_what_is_wrong_is_said_with_its_line(old, new, line, said):
-    """The message has what was expected, what came and, if possible, what was meant."""
+    """The message says what was expected, what was found and, if possible, what was meant."""
     assert RIGHT.count(old) == 1
     found = problems.load(RIGHT.replace(old, new), LIMITS)
     assert isinstance(found, problems.Wrong), found

@@ -1,4 +1,4 @@
-"""Another course: the same commands grade, prove and hand out the smallest possible one."""
+"""The same commands grade, prove and publish another course: the smallest possible one."""
 
 import json
 import shutil
@@ -37,7 +37,7 @@ def test_it_is_small(course):
 
 
 def test_its_links_lead_somewhere(course):
-    """Our files, which the links point to, may have moved."""
+    """The links point to our files, which might have moved."""
     assert [path for path in course.rglob("*") if path.is_symlink() and not path.exists()] == []
 
 

@@ -1,6 +1,6 @@
-"""The workflows, ours and the student's, are safe and use commands that exist.
+"""The workflows, ours and the students', are safe and use commands that exist.
 
-Actions are pinned, tokens are read-only, jobs are bounded, and strangers cannot trigger our
+Actions are pinned, tokens are read-only, jobs have timeouts, and strangers cannot trigger our
 machines.
 """
 
@@ -123,7 +123,7 @@ def injections(workflow):
 
 
 def checkouts(workflow):
-    """A checkout does not leave its token on the disk."""
+    """A checkout does not leave its token on disk."""
     for step in steps(workflow):
         if (
             "actions/checkout" in step.get("uses", "")
@@ -157,7 +157,7 @@ def test_a_workflow_is_pinned_read_only_bounded_and_closed(path):
 
 
 def test_all_workflows_are_looked_at():
-    """The workflows are ours, the student's, and an example."""
+    """The list has our workflows, the students', and an example."""
     assert {CI, GPU, STUDENTS, GRADE} <= set(WORKFLOWS)
 
 

@@ -9,10 +9,10 @@ STARTED = pytest.StashKey()
 
 @pytest.fixture(scope="session")
 def browser(request):
-    """A headless Chromium, or a skip that names what is missing.
+    """A headless Chromium; without one, the test is skipped with the reason.
 
-    With --require-browser, the test fails instead. Playwright can be started once in a process, so
-    all folders of tests share the browser.
+    With --require-browser, the test fails instead. Playwright can be started only once per process,
+    so all test folders share the browser.
     """
     from handout.site.browser import NoBrowser
     from handout.site.browser import browser as start
@@ -32,7 +32,7 @@ def browser(request):
 
 @pytest.fixture(scope="session")
 def window(browser):
-    """The one page of all tests, which takes as long to make as to load."""
+    """One browser page shared by all tests, because creating one takes as long as loading it."""
     context = browser.new_context(offline=True)
     page = context.new_page()
     page.set_default_timeout(10_000)
@@ -52,7 +52,7 @@ def window(browser):
 def page(window):
     """An empty page without network; page.seen records requests, errors and console messages.
 
-    Nothing of the test before is left: what a page has stored, its size, its scheme.
+    Nothing of the previous test remains: storage, window size and colour scheme are reset.
     """
     window.goto("about:blank")
     store = window.context.new_cdp_session(window)
@@ -65,7 +65,7 @@ def page(window):
 
 
 def serious(page):
-    """What axe-core finds on a page that is serious or critical."""
+    """The violations that axe-core finds on a page and rates as serious or critical."""
     from axe_playwright_python.sync_playwright import Axe
 
     found = Axe().run(page).response["violations"]

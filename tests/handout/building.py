@@ -1,4 +1,4 @@
-"""The built handout, made once for all processes of a test run."""
+"""The built handout, built once for all processes of a test run."""
 
 import subprocess
 import sys
@@ -10,9 +10,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def built_once(tmp_path_factory, *, pdf):
-    """The folder that the command writes: the site, and the PDF if it is asked for.
+    """The folder that the command writes: the site, and the PDF if requested.
 
-    The processes of pytest-xdist have one folder in common, and the first that comes builds.
+    All pytest-xdist processes share one folder, and the first process that needs it builds.
     """
     base = tmp_path_factory.getbasetemp()
     common = base.parent if base.name.startswith("popen-") else base

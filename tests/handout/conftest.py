@@ -39,7 +39,7 @@ def pytest_addoption(parser):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Always report at the end how many tests were skipped without a browser."""
+    """Always report how many tests were skipped for lack of a browser."""
     skipped = [
         report
         for report in terminalreporter.stats.get("skipped", [])

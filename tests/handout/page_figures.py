@@ -1,4 +1,4 @@
-"""Checks every figure of the handout against the code that computes it.
+"""Check every figure of the handout against the code that computes it.
 
 In the Markdown, each figure has a mark with an id, as in `it takes [143.93]{#days} days`. No reader
 sees the marks (see grader/markdown_figures.py). A page's figures (tests/handout/chapters/) give the
@@ -89,7 +89,7 @@ CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 def n(value: object, spec: str = "") -> str:
     """A computed figure.
 
-    Numbers are formatted by `spec` as in format(), with − as the minus sign. Text is taken
+    A number is formatted by `spec` as in format(), with − as the minus sign. Text is left
     unchanged.
     """
     if isinstance(value, Fraction):
@@ -103,7 +103,7 @@ def n(value: object, spec: str = "") -> str:
 
 
 def power(base: int, exponent: int) -> str:
-    """A power such as `2⁻¹⁴`, as a figure."""
+    """A power such as `2⁻¹⁴` as a figure."""
     return n(f"{base}{str(exponent).translate(SUPERSCRIPT)}")
 
 
@@ -117,12 +117,12 @@ def short(value: float, digits: int | None = None, unit: int = 9) -> str:
 
 
 def plain(value: float) -> str:
-    """The shortest decimal form of a number, without exponent or trailing `.0`, as a figure."""
+    """The shortest decimal form of a number as a figure, without exponent or trailing `.0`."""
     return n(_shortest(value))
 
 
 def scientific(value: float, digits: int = 1) -> str:
-    """A number such as `6.1e-5`, with as few digits in the exponent as possible, as a figure."""
+    """A number such as `6.1e-5` as a figure, with as few digits in the exponent as possible."""
     mantissa, exponent = f"{value:.{digits}e}".split("e")
     return n(f"{mantissa}e{int(exponent)}")
 
@@ -132,7 +132,7 @@ def _shortest(value: float) -> str:
 
 
 def stage_points(problem: str) -> dict[int, float]:
-    """The points of each stage of a problem, from the weights of its hidden tests on a CPU."""
+    """The points of each stage of a problem, from the weights of its hidden CPU tests."""
     weights: dict[int, int] = {}
     for name, test in vars(import_module(f"tests.hidden.test_{problem}")).items():
         if name.startswith("test_"):
@@ -218,7 +218,7 @@ class Figures:
         self._add(name, text)
 
     def _add(self, name: str, text: str) -> None:
-        assert name not in EVERYWHERE, f"{self.page}: every page has {name}"
+        assert name not in EVERYWHERE, f"{self.page}: {name} is already defined for every page"
         self.values.setdefault(name, []).append(flat(text))
 
     def complaints(self, markdown: str) -> list[str]:
@@ -229,7 +229,7 @@ class Figures:
         return list(self._complaints(markdown))
 
     def has_complaints(self, markdown: str) -> bool:
-        """Whether anything on this page differs, which is known at the first difference."""
+        """Whether anything on this page differs; stops at the first difference."""
         return any(True for _ in self._complaints(markdown))
 
     def _complaints(self, markdown: str) -> Iterator[str]:
@@ -339,7 +339,7 @@ def _without_names(text: str) -> str:
 
 
 def _without_indices(text: str) -> str:
-    """The text without the indices of letters, such as W₁.
+    """The text without the indices of letters, such as the index of W₁.
 
     An indexed letter is a name inside a value; the formula around it has to be checked instead.
     """

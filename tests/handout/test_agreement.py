@@ -14,7 +14,7 @@ CHAPTER = "05_resource_accounting.md"
 
 
 def test_text_and_stubs_agree_with_the_list_of_problems():
-    """The committed files agree."""
+    """The committed files agree with problems.toml."""
     assert agreement.complaints(COURSE, PAGES, STUBS) == []
 
 
@@ -59,7 +59,7 @@ def test_text_and_stubs_agree_with_the_list_of_problems():
     ],
 )
 def test_a_page_that_disagrees_is_named(page, old, new, complaint):
-    """The id, section, points, functions, file and command are checked."""
+    """The check covers the id, section, points, functions, file and command."""
     assert old in PAGES[page]
     found = agreement.complaints(COURSE, PAGES | {page: PAGES[page].replace(old, new)}, STUBS)
     assert any(complaint in line and line.startswith(page) for line in found), found
@@ -74,7 +74,7 @@ def test_a_page_that_disagrees_is_named(page, old, new, complaint):
     ],
 )
 def test_a_stub_that_disagrees_is_named(old, new):
-    """Both the docstring and the error that a stub raises are checked."""
+    """The check covers the docstring and the error that a stub raises."""
     source = STUBS["resource_accounting"]
     assert old in source
     found = agreement.complaints(
@@ -105,7 +105,7 @@ def test_disagreement_fails_the_build(monkeypatch, tmp_path, capsys):
 
 
 def test_every_picture_and_calculator_stands_on_one_page():
-    """The page of all calculators also contains each calculator."""
+    """In addition, the page of all calculators contains each calculator."""
     chapters = "".join(text for name, text in PAGES.items() if name[0].isdigit())
     for name in pictures.PICTURES:
         assert (PAGES["index.md"] + chapters).count(f"```{{picture}} {name}\n") == 1, name
@@ -117,7 +117,7 @@ def test_every_picture_and_calculator_stands_on_one_page():
 
 @pytest.mark.parametrize("page", [name for name in PAGES if name[0].isdigit()])
 def test_every_chapter_has_its_parts(page):
-    """These are a figure, headings, a box about Wren, and five exercises with folded answers."""
+    """Each chapter has a figure, headings, a box about Wren, and five exercises with answers."""
     text = PAGES[page]
     assert "```{picture}" in text
     assert text.count("\n### ") >= 3

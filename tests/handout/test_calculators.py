@@ -82,7 +82,7 @@ def test_the_defaults_are_the_numbers_of_the_text():
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_training_time_is_training_days(device, dtype):
-    """Several sizes, devices and utilisations agree, with and without a second forward pass."""
+    """Several sizes, devices and MFUs agree, with and without a second forward pass."""
     for n, d, count, mfu in itertools.product(
         (1.27e9, 70e9), (3e11, 15e12), (1, 1024), (0.1, 0.5, 1.0)
     ):
@@ -123,7 +123,7 @@ def test_matmul_is_the_roofline():
 
 @pytest.mark.parametrize(("gated", "tied"), list(itertools.product((0, 1), repeat=2)))
 def test_model_size_is_transformer_parameters(gated, tied):
-    """Gated or not, tied or not, the sizes agree."""
+    """The sizes agree for gated and plain layers, and for tied and untied embeddings."""
     config = flop_counting.TransformerConfig(
         vocab_size=32000,
         context_length=2048,
@@ -159,7 +159,7 @@ def test_compute_budget_is_compute_optimal():
 
 
 def test_what_fits_is_max_parameters():
-    """Every recipe agrees."""
+    """The results agree for every recipe."""
     _, table = formulas.evaluate(FORMS["training-memory"], {"devices": 8})
     for row in table:
         recipe = formulas._RECIPES[row["recipe"].name]
@@ -194,9 +194,9 @@ def test_tensor_is_torchs(shape, view):
 
 @pytest.mark.parametrize("name", formulas.FORMATS)
 def test_number_formats_are_torchs(name):
-    """The range and eps equal those of torch.finfo, and every number is rounded as by torch.
+    """The range and eps equal those of torch.finfo, and rounding agrees with torch.
 
-    A number becomes 0 where torch gives 0.
+    A number underflows to 0 where it does in torch.
     """
     dtype, info = getattr(torch, name), torch.finfo(getattr(torch, name))
     spec = precision.float_spec(dtype)
@@ -280,7 +280,7 @@ class Block(nn.Module):
         self.norms = nn.ModuleList([nn.LayerNorm(d, bias=False), nn.LayerNorm(d, bias=False)])
 
     def attention(self, x, fused):
-        """Attention by torch's operator, or with explicit scores."""
+        """Attention by torch's fused operator, or with explicit scores."""
         b, t, d = x.shape
         q, k, v = (
             part.view(b, t, self.heads, -1).transpose(1, 2) for part in self.qkv(x).split(d, dim=-1)
@@ -304,8 +304,8 @@ class Block(nn.Module):
 def test_activations_are_what_autograd_keeps(gated, fused):
     """The calculator agrees within 3 % with the bytes counted on a real layer.
 
-    The calculator leaves out the norms' means and variances, and fused attention's one number per
-    row.
+    The calculator leaves out the norms' means and variances, and the one number per row that fused
+    attention keeps.
     """
     d, heads, d_ff, batch, sequence = 128, 4, 320, 2, 256
     block = Block(d, heads, d_ff, gated)
@@ -326,7 +326,7 @@ def test_activations_are_what_autograd_keeps(gated, fused):
     assert kept / 4 == pytest.approx(results("training-memory", **given)["a_layer"] / 2, rel=0.03)
 
 
-# --- one definition in two languages --------------------------------------------------------------
+# --- formulas translated to JavaScript ------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -346,13 +346,13 @@ def test_activations_are_what_autograd_keeps(gated, fused):
     ],
 )
 def test_what_javascript_reads_otherwise_is_refused(formula):
-    """Such a formula is refused before it is used."""
+    """A formula that means something else in JavaScript is refused before it is used."""
     with pytest.raises(ValueError, match=r"share|function|sign"):
         formulas.checked(formula)
 
 
 def test_a_result_uses_only_what_is_above_it(monkeypatch, tmp_path):
-    """An unknown name is reported."""
+    """A result that uses an undefined name is refused."""
     wrong = tmp_path / "calculators.toml"
     wrong.write_text(
         formulas.SOURCE.read_text(encoding="utf-8").replace(
@@ -397,7 +397,7 @@ def test_a_result_uses_only_what_is_above_it(monkeypatch, tmp_path):
     ],
 )
 def test_numbers_are_written(show, value, text):
-    """Units, thousands, signs and rounding are checked."""
+    """Units, thousands separators, signs and rounding are correct."""
     assert numbers.display(value, show).replace("\u00a0", " ") == text
 
 
@@ -412,7 +412,7 @@ def test_bytes_are_in_the_chosen_unit(units, text):
 
 @pytest.mark.parametrize("name", formulas.FORMATS)
 def test_infinity_is_a_number_too(name):
-    """It stays infinite, or becomes what a format without infinity has."""
+    """Infinity stays infinite, or becomes NaN in a format without infinity."""
     got = results("number-formats", x=math.inf, format=name)
     no_infinity = formulas.FORMATS[name]["no_infinity"]
     assert math.isnan(got["in_format"]) if no_infinity else got["in_format"] == math.inf
@@ -420,7 +420,7 @@ def test_infinity_is_a_number_too(name):
 
 
 def test_defaults_are_written_as_typed():
-    """Fields show the defaults as a person would type them."""
+    """Fields show the defaults in the form in which a person would type them."""
     assert [calculators.typed(v) for v in (70e9, 15e12, 1024, 0.5, 1e-8, "3, 4", 12632.5e6)] == [
         "70e9",
         "15e12",

@@ -1,4 +1,4 @@
-"""The calculators in a real Chromium: the digits of Python, wrong input, keyboard and links."""
+"""The calculators in a real Chromium: the same digits as Python, errors, keyboard and links."""
 
 import math
 import random
@@ -27,7 +27,7 @@ def shown(page, address):
 
 
 def printed(section):
-    """The printed results by label."""
+    """The printed results of a calculator by label."""
     terms, results = (section.locator(f".results {tag}").all_inner_texts() for tag in ("dt", "dd"))
     return dict(zip(terms, results, strict=True))
 
@@ -38,7 +38,7 @@ def printed(section):
 def grid(form, count):
     """Inputs of a calculator: the defaults, and values over every range.
 
-    They contain both ends of each range and many values between, evenly spaced on a log scale.
+    They contain both ends of each range and many values in between, evenly spaced on a log scale.
     """
     draw = random.Random(form.id)
     cases = [{}]
@@ -67,7 +67,7 @@ def grid(form, count):
 
 
 def random_view(shape, draw):
-    """A view of up to three steps of a tensor of this shape, and the shape of the view."""
+    """A view of a tensor of this shape after up to three steps, and the shape of the view."""
     view, x = "", torch.empty(shape, device="meta")
     for _ in range(draw.randint(0, 3)):
         order = list(range(x.dim()))
@@ -96,7 +96,7 @@ def random_part(size, draw):
 
 
 def number(field, draw):
-    """A number that the field accepts: one end of its range, or a value between."""
+    """A number that the field accepts: an end of its range or a value in between."""
     low, high = field.min, field.max if field.max is not None else 32.0
     between = (
         10 ** draw.uniform(math.log10(max(low, 1e-6 * high)), math.log10(high))
@@ -111,7 +111,7 @@ def number(field, draw):
 
 @pytest.mark.parametrize("name", FORMS)
 def test_the_browsers_results_are_pythons(shown, page, name):
-    """Results and tables agree to the last printed digit, over a grid of inputs."""
+    """Results and tables agree to the last printed digit over a grid of inputs."""
     form, cases = FORMS[name], grid(FORMS[name], 400)
     shown(name)
     given = [formulas.inputs(form, case) for case in cases]
@@ -158,7 +158,7 @@ def test_the_page_shows_the_first_example_with_and_without_a_script(shown, brows
 
 
 def test_a_typed_value_changes_the_result(shown):
-    """Numbers may be typed in the ways that people write them."""
+    """Numbers are accepted in the forms that people usually type."""
     section = shown("training-time", at="05_resource_accounting")
     for text in ("1024", "1,024", "1 024", "1.024e3", "1024.0"):
         section.get_by_label("Devices").fill(text)
@@ -212,7 +212,7 @@ TYPED = """(section, [field, texts]) => texts.map((text) => {
 
 @pytest.mark.parametrize("name", FORMS)
 def test_wrong_input_is_said_beside_the_field(shown, page, name):
-    """Any nonsense in any field gives a sentence next to the field and no result.
+    """Invalid text in any field gives an error next to the field and no result.
 
     The page never shows NaN, undefined or infinity.
     """
@@ -334,7 +334,7 @@ def test_sizes_are_read_as_people_write_them(shown, text, same):
 
 
 def test_a_line_shows_one_unit_and_a_switch_changes_it(shown):
-    """The choice holds for all lines of a calculator, and Reset takes it back."""
+    """The choice applies to all lines of a calculator, and Reset undoes it."""
     section = shown("training-memory")
     assert printed(section)["Weights"] == "5.094\u00a0GB"
     section.get_by_label("Bytes in").select_option("GiB")
@@ -350,7 +350,7 @@ def test_a_line_shows_one_unit_and_a_switch_changes_it(shown):
     ("text", "held"), [("inf", "∞"), ("-Infinity", "−∞"), ("∞", "∞"), ("+inf", "∞")]
 )
 def test_infinity_can_be_typed(shown, text, held):
-    """It is a number of most formats."""
+    """Most number formats can represent infinity."""
     section = shown("number-formats")
     section.locator("[name=x]").fill(text)
     results = printed(section)
@@ -359,7 +359,7 @@ def test_infinity_can_be_typed(shown, text, held):
 
 
 def test_a_table_is_a_list_of_cards_on_a_phone(shown, page):
-    """Every value of the matrix product is within the screen, next to its label."""
+    """Every value of the matrix product fits on the screen, next to its label."""
     page.set_viewport_size({"width": 390, "height": 800})
     section = shown("matmul")
     for cell in section.locator("td").all():
@@ -386,7 +386,7 @@ def test_a_dtype_without_a_peak_on_the_device_is_refused(shown):
 def test_the_keyboard_is_enough(shown, page, address, name):
     """Tab reaches every field in order, then the disclosure, the button and the link.
 
-    Enter in a field does not leave the page.
+    Pressing Enter in a field does not leave the page.
     """
     section = shown(name)
     first = section.locator("input, select").first
@@ -423,7 +423,7 @@ def test_the_keyboard_is_enough(shown, page, address, name):
 def test_a_link_brings_the_values_back(shown, browser, page, address, name):
     """The link restores numbers, choices and flags in another browser.
 
-    The address follows the typed values.
+    The address changes with the typed values.
     """
     section = shown(name)
     for field in FORMS[name].input:
@@ -508,7 +508,7 @@ def test_results_are_said_when_typing_has_stopped(shown, page):
     section = shown("training-time")
     status = section.get_by_role("status")
     page.wait_for_timeout(1000)
-    assert status.inner_text() == "", "opening the page is no reason to speak"
+    assert status.inner_text() == "", "opening the page must announce nothing"
     section.get_by_label("Devices").fill("10240")
     page.wait_for_function(
         "document.querySelector('#calculator-training-time .status').textContent === 'Days: 14.39 "
@@ -523,7 +523,7 @@ def test_results_are_said_when_typing_has_stopped(shown, page):
 
 
 def test_print_shows_what_was_put_in(shown, page):
-    """The print shows the fields as text next to the results, and no button."""
+    """The printout shows the inputs as text next to the results, and no button."""
     section = shown("training-time")
     section.get_by_label("Devices").fill("2048")
     page.emulate_media(media="print")

@@ -73,7 +73,7 @@ def test_a_changed_digit_of_code_is_noticed(page):
 
 
 def agreement_notices(page, text, i):
-    """Whether the change makes the page disagree with problems.toml or the stubs."""
+    """Whether handout.site.agreement reports the change."""
     texts, stubs = agreement.pages(), agreement.stubs(COURSE)
     before = agreement.complaints(COURSE, texts, stubs)
     return set(
@@ -82,15 +82,15 @@ def agreement_notices(page, text, i):
 
 
 def changed(text, i):
-    """The text with the digit at i replaced by the next one."""
+    """The text with the digit at position i replaced by the next digit."""
     return text[:i] + DIGITS[(DIGITS.index(text[i]) + 1) % len(DIGITS)] + text[i + 1 :]
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_words_can_be_changed_without_touching_python(page):
-    """Every letter of plain text may become an x.
+    """Every letter of plain text may be replaced by an x.
 
-    Figures, code, headings, boxes, tables, links and names with digits stay.
+    Figures, code, headings, boxes, tables, links and names with digits stay unchanged.
     """
     code, lines = r"^```.*?^```|`[^`]*`", r"^(?:#|:::|\|)[^\n]*"
     kept = rf"{MARK.pattern}|{code}|{lines}|\[[^\]]*\]\([^)]*\)|\w*[{DIGITS}][\w.-]*"
@@ -101,7 +101,7 @@ def test_words_can_be_changed_without_touching_python(page):
 
 
 def test_a_digit_that_nothing_computes_is_refused():
-    """Such a digit may be in the text or in a value."""
+    """Such a digit is refused in the text and in a value."""
     figures = Figures("page.md")
     figures.gives(size=2 * 3)
     assert figures.complaints("So it takes\n[6]{#size} bytes.") == []
@@ -144,7 +144,7 @@ def test_a_digit_that_nothing_computes_is_refused():
     ],
 )
 def test_text_and_values_have_the_same_figures(text, complaint):
-    """A figure without value, a value without figure, half a mark and a wrong link are named."""
+    """A figure without value, a value without figure, half a mark and a wrong link are reported."""
     figures = Figures("page.md")
     figures.gives(size=6)
     assert complaint in "".join(figures.complaints(text))
@@ -193,7 +193,7 @@ def test_a_formula_that_nothing_checks_is_refused(nothing):
 
 
 def test_code_that_prints_something_else_is_noticed():
-    """The complaint is doctest's, with the line."""
+    """The complaint quotes doctest and gives the line."""
     assert run_code("page.md", "```python\n>>> 1 + 1\n2\n```\n") == []
     assert "Expected:\n    3\nGot:\n    2\n" in "".join(
         run_code("page.md", "```python\n>>> 1 + 1\n3\n```\n")

@@ -1,4 +1,4 @@
-"""No page contains a solution: pages and the files they load are checked for solutions' lines."""
+"""No page or file loaded by a page contains a line of a solution."""
 
 import ast
 from html.parser import HTMLParser
@@ -11,30 +11,30 @@ from handout.site import agreement, formulas
 from tests.handout.page_figures import CODE
 
 COURSE = courses.load()
-# The number of characters without blanks. Shorter lines, such as `for _ in range(2):` and
+# The least number of non-blank characters. Shorter lines, such as `for _ in range(2):` and
 # `np.save(file, tokens)`, are in every program.
 LONG = 24
 
 
 class Code(HTMLParser):
-    """The text of each piece of code on a page."""
+    """Collects the text of each code element on a page."""
 
     def __init__(self):
         super().__init__()
         self.depth, self.pieces = 0, []
 
     def handle_starttag(self, tag, attrs):
-        """Start a piece of code."""
+        """Start a code element."""
         if tag in ("pre", "code"):
             self.depth += 1
             self.pieces.append("")
 
     def handle_endtag(self, tag):
-        """End a piece of code."""
+        """End a code element."""
         self.depth -= tag in ("pre", "code")
 
     def handle_data(self, data):
-        """Add the data to the current piece."""
+        """Add the data to the current code element."""
         if self.depth:
             self.pieces[-1] += data
 

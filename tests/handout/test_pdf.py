@@ -1,4 +1,4 @@
-"""The PDF: the site's text, a correct table of contents, links that work, and no parts of forms."""
+"""The PDF: the site's text, a correct table of contents, working links, and no form elements."""
 
 import re
 
@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
 @pytest.fixture(scope="session")
 def reader(browser, built):
-    """The PDF that the command writes. (`browser` skips or fails the test if there is none.)"""
+    """The PDF that the command writes; `browser` skips or fails the test if it was not written."""
     return PdfReader(built / "handout.pdf")
 
 
@@ -23,7 +23,7 @@ def pages(reader):
 
 
 def plain(text):
-    """The text on one line, with typewriter apostrophes."""
+    """The text on one line, with straight apostrophes."""
     return " ".join(text.replace("’", "'").split())
 
 

@@ -24,7 +24,7 @@ BIBLIOGRAPHY = parse_file(HANDOUT / "bibliography.bib").entries
 
 @pytest.fixture
 def opened(page, address):
-    """Open a page, and check that nothing is wrong with it."""
+    """Open a page, and check that it loads without errors."""
 
     def open_page(name):
         page.goto(address(name))
@@ -44,12 +44,12 @@ def test_nothing_leaves_the_page(site, opened, page, name):
     assert [url for url in page.requests if not url.startswith(inside)] == []
     text = (site / f"{name}.html").read_text(encoding="utf-8")
     assert re.findall(r'<(?!a )[^>]+(?:src|href)="[^"]*//[^"]*"', text) == [], (
-        "a file from elsewhere"
+        "a file from outside the site"
     )
 
 
 def test_reports_can_link_to_each_problem(site):
-    """The address of each problem's section is that of a heading with the section's number."""
+    """Each problem's address leads to the heading with the number of its section."""
     course = courses.load()
     links = course.handout_links("https://course.example/handout/")
     assert list(links) == [problem.id for problem in course.problems]
@@ -61,7 +61,7 @@ def test_reports_can_link_to_each_problem(site):
 
 
 def test_it_opens_from_the_students_bundle(site, page, tmp_path):
-    """The site works unpacked elsewhere: text, pictures, calculators and other pages."""
+    """From an unpacked bundle, text, pictures, calculators and links to other pages work."""
     course = courses.load()
     archive = tmp_path / "student.zip"
     archive.write_bytes(bundles.zipped(bundles.student(course, site.parent)))
@@ -94,7 +94,7 @@ def test_every_reference_is_cited():
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_link_leads_somewhere(site, opened, page, name):
-    """Each link leads to a file of the site and an existing place in it, or to a work cited."""
+    """Each link leads to an existing place in a file of the site, or to a cited work."""
     opened(name)
     links = set(page.evaluate("[...document.querySelectorAll('a[href]')].map((a) => a.href)"))
     links -= {THEME}
@@ -127,7 +127,7 @@ def test_search_works_from_files(address, page):
 
 @pytest.mark.parametrize("word", ["roofline", "storage", "activation"])
 def test_a_hit_can_be_followed(address, page, word):
-    """A hit opens its page with the words highlighted, also on a page with pictures."""
+    """A search hit opens its page with the words highlighted, also on a page with pictures."""
     page.goto(address("search") + f"?q={word}")
     page.locator("#search-results li a").first.click()
     page.locator("article .highlighted").first.wait_for()
@@ -164,9 +164,9 @@ def test_axe_finds_nothing_serious(opened, page, name, width, scheme):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_drawings_can_be_read(opened, page, scheme):
-    """Words on fills have a contrast of at least 4.5, and fills on the page of at least 3.
+    """Text on a fill has a contrast of at least 4.5, and a fill on the page of at least 3.
 
-    WCAG 2.1 asks for this in 1.4.3 and 1.4.11.
+    These are the minimums of WCAG 2.1, 1.4.3 and 1.4.11.
     """
     page.emulate_media(color_scheme=scheme)
     opened("01_tensor_memory")

@@ -29,7 +29,7 @@ def run(*arguments):
 
 
 def test_skipped_pages_are_said_at_the_end():
-    """The report does not depend on asking pytest for reasons."""
+    """The report appears even if pytest was not asked for skip reasons."""
     done = run("pytest", "tests/handout/test_pdf.py", "-k", "outline", "-p", "no:cacheprovider")
     assert done.returncode == 0, done.stdout
     assert (
@@ -38,7 +38,7 @@ def test_skipped_pages_are_said_at_the_end():
 
 
 def test_a_flag_makes_it_a_failure():
-    """Continuous integration sets this flag."""
+    """With --require-browser, which continuous integration uses, a missing browser is a failure."""
     done = run(
         "pytest",
         "tests/handout/test_pdf.py",
@@ -64,7 +64,7 @@ def test_the_site_is_built_and_the_missing_pdf_is_said(tmp_path):
 
 
 def test_a_folder_that_is_no_built_handout_is_not_replaced(tmp_path):
-    """Another site in --out is left unchanged."""
+    """A different site in --out is left unchanged."""
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "mine.html").write_text("mine")
     done = run("handout.site", "--out", tmp_path)

@@ -1,3 +1,3 @@
-"""A browser for the tests of pages."""
+"""The browser fixtures for tests of HTML pages."""
 
 from tests.handout.browsing import browser, page, window  # noqa: F401, these are fixtures

@@ -1,4 +1,4 @@
-"""Gradebooks with the results that a test chooses."""
+"""Gradebooks with results that a test chooses."""
 
 from contextlib import contextmanager
 
@@ -32,14 +32,14 @@ def skipped(name):
 
 @contextmanager
 def class_of(path, students, *, problems=PROBLEMS, sources=None):
-    """An open gradebook.
+    """Open a gradebook with these students and results.
 
     Args:
-        path: Where to write it.
-        students: For each id, what is known of the student and, for each problem, its tests; None
-            for one who handed in nothing.
-        problems: The problems that are graded.
-        sources: What each student handed in; something short by default.
+        path: Path of the new gradebook.
+        students: For each id, the student's fields and the outcomes of the tests by problem, or
+            None if the student handed in nothing.
+        problems: The graded problems.
+        sources: The files of each student; by default a single short file.
     """
     listed = [COURSE.problem(name) for name in problems]
     with gradebook.writing(path, create=True) as book:

@@ -1,4 +1,4 @@
-"""`grader page` and `grader mistakes`: what they write, and what they refuse."""
+"""`grader page` and `grader mistakes` write the expected files and refuse wrong arguments."""
 
 import sys
 
@@ -26,7 +26,7 @@ def book(tmp_path):
 
 @pytest.fixture
 def grader(monkeypatch, capsys):
-    """Run a command in this process: its exit code, what it printed, and its last sentence."""
+    """Run a command in this process; return its exit code, its output and its last sentence."""
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["grader", *map(str, arguments)])
@@ -37,7 +37,7 @@ def grader(monkeypatch, capsys):
 
 
 def test_the_page_links_to_the_students_pages(book, grader, tmp_path):
-    """Only to those that are there."""
+    """The page links only to student pages that exist."""
     out, pages = tmp_path / "pages" / "class.html", tmp_path / "reports of 2"
     out.parent.mkdir()
     grader("export", book, "--html", pages)
@@ -50,7 +50,7 @@ def test_the_page_links_to_the_students_pages(book, grader, tmp_path):
 
 
 def test_an_anonymous_page_has_no_name(book, grader, tmp_path):
-    """Nor an id."""
+    """An anonymous page contains no student's name or id."""
     out = tmp_path / "class.html"
     assert 0 == grader("page", book, out, "--anonymous")[0]
     text = out.read_text()
@@ -60,7 +60,7 @@ def test_an_anonymous_page_has_no_name(book, grader, tmp_path):
 
 
 def test_what_cannot_be_written_is_refused_in_a_sentence(book, grader, tmp_path):
-    """Nothing is overwritten."""
+    """The command refuses in one sentence and never overwrites a file."""
     for arguments, words in [
         ((book, tmp_path / "x.html", "--anonymous", "--reports", tmp_path), "--reports has names"),
         ((book, tmp_path / "x.html", "--reports", tmp_path / "no"), "expected the folder that"),
@@ -75,7 +75,7 @@ def test_what_cannot_be_written_is_refused_in_a_sentence(book, grader, tmp_path)
 
 
 def test_mistakes_are_printed(book, grader):
-    """For each problem, how many students have them."""
+    """For each problem, the command prints how many students made each mistake."""
     code, said, _ = grader("mistakes", book, "--top", "1")
     assert 0 == code
     lines = [line.split() for line in said.splitlines()]

@@ -1,4 +1,4 @@
-"""Item analysis: the numbers against their textbook definitions, and what is said about a test."""
+"""Item analysis agrees with its textbook definitions and makes the right remark about each test."""
 
 import math
 
@@ -9,14 +9,14 @@ from grader.analysis import items
 
 
 def test_difficulty_is_the_share_that_passes():
-    """Nobody who attempts a test makes no share."""
+    """Difficulty is the share of students who pass, and None if no student attempted the test."""
     assert 0.75 == items.difficulty([True, True, True, False])
     assert items.difficulty([]) is None
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_discrimination_is_the_point_biserial_correlation(seed):
-    """(mean of those who pass - mean of those who fail) / deviation of all · √(p q)."""
+    """(mean of those who pass - mean of those who fail) / standard deviation of all · √(p q)."""
     rng = np.random.default_rng(seed)
     rest = rng.normal(50, 20, 60)
     passed = [bool(x) for x in rest + rng.normal(0, 30, 60) > 50]
@@ -28,7 +28,7 @@ def test_discrimination_is_the_point_biserial_correlation(seed):
 
 
 def test_a_correlation_that_means_nothing_is_none():
-    """Fewer than five pass or fail, or all have the same points."""
+    """The result is None if fewer than five pass or fail, or if all have the same points."""
     points = [float(n) for n in range(40)]
     assert items.discrimination([True] * 36 + [False] * 4, points) is None
     assert items.discrimination([False] * 36 + [True] * 4, points) is None
@@ -46,21 +46,21 @@ def test_a_correlation_that_means_nothing_is_none():
         ([True, False] * 100, 0.0, items.SAYS_LITTLE),
         ([True, False] * 100, 0.3, ""),
         ([True, False] * 100, -1.0, items.STRONG_FAIL),
-        ([True] * 185 + [False] * 15, 0.0, ""),  # an easy test cannot tell many apart
+        ([True] * 185 + [False] * 15, 0.0, ""),  # an easy test separates few students
         ([True] * 185 + [False] * 15, -0.3, items.STRONG_FAIL),
-        ([True, False] * 15, 0.0, ""),  # of so few, chance may be the reason
+        ([True, False] * 15, 0.0, ""),  # with so few students, chance may be the reason
         ([True, False] * 15, None, ""),
         ([False] * 19, None, ""),
         ([True] * 19, None, ""),
     ],
 )
 def test_what_is_said_of_a_test(passed, correlation, expected):
-    """Nothing is said of a good test, or where chance explains as much."""
+    """A good test gets no remark, nor does one whose correlation may be due to chance."""
     assert expected == items.remark(passed, correlation)
 
 
 def test_chance_alone_makes_no_good_test_suspicious():
-    """Of 300 tests that measure what the course measures, with 400 students."""
+    """With 400 students, none of 300 good tests is called suspicious."""
     rng = np.random.default_rng(0)
     ability = rng.normal(0, 1, 400)
     suspicious = 0
@@ -72,7 +72,7 @@ def test_chance_alone_makes_no_good_test_suspicious():
 
 
 def test_a_test_with_wrong_oracle_is_found():
-    """Students who are right fail it, so the strong ones do."""
+    """Strong students fail such a test because their answers are right."""
     rng = np.random.default_rng(1)
     ability = rng.normal(0, 1, 400)
     passed = [bool(x) for x in rng.normal(0, 1, 400) > ability]

@@ -1,4 +1,4 @@
-"""The page of a class in a browser: links, sorting, search, hostile texts, and its size."""
+"""The class page in a browser: links, sorting, search, hostile texts, and its size."""
 
 import random
 
@@ -17,7 +17,7 @@ NAMES = ["Ada", "Zoë", "Linus", "Mei", "José", "Priya"]
 
 
 def work_of(rng, number, ability):
-    """How two problems of one student ended: `number` tests each."""
+    """The outcomes of one problem's `number` tests for one student."""
     if rng.random() < 0.1:
         return [skipped(str(n)) for n in range(number)]
     return [
@@ -27,7 +27,7 @@ def work_of(rng, number, ability):
 
 
 def students(count, *, tests=6, problems=("linear", "adamw"), name=None):
-    """A class of a size, each with results for these problems."""
+    """A class of `count` students with results for these problems."""
     rng = random.Random(0)
     found = {}
     for n in range(count):
@@ -40,7 +40,7 @@ def students(count, *, tests=6, problems=("linear", "adamw"), name=None):
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
-    """The page of a class of sixty; each student has a page of the same name."""
+    """The page of a class of sixty students, each of whom has a page of their own."""
     path = tmp_path_factory.mktemp("class") / "class.sqlite"
     with class_of(path, students(60)) as whole:
         return class_page.render(
@@ -52,7 +52,7 @@ def text(tmp_path_factory):
 
 @pytest.fixture
 def opened(page, tmp_path):
-    """Open a page from a file; nothing may be requested or complained about."""
+    """Open a page from a file; it may make no requests and log no errors."""
 
     def show(text):
         path = tmp_path / "class.html"
@@ -66,7 +66,7 @@ def opened(page, tmp_path):
 
 
 def until(page, holds, given=None):
-    """Wait until something holds; the page's policy forbids what `wait_for_function` does."""
+    """Wait until `holds` is true; the page's content policy forbids `wait_for_function`."""
     for _ in range(3000):
         if page.evaluate(holds, given):
             return
@@ -75,7 +75,7 @@ def until(page, holds, given=None):
 
 
 def shown(page):
-    """The students that the table shows, once it shows what the address asks for."""
+    """The students in the table, once the table shows the filter in the address."""
     until(page, "() => document.getElementById('all').dataset.shown === location.hash")
     return page.evaluate(
         """() => [...document.querySelectorAll("#all tbody tr")].filter((row) => !row.hidden)
@@ -84,14 +84,14 @@ def shown(page):
 
 
 def follow(page, act):
-    """Do what leads to another address, and wait until the page is there."""
+    """Run `act`, which changes the address, and wait until the address has changed."""
     before = page.evaluate("location.hash")
     act()
     until(page, "before => location.hash !== before", before)
 
 
 def test_a_mistake_leads_to_its_students_and_back(text, opened):
-    """What is shown is in the address, so the browser's Back works."""
+    """The filter is part of the address, so the browser's Back button works."""
     page = opened(text)
     assert 60 == len(shown(page))
     link = page.locator("a[href='#mistake-0']").last
@@ -109,7 +109,7 @@ def test_a_mistake_leads_to_its_students_and_back(text, opened):
 
 
 def test_every_kind_of_mark_leads_to_its_students(text, opened):
-    """The bars also with the keyboard; the numbers agree with what the mark says."""
+    """Each mark selects as many students as its label says; bars also work with the keyboard."""
     page = opened(text)
     bar = page.locator("#histogram [data-to]").last
     said = int(bar.get_attribute("aria-label").split()[0])
@@ -135,7 +135,7 @@ def test_a_student_leads_to_the_students_page(text, opened):
 
 
 def test_search_and_sort(text, opened):
-    """Numbers are sorted as numbers, and empty cells come last or first."""
+    """Columns of numbers sort numerically, and empty cells come last or first."""
     page = opened(text)
     page.get_by_label("Search").fill("zoë")
     assert 10 == len(shown(page))
@@ -152,7 +152,7 @@ def test_search_and_sort(text, opened):
 
 
 def test_long_tables_open(text, opened):
-    """The first rows are those that matter; a button shows the others."""
+    """A long table shows its most important rows first; a button shows all others."""
     page = opened(text)
     table = page.locator("section[aria-labelledby=tests] table")
     assert 12 == table.locator("tbody tr:visible").count()
@@ -164,7 +164,7 @@ def test_long_tables_open(text, opened):
 
 @pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (390, "dark")])
 def test_axe_finds_nothing_serious(text, opened, page, width, scheme):
-    """Neither wide and light nor narrow and dark, and the page does not scroll sideways."""
+    """This holds wide and light, and narrow and dark; the page never scrolls sideways."""
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme=scheme)
     opened(text)
@@ -173,7 +173,7 @@ def test_axe_finds_nothing_serious(text, opened, page, width, scheme):
 
 
 def test_hostile_texts_stay_texts(opened, tmp_path):
-    """In names, sections, mistakes, functions, names of tests, and addresses of pages."""
+    """Hostile names, sections, mistakes, functions, test names and page addresses stay text."""
     hostile = {}
     for n, one in enumerate(HOSTILE):
         safe = one.encode("utf-8", "replace").decode().replace("\x00", "")
@@ -197,7 +197,7 @@ def test_hostile_texts_stay_texts(opened, tmp_path):
 
 
 def test_a_large_class_makes_a_small_page(opened, tmp_path):
-    """400 students and 22 problems with 22 tests each; the file stays under 5 MB."""
+    """With 400 students and 22 problems of 22 tests each, the file stays under 5 MB."""
     problems = tuple(problem.id for problem in COURSE.problems)
     many = students(400, tests=22, problems=problems)
     with class_of(tmp_path / "class.sqlite", many, problems=problems) as whole:
@@ -209,7 +209,7 @@ def test_a_large_class_makes_a_small_page(opened, tmp_path):
 
 
 def test_nothing_at_all_is_a_page_too(opened, tmp_path):
-    """Before the first submission."""
+    """A class without submissions also has a page."""
     with class_of(tmp_path / "class.sqlite", {"s1": ({}, None)}) as whole:
         page = opened(class_page.render(survey(whole), title="Early"))
     assert 1 == len(shown(page))

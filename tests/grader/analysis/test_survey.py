@@ -1,4 +1,4 @@
-"""The counts of a class, against a class of which every count is known."""
+"""The counts of a class agree with counts that were worked out by hand."""
 
 import pytest
 
@@ -11,7 +11,7 @@ EPS = "Epsilon stands inside the square root."
 
 
 def work(linear, adamw):
-    """The tests of one student: how each of two tests of each problem ended."""
+    """One student's outcomes for the tests of both problems."""
     return {"linear": linear, "adamw": adamw}
 
 
@@ -21,7 +21,7 @@ SECTION_A, SECTION_B = {"section": "A", "name": "Ada"}, {"section": "B"}
 
 @pytest.fixture
 def students():
-    """Six students, of whom one is absent."""
+    """Six students, one of whom handed in nothing."""
     return {
         "s1": (SECTION_A, FULL),
         "s2": (SECTION_A, work([passed("a"), failed("b")], [failed("c", EPS), failed("d", EPS)])),
@@ -40,7 +40,7 @@ def found(students, tmp_path):
 
 
 def test_problems_are_counted_over_those_who_began_them(found):
-    """A stub is no zero: it says nothing about how hard the problem is."""
+    """A stub does not count as zero: it does not show how hard the problem is."""
     linear, adamw = found.problems
     assert ("linear", "7.1", 4, 2) == (linear.id, linear.section, linear.begun, linear.full)
     assert linear.share == pytest.approx((1 + 0.5 + 0.5 + 1) / 4)
@@ -49,7 +49,7 @@ def test_problems_are_counted_over_those_who_began_them(found):
 
 
 def test_mistakes_are_counted_by_students_not_by_tests(found):
-    """What most have in common comes first; each has its cost."""
+    """The mistake of most students comes first, and each mistake has its cost in points."""
     first = found.mistakes[0]
     assert (EPS, True, [1, 3]) == (first.text, first.is_known, first.students)
     assert first.points == pytest.approx(7 * 1.5)
@@ -58,7 +58,7 @@ def test_mistakes_are_counted_by_students_not_by_tests(found):
 
 
 def test_tests_are_counted_over_those_who_attempted_them(found):
-    """A test has the same number wherever it is named."""
+    """A test has the same number in every list."""
     by_name = {item.id: item for item in found.tests}
     assert (4, 0.75) == (by_name["test_a"].tried, by_name["test_a"].difficulty)
     assert (4, 0.5) == (by_name["test_c"].tried, by_name["test_c"].difficulty)
@@ -67,7 +67,7 @@ def test_tests_are_counted_over_those_who_attempted_them(found):
 
 
 def test_sections_stand_side_by_side(found):
-    """A mean is that of those who have points."""
+    """A section's mean is taken over the students who have points."""
     a, b = found.groups
     assert ("A", 3, 1) == (a.name, a.members, a.missing)
     assert a.mean == pytest.approx((12 + 2.5) / 2)
@@ -76,7 +76,7 @@ def test_sections_stand_side_by_side(found):
 
 
 def test_a_fault_of_the_grader_counts_for_nobody(students, tmp_path):
-    """Neither as a failure nor as a grade."""
+    """A grader fault counts neither as a failure nor as a grade."""
     error = failed("a", status=Status.GRADER_ERROR, about="test_a", what="ZeroDivisionError")
     students["s7"] = ({}, work([error, passed("b")], [passed("c"), passed("d")]))
     with class_of(tmp_path / "other.sqlite", students) as whole:
@@ -86,7 +86,7 @@ def test_a_fault_of_the_grader_counts_for_nobody(students, tmp_path):
 
 
 def test_without_names_nobody_can_be_recognised(students, tmp_path):
-    """Names, ids, and what only one student did are not there, and the order says nothing."""
+    """Names, ids and mistakes of a single student are left out, and the order is random."""
     with class_of(tmp_path / "class.sqlite", students) as whole:
         orders = {
             tuple(len(m.failed) for m in survey(whole, names=False).members) for _ in range(40)
@@ -98,7 +98,7 @@ def test_without_names_nobody_can_be_recognised(students, tmp_path):
 
 
 def test_the_terminal_says_what_to_talk_about(found):
-    """Problems, mistakes and their sections; what a student wrote is no markup."""
+    """The report lists problems and mistakes, and shows students' texts without formatting."""
     text = mistakes(found, top=5)
     assert "5 of 6 students have a grade" in text
     lines = [line.split() for line in text.splitlines()]
@@ -108,7 +108,7 @@ def test_the_terminal_says_what_to_talk_about(found):
 
 
 def test_an_empty_class_is_no_error(tmp_path):
-    """Before the first submission there is nothing to say."""
+    """Before the first submission, the survey is empty."""
     with class_of(tmp_path / "class.sqlite", {"s1": (SECTION_A, None)}) as whole:
         found = survey(whole)
     assert ([], []) == (found.tests, found.mistakes)

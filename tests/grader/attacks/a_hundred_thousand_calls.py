@@ -1,10 +1,10 @@
-"""Calls what it may not call so often that the list of its calls is larger than an answer may be.
+"""Makes so many forbidden calls that the list of them exceeds the largest allowed answer.
 
 group: cheat the exercise
 kind: source
 target: linear
 status: policy
-holds: the policy holds, and the report stays short.
+holds: the problem gets the status policy, and the report stays short.
 """
 
 

@@ -1,9 +1,9 @@
-"""Rewrites things behind the tests' back: from a thread, at exit, when an object dies, when a signal comes.
+"""Tries to change its answers later: from a thread, at exit, when an object is deleted, when a signal arrives.
 
 group: forge the verdict
 target: tensor_memory
 status: failed
-holds: nothing that runs later changes an answer that was wrong.
+holds: code that runs later cannot change a wrong answer.
 """
 
 import atexit

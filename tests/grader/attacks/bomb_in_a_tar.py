@@ -1,9 +1,9 @@
-"""A tar.gz of half a megabyte that unpacks to half a gigabyte beside an honest module.
+"""A tar.gz of half a megabyte with an honest module and a file that unpacks to half a gigabyte.
 
 group: hostile files
 kind: archive
 refused: unpacks to more than
-holds: unpacking ends at the limit.
+holds: unpacking stops at the limit.
 """
 
 import io

@@ -1,9 +1,9 @@
-"""A zip of two megabytes with modules of a gigabyte.
+"""A zip of two megabytes whose modules unpack to a gigabyte.
 
 group: hostile files
 kind: archive
 refused: more than 10 MiB
-holds: a size over the limit is refused before anything is unpacked.
+holds: an entry over the size limit is refused before anything is unpacked.
 """
 
 import zipfile

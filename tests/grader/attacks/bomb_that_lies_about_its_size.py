@@ -1,9 +1,9 @@
-"""A zip whose directory claims a hundred bytes for a module of 64 MiB.
+"""A zip whose directory claims that a module of 64 MiB has a hundred bytes.
 
 group: hostile files
 kind: archive
 refused: is damaged | more than 10 MiB
-holds: the header is not believed.
+holds: the grader does not trust the size in the header.
 """
 
 import zipfile

@@ -1,9 +1,9 @@
-"""Makes a system call by the numbers of a 32-bit machine, past a filter that only knows those of 64 bits.
+"""Makes a system call by its 32-bit number, to get past a filter that knows only the 64-bit numbers.
 
 group: survive or spread
 target: tensor_memory
 status: crashed, failed
-holds: the filter ends the process; on other processors there is no such call.
+holds: the filter kills the process; on other processors there is no such call.
 """
 
 import ctypes

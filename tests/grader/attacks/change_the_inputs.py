@@ -1,9 +1,9 @@
-"""Changes its inputs so that its wrong answers are right.
+"""Changes its inputs in place so that its wrong answers become right.
 
 group: cheat the exercise
 target: tensor_memory
 status: failed
-holds: the grader compares with inputs of its own.
+holds: the grader computes the expected answers from its own copy of the inputs.
 """
 
 

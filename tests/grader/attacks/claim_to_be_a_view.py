@@ -1,12 +1,12 @@
-"""Copies where a view is asked for, and changes torch so that the probe cannot tell.
+"""Returns a copy where a view is required, and patches torch so that the probe cannot tell the difference.
 
 group: cheat the exercise
 target: storage_views
 reference: before
 status: failed
 earns: less
-open: what only the worker can tell (does this share storage?) is its word; to fake it is harder than the exercise.
-holds: a copy is not taken for a view.
+open: whether two tensors share storage can be tested only in the worker, which the student's code can change; faking it is harder than the exercise.
+holds: a copy is not accepted as a view.
 """
 
 torch.UntypedStorage.data_ptr = lambda self: 1

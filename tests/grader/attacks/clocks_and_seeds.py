@@ -1,10 +1,10 @@
-"""Stops every clock, and the watch of the worker, and then takes its time.
+"""Stops every clock and the worker's own timer, and then runs too long.
 
 group: cheat the exercise
 target: tensor_memory
 limits: wall_seconds=1
 status: timeout
-holds: time is measured outside.
+holds: time is measured outside the sandbox.
 """
 
 import faulthandler

@@ -3,7 +3,7 @@
 group: exhaust the host
 target: tensor_memory
 status: crashed
-holds: the crash is this problem's alone, and leaves no core file.
+holds: the crash costs only this problem, and leaves no core file.
 """
 
 import ctypes

@@ -1,9 +1,9 @@
-"""Starts a daemon by forking twice, which closes what it inherited or keeps it, and writes answers later.
+"""Forks twice to start a daemon that writes answers later.
 
 group: survive or spread
 target: tensor_memory
 status: crashed, failed
-holds: every process of the test is gone when the next one starts.
+holds: every process of a test has ended when the next test starts.
 """
 
 import json

@@ -1,9 +1,9 @@
-"""A tar.gz that ends in the middle, after a header that promises more.
+"""A truncated tar.gz, whose last header promises more data than there is.
 
 group: hostile files
 kind: archive
 refused: is damaged
-holds: one sentence, no traceback.
+holds: the refusal is one sentence without a traceback.
 """
 
 import io

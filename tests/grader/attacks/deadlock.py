@@ -1,10 +1,10 @@
-"""Waits for a lock that it holds itself, with another thread that waits for it.
+"""Waits for a lock that it already holds, while another thread waits for the same lock.
 
 group: exhaust the host
 target: tensor_memory
 limits: wall_seconds=1
 status: timeout
-holds: the deadline ends it.
+holds: the deadline ends the test.
 """
 
 import threading

@@ -1,10 +1,10 @@
-"""Opens pipes and sockets until there are none left, and fills them, in every process that it can start.
+"""Opens pipes and sockets until none are left and fills them, in as many processes as it can start.
 
 group: exhaust the host
 target: tensor_memory
 limits: wall_seconds=1
 status: crashed, timeout, failed, memory
-holds: descriptors have a limit, and all are closed with the test.
+holds: the number of descriptors is limited, and all of them are closed when the test ends.
 """
 
 import os

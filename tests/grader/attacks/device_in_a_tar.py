@@ -1,9 +1,9 @@
-"""A tar in which a module is the device /dev/zero.
+"""A tar in which a module is the device file /dev/zero.
 
 group: hostile files
 kind: archive
 refused: not a plain file
-holds: a device is neither made nor read.
+holds: the device file is neither created nor read.
 """
 
 import tarfile

@@ -1,9 +1,9 @@
-"""Makes empty files until there are no more inodes.
+"""Creates empty files until no inodes are left.
 
 group: exhaust the host
 target: tensor_memory
 status: crashed
-holds: files are counted, not only their bytes.
+holds: the number of files is limited as well as their size.
 """
 
 

@@ -1,9 +1,9 @@
-"""A zip that asks for a password.
+"""A zip that needs a password.
 
 group: hostile files
 kind: archive
 refused: encrypted
-holds: the grader asks nobody and says why.
+holds: the grader does not ask for a password, and says that the zip is encrypted.
 """
 
 import zipfile

@@ -1,10 +1,10 @@
-"""Loops for ever, deaf to every signal and every exception.
+"""Loops forever, and ignores every signal and exception.
 
 group: exhaust the host
 target: tensor_memory
 limits: wall_seconds=1
 status: timeout
-holds: the deadline is kept from outside.
+holds: the deadline is enforced from outside the process.
 """
 
 import signal

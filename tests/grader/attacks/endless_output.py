@@ -1,10 +1,10 @@
-"""Prints for ever.
+"""Prints forever.
 
 group: exhaust the host
 target: tensor_memory
 limits: wall_seconds=1
 status: timeout
-holds: reading it does not keep the grader from the deadline.
+holds: reading the output does not delay the deadline.
 """
 
 

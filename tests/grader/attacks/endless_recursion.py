@@ -1,9 +1,9 @@
-"""Calls itself for ever, with the limit on recursion lifted.
+"""Calls itself forever, with the recursion limit lifted.
 
 group: exhaust the host
 target: tensor_memory
 status: crashed, failed, memory
-holds: a stack that overflows ends one process.
+holds: a stack overflow ends only one process.
 """
 
 import sys

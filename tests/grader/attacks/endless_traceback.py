@@ -1,9 +1,9 @@
-"""Prints what looks like the start of a traceback, without an end, and kills itself.
+"""Prints the start of a traceback that never ends, and kills itself.
 
 group: attack the reader
 target: linear
 status: crashed
-holds: looking for the line that crashed takes no time that grows with the square of what was printed.
+holds: the search for the line that crashed takes less than quadratic time in the length of the output.
 """
 
 import os

@@ -1,9 +1,9 @@
-"""Returns values without an end: cyclic, nested a thousand deep, as long as memory, an integer of a million digits.
+"""Returns values without an end: cyclic, nested a thousand deep, as large as memory, an integer of a million digits.
 
 group: lie about types
 target: tensor_memory
 status: failed, crashed, memory
-holds: depth, length and size have limits, and breaking one is the student's loss alone.
+holds: the depth, length and size of a value are limited, and exceeding a limit costs only the student.
 """
 
 cycle = []

@@ -1,9 +1,9 @@
-"""Reads the environment and the command line of every process that it sees, its own included.
+"""Reads the environment and the command line of every process that it can see, including its own.
 
 group: read the answers
 target: tensor_memory
 status: failed
-holds: the grader's environment is nowhere in the box.
+holds: the grader's environment is not visible anywhere in the sandbox.
 """
 
 import os

@@ -1,9 +1,9 @@
-"""Raises an exception whose text, type and place are full of what a terminal, a browser and a template obey.
+"""Raises an exception whose text, type name and location contain terminal escapes, HTML and template markup.
 
 group: attack the reader
 target: tensor_memory
 status: failed
-holds: control characters arrive as escapes, markup as text.
+holds: control characters are escaped, and markup is shown as text.
 """
 
 EVIL = (

@@ -1,9 +1,9 @@
-"""Ends the process while it is imported, with exit code 0.
+"""Exits with code 0 while it is imported.
 
 group: forge the verdict
 target: linear
 status: crashed
-holds: linear earns nothing, every other module keeps its points.
+holds: linear earns nothing, and every other module keeps its points.
 """
 
 import os

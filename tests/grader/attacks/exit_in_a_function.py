@@ -1,9 +1,9 @@
-"""Leaves by sys.exit(0), as if all were well, from every function.
+"""Calls sys.exit(0), as if all were well, in every function.
 
 group: forge the verdict
 target: tensor_memory
 status: failed
-holds: an exit is no answer.
+holds: exiting does not count as an answer.
 """
 
 import sys

@@ -1,9 +1,9 @@
-"""Raises an error that names every argument, whatever it is asked.
+"""Raises an error that names every argument, whatever function is called.
 
 group: forge the verdict
 target: linear
 status: failed
-holds: what only ever fails earns nothing.
+holds: a module that can only raise the expected errors earns nothing.
 """
 
 

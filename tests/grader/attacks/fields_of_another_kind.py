@@ -1,9 +1,9 @@
-"""Answers with a dict of the right names whose fields are of kinds that no probe gives.
+"""Answers with a dict of the right field names whose values have types that no probe returns.
 
 group: lie about types
 target: linear
 status: crashed
-holds: a forged field is the student's crash, never a fault of the grader.
+holds: a forged field counts as the student's crash, never as a fault of the grader.
 """
 
 import json

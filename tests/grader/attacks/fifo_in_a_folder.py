@@ -1,9 +1,9 @@
-"""A folder in which a module is a fifo that nobody ever writes to.
+"""A folder in which a module is a FIFO that nothing ever writes to.
 
 group: hostile files
 kind: archive
 refused: not a plain file
-holds: reading it does not wait.
+holds: the grader does not wait for the FIFO.
 """
 
 import os

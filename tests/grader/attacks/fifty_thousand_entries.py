@@ -3,7 +3,7 @@
 group: hostile files
 kind: archive
 refused: more than 10000 entries
-holds: entries are counted, not only their bytes.
+holds: the number of entries is limited as well as their size.
 """
 
 import zipfile

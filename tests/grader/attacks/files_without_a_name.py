@@ -1,12 +1,12 @@
-"""Writes 200 MiB into files that are deleted while they are open, and earns its points only if that works.
+"""Writes 200 MiB into open files that it has deleted, and earns its points only if that works.
 
 group: exhaust the host
 target: tensor_memory
 reference: before
 status: crashed, failed
 earns: less
-stronger: the folder is no file system of its own there, so only files that have a name are counted.
-holds: it has 64 MiB, whether the files have names or not.
+stronger: at the second level the folder is not a file system of its own, so only files with a name are counted.
+holds: all files together are limited to 64 MiB, with or without names.
 """
 
 import os

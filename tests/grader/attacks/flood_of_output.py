@@ -1,10 +1,10 @@
-"""Prints a hundred megabytes, and answers honestly.
+"""Prints a hundred megabytes, and answers correctly.
 
 group: exhaust the host
 target: tensor_memory
 reference: before
 earns: full
-holds: what is printed is read and dropped past its limit; it costs no memory and no answer.
+holds: output past the limit is read and dropped; it costs no memory, and no answer is lost.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""A folder whose assignment/ is a link to another folder of the host.
+"""A folder whose assignment/ is a symbolic link to another folder of the host.
 
 group: hostile files
 kind: archive

@@ -1,4 +1,4 @@
-"""Leaves folders that nobody may enter, and a tree deeper than any path may be long, after honest answers.
+"""Leaves unreadable folders and a tree deeper than the longest path, and answers correctly.
 
 group: exhaust the host
 target: tensor_memory
@@ -17,7 +17,7 @@ honest = storage_bytes
 def is_deep():
     try:
         return os.path.basename(os.getcwd()) == "deeper"
-    except OSError:  # no such long name can be found out
+    except OSError:  # the path is too long
         return True
 
 

@@ -1,10 +1,10 @@
-"""Forks, and so do its children.
+"""Forks, and its children fork too.
 
 group: exhaust the host
 target: tensor_memory
 limits: wall_seconds=1
 status: crashed, timeout, failed
-holds: processes have a limit, and all of them end with the test.
+holds: the number of processes is limited, and all of them end with the test.
 """
 
 import os

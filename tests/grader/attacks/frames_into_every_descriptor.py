@@ -1,9 +1,9 @@
-"""Writes an answer that claims a pass into every descriptor that is open.
+"""Writes an answer that claims a pass to every open file descriptor.
 
 group: forge the verdict
 target: tensor_memory
 status: failed, crashed
-holds: a reply holds a value and never a verdict.
+holds: a reply can carry a value but never a verdict.
 """
 
 import json

@@ -1,9 +1,9 @@
-"""Claims an answer of exabytes, sends one without an end, or one nested too deep to be read.
+"""Sends an answer that claims to be exabytes long, one that never ends, or one nested too deep to be read.
 
 group: lie about types
 target: tensor_memory
 status: crashed
-holds: nothing is allocated on the word of a header, and every frame has a largest size.
+holds: no memory is allocated because a header claims a size, and every frame has a maximum size.
 """
 
 import json

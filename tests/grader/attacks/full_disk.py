@@ -1,9 +1,9 @@
-"""Writes until the disk is full, in many files.
+"""Writes many files until the disk is full.
 
 group: exhaust the host
 target: tensor_memory
 status: crashed
-holds: it has 64 MiB, all files together, and the next test finds them empty.
+holds: all files together are limited to 64 MiB, and the next test starts with an empty disk.
 """
 
 

@@ -1,4 +1,4 @@
-"""A tar in which a module is a hard link to a file of the host.
+"""A tar in which a module is a hard link to a file on the host.
 
 group: hostile files
 kind: archive

@@ -1,9 +1,9 @@
-"""Takes the host's paths from its list of mounts, and opens them and what lies beside them.
+"""Takes host paths from its list of mounts, and opens those paths and their neighbours.
 
 group: read the answers
 target: tensor_memory
 status: failed
-holds: a path of the host leads nowhere, however well it is known.
+holds: host paths do not exist in the sandbox, even if the student knows them.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Imports the hidden tests, the reference, the grader and pytest by every name that they may have.
+"""Imports the hidden tests, the reference, the grader and pytest by every name that they could have.
 
 group: read the answers
 target: tensor_memory

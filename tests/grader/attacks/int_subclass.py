@@ -1,9 +1,9 @@
-"""Returns integers of a type that compares as equal to every number.
+"""Returns integers of a subclass of int that compares equal to every number.
 
 group: lie about types
 target: tensor_memory
 status: failed
-holds: a subclass of int arrives as the int that it was made from, whatever it says of itself.
+holds: a subclass of int arrives as its plain integer value, whatever it claims to be.
 """
 
 

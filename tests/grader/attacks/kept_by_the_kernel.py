@@ -1,9 +1,9 @@
-"""Leaves objects with names that the kernel keeps, without a file, and looks for those of the submission before it.
+"""Creates named objects that the kernel keeps without a file, and looks for those of an earlier submission.
 
 group: read the answers
 target: tensor_memory
 status: failed
-holds: shared memory, semaphores, message queues, keys and names of sockets are refused, or end with their process.
+holds: System V and POSIX objects, keys and socket names are refused, or end with their process.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ name = b"/attack-escaped"
 
 
 def found():
-    """What is there already."""
+    """Names of the kernel objects that already exist."""
     if libc.shmget(KEY, 4096, READ_AND_WRITE) != -1:
         yield "shared memory of System V"
     if libc.semget(KEY, 1, READ_AND_WRITE) != -1:

@@ -1,9 +1,9 @@
-"""Kills and stops everything that it may, its own process last.
+"""Kills and stops every process that it can, its own last.
 
 group: survive or spread
 target: tensor_memory
 status: crashed, failed
-holds: it may end itself.
+holds: it can end only itself.
 """
 
 import os

@@ -1,9 +1,9 @@
-"""Ends with SIGKILL, as what the kernel kills for want of memory does: its own, or that of a process it started.
+"""Sends SIGKILL to itself or to its own processes, which looks like the kernel's out-of-memory killer.
 
 group: survive or spread
 target: tensor_memory
 status: crashed
-holds: a signal that it sent itself is the student's crash, and never a fault of the grader that keeps the score open.
+holds: a SIGKILL that it sent itself counts as the student's crash, and never as a grader fault that leaves the score pending.
 """
 
 import os

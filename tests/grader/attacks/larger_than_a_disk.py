@@ -1,9 +1,9 @@
-"""A file of a terabyte, almost all of it a hole, named .zip.
+"""A sparse file of a terabyte, named .zip.
 
 group: hostile files
 kind: archive
 refused: larger than
-holds: the size is looked at before the content.
+holds: the size is checked before the content is read.
 """
 
 import os

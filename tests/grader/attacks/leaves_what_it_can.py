@@ -1,10 +1,10 @@
-"""Leaves a thread, a process, a timer, a handler, a hook, files and a variable of the environment.
+"""Leaves a thread, a process, a timer, a signal handler, a hook, files and an environment variable behind.
 
 group: survive or spread
 target: linear
 reference: before
 earns: full
-holds: nothing of it reaches the next test, whose process is a new one.
+holds: none of them reaches the next test, which runs in a new process.
 """
 
 import os
@@ -17,7 +17,7 @@ import torch
 
 
 def forget(*arguments):
-    """Does nothing, as a handler."""
+    """A handler that does nothing."""
 
 
 def leave():
@@ -45,7 +45,7 @@ class Linear(Linear):
 
 
 class Later:
-    """Leaves everything once the test is over and the layer is gone."""
+    """Calls leave() after the test, when the layer is deleted."""
 
     def __del__(self):
         leave()

@@ -1,9 +1,9 @@
-"""Raises exceptions that claim to be the grader's own faults, or no attempt at all.
+"""Raises exceptions named like the grader's own faults, or like a test that was not attempted.
 
 group: forge the verdict
 target: tensor_memory
 status: failed, memory
-holds: a name gives an exception no power: no fault of the grader, nothing deferred.
+holds: an exception's name has no effect: it causes neither a grader fault nor a deferred test.
 """
 
 

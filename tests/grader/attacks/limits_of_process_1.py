@@ -3,7 +3,7 @@
 group: survive or spread
 target: tensor_memory
 status: failed
-holds: only its own can be changed.
+holds: it can change only its own limits.
 """
 
 import ctypes

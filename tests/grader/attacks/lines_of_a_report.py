@@ -1,9 +1,9 @@
-"""Raises an error whose text continues the report with lines of its own.
+"""Raises an error whose text imitates further lines of the report.
 
 group: attack the reader
 target: linear
 status: failed
-holds: a stranger's text stays on the line of its message.
+holds: a student's text stays on the line of its message.
 """
 
 

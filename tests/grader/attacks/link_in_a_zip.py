@@ -1,4 +1,4 @@
-"""A zip in which a module is a symbolic link to a file of the host.
+"""A zip in which a module is a symbolic link to a file on the host.
 
 group: hostile files
 kind: archive

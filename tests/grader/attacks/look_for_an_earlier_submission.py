@@ -1,9 +1,9 @@
-"""Leaves its answer wherever something can be left, and looks there for that of the submission before it.
+"""Leaves traces wherever it can, and looks in the same places for traces of an earlier submission.
 
 group: read the answers
 target: tensor_memory
 status: failed
-holds: a test finds nothing of an earlier one.
+holds: a test finds nothing that an earlier test left.
 """
 
 import glob

@@ -1,10 +1,10 @@
-"""Calls C code that runs for ages and never lets go of the interpreter.
+"""Calls C code that runs for a very long time and never releases the GIL.
 
 group: exhaust the host
 target: tensor_memory
 limits: wall_seconds=1
 status: timeout
-holds: nothing in the process has to cooperate in its end.
+holds: the deadline does not need the cooperation of the process.
 """
 
 

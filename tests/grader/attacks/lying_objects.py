@@ -1,9 +1,9 @@
-"""Returns objects that are equal to everything and claim to be of every type.
+"""Returns objects that compare equal to everything and claim to have any type.
 
 group: lie about types
 target: tensor_memory
 status: failed
-holds: what is no plain data arrives as the name of its type.
+holds: an object that is not plain data arrives as the name of its type.
 """
 
 

@@ -1,10 +1,10 @@
-"""Spreads its memory over processes that each stay below the limit.
+"""Spreads its memory over several processes, each of which stays below the limit.
 
 group: exhaust the host
 target: tensor_memory
 limits: memory_bytes=268435456
 status: memory
-holds: the limit is on all processes together.
+holds: the memory limit applies to all processes together.
 """
 
 import os

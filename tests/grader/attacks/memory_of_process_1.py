@@ -1,4 +1,4 @@
-"""Looks into the memory and the descriptors of the process that started it, in every way there is.
+"""Tries every way to read the memory and the descriptors of the process that started it.
 
 group: read the answers
 target: tensor_memory

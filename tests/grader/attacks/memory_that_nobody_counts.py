@@ -1,9 +1,9 @@
-"""Asks for memory that outlives a process or hides from its limits: memfd, System V, POSIX queues, /dev/shm, secret memory.
+"""Requests memory that outlives a process or escapes its limits: memfd, System V, POSIX queues, /dev/shm, secret memory.
 
 group: exhaust the host
 target: tensor_memory
 status: failed
-holds: there is none.
+holds: no such memory can be allocated.
 """
 
 import ctypes

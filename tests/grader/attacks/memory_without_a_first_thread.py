@@ -1,10 +1,10 @@
-"""Ends the first thread of each process, after which the kernel shows no memory for the process, and takes memory in the second.
+"""Ends the first thread of each process, after which the kernel reports no memory for that process, and allocates in the second.
 
 group: exhaust the host
 target: tensor_memory
 limits: memory_bytes=268435456
 status: memory
-holds: the threads that are left are counted.
+holds: the memory of the remaining threads is counted.
 """
 
 import ctypes

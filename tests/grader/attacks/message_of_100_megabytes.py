@@ -1,9 +1,9 @@
-"""Raises an exception whose text is a hundred megabytes long, of lines, and has a chain of causes.
+"""Raises a chain of exceptions whose message is a hundred megabytes of lines.
 
 group: attack the reader
 target: tensor_memory
 status: failed, memory
-holds: a message has a largest length, and the worker cuts it.
+holds: a message has a maximum length, and the worker cuts it.
 """
 
 

@@ -1,9 +1,9 @@
-"""A zip with two modules of one name, for two readers to see different ones.
+"""A zip with two modules of the same name, so that two readers may see different ones.
 
 group: hostile files
 kind: archive
 refused: twice
-holds: what is graded is never in doubt.
+holds: the archive is refused, so it is never unclear which module is graded.
 """
 
 import warnings

@@ -1,10 +1,10 @@
-"""Writes modules of other names beside its own, for the next test to import, and changes the search path.
+"""Writes modules with other names beside its own for the next test to import, and changes the search path.
 
 group: inject code
 target: tensor_memory
 reference: before
 earns: full
-holds: the next test starts from an empty folder and its own path.
+holds: the next test starts with an empty folder and its own search path.
 """
 
 import os

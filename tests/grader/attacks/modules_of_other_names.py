@@ -1,10 +1,10 @@
-"""Brings modules named after torch, numpy, json, the probes and the grader.
+"""Submits modules named after torch, numpy, json, the probes and the grader.
 
 group: inject code
 target: linear
 kind: archive
 earns: full
-holds: the box imports its own; the honest module keeps its points.
+holds: the sandbox imports its own modules, and the honest module keeps its points.
 """
 
 import tarfile

@@ -1,10 +1,10 @@
-"""A zip whose files are named in escapes, directions and markup, and are a thousand.
+"""A zip with a thousand files whose names contain escape sequences, text direction marks and markup.
 
 group: attack the reader
 target: linear
 kind: archive
 earns: full
-holds: names arrive as escapes, and no more of them than a reader can take.
+holds: file names are escaped, and only a readable number of them is listed.
 """
 
 import zipfile

@@ -1,11 +1,11 @@
-"""Asks whether files of the machine exist, and how large they are; earns its points only if it learns something.
+"""Checks whether files of the host exist and how large they are; earns its points only if it learns something.
 
 group: read the answers
 target: tensor_memory
 reference: before
 status: failed
-stronger: Landlock denies reading, not asking for a name, a size or an owner.
-holds: what is outside of the box has no name in it.
+stronger: Landlock denies reading a file, but not looking up its name, size or owner.
+holds: files outside the sandbox have no name in it.
 """
 
 import os

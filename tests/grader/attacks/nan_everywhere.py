@@ -1,9 +1,9 @@
-"""Makes every weight and every output NaN, in the hope that NaN agrees with NaN.
+"""Makes every weight and every output NaN, in the hope that NaN compares equal to NaN.
 
 group: lie about types
 target: linear
 status: failed
-holds: a NaN agrees with nothing.
+holds: a NaN never matches an expected value.
 """
 
 import torch

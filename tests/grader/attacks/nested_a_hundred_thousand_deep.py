@@ -1,10 +1,10 @@
-"""A module of expressions nested so deep that reading them overflows a stack.
+"""A module with expressions nested so deep that parsing them overflows the stack.
 
 group: hostile files
 target: tensor_memory
 kind: source
 status: failed, crashed, memory
-holds: the source is read where nobody else can be harmed by it.
+holds: the source is parsed where it can harm nobody else.
 """
 
 import random

@@ -1,9 +1,9 @@
-"""Opens a socket of every family that leads out of the box.
+"""Opens a socket of every family that could leave the sandbox.
 
 group: survive or spread
 target: tensor_memory
 status: failed
-holds: there is no network, of any kind.
+holds: there is no network of any kind.
 """
 
 import socket

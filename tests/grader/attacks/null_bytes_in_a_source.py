@@ -1,10 +1,10 @@
-"""A module with null bytes in it, which C code takes for its end.
+"""A module with null bytes, which C code takes for the end of the text.
 
 group: hostile files
 target: linear
 kind: source
 status: failed
-holds: it is no Python, and says so.
+holds: the module is rejected as invalid Python, with a message that says so.
 """
 
 

@@ -1,10 +1,10 @@
-"""Asks for a terabyte, then for all that it can get.
+"""Allocates a terabyte, and then a gigabyte.
 
 group: exhaust the host
 target: tensor_memory
 limits: memory_bytes=268435456
 status: memory
-holds: it is told that it was memory.
+holds: the problem is reported as out of memory.
 """
 
 import torch

@@ -1,9 +1,9 @@
-"""A zip whose hundred modules are one and the same run of compressed bytes.
+"""A zip with a hundred modules that all share the same compressed bytes.
 
 group: hostile files
 kind: archive
 refused: more than 10 MiB | is damaged
-holds: the sum of what is read has a limit, however few bytes it is made of.
+holds: the total uncompressed size is limited, however few compressed bytes there are.
 """
 
 import zipfile

@@ -1,10 +1,10 @@
-"""Gives its module weights of a tensor subclass, which the tests want to look at.
+"""Gives its module weights of a tensor subclass, which the tests inspect.
 
 group: lie about types
 target: linear
 status: failed, crashed
 earns: less
-holds: a weight of a subclass arrives as the plain values that it has, and is judged by these, never a fault of the grader.
+holds: a weight of a subclass arrives as plain values and is graded by them; it never causes a grader fault.
 """
 
 import torch

@@ -1,9 +1,9 @@
-"""Brings its own pytest, in which every test passes, and registers hooks with it.
+"""Replaces pytest with a module in which every test passes, and registers hooks with it.
 
 group: forge the verdict
 target: tensor_memory
 status: failed
-holds: no pytest runs in this process.
+holds: no pytest runs in the student's process.
 """
 
 import sys

@@ -1,9 +1,9 @@
-"""Makes everything equal to everything in torch, numpy and builtins, and answers anything.
+"""Patches torch, numpy and builtins so that everything compares equal, and returns arbitrary answers.
 
 group: forge the verdict
 target: linear
 status: failed, crashed
-holds: the comparison is made in a process that this one cannot reach.
+holds: answers are compared in a process that the student's code cannot reach.
 """
 
 import builtins

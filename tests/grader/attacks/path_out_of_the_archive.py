@@ -1,9 +1,9 @@
-"""A zip whose entry climbs out of it.
+"""A zip with an entry whose path leads out of the archive.
 
 group: hostile files
 kind: archive
 refused: leads out of the submission
-holds: nothing is unpacked by name, and nothing of the archive is graded.
+holds: nothing is unpacked to the path in an entry, and the whole archive is refused.
 """
 
 import zipfile

@@ -1,9 +1,9 @@
-"""A zip whose entry climbs out of it with the separators of another system.
+"""A zip with an entry whose path leads out of the archive by means of backslashes.
 
 group: hostile files
 kind: archive
 refused: leads out of the submission
-holds: a backslash separates, too.
+holds: a backslash counts as a path separator too.
 """
 
 import zipfile

@@ -1,10 +1,10 @@
-"""Calls the forbidden function by another name, from a table.
+"""Calls the forbidden function by another name, taken from a table.
 
 group: cheat the exercise
 target: linear
 status: policy
 earns: less
-holds: the call is found while it runs.
+holds: the call is detected at run time.
 """
 
 import torch

@@ -1,10 +1,10 @@
-"""Starts another Python, which nobody watches, to make the forbidden call.
+"""Starts another Python, which nothing watches, to make the forbidden call.
 
 group: cheat the exercise
 target: linear
 status: policy
 earns: less
-holds: no other program is started in a problem that forbids something.
+holds: a problem with forbidden functions cannot start another program.
 """
 
 import subprocess

@@ -1,4 +1,4 @@
-"""Overrides `apply`, so that autograd's own product runs and the backward pass by hand never does.
+"""Overrides `apply`, so that autograd's own matmul runs and the hand-written backward never does.
 
 group: cheat the exercise
 target: autograd

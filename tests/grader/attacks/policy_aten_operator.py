@@ -1,9 +1,9 @@
-"""Calls the operator behind the forbidden function.
+"""Calls the ATen operator behind the forbidden function.
 
 group: cheat the exercise
 target: linear
 status: policy
-holds: the call is found in the source, and would be while it runs.
+holds: the call is detected in the source, and would also be detected at run time.
 """
 
 import torch

@@ -1,10 +1,10 @@
-"""Has autograd compute what is to be derived by hand, by a name that the source does not show.
+"""Calls autograd by a computed name to get the gradients that should be derived by hand.
 
 group: cheat the exercise
 target: autograd
 status: policy
 earns: 0
-holds: a backward pass is noticed while it runs.
+holds: a backward pass is detected at run time.
 """
 
 import torch

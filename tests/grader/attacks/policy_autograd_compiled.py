@@ -1,10 +1,10 @@
-"""Has torch.compile trace and run the backward pass.
+"""Uses torch.compile to trace and run the backward pass.
 
 group: cheat the exercise
 target: autograd
 status: policy
 earns: 0
-holds: a compiled backward pass is one.
+holds: a compiled backward pass counts as a backward pass.
 """
 
 import torch

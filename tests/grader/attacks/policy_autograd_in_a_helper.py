@@ -1,10 +1,10 @@
-"""Leaves to a helper what is to be derived by hand, and the helper to autograd; as plain as can be.
+"""Calls a helper that uses autograd openly, in place of the derivation by hand.
 
 group: cheat the exercise
 target: autograd
 status: policy
 earns: 0
-holds: the line is found by reading, and the backward pass while it runs, in inference mode as well.
+holds: the line is detected in the source, and the backward pass at run time, also in inference mode.
 """
 
 import torch

@@ -1,10 +1,10 @@
-"""Has another thread run autograd, where no mode of this thread is on.
+"""Runs autograd in another thread, where the modes of the test's thread are not active.
 
 group: cheat the exercise
 target: autograd
 status: policy
 earns: 0
-holds: no thread is started in a problem with functions that are to be written by hand.
+holds: a problem with functions to be written by hand cannot start a thread.
 """
 
 import threading

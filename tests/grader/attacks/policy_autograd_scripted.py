@@ -4,7 +4,7 @@ group: cheat the exercise
 target: autograd
 status: failed, policy
 earns: 0
-holds: a backward pass is noticed, whoever started it.
+holds: a backward pass is detected, whatever code started it.
 """
 
 import torch

@@ -1,10 +1,10 @@
-"""Starts the backward pass by the operator behind Tensor.backward, found in torch's registry.
+"""Starts the backward pass with the operator behind Tensor.backward, found in torch's registry.
 
 group: cheat the exercise
 target: autograd
 status: policy
 earns: 0
-holds: a backward pass is noticed, whoever started it.
+holds: a backward pass is detected, whatever code started it.
 """
 
 import torch

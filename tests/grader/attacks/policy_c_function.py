@@ -1,10 +1,10 @@
-"""Calls the C function behind the forbidden function, by way of a local name.
+"""Calls the C function behind the forbidden function, through a local name.
 
 group: cheat the exercise
 target: linear
 status: policy
 earns: less
-holds: the call is found while it runs.
+holds: the call is detected at run time.
 """
 
 import torch

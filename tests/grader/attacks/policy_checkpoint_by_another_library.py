@@ -4,7 +4,7 @@ group: cheat the exercise
 target: activation_checkpointing
 status: policy
 earns: less
-holds: whoever calls it, it trips.
+holds: a call to the forbidden function is detected, whatever code makes it.
 """
 
 from torch import nn

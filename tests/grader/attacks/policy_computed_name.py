@@ -1,10 +1,10 @@
-"""Puts the forbidden name together while it runs.
+"""Computes the forbidden name at run time.
 
 group: cheat the exercise
 target: linear
 status: policy
 earns: less
-holds: the call is found while it runs.
+holds: the call is detected at run time.
 """
 
 import torch

@@ -1,9 +1,9 @@
-"""Derives its optimizer from torch's own, under a name that the source does not show.
+"""Derives its optimizer from torch's own, under a name that does not appear in the source.
 
 group: cheat the exercise
 target: adamw
 status: policy
-holds: making one trips.
+holds: creating an instance is detected.
 """
 
 import torch

@@ -1,10 +1,10 @@
-"""Takes the numerical gradient from a helper of torch's gradcheck, which a function of that name hides.
+"""Takes the numerical gradient from a helper in torch's gradcheck module, which a function of the same name hides.
 
 group: cheat the exercise
 target: autograd
 status: policy
 earns: less
-holds: where a name stands for a function and for a module, both are guarded.
+holds: where one name belongs to both a function and a module, both are guarded.
 """
 
 import sys

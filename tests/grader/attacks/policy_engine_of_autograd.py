@@ -1,10 +1,10 @@
-"""Gives autograd's engine its work directly.
+"""Calls autograd's engine directly.
 
 group: cheat the exercise
 target: autograd
 status: policy
 earns: 0
-holds: a backward pass is noticed, whoever started it.
+holds: a backward pass is detected, whatever code started it.
 """
 
 import torch

@@ -1,10 +1,10 @@
-"""Derives its counter from torch's, fetched by a computed name, and never calls the base's __init__.
+"""Derives its counter from torch's, found by a computed name, and initializes the base only from `__new__`.
 
 group: cheat the exercise
 target: flop_counter
 status: policy
 earns: less
-holds: what a class inherits trips like the method itself, whatever the class is called.
+holds: an inherited method is guarded like the method itself, whatever the subclass is called.
 """
 
 import importlib

@@ -1,10 +1,10 @@
-"""Takes torch's formulas for FLOPs from its registry, and unwraps them.
+"""Takes torch's FLOP formulas from their registry, and unwraps them.
 
 group: cheat the exercise
 target: flop_counter
 status: policy
 earns: less
-holds: a guarded module's functions are guarded where a table or a wrapper holds them.
+holds: a function of a guarded module is also guarded in registries and behind wrappers.
 """
 
 import importlib

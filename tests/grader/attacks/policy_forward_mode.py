@@ -1,4 +1,4 @@
-"""Uses forward-mode differentiation, an input element at a time.
+"""Uses forward-mode differentiation, one input element at a time.
 
 group: cheat the exercise
 target: autograd

@@ -1,10 +1,10 @@
-"""Uses torch.func.vjp, under a name that the source does not show.
+"""Uses torch.func.vjp, under a name that does not appear in the source.
 
 group: cheat the exercise
 target: autograd
 status: failed, policy
 earns: 0
-holds: torch.func's backward pass cannot be run where one is watched for.
+holds: torch.func's backward pass cannot run where a backward pass is forbidden.
 """
 
 import torch

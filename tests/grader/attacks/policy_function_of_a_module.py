@@ -1,10 +1,10 @@
-"""Takes the function behind torch's optimizer out of the table of modules.
+"""Takes the function behind torch's optimizer from sys.modules.
 
 group: cheat the exercise
 target: adamw
 status: policy
 earns: less
-holds: a name is watched where it is defined.
+holds: a function is guarded in the module that defines it.
 """
 
 import sys

@@ -1,9 +1,9 @@
-"""Leaves the step to torch's fused operator.
+"""Calls torch's fused operator for the optimizer step.
 
 group: cheat the exercise
 target: adamw
 status: policy
-holds: it is found in the source, and would be while it runs.
+holds: the call is detected in the source, and would also be detected at run time.
 """
 
 import torch

@@ -1,10 +1,10 @@
-"""Leaves the step to the form of torch's fused operator that returns its results.
+"""Calls the functional form of torch's fused operator, which returns its results.
 
 group: cheat the exercise
 target: adamw
 status: policy
 earns: less
-holds: both forms of an operator are one.
+holds: the in-place and the functional form of an operator are both guarded.
 """
 
 import torch

@@ -1,10 +1,10 @@
-"""Makes the forbidden call in a thread, where an exception ends nothing.
+"""Makes the forbidden call in a thread, where an exception does not end the test.
 
 group: cheat the exercise
 target: linear
 status: policy
 earns: less
-holds: every thread is watched, and a forbidden call is remembered.
+holds: every thread is watched, and a forbidden call in any of them ends the test.
 """
 
 import threading

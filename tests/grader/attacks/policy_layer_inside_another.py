@@ -1,10 +1,10 @@
-"""Takes the layer out of a larger module of torch, which makes it by itself.
+"""Takes the layer out of a larger torch module, which creates it.
 
 group: cheat the exercise
 target: linear
 status: policy
 earns: less
-holds: a layer that torch makes for the student is made all the same.
+holds: a layer counts even if torch's own code created it.
 """
 
 from torch import nn

@@ -1,10 +1,10 @@
-"""Takes the forward method of the forbidden class without making one of it.
+"""Calls the forward method of the forbidden class without creating an instance.
 
 group: cheat the exercise
 target: linear
 status: policy
 earns: less
-holds: the call is found while it runs.
+holds: the call is detected at run time.
 """
 
 import torch

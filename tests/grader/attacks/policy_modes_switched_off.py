@@ -1,11 +1,11 @@
-"""Takes the watch's modes off torch's stack, and runs autograd below them.
+"""Takes the modes that watch for autograd off torch's stack, and runs autograd.
 
 group: cheat the exercise
 target: autograd
 status: policy
 earns: 0
-open: whoever shares a process with the watch can take it off; that is harder than the exercise.
-holds: a watch cannot be switched off.
+open: the watching code shares a process with the student's code, which can remove it; that is harder than the exercise.
+holds: the student's code cannot switch the watching off.
 """
 
 import torch

@@ -1,10 +1,10 @@
-"""Calls the nodes of autograd's graph one after the other, without its engine.
+"""Calls the nodes of autograd's graph one by one, without the engine.
 
 group: cheat the exercise
 target: autograd
 status: policy
 earns: 0
-holds: reading what a graph saved is noticed.
+holds: access to the tensors saved in a graph is detected.
 """
 
 import torch

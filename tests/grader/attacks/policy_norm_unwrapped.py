@@ -1,10 +1,10 @@
-"""Unwraps torch's clipping function, and calls what is inside the decorator.
+"""Unwraps torch's clipping function, and calls the function inside the decorator.
 
 group: cheat the exercise
 target: gradient_clipping
 status: policy
 earns: less
-holds: what a decorator hides is guarded with it.
+holds: the function inside a decorator is guarded too.
 """
 
 import inspect

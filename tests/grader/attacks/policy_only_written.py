@@ -1,17 +1,17 @@
-"""Names what it may not call in code that never runs: an unused helper, a self-check, a subclass for comparison.
+"""Names forbidden functions only in code that never runs: an unused helper, a self-check, a subclass for comparison.
 
 group: cheat the exercise
 target: adamw
 reference: before
 earns: full
-holds: what is only written costs nothing.
+holds: naming a forbidden function without calling it costs nothing.
 """
 
 import torch
 
 
 class Torch(torch.optim.AdamW):
-    """To compare with, by hand."""
+    """A subclass to compare with by hand."""
 
 
 def torchs_own(params):

@@ -1,10 +1,10 @@
-"""Asks torch's registry for the operator by its schema.
+"""Looks the operator up by its schema in torch's registry.
 
 group: cheat the exercise
 target: linear
 status: policy
 earns: less
-holds: the operator's kernels are guarded, whoever asks for them.
+holds: the operator's kernels are guarded, whatever code looks them up.
 """
 
 import torch

@@ -1,10 +1,10 @@
-"""Finds the function itself, and calls it under torch.func.vmap, which has kernels of its own.
+"""Finds the original function, and calls it under torch.func.vmap, which has its own kernels.
 
 group: cheat the exercise
 target: linear
 status: policy
 earns: less
-holds: the first kernel that torch.func asks for is guarded as well.
+holds: the first kernel that torch.func dispatches to is guarded too.
 """
 
 import gc

@@ -1,9 +1,9 @@
-"""Loads torch's own optimizer a second time, from its compiled file, past everything that watches the first.
+"""Loads torch's optimizer a second time from its compiled file, to get past the guards of the first.
 
 group: cheat the exercise
 target: adamw
 status: failed
-holds: neither the source nor its compiled form can be read in this problem.
+holds: neither the source file nor its compiled form can be read in this problem.
 """
 
 import importlib.util
@@ -19,7 +19,7 @@ spec = importlib.util.spec_from_file_location("torch.optim.again", first.__file_
 again = importlib.util.module_from_spec(spec)
 try:
     spec.loader.exec_module(again)
-except PermissionError:  # by another name, then
+except PermissionError:  # so load it through links
     os.makedirs(f"{TMP}/__pycache__")
     os.symlink(first.__file__, f"{TMP}/again.py")
     os.symlink(first.__cached__, importlib.util.cache_from_source(f"{TMP}/again.py"))

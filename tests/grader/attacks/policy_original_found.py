@@ -1,10 +1,10 @@
-"""Finds the forbidden function itself among all objects, where no name leads to it any more.
+"""Searches all objects for the forbidden function itself, which no name refers to any more.
 
 group: cheat the exercise
 target: linear
 status: policy
 earns: less
-holds: the function's operator is guarded, so finding the function gives nothing.
+holds: the function's operator is guarded too, so finding the function does not help.
 """
 
 import gc

@@ -1,11 +1,11 @@
-"""Puts hooks of its own over the watch's, and calls the nodes of the graph.
+"""Installs its own saved-tensor hooks over the grader's, and calls the nodes of the graph.
 
 group: cheat the exercise
 target: autograd
 status: policy
 earns: 0
-open: whoever shares a process with the watch can cover its hooks; that is harder than the exercise.
-holds: what a graph saved is watched, whoever else has hooks.
+open: the watching code shares a process with the student's code, which can cover its hooks; that is harder than the exercise.
+holds: access to saved tensors is detected, whatever other hooks there are.
 """
 
 import torch

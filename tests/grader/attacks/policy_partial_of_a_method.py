@@ -4,7 +4,7 @@ group: cheat the exercise
 target: adamw
 status: policy
 earns: less
-holds: whatever calls it, the function itself trips.
+holds: the function itself is guarded, whatever calls it.
 """
 
 import functools

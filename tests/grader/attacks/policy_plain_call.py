@@ -1,9 +1,9 @@
-"""Calls torch's own linear layer, as plainly as can be.
+"""Calls torch's own linear layer openly.
 
 group: cheat the exercise
 target: linear
 status: policy
-holds: the call is found in the source, and would be while it runs.
+holds: the call is detected in the source, and would also be detected at run time.
 """
 
 import torch

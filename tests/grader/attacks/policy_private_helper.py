@@ -1,10 +1,10 @@
-"""Leaves the step to the private function behind torch's optimizers.
+"""Calls the private function behind torch's optimizers to do the step.
 
 group: cheat the exercise
 target: adamw
 status: policy
 earns: less
-holds: a helper of what is forbidden is forbidden.
+holds: a helper of a forbidden function is forbidden too.
 """
 
 import sys

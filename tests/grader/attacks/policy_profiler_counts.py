@@ -1,10 +1,10 @@
-"""Has torch's profiler count the FLOPs.
+"""Lets torch's profiler count the FLOPs.
 
 group: cheat the exercise
 target: flop_counter
 status: policy
 earns: less
-holds: the profiler is found while it runs.
+holds: the profiler is detected at run time.
 """
 
 from torch import profiler

@@ -1,10 +1,10 @@
-"""Calls the formula of torch's scheduler on an object that is none.
+"""Calls the formula of torch's scheduler on an object that is not a scheduler.
 
 group: cheat the exercise
 target: lr_schedule
 status: policy
 earns: less
-holds: a method trips without an object of its class.
+holds: a method is guarded even without an instance of its class.
 """
 
 import importlib

@@ -1,10 +1,10 @@
-"""Compares its layer with torch's under `if __name__ == "__main__"`, and in a method that nobody calls.
+"""Uses torch's layer only under `if __name__ == "__main__"` and in a method that is never called, to check its own.
 
 group: cheat the exercise
 target: linear
 reference: before
 earns: full
-holds: what is only written costs nothing.
+holds: naming a forbidden function without calling it costs nothing.
 """
 
 import torch

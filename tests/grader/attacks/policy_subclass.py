@@ -1,9 +1,9 @@
-"""Makes its layer a subclass of the forbidden one, and that of one that is derived from it.
+"""Makes its layers subclasses of the forbidden class and of a class derived from it.
 
 group: cheat the exercise
 target: linear
 status: policy
-holds: the base class is found in the source, and making one trips.
+holds: the base class is detected in the source, and creating an instance at run time.
 """
 
 import torch

@@ -4,7 +4,7 @@ group: cheat the exercise
 target: adamw
 status: policy
 earns: less
-holds: a class is guarded, and not its name.
+holds: the class itself is guarded, not only its name.
 """
 
 import torch

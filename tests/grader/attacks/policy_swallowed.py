@@ -1,10 +1,10 @@
-"""Catches whatever stops the call, and goes on as if nothing had been.
+"""Catches the exception that stops the forbidden call, and continues as if nothing had happened.
 
 group: cheat the exercise
 target: linear
 status: policy
 earns: less
-holds: a forbidden call is remembered.
+holds: a forbidden call ends the test without an exception that could be caught.
 """
 
 import torch

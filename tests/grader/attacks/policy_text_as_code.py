@@ -1,10 +1,10 @@
-"""Runs the forbidden call as text, with exec under another name.
+"""Runs the forbidden call from a string, with exec under another name.
 
 group: cheat the exercise
 target: linear
 status: policy
 earns: less
-holds: the call is found while it runs.
+holds: the call is detected at run time.
 """
 
 import builtins

@@ -1,9 +1,9 @@
-"""Compiles a text in torch's own language, whose operators are found without Python's names.
+"""Compiles a string of TorchScript, which finds operators without Python names.
 
 group: cheat the exercise
 target: linear
 status: policy
-holds: a compiled call is a call.
+holds: a call from compiled code is detected too.
 """
 
 import torch

@@ -1,9 +1,9 @@
-"""Writes the forbidden name in letters that Python takes for the plain ones.
+"""Spells the forbidden name with Unicode letters that Python normalizes to ASCII.
 
 group: cheat the exercise
 target: linear
 status: policy
-holds: the source is read as Python reads it.
+holds: the source is read as Python reads it, with normalized names.
 """
 
 import torch

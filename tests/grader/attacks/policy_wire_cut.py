@@ -1,10 +1,10 @@
-"""Makes the forbidden call, finds what remembered it among all objects, and makes it forget.
+"""Makes the forbidden call, finds the object that recorded it, and clears the record.
 
 group: cheat the exercise
 target: linear
 status: policy
 earns: less
-holds: a forbidden call ends the test.
+holds: a forbidden call ends the test, so no code runs afterwards to clear the record.
 """
 
 import gc

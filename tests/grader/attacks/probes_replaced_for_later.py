@@ -1,11 +1,11 @@
-"""Answers its first test honestly, and meanwhile replaces what serves the next one in its process.
+"""Answers its first test correctly, and replaces the probes for the next test in the same process.
 
 group: forge the verdict
 target: tensor_memory
 status: failed, crashed
 earns: less
 reference: before
-holds: the values that arrive are compared outside, in a shared process as in a new one.
+holds: values are compared outside the sandbox, whether the process is shared or new.
 """
 
 import gc

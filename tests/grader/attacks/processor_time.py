@@ -1,10 +1,10 @@
-"""Burns processor time in a process of its own, and waits for it.
+"""Burns CPU time, and ignores the signal that its limit sends.
 
 group: exhaust the host
 target: tensor_memory
 limits: wall_seconds=30 cpu_seconds=1
 status: timeout, crashed
-holds: each process has a limit of processor time, which a handler does not lift.
+holds: each process has a CPU time limit, which a signal handler cannot lift.
 """
 
 import os

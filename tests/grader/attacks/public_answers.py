@@ -1,9 +1,9 @@
-"""Returns the answers of the examples that it was shown, and of no others.
+"""Returns the right answers for the public examples, and for no other inputs.
 
 group: cheat the exercise
 target: tensor_memory
 status: failed
-holds: hidden inputs are drawn anew.
+holds: hidden inputs are newly generated.
 """
 
 PUBLIC = {(4, 8): 128, (8,): 32, (1, 8): 128}

@@ -1,9 +1,9 @@
-"""Reads every text file that it can reach, in search of tests, solutions and secrets.
+"""Reads every text file that it can reach, searching for tests, solutions and secrets.
 
 group: read the answers
 target: tensor_memory
 status: failed
-holds: nothing of the grader but the worker and the probes is in the box.
+holds: of the grader, only the worker and the probes are in the sandbox.
 """
 
 import os

@@ -1,9 +1,9 @@
-"""Follows the links and paths that it can see up to the grader's own folders, and reads there by name.
+"""Follows links and paths up to the grader's own folders, and tries to read files there by name.
 
 group: read the answers
 target: tensor_memory
 status: failed
-holds: a path that is known, or guessed rightly, cannot be read or listed.
+holds: a known or correctly guessed path can be neither read nor listed.
 """
 
 import os

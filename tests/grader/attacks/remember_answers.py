@@ -1,11 +1,11 @@
-"""Remembers the first answer that it worked out, in a module, a file and the environment, and gives it to every question.
+"""Stores its first answer in builtins, leaves a marker file, and returns that answer for every question.
 
 group: cheat the exercise
 target: tensor_memory
 reference: before
 status: failed
 earns: less
-holds: a test asks more than once, and none knows of another.
+holds: a test asks more than one question, and no test finds the answers of another.
 """
 
 import builtins

@@ -1,9 +1,9 @@
-"""Puts probes of its own in place of the course's, which return what looks right.
+"""Replaces the course's probes with its own, which return plausible values.
 
 group: forge the verdict
 target: linear
 status: failed, crashed
-holds: a probe's answer is compared like any other; to fake it is to solve the exercise.
+holds: a probe's answer is compared like any other, so faking it means solving the exercise.
 """
 
 import sys

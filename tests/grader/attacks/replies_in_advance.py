@@ -1,9 +1,9 @@
-"""Answers a thousand questions before they are asked.
+"""Sends a thousand answers before the questions.
 
 group: forge the verdict
 target: tensor_memory
 status: crashed, failed
-holds: an answer counts for the question that it names, and has to be right.
+holds: an answer counts only for the question whose id it carries, and it has to be right.
 """
 
 import json

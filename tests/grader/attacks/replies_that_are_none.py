@@ -1,9 +1,9 @@
-"""Answers with fields that are missing or of another kind than the worker's: every one a value of its own.
+"""Sends malformed replies, with fields missing or of the wrong type, each from a list of odd values.
 
 group: forge the verdict
 target: linear
 status: crashed, policy
-holds: what is no answer is the student's crash, never a fault of the grader and never an expected error.
+holds: a malformed reply counts as the student's crash, never as a grader fault or an expected error.
 """
 
 import json

@@ -1,9 +1,9 @@
-"""Prints a result with full marks and writes it to every file that a grader has ever read.
+"""Prints a result with full marks, and writes it to files that autograders are known to read.
 
 group: forge the verdict
 target: tensor_memory
 status: failed
-holds: what is printed or written is no result.
+holds: printed or written text never counts as a result.
 """
 
 import json

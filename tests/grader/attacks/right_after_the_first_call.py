@@ -1,10 +1,10 @@
-"""Is wrong the first time that a process calls it, and right from then on.
+"""Returns a wrong answer to the first call in each process, and right answers after that.
 
 group: cheat the exercise
 target: tensor_memory
 reference: before
 status: failed
-holds: a test that fails ends its process, so that each test meets the first call.
+holds: a failed test ends its process, so each test is the first call in its process.
 """
 
 calls = 0

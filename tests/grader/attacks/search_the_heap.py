@@ -3,7 +3,7 @@
 group: read the answers
 target: tensor_memory
 status: failed
-holds: the process has the inputs of one test, one socket, and pipes for what it prints and for tracebacks.
+holds: the process holds only the inputs of one test, one socket, and pipes for output and tracebacks.
 """
 
 import gc

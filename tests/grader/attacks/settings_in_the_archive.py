@@ -1,10 +1,10 @@
-"""Brings settings, plugins and start-up files of pytest and Python, all of which leave a trace when they run.
+"""Adds settings, plugins and start-up files for pytest and Python, all of which leave a trace if they run.
 
 group: inject code
 target: linear
 kind: archive
 earns: full
-holds: none of them is read; the honest module beside them keeps its points.
+holds: none of them is read, and the honest module in the same archive keeps its points.
 """
 
 import zipfile

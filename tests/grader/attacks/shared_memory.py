@@ -1,10 +1,10 @@
-"""Takes shared anonymous memory, which belongs to no process alone, in several processes.
+"""Allocates shared anonymous memory, which belongs to no single process, in several processes.
 
 group: exhaust the host
 target: tensor_memory
 limits: memory_bytes=268435456
 status: memory
-holds: shared memory counts as well.
+holds: shared memory counts towards the limit too.
 """
 
 import mmap

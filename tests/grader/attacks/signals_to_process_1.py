@@ -1,9 +1,9 @@
-"""Sends every signal to the process that started it, and to every process that there is.
+"""Sends every signal to the process that started it, and to every other process.
 
 group: survive or spread
 target: tensor_memory
 status: failed, crashed
-holds: the sandbox answers as before.
+holds: the sandbox still works afterwards.
 """
 
 import os

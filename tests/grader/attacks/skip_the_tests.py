@@ -1,9 +1,9 @@
-"""Raises what pytest takes for a skipped, an expected or a finished test.
+"""Raises the exceptions by which pytest recognizes a skipped, an expected or a finished test.
 
 group: forge the verdict
 target: tensor_memory
 status: failed
-holds: an exception is an exception, whatever its name.
+holds: an exception counts as a failure, whatever it is called.
 """
 
 Skipped = type("Skipped", (BaseException,), {"__module__": "builtins", "allow_module_level": True})

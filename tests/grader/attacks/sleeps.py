@@ -1,10 +1,10 @@
-"""Sleeps, and starts sleeping again when it is woken.
+"""Sleeps, and sleeps again when it is woken.
 
 group: exhaust the host
 target: tensor_memory
 limits: wall_seconds=1
 status: timeout
-holds: a process that uses nothing has a deadline as well.
+holds: the deadline also applies to a process that uses no CPU time.
 """
 
 import time

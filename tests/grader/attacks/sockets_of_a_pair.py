@@ -1,9 +1,9 @@
-"""Makes a pair of sockets, which is allowed, and sends from one of them to somebody else.
+"""Creates a socket pair, which is allowed, and sends from one end to an outside address.
 
 group: survive or spread
 target: tensor_memory
 status: failed
-holds: a socket of a pair reaches only the other one, or a network in which nobody else is.
+holds: one end of a pair reaches only the other end, or a network without any other host.
 """
 
 import os

@@ -1,10 +1,10 @@
-"""A module in UTF-7, whose text reads otherwise than its bytes look, with a forbidden call in it.
+"""A module encoded in UTF-7, in which the bytes do not show the forbidden call.
 
 group: hostile files
 target: linear
 kind: source
 status: policy
-holds: it is read as Python reads it.
+holds: the source is decoded as Python decodes it.
 """
 
 

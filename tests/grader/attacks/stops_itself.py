@@ -1,4 +1,4 @@
-"""Stops its own process, which then neither runs nor ends.
+"""Stops its own process, which then neither runs nor exits.
 
 group: survive or spread
 target: tensor_memory

@@ -1,9 +1,9 @@
-"""Sends a tensor whose strides reach far outside the bytes that come with it.
+"""Sends a tensor whose strides reach far beyond the bytes sent with it.
 
 group: lie about types
 target: tensor_memory
 status: crashed
-holds: bounds are checked before a tensor is made; the grader's memory is not read.
+holds: bounds are checked before a tensor is created, so the grader's memory is never read.
 """
 
 import json

@@ -1,10 +1,10 @@
-"""A module whose syntax error quotes escapes and a path of the host.
+"""A module whose syntax error quotes terminal escapes, a text direction mark and markup.
 
 group: attack the reader
 target: tensor_memory
 kind: source
 status: failed
-holds: the message of the parser is printed like any other text.
+holds: the parser's message is escaped like any other text.
 """
 
 

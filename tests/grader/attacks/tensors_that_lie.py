@@ -1,9 +1,9 @@
-"""Returns tensor subclasses that answer every torch function with what it hopes for.
+"""Returns tensor subclasses that override every torch function to return True.
 
 group: lie about types
 target: tensor_memory
 status: failed
-holds: what a subclass says of itself decides nothing: it arrives as plain values, or as the name of its type.
+holds: the claims of a subclass are ignored: it arrives as plain values, or as the name of its type.
 """
 
 import torch

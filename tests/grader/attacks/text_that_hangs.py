@@ -1,10 +1,10 @@
-"""Raises an exception whose text is never done.
+"""Raises an exception whose __str__ never returns.
 
 group: attack the reader
 target: tensor_memory
 limits: wall_seconds=1
 status: timeout
-holds: the text is made in the worker, before the deadline.
+holds: the text is computed in the worker, so the deadline applies to it.
 """
 
 

@@ -1,9 +1,9 @@
-"""Raises an exception whose text, type, traceback and base classes raise, exit or lie when they are looked at.
+"""Raises exceptions whose text, type, traceback or base classes raise, exit or lie when inspected.
 
 group: attack the reader
 target: tensor_memory
 status: failed, crashed
-holds: the worker describes it or ends; the grader never looks at it.
+holds: the worker describes the exception or dies; the grader never inspects it.
 """
 
 import sys

@@ -1,9 +1,9 @@
-"""Starts threads until no more can be started.
+"""Starts threads until no more can start.
 
 group: exhaust the host
 target: tensor_memory
 status: crashed
-holds: threads count as processes, and the limit is named.
+holds: threads count as processes, and the message names the limit.
 """
 
 import threading

@@ -1,9 +1,9 @@
-"""Looks for processes and files of its own user, as a submission before it may have left them.
+"""Looks for processes and files of its own user that an earlier submission may have left.
 
 group: survive or spread
 target: tensor_memory
 status: failed
-holds: before its first line runs, its user has no process but its own, and no file but its sources.
+holds: before its first line runs, its user owns no other process, and no file but its sources.
 """
 
 import os

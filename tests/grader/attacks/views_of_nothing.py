@@ -1,9 +1,9 @@
-"""Returns tensors of the kinds that have no bytes of their own: meta, sparse, quantized, expanded, conjugated, resized.
+"""Returns tensors without ordinary storage: meta, sparse, nested, expanded, conjugated, resized.
 
 group: lie about types
 target: storage_views
 status: failed, crashed
-holds: each is sent as its values or as the name of its kind.
+holds: each of them is sent as its values or as the name of its type.
 """
 
 import random

@@ -1,9 +1,9 @@
-"""Makes the system calls that sandboxes were left by: keyrings, io_uring, bpf, userfaultfd, mounts, modules, traces.
+"""Makes the system calls that sandbox escapes have used: keyrings, io_uring, bpf, userfaultfd, mounts, modules, ptrace.
 
 group: survive or spread
 target: tensor_memory
 status: failed
-holds: each is refused, and the keyring of the user is empty afterwards.
+holds: each call is refused, and the user's keyring is empty afterwards.
 """
 
 import ctypes

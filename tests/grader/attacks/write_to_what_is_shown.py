@@ -1,9 +1,9 @@
-"""Opens every file of the worker, the probes and the libraries for writing, and tries to take their place.
+"""Tries to write to every file of the worker, the probes and the libraries, and to replace it.
 
 group: inject code
 target: tensor_memory
 status: failed
-holds: all that the box shows is read-only, whatever its permissions say.
+holds: everything visible in the sandbox is read-only, whatever its permissions say.
 """
 
 import os

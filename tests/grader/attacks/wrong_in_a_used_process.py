@@ -1,10 +1,10 @@
-"""Is right as long as its process is new, and lies once an earlier test has used it.
+"""Answers correctly in a new process, and crashes once earlier tests have used the process.
 
 group: cheat the exercise
 target: tensor_memory
 reference: before
 earns: full
-holds: what is wrong in a shared process is asked again in a new one, where it is right.
+holds: a wrong answer from a shared process is asked for again in a new process, where it is right.
 """
 
 import os

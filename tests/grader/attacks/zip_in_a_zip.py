@@ -1,9 +1,9 @@
-"""A zip whose assignment/ is another zip, and another one in that.
+"""A zip whose assignment/ is another zip, which contains a third one.
 
 group: hostile files
 kind: archive
 refused: assignment/ folder
-holds: nothing is unpacked twice.
+holds: a zip inside a zip is not unpacked.
 """
 
 import io

@@ -1,4 +1,4 @@
-"""A Ray cluster on this machine: real raylets, each a node of its own for Ray."""
+"""A Ray cluster on this machine, made of real raylets, each of which Ray sees as a node."""
 
 import contextlib
 import os
@@ -17,10 +17,10 @@ READY = "This command will now block"
 
 
 class Raylets:
-    """A head without processors, and the nodes that are added to it."""
+    """A head node without CPUs, and the nodes added to it."""
 
     def __init__(self):
-        # A path of a socket has at most 107 characters, which pytest's folders exceed.
+        # A socket's path may have at most 107 characters, and pytest's folders are longer.
         self.folder = Path(tempfile.mkdtemp(prefix="ray"))
         self.environment = {
             **os.environ,
@@ -41,12 +41,12 @@ class Raylets:
         )
 
     def add(self, name, *, cpus=1, environment=None, before=()):
-        """Start a node, and wait for it; `before` is what its command line begins with."""
+        """Start a node and wait for it; `before` is put in front of its command line."""
         options = (f"--address={self.address}", f"--num-cpus={cpus}")
         self._start(name, *options, before=before, more=environment)
 
     def _start(self, name, *options, before=(), more=None):
-        """Start a node; try again where Ray gives up, as it does when ports collide."""
+        """Start a node; try again if Ray gives up, for example because ports collide."""
         for _ in range(3):
             log = self.folder / f"{name}.txt"
             with log.open("w") as file:
@@ -71,14 +71,14 @@ class Raylets:
         raise RuntimeError(log.read_text())
 
     def kill(self, name):
-        """End a node as a power cut does."""
+        """Kill a node without warning, as a power cut would."""
         process = self.nodes.pop(name)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
     def close(self):
-        """End all of it."""
+        """Stop all nodes."""
         for name in list(self.nodes):
             self.kill(name)
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""A class is graded by the commands, through real sandboxes, whatever happens on the way."""
+"""The commands grade a class in real sandboxes, through hostile submissions, kills and regrades."""
 
 import contextlib
 import json
@@ -33,7 +33,7 @@ STUB = 'def relu(x):\n    raise NotImplementedError("relu")\n'
 FORKS = "import os\nwhile True:\n    os.fork()\n"
 HOG = "held = [bytearray(2**24) for _ in range(10**6)]\n"
 KILLS = "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nos.kill(-1, signal.SIGKILL)\n"
-# What each student of the class hands in, and the points it must have; None where it has none.
+# Each student's submission and its expected points; None for no submission or no points.
 CLASS = {
     "ada": (SOLVED, 3.0),
     "bob": (NO_SHIFT, 2.0),
@@ -50,7 +50,7 @@ POINTS_OF_FOUR = {name: CLASS[name][1] for name in ("ada", "bob", "cyd", "dan")}
 
 
 def hand_in(folder, name, source):
-    """Write a submission; without a source, a file that is no zip."""
+    """Write a submission; if `source` is None, write a file that is not a valid zip."""
     path = folder / f"{name}.zip"
     if source is None:
         path.write_bytes(b"PK\3\4 no zip")
@@ -61,12 +61,12 @@ def hand_in(folder, name, source):
 
 @pytest.fixture
 def course(root, tmp_path):
-    """A copy of the small course, whose tests and policy may be changed."""
+    """A copy of the tiny course, whose tests and policy a test may change."""
     return shutil.copytree(root / "examples" / "tiny_course", tmp_path / "course")
 
 
 def hand_in_class(folder):
-    """Write the submissions of the class into a new folder, and return it."""
+    """Write the submissions of CLASS into a new folder, and return the folder."""
     folder.mkdir()
     for name, (source, _) in CLASS.items():
         hand_in(folder, name, source)
@@ -75,12 +75,12 @@ def hand_in_class(folder):
 
 @pytest.fixture
 def handed_in(tmp_path):
-    """The folder of submissions of the class."""
+    """The folder with the submissions of CLASS."""
     return hand_in_class(tmp_path / "handed_in")
 
 
 def points(book):
-    """The points of each student, by the table that is exported."""
+    """Each student's points, read from the exported table."""
     out = book.with_suffix(".csv")
     command = [sys.executable, "-m", "grader", "export", book, "--csv", out]
     subprocess.run([*command, "--course", book.parent / "course"], check=True, capture_output=True)
@@ -91,7 +91,7 @@ def points(book):
 def test_a_class_is_graded_and_what_was_graded_is_not_graded_again(
     grader, course, handed_in, tmp_path
 ):
-    """Broken and hostile submissions change no other result; the second call grades what is new."""
+    """Hostile submissions change no other result; the second call grades only new ones."""
     book = tmp_path / "class.sqlite"
     (tmp_path / "roster.csv").write_text(
         "\ufeffid;name;section\n" + "".join(f"{n};{n.title()} Doe;A\n" for n in [*CLASS, "zoe"])
@@ -104,10 +104,10 @@ def test_a_class_is_graded_and_what_was_graded_is_not_graded_again(
     assert points(book) == {name: value for name, (_, value) in CLASS.items()} | {"zoe": None}
     hand_in(handed_in, "zoe", SOLVED)
     hand_in(handed_in, "new", NO_SHIFT.replace("return", "return 1 *"))
-    (handed_in / "dan").mkdir()  # beside dan.zip: nothing says which counts
+    (handed_in / "dan").mkdir()  # next to dan.zip, so the order is unclear
     (handed_in / "dan" / "assignment").mkdir()
     again = grader("batch", handed_in, "--gradebook", book, "--course", course, *roster)
-    # Zoe's sources are Ada's, which have a result.
+    # Zoe's sources are the same as Ada's, which already have a result.
     assert "13 submissions of 12 students, 4 of them new; 1 to grade" in again.stderr
     assert "nothing says which was handed in last" in again.stdout
     shutil.rmtree(handed_in / "dan")
@@ -123,10 +123,10 @@ def test_a_class_is_graded_and_what_was_graded_is_not_graded_again(
 
 
 def test_exports_read_back(grader, course, handed_in, tmp_path):
-    """Overrides and extensions are in all of them."""
+    """Every export format contains the overrides."""
     book = tmp_path / "class.sqlite"
     keep(handed_in, "ada", "bob", "ian")
-    rules = tmp_path / "rules.toml"  # which later commands remember
+    rules = tmp_path / "rules.toml"  # the gradebook remembers these rules
     rules.write_text("[policy]\ntitle = 'HW 2'\ncanvas_id = 77\n")
     batch = ("batch", handed_in, "--gradebook", book, "--course", course, "--jobs", 1)
     grader(*batch, "--policy", rules)
@@ -166,7 +166,7 @@ def test_exports_read_back(grader, course, handed_in, tmp_path):
 def test_kill_9_at_any_moment_loses_only_what_was_running(
     grader, course, handed_in, tmp_path, root
 ):
-    """The whole process group is killed; then a call that is left alone completes the class."""
+    """The whole process group is killed five times; an undisturbed run then completes the class."""
     book = tmp_path / "class.sqlite"
     command = [sys.executable, "-m", "grader", "batch", handed_in, "--gradebook", book]
     moments = random.Random(4)
@@ -193,14 +193,14 @@ def test_kill_9_at_any_moment_loses_only_what_was_running(
 
 
 def assert_intact(book):
-    """SQLite finds nothing wrong with the gradebook."""
+    """Check that SQLite finds the gradebook undamaged."""
     database = sqlite3.connect(f"{book.as_uri()}?mode=ro", uri=True)
     assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     database.close()
 
 
 def keep(handed_in, *names):
-    """Remove the submissions of all others."""
+    """Remove all submissions except those of these students."""
     for path in handed_in.glob("*.zip"):
         if path.stem not in names:
             path.unlink()
@@ -208,7 +208,7 @@ def keep(handed_in, *names):
 
 @pytest.fixture
 def started(course, handed_in, tmp_path, root):
-    """A batch of four that runs and has stored its first result: the process and the gradebook."""
+    """A running batch of four that has stored its first result: its process and its gradebook."""
     keep(handed_in, *POINTS_OF_FOUR)
     book = tmp_path / "class.sqlite"
     command = [sys.executable, "-m", "grader", "batch", handed_in, "--gradebook", book]
@@ -229,7 +229,7 @@ def started(course, handed_in, tmp_path, root):
 
 
 def test_ctrl_c_ends_at_once_and_what_was_graded_is_kept(started):
-    """One line and exit code 130; the line says what to do."""
+    """The command exits with 130 and one line, which says how to continue."""
     process, book = started
     process.send_signal(signal.SIGINT)
     out, said = process.communicate(timeout=60)
@@ -241,7 +241,7 @@ def test_ctrl_c_ends_at_once_and_what_was_graded_is_kept(started):
 
 
 def graded(book):
-    """How many results a gradebook has; 0 while there is none."""
+    """Count the results in a gradebook; 0 if there is no gradebook yet."""
     try:
         database = sqlite3.connect(f"{book.as_uri()}?mode=ro", uri=True)
         with database:
@@ -253,7 +253,7 @@ def graded(book):
 
 
 def test_after_kill_9_the_same_command_goes_on(started, grader, course, handed_in):
-    """What was graded is not graded again."""
+    """The second run does not repeat grading that was finished."""
     process, book = started
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -266,7 +266,7 @@ def test_after_kill_9_the_same_command_goes_on(started, grader, course, handed_i
 
 
 def test_a_process_that_is_killed_costs_a_second_try(started):
-    """Here the kernel's killer is the test; the class is complete all the same."""
+    """The test acts as the kernel's out-of-memory killer; the class is still completed."""
     process, book = started
     children = subprocess.run(
         ["ps", "-ww", "--ppid", str(process.pid), "-o", "pid=", "-o", "args="],
@@ -282,7 +282,7 @@ def test_a_process_that_is_killed_costs_a_second_try(started):
 
 
 def test_a_regrade_counts_when_it_is_applied_and_can_be_undone(grader, course, handed_in, tmp_path):
-    """A hidden test was wrong: it is corrected, compared, applied, undone."""
+    """After a hidden test is corrected, its regrade is compared, applied and undone."""
     book = tmp_path / "class.sqlite"
     keep(handed_in, "ada", "bob", "dan")
     hidden = course / "tests" / "hidden" / "test_relu.py"
@@ -320,7 +320,7 @@ def test_a_regrade_counts_when_it_is_applied_and_can_be_undone(grader, course, h
 
 
 def test_a_broken_suite_is_the_graders_fault_for_everybody(grader, course, handed_in, tmp_path):
-    """Nobody has points; it exits with 3, and the next call grades them."""
+    """The command exits with 3, and no student has points until the suite works."""
     book = tmp_path / "class.sqlite"
     keep(handed_in, "ada", "bob")
     hidden = course / "tests" / "hidden" / "test_relu.py"
@@ -332,7 +332,7 @@ def test_a_broken_suite_is_the_graders_fault_for_everybody(grader, course, hande
 
 
 def test_without_bubblewrap_nobody_is_blamed(grader, course, handed_in, tmp_path):
-    """The machine's fault is one sentence, and nothing is graded."""
+    """The command reports the missing bubblewrap in one sentence and grades nothing."""
     book = tmp_path / "class.sqlite"
     done = grader(
         *("batch", handed_in, "--gradebook", book, "--course", course),
@@ -357,7 +357,7 @@ def test_an_export_never_overwrites_the_gradebook(grader, course, handed_in, tmp
 
 
 def test_bad_input_is_one_sentence(grader, course, handed_in, tmp_path):
-    """Nothing is written."""
+    """The command prints one sentence and writes no gradebook."""
     empty = tmp_path / "empty"
     empty.mkdir()
     book = tmp_path / "class.sqlite"

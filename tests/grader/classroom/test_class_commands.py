@@ -1,4 +1,4 @@
-"""What the commands for a class say of a gradebook whose results are there already."""
+"""What the commands for a class print for a gradebook that already has results."""
 
 import sys
 from datetime import UTC, datetime, timedelta
@@ -30,7 +30,7 @@ def course():
 
 @pytest.fixture(scope="module")
 def today(course):
-    """The setup of a run that starts now, of one problem."""
+    """The setup of a run of one problem that starts now."""
     problems = [course.problem(PROBLEM)]
     return setups.of_today(course, problems, device="cpu", isolation="bubblewrap", seed=0)
 
@@ -45,7 +45,7 @@ def path(tmp_path):
 
 
 def run(monkeypatch, capsys, *arguments):
-    """Run a command in this process: its exit code, what it printed, and its last sentence."""
+    """Run a command in this process; return its exit code, its output and its last sentence."""
     monkeypatch.setattr(sys, "argv", ["grader", *map(str, arguments)])
     code, text = cli._run()
     return code, capsys.readouterr().out, text
@@ -57,12 +57,12 @@ def grader(monkeypatch, capsys):
 
 
 def of(text, name="zoe"):
-    """A submission with one file."""
+    """A submission with one file of this text."""
     return Submission(name, {"assignment/adamw.py": text.encode()}, [])
 
 
 def result_of(submission, status=Status.PASSED):
-    """A result of one problem with one test, worth 7 points."""
+    """A result for one problem with one test, worth 7 points."""
     info = GraderInfo(
         version="1", suite_sha256="cd" * 32, device="cpu", isolation="bubblewrap", seed=0
     )
@@ -75,7 +75,7 @@ def result_of(submission, status=Status.PASSED):
 
 
 def hand_in(book, student, text, at=DUE, **statuses):
-    """Add an attempt; `statuses` has how it ended under each setup, as `setup_1=Status.PASSED`."""
+    """Add an attempt; `statuses` gives its outcome per setup, as in `setup_1=Status.PASSED`."""
     submission = of(text, student)
     book.enrol([Student(id=student, section="A")])
     book.add_attempt(student, f"{student}.zip", submission, submitted_at=at)
@@ -86,7 +86,7 @@ def hand_in(book, student, text, at=DUE, **statuses):
 
 
 def older(today):
-    """The setup of an earlier suite."""
+    """The setup of a run with an earlier suite."""
     return msgspec.structs.replace(today, suite_sha256="00" * 32)
 
 
@@ -94,7 +94,7 @@ def older(today):
 
 
 def test_the_rules_of_the_command_come_first_then_the_gradebooks(path, course):
-    """Without either, those of the course count; this course has no policy.toml."""
+    """Without either, the course's rules count; this course has no policy.toml."""
     given, kept = Policy(title="given"), Policy(title="kept", deadlines={"default": DUE})
     with gradebook.writing(path, create=False) as book:
         assert Class(book, course).rules == Policy()
@@ -106,7 +106,7 @@ def test_the_rules_of_the_command_come_first_then_the_gradebooks(path, course):
 
 
 def test_a_gradebook_charges_lateness_by_the_rules_that_it_remembers(path, today, grader):
-    """So that a later command needs no --policy; --policy asks what other rules would give."""
+    """Later commands need no --policy; with --policy, they show what other rules would give."""
     with gradebook.writing(path, create=False) as book:
         book.apply(book.number_of(today), why="batch")
         hand_in(book, "zoe", "x = 1", DUE + timedelta(hours=1), setup_1=Status.PASSED)
@@ -125,7 +125,7 @@ def test_a_gradebook_charges_lateness_by_the_rules_that_it_remembers(path, today
 
 
 def test_sections_without_a_deadline_and_deadlines_without_a_section_are_said(path, grader):
-    """Either is most likely a name that was mistyped."""
+    """Either one usually means that a name was mistyped."""
     with gradebook.writing(path, create=False) as book:
         book.enrol([Student(id="zoe", section="A"), Student(id="bob", section="B")])
         book.remember(Policy(deadlines={"a": DUE, "B": DUE}))
@@ -139,7 +139,7 @@ def test_sections_without_a_deadline_and_deadlines_without_a_section_are_said(pa
 
 
 def test_a_report_has_the_name_of_its_own_student(path, today, grader, tmp_path):
-    """Equal sources have one result, which names whoever handed them in first."""
+    """Students with equal sources share one result, which has the name of only one of them."""
     with gradebook.writing(path, create=False) as book:
         book.apply(book.number_of(today), why="batch")
         hand_in(book, "zoe", "x = 1", setup_1=Status.FAILED)
@@ -167,7 +167,7 @@ def test_a_student_whom_nobody_knows_is_one_sentence(path, grader):
 
 @pytest.fixture
 def regraded(path, today):
-    """Zoe lost all points with the old suite and loses none with today's; Bob the other way."""
+    """A regrade in which Zoe gains all points and Bob loses all points."""
     with gradebook.writing(path, create=False) as book:
         assert (book.number_of(older(today)), book.number_of(today)) == (1, 2)
         book.apply(1, why="batch")
@@ -177,9 +177,9 @@ def regraded(path, today):
 
 
 def test_a_regrade_is_shown_before_it_counts_and_after(regraded, grader):
-    """`grader diff` says the same of an applied regrade, and that it counts; an undo takes it back.
+    """`grader diff` shows the same before and after a regrade is applied; an undo reverts it.
 
-    Everything has a result already, so nothing is graded here.
+    All results already exist, so nothing is graded here.
     """
     changes = [
         "changed: the suite: 000000000000, now ",
@@ -217,11 +217,11 @@ def test_a_newer_regrade_is_shown_rather_than_the_applied_one(regraded, today, g
 
 
 def test_a_fault_of_the_grader_keeps_a_regrade_from_counting(regraded, grader, monkeypatch):
-    """The student is named, and nothing is applied; points by hand clear the way."""
+    """The regrade names the student and is not applied; an override removes the obstacle."""
     with gradebook.writing(regraded, create=False) as book:
         hand_in(book, "cyd", "x = 3", setup_1=Status.PASSED)
         book.note_fault(2, of("x = 3").sha256, "the machine failed")
-    # The machine fails again: nothing is graded.
+    # The machine fails again, so nothing is graded.
     monkeypatch.setattr(class_commands.batches, "grade", lambda *_, **__: Progress(0))
     code, _, text = grader("regrade", regraded, "--apply")
     assert code == 3
@@ -241,7 +241,7 @@ def test_a_fault_of_the_grader_keeps_a_regrade_from_counting(regraded, grader, m
 
 
 def test_each_student_gets_a_page_with_the_points_that_count(path, today, grader, tmp_path):
-    """It quotes the stored sources and links to the handout; without a result there is no page."""
+    """A page quotes the stored sources and links to the handout; without a result there is none."""
     page = tmp_path / "pages" / "zoe.html"
     with gradebook.writing(path, create=False) as book:
         book.remember(Policy(handout_url="https://course.example/handout"))

@@ -1,4 +1,4 @@
-"""docs/cluster.md can be recomputed, and its examples can be read by what they are for."""
+"""The tables of docs/cluster.md can be recomputed, and its example files are valid."""
 
 import importlib.util
 import json
@@ -12,11 +12,11 @@ import yaml
 
 @pytest.fixture(scope="module")
 def cluster(root):
-    """benchmarks/cluster.py, which is in no package."""
+    """The module benchmarks/cluster.py, which belongs to no package."""
     sys.path.insert(0, str(root / "benchmarks"))
     spec = importlib.util.spec_from_file_location("cluster", root / "benchmarks" / "cluster.py")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
+    sys.modules[spec.name] = module  # dataclasses look up their module here
     spec.loader.exec_module(module)
     sys.path.remove(str(root / "benchmarks"))
     return module
@@ -30,7 +30,7 @@ def test_the_tables_follow_from_the_measured_times(cluster, root):
 
 
 def test_a_simulated_cluster_takes_what_it_must(cluster):
-    """One grader needs the sum; many need the longest; nothing is faster than the ideal."""
+    """One grader takes the sum of the times, and many take the longest; none beats the ideal."""
     tasks = [3.0, 1.0, 2.0, 10.0]
     one = cluster.Cluster(nodes=1, slots=1, start=5.0, driver=0.0)
     assert cluster.makespan(tasks, one) == pytest.approx(5 + sum(tasks))
@@ -41,7 +41,7 @@ def test_a_simulated_cluster_takes_what_it_must(cluster):
 
 
 def test_deaths_cost_time_and_no_submission(cluster):
-    """Every submission is stored, however many nodes die."""
+    """Every submission is graded, however many nodes die."""
     tasks = [60.0] * 2000
     calm = cluster.Cluster(nodes=4, slots=4, start=10.0, driver=0.01)
     deadly = cluster.Cluster(nodes=4, slots=4, start=10.0, driver=0.01, deaths=True)
@@ -51,7 +51,7 @@ def test_deaths_cost_time_and_no_submission(cluster):
 
 
 def test_the_cloud_example_is_one_that_ray_reads(root):
-    """Ray's own schema for its cluster launcher accepts it."""
+    """The example matches the schema of Ray's cluster launcher."""
     ray = pytest.importorskip("ray")
     schema = json.loads((root / ray.__path__[0] / "autoscaler" / "ray-schema.json").read_text())
     example = yaml.safe_load((root / "examples" / "cluster" / "aws.yaml").read_text())
@@ -60,7 +60,7 @@ def test_the_cloud_example_is_one_that_ray_reads(root):
 
 
 def test_the_kubernetes_example_has_a_head_that_grades_nothing(root):
-    """Its parts are those that KubeRay's reference names."""
+    """The example uses the fields that KubeRay's reference defines."""
     example = yaml.safe_load((root / "examples" / "cluster" / "kubernetes.yaml").read_text())
     assert (example["apiVersion"], example["kind"]) == ("ray.io/v1", "RayCluster")
     head, (workers,) = example["spec"]["headGroupSpec"], example["spec"]["workerGroupSpecs"]
@@ -74,5 +74,5 @@ def test_the_kubernetes_example_has_a_head_that_grades_nothing(root):
 
 
 def test_the_slurm_example_is_bash(root):
-    """It is read, not run: no Slurm is here."""
+    """The script is parsed but not run, because these machines have no Slurm."""
     subprocess.run(["bash", "-n", root / "examples" / "cluster" / "slurm.sh"], check=True)

@@ -1,4 +1,4 @@
-"""What a batch shows while it works."""
+"""The progress that a batch displays while it runs."""
 
 import time
 
@@ -9,7 +9,7 @@ from grader.classroom.batch import Progress, Running
 
 
 def test_the_time_to_go_is_an_estimate_from_what_was_done():
-    """At the start there is none, and at the end none is needed."""
+    """No estimate is shown before the first result or after the last."""
     progress = Progress(400, started=0.0)
     assert display.summary(progress, 10.0) == "graded 0 of 400, 400 left"
     progress.done, progress.faults = 100, 2
@@ -28,7 +28,7 @@ def test_durations_are_said_as_a_person_says_them():
 
 
 def test_each_submission_that_runs_has_a_line_of_its_own():
-    """The longest one is first, and a hostile name is text."""
+    """The submission that has run longest comes first, and a hostile name is escaped."""
     now = time.monotonic()
     running = {
         "1": Running("ada[/b]\u202e.zip", "", now - 7),
@@ -43,7 +43,7 @@ def test_each_submission_that_runs_has_a_line_of_its_own():
 
 
 def test_a_cluster_shows_where_each_submission_runs():
-    """Hundreds of them are cut after some lines, and each node's count is one line."""
+    """A long list of running submissions is cut, and one line counts the results per node."""
     now = time.monotonic()
     running = {str(i): Running(f"s{i}", f"node{i % 3}", now - 100 + i) for i in range(25)}
     progress = Progress(99, done=12, running=running, started=now - 60)
@@ -57,7 +57,7 @@ def test_a_cluster_shows_where_each_submission_runs():
 
 
 def test_a_note_is_shown_once(capsys):
-    """Also where a run is longer than a screen."""
+    """Without a live display, a note is also printed only once."""
     progress = Progress(9, notes=["node2 is not used: no bubblewrap\x1b[2J"])
     show = display._lines()
     show(progress)

@@ -1,4 +1,4 @@
-"""The gradebook: what is stored once, what counts, who may write, and files that are none."""
+"""The gradebook: what it stores, which results count, who may write, and which files it refuses."""
 
 import os
 import sqlite3
@@ -47,12 +47,12 @@ def book(path):
 
 
 def of(text):
-    """A submission with one file."""
+    """A submission with one file of this text."""
     return Submission("ada", {"assignment/linear.py": text.encode()}, [])
 
 
 def result_of(submission, status=Status.PASSED, device="cpu"):
-    """The result of a run of a problem with a test for each device."""
+    """A result for one problem that has one test per device."""
 
     def ended(test, on):
         if on != device:
@@ -68,7 +68,7 @@ def result_of(submission, status=Status.PASSED, device="cpu"):
 
 
 def test_an_attempt_is_added_once(book):
-    """The same sources at another time are another attempt; the sources are stored once."""
+    """The same sources at another time are a new attempt; the sources are stored only once."""
     assert book.add_attempt("ada", "ada.zip", of("x = 1"))
     assert not book.add_attempt("ada", "ada.zip", of("x = 1"))
     assert book.add_attempt("ada", "ada.zip", of("x = 1"), submitted_at=NOON)
@@ -88,7 +88,7 @@ def test_an_attempt_is_added_once(book):
 
 
 def test_who_goes_back_to_an_earlier_version_hands_in_again(book):
-    """Without times, the last one read counts; a folder of several attempts is read twice."""
+    """Without times, the attempt read last counts; reading a folder again adds no attempts."""
     for text in ("x = 1", "x = 2", "x = 1"):
         assert book.add_attempt("ada", "ada.zip", of(text))
     assert book.attempts()[-1].sources == of("x = 1").sha256
@@ -105,7 +105,7 @@ def test_a_roster_is_remembered(book):
 
 
 def test_what_was_stored_is_what_was_handed_in(book):
-    """Paths and bytes come back, so that a regrade needs no folder."""
+    """Paths and bytes are restored exactly, so a regrade does not need the original folder."""
     sources = {"assignment/linear.py": b"\x00\xff" * 9, "assignment/a/b.py": "é\r\n".encode()}
     handed_in = Submission("ada", sources, [])
     book.add_attempt("ada", "ada.zip", handed_in)
@@ -115,7 +115,7 @@ def test_what_was_stored_is_what_was_handed_in(book):
 
 
 def test_a_result_is_kept_and_only_a_fault_is_replaced(book):
-    """What met a fault of the grader is still to be graded."""
+    """A submission whose grading ended in a grader fault is graded again."""
     book.add_attempt("ada", "ada.zip", of("x = 1"))
     setup = book.number_of(SETUP)
     (sources,) = book.to_grade(setup)
@@ -151,7 +151,7 @@ def test_a_cuda_run_completes_the_cpu_run(book):
     assert book.setup(both).device == "cpu+cuda"
     assert {sources: g.score for sources, g in book.grades(both).items()} == {of("one").sha256: 3.0}
     told = {one.student.id: (one.state, one.points) for one in standings(book, Policy(), 6.0)}
-    # Half of the points are no grade.
+    # The CPU run alone does not make a grade.
     assert told == {"ada": (State.GRADED, 3.0), "bob": (State.NOT_GRADED, None)}
     book.note_fault(cuda, of("two").sha256, "the GPU is broken")
     book.merge_devices()
@@ -159,7 +159,10 @@ def test_a_cuda_run_completes_the_cpu_run(book):
 
 
 def test_runs_of_two_suites_are_never_merged(book):
-    """A regrade on one device waits for the other's, and loses nothing meanwhile."""
+    """After a regrade on one device, there is no grade until the other device is regraded too.
+
+    An undo restores the old grade.
+    """
     book.add_attempt("ada", "one", of("one"))
     for device in ("cpu", "cuda"):
         setup = book.number_of(msgspec.structs.replace(SETUP, device=device))
@@ -177,7 +180,7 @@ def test_runs_of_two_suites_are_never_merged(book):
 
 
 def test_an_applied_regrade_can_be_undone_and_applied_again(book):
-    """What counts is the last line of a list, of which nothing is erased."""
+    """The last entry of a list decides which setup counts, and no entry is ever erased."""
     one, two = (
         book.number_of(msgspec.structs.replace(SETUP, torch=torch)) for torch in ("2.12", "2.13")
     )
@@ -193,7 +196,7 @@ def test_an_applied_regrade_can_be_undone_and_applied_again(book):
 
 
 def test_points_by_hand_are_a_list_of_which_the_last_counts(book):
-    """Each problem and the total has its own; withdrawing erases nothing from the history."""
+    """Each problem and the total has its own override; withdrawing one keeps the history."""
     book.override("ada", 3, reason="typo", who="ta")
     book.override("ada", 4, reason="two typos", who="ta")
     book.override("ada", 2, reason="fair", problem="linear", who="ta")
@@ -219,7 +222,7 @@ with gradebook.writing(Path(sys.argv[1]), create=True):
 
 @pytest.mark.slow
 def test_a_second_writer_is_told_who_holds_it_and_a_killed_one_holds_nothing(path, root):
-    """Readers are never kept out."""
+    """Readers are never locked out."""
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(path)], cwd=root, stdout=subprocess.PIPE, text=True
     )
@@ -237,11 +240,11 @@ def test_a_second_writer_is_told_who_holds_it_and_a_killed_one_holds_nothing(pat
         opened.enrol([Student(id="ada")])
 
 
-# --- files that are no gradebook ------------------------------------------------------------------
+# --- files that are not a gradebook ---------------------------------------------------------------
 
 
 def said(path, *, write=True):
-    """What opening a file says."""
+    """The message with which opening a file fails."""
     with (
         pytest.raises(UsageError) as told,
         gradebook.writing(path) if write else gradebook.reading(path) as opened,
@@ -252,7 +255,7 @@ def said(path, *, write=True):
 
 @pytest.mark.parametrize("write", [True, False])
 def test_what_is_no_gradebook_is_named(tmp_path, write):
-    """A text, another program's database, a newer version and a folder each have a sentence."""
+    """A text file, a foreign database, a newer version and a folder each get their own message."""
     text = tmp_path / "text"
     text.write_text("not a database, but more than a hundred bytes long " * 5)
     assert said(text, write=write) == ": it is not an SQLite file"
@@ -270,7 +273,7 @@ def test_what_is_no_gradebook_is_named(tmp_path, write):
 
 
 def test_a_truncated_file_is_named(path):
-    """Nothing is written into it."""
+    """The message suggests a backup, and the file is not changed."""
     with gradebook.writing(path, create=True) as opened:
         for i in range(200):
             opened.enrol([Student(id=f"{i}", name="x" * 100)])
@@ -280,7 +283,7 @@ def test_a_truncated_file_is_named(path):
     assert path.read_bytes() == content
 
 
-@pytest.mark.skipif(os.getuid() == 0, reason="root may write everything")
+@pytest.mark.skipif(os.getuid() == 0, reason="root can write to read-only files")
 def test_a_read_only_file_is_named(book, path):
     path.chmod(0o400)
     with pytest.raises(UsageError, match="read-only"), gradebook.writing(path):
@@ -288,7 +291,7 @@ def test_a_read_only_file_is_named(book, path):
 
 
 def test_a_clock_that_goes_back_changes_nothing_that_counts(book, monkeypatch):
-    """What was decided last counts, whatever the clock said then."""
+    """The latest decision counts, even if the clock went back before it."""
     hours = iter(range(23, 0, -1))
     monkeypatch.setattr(database, "now", lambda: f"2026-10-01T{next(hours):02}:00:00+00:00")
     first, second = book.number_of(SETUP), book.number_of(msgspec.structs.replace(SETUP, seed=1))
@@ -323,7 +326,7 @@ with gradebook.reading(path) as book:
 
 
 def mounted(root, folder, mount, program):
-    """Run a program with a folder on a disk of its own; return what it printed."""
+    """Run a program with a folder mounted by this command, and return its output."""
     script = f'{mount} || exit 77; exec "$0" -c "$1" {folder}'
     command = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, sys.executable, program]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True)
@@ -335,7 +338,7 @@ def mounted(root, folder, mount, program):
 
 @pytest.mark.slow
 def test_a_read_only_disk_is_named_and_can_be_read(path, tmp_path, root):
-    """Also for root. The gradebook was closed, so it is one file without a log."""
+    """This holds even for root; a closed gradebook is a single file without a log."""
     with gradebook.writing(path, create=True) as opened:
         opened.enrol([Student(id="ada")])
     mount = f"mount --bind {tmp_path} {tmp_path} && mount -o remount,ro,bind {tmp_path}"
@@ -368,7 +371,7 @@ with gradebook.reading(path) as book:
 
 @pytest.mark.slow
 def test_a_full_disk_costs_nothing_that_was_written(tmp_path, root):
-    """On a disk of three megabytes; what was written before is read back."""
+    """The disk has three megabytes; everything written before it was full can be read."""
     said = mounted(root, tmp_path, f"mount -t tmpfs -o size=3m tmpfs {tmp_path}", FULL)
     sentence = "there is no space left; what was written before is kept"
     assert said == f"{tmp_path}/class.sqlite: {sentence}\nTrue True ok\n"

@@ -1,4 +1,4 @@
-"""Listing what a class handed in: each layout, names and metadata from strangers, wrong folders."""
+"""Listing the submissions of a class: each folder layout, untrusted metadata, and wrong folders."""
 
 import json
 import os
@@ -29,12 +29,12 @@ def put(folder: Path, *names: str) -> Path:
 
 
 def keys(folder: Path) -> list[str]:
-    """The keys of what is recognised."""
+    """The keys of the recognized submissions."""
     return [item.key for item in recognise(folder).handed_in]
 
 
 def refusal(folder: Path) -> str:
-    """The only sentence with which a folder is refused."""
+    """The one sentence with which a folder is refused."""
     with pytest.raises(UsageError) as caught:
         recognise(folder)
     assert "\n" not in str(caught.value)
@@ -71,14 +71,14 @@ submission_102:
 
 
 def export(folder: Path, text: str = YAML, *names: str) -> Path:
-    """An export with this metadata and these further entries."""
+    """A Gradescope export with this metadata and these further entries."""
     put(folder, *(names or ("submission_101/", "submission_102/")))
     (folder / "submission_metadata.yml").write_text(text, encoding="utf-8")
     return folder
 
 
 def test_an_export_gives_students_times_and_numbers(tmp_path):
-    """A group is in the list once per member, and an unquoted id keeps its zeros."""
+    """A group submission is listed once per member, and an unquoted id keeps its zeros."""
     bob, jane, zoe = sorted(recognise(export(tmp_path)).handed_in, key=lambda i: i.student_name)
     assert ("0123", ("jane@x.edu", "Jane Doe"), 3) == (jane.key, jane.known_as, jane.number)
     assert datetime(2024, 10, 10, 4, 1, 31, 534866, UTC) == jane.submitted_at
@@ -150,10 +150,10 @@ def test_hostile_or_broken_metadata_is_one_sentence(tmp_path, text, sentence):
 
 @pytest.mark.parametrize("key", [":results", ":history"])
 def test_aliases_in_values_that_nobody_reads_do_no_harm(tmp_path, key):
-    """That holds for lists that contain themselves, too."""
+    """This also holds for lists that contain themselves."""
     text = f"{BOMB}submission_1:\n  {key}: &me [*u, *me]\n  :submitters: [{{sid: '7'}}]\n"
     with pytest.raises(UsageError, match="is not described"):
-        recognise(export(tmp_path, text, "submission_1/"))  # `a` is no submission
+        recognise(export(tmp_path, text, "submission_1/"))  # `a` is not a submission
     inside = "\n".join(f"  {line}" for line in BOMB.splitlines())
     text = f"submission_1:\n{inside}\n  {key}: &me [*u, *me]\n  :submitters: [{{sid: '7'}}]\n"
     assert ["7"] == keys(export(tmp_path, text, "submission_1/"))
@@ -210,7 +210,7 @@ JSON = {
 
 
 def with_json(folder: Path, content: object = JSON) -> Path:
-    """A submission's folder with metadata."""
+    """A submission's folder with JSON metadata."""
     put(folder, "submission/")
     text = content if isinstance(content, str) else json.dumps(content)
     (folder / "submission_metadata.json").write_text(text)
@@ -282,7 +282,7 @@ def test_a_canvas_download_gives_ids_lateness_and_attempts(tmp_path):
 
 
 def test_the_attachments_id_orders_canvas_archives_whatever_the_students_file_is_called(tmp_path):
-    """The student chooses the `-7` in the name, but Canvas counts attachments."""
+    """Canvas chooses the attachment's id; the student chooses the `-7` in the file's name."""
     put(tmp_path, "doejane_11_900_hw-7.zip", "doejane_11_901_hw-1.zip", "doejane_11_99_hw.zip")
     assert [(99, "hw"), (900, "hw-7"), (901, "hw-1")] == [
         (i.number, i.path.stem.split("_")[-1]) for i in recognise(tmp_path).handed_in
@@ -291,7 +291,7 @@ def test_the_attachments_id_orders_canvas_archives_whatever_the_students_file_is
 
 @pytest.mark.parametrize("name", ["notes", "hw2-1"])
 def test_two_canvas_archives_with_one_attachments_id_are_in_doubt(tmp_path, name):
-    """The doubt names both, and the other students are graded."""
+    """The doubt names both archives, and the other students are graded."""
     put(tmp_path, CANVAS, f"doejane_12345_67890_{name}.zip", "roebob_12346_67891_hw.zip")
     found = recognise(tmp_path).handed_in
     doubts = [one.doubt for one in found if one.key == "12345"]
@@ -373,7 +373,7 @@ def test_a_name_may_carry_the_time(tmp_path):
     ],
 )
 def test_a_time_that_is_none_or_has_no_zone_is_in_doubt(tmp_path, name, sentence):
-    """The student is known and may be late, so a person decides; the others are graded."""
+    """A person decides about this student, who may be late; the others are graded."""
     doubtful, other = recognise(put(tmp_path, name, "bob.zip")).handed_in
     assert ("ada", None) == (doubtful.key, doubtful.submitted_at)
     assert sentence in doubtful.doubt
@@ -382,7 +382,7 @@ def test_a_time_that_is_none_or_has_no_zone_is_in_doubt(tmp_path, name, sentence
 
 
 def test_the_archives_in_a_students_folder_are_attempts(tmp_path):
-    """Their times of modification order them, then their names; no such time is a deadline's."""
+    """Modification time and then name order the attempts, but never decide lateness."""
     put(tmp_path, "ada/b.zip", "ada/a.zip", "ada/first.tar.gz", "ada/notes.txt", "bob.zip")
     for name, seconds in {"b.zip": 2000, "a.zip": 2000, "first.tar.gz": 1000}.items():
         os.utime(tmp_path / "ada" / name, (seconds, seconds))
@@ -398,7 +398,7 @@ def test_the_archives_in_a_students_folder_are_attempts(tmp_path):
 
 @pytest.mark.parametrize("name", ["hw@2020-01-01T00-00-00Z.zip", "hw@2020-99-99.zip"])
 def test_a_time_in_a_name_that_the_student_chose_is_not_believed(tmp_path, name):
-    """It neither dates nor orders the attempts, and a wrong one does not stop the class."""
+    """Such a time neither dates nor orders attempts, and an invalid one does not stop the class."""
     put(tmp_path, f"ada/{name}", "ada/a.zip", "bob.zip")
     for place, seconds in {"a.zip": 1000, name: 2000}.items():
         os.utime(tmp_path / "ada" / place, (seconds, seconds))
@@ -446,10 +446,10 @@ def test_an_only_folder_full_of_archives_may_be_the_class_and_is_noted(tmp_path)
     ],
 )
 def test_two_submissions_of_a_student_without_an_order_are_in_doubt(tmp_path, names):
-    """The doubt names both, and the other students are graded."""
+    """The doubt names both submissions, and the other students are graded."""
     put(tmp_path, *names, "bob.zip")
     if len(os.listdir(tmp_path)) < 3:
-        pytest.skip("this file system does not tell the names apart")
+        pytest.skip("this file system does not distinguish these names")
     doubts = {one.key: one.doubt for one in recognise(tmp_path).handed_in}
     assert not doubts.pop("bob")
     for doubt in doubts.values():
@@ -519,7 +519,7 @@ def test_an_export_of_a_thousand_submissions_is_read(tmp_path):
     assert [f"{n:04}" for n in range(1000)] == keys(tmp_path)
 
 
-# --- folders that are none of these ---------------------------------------------------------------
+# --- folders of no known layout -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

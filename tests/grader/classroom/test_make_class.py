@@ -1,4 +1,4 @@
-"""examples/make_class.py makes a class that can be read, and the same one for the same seed."""
+"""examples/make_class.py writes a valid class, and the same class for the same seed."""
 
 import importlib.util
 import json
@@ -17,10 +17,10 @@ COURSE = courses.load()
 
 
 def imported():
-    """Import the script, which is in no package."""
+    """Import the script, which belongs to no package."""
     spec = importlib.util.spec_from_file_location("make_class", SCRIPT)
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
+    sys.modules[spec.name] = module  # dataclasses look up their module here
     spec.loader.exec_module(module)
     return module
 
@@ -36,7 +36,7 @@ def pieces():
 
 @pytest.fixture(scope="module")
 def made(pieces, tmp_path_factory):
-    """The folder of a class of 40, and what is expected of it."""
+    """The folder of a class of 40, and the expected results."""
     out = tmp_path_factory.mktemp("class") / "out"
     make_class.write_class(out, make_class.students_of(40, 0, pieces))
     return out, json.loads((out / "expected.json").read_text(encoding="utf-8"))
@@ -59,7 +59,7 @@ def test_the_same_seed_gives_the_same_bytes(made, pieces, tmp_path):
 
 
 def test_every_kind_occurs_in_a_class_of_400(pieces):
-    """Every kind of student, ending of a file and outcome, and several attempts."""
+    """The class has every kind of student, file format and outcome, and repeated attempts."""
     students = make_class.students_of(400, 0, pieces)
     attempts = [attempt for student in students for attempt in student.attempts]
     kinds = Counter(student.kind for student in students if student.section)
@@ -77,7 +77,7 @@ def test_every_kind_occurs_in_a_class_of_400(pieces):
 
 
 def test_honest_work_is_read_and_broken_work_is_refused(made):
-    """Each file of the folder is expected, and the grader reads or refuses it as expected."""
+    """The grader reads or refuses each file of the folder as expected."""
     out, expected = made
     files = sorted((out / "submissions").iterdir())
     assert [path.name for path in files] == sorted(expected["submissions"])
@@ -127,7 +127,7 @@ def test_the_points_of_the_table_are_possible():
 
 
 def test_lateness_is_counted_in_days_that_have_begun():
-    """The grace period costs nothing; after it, the first day counts from the deadline."""
+    """The grace period is free; after it, days are counted from the deadline and rounded up."""
     deadline = make_class.deadline_of("C")
     late = {
         minutes: make_class.days_late(deadline + make_class.timedelta(minutes=minutes), "C")

@@ -1,4 +1,4 @@
-"""A class is graded on a real Ray cluster whose nodes join, die and differ."""
+"""A class is graded on a real Ray cluster whose nodes join, die and differ in their setup."""
 
 import os
 import shutil
@@ -22,14 +22,14 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def course(root, tmp_path_factory):
-    """The small course in a folder of its own."""
+    """A copy of the tiny course."""
     folder = tmp_path_factory.mktemp("course") / "course"
     return shutil.copytree(root / "examples" / "tiny_course", folder)
 
 
 @pytest.fixture(scope="module")
 def raylets():
-    """A cluster of one node with one processor; the head has none."""
+    """A cluster with one CPU, on its only worker node."""
     cluster = Raylets()
     try:
         cluster.add("one")
@@ -40,14 +40,14 @@ def raylets():
 
 @pytest.fixture
 def handed_in(tmp_path):
-    """Broken, hostile, wrong and right submissions, and right ones that each take a second."""
+    """Broken, hostile, wrong and right submissions, and right ones that take up to a second."""
     folder = hand_in_class(tmp_path / "handed_in")
     hand_in_slow(folder, 12)
     return folder
 
 
 def hand_in_slow(folder, count):
-    """Write right submissions that take up to a second and differ from each other."""
+    """Write `count` different right submissions that take up to a second each."""
     for i in range(count):
         slow = SOLVED.replace("    e =", f"    import time\n    time.sleep({i % 10 / 10})\n    e =")
         hand_in(folder, f"slow{i}", f"{slow}# {i}\n")
@@ -55,7 +55,7 @@ def hand_in_slow(folder, count):
 
 @pytest.fixture
 def batch(course, raylets, handed_in):
-    """The command that grades these submissions on the cluster; start it, or run it."""
+    """A function that starts `grader batch` on these submissions."""
 
     def start(book, *options, executor="ray", cluster=raylets):
         command = [sys.executable, "-m", "grader", "batch", handed_in, "--gradebook", book]
@@ -74,7 +74,7 @@ def batch(course, raylets, handed_in):
 
 
 def programs_without_bubblewrap(folder):
-    """A folder for PATH with what Ray calls, and no bwrap."""
+    """A folder for PATH with the programs that Ray needs, but without bwrap."""
     folder.mkdir()
     for program in ("bash", "sh", "ps", "uname", "env"):
         (folder / program).symlink_to(shutil.which(program))
@@ -82,15 +82,15 @@ def programs_without_bubblewrap(folder):
 
 
 def finish(process):
-    """Wait for a batch; return its exit code and what it said on stderr."""
+    """Wait for a batch; return its exit code and its stderr."""
     _, said = process.communicate(timeout=120)
     return process.returncode, said
 
 
 def found(book):
-    """How every test of every submission ended.
+    """The outcome of every test of every submission, without its message.
 
-    Its words are left out: those about a fork bomb depend on which of its processes was first.
+    The message about a fork bomb depends on which of its processes fails first.
     """
     with gradebook.reading(book) as opened:
         setup = opened.current("cpu")
@@ -108,7 +108,7 @@ def found(book):
 
 
 def wait_for_results(book, count):
-    """Wait until a gradebook has so many results."""
+    """Wait until a gradebook has at least this many results."""
     deadline = time.monotonic() + 120
     while graded(book) < count and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -116,7 +116,7 @@ def wait_for_results(book, count):
 
 
 def test_a_class_has_the_results_of_a_run_on_this_machine(batch, handed_in, tmp_path):
-    """Right, wrong, hostile and unreadable submissions."""
+    """The class has wrong, hostile, unreadable and right submissions."""
     here, there = tmp_path / "here.sqlite", tmp_path / "there.sqlite"
     keep(handed_in, "bob", "gil", "ian", "slow1")
     for book, where in ((here, "local"), (there, "ray")):
@@ -128,7 +128,7 @@ def test_a_class_has_the_results_of_a_run_on_this_machine(batch, handed_in, tmp_
 
 @pytest.mark.proof
 def test_a_node_that_is_killed_half_way_costs_no_grade(batch, raylets, tmp_path):
-    """The results are those of a run on this machine."""
+    """The results are the same as those of a local run."""
     here, there = tmp_path / "here.sqlite", tmp_path / "there.sqlite"
     raylets.add("two")
     raylets.add("victim")
@@ -146,7 +146,7 @@ def test_a_node_that_is_killed_half_way_costs_no_grade(batch, raylets, tmp_path)
 
 @pytest.mark.proof
 def test_sixty_submissions_have_the_same_results(batch, handed_in, tmp_path):
-    """No node dies here, and every submission is graded once."""
+    """The results of Ray and of a local run are the same when no node dies."""
     here, there = tmp_path / "here.sqlite", tmp_path / "there.sqlite"
     hand_in_slow(handed_in, 51)
     for book, where in ((here, "local"), (there, "ray")):
@@ -158,7 +158,7 @@ def test_sixty_submissions_have_the_same_results(batch, handed_in, tmp_path):
 
 @pytest.mark.proof
 def test_a_node_that_differs_is_refused_by_name(batch, course, raylets, tmp_path):
-    """Its reason is told, and the others grade everything."""
+    """A note gives the node and the reason, and the other nodes grade everything."""
     changed = shutil.copytree(course, tmp_path / "changed")
     hidden = changed / "tests" / "hidden" / "test_relu.py"
     hidden.write_text(hidden.read_text() + "\n# corrected\n")
@@ -187,7 +187,7 @@ def test_a_node_that_differs_is_refused_by_name(batch, course, raylets, tmp_path
 
 @pytest.mark.proof
 def test_without_a_node_that_can_grade_nobody_is_blamed(batch, tmp_path):
-    """The command says which nodes there are and what is wrong with each."""
+    """The message lists each node with its problem, and nothing is graded."""
     cluster = Raylets()
     try:
         without = programs_without_bubblewrap(tmp_path / "bin")
@@ -204,7 +204,7 @@ def test_without_a_node_that_can_grade_nobody_is_blamed(batch, tmp_path):
 
 @pytest.mark.proof
 def test_whatever_ends_a_run_the_next_one_goes_on(batch, handed_in, tmp_path):
-    """Ctrl-C, then kill -9 of the command, then kill -9 of a grader; no process is left over."""
+    """The cases are Ctrl-C, and kill -9 of the command and of a grader; no process is left."""
     for name in ("eve", "fay"):  # a fork bomb and a memory hog take seconds
         (handed_in / f"{name}.zip").unlink()
     book = tmp_path / "class.sqlite"
@@ -234,13 +234,13 @@ def test_whatever_ends_a_run_the_next_one_goes_on(batch, handed_in, tmp_path):
 
 
 def graders():
-    """The processes of actors that grade."""
+    """The processes of Ray actors that grade."""
     listed = subprocess.run(["ps", "-wweo", "pid=,args="], capture_output=True, text=True).stdout
     return [line for line in listed.splitlines() if "ray::Grader" in line]
 
 
 def wait_until_no_grader_runs():
-    """Wait until the nodes are empty again."""
+    """Wait until no actor that grades is left."""
     deadline = time.monotonic() + 30
     while graders() and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -248,7 +248,7 @@ def wait_until_no_grader_runs():
 
 
 def test_mistakes_of_the_caller_are_one_sentence(grader, course, handed_in, tmp_path):
-    """Nothing is graded."""
+    """Wrong options give exit code 2 and one sentence."""
     batch = ("batch", handed_in, "--gradebook", tmp_path / "class.sqlite", "--course", course)
     for options, said in (
         (("--executor", "slurm"), "--executor slurm: expected local or ray"),
@@ -264,7 +264,7 @@ def test_mistakes_of_the_caller_are_one_sentence(grader, course, handed_in, tmp_
 
 
 def test_without_ray_one_sentence_says_what_to_install(course, handed_in, tmp_path, root):
-    """The extra is optional."""
+    """Ray is an optional dependency."""
     program = (
         "import sys; sys.modules['ray'] = None; from grader.cli import main; "
         "sys.argv = ['grader', *sys.argv[1:]]; main()"

@@ -1,4 +1,4 @@
-"""Reading the list of a class, and matching submissions with it."""
+"""Reading a class roster, and matching submissions to its students."""
 
 import unicodedata
 from datetime import UTC, datetime
@@ -12,14 +12,14 @@ from grader.errors import UsageError
 
 
 def roster(folder: Path, content: str | bytes) -> Path:
-    """A roster's file with this content."""
+    """A roster file with this content."""
     path = folder / "roster.csv"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return path
 
 
 def refusal(path: Path) -> str:
-    """The only sentence with which a roster is refused."""
+    """The one sentence with which a roster is refused."""
     with pytest.raises(UsageError) as caught:
         read(path)
     assert str(caught.value).isprintable()
@@ -32,7 +32,7 @@ def handed_in(key: str, *known_as: str, **more: object) -> HandedIn:
 
 
 def at(day: int) -> datetime:
-    """A day of October."""
+    """A day in October."""
     return datetime(2026, 10, day, tzinfo=UTC)
 
 
@@ -54,7 +54,7 @@ ADA = Student(id="007", name="Ada Lovelace", email="ada@x.edu", section="A")
     ],
 )
 def test_columns_are_found_by_their_usual_names(tmp_path, text):
-    """Separators, line ends, blank lines and quotes are those of any program."""
+    """Any usual separator, line ending and quoting is accepted, and blank lines are skipped."""
     assert [ADA] == read(roster(tmp_path, text))
 
 
@@ -66,7 +66,7 @@ def test_unicode_is_read_in_each_encoding(tmp_path, encoding):
 
 
 def test_other_columns_are_kept(tmp_path):
-    """A name that occurs twice is told apart by the place of its column."""
+    """If a column name occurs twice, the second one gets its column number."""
     (ada,) = read(roster(tmp_path, "id,GitHub,Notes,,Notes\n1,ada-l,x,,y\n"))
     assert {"GitHub": "ada-l", "Notes": "x", "Notes (column 5)": "y"} == ada.columns
 
@@ -85,7 +85,7 @@ CANVAS = """Student,ID,SIS User ID,SIS Login ID,Section,Homework 2 (4711),Curren
 
 
 def test_an_export_of_canvas_gradebook_is_a_roster(tmp_path):
-    """The rows that are no students are left out; the id is Canvas' own."""
+    """Rows that are not students are left out, and the id is Canvas's own."""
     jane, zoe = read(roster(tmp_path, "\ufeff" + CANVAS))
     assert ("12345", "Doe, Jane", "Section 1") == (jane.id, jane.name, jane.section)
     assert ("23456", "Ålund, Zoë", "Section 2 and Section 3") == (zoe.id, zoe.name, zoe.section)
@@ -127,7 +127,7 @@ def test_a_roster_that_cannot_be_read_is_refused(tmp_path):
     assert "cannot be read: Is a directory" in refusal(tmp_path)
 
 
-# --- whose work it is -----------------------------------------------------------------------------
+# --- matching submissions to students -------------------------------------------------------------
 
 JANE = Student(
     id="12345",
@@ -161,7 +161,7 @@ ZOE = Student(id="b2", name="Zoë Maria Ålund", email="zoe@x.edu", columns={"Gi
     ids=range(16),
 )
 def test_a_submission_finds_its_student(item, student):
-    """By an id, an address, a value of another column, or a name."""
+    """A submission matches by an id, an email address, a value of another column, or a name."""
     found = assign([item], [JANE, ZOE])
     assert [(student, item)] == found.attempts
     assert [] == found.unknown
@@ -185,7 +185,7 @@ def test_a_submission_finds_its_student(item, student):
     ids=range(10),
 )
 def test_unknown_work_is_graded_all_the_same(item):
-    """No match, or more than one: points, digits and similar ids are none."""
+    """Unknown work matches no student or several; points and similar ids never match."""
     found = assign([item], [JANE, ZOE])
     assert [(Student(id=item.key, listed=False), item)] == found.attempts
     assert [item] == found.unknown
@@ -203,7 +203,7 @@ EVE = Student(id="eve1", name="Eve Fox", email="eve@x")
 
 @pytest.mark.parametrize("name", ["bob7", "BOB7", " bob7", "bray", "bob@x"])
 def test_a_display_name_is_never_an_id_nor_an_address(name):
-    """Its student chose it. What else is known of the student still counts."""
+    """Students choose their display name; the submission's other fields still count."""
     eve = handed_in("eve@x", name, student_name=name, email="eve@x", path=Path("e"))
     real = handed_in("bob7", path=Path("b"))
     assert [(BOB, real), (EVE, eve)] == assign([eve, real], [BOB, EVE]).attempts
@@ -234,7 +234,7 @@ def test_an_address_may_be_in_the_column_of_the_ids_or_of_the_logins():
     ids=range(4),
 )
 def test_work_on_which_two_ways_of_matching_disagree_is_nobodys(item):
-    """It is kept apart from the student whose id is its key."""
+    """Such work is kept separate, even from the student whose id it has as its key."""
     bobs = handed_in("bob7", path=Path("bob"), submitted_at=at(1))
     found = assign([item, bobs], [BOB, EVE])
     assert [item] == found.unknown
@@ -258,7 +258,7 @@ def test_a_name_that_two_students_have_does_not_speak_against_an_id():
 
 @pytest.mark.parametrize("key", ["12", "bob7"])
 def test_a_second_account_with_a_students_name_is_nobodys(key):
-    """If a name is all that either account has, neither is the student's."""
+    """If both accounts match by name only, neither is assigned to the student."""
     other = handed_in("11", student_name="Bob Ray", number=2)
     first = handed_in(key, student_name="Bob Ray", number=1)
     found = assign([other, first], [BOB, EVE])

@@ -1,4 +1,4 @@
-"""What a result depends on: every file that decides a score is in the hash."""
+"""A setup's hash covers everything that a result depends on, including files that affect scores."""
 
 import msgspec
 
@@ -7,7 +7,7 @@ from grader.course import PACKAGE
 from tests.grader.classroom.test_gradebook import SETUP
 from tests.grader.test_layers import imports
 
-# Imported by what grades, but they decide no score: printing, files, the mistakes that are named.
+# Grading imports these, but they affect no score: printing, files and the naming of mistakes.
 DECIDES_NOTHING = {
     "grader",
     "grader.files",
@@ -18,7 +18,7 @@ DECIDES_NOTHING = {
 
 
 def test_all_that_grading_imports_is_in_the_hash():
-    """A new module that decides a score cannot be forgotten."""
+    """A new module that affects scores cannot be left out of the hash."""
     found, left = set(), {"grader.grading.grade"}
     while left:
         name = left.pop()
@@ -33,7 +33,7 @@ def test_all_that_grading_imports_is_in_the_hash():
 
 
 def test_each_field_changes_the_hash_and_is_told():
-    """`with_cuda` is ours alone."""
+    """Every field except `with_cuda` also appears in the list of differences."""
     others = {"seed": 1, "problems": ["linear", "adamw"]}
     for field in setups.Setup.__struct_fields__:
         other = msgspec.structs.replace(SETUP, **{field: others.get(field, "another")})

@@ -1,4 +1,4 @@
-"""Which attempt counts, what lateness costs, and what persons change."""
+"""Which attempt counts, what lateness costs, and which points staff set by hand."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -18,7 +18,7 @@ RULES = Policy(per_cent_a_day=10, grace_minutes=15, cap=25, deadlines={"default"
 
 @pytest.fixture
 def book(tmp_path):
-    """A gradebook with one student and a setup that counts."""
+    """A gradebook with one student, in which results of SETUP count."""
     with gradebook.writing(tmp_path / "class.sqlite", create=True) as opened:
         opened.enrol([Student(id="ada")])
         opened.apply(opened.number_of(SETUP), why="batch")
@@ -26,7 +26,7 @@ def book(tmp_path):
 
 
 def hand_in(book, name, at, status=Status.PASSED):
-    """Add an attempt of Ada's that earns 6 points if it passes, and none otherwise."""
+    """Add an attempt of Ada's, which earns 6 points if it passes and none otherwise."""
     book.add_attempt("ada", name, of(name), submitted_at=at)
     if status:
         book.keep(book.current("cpu"), result_of(of(name), status))
@@ -55,7 +55,7 @@ def test_each_day_that_begins_costs_ten_per_cent_up_to_the_cap(book, after, poin
 
 
 def test_late_days_and_extensions_move_the_deadline(book):
-    """An extension replaces the deadline; one that is earlier changes nothing."""
+    """An extension replaces the deadline, unless it is earlier than the deadline."""
     hand_in(book, "one", DUE + 2 * DAY)
     assert ada(book).days_late == 2
     assert ada(book, Policy(late_days=2, per_cent_a_day=10, deadlines={"default": DUE})).points == 6
@@ -66,7 +66,7 @@ def test_late_days_and_extensions_move_the_deadline(book):
 
 
 def test_a_section_has_its_own_deadline(book):
-    """Sections that the policy does not name have the default."""
+    """Sections without a deadline in the policy have the default one."""
     hand_in(book, "one", DUE + HOUR)
     rules = Policy(per_cent_a_day=10, deadlines={"default": DUE, "B": DUE + DAY})
     assert ada(book, rules).days_late == 1
@@ -75,7 +75,7 @@ def test_a_section_has_its_own_deadline(book):
 
 
 def test_the_latest_attempt_before_the_deadline_counts(book):
-    """Without one, the first after it counts, which costs least."""
+    """If there is none, the first attempt after it counts, because it has the lowest penalty."""
     hand_in(book, "late", DUE + DAY + HOUR)
     hand_in(book, "later", DUE + 2 * DAY)
     assert (ada(book).attempt, ada(book).attempts) == (1, 2)
@@ -85,7 +85,7 @@ def test_the_latest_attempt_before_the_deadline_counts(book):
 
 
 def test_the_best_attempt_counts_where_the_course_says_so(book):
-    """Lateness is part of it, and an attempt without a grade may still be the best."""
+    """Penalties are included, and an attempt without a grade might still be the best."""
     rules = Policy(counts="best", per_cent_a_day=10, deadlines={"default": DUE})
     hand_in(book, "bad", DUE - HOUR, Status.FAILED)
     hand_in(book, "good", DUE + HOUR)
@@ -95,7 +95,7 @@ def test_the_best_attempt_counts_where_the_course_says_so(book):
 
 
 def test_what_has_no_grade_says_why_and_has_no_points(book):
-    """No points is not zero points: a person or another run decides."""
+    """Missing points are not zero points: a person or another run still decides."""
     assert (ada(book).state, ada(book).points) == (State.MISSING, None)
     hand_in(book, "one", DUE - 3 * HOUR, None)
     assert (ada(book).state, ada(book).points) == (State.NOT_GRADED, None)
@@ -111,7 +111,7 @@ def test_what_has_no_grade_says_why_and_has_no_points(book):
 
 
 def test_points_by_hand_change_the_points_and_never_what_was_found(book):
-    """A problem's points are late as well; a total is final."""
+    """An override of a problem is still subject to the late penalty; one of the total is final."""
     hand_in(book, "one", DUE + HOUR, Status.FAILED)
     book.override("ada", 5, problem="linear", reason="fair")
     assert (ada(book).points, ada(book).score, ada(book).problems) == (4.5, 0.0, {"linear": 0.0})
@@ -120,7 +120,7 @@ def test_points_by_hand_change_the_points_and_never_what_was_found(book):
 
 
 def test_points_for_a_problem_alone_are_no_grade(book):
-    """The rest of the attempt still waits; a total needs nothing else."""
+    """The other problems still wait for a result, but an override of the total needs none."""
     hand_in(book, "one", DUE - HOUR, None)
     book.override("ada", 5, problem="linear", reason="fair")
     assert (ada(book).state, ada(book).points) == (State.NOT_GRADED, None)

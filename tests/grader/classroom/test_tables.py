@@ -1,4 +1,4 @@
-"""A class as CSV: for a spreadsheet, which must run nothing, and for Canvas' gradebook."""
+"""A class as CSV for a spreadsheet, which must not run formulas, and for Canvas's gradebook."""
 
 import csv
 import io
@@ -18,19 +18,19 @@ PROBLEMS = ["linear", "adamw"]
 
 
 def student(name, **given):
-    """A student whose other fields follow from the first name."""
+    """A student whose other fields are derived from the first name."""
     return Student(
         **{"id": name.lower(), "name": name, "email": f"{name.lower()}@example.org"} | given
     )
 
 
 def override(problem, points, reason):
-    """Points that a person gave."""
+    """Points that a person set."""
     return Override(problem=problem, points=points, who="prof", reason=reason, at=AT)
 
 
 def standing(who, state=State.GRADED, **given):
-    """A standing of an assignment of 20 points."""
+    """A standing in an assignment of 20 points."""
     who = student(who) if isinstance(who, str) else who
     return Standing(**{"student": who, "state": state, "max_score": 20.0} | given)
 
@@ -93,17 +93,17 @@ STARTS = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20"
 
 
 def cells(text):
-    """The rows of a CSV text, as a spreadsheet reads them."""
+    """The rows of a CSV text as a spreadsheet reads them."""
     return list(csv.reader(io.StringIO(text, newline="")))
 
 
 def rows(text):
-    """The rows of a class's table by student."""
+    """The rows of the exported table by student id."""
     return {row["id"]: row for row in read_csv_table(text)}
 
 
 def test_a_class_reads_back():
-    """One row per student, one column per problem, then the roster's other columns."""
+    """The table has one row per student, a column per problem, and the roster's other columns."""
     text = csv_table(CLASS, PROBLEMS)
     assert "\r" not in text
     header, first, *_ = text.splitlines()
@@ -119,7 +119,7 @@ def test_a_class_reads_back():
 
 
 def test_numbers_are_written_as_a_person_writes_them():
-    """Four decimals are enough, and none is written that is zero."""
+    """Numbers have at most four decimals and no trailing zeros."""
     late = rows(csv_table(CLASS, PROBLEMS))["late"]
     assert ("5.3333", "6.6667", "20", "4", "20", "2") == tuple(
         late[name] for name in ("points", "score", "max_score", "pending", "penalty", "days_late")
@@ -130,7 +130,7 @@ def test_numbers_are_written_as_a_person_writes_them():
 
 
 def test_no_score_is_an_empty_cell_and_never_zero():
-    """The note says why."""
+    """The note gives the reason."""
     table = rows(csv_table(CLASS, PROBLEMS))
     for name, state in (("miss", "missing"), ("refused", "refused"), ("fault", "grader_error")):
         assert [state, "", "", ""] == [
@@ -142,7 +142,7 @@ def test_no_score_is_an_empty_cell_and_never_zero():
 
 
 def test_overrides_say_what_who_and_why():
-    """A roster's column with a name of ours is kept under another name."""
+    """If a roster column has the name of one of our columns, it is renamed and kept."""
     over = rows(csv_table(CLASS, PROBLEMS))["over"]
     assert "linear 3.5 prof: a typo; total 12 prof: by hand" == over["overrides"]
     assert ("", "tall", "blue") == (over["note"], over["note (2)"], over["team"])
@@ -150,7 +150,7 @@ def test_overrides_say_what_who_and_why():
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_no_cell_can_be_a_formula(text):
-    """Not in any column, not after spaces, and not in the header."""
+    """This holds for every column and the header, and also after leading spaces."""
     who = Student(id=text, name=text, email=text, section=text, columns={text: text})
     one = standing(who, why=text, overrides=[override(text, 1.0, text)])
     table = csv_table([one], [f"p{text}"])
@@ -179,7 +179,7 @@ def test_no_cell_can_be_a_formula(text):
     ],
 )
 def test_an_apostrophe_is_removed_only_where_it_was_added(text, cell):
-    """A negative number of the roster is a number and stays one."""
+    """A negative number in the roster stays a number."""
     table = csv_table([standing(Student(id="a", name=text))], [])
     assert cell == cells(table)[1][1]
     assert text == rows(table)["a"]["name"]
@@ -187,7 +187,7 @@ def test_an_apostrophe_is_removed_only_where_it_was_added(text, cell):
 
 @given(st.text(st.characters(exclude_categories=["C", "Zl", "Zp"]), max_size=20))
 def test_every_printable_text_reads_back(text):
-    """Whatever mix of apostrophes, spaces and signs it begins with."""
+    """This holds for any printable text."""
     table = csv_table([standing(Student(id="a", name=text, columns={"c": f"'{text}"}))], [])
     assert (text, f"'{text}") == (rows(table)["a"]["name"], rows(table)["a"]["c"])
 
@@ -195,13 +195,13 @@ def test_every_printable_text_reads_back(text):
 @pytest.mark.parametrize("start", ["'", "''", " ", "=", "'=", "-", "-1", "' -"])
 @given(st.text("'=+-@ 1a.", max_size=6))
 def test_every_start_of_a_formula_reads_back(start, text):
-    """The same for the characters that matter."""
+    """This holds for every mix of the characters that formulas and escapes begin with."""
     table = csv_table([standing(Student(id="a", name=start + text))], [])
     assert start + text == rows(table)["a"]["name"]
 
 
 def test_a_table_that_was_cut_is_refused():
-    """A person learns which row is wrong."""
+    """The message names the incomplete row."""
     text = csv_table(CLASS, PROBLEMS)
     with pytest.raises(UsageError, match="row 3 of the table has 2 cells, and its header has 22"):
         read_csv_table("\n".join([*text.splitlines()[:2], "late,Late"]))
@@ -228,18 +228,18 @@ Miss,1004,S-4,miss@example.org,A,,7,,
 
 
 def filled(standings=CLASS, exported=EXPORTED, title="Homework 1", number=None):
-    """The file for Canvas made from an export."""
+    """Fill the standings into a file exported from Canvas."""
     return canvas(standings, title=title, assignment_id=number, exported=exported)
 
 
 def column(text, place):
-    """One column of a CSV text by the first cell of its row."""
+    """One column of a CSV text, by the first cell of each row."""
     return {row[0]: row[place] for row in cells(text)}
 
 
 @pytest.mark.parametrize(("title", "number"), [("Homework 1", None), ("renamed", 42)])
 def test_only_the_assignments_column_of_an_export_changes(title, number):
-    """The column is found by its id or by its title; all rows and other columns stay."""
+    """Its id or its title identifies the column; all rows and other columns stay the same."""
     made = filled(title=title, number=number)
     assert column(made.text, 6) == column(EXPORTED, 6) | {
         "Lovelace, Ada": "17.5",
@@ -253,7 +253,7 @@ def test_only_the_assignments_column_of_an_export_changes(title, number):
 
 
 def test_who_needs_a_person_is_said():
-    """Excused students stay excused; a lost score and a student unknown to Canvas are named."""
+    """Excused students stay excused; the notes name lost scores and students unknown to Canvas."""
     assert filled().notes == [
         "over (Over) is excused in Canvas and stays so",
         "miss (Miss) had 7 points in Canvas and has no score now (missing)",
@@ -264,13 +264,13 @@ def test_who_needs_a_person_is_said():
 
 
 def test_filling_in_twice_changes_nothing_more():
-    """The file that was written is read like one that Canvas exported."""
+    """The written file can be read like an export from Canvas."""
     once = filled().text
     assert once == filled(exported=once).text
 
 
 def test_the_form_of_the_export_is_kept():
-    """Its byte order mark, its line ends, and semicolons where Canvas writes them."""
+    """The byte order mark, the line ends and the separator stay the same."""
     dos = "\ufeff" + EXPORTED.replace("\n", "\r\n")
     assert "\ufeff" + filled().text.replace("\n", "\r\n") == filled(exported=dos).text
     other = io.StringIO(newline="")
@@ -283,13 +283,13 @@ def test_the_form_of_the_export_is_kept():
     ("title", "number"), [("Homework 2", None), ("Homework 1", 43), ("Homework 1 (42)", None)]
 )
 def test_a_column_that_canvas_does_not_know_is_refused(title, number):
-    """Canvas would create a new assignment."""
+    """Canvas would create a new assignment for such a column."""
     with pytest.raises(UsageError, match="Canvas would create a new assignment"):
         filled(title=title, number=number)
 
 
 def test_two_assignments_of_one_title_need_the_id():
-    """Guessing could overwrite the other one's grades."""
+    """A wrong guess could overwrite the grades of the other assignment."""
     twice = EXPORTED.replace("Quiz (77)", "Homework 1 (77)")
     with pytest.raises(UsageError, match=r"has 2 columns .*: give the assignment's id"):
         filled(exported=twice)
@@ -300,13 +300,13 @@ def test_two_assignments_of_one_title_need_the_id():
     "text", ["", "name,id\n", "Student\n", "\x00", f"Student,ID,{'x' * 200_000}"]
 )
 def test_another_file_is_no_export(text):
-    """The error says what was expected."""
+    """The message says which kind of file was expected."""
     with pytest.raises(UsageError, match=r"not a gradebook that Canvas exported|is not CSV"):
         filled(exported=text)
 
 
 def test_students_are_found_by_each_identity():
-    """By the id of Canvas, by the SIS id, by the login, and by a roster's column of any name."""
+    """A student matches by Canvas id, SIS id, login, or a roster column that holds one of these."""
     found = [
         standing(Student(id="1001"), points=1.0),
         standing(Student(id="s-2"), points=2.0),
@@ -325,7 +325,7 @@ def test_students_are_found_by_each_identity():
 
 
 def test_a_number_of_another_kind_is_nobodys_id():
-    """A seat is not an ID, and a roster's own SIS column counts instead of its ids."""
+    """A seat number is not an id, and a roster's SIS column takes precedence over its ids."""
     found = [
         standing(Student(id="a", columns={"seat": "1001"}), points=1.0),
         standing(Student(id="S-2", columns={"SIS User ID": "S-4"}), points=2.0),
@@ -336,7 +336,7 @@ def test_a_number_of_another_kind_is_nobodys_id():
 
 
 def test_nobody_gets_points_from_a_doubtful_row():
-    """A row that fits two students, and two rows that fit one student."""
+    """A row that matches two students, or two rows that match one student, stay unchanged."""
     both = [
         standing(Student(id="1001"), points=1.0),
         standing(Student(id="b", email="ada@example.org"), points=2.0),
@@ -350,13 +350,13 @@ def test_nobody_gets_points_from_a_doubtful_row():
 
 
 def test_an_identity_that_students_share_is_nobodys():
-    """Such as an address of a team."""
+    """For example, a team may share one email address."""
     shared = [standing(Student(id=name, email="ada@example.org"), points=1.0) for name in "ab"]
     assert cells(EXPORTED) == cells(filled(shared).text)
 
 
 def test_without_an_export_the_id_makes_the_column():
-    """The header and the points possible come first; only graded students have points."""
+    """The header and the maximum points come first; only graded students have points."""
     made = canvas(CLASS, title="Homework 1", assignment_id=42, exported=None)
     assert made.text.splitlines()[:4] == [
         "Student,ID,SIS User ID,SIS Login ID,Section,Homework 1 (42)",
@@ -372,7 +372,7 @@ def test_without_an_export_the_id_makes_the_column():
 
 
 def test_without_an_export_the_rosters_columns_are_used():
-    """A roster from Canvas has the SIS columns, so its id is the one of Canvas."""
+    """A roster with SIS columns comes from Canvas, so its ids are Canvas ids."""
     columns = {"SIS User ID": "S-1", "SIS Login ID": "al"}
     one = standing(student("Ada", id="1001", columns=columns), points=1.0)
     made = canvas([one], title="T", assignment_id=1, exported=None)
@@ -384,7 +384,7 @@ def test_without_an_export_the_rosters_columns_are_used():
 
 
 def test_without_an_export_strangers_are_left_out():
-    """Canvas refuses a student whom it does not know."""
+    """Canvas refuses students that it does not know."""
     made = canvas(
         [standing(student("Eve", listed=False), points=1.0)],
         title="T",
@@ -396,14 +396,14 @@ def test_without_an_export_strangers_are_left_out():
 
 
 def test_without_an_export_and_an_id_canvas_would_create_an_assignment():
-    """So it is refused."""
+    """The export is therefore refused."""
     with pytest.raises(UsageError, match="Canvas would create a new assignment: give the assign"):
         canvas(CLASS, title="Homework 1", assignment_id=None, exported=None)
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_names_reach_canvas_as_text(text):
-    """They are neutralised in a new file, printable in notes, and untouched in an export."""
+    """Names are escaped in a new file and in notes, and stay unchanged in an export."""
     one = standing(Student(id=text, name=text), points=1.0)
     made = canvas([one], title="T", assignment_id=1, exported=None)
     assert 3 == len(cells(made.text))
@@ -411,7 +411,7 @@ def test_hostile_names_reach_canvas_as_text(text):
     assert all(note.isprintable() or "\u00a0" in note for note in filled([one]).notes)
     file = io.StringIO(newline="")
     lines = [["Student", "ID", "T (1)"], [text, "5", ""], ["Ada", "ada", ""]]
-    csv.writer(file).writerows(lines)  # quotes every kind of line end
+    csv.writer(file).writerows(lines)  # the writer quotes every kind of line end
     kept = filled([standing("Ada", points=2.0)], exported=file.getvalue(), title="T")
     assert [text, "5", ""] == cells(kept.text)[1]
     assert ["Ada", "ada", "2"] == cells(kept.text)[2]

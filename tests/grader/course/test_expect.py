@@ -162,7 +162,7 @@ def test_equal_values_of_equal_types_agree(x):
     ids=repr,
 )
 def test_values_that_differ_are_told_apart(got, expected, reason):
-    """Only the first difference is reported, with its place.
+    """Only the first difference is reported, with its position.
 
     A bool never equals an int, and a NaN equals nothing.
     """

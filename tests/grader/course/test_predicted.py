@@ -1,4 +1,4 @@
-"""The public tests predict: what commonly goes wrong fails one, and what is right fails none."""
+"""Common mistakes fail a public test, and right solutions pass all of them."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 from grader import course as courses
 
 COURSE = courses.load()
-# The mistake that the handout names first, and those that students were surprised by.
+# The mistakes that the handout names first or that surprised students.
 TOLD = {
     "tensor_memory": ["four_bytes_an_element"],
     "storage_views": ["storage_offset_forgotten", "size_one_in_the_way", "windows_copied"],
@@ -34,11 +34,11 @@ TOLD = {
     "gpu_prefetch": ["no_wait"],
     "gpu_mixed_precision": ["half_precision_weights"],
 }
-SHARE = 0.75  # of all known mistakes
+SHARE = 0.75  # share of all known mistakes
 
 
 def predicted(root, *arguments):
-    """What scripts/predicted.py finds, as JSON."""
+    """The JSON output of scripts/predicted.py."""
     command = [sys.executable, root / "scripts" / "predicted.py", *arguments, "--json"]
     done = subprocess.run(
         list(map(str, command)), capture_output=True, text=True, check=True, timeout=900
@@ -52,7 +52,7 @@ def test_every_problem_has_a_mistake_that_is_told():
 
 @pytest.mark.slow
 def test_what_commonly_goes_wrong_fails_a_public_test(root):
-    """Students learn of it before they hand in."""
+    """Students see the most common mistakes before they hand in."""
     names = sorted({name for names in TOLD.values() for name in names})
     found = predicted(root, *TOLD, "--only", *names)
     untold = [
@@ -67,7 +67,7 @@ def test_what_commonly_goes_wrong_fails_a_public_test(root):
 @pytest.mark.slow
 @pytest.mark.parametrize("half", [0, 1])
 def test_no_right_solution_fails_a_public_test(root, half):
-    """However it is written."""
+    """Every variant of the reference passes every public test."""
     found = predicted(root, *list(TOLD)[half::2], "--right")
     assert [(p, name) for p, of in found.items() for name, fails in of.items() if fails] == []
     assert all(found.values())
@@ -76,7 +76,7 @@ def test_no_right_solution_fails_a_public_test(root, half):
 @pytest.mark.proof
 @pytest.mark.slow
 def test_most_known_mistakes_fail_a_public_test(root):
-    """Hidden tests look further, but what they take points for is mostly foreseen."""
+    """Hidden tests check more, but most mistakes that cost points show in the public tests."""
     found = predicted(root)
     outcomes = [fails for of in found.values() for fails in of.values()]
     assert sum(outcomes) >= SHARE * len(outcomes)

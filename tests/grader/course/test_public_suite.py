@@ -1,4 +1,4 @@
-"""The public tests as a student has them: a folder with assignment/ and tests/, and no grader."""
+"""The public tests as students have them, in a folder with assignment/ and tests/ but no grader."""
 
 import re
 import shutil
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def bundle(tmp_path, root):
-    """The files that students get, with the stubs."""
+    """The files that students receive, with the stubs."""
     shutil.copytree(root / "assignment", tmp_path / "assignment")
     skipped = shutil.ignore_patterns("hidden", "grader", "__pycache__")
     shutil.copytree(root / "tests", tmp_path / "tests", ignore=skipped)

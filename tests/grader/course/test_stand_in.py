@@ -27,7 +27,7 @@ def replaced():
 
 
 def broken_off():
-    """Run a stand-in block that ends with an exception."""
+    """Run a stand-in block that raises an exception."""
     with stand_in.gpu():
         assert torch.cuda.is_available()
         assert not set(map(id, replaced())) & set(map(id, before)), "nothing was replaced"
@@ -181,7 +181,7 @@ def test_products_take_their_flops():
 
 
 def test_threads_see_it_too():
-    """The stand-in also works in other threads, because a loader may copy in one."""
+    """The stand-in also works in other threads, because a data loader may copy in a thread."""
     with stand_in.gpu() as gpu:
         made = []
         thread = threading.Thread(

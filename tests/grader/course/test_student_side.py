@@ -122,7 +122,7 @@ def test_a_syntax_error_is_told_with_its_line(work):
 
 
 def test_what_the_code_prints_is_shown_above_its_row(work, root):
-    """A print is for looking at; it changes neither the table nor the exit code."""
+    """Printed text is shown for debugging; it changes neither the table nor the exit code."""
     (module,) = solve(work, root, "linear")
     line = "return x @ self.weight.T"
     prints = 'print("x is", tuple(x.shape), "\\x1b[2J")'
@@ -136,7 +136,7 @@ def test_what_the_code_prints_is_shown_above_its_row(work, root):
 
 
 def test_the_first_line_does_not_wait_for_torch(work):
-    """Something is on the screen at once, although the tests import torch first."""
+    """Output appears at once, although the tests first import torch."""
     program = (
         "import sys; from pathlib import Path; from tests.student_side import check, read_course; "
         "print(sorted({'torch', 'numpy', 'pytest'} & set(sys.modules)))"
@@ -148,7 +148,7 @@ def test_the_first_line_does_not_wait_for_torch(work):
 
 
 def test_a_missing_package_is_one_sentence(work):
-    """It names the Python and says what to do."""
+    """The sentence names the Python interpreter and the remedy."""
     program = "import sys; from tests import student_side; sys.exit(student_side.main(['check']))"
     command = [sys.executable, "-S", "-c", program]  # -S: no installed packages
     done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=60)
@@ -158,7 +158,7 @@ def test_a_missing_package_is_one_sentence(work):
 
 
 def test_an_old_python_is_one_sentence(work):
-    """It is said before anything is imported that only newer versions have."""
+    """The message comes before any import that needs a newer Python."""
     program = (
         "import sys, runpy; sys.version_info = (3, 10, 1); sys.modules['tomllib'] = None; "
         "runpy.run_module('assignment', run_name='__main__')"
@@ -180,7 +180,7 @@ LIMITS = {"cpu_seconds = 10": "cpu_seconds = 4", "wall_seconds = 40.0": "wall_se
     ],
 )
 def test_a_test_that_hangs_ends_at_the_limit_with_its_line(work, root, hang, limit, later):
-    """The problem's other tests are left out; the other problems are tested, if any are left."""
+    """The problem's remaining tests are skipped, and all other problems are tested."""
     listed = work / "assignment" / "problems.toml"
     text = listed.read_text()
     for old, new in LIMITS.items():
@@ -204,7 +204,7 @@ def test_a_test_that_hangs_ends_at_the_limit_with_its_line(work, root, hang, lim
     "crash", ["import os\n        os.abort()", "import os\n        os._exit(3)"]
 )
 def test_a_test_that_crashes_ends_alone(work, root, crash):
-    """Python's own words about a crash do not reach the screen."""
+    """Python's own crash report is not shown."""
     (module,) = solve(work, root, "linear")
     module.write_text(module.read_text().replace("return x @ self.weight.T", crash))
     solve(work, root, "optimizers")
@@ -217,7 +217,7 @@ def test_a_test_that_crashes_ends_alone(work, root, crash):
 
 
 def test_what_is_not_python_is_told_before_anything_runs(work, root):
-    """So is a module that is missing."""
+    """A missing module is also reported before anything runs."""
     solve(work, root, "optimizers")
     (work / "assignment/linear.py").write_text("def broken(:\n")
     (work / "assignment/data.py").unlink()
@@ -228,7 +228,7 @@ def test_what_is_not_python_is_told_before_anything_runs(work, root):
 
 
 def test_breakpoint_stops_where_the_student_wants(work, root):
-    """The debugger reads from the terminal, and leaving it ends the run."""
+    """The debugger reads from the terminal, and quitting it ends the run."""
     (module,) = solve(work, root, "linear")
     line = "        return x @ self.weight.T"
     module.write_text(module.read_text().replace(line, f"        breakpoint()\n{line}"))
@@ -241,7 +241,7 @@ def test_breakpoint_stops_where_the_student_wants(work, root):
 
 
 def test_the_next_run_begins_with_what_has_changed(work, root):
-    """Problems that were done and have not changed are one line at the end."""
+    """Problems that were done and have not changed are listed in one line at the end."""
     (module,) = solve(work, root, "linear")
     solve(work, root, "tensor_memory")
     assert (
@@ -255,7 +255,7 @@ def test_the_next_run_begins_with_what_has_changed(work, root):
     assert rows == ["linear"]
     assert "\nstill done (2): tensor_memory, storage_views\n" in done.stdout
     assert "2 of 3 problems done" in done.stdout
-    (work / "assignment" / "helpers.py").write_text("x = 1\n")  # any module may use it
+    (work / "assignment" / "helpers.py").write_text("x = 1\n")  # any module may import it
     done = assignment(work, "check", "tensor_memory", "storage_views")
     assert [line.split()[0] for line in done.stdout.splitlines() if " points " in line] == [
         "tensor_memory",
@@ -266,7 +266,7 @@ def test_the_next_run_begins_with_what_has_changed(work, root):
 
 
 def test_watch_runs_again_when_a_file_is_saved(work, root):
-    """Until Ctrl-C."""
+    """The command keeps watching until Ctrl-C."""
     (module,) = solve(work, root, "linear")
     right = module.read_text()
     module.write_text(right.replace("return x @ self.weight.T", "return 2 * x @ self.weight.T"))
@@ -671,7 +671,7 @@ def test_what_the_grader_could_not_run_is_not_submitted(work, break_it, message)
 
 
 def test_a_zip_that_cannot_be_written_is_told(work):
-    """The zip's path is a folder, or its folder is missing."""
+    """The path of the zip is a folder, or its parent folder is missing."""
     (work / "taken").mkdir()
     for out, message in [
         ("taken", "taken is a folder"),
@@ -773,7 +773,7 @@ def test_in_the_folder_below_one_sentence_says_where_to_go(root):
 
 
 def test_the_next_step_has_the_address_of_its_section(work):
-    """The address is that of the handout in the student's folder; without it there is none."""
+    """The address points to the handout in the student's folder, if there is one."""
     assert "open file:" not in assignment(work, "check", "linear").stdout
     site = work / "handout" / "site"
     site.mkdir(parents=True)

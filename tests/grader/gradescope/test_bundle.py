@@ -1,8 +1,8 @@
-"""The zip for Gradescope, unpacked and run as Gradescope does.
+"""The zip for Gradescope, unpacked and run as Gradescope runs it.
 
-Whatever happens, results.json says whose fault it is.
+Whatever happens, results.json states whose fault it is.
 
-The container's Python is the one that runs these tests, so setup.sh is only checked, not run.
+The tests use their own Python in place of the container's, so setup.sh is only parsed, not run.
 """
 
 import json
@@ -30,7 +30,7 @@ OURS = "The fault is ours"
 
 @pytest.fixture(scope="module")
 def unpacked(grader, root, tmp_path_factory):
-    """The tiny course's zip, written by the command and unpacked with its permissions."""
+    """The tiny course's zip, written by the command and unpacked with its file permissions."""
     folder = tmp_path_factory.mktemp("gradescope")
     tiny = shutil.copytree(root / "examples" / "tiny_course", folder / "course")
     (tiny / "policy.toml").write_text(
@@ -48,7 +48,7 @@ def unpacked(grader, root, tmp_path_factory):
 
 @pytest.fixture
 def home(unpacked, tmp_path):
-    """Gradescope's folder, after set-up."""
+    """Gradescope's folder after set-up, with a right submission."""
     source = shutil.copytree(unpacked, tmp_path / "home" / "source")
     (source / ".venv" / "bin").mkdir(parents=True)
     (source / ".venv" / "bin" / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
@@ -60,7 +60,7 @@ def home(unpacked, tmp_path):
 
 
 def run(home, **environment):
-    """Run run_autograder; return the process, and what results.json holds."""
+    """Run run_autograder; return the process and the content of results.json."""
     shutil.copy(home / "source" / "run_autograder", home)
     done = subprocess.run(
         [home / "run_autograder"],
@@ -74,13 +74,13 @@ def run(home, **environment):
 
 
 def valid(tree):
-    """The tree, if Gradescope takes it as a result."""
+    """Check a result against Gradescope's schema, and return it."""
     jsonschema.validate(tree, SCHEMA)
     return tree
 
 
 def test_the_zip_has_what_gradescope_needs(unpacked):
-    """Both scripts can be run and have no Windows line ends; nothing else has a shebang."""
+    """Both scripts are executable and valid bash without Windows line ends."""
     for name in bundles.SCRIPTS:
         path = unpacked / name
         assert path.stat().st_mode & stat.S_IXUSR
@@ -94,7 +94,10 @@ def test_the_zip_has_what_gradescope_needs(unpacked):
 
 
 def test_the_suite_in_the_zip_is_the_suite_here(unpacked, root):
-    """Both have one hash, so results can be compared. Solutions of other courses are left out."""
+    """Both have the same hash, so results can be compared.
+
+    Solutions of other courses are left out.
+    """
     there, here = (courses.load(f) for f in (unpacked / "course", root / "examples/tiny_course"))
     assert there.suite_sha256() == here.suite_sha256()
     assert unpacked / "course" / "solutions" == there.solutions
@@ -106,7 +109,7 @@ def test_the_suite_in_the_zip_is_the_suite_here(unpacked, root):
 
 
 def test_a_right_submission_earns_everything(home):
-    """Whoever handed it in late loses what the course says; the rules of visibility hold."""
+    """The late penalty and the visibility follow the course's policy."""
     (home / "submission_metadata.json").write_text(
         '{"created_at": "2026-10-04T09:00:00Z", "previous_submissions": [{}],'
         ' "assignment": {"due_date": "2026-10-04T08:00:00Z"}}'
@@ -122,7 +125,7 @@ def test_a_right_submission_earns_everything(home):
 
 
 def test_a_second_run_starts_anew(home):
-    """Nothing of the first submission is in the second one's result."""
+    """The second result contains nothing of the first submission."""
     run(home)
     source = home / "submission" / "assignment" / "activations.py"
     source.write_text("raise SystemExit\n")
@@ -132,7 +135,7 @@ def test_a_second_run_starts_anew(home):
 
 
 def test_what_cannot_be_graded_earns_nothing_and_says_why(home):
-    """The student's fault: 0 points and a sentence, without a path of the container's grader."""
+    """The result has 0 points and one sentence that explains what is wrong."""
     shutil.rmtree(home / "submission" / "assignment")
     (home / "submission" / "activations.py").write_text("x = 1\n")
     _, tree = run(home)
@@ -166,7 +169,7 @@ def slow_program(home):
     harness = home / "source/grader/gradescope/harness.py"
     text = harness.read_text()
     assert "LAST_SECONDS = 15.0" in text
-    # Three minutes, of which the result is written after five seconds.
+    # Of the 10 minutes, this leaves five seconds for grading.
     harness.write_text(text.replace("LAST_SECONDS = 15.0", "LAST_SECONDS = 595.0"))
 
 
@@ -182,7 +185,7 @@ def slow_program(home):
     ],
 )
 def test_a_fault_of_ours_is_never_a_zero(home, damage, said):
-    """The result has no score and no test: Gradescope shows a failed run and records nothing."""
+    """The result has no score and no tests, so Gradescope records nothing."""
     damage(home)
     _, tree = run(home)
     assert said in tree["output"]
@@ -191,7 +194,7 @@ def test_a_fault_of_ours_is_never_a_zero(home, damage, said):
 
 
 def test_a_result_that_cannot_be_written_is_no_result(home):
-    """A full disk or a folder without permission: the harness then finds nothing, and says so."""
+    """Gradescope then finds no result, and the output says so."""
     (home / "results").write_text("a file where the folder should be")
     done, tree = run(home)
     assert done.returncode != 0

@@ -1,4 +1,4 @@
-"""What a container may use, read from folders as both versions of control groups have them."""
+"""What a container may use, read from the folders of both versions of control groups."""
 
 import os
 
@@ -9,7 +9,7 @@ from grader.gradescope.container import Container, of_this_process
 MIB = 2**20
 ALL = float(len(os.sched_getaffinity(0)))
 
-# Files below /sys/fs/cgroup, the text of /proc/self/cgroup, and what they mean.
+# Files below /sys/fs/cgroup, the text of /proc/self/cgroup, and the resulting limits.
 CASES = {
     "nothing is limited": ({}, "", (ALL, None)),
     "version 2, in a namespace of its own": (
@@ -52,7 +52,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_tightest_limit_counts(case, tmp_path):
-    """More processors than the machine has mean nothing."""
+    """A limit of more CPUs than the machine has is no limit."""
     written, groups, (processors, memory) = CASES[case]
     top = tmp_path / "cgroup"
     top.mkdir()
@@ -65,6 +65,6 @@ def test_the_tightest_limit_counts(case, tmp_path):
 
 
 def test_it_can_be_read():
-    """For the person who looks at what the run printed."""
+    """The output of a run describes the container in plain words."""
     assert "0.5 processors and 768 MiB" == str(Container(0.5, 768 * MIB))
     assert "2 processors and all memory" == str(Container(2.0, None))

@@ -1,4 +1,4 @@
-"""Gradescope's metadata: lateness by the course's rules, and whatever else the file may hold."""
+"""Gradescope's metadata: lateness follows the course's rules, and a broken file does no harm."""
 
 import json
 from datetime import datetime
@@ -9,7 +9,7 @@ from grader.classroom.policy import Policy
 from grader.gradescope import metadata as metadatas
 from grader.gradescope.metadata import Metadata
 
-# As Gradescope writes it, without what is not read.
+# The parts of Gradescope's file that the grader reads.
 WRITTEN = {
     "id": 123456,
     "created_at": "2026-10-05T09:30:11.123456-07:00",
@@ -28,7 +28,7 @@ WRITTEN = {
 
 @pytest.fixture
 def written(tmp_path):
-    """Write metadata; return its path."""
+    """Write a metadata file and return its path."""
 
     def write(content):
         path = tmp_path / "submission_metadata.json"
@@ -39,7 +39,7 @@ def written(tmp_path):
 
 
 def test_what_gradescope_writes_is_read(written):
-    """The time, the deadline, and how many attempts there were."""
+    """The submission time, the deadline and the earlier attempts are read."""
     found = metadatas.read(written(WRITTEN))
     assert datetime.fromisoformat(WRITTEN["created_at"]) == found.created_at
     assert 2 == len(found.previous_submissions)
@@ -52,13 +52,13 @@ def test_what_gradescope_writes_is_read(written):
     [b"", b"{", b"[]", b"\xff", b'{"created_at": "yesterday"}', {"assignment": None}, b"{}"],
 )
 def test_what_is_missing_or_broken_costs_nothing(written, content, tmp_path):
-    """Neither a point nor the grade."""
+    """Without valid metadata, no lateness is computed."""
     for path in (written(content), tmp_path / "nowhere"):
         assert metadatas.lateness(metadatas.read(path), Policy(per_cent_a_day=10), 50.0) is None
 
 
 def test_the_courses_own_deadline_comes_first(written):
-    """A deadline without a zone, or a time without one, says nothing."""
+    """Without a time zone in the submission time, no lateness is computed."""
     found = metadatas.read(written(WRITTEN))
     later = Policy(
         per_cent_a_day=10,

@@ -914,22 +914,24 @@ def test_a_process_for_each_test_gives_the_same(results):
 
 
 def test_what_an_earlier_test_leaves_costs_nothing(first):
-    """What is right in a process of its own is right."""
+    """A solution that is right in a new process is right in a shared process."""
     for name in ("counts", "wears_out"):
         assert [("passed", "")] == sorted({(s, text) for _, s, _, text, _ in ended(first, name)})
 
 
 def test_what_an_earlier_test_leaves_helps_nobody(first):
-    """A first call that is wrong is wrong in each test that makes one."""
+    """A function whose first call is wrong fails every test that calls it."""
     assert ["failed", "failed", "passed"] == [s for _, s, *_ in ended(first, "warms_up")]
 
 
 def test_only_a_test_that_does_not_pass_ends_its_process(results):
-    """Every grade has two more processes: one checks the machine, one parses the modules.
+    """A new process starts only after a test that does not pass.
+
+    Every grade has two more processes: one checks the machine, one parses the modules.
 
     `cases` has three cases that pass, then a wrong one, a right one and a wrong one. One process
-    serves the first four, where the fourth fails, and another one repeats the fourth. The last two
-    share the third process, and the fourth process repeats the last.
+    serves the first four, of which the fourth fails, and a second process repeats the fourth. The
+    last two share the third process, and the fourth process repeats the last.
     """
     forks = json.loads(results["forks"])
     assert {"three cases": 2 + 4, "three cases, fresh": 2 + 6} == {
@@ -938,12 +940,12 @@ def test_only_a_test_that_does_not_pass_ends_its_process(results):
 
 
 def test_a_marked_test_has_its_process_to_itself(results):
-    """The second case is repeated; the marked test and the one after it begin in new processes."""
+    """The second case is repeated; the marked test and the one after it start in new processes."""
     assert 2 + 4 == json.loads(results["forks"])["counts"]
 
 
 def test_another_seed_gives_other_inputs(results, first):
-    """Both the hidden test and the student's code draw other numbers."""
+    """Both the hidden test and the student's code generate other numbers."""
     other = json_report.parse(results["seed 1"])
     ((_, _, _, one, _),), ((_, _, _, two, _),) = ended(first, "draws"), ended(other, "draws")
     assert (0, 1) == (first.grader.seed, other.grader.seed)
@@ -962,7 +964,7 @@ def without_seconds(text):
 
 
 def test_pytests_options_in_the_environment_change_nothing(results):
-    """PYTEST_ADDOPTS in the environment of the person who grades could otherwise deselect tests."""
+    """Otherwise, PYTEST_ADDOPTS in the environment of the grader could deselect tests."""
     got = json_report.parse(results["options"])
     assert ["test_it_doubles", "test_a_probe_doubles"] == [t.id for t in got.problems[0].tests]
     assert 3.0 == got.score

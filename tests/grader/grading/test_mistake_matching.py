@@ -156,7 +156,7 @@ def named(*cases):
 
 @pytest.fixture
 def twice(monkeypatch):
-    """Limit the wrong solutions of `linear` to two.
+    """Limit the known mistakes of `linear` to two.
 
     One counts a tied parameter twice; the other concerns another function.
     """
@@ -185,7 +185,7 @@ def test_only_the_same_answer_is_the_same_mistake(twice):
 
 
 def test_two_mistakes_that_explain_it_are_not_named(twice):
-    """If two mistakes explain a failure, naming either could be false."""
+    """If two mistakes explain a failure, naming either one could be wrong."""
     twice.append((dataclasses.replace(twice[0][0], name="another"), twice[0][1]))
     assert named(failed(8)) == {}
 
@@ -235,7 +235,7 @@ def test_an_answer_of_nothing_names_no_mistake(twice):
 
 
 def test_an_exception_beside_a_telling_answer_has_to_be_the_same(twice):
-    """A second failure whose exception the mistake does not raise points to a second mistake."""
+    """A failure with an exception that the mistake does not raise points to a second mistake."""
     error = raised(["TypeError", "Exception"], "TypeError", "x", None)
     case = Case(
         "u", 0, ask, [Call(probe, {"dtype": None}, raised="TypeError")], error, "count_parameters"
@@ -278,7 +278,7 @@ def test_a_rehearsal_leaves_this_process_as_it_was(twice):
 
 
 class Entered(torch.utils._python_dispatch.TorchDispatchMode):
-    """A mode that a solution enters and never leaves."""
+    """A dispatch mode that a solution enters and never leaves."""
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         """Run the operator."""
@@ -286,7 +286,7 @@ class Entered(torch.utils._python_dispatch.TorchDispatchMode):
 
 
 def enters_a_mode(student):
-    """A probe whose solution does not leave its mode."""
+    """A probe whose solution does not leave its dispatch mode."""
     Entered().__enter__()
     return 8
 
@@ -297,7 +297,7 @@ def modes():
 
 
 def test_a_mode_that_a_solution_does_not_leave_ends_with_its_test(twice):
-    """Every later tensor operation of the grader would pass through it."""
+    """Otherwise, every later tensor operation of the grader would pass through this mode."""
 
     def repeat(session):
         session.run(enters_a_mode, {})

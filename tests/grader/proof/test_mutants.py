@@ -74,7 +74,7 @@ def test_each_kind_of_change_is_made():
 
 
 def test_a_mutant_is_of_its_own_problem_alone():
-    """Given code, docstrings, annotations, defaults and the text of errors stay unchanged."""
+    """Given code, docstrings, annotations, defaults and error messages stay unchanged."""
     assert names(problem="adamw") == [
         "g: return x - 1 -> return",
         "g: return x - 1 | x - 1 -> x + 1",
@@ -92,7 +92,7 @@ def test_one_change_a_mutant():
 
 
 def test_mutants_with_the_same_words_have_names_of_their_own():
-    """Mutants are listed by name, so no two mutants of a problem may share one."""
+    """Mutants are listed by name, so no two mutants of a problem may share a name."""
     source = SOURCE.replace("y = max(x * 2, 3, key=None)", "y = x + x + 1\n    y = x + x + 1")
     found = names(source)
     assert len(found) == len(set(found))
@@ -120,14 +120,14 @@ def row(kind, name, failed, complaint=""):
 
 
 def hidden(**stays):
-    """Core tests of a problem, each with its reason to stay."""
+    """Core tests of a problem, each with its reason to stay in the suite."""
     return {test: HiddenTest(reason, 1, True) for test, reason in stays.items()}
 
 
 def test_an_idle_test_is_a_complaint():
     """A test that no wrong solution fails is a complaint.
 
-    So is a test that other tests make redundant and that gives no reason to stay.
+    A test that other tests make redundant is one too, unless it gives a reason to stay.
     """
     rows = [row("wrong", "w1", ["test_a"]), row("wrong", "w2", ["test_a", "test_b", "test_c"])]
     matrix = Matrix(
@@ -182,9 +182,9 @@ def test_imported_tests_are_tests_of_the_file(tmp_path):
 
 
 def test_what_needs_another_device_is_owed():
-    """Wrong solutions that need another device are counted in the text and the JSON.
+    """The text and the JSON count the wrong solutions that need another device.
 
-    Without any, the text does not mention them.
+    If there are none, the text does not mention them.
     """
     rows = [row("wrong", "w1", ["test_a"])]
     for owed, line in (
@@ -223,7 +223,7 @@ def priced(name, share, reason=""):
 
 
 def test_a_dear_mistake_says_why():
-    """A mistake that costs over 40 % of its problem is listed, and has to give a reason."""
+    """A mistake that costs over 40 % of its problem is listed and needs a stated reason."""
     matrix = Matrix(
         [priced("cheap", 0.4), priced("dear", 0.5), priced("whole", 1.0, "all of it follows")],
         {"p": hidden(test_a="")},
@@ -236,7 +236,7 @@ def test_a_dear_mistake_says_why():
 
 
 def test_half_of_the_points_are_on_the_core():
-    """The share is computed from the weights of the tests."""
+    """The share of points on core tests follows from the weights of the tests."""
     rows = [row("wrong", "w1", ["test_a"]), row("wrong", "w2", ["test_b"])]
     for core, edge, complaints in [
         (2, 2, []),

@@ -68,7 +68,7 @@ def rewritten(transformer):
 
 @pytest.mark.parametrize("which", disguise.JUNK)
 def test_junk_answers_with_one_thing(which):
-    """Functions, methods and classes all give the same constant, whatever their arguments."""
+    """Functions, methods and classes all return the same constant, whatever their arguments."""
     namespace = module()
     names = ["area", "Gain", "Descent"]
     disguise.junk(namespace, names, which)
@@ -86,7 +86,7 @@ def test_junk_answers_with_one_thing(which):
 
 
 def test_junk_is_of_every_kind():
-    """The constants cover each kind of value that students return by mistake."""
+    """The constants include every kind of value that students return by mistake."""
     made = {name: make() for name, make in disguise.CONSTANTS.items()}
     kinds = (
         type(None),
@@ -113,7 +113,7 @@ def test_junk_is_of_every_kind():
 
 
 def test_other_words_are_other_words():
-    """Only the text of an error changes; its type and the condition for it stay."""
+    """Only an error's message changes; its type and its condition stay the same."""
     with pytest.raises(ValueError, match=r"^that cannot be done with this$"):
         rewritten(trials._OtherWords())["area"](-1, 2)
 
@@ -121,7 +121,7 @@ def test_other_words_are_other_words():
 def test_without_checks_nothing_is_refused():
     """Argument checks are removed, and the formula stays.
 
-    An `if` that raises another kind of error is no argument check, and an `else` belongs to the
+    An `if` that raises another kind of error is not an argument check, and an `else` belongs to the
     formula.
     """
     area = rewritten(trials._NoChecks())["area"]

@@ -220,7 +220,10 @@ def test_a_handout_that_was_built_from_another_text_is_not_handed_out(
 def test_a_handout_whose_pictures_were_drawn_by_other_code_is_not_handed_out(
     changed, copy_of_the_course, root
 ):
-    """Pictures depend on code: chapter 13's timeline on the stand-in, others on the reference."""
+    """A site whose pictures come from older code is refused.
+
+    Chapter 13's timeline depends on the stand-in, and other pictures depend on the reference.
+    """
     copytree_handout(root, copy_of_the_course)
     program = "from grader import course; print(course.load().handout_sha256())"
     before = run_python(copy_of_the_course, program)
@@ -242,7 +245,7 @@ def run_python(folder, program):
 def test_every_module_that_the_handout_is_built_with_is_in_its_hash(root):
     """The hash covers every module that the handout imports, directly or indirectly.
 
-    The modules that find and check the course are left out, because nothing of them is on a page.
+    Modules that only find and check the course are left out, because they do not affect any page.
     """
     finds_the_course = {"grader/course.py", "grader/errors.py", "grader/problems.py"}
     todo = [*(root / "handout").rglob("*.py")]
@@ -280,7 +283,7 @@ def copytree_handout(root, target):
 
 
 def test_a_course_without_the_graders_source_has_the_same_handout(root, tmp_path):
-    """The handout's hash does not depend on where the course lies.
+    """The handout's hash does not depend on the location of the course.
 
     An installed grader's course has no grader source next to it.
     """
@@ -291,7 +294,7 @@ def test_a_course_without_the_graders_source_has_the_same_handout(root, tmp_path
 
 
 def test_a_secret_line_on_a_page_is_found_between_its_tags(bundle):
-    """The search ignores tags, because in a page's code every word has a tag of its own."""
+    """The search ignores tags, because highlighted code on a page has a tag around every word."""
     line = secret_line(COURSE.root, "solution").strip()
     tagged = "".join(
         f"<span>{word}</span>" if word.strip() else word for word in re.split(r"(\s+)", line)
@@ -313,7 +316,7 @@ def test_a_secret_line_on_a_page_is_found_between_its_tags(bundle):
     ids=["spaced", "wrapped", "at a prompt"],
 )
 def test_a_secret_statement_is_found_however_it_is_written(written):
-    """Its layout is a matter of style."""
+    """The search ignores the layout of the code."""
     found = leaks.leaks(
         {"handout/07_linear.md": f"text\n{written}\n".encode()}, leaks.secrets(COURSE)
     )

@@ -131,7 +131,7 @@ def test_a_stub_of_a_stub_is_the_stub():
     ],
 )
 def test_a_mark_that_is_wrong_is_our_fault(source, message):
-    """A wrong mark would hand out a solution or swallow the code after it."""
+    """A wrong mark would publish a solution or remove the code after it."""
     with pytest.raises(GraderFault) as caught:
         stubs.stub(source, COURSE)
     assert message == str(caught.value)
@@ -216,7 +216,7 @@ STUBS = [
 
 
 def test_every_todo_is_called_below():
-    """No TODO is in a place that the next test cannot reach."""
+    """The next test calls every stub that has a TODO."""
     sources = [(ROOT / "assignment" / f"{module}.py").read_text() for module in COURSE.modules]
     assert sum(source.count("# TODO(") for source in sources) == len(STUBS)
 

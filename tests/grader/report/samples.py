@@ -1,4 +1,4 @@
-"""A result with every way a test can end, and texts that try to break a report."""
+"""A result with every way in which a test can end, and texts that try to break a report."""
 
 from datetime import UTC, datetime
 
@@ -31,7 +31,7 @@ HOSTILE = (
 
 
 def ended(name, status, **given):
-    """One test that ended with this status."""
+    """A test that ended with this status."""
     return Outcome(**{"id": f"test_{name}", "weight": 1, "status": status, "seconds": 0.25} | given)
 
 
@@ -114,7 +114,7 @@ def standing(**given):
 
 
 def override(points, *, problem="", reason="regraded by hand"):
-    """Points that a person gave."""
+    """Points that a person set."""
     return Override(
         problem=problem,
         points=points,

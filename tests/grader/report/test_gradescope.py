@@ -1,4 +1,4 @@
-"""Gradescope's results.json: what Gradescope would show and record."""
+"""Gradescope's results.json, as Gradescope would show and record it."""
 
 import json
 from decimal import Decimal
@@ -24,12 +24,12 @@ def written(found, grade=None):
 
 
 def worth(tree):
-    """The sum of the entries' points, in decimals as the file has them."""
+    """The sum of the entries' points, as decimals exactly as in the file."""
     return sum(Decimal(str(test["max_score"])) for test in tree["tests"])
 
 
 def test_tests_of_a_problem_share_an_entry_if_they_ended_for_the_same_reason():
-    """The passed tests come first. Each number names the problem and the place in it."""
+    """Passed tests come first; each number gives the problem and the entry's place in it."""
     tests = written(every_status())["tests"]
     assert [
         ("1.1", "linear: 2 tests passed"),
@@ -74,7 +74,7 @@ def test_what_was_not_begun_has_broken_no_rule():
 
 
 def test_a_course_decides_what_students_see():
-    """Visibility of everything, of the entries, of what is printed, and of reasons."""
+    """The policy sets the visibility of the result, the entries, the output and the reasons."""
     shows = gradescope.Shows(
         results="after_due_date", tests="after_published", reasons=False, printed="visible"
     )
@@ -87,7 +87,7 @@ def test_a_course_decides_what_students_see():
 
 
 def test_a_result_without_points_and_one_of_zero_are_not_the_same():
-    """Only the second can be recorded as a grade."""
+    """Only a result of zero points can be recorded as a grade."""
     schema = json.loads(SCHEMA.read_text())
     ours, theirs = gradescope.without_points("our fault"), gradescope.nothing_earned("no folder")
     assert {"score", "tests"}.isdisjoint(ours)
@@ -98,7 +98,7 @@ def test_a_result_without_points_and_one_of_zero_are_not_the_same():
 @pytest.mark.parametrize("points", [1, 5, 0.1, 2.345, 100])
 @pytest.mark.parametrize("count", [1, 3, 7])
 def test_the_points_of_all_entries_are_the_points_of_the_assignment(points, count):
-    """Shares such as a third are rounded, and the largest entry takes the difference."""
+    """Shares such as a third are rounded, and the largest entry absorbs the difference."""
     tests = [
         ended(f"{i}", Status.FAILED if i else Status.PASSED, what=f"{i}") for i in range(count)
     ]
@@ -117,7 +117,7 @@ def test_pending_points_are_worth_something_and_not_lost():
 
 
 def test_the_scores_of_the_entries_are_what_the_tests_earned():
-    """Only passed tests earn points; the score at the top is the exact one."""
+    """Only passed tests earn points; the overall score is exact."""
     tree = written(every_status())
     assert tree["score"] == round(every_status().score, 4)
     assert sum(test.get("score", 0) for test in tree["tests"]) == pytest.approx(
@@ -126,7 +126,7 @@ def test_the_scores_of_the_entries_are_what_the_tests_earned():
 
 
 def test_a_fault_of_the_grader_gives_no_score_and_no_entry():
-    """A score of 0 would be recorded; no score at all asks for another run."""
+    """A score of 0 would be recorded as a grade; without a score, Gradescope shows a failed run."""
     tree = written(every_status(grader_error=True))
     assert "score" not in tree
     assert "tests" not in tree
@@ -135,7 +135,7 @@ def test_a_fault_of_the_grader_gives_no_score_and_no_entry():
 
 
 def test_points_given_by_hand_count_even_if_the_grader_failed():
-    """A person has decided."""
+    """An override of the total replaces the missing grade."""
     grade = standing(points=12.0, overrides=[override(12.0)])
     tree = written(every_status(grader_error=True), grade)
     assert 12 == tree["score"]
@@ -143,7 +143,7 @@ def test_points_given_by_hand_count_even_if_the_grader_failed():
 
 
 def test_the_output_says_what_lateness_and_overrides_did():
-    """The score at the top is the gradebook's, so the text explains the difference."""
+    """The overall score is the gradebook's, so the text explains the difference."""
     grade = standing(
         points=2.5, days_late=2, penalty=20.0, overrides=[override(3.0, problem="linear")]
     )
@@ -158,7 +158,7 @@ def test_the_output_says_what_lateness_and_overrides_did():
 
 
 def test_without_a_remark_the_output_is_empty():
-    """Nothing is said about points on which the gradebook and the tests agree."""
+    """If the gradebook and the tests agree on the points, the output says nothing."""
     perfect = result(problem_result("a", "m", 3, [ended("x", Status.PASSED)]))
     tree = written(perfect, standing(points=3.0, score=3.0))
     assert ("", 3) == (tree["output"], tree["score"])
@@ -175,7 +175,7 @@ def test_hostile_texts_stay_text():
 
 
 def test_the_schema_refuses_what_gradescope_refuses():
-    """A schema that accepts everything would make the other tests empty."""
+    """If the schema accepted everything, the other tests would check nothing."""
     schema = json.loads(SCHEMA.read_text())
     tree = written(every_status())
     for broken in (

@@ -1,4 +1,4 @@
-"""The page of one submission: its numbers, the lines that it quotes, and hostile texts."""
+"""The HTML page of one submission: its numbers, its quoted lines, and hostile texts."""
 
 import html as html_module
 import io
@@ -62,18 +62,18 @@ SOURCES = {"assignment/m.py": MODULE.encode()}
 
 
 def render(*arguments, sources=SOURCES, sections=SECTIONS, links=LINKS):
-    """The page, with a module and the address of one section."""
+    """The page of a course with one module and the address of one section."""
     return html.render(*arguments, sources=sources, sections=sections, links=links)
 
 
 def words(page):
-    """What a reader sees of a page, in one line."""
+    """The text that a reader sees on a page, in one line."""
     body = re.sub(r"<(style|head).*?</\1>", "", page, flags=re.DOTALL)
     return " ".join(html_module.unescape(re.sub(r"<[^>]+>", " ", body)).split())
 
 
 def quoted(about, *facts, module=MODULE):
-    """The lines that the page quotes for a failure, as (number, text, is marked)."""
+    """The lines that the page quotes for a failure, as (number, text, whether marked)."""
     tests = [failed("a", "wrong", about=about, facts=list(facts))]
     (reason,) = reasons_in(result(problem_result("linear", "m", 1, tests)))
     found = excerpt(reason, {"assignment/m.py": module.encode()})
@@ -86,7 +86,7 @@ def quoted(about, *facts, module=MODULE):
 
 
 def test_the_points_come_first_then_what_to_do():
-    """The title and the first heading have the points; the dearest mistake is the first step."""
+    """The title and the first heading have the points; the costliest mistake is the first step."""
     page = render(every_status())
     assert "<title>3.33 of 19 points: ada</title>" in page
     said = words(page)
@@ -98,7 +98,7 @@ def test_the_points_come_first_then_what_to_do():
 
 
 def test_each_mistake_stands_once_with_its_rules_and_cost():
-    """Two tests that fail for one reason are one article with two rules."""
+    """Two tests that fail for the same reason are one article with two rules."""
     page = render(every_status())
     assert 1 == words(page.split("What went wrong")[1]).count("forward: wrong values")
     said = words(page.split("<article")[1])
@@ -116,7 +116,7 @@ def test_each_mistake_stands_once_with_its_rules_and_cost():
 
 
 def test_a_fault_of_the_grader_is_ours_and_costs_nothing():
-    """There are no points yet, and no line of the student's is quoted for it."""
+    """The page shows no points and quotes none of the student's lines for the fault."""
     said = words(render(every_status(grader_error=True)))
     assert said.startswith("Submission ada No points yet")
     assert "nobody loses a point" in said
@@ -126,7 +126,7 @@ def test_a_fault_of_the_grader_is_ours_and_costs_nothing():
 
 
 def test_lateness_and_overrides_are_explained():
-    """The points that count come from the gradebook, and say why they differ."""
+    """The page shows the gradebook's points and explains why they differ from the score."""
     given = override(3.0, problem="linear", reason="<b>regraded</b>")
     said = words(render(every_status(), standing(points=2.4, days_late=1, penalty=20.0,
                                                  overrides=[given])))  # fmt: skip
@@ -136,7 +136,7 @@ def test_lateness_and_overrides_are_explained():
 
 
 def test_who_has_everything_is_told_so():
-    """Nothing is left to do."""
+    """The page of a complete submission lists nothing that went wrong."""
     passed = result(problem_result("linear", "m", 5, [ended("a", Status.PASSED)]))
     said = words(render(passed))
     assert "Every test passes." in said
@@ -144,7 +144,7 @@ def test_who_has_everything_is_told_so():
 
 
 def test_who_has_begun_nothing_is_told_where_to_begin():
-    """The first problem, and its section."""
+    """The page names the first problem and its section."""
     stub = ended("a", Status.NOT_ATTEMPTED, about="forward")
     nothing = result(*(problem_result(name, "m", 5, [stub]) for name in ("linear", "adamw")))
     said = words(render(nothing))
@@ -156,7 +156,7 @@ def test_who_has_begun_nothing_is_told_where_to_begin():
 
 
 def test_the_lines_around_a_place_are_quoted():
-    """The place is marked."""
+    """The line at the given location is marked."""
     at = Fact("at", "assignment/m.py:24 in Linear.forward")
     lines = quoted("Linear.forward", at)
     assert [(24, "y = x @ self.w # a comment", True)] == [line for line in lines if line[2]]
@@ -164,7 +164,7 @@ def test_the_lines_around_a_place_are_quoted():
 
 
 def test_a_wrong_answer_quotes_the_function_without_its_docstring():
-    """A method is looked for in its class, and of two definitions the last one counts."""
+    """A method is searched in its class; of two definitions with one name, the last one counts."""
     method = quoted("Linear.forward")
     assert [18, 24, 25, 26] == [number for number, _, _ in method]
     assert "y = x @ self.w # a comment" == method[1][1]
@@ -174,7 +174,7 @@ def test_a_wrong_answer_quotes_the_function_without_its_docstring():
 
 
 def test_what_is_not_there_is_not_quoted():
-    """An unknown function, a place outside the file, a file that was not handed in."""
+    """This covers unknown functions, lines outside the file, and files that were not submitted."""
     assert quoted("backward") is None
     assert quoted("Linear.backward") == quoted("Linear")
     assert quoted("") is None
@@ -192,7 +192,7 @@ def test_lines_are_counted_as_python_counts_them():
 
 
 def test_a_long_function_and_long_lines_are_cut():
-    """The page stays small whatever is handed in."""
+    """The page stays small, however large the submission is."""
     module = "def f():\n" + "    x = 1\n" * 5_000 + "    y = '" + "a" * 100_000 + "'\n"
     lines = quoted("f", module=module)
     assert MAX_LINES == len(lines)
@@ -224,7 +224,7 @@ def large():
 
 
 def test_a_page_has_at_most_300_kilobytes():
-    """What has no room is named in one line each."""
+    """Failures that do not fit are listed with one line each."""
     found, sources = large()
     page = render(found, sources=sources)
     assert len(page.encode()) <= 300_000
@@ -233,7 +233,7 @@ def test_a_page_has_at_most_300_kilobytes():
 
 @pytest.fixture
 def opened(page, tmp_path):
-    """Open a page from a file in the browser; nothing may be requested or complained about."""
+    """Open a page from a file in the browser; it may make no requests and log no errors."""
 
     def show(text):
         path = tmp_path / "report.html"
@@ -247,12 +247,12 @@ def opened(page, tmp_path):
 
 
 class TestInABrowser:
-    """Chromium reads the pages."""
+    """Tests that open the pages in Chromium."""
 
     pytestmark = BROWSER
 
     def test_no_text_of_a_stranger_becomes_more_than_text(self, opened):
-        """No element, attribute, link, script or direction of text comes from the texts."""
+        """No untrusted text adds an element, attribute, link, script or text direction."""
         source = "\n".join(["def forward():", *("    " + text for text in HOSTILE)])
         page = opened(
             render(
@@ -281,7 +281,7 @@ class TestInABrowser:
 
     @pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (390, "dark")])
     def test_axe_finds_nothing_serious(self, opened, page, width, scheme):
-        """Neither wide and light nor narrow and dark, and nothing scrolls sideways."""
+        """This holds wide and light, and narrow and dark; nothing scrolls sideways."""
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=scheme)
         at = Fact("at", "assignment/m.py:24 in Linear.forward")
@@ -293,7 +293,7 @@ class TestInABrowser:
             assert page.evaluate("document.documentElement.scrollWidth") <= width
 
     def test_it_prints_on_two_pages(self, opened):
-        """Whatever has failed; the dearest mistakes are on them."""
+        """The printout always fits on two pages."""
         from pypdf import PdfReader
 
         found, sources = large()

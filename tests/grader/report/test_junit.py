@@ -1,4 +1,4 @@
-"""JUnit XML: what a program that reads JUnit reports would understand."""
+"""JUnit XML, as a program that reads JUnit reports would understand it."""
 
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -22,7 +22,7 @@ def written(found):
 
 
 def kinds(root):
-    """How each test case ended, as the tags and types of what it contains."""
+    """The outcome of each test case, as the tags and types of its child elements."""
     return {
         case.get("name"): [(part.tag, part.get("type")) for part in case]
         for case in root.iter("testcase")
@@ -30,7 +30,7 @@ def kinds(root):
 
 
 def test_each_test_ends_in_one_of_four_ways():
-    """Faults of the grader are errors, and what did not run is skipped; neither is a failure."""
+    """Grader faults are errors, and tests that did not run are skipped; neither is a failure."""
     assert kinds(written(every_status(grader_error=True))) == {
         "test_a": [],
         "test_b": [("failure", "failed")],
@@ -47,7 +47,7 @@ def test_each_test_ends_in_one_of_four_ways():
 
 
 def test_the_counts_agree_with_the_test_cases():
-    """For each problem and for the whole file."""
+    """This holds for each problem and for the whole file."""
     root = written(every_status(grader_error=True))
     for element in (root, *root.iter("testsuite")):
         cases = list(element.iter("testcase"))
@@ -58,7 +58,7 @@ def test_the_counts_agree_with_the_test_cases():
 
 
 def test_a_failure_has_the_message_and_the_facts():
-    """The message is what a list of failures shows; the text is what opens."""
+    """A list of failures shows the message attribute; the details are in the text."""
     (failure,) = [case[0] for case in written(every_status())[0] if case.get("name") == "test_b"]
     assert "forward: wrong values" == failure.get("message")
     assert failure.text == (
@@ -70,7 +70,7 @@ def test_a_failure_has_the_message_and_the_facts():
 
 
 def test_a_problem_is_a_suite_with_its_points():
-    """The name of the class has the module, as readers group by it."""
+    """The class name contains the module, because JUnit viewers group by it."""
     suite = written(every_status())[1]
     points = {p.get("name"): p.get("value") for p in suite.iter("property")}
     assert {"score": "0", "max_score": "5", "pending": "0"} == points
@@ -79,7 +79,7 @@ def test_a_problem_is_a_suite_with_its_points():
 
 
 def test_hostile_texts_are_read_back_as_text():
-    """No text ends an element early, and no character is one that XML forbids."""
+    """No text ends an element early, and no character is forbidden in XML."""
     root = written(hostile())
     assert 45 == len(list(root.iter("failure")))
     messages = [failure.get("message") for failure in root.iter("failure")]
@@ -89,7 +89,7 @@ def test_hostile_texts_are_read_back_as_text():
 
 
 def test_every_character_can_be_written():
-    """All that XML forbids is escaped or removed."""
+    """Every character that XML forbids is escaped or removed."""
     text = "".join(map(chr, [*range(0x300), *range(0xD700, 0xE100), *range(0xFD00, 0x10100)]))
     for part in (text[i : i + 500] for i in range(0, len(text), 500)):
         found = result(problem_result("a", "m", 1, [failed("x", part, about=part)]))
@@ -97,7 +97,7 @@ def test_every_character_can_be_written():
 
 
 def test_the_schema_refuses_another_form():
-    """A schema that accepts everything would make the other tests empty."""
+    """If the schema accepted everything, the other tests would check nothing."""
     one = junit.render(result(problem_result("a", "m", 1, [ended("x", Status.PASSED)])))
     assert SCHEMA.is_valid(one)
     for old, new in (

@@ -1,4 +1,4 @@
-"""Markdown for GitHub: what a reader would see, and that no text becomes more than text."""
+"""Markdown for GitHub: readers see the right content, and no text becomes markup."""
 
 import re
 from itertools import pairwise
@@ -20,7 +20,7 @@ from tests.grader.report.samples import (
     standing,
 )
 
-# What GitHub would look for in text outside code, after it has rendered the Markdown.
+# What GitHub turns into links in text outside code, after it has rendered the Markdown.
 LINKED = re.compile(r"@\w|#\d|://|www\.|GH-\d", re.IGNORECASE)
 EXPECTED = {
     "heading", "paragraph", "inline", "text", "softbreak", "code_inline", "fence", "table", "thead",
@@ -38,13 +38,13 @@ def render(*arguments, sections=SECTIONS, links=None):
 
 
 def tokens(text):
-    """The elements that GitHub would make of a Markdown text, with those inside paragraphs."""
+    """The elements that GitHub would create from a Markdown text, including inline elements."""
     found = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
     return [part for token in found for part in (token, *(token.children or ()))]
 
 
 def kinds(text):
-    """The kinds of elements, without the difference between start and end."""
+    """The kinds of elements, with start and end tags treated alike."""
     return {token.type.removesuffix("_open").removesuffix("_close") for token in tokens(text)}
 
 
@@ -72,7 +72,7 @@ def cells(text):
 
 
 def test_the_points_come_first_then_the_problems():
-    """The first line is what a student looks for."""
+    """The first line has the points, which students look for first."""
     text = render(every_status())
     assert text.startswith("## 3.33 of 19 points\n\nSubmission `ada`\n")
     assert cells(text) == [
@@ -106,7 +106,7 @@ def test_each_failure_is_told_once():
 
 
 def test_a_fault_of_the_grader_comes_first_and_costs_nothing():
-    """There are no points to report, and nobody loses one."""
+    """The report has no points yet, and the fault costs nobody a point."""
     text = render(every_status(grader_error=True))
     assert text.startswith("## No points yet\n")
     assert "nobody loses a point" in text
@@ -114,7 +114,7 @@ def test_a_fault_of_the_grader_comes_first_and_costs_nothing():
 
 
 def test_lateness_and_overrides_are_explained():
-    """The gradebook's points count, and a person's reason is text like any other."""
+    """The gradebook's points count, and an override's reason is shown as plain text."""
     given = override(3.0, problem="linear", reason="see #12 and @prof")
     text = render(
         every_status(), standing(points=2.4, days_late=1, penalty=20.0, overrides=[given])
@@ -126,7 +126,7 @@ def test_lateness_and_overrides_are_explained():
 
 
 def test_each_failure_names_its_section_of_the_handout():
-    """It is a link where the course has said where its handout is."""
+    """The section is a link if the course has set the handout's address."""
     text = render(every_status(), links=LINKS)
     assert "\n- see: [handout §7.1](https://course.example/handout/07_linear.html#" in text
     assert "\n- see: handout §8.2\n" in text
@@ -141,13 +141,13 @@ def test_hostile_texts_become_no_markup():
     assert kinds(text) <= EXPECTED
     assert [] == [part for part in prose(text) if LINKED.search(part)]
     assert all(len(row) == 4 for row in cells(text))
-    allowed = {"\n", "\u200b", "\ufffe", "\uffff"}  # the last two mean nothing to anybody
+    allowed = {"\n", "\u200b", "\ufffe", "\uffff"}  # the last two have no meaning in Markdown
     assert {c for c in text if not c.isprintable() and c not in allowed} == set()
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_code_shows_exactly_the_text(text):
-    """A code span and a code block read back as the text, except for escapes and the cut."""
+    """A code span or block reads back as the original text, except for escapes and cuts."""
     shown = markdown.clean(text, 100)
     blank = not shown.strip()
     assert ([] if blank else [shown]) == code(markdown.code(text))
@@ -156,7 +156,7 @@ def test_code_shows_exactly_the_text(text):
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_prose_shows_the_text_as_plain_words(text):
-    """Without the spaces of no width, the words are the same."""
+    """The words are the same once zero-width spaces are removed."""
     shown = markdown.clean(text, 300).strip()
     written = f"- rule: {markdown.prose(text)}"
     assert kinds(written) <= EXPECTED
@@ -197,7 +197,7 @@ def test_a_long_report_is_cut_and_says_what_is_missing():
 
 
 def test_the_table_is_cut_too():
-    """Thousands of problems do not fit either."""
+    """A table of thousands of problems does not fit either."""
     problems = [
         problem_result(f"problem_{i}|@", "m", 1, [ended("x", Status.PASSED)]) for i in range(2_000)
     ]
@@ -209,7 +209,7 @@ def test_the_table_is_cut_too():
 
 
 def test_the_longest_texts_fit():
-    """Every text is as long as it can be, and all of its characters become escapes."""
+    """Every text has its maximum length, and each of its characters becomes an escape."""
     long = "\U000e0001" * 30_000
     tests = [failed(long + str(i), long, about=long, rule=long + str(i), hint=long, mistake=long)
              for i in range(20)]  # fmt: skip

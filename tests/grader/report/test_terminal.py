@@ -88,7 +88,7 @@ def test_a_cuda_run_says_what_waits_for_a_cpu():
 
 
 def test_where_no_points_wait_tests_are_told_alone():
-    """A CPU problem may have all its points while one more of its tests waits for a CUDA device."""
+    """A CPU problem may have all its points while a test of it still waits for a CUDA device."""
     lines = report(problem("linear", 6, "cpu", cpu=[PASSED], cuda=[DEFERRED]))
     assert "1 test for a CUDA device is pending." in lines
     assert not [line for line in lines if "points are pending" in line]
@@ -191,7 +191,7 @@ def test_a_fault_of_ours_comes_first_and_costs_nothing():
 
 
 def test_it_says_what_it_ran_in():
-    """The report has one line per run, and none where nothing is known."""
+    """The report has one line per run, except for runs with an unknown environment."""
     done = problem("p", 5, "cpu", cpu=[PASSED])
     assert "cpu: python 3.11.7 · torch 2.13.0" in report(
         done, environment={"python": "3.11.7", "torch": "2.13.0"}
@@ -208,7 +208,7 @@ def test_it_says_what_it_ran_in():
 
 
 def test_a_terminal_gets_a_link_to_the_handout():
-    """As OSC 8, which terminals without links ignore; a pipe gets the words alone."""
+    """The link is an OSC 8 sequence on a terminal, and plain text in a pipe."""
     one = samples.result(failed("linear", 1, 1))
     link = "https://course.example/handout/07_linear.html#section-7-1"
     screen = Console(file=io.StringIO(), force_terminal=True, width=80, legacy_windows=False)

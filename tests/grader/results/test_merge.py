@@ -151,7 +151,7 @@ def test_it_says_what_it_was_made_of():
     ("cpu", "cuda"), [("none", "bubblewrap"), ("bubblewrap", "none"), ("none", "none")]
 )
 def test_it_is_as_isolated_as_the_weaker_run(cpu, cuda):
-    """One run without isolation makes the whole result doubtful."""
+    """If one run had no isolation, the whole result counts as not isolated."""
     assert "none" == both(run("cpu", isolation=cpu), run("cuda", isolation=cuda)).grader.isolation
 
 
@@ -250,7 +250,7 @@ def test_runs_that_did_not_grade_the_same_are_refused(changed, sentence):
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_two_runs_on_one_device_are_refused(device):
-    """One of the runs would be discarded, and nobody said which."""
+    """One of the runs would have to be discarded, and it is unclear which."""
     with pytest.raises(
         UsageError,
         match=rf"^both results are of a run with --device {device}: one of each device is needed$",
@@ -404,7 +404,7 @@ def test_a_strangers_text_is_safe_once_it_is_read(tmp_path):
 
 
 def spoil(key, value, evil):
-    """Replace a value of a result with a harmful text wherever any text is allowed."""
+    """Replace every text in a result with a harmful one."""
     if isinstance(value, str) and key not in ("status", "device"):
         return evil
     if key == "hint":
@@ -413,7 +413,7 @@ def spoil(key, value, evil):
 
 
 def test_a_text_without_end_has_one(tmp_path):
-    """The length of each text that reaches the terminal is limited."""
+    """Each text that reaches the terminal has a maximum length."""
     result = run("cpu", name="a" * 10**6)
     (tmp_path / "r.json").write_text(json_report.render(result))
     assert len(json_report.read(tmp_path / "r.json").submission.name) == json_report.MAX_TEXT + 1

@@ -254,7 +254,7 @@ ORDER = [
 
 
 def test_the_vocabulary_is_the_one_that_is_promised():
-    """There are nine statuses, in a fixed order."""
+    """There are nine statuses in a fixed order."""
     words = {
         "passed",
         "failed",
@@ -271,7 +271,7 @@ def test_the_vocabulary_is_the_one_that_is_promised():
 
 @pytest.mark.parametrize(("one", "other"), [(a, b) for i, a in enumerate(ORDER) for b in ORDER[i:]])
 def test_of_two_statuses_the_worse_has_the_word(one, other):
-    """The worse status wins in either order, also among tests that passed."""
+    """The worse status decides, in either order and also among tests that passed."""
     one, other = Status(one), Status(other)
     assert one is worst([one, other]) is worst([other, PASSED, one])
 

@@ -1,7 +1,7 @@
-"""Running on a GPU, as far as a machine without one can show it.
+"""Running on a GPU, as far as a machine without a GPU can test it.
 
-Boxes, zygotes, locks and the dynamic loader are real. Other character devices replace the GPU's,
-and where a test needs the driver's count of memory, the test supplies the numbers.
+Sandboxes, zygotes, locks and the dynamic loader are real. Other character devices replace the
+GPU's, and where a test needs the driver's memory counts, the test supplies the numbers.
 """
 
 import _ctypes
@@ -104,7 +104,7 @@ def stand_in(folder, *, kind=Counted, libraries=()):
 def library(folder, name):
     """Install a real shared library under another name.
 
-    As for a driver's library, the name is a link to a file whose name contains a version.
+    As with a driver's library, the name is a link to a file whose name contains a version.
     """
     folder.mkdir(exist_ok=True)
     file = folder / name.replace(".so.1", ".so.599.01")
@@ -115,7 +115,7 @@ def library(folder, name):
 
 @pytest.fixture(scope="module")
 def boxed(tmp_path_factory):
-    """A sandbox that has the stand-in and one library of its driver."""
+    """A sandbox with the stand-in GPU and one library of its driver."""
     folder = tmp_path_factory.mktemp("driver")
     given = stand_in(
         folder / "dev", libraries=[("libcuda.so.1", library(folder / "lib", "libcuda.so.1"))]
@@ -143,7 +143,7 @@ def ask(made, *args, function="f"):
 
 
 def answer(sandbox, source, *args, **limits):
-    """Return the result of f in a student's module, in a separate session."""
+    """Return the result of f in a student's module, in a session of its own."""
     with session(sandbox, source, **limits) as made:
         return ask(made, *args)
 
@@ -206,7 +206,7 @@ def test_a_torch_that_cannot_use_a_gpu_is_refused(text, said, tmp_path):
 
 
 def test_a_torch_for_cuda_is_taken(tmp_path):
-    """The version.py of such a torch names a version of CUDA."""
+    """The version.py of a CUDA build names a CUDA version."""
     (tmp_path / "version.py").write_text(
         "__version__ = '2.13.0+cu130'\ncuda: Optional[str] = '13.0'\n"
     )
@@ -234,9 +234,9 @@ DEVICES = ([0, 1, 1, 2], ["GPU-aaaa", "MIG-1111", "MIG-2222", "GPU-abcd"])
     ],
 )
 def test_the_first_gpu_is_used_or_the_first_that_is_named(visible, number):
-    """A GPU is named by its index or the beginning of its UUID.
+    """A GPU is named by its index or by the beginning of its UUID.
 
-    Of a split GPU, an instance is used.
+    If a GPU is split, one of its instances is used.
     """
     assert number == gpu.chosen(visible, *DEVICES)
 
@@ -257,7 +257,7 @@ def test_a_driver_that_shows_no_gpu_is_a_users_mistake():
 
 
 def test_of_all_nodes_only_those_that_cuda_opens_are_taken(tmp_path):
-    """The nodes of displays and of other GPUs are left out."""
+    """The device nodes of displays and of other GPUs are left out."""
     for name in (
         "nvidia-uvm-tools",
         "nvidiactl",
@@ -297,7 +297,7 @@ def test_an_instance_of_a_split_gpu_needs_its_capabilities_too(tmp_path):
 
 @pytest.mark.parametrize("text", [None, "", "DeviceFileMode: 292\n", "DeviceFileMinor: many\n"])
 def test_a_capability_without_a_number_is_our_fault(text, tmp_path):
-    """A driver is present but does not behave as the grader expects."""
+    """There is a driver, but it does not behave as the grader expects."""
     if text is not None:
         (tmp_path / "access").write_text(text)
     with pytest.raises(GraderFault, match=r"access does not name the device file of its instance$"):
@@ -305,7 +305,7 @@ def test_a_capability_without_a_number_is_our_fault(text, tmp_path):
 
 
 def test_a_missing_node_is_named_with_what_makes_it(tmp_path):
-    """The message has the command that creates the node; a plain file of that name is no node."""
+    """The message has the command that creates the node; a plain file is not a node."""
     (tmp_path / "nvidiactl").symlink_to("/dev/full")
     (tmp_path / "nvidia-uvm").touch()
     missing = f"{tmp_path}/nvidia-uvm and no {tmp_path}/nvidia0"
@@ -362,7 +362,7 @@ def test_the_loader_itself_says_where_a_library_is():
 def test_the_drivers_libraries_are_found_however_the_loader_finds_them(tmp_path):
     """A short-lived process asks the loader, here with LD_LIBRARY_PATH.
 
-    A driver outside the usual folders needs that variable too.
+    A driver outside the default folders also needs that variable.
     """
     file = library(tmp_path, "libnvidia-ml.so.1")
     command = [sys.executable, "-I", driver.__file__]
@@ -375,7 +375,7 @@ def test_the_drivers_libraries_are_found_however_the_loader_finds_them(tmp_path)
 
 @without_gpu
 def test_a_driver_that_does_not_start_is_our_fault():
-    """The message quotes the driver, or the loader as here."""
+    """The message quotes the error of the driver, or of the loader as in this test."""
     with pytest.raises(
         GraderFault, match=r"^CUDA does not start on this machine, in a sandbox or out of it: \S"
     ):
@@ -396,7 +396,7 @@ with held.lock(lambda text: print(text, flush=True)):
 
 
 def test_two_graders_never_have_one_gpu_at_once():
-    """The second grader reports that it waits, and continues when the first ends for any reason."""
+    """The second grader reports that it waits, and continues once the first has ended."""
     ours, theirs = os.openpty()  # a character device that only this test uses
     command = [sys.executable, "-c", HOLDER, os.ttyname(theirs)]
     holders = [
@@ -425,11 +425,11 @@ def test_two_graders_never_have_one_gpu_at_once():
         os.close(theirs)
 
 
-# --- the box --------------------------------------------------------------------------------------
+# --- the sandbox ----------------------------------------------------------------------------------
 
 
 def test_the_box_has_the_nodes_of_one_gpu_and_no_other(boxed):
-    """Each node is the same device as outside; bubblewrap makes all other nodes for every box."""
+    """Each node is the same device as on the host; all other nodes are bubblewrap's usual ones."""
     source = """
         import os
         def f():
@@ -454,7 +454,7 @@ def test_a_student_can_open_the_gpu_for_writing(boxed):
 
 
 def test_the_box_has_the_drivers_libraries_where_the_loader_looks(boxed):
-    """A library has the name that CUDA asks for and is the same file as outside."""
+    """A library has the name that CUDA requests and is the same file as on the host."""
     source = """
         import ctypes, os
         def f():
@@ -468,7 +468,7 @@ def test_the_box_has_the_drivers_libraries_where_the_loader_looks(boxed):
 
 
 def test_the_box_tells_cuda_what_it_has_to_know(boxed):
-    """CUDA sees one device, keeps nothing between tests, and computes sums in a fixed order."""
+    """CUDA sees one device, keeps no cache between tests, and computes sums deterministically."""
     seen = answer(boxed, "import os\ndef f():\n    return dict(os.environ)\n")
     expected = {
         "CUDA_VISIBLE_DEVICES": "0",
@@ -483,7 +483,7 @@ def test_the_box_tells_cuda_what_it_has_to_know(boxed):
 
 
 def test_of_sys_the_box_has_what_cuda_reads(boxed):
-    """The box has each of these files that exists here, and the student's user can read it."""
+    """Those of these files that the machine has are in the sandbox and can be read there."""
     here = [path for path in bubblewrap.READ_BY_CUDA if Path(path).exists()]
     source = """
         import os
@@ -510,7 +510,7 @@ NAME_A_THREAD = """
 
 
 def test_threads_can_be_named_as_cuda_does_when_it_starts(boxed):
-    """A file in /proc sets a thread's name; if that is read-only, CUDA fails with error 304."""
+    """CUDA writes thread names to a file in /proc, and fails with error 304 if it is read-only."""
     assert answer(boxed, NAME_A_THREAD) == 0
 
 
@@ -584,7 +584,7 @@ def test_of_the_denied_system_calls_only_what_cuda_needs_is_allowed(boxed):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user's own permissions count")
 def test_nodes_that_a_student_may_not_open_are_named_with_what_mends_them(tmp_path):
-    """The message names the remedy, before a box starts in which CUDA would find no GPU."""
+    """The message names the remedy before a sandbox starts in which CUDA would find no GPU."""
     closed = stand_in(tmp_path, kind=Gpu)
     node = tmp_path / "nvidia0"
     node.unlink()
@@ -678,7 +678,7 @@ def test_memory_of_the_machine_is_still_limited_with_a_gpu(boxed):
     ],
 )
 def test_torchs_own_word_for_too_much_of_the_gpu_is_a_limit(error, boxed):
-    """The message has the limit and the device, whatever else torch reports about the machine."""
+    """The message has the limit and the device, but not torch's other facts about the machine."""
     source = f"import torch\ndef f():\n    raise {error}\n"
     with (
         session(boxed, source, device_memory_bytes=3 * GIB) as made,
@@ -750,7 +750,7 @@ def test_the_device_is_looked_at_only_now_and_then(monkeypatch):
     ],
 )
 def test_a_device_has_some_time_to_give_back_what_a_test_took(readings, seconds, given_back):
-    """The cases: the memory is given back at once, almost completely, late, or never."""
+    """The cases: the memory is freed at once, almost completely, late, or never."""
     seen = usage.Usage(Read(*readings))
     seen.start()
     assert given_back is seen.given_back(seconds)
@@ -789,7 +789,7 @@ def test_a_test_that_takes_too_much_of_the_gpu_is_ended_from_outside(idle, monke
 
 @pytest.mark.slow
 def test_a_gpu_that_holds_memory_after_a_test_gets_a_new_box(idle, monkeypatch):
-    """If a new box frees the memory, the next test does not notice."""
+    """If a new sandbox frees the memory, the next test is not affected."""
     monkeypatch.setattr("grader.sandbox.box.GIVE_BACK_SECONDS", 0.0)
     before = idle.host_pid
     assert answer(idle, "def f():\n    return 1\n") == 1
@@ -800,7 +800,7 @@ def test_a_gpu_that_holds_memory_after_a_test_gets_a_new_box(idle, monkeypatch):
 
 @pytest.mark.slow
 def test_a_gpu_that_never_gives_memory_back_is_our_fault(idle, monkeypatch):
-    """The fault is not charged to the test that finds it, and the next test is tried again."""
+    """The test that finds the fault is not charged, and the next test tries again."""
     monkeypatch.setattr("grader.sandbox.box.GIVE_BACK_SECONDS", 0.0)
     assert answer(idle, "def f():\n    return 1\n") == 1
     monkeypatch.setattr(Counted, "used", staticmethod(lambda: 5 * GIB))
@@ -857,7 +857,7 @@ DUMP = (
     ],
 )
 def test_only_the_innermost_call_of_a_thread_counts(printed, waited):
-    """That is the call that a thread was in, and not one that led to it."""
+    """Only the function that was running counts, not the functions that called it."""
     assert waited is endings.waited_for_the_gpu(printed)
 
 
@@ -866,7 +866,7 @@ def test_only_the_innermost_call_of_a_thread_counts(printed, waited):
 
 @without_cuda
 def test_a_gpu_that_torch_cannot_use_is_our_fault_in_torchs_words(boxed):
-    """A torch built for CPUs runs in a real box, and the message quotes its error."""
+    """A CPU build of torch runs in a real sandbox, and the message quotes its error."""
     with pytest.raises(GraderFault) as caught:
         preflight.check_device(boxed, LIMITS)
     assert (
@@ -895,7 +895,7 @@ FINE = preflight.Device(
 
 
 def test_a_gpu_that_works_is_described():
-    """The description goes into the report of a run."""
+    """The description becomes part of the report of a run."""
     assert FINE == preflight.judged(FINE, 8 * GIB)
 
 
@@ -913,7 +913,7 @@ def test_a_gpu_that_works_is_described():
     ],
 )
 def test_a_gpu_that_is_full_or_computes_wrongly_is_our_fault(found, said):
-    """Someone else uses the GPU, or it is broken."""
+    """Someone else uses the GPU, or the GPU is broken."""
     with pytest.raises(GraderFault) as caught:
         preflight.judged({**FINE, **found}, 8 * GIB)
     assert str(caught.value).startswith(said)
@@ -988,8 +988,8 @@ def test_the_libraries_that_a_torch_for_cuda_brings_are_shown(tmp_path, monkeypa
 
 # --- whose fault a failed test on a GPU is --------------------------------------------------------
 
-# Grades the reference, whose `checkpoint` cannot pass here without CUDA. An argument gives the
-# results of the checks of the device.
+# Grades the reference, whose CUDA test of `checkpoint` fails without CUDA. An argument gives the
+# results of the device checks.
 GRADED = """
 import json, sys
 from pathlib import Path
@@ -1026,7 +1026,7 @@ print("\\n" + json.dumps([len(seen), tests]))
 
 
 def graded(tmp_path, looks):
-    """The number of checks of the device, how each CUDA test ended, and how all tests ended."""
+    """The number of device checks, the outcome of each CUDA test, and the outcomes of all tests."""
     script = GRADED.format(root=str(ROOT), tests=str(Path(__file__).parent), folder=str(tmp_path))
     command = [sys.executable, "-c", script, json.dumps(looks)]
     done = subprocess.run(command, capture_output=True, text=True, cwd="/", check=False)
@@ -1053,7 +1053,7 @@ def test_a_test_that_fails_on_a_gpu_that_works_is_the_students(tmp_path):
 @without_cuda
 @pytest.mark.slow
 def test_a_gpu_that_breaks_costs_nobody_a_point(tmp_path):
-    """The test during which the GPU broke is our fault, and all later tests are too.
+    """The test during which the GPU broke counts as our fault, and so do all later tests.
 
     The later tests do not run.
     """

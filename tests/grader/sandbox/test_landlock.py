@@ -1,6 +1,6 @@
-"""The second level of isolation: its promises, how it ends, and when it is chosen.
+"""The second level of isolation: its promises, its cleanup, and when it is used.
 
-tests/grader/test_attacks.py runs every attack at this level too.
+tests/grader/test_attacks.py also runs the attacks at this level.
 """
 
 import os
@@ -58,7 +58,7 @@ BROKEN = {
 
 
 def test_every_try_stands_for_a_promise():
-    """If one of the worker's tries turns out otherwise, a promise is broken."""
+    """If any check by the worker has an unexpected outcome, a promise counts as broken."""
     assert all(landlock.promises({"tried": GOOD}).values())
     assert GOOD.keys() == BROKEN.keys()
     for name, value in BROKEN.items():
@@ -67,7 +67,7 @@ def test_every_try_stands_for_a_promise():
 
 
 def test_a_worker_that_cannot_confine_itself_is_not_used():
-    """Its own words are in the text."""
+    """The error message quotes the worker."""
     with pytest.raises(SandboxUnavailable, match=r"landlock does not start: OSError: no"):
         landlock.promises({"tried": {"failed": "OSError: no"}})
 
@@ -104,7 +104,7 @@ STAYS = """
 @NEEDS_IT
 @pytest.mark.slow
 def test_what_the_start_has_shown_is_kept(sandbox):
-    """The list is what `grader isolation` prints."""
+    """The sandbox keeps the list of promises that `grader isolation` prints."""
     sandbox.wait_until_ready()
     assert list(landlock.promises({"tried": GOOD})) == sandbox.promises
 
@@ -112,7 +112,7 @@ def test_what_the_start_has_shown_is_kept(sandbox):
 @NEEDS_IT
 @pytest.mark.slow
 def test_the_student_is_another_user_than_the_zygote(sandbox):
-    """Neither is root, and no process of the student's is left after a test."""
+    """Neither user is root, and the student's user has no process left after a test."""
     user = ask(sandbox, STAYS)
     zygote = processes("Pid", sandbox.host_pid)
     assert user == sandbox.facts["uid"] > 10**9
@@ -121,7 +121,7 @@ def test_the_student_is_another_user_than_the_zygote(sandbox):
     assert str(user) not in status
     assert "Uid:\t0" not in status
     session = Session(sandbox, {}, COURSE.limits, seed=0, forbidden=[])
-    session.inspect({})  # waits for the end of the last test
+    session.inspect({})  # waits until the last test has ended
     assert 1 == len(processes("Uid", user))
     session.close()
 
@@ -129,7 +129,7 @@ def test_the_student_is_another_user_than_the_zygote(sandbox):
 @NEEDS_IT
 @pytest.mark.slow
 def test_when_the_zygote_is_killed_its_processes_end_and_the_next_test_runs():
-    """The grader itself then ends what the student's user has left."""
+    """The grader then kills the remaining processes of the student's user itself."""
     with Sandbox(COURSE.tests, isolation="landlock", scratch_bytes=MIB) as own:
         source = textwrap.dedent(STAYS).replace("return os.getuid()", "return [].pop()")
         sources = {"assignment/m.py": source.encode()}
@@ -158,7 +158,7 @@ DEEP = """
 @NEEDS_IT
 @pytest.mark.slow
 def test_whatever_is_left_in_the_folder_goes_with_the_box():
-    """Even if the zygote, which would have wiped it, was killed."""
+    """This holds even if the zygote, which normally empties the folder, was killed."""
     with Sandbox(COURSE.tests, isolation="landlock", scratch_bytes=64 * MIB) as own:
         sources = {"assignment/m.py": textwrap.dedent(DEEP).encode()}
         session = Session(own, sources, COURSE.limits, seed=0, forbidden=[])
@@ -171,8 +171,8 @@ def test_whatever_is_left_in_the_folder_goes_with_the_box():
 
 
 def test_the_folder_lies_where_programs_may_run(monkeypatch, tmp_path):
-    """A temporary folder that others cannot enter, or without the right to execute, is not used."""
-    monkeypatch.setattr(landlock.tempfile, "tempdir", str(tmp_path))  # closed to others, by pytest
+    """A temporary folder is not used if others cannot enter it or it is mounted noexec."""
+    monkeypatch.setattr(landlock.tempfile, "tempdir", str(tmp_path))  # pytest closes it to others
     with landlock.new_folder() as made:
         assert Path(made).parent != tmp_path
         assert 0o711 == stat.S_IMODE(Path(made).stat().st_mode)
@@ -189,7 +189,7 @@ def test_the_folder_lies_where_programs_may_run(monkeypatch, tmp_path):
 
 
 def test_a_container_with_few_users_is_noticed(monkeypatch):
-    """There the level cannot be used, and the sentence says why."""
+    """In such a container the level is unavailable, and the message says why."""
     monkeypatch.setattr(landlock.shown, "FIRST_USER", 2**32)
     assert landlock.why_not() in (
         "this container has no user ids from 4,294,967,296 on",
@@ -216,7 +216,7 @@ time.sleep(600)
 @NEEDS_IT
 @pytest.mark.slow
 def test_when_the_grader_is_killed_nothing_of_the_student_lives_on(root):
-    """The zygote outlives the grader just long enough to end everything else."""
+    """The zygote outlives the grader just long enough to kill all other processes."""
     command = [sys.executable, "-c", KILLED, textwrap.dedent(STAYS)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as running:
         user = int(running.stdout.readline())
@@ -228,7 +228,7 @@ def test_when_the_grader_is_killed_nothing_of_the_student_lives_on(root):
 @NEEDS_IT
 @pytest.mark.slow
 def test_python_in_a_closed_folder_is_copied_and_large_packages_are_refused(monkeypatch, tmp_path):
-    """The sentence names the folder and the fix."""
+    """The message names the folder and the fix."""
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     (closed / "big").mkdir()
@@ -242,7 +242,7 @@ def test_python_in_a_closed_folder_is_copied_and_large_packages_are_refused(monk
 
 @NEEDS_IT
 def test_a_child_counts_before_it_has_become_the_students_user():
-    """Otherwise a slow start would look like a test in which nothing runs any more."""
+    """Otherwise, a slow start would look like a test that no longer runs."""
     wall = walls.OwnUser({"uid": 1_234_567_890})
     for _ in range(2):
         assert [str(os.getpid())] == wall.processes(os.getpid())
@@ -250,7 +250,7 @@ def test_a_child_counts_before_it_has_become_the_students_user():
 
 
 def test_there_is_no_gpu_at_this_level():
-    """The sentence says what to use instead."""
+    """The message says which isolation to use instead."""
     gpu = Gpu(0, "GPU-0", "a GPU", "1", 2**30, "0", (Path("/dev/null"),), ())
     box = Sandbox.__new__(Sandbox)
     with pytest.raises(SandboxUnavailable, match="--device cuda needs bubblewrap"):
@@ -258,7 +258,7 @@ def test_there_is_no_gpu_at_this_level():
 
 
 def test_the_strongest_level_that_works_is_chosen(monkeypatch, capsys):
-    """A weaker one is announced with the reason; if none works, nothing runs."""
+    """The grader announces a weaker level with the reason; if no level works, nothing runs."""
 
     def works(**answers):
         monkeypatch.setattr(levels, "TRIED", {n: lambda a=a: a for n, a in answers.items()})
@@ -277,14 +277,14 @@ def test_the_strongest_level_that_works_is_chosen(monkeypatch, capsys):
 
 
 def test_results_of_two_levels_merge_to_the_weaker():
-    """merge.py lists all levels, the weakest first."""
+    """merge.py lists all levels, from the weakest to the strongest."""
     assert [*reversed(WEAKEST_FIRST)] == list(get_args(levels.Isolation))
 
 
 @NEEDS_IT
 @pytest.mark.slow
 def test_without_bubblewrap_root_grades_at_the_second_level(grader, root, tmp_path):
-    """The report names the level, and stderr says why."""
+    """The report names the level, and stderr gives the reason."""
     done = grader(
         *("grade", root / "examples" / "sample.zip", "--only", "tensor_memory"),
         env={**os.environ, "PATH": str(tmp_path)},

@@ -1,4 +1,4 @@
-"""The sandbox, for real: each limit and its message, what a submission can do, and cleanup."""
+"""The real sandbox: each limit and its message, what a submission can do, and cleanup."""
 
 import errno
 import os
@@ -85,7 +85,7 @@ def ask(made, *args, function="f"):
 
 
 def answer(sandbox, source, *args, **options):
-    """Return the result of f in a student's module, in a separate session."""
+    """Return the result of f in a student's module, in a session of its own."""
     with session(sandbox, source, **options) as made:
         return ask(made, *args)
 
@@ -113,7 +113,7 @@ IMPORTED = """
 
 @pytest.mark.slow
 def test_a_course_says_what_is_imported_before_its_tests(sandbox):
-    """The seconds that the imports take are no test's, and a course without them saves them."""
+    """Preloading takes no test's time, and a course that preloads nothing saves the seconds."""
     assert all(answer(sandbox, IMPORTED, name) for name in COURSE.preload)
     with Sandbox(COURSE.tests, isolation="none", scratch_bytes=MIB) as without:
         assert not answer(without, IMPORTED, "torch._dynamo")
@@ -180,12 +180,12 @@ COUNTS = """
 
 
 def leftovers(leave):
-    """A module whose `leave` leaves something, and whose `count` counts its calls."""
+    """A module whose `leave` leaves something behind, and whose `count` counts its calls."""
     return COUNTS.format(leave=leave)
 
 
 def test_tests_share_a_process_that_they_leave_as_it_was(sandbox):
-    """The module is imported once; files are gone, and the working folder is the same again."""
+    """The module is imported once; files are removed, and the working folder is restored."""
     source = leftovers("open('file', 'w').write('x'); os.mkdir('a'); os.chdir('a'); return 1")
     with session(sandbox, source) as made:
         made.begin_test(0)
@@ -208,7 +208,7 @@ KEPT = [
 
 @pytest.mark.parametrize("leave", KEPT)
 def test_what_changes_nothing_in_the_students_modules_costs_no_process(sandbox, leave):
-    """Nor do containers of the student's that never end."""
+    """Containers of the student's that never end do not change this."""
     with session(sandbox, leftovers(leave)) as made:
         made.begin_test(0)
         assert 1 == ask(made, function="count")
@@ -218,7 +218,7 @@ def test_what_changes_nothing_in_the_students_modules_costs_no_process(sandbox, 
 
 
 def test_each_test_has_its_own_seed_in_a_shared_process(sandbox):
-    """The seed of the generators is that of the test, not that of the process."""
+    """The generators have the seed of the test, not of the process."""
     source = "import random, torch\ndef f():\n    return [random.random(), torch.rand(1).item()]"
     drawn = []
     with session(sandbox, source) as made:
@@ -281,7 +281,7 @@ LEFT = [
 
 @pytest.mark.parametrize("leave", LEFT)
 def test_what_a_test_leaves_ends_its_process(sandbox, leave):
-    """Then the next test begins in another process, and is not told that it shares one."""
+    """The next test starts in a new process that it does not share."""
     with session(sandbox, leftovers(leave)) as made:
         made.begin_test(0)
         assert 1 == ask(made, function="count")
@@ -291,7 +291,7 @@ def test_what_a_test_leaves_ends_its_process(sandbox, leave):
 
 
 def test_a_test_begins_again_in_a_process_of_its_own(sandbox):
-    """The time that it has used in the shared process does not count."""
+    """Time used in the shared process does not count."""
     budget = Budget(cpu_seconds=100, wall_seconds=100)
     source = "import time\ndef f():\n    time.sleep(0.2)\ndef g():\n    pass"
     with session(sandbox, source, budget=budget) as made:
@@ -309,7 +309,7 @@ def test_a_test_begins_again_in_a_process_of_its_own(sandbox):
 
 
 def test_an_answer_that_the_process_was_used_counts_once(sandbox):
-    """Student code that claims it in a process of its own has not answered."""
+    """In a new process, the answer `used` is a crash: only student code can have sent it."""
     source = """
         import os, sys, json
 
@@ -350,7 +350,7 @@ def test_a_call_returns_plain_data_and_tensors(sandbox):
     ],
 )
 def test_a_test_that_sends_what_is_no_plain_data_is_a_fault_of_ours(inputs, where, sandbox):
-    """Such a value would arrive as something else, and the student's code would fail on it.
+    """The student's code would receive a changed value and fail because of it.
 
     The session remains usable.
     """
@@ -363,7 +363,7 @@ def test_a_test_that_sends_what_is_no_plain_data_is_a_fault_of_ours(inputs, wher
 def test_a_value_that_cannot_be_looked_at_is_the_students(sandbox):
     """An exception while the answer is read is the student's.
 
-    A value of a related type becomes the plain value.
+    A value of a subclass becomes the plain value.
     """
     source = """
         import collections.abc, numpy
@@ -488,7 +488,7 @@ def test_a_weight_that_was_never_set_fails_the_same_tests_in_every_run(sandbox):
     ]
     assert failed[0]
     assert failed[0] == failed[1] == failed[2]
-    assert words[0] == words[1] == words[2], "but for the sizes that a seed draws"
+    assert words[0] == words[1] == words[2], "except for the sizes that a seed generates"
 
 
 # --- limits ---------------------------------------------------------------------------------------
@@ -512,7 +512,7 @@ def test_wall_time_has_a_limit(sandbox):
 
 
 def test_the_calls_of_a_test_share_its_time(sandbox):
-    """A test cannot use its limit twice, and no call starts after the time is used up."""
+    """A test cannot use its limit twice, and no call starts once the time is used up."""
     with session(sandbox, "def f(x):\n    while x: pass\n", wall_seconds=1.0) as made:
         for _ in range(2):
             with pytest.raises(TimedOut, match=r"^no answer within 1 s, the limit of a test$"):
@@ -588,8 +588,7 @@ def test_eight_graders_at_once_cost_nobody_a_point(right, tmp_path):
 
 
 def test_the_time_of_a_problem_does_not_depend_on_what_else_is_graded():
-    """A problem's time is proportional to its share of the course's points, whichever problems are
-    graded.
+    """A problem's time is its share of the course's points, whichever problems are graded.
 
     Repeated requests return the same budget.
     """
@@ -600,9 +599,9 @@ def test_the_time_of_a_problem_does_not_depend_on_what_else_is_graded():
 
 
 def test_tests_share_what_their_problem_has_of_the_processor(sandbox):
-    """A test is cut off at the remaining time, and the next one does not start.
+    """A test is stopped when the problem's CPU time is used up, and the next one does not start.
 
-    A test that sleeps uses none of that time.
+    A test that sleeps uses no CPU time.
     """
     budget = Budget(cpu_seconds=1.5, wall_seconds=100.0)
     with session(sandbox, SLOW, budget=budget) as made:
@@ -647,7 +646,7 @@ def test_tests_share_what_their_problem_has_by_the_clock(sandbox):
 
 
 def test_processes_that_it_starts_are_charged_as_well(sandbox):
-    """Processes that the code never waits for are charged too."""
+    """Child processes that the code never waits for are charged too."""
     source = """
         import os, time
         def f():
@@ -667,7 +666,7 @@ def test_processes_that_it_starts_are_charged_as_well(sandbox):
 
 
 def test_a_session_works_with_a_thousand_files_open(sandbox):
-    """select cannot wait for a descriptor above 1,023."""
+    """`select` cannot handle a descriptor above 1,023."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 2000:
         pytest.skip(f"no more than {hard} files may be opened here")
@@ -734,7 +733,7 @@ def test_memory_of_several_processes_has_the_same_limit(sandbox):
 
 @pytest.mark.parametrize("child", ["while True: pass", "while time.process_time() < 0.3: pass"])
 def test_processor_time_of_several_processes_has_the_same_limit(child, sandbox):
-    """The test's own process sleeps; those that it starts run for ever, or end one by one."""
+    """The test's own process sleeps; its children run forever or end one by one."""
     source = f"""
         import os, time
         def f():
@@ -797,7 +796,7 @@ def test_all_files_together_have_a_limit(sandbox):
 
 
 def test_the_number_of_files_has_a_limit(sandbox):
-    """Empty files take no bytes, but they do take the kernel's memory."""
+    """Empty files take no bytes, but they take kernel memory."""
     source = (
         "import time\ndef f():\n    for i in range(6000):\n        open(f'/tmp/{i}', 'w').close()\n"
         "    time.sleep(100)\n"
@@ -847,7 +846,7 @@ FLOODS = """
     ],
 )
 def test_where_it_was_is_known_whatever_it_prints(line, kind, where, sandbox):
-    """Python's traceback uses a separate pipe, so no output can fill it."""
+    """Python's traceback uses a separate pipe, which the test's output cannot fill."""
     assert (
         where
         == fault(
@@ -873,7 +872,7 @@ def test_a_limit_of_one_test_is_not_the_next_ones(sandbox):
 @pytest.mark.slow
 @pytest.mark.parametrize("milliseconds", [0, 2, 4, 6, 8, 10, 12, 14])
 def test_a_bubblewrap_that_is_killed_while_it_starts_leaves_nobody(milliseconds):
-    """If bubblewrap dies before its child has begun to watch it, the child used to wait forever."""
+    """No child is left waiting if bubblewrap dies before the child has begun to watch it."""
     box = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=COURSE.limits.file_bytes)
     pid = box._process.pid
     time.sleep(milliseconds / 1000)
@@ -949,7 +948,7 @@ def test_a_stub_is_not_attempted(sandbox):
 
 
 def test_a_not_implemented_error_of_torchs_own_is_an_error(sandbox):
-    """In this case, the student attempted the problem."""
+    """In this case, the student did attempt the problem."""
     with (
         session(sandbox, "from torch import nn\ndef f():\n    return nn.Module()(1)\n") as made,
         pytest.raises(RuntimeError) as caught,
@@ -1060,7 +1059,7 @@ def test_nothing_of_a_test_reaches_the_next(sandbox):
 
 
 def test_a_test_that_was_ended_leaves_nothing_either(sandbox):
-    """The test is killed in the middle of its work."""
+    """The test is killed while it is still running."""
     source = LITTER.replace("return 1", "while True: pass")
     assert Status.TIMEOUT is fault(sandbox, TimedOut, source, wall_seconds=1.5)[0]
     assert (["submission"], 2) == answer(sandbox, LOOK)
@@ -1200,9 +1199,9 @@ def test_a_limit_that_is_enough_or_can_be_raised_costs_nothing(limits, right, tm
 
 @pytest.mark.slow
 def test_a_limit_that_only_a_test_meets_is_ours(bare_with):
-    """The machine's limit is lower than what the course allows a test.
+    """The machine's limit is lower than the course's limit for a test.
 
-    The check before the first test reports it, and so would every test.
+    The check before the first test reports it, and every test would report it too.
     """
     source = "def f():\n    return 1\n"
     with bare_with("import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (2**30, 2**30))") as limited:
@@ -1229,7 +1228,7 @@ def test_a_limit_that_only_a_test_meets_is_ours(bare_with):
     ],
 )
 def test_an_end_before_the_students_code_is_ours(broken, bare_with):
-    """The end may be an exception, an exit, a signal or an invalid answer."""
+    """The process may end by an exception, an exit, a signal or an invalid answer."""
     with bare_with(broken) as running:
         made = Session(
             running, {"assignment/m.py": b"def f(): return 1"}, LIMITS, seed=0, forbidden=[]
@@ -1277,7 +1276,7 @@ def bare_with(monkeypatch, tmp_path):
 
 @pytest.mark.slow
 def test_a_run_leaves_nothing_in_the_temporary_folder(right, tmp_path):
-    """Neither a folder of the sandbox nor torch's folder for compiled code remains."""
+    """Neither a sandbox folder nor torch's folder for compiled code remains."""
     done = graded_in_a_shell("true", right, TMPDIR=str(tmp_path))
     assert (0, []) == (done.returncode, list(tmp_path.iterdir()))
 
@@ -1333,14 +1332,14 @@ def memory_group():
                 group.rmdir()
                 return
             group.rmdir()
-    pytest.skip("no control group for memory can be made here")
+    pytest.skip("this machine cannot create a control group for memory")
 
 
 @pytest.mark.slow
 def test_what_the_kernel_kills_for_want_of_memory_is_no_crash_of_the_students(memory_group, root):
     """The machine has less memory than a test may use, so the kernel kills the process.
 
-    If a process sends itself the same signal, before or after that, it is a crash.
+    If a process sends itself the same signal, earlier or later, it counts as a crash.
     """
     processes, *files = map(str, memory_group)
     enter = ["sh", "-c", f'echo $$ > {processes} && exec "$@"', "sh"]
@@ -1356,7 +1355,7 @@ def test_what_the_kernel_kills_for_want_of_memory_is_no_crash_of_the_students(me
     ), killed
 
 
-# --- the box --------------------------------------------------------------------------------------
+# --- the sandbox from inside ----------------------------------------------------------------------
 
 
 def test_the_zygote_is_what_a_zygote_has_to_be(sandbox):
@@ -1474,7 +1473,7 @@ def test_the_kernels_switches_cannot_be_turned(path, sandbox):
     ["/proc/1/mem", "/proc/1/environ", "/proc/1/maps", "/proc/1/fd", "/proc/1/root", "/proc/1/cwd"],
 )
 def test_the_zygote_cannot_be_looked_into(path, sandbox):
-    """The zygote is not dumpable, so nobody inside the box owns its files in /proc."""
+    """The zygote is not dumpable, so nobody inside the sandbox owns its files in /proc."""
     source = (
         "import os\ndef f(path):\n"
         "    return os.listdir(path) if os.path.isdir(path) else open(path, 'rb').read(1)\n"
@@ -1557,7 +1556,7 @@ def test_clone_makes_no_namespace(flag, sandbox):
 
 
 def test_sockets_are_local(sandbox):
-    """Libraries use connected pairs of sockets to talk to themselves."""
+    """Libraries use connected pairs of sockets internally."""
     assert [0] == answer(sandbox, SYSCALLS, [[MACHINE.socket, 1, 1, 0]])
     assert [errno.EPERM] * 4 == answer(
         sandbox, SYSCALLS, [[MACHINE.socket, family, 1, 0] for family in (2, 10, 16, 17)]
@@ -1723,10 +1722,10 @@ def test_without_isolation_the_students_modules_are_graded(bare):
 
 @pytest.mark.slow
 @pytest.mark.skipif(
-    os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can become somebody else"
+    os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can become another user"
 )
 def test_an_ordinary_user_gets_the_same_box():
-    """In a user namespace, the zygote is process 1, without capabilities and filtered."""
+    """In a user namespace, the zygote is process 1, without capabilities and with the filter."""
     as_an_ordinary_user({})
 
 
@@ -1757,7 +1756,7 @@ def as_an_ordinary_user(environment):
         )
     done = subprocess.run([*become, SCRIPT, "bubblewrap"], timeout=300, **options)
     if "the sandbox cannot be started" in done.stderr:
-        pytest.skip(f"that user cannot be given a box here: {done.stderr.strip()[-300:]}")
+        pytest.skip(f"that user cannot start a sandbox here: {done.stderr.strip()[-300:]}")
     assert ("bubblewrap True False True 2 True\n", "") == (done.stdout, done.stderr)
 
 
@@ -1801,7 +1800,7 @@ exec {real} "$@"
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["0.4.0", "0.6.0"])
 def test_an_old_bubblewrap_makes_the_same_box(version, tmp_path, monkeypatch):
-    """The box is equally tight: its writable folder has a limit, and no namespace can be made."""
+    """The sandbox is equally strict: its writable folder is limited, and it has no namespaces."""
     monkeypatch.setenv("PATH", bubblewrap_of_age(tmp_path, version))
     writes = """
         import time
@@ -1830,7 +1829,7 @@ def test_an_old_bubblewrap_makes_the_same_box(version, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.skipif(
-    os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can become somebody else"
+    os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can become another user"
 )
 def test_an_old_bubblewrap_makes_the_same_box_for_an_ordinary_user(tmp_path):
     """The filter replaces --disable-userns, and the worker checks that no namespace can be made."""
@@ -1862,7 +1861,7 @@ def test_a_zygote_that_hangs_is_gone_when_its_box_is_closed(monkeypatch):
 
 
 def test_what_student_code_prints_there_is_no_traceback(sandbox):
-    """Only what Python prints when it is asked says where a test was; a flood ends as well."""
+    """Only a traceback that Python itself prints gives a test's location; a flood is cut off."""
     source = """
         import os, threading, time
 
@@ -1886,7 +1885,7 @@ def test_what_student_code_prints_there_is_no_traceback(sandbox):
             assert floods or caught.value.where == "assignment/m.py in f"
 
 
-# --- tests that do nothing any more ---------------------------------------------------------------
+# --- tests that only wait -------------------------------------------------------------------------
 
 NOTHING_MORE = "it did nothing any more: it sleeps, or waits for something that never comes"
 
@@ -1904,7 +1903,7 @@ NOTHING_MORE = "it did nothing any more: it sleeps, or waits for something that 
     ],
 )
 def test_a_test_that_only_waits_ends_early(sandbox, wait):
-    """Long before its wall clock, with the place where it waits."""
+    """The test ends long before its wall-clock limit, and the message says where it waits."""
     source = f"import os, signal, threading, time\ndef f():\n    {wait}"
     started = time.monotonic()
     with session(sandbox, source, wall_seconds=100.0) as made:
@@ -1913,7 +1912,7 @@ def test_a_test_that_only_waits_ends_early(sandbox, wait):
         assert time.monotonic() - started < 50
         stopped = "SIGSTOP" in wait
         assert caught.value.where == (None if stopped else "assignment/m.py in f")
-        with pytest.raises(TimedOut, match=NOTHING_MORE):  # its time is over
+        with pytest.raises(TimedOut, match=NOTHING_MORE):  # its time is used up
             ask(made)
 
 
@@ -1927,7 +1926,7 @@ def test_a_test_that_only_waits_ends_early(sandbox, wait):
     ],
 )
 def test_a_test_that_works_or_wakes_up_goes_on(sandbox, work):
-    """Whatever takes a little processor time now and then is not asleep."""
+    """A test that uses some CPU time now and then does not count as asleep."""
     source = (
         "import os, threading, time\n"
         "def spin(end):\n    while time.monotonic() < end: pass\n"
@@ -1938,7 +1937,7 @@ def test_a_test_that_works_or_wakes_up_goes_on(sandbox, work):
 
 
 def test_patience_gets_shorter(sandbox):
-    """The tests of a submission share it: the first that sleeps may do so for seconds."""
+    """The tests of a submission share a budget of sleep: only the first may sleep for seconds."""
     patience = Patience()
     for _ in range(7):
         with (

@@ -1,4 +1,4 @@
-"""What counts of a source, and what makes no difference."""
+"""What a fingerprint depends on, and what it ignores."""
 
 import random
 
@@ -31,12 +31,12 @@ def texts(source):
 
 
 def test_names_become_one_but_builtins_and_numbers_stay():
-    """So renaming does not help, and a formula keeps its constants."""
+    """Renaming therefore does not help, but a formula keeps its constants."""
     assert texts("width = len(height) * 2.5") == ["N", "=", "len", "(", "N", ")", "*", "2.5"]
 
 
 def test_strings_are_one_token_and_docstrings_none():
-    """Also strings of several parts, lines and kinds."""
+    """This also holds for concatenated, multi-line and prefixed strings."""
     assert ["N", "=", "S", "return", "S"] == texts("x = 'a' \"b\"\nreturn '''\nc\nd'''")
     assert [] == texts('"""A docstring."""\n\n\'another\'\n')
     assert texts('def f():\n    "text"\n    return 1') == ["def", "N", "(", ")", ":", "return", "1"]
@@ -55,12 +55,12 @@ def test_strings_are_one_token_and_docstrings_none():
     ],
 )
 def test_layout_names_and_comments_make_no_difference(change):
-    """The fingerprints are the same."""
+    """Such a change leaves the fingerprints the same."""
     assert [one.hash for one in prints(SOURCE)] == [one.hash for one in prints(change(SOURCE))]
 
 
 def test_other_code_has_other_fingerprints():
-    """Another constant, and another operator."""
+    """A changed constant or operator changes the fingerprints."""
     one = {p.hash for p in prints(SOURCE)}
     assert one
     assert one != {p.hash for p in prints(SOURCE.replace("1.5", "2.5"))}
@@ -68,7 +68,7 @@ def test_other_code_has_other_fingerprints():
 
 
 def test_winnowing_never_misses_a_long_common_run():
-    """Of K + WINDOW - 1 tokens in common, one fingerprint is kept in both (Schleimer et al.)."""
+    """A common run of K + WINDOW - 1 tokens shares a fingerprint (Schleimer et al.)."""
     rng = random.Random(0)
     words = ["if", "for", "while", "return", "+", "-", "*", "1", "2", "3", "(", ")", "[", "]"]
     for _ in range(30):
@@ -82,7 +82,7 @@ def test_winnowing_never_misses_a_long_common_run():
 
 
 def test_winnowing_keeps_few():
-    """About two of every WINDOW + 1, as the paper derives, and at least one of every WINDOW."""
+    """About 2 of every WINDOW + 1 are kept, as in the paper, and at least 1 of every WINDOW."""
     rng = random.Random(1)
     source = "\n".join(rng.choices(["if", "+", "-", "1", "2", "3", "4", "5"], k=5_000))
     kept = len(prints(source))
@@ -90,7 +90,7 @@ def test_winnowing_keeps_few():
 
 
 def test_lines_are_those_of_the_file():
-    """Blank lines and docstrings count as lines, though nothing of them is read."""
+    """Blank lines and docstrings count in line numbers, although they have no fingerprints."""
     source = '"""Doc.\n\nMore."""\n\n\n' + "x = 1 + 2 - 3 * 4\n" * 40
     found = prints(source)
     assert 6 == found[0].first
@@ -104,6 +104,6 @@ def test_lines_are_those_of_the_file():
      "", "\ud800".encode("utf-8", "replace").decode()],
 )  # fmt: skip
 def test_hostile_sources_are_read_like_others(text):
-    """None takes long: the command would hang on one student's file."""
+    """No source takes long, because one student's file must not block the command."""
     assert len(marks(text)) <= fingerprints.MAX_TOKENS
     prints(text)

@@ -1,4 +1,4 @@
-"""Copies are found however they are hidden, and what everybody has counts for nothing."""
+"""Copies are found however they are disguised, and code that everybody has does not count."""
 
 import functools
 import random
@@ -32,7 +32,7 @@ def function(rng, name):
 
 
 def program(seed, files=4):
-    """A submission that nobody else writes."""
+    """A submission that shares no code with any other seed's."""
     rng = random.Random(seed)
     return {
         f"assignment/m{n}.py": "\n\n".join(function(rng, f"f{i}") for i in range(4)).encode()
@@ -69,20 +69,20 @@ def read(text):
 
 
 def ranked(sources, given=()):
-    """The pairs of these submissions; each file is read once for all tests."""
+    """The ranked pairs of these submissions; each file is fingerprinted once for all tests."""
     works = [pairs.Work({path: read(text) for path, text in one.items()}) for one in sources]
     return pairs.ranked(works, given)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=["renamed", "reordered", "reformatted", "all", "half"])
 def test_a_copy_is_the_only_pair(way):
-    """Independent work is not in the list."""
+    """Independent submissions are not listed."""
     copy = program(99) | way(CLASS[3])
     assert [(3, 20)] == [(pair.one, pair.other) for pair in ranked([*CLASS, copy])]
 
 
 def test_the_most_alike_come_first_with_their_files():
-    """A whole copy before half of one."""
+    """A full copy comes before a copy of half the files."""
     found = ranked([*CLASS, program(98) | half(CLASS[3]), renamed(CLASS[5])])
     assert [(5, 21), (3, 20)] == [(pair.one, pair.other) for pair in found]
     assert 1.0 == found[0].overlap > found[1].overlap
@@ -92,7 +92,7 @@ def test_the_most_alike_come_first_with_their_files():
 
 
 def test_what_was_given_counts_for_nothing():
-    """Two students who keep a long stub as it is are no pair."""
+    """Two students who leave a long stub unchanged are not a pair."""
     stub = program(50)["assignment/m0.py"]
     works = [program(seed, 1) | {"assignment/s.py": stub} for seed in range(2)]
     assert ranked(works)
@@ -100,7 +100,7 @@ def test_what_was_given_counts_for_nothing():
 
 
 def test_what_much_of_the_class_has_counts_for_nothing():
-    """Such as the solution of an exercise that was shown on the blackboard."""
+    """For example, an instructor may have shown the solution of an exercise."""
     shown = {"assignment/shown.py": program(50)["assignment/m0.py"]}
     works = [sources | shown if n < 9 else sources for n, sources in enumerate(CLASS)]
     assert [] == ranked(works)
@@ -109,18 +109,18 @@ def test_what_much_of_the_class_has_counts_for_nothing():
 
 
 def test_a_class_of_two_has_a_pair():
-    """Rare is not a matter of the class's size."""
+    """Code shared by two students counts as rare in a class of any size."""
     assert [(0, 1)] == [(p.one, p.other) for p in ranked([CLASS[0], renamed(CLASS[0])])]
 
 
 def test_a_few_lines_in_common_are_no_pair():
-    """Who has written almost nothing resembles everybody."""
+    """A very short submission resembles many others."""
     short = {"assignment/m0.py": program(7)["assignment/m0.py"][:160]}
     assert [] == ranked([*CLASS[:3], short, short])
 
 
 def test_nothing_handed_in_is_nothing_alike():
-    """An empty class, an empty file, a file that is no Python."""
+    """This covers an empty class, an empty file, and a file that is not valid Python."""
     assert [] == ranked([])
     assert [] == ranked([{}, {"assignment/m.py": b""}, {"assignment/m.py": b"\xff\x00(" * 500}])
 
@@ -130,7 +130,7 @@ def test_nothing_handed_in_is_nothing_alike():
 
 @pytest.fixture
 def book(tmp_path):
-    """A gradebook in which two of four students have the same sources but for names."""
+    """A gradebook of four students, two of whom have the same sources except for names."""
     path = tmp_path / "class.sqlite"
     copied = renamed(CLASS[0])
     works = {"ada": CLASS[0], "bob": CLASS[1], "eve": copied, "zoe": CLASS[2]}
@@ -141,7 +141,7 @@ def book(tmp_path):
 
 
 def test_the_command_ranks_and_writes_pages(book, tmp_path, monkeypatch, capsys):
-    """The table says that it is no finding; a page a pair has both sources."""
+    """The table says that it is not a finding; each pair has a page with both sources."""
     out = tmp_path / "similar"
     monkeypatch.setattr(sys, "argv", ["grader", "similar", str(book), "--html", str(out)])
     assert 0 == cli._run()[0]
@@ -159,7 +159,7 @@ def test_the_command_ranks_and_writes_pages(book, tmp_path, monkeypatch, capsys)
 @pytest.mark.xdist_group("browser")
 @pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (390, "dark")])
 def test_pages_are_accessible_and_hostile_sources_are_text(page, tmp_path, width, scheme):
-    """Names and lines of strangers become no element and no direction of text."""
+    """Untrusted names and lines never become elements or change the text direction."""
     source = "\n".join([*(f"x = 1  # {text}" for text in HOSTILE), *["x = 1 + 2 - 3 * 4"] * 80])
     one = {"assignment/m.py": source.encode("utf-8", "replace"), **CLASS[0]}
     works = pairs.works_of([one, one])

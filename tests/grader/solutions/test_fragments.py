@@ -89,9 +89,9 @@ def test_several_definitions_are_replaced_each_in_its_place():
     "source", ["", "x = 1\n", "def fourth():\n    pass\n", "def method(self):\n    pass\n"]
 )
 def test_a_fragment_that_replaces_nothing_is_a_mistake(source):
-    """It would be graded as the reference and prove nothing.
+    """The fragment would be graded as the reference and prove nothing.
 
-    A method is not a definition of the module.
+    A method does not count as a definition of the module.
     """
     with pytest.raises(ValueError, match=r"^p/name\.py replaces no definition of the reference$"):
         fragment(source).applied_to(REFERENCE)
@@ -123,7 +123,7 @@ def test_a_fragment_without_a_docstring_is_a_mistake(tmp_path):
 
 
 def test_a_fragment_for_a_device_that_there_is_not_is_a_mistake(tmp_path):
-    """Such a fragment would never be tried."""
+    """Nothing would ever try such a fragment."""
     (tmp_path / "a").mkdir()
     (tmp_path / "a/x.py").write_text('"""Wrong.\n\ndevice: gpu\n"""\n')
     with pytest.raises(ValueError, match=r"a/x\.py says device: gpu; there are cpu and cuda$"):
@@ -131,9 +131,9 @@ def test_a_fragment_for_a_device_that_there_is_not_is_a_mistake(tmp_path):
 
 
 def test_what_a_program_reaches():
-    """A fragment reaches the definitions that it changes and those that use them.
+    """A fragment affects the definitions that it changes and those that use them.
 
-    If it runs a statement, it reaches everything.
+    If it runs a statement, it affects everything.
     """
     used = REFERENCE + "\n\ndef fourth():\n    return third()\n"
     found = fragment("def third():\n    return 4\n")
@@ -187,7 +187,7 @@ def test_every_program_is_a_module_that_is_not_the_reference(problem):
 
 
 def test_a_mistake_that_only_a_cuda_device_shows_has_tests_there():
-    """Without such tests, nothing would try the mistake."""
+    """Without CUDA tests, nothing would try the mistake."""
     waiting = {found.problem for found in ALL if "cuda" in found.devices}
     assert [
         name for name in waiting if "cuda" not in COURSE.hidden_tests(COURSE.problem(name))

@@ -1,4 +1,4 @@
-"""Known mistakes as data: each is one named difference, and an invalid file is reported."""
+"""Known mistakes in TOML files: each is a set of text changes, and invalid files are reported."""
 
 import pytest
 
@@ -78,7 +78,7 @@ def read(tmp_path, text):
 
 
 def programs(tmp_path):
-    """The module that each mistake of the file above makes, by the mistake's name."""
+    """The module that results from each mistake of the file above, by the mistake's name."""
     return {mistake.name: mistake.applied_to(REFERENCE) for mistake in read(tmp_path, FILE)}
 
 
@@ -86,7 +86,7 @@ def programs(tmp_path):
 
 
 def test_a_change_is_made_where_its_text_is():
-    """Every other character of the program stays unchanged."""
+    """All other characters of the program stay unchanged."""
     got = changed(REFERENCE, (Change("math.sqrt(x)", "math.exp(x)"),))
     assert REFERENCE.replace("sqrt", "exp") == got
 
@@ -172,7 +172,7 @@ def test_a_mistake_says_what_it_is(tmp_path):
 
 
 def test_bases_are_programs_of_their_own(tmp_path):
-    """Each base is a program of its own, so it can be proved right."""
+    """Each base is a separate program, so it can be proved right."""
     read(tmp_path, FILE)
     (base,) = mistakes.bases(tmp_path, "p")
     assert "base plain" == base.name
@@ -296,7 +296,7 @@ def test_a_file_that_is_not_as_it_has_to_be_is_told(tmp_path, what):
 
 
 def test_every_file_is_of_a_problem():
-    """Nothing would read a file that belongs to no problem."""
+    """Nothing would read a file that is not named after a problem."""
     assert {problem.id for problem in COURSE.problems} == {
         path.stem for path in COURSE.mistakes.iterdir()
     }

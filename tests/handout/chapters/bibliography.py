@@ -1,4 +1,4 @@
-"""The list of references, which has no figures of its own."""
+"""The list of references, whose page has no figures of its own."""
 
 from tests.handout.page_figures import Figures
 

@@ -14,7 +14,7 @@ X = torch.arange(12).view(3, 4)
 
 
 def taken(*shape, dtype=FP32):
-    """Bytes of a tensor of this shape, computed without allocating it."""
+    """The bytes of a tensor of this shape, computed without allocating the tensor."""
     return tm.tensor_bytes(torch.empty(shape, dtype=dtype, device="meta"))
 
 

@@ -16,7 +16,7 @@ INTEGERS = {8: torch.uint8, 16: torch.int16, 32: torch.int32, 64: torch.int64}
 
 
 def exponent_of(value):
-    """k for a value that is exactly 2 to the power k."""
+    """The exponent k of a value that is exactly 2 to the power k."""
     mantissa, exponent = math.frexp(value)
     assert mantissa == 0.5
     return exponent - 1

@@ -63,7 +63,7 @@ class Chapter(Figures):
         assert not tm.shares_storage(by_head, er.merge_heads(by_head))
 
     def scores(self) -> None:
-        """Variance, memory, and dimensions that einsum stretches."""
+        """Variance, memory, and dimensions that einsum broadcasts."""
         generator = torch.Generator().manual_seed(0)
         many, large, small = 2000, 128, 16
         for d in (small, large):
@@ -100,7 +100,7 @@ class Chapter(Figures):
         self.gives(mask_rows=len(x[:1]))
 
     def masks(self) -> None:
-        """Values that make a mean wrong."""
+        """Values that make a masked mean wrong."""
         nothing, nan = torch.tensor(0.0), torch.tensor(math.nan)
         assert (nothing / nothing).isnan()
         assert (nothing * nan).isnan()

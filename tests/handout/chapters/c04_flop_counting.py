@@ -1,4 +1,4 @@
-"""Chapter 4: FLOPs by formula, and as counted while code runs."""
+"""Chapter 4: FLOPs from formulas, and FLOPs counted at run time."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ def ran(call):
 
 
 def products(names):
-    """The operators among them that multiply matrices, in order."""
+    """The operators of a call that multiply matrices, in order."""
     multiply = {f"aten.{name}.default" for name in ("mm", "addmm", "bmm", "baddbmm", "mv", "dot")}
     return [name for name in names if name in multiply]
 
@@ -61,7 +61,7 @@ class Chapter(Figures):
         self.exercises()
 
     def layers(self) -> None:
-        """A product, and a linear layer."""
+        """A matrix product, and a linear layer."""
         cases = [(3, 5, 7), (1, 1, 1), (64, 32, 16), (1, 9, 4)]
         self.formula(
             "product_formula",
@@ -231,7 +231,7 @@ class Chapter(Figures):
         assert total - by_rule == parts["attention_scores"] + parts["attention_values"]
 
     def training(self) -> None:
-        """A step, and a whole run."""
+        """A training step, and a whole run."""
         batch, tokens, mfu = 512, GPT2.context_length, 0.4
         one = sum(fc.transformer_forward_flops(GPT2, 1, tokens).values())
         passes = fc.linear_flops(1, 1, 1, backward=True) // fc.linear_flops(1, 1, 1)
@@ -261,7 +261,7 @@ class Chapter(Figures):
         self.gives(exact_floats=f"{power(2, 53)} = {short(2**53, 1, 15)}")
 
     def seen_elsewhere(self) -> None:
-        """The first layer's backward pass."""
+        """The backward pass of the first layer."""
         b, d, k = 64, 32, 16
         forward, both = fc.mlp_flops(b, (d, d, k)), fc.mlp_flops(b, (d, d, k), backward=True)
         second = fc.linear_flops(b, d, k, backward=True) - fc.linear_flops(b, d, k)
@@ -271,7 +271,7 @@ class Chapter(Figures):
         self.gives(usual_backward=usual, first_backward=first, first_saves=f"{n(less)}BD{n('²')}")
 
     def as_they_run(self) -> None:
-        """The table of operators that run."""
+        """The table of operators that a call runs."""
         x, flat, weight, bias = (
             torch.ones(2, 3, 4),
             torch.ones(3, 4),

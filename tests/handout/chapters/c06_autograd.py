@@ -82,7 +82,7 @@ class Chapter(Figures):
         y = hidden.relu() @ w2.T
         grad_w1, grad_w2 = ag.mlp_backward(x, w1, w2, g)
         back, masked = g @ w2, (g @ w2) * (hidden > 0)
-        assert hidden.min() == 0, "after the ReLU the same"
+        assert hidden.min() == 0, "the same after the ReLU"
         terms = (g * hidden.relu()).T
         self.gives(
             x=rows(x),

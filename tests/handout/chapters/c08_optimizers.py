@@ -1,4 +1,4 @@
-"""Chapter 8: optimizers, clipping, the schedule."""
+"""Chapter 8: optimizers, gradient clipping, and the learning rate schedule."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ def same(got: Sequence[float], expected: Sequence[float]) -> list[bool]:
 
 
 def simple(rule: Callable[[float, float], tuple[float, float]], p: float = 1.0) -> list[float]:
-    """The parameter after each gradient, by a rule (remembered, g) -> (remembered, step)."""
+    """The parameter after each gradient, for a rule (state, g) -> (state, step)."""
     kept, after = 0.0, []
     for g in GRADIENTS:
         kept, step = rule(kept, g)
@@ -270,14 +270,14 @@ class Chapter(Figures):
             steps(lambda x, d=d: torch.optim.Adam(x, lr, weight_decay=d), [g], p)[0]
             for d in (decay, 0.0)
         )
-        assert math.isclose(with_l2, without), "does not notice"
+        assert math.isclose(with_l2, without), "the L2 term has no effect"
         self.gives(p=plain(p), large_gradient=plain(g), l2_adds=plain(decay * p))
         (after,) = steps(lambda x: op.AdamW(x, lr, eps=0.0, weight_decay=decay), [1e-3], p)
         self.formula("decay_factor", "1 − lr · λ", math.isclose(after + lr, p * (1 - lr * decay)))
         fresh = torch.zeros(1, requires_grad=True)
         optimizer = op.AdamW([fresh])
         optimizer.step()
-        assert not optimizer.state, "one whose gradient was None has not stepped"
+        assert not optimizer.state, "without a gradient, no state is created"
         fresh.grad = torch.ones(1)
         optimizer.step()
         self.gives(first_t=int(optimizer.state[fresh]["step"]))
@@ -363,7 +363,7 @@ class Chapter(Figures):
         self.gives(adamw_moved=moved, adamw_ms=n(milliseconds, ".0f"))
 
     def elsewhere(self) -> None:
-        """The other form of the step, and the role of ε in it."""
+        """The other form of the step, and what ε does in it."""
         eps, holds = 0.02, []
         m = v = 0.0
         for t, g in enumerate(GRADIENTS, 1):

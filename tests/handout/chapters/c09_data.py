@@ -29,7 +29,7 @@ def saved(tokens):
 
 
 def starts(tokens, length):
-    """Every start that the reference draws, from enough draws to find them all."""
+    """Every start that the reference can sample, found by sampling often enough."""
     places = {token: place for place, token in enumerate(tokens.tolist())}
     x, _ = data.get_batch(tokens, 64 * len(tokens), length, "cpu", torch.Generator().manual_seed(0))
     return sorted({places[token] for token in x[:, 0].tolist()})

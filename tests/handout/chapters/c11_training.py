@@ -1,4 +1,4 @@
-"""Chapter 11: losses and their floor, micro-batches, the schedule, autocast and killed runs."""
+"""Chapter 11: losses, their lower bound, micro-batches, the schedule, autocast and killed runs."""
 
 import json
 import math

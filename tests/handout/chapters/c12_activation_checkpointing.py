@@ -72,7 +72,7 @@ def by_formula(s, b, h, a):
 
 
 def measured(s, b, h, a, dropout=True):
-    """The same bytes, by the reference's count for such a layer in bfloat16.
+    """The same bytes, as the reference counts them for such a layer in bfloat16.
 
     The norms' means and deviations are left out.
     """

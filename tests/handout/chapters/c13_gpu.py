@@ -38,7 +38,7 @@ MFU = wren.MFU
 def constant(name):
     """A constant of torch's allocators.
 
-    It comes from torch's headers where they have it (2.9 and later), else from older sources.
+    It comes from torch's headers if they define it (2.9 and later), else from older sources.
     """
     header = HEADERS / "c10" / "core" / "AllocatorConfig.h"
     before = {"kMinBlockSize": 512, "kSmallBuffer": 2 * 2**20, "kSmallSize": 2**20}[
@@ -113,7 +113,7 @@ def raced(slow, *, waits=True, records=True, keeps=True):
                 with torch.cuda.stream(beside):
                     on_their_way.append(source.to("cuda", non_blocking=True))
             if number == 0:
-                # When a batch is handed out, the copy of the next one has already started.
+                # When the reference returns a batch, the copy of the next one has already started.
                 continue
             x = on_their_way.pop(0)
             if waits:
@@ -127,7 +127,7 @@ def raced(slow, *, waits=True, records=True, keeps=True):
 
 
 def drawn(depth, count):
-    """How many batches the reference has drawn when it hands out each batch."""
+    """The number of batches that the reference has drawn when it returns each batch."""
     asked = []
     with stand_in.gpu():
         source = (asked.append(1) or (torch.zeros(1), torch.zeros(1)) for _ in range(count))
@@ -137,7 +137,7 @@ def drawn(depth, count):
 def model_bytes(convert):
     """Bytes per parameter of weight, gradient and AdamW's moments.
 
-    They are counted after a step on 64 × 64 weights.
+    The bytes are counted after a step on 64 × 64 weights.
     """
     model = nn.Linear(64, 64, bias=False)
     model = model.bfloat16() if convert else model
@@ -177,7 +177,7 @@ class Chapter(Figures):
 
     def beginning(self) -> None:
         """The stand-in, and the problems' points."""
-        size, speed = 100, 1e9  # of the product below, which is in a block of code
+        size, speed = 100, 1e9  # FLOPs of the product below, which is in a block of code
         flops = fc.matmul_flops((size, size), (size, size))
         assert flops == 2 * 10**6
         self.gives(
@@ -251,7 +251,7 @@ class Chapter(Figures):
             kept = torch.cuda.memory_allocated()
             gc.enable()
             gc.collect()
-            assert torch.cuda.memory_allocated() == 0 < kept, "a circle stays until it is collected"
+            assert torch.cuda.memory_allocated() == 0 < kept, "a cycle stays until collected"
 
     @staticmethod
     def chain(x, length):
@@ -305,7 +305,7 @@ class Chapter(Figures):
         )
 
     def mfu(self) -> None:
-        """The MFU of one product, measured correctly and incorrectly."""
+        """The MFU of one product, measured in a correct way and in incorrect ways."""
         size, seconds = 8192, 1.5e-3
         flops = fc.matmul_flops((size, size), (size, size))
         small, speed = (
@@ -412,7 +412,7 @@ class Chapter(Figures):
         assert copied(True, False, False) == (False, False)
         assert copied(True, True, False) == (True, False)
         assert copied(True, True, True) == (True, True)
-        assert copied(True, False, True)[1], "beside the kernels that were asked for before"
+        assert copied(True, False, True)[1], "the copy overlaps kernels launched before it"
         spans = {kind: prefetching.timeline(prefetch=kind) for kind in (False, True)}
         copy, kernels = (
             {f"{1000 * (s.stop - s.start):.7f}" for s in spans[True] if s.what == what}
@@ -434,7 +434,7 @@ class Chapter(Figures):
         self.gives(copy_ms=plain(copy), kernels_ms=plain(kernels), depth=2)
 
     def races(self) -> None:
-        """Each precaution is missing once, then none."""
+        """One precaution is missing at a time, and finally none."""
         right = [[0.0], [1.0], [2.0], [3.0]]
         for slow in ("copies", "kernels"):
             assert raced(slow) == right
