@@ -137,7 +137,7 @@ def _limit(limits: dict[str, Any]) -> None:
         inherited = resource.getrlimit(which)[1]
         if inherited != resource.RLIM_INFINITY and inherited < hard:
             raise LimitTooLow(
-                f"`{name}` of whoever started the grader is too low: "
+                f"the grader was started with `{name}` too low: "
                 f"{inherited}, and a test needs {hard}"
             )
         resource.setrlimit(which, (soft, hard))

@@ -898,7 +898,8 @@ def test_a_submission_has_a_time_for_all_its_tests(results):
         (status, text.split("\n")[0].partition(": ")[2].replace(" of processor time", ""))
         for _, status, _, text, _ in ended(got, "passes")
     }
-    assert {("timeout", "its tests had used their 0 s before this one")} == found
+    what = "the tests of its problem had used up their 0 s before this test began"
+    assert {("timeout", what)} == found
     assert problem(got, "absent").status == "not_attempted"
 
 
