@@ -903,8 +903,8 @@ def test_a_gpu_that_works_is_described():
         (
             {"free_bytes": 3 * GIB},
             (
-                "the GPU (H100) has 3.0 GiB of 80.0 GiB free, and a test may take 8.0 GiB: end "
-                "what else "
+                "the GPU (H100) has 3.0 GiB of 80.0 GiB free, and a test may take 8.0 GiB: stop "
+                "other programs "
             ),
         ),
         ({"computes": False}, "the GPU (H100) gives a wrong product of two small matrices"),
