@@ -82,8 +82,8 @@ def encode(value: object, *, views: bool = False, strict: bool = False) -> list[
         strict: Refuse anything that is not already plain data.
 
     Raises:
-        ProtocolError: The value is too large for a frame, or is refused; the text names the part
-            and the reason.
+        ProtocolError: The value is too large for a frame, or is refused; the message names the
+            part and the reason.
     """
     encoder = _Encoder(views, strict)
     tree = encoder.tree(value, 0)

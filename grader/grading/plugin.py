@@ -48,7 +48,7 @@ def run_tests(job: Job, outcomes: Outcomes, settled: Settled, health: GpuHealth)
     if plugin.interrupted:
         raise KeyboardInterrupt  # pytest turned it into an exit code
     done = [pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED]
-    # Every test may have been deselected; `Outcomes` reports it if there were none at all.
+    # Every test may have been deselected; `Outcomes` reports a problem that has no tests.
     done += [pytest.ExitCode.NO_TESTS_COLLECTED]
     done += [pytest.ExitCode.INTERRUPTED] if job.until_one_fails else []
     if code not in done and not outcomes.faults:

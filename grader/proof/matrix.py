@@ -50,7 +50,7 @@ class HiddenTest:
 
 @dataclass(frozen=True)
 class Row:
-    """The outcome of one trial: a submission of ours, graded on one problem.
+    """The outcome of one trial: one of our own submissions, graded on one problem.
 
     Attributes:
         problem: The problem's id.

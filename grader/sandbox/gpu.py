@@ -79,7 +79,7 @@ class Gpu:
         driver from shutting the GPU down between two tests.
 
         Args:
-            say: Called once, with a message, if this has to wait.
+            say: Called once, with a message, if another grader has the lock.
         """
         node = os.open(self.nodes[-1], os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -233,7 +233,7 @@ def nodes_of(
         folder: The folder of device files, usually /dev.
 
     Raises:
-        GraderFault: A node is missing; the text says how to create it.
+        GraderFault: A node is missing; the message says how to create it.
     """
     nodes = [folder / "nvidiactl", folder / "nvidia-uvm", folder / f"nvidia{minor}"]
     nodes += [folder / "nvidia-caps" / f"nvidia-cap{number}" for number in capabilities]
@@ -400,7 +400,7 @@ def _faults_of(nvml: Any) -> Iterator[None]:
     except nvml.NVMLError as e:
         mismatch = getattr(e, "value", None) == nvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH
         hint = (
-            ": the driver was updated while it was loaded, and the machine has to be restarted"
+            ": the driver was updated while it was loaded, and the machine must be restarted"
             if mismatch
             else ""
         )

@@ -133,7 +133,7 @@ def command(
 
 
 class _Shows:
-    """Fills a folder with what the worker may see, and notes which paths have to be readable.
+    """Fills a folder with what the worker may see, and records which paths must be readable.
 
     A file that other users can reach is linked; any other file is copied.
 

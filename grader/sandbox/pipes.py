@@ -16,7 +16,7 @@ class Pipe:
 
     Attributes:
         is_open: Whether the reading end is open.
-        writing_end: The descriptor for the writing process; whoever forks that process closes it.
+        writing_end: The descriptor for the writing process; the caller closes it after the fork.
     """
 
     def __init__(self, *, head_bytes: int, tail_bytes: int) -> None:

@@ -1,4 +1,4 @@
-"""Check that a test can run in the sandbox at all, before any student is judged.
+"""Check that a test can run in the sandbox at all, before any submission is graded.
 
 A GPU is checked again after each test that did not pass.
 

@@ -22,7 +22,7 @@ DEVICES = ("cpu", "cuda")
 
 @dataclass(frozen=True, kw_only=True)
 class Solution:
-    """A program of ours that differs from the reference of its problem.
+    """One of our own programs, which differs from the reference of its problem.
 
     Attributes:
         problem: The id of the problem.

@@ -10,7 +10,7 @@ A problem's mistakes are in mistakes/<problem>.toml, next to the reference:
     new = "(v_hat + eps).sqrt()"
 
 `old` occurs exactly once in the reference module, and `new` replaces it. Both are written at the
-left margin: all lines but the first get the indentation of the reference's line in which `old`
+left margin: all lines except the first get the indentation of the reference's line in which `old`
 begins. A mistake with several changes has a table [[mistake.change]] with `old` and `new` for each.
 
 Some mistakes are easier to make in a plainer program than the reference. `[base.NAME]` contains the
@@ -153,7 +153,7 @@ def _indentation(program: str, at: int) -> str:
 
 
 def _indented(text: str, spaces: str) -> str:
-    """Indent all lines of a text but the first; empty lines stay empty."""
+    """Indent all lines of a text except the first; empty lines stay empty."""
     first, *rest = text.split("\n")
     return "\n".join([first, *(spaces + line if line else line for line in rest)])
 

@@ -177,7 +177,7 @@ def _is_trapped(function: Any) -> bool:
 
 
 def _set_trap(function: FunctionType, trap: Callable[[], NoReturn]) -> None:
-    """Change a function so that calling it ends the test, through whatever reference."""
+    """Change a function so that calling it through any reference ends the test."""
     if _is_trapped(function):
         return  # it is reported under its first name in problems.toml
     trapped = _trap_function(trap)
@@ -278,7 +278,7 @@ class _WatchedModule:
 
 
 class _NoBackwardPass(ExitStack):
-    """A context that ends the test if student code runs a backward pass, by whatever call.
+    """A context that ends the test if student code runs a backward pass through any call.
 
     A backward pass has two signs: operators run in a graph task that was not running before, and
     the values that the forward pass saved are read again (even if only a single node of a graph is

@@ -654,7 +654,7 @@ def test_an_exit_at_import_costs_its_module_only(first):
 def test_a_forbidden_call_is_found_by_reading(first):
     """A forbidden call is also found in a helper that one of the problem's functions calls."""
     message = (
-        "delegated: uses torch.nn.Linear, which this problem has to do without\n"
+        "delegated: uses torch.nn.Linear, which this problem forbids\n"
         "  at        assignment/delegates.py:9"
     )
     assert [("test_one", "policy", 0.0, message, None)] == ended(first, "delegated")

@@ -338,7 +338,7 @@ def test_a_driver_that_does_not_answer_is_our_fault(tmp_path):
 def test_a_driver_of_another_version_than_its_library_has_a_remedy():
     """This is the usual fault after an update of the driver."""
     said = (
-        r"mismatch\.?: the driver was updated while it was loaded, and the machine has to be "
+        r"mismatch\.?: the driver was updated while it was loaded, and the machine must be "
         r"restarted$"
     )
     with pytest.raises(GraderFault, match=said), gpu._faults_of(pynvml):
