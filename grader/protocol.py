@@ -9,16 +9,15 @@ The format of a frame, in both directions:
 A tree is None, a bool, an int, a float or a string in JSON (including NaN and infinities), or an
 object with one key that names its kind: `list`, `tuple`, `dict` (pairs), `bytes`, `dtype`,
 `tensor`, `array`, `other`. A tensor is a dtype, a shape, strides and an offset into a blob, so that
-views of one storage arrive as views of one storage. Its bounds are checked before anything is built
-on it.
+views of one storage arrive as views of one storage. Its bounds are checked before it is built.
 
-Values that a student's code returns are handled generously: a value of a related type crosses as
-the plain value that it represents (see `_plain`), and any other value crosses as `other`, with only
-the name of its type. Values that a test sends are handled strictly: both cases are errors there.
+Values that a student's code returns are handled leniently: a value of a related type crosses as the
+plain value that it represents (see `_plain`), and any other value crosses as `other`, with only the
+name of its type. Values that a test sends are handled strictly: both cases are errors.
 
 This module runs on both sides, so it imports only the standard library, torch and numpy. Reading a
-frame never executes anything: a hostile frame costs at most its capped length and ends in a
-`ProtocolError`.
+frame never executes code: a hostile frame can at most occupy memory up to the length limits, and
+ends in a `ProtocolError`.
 """
 
 import itertools
@@ -40,7 +39,7 @@ MAX_HEAD_BYTES = 4 * 2**20
 MAX_BODY_BYTES = 512 * 2**20
 MAX_DEPTH = 24
 MAX_NODES = 100_000
-# Over all dicts together: colliding keys take time that grows with the square of their number.
+# The most keys in all dicts together. Colliding keys would take quadratic time.
 MAX_KEYS = 1024
 MAX_INT_BITS = 8192
 ATOMS = (type(None), bool, int, float, str)
@@ -61,7 +60,7 @@ ARRAY_DTYPE = re.compile(r"[<>|]?[biufc](1|2|4|8|16)")
 
 
 class ProtocolError(Exception):
-    """The other side sent something that is not a frame, or a value that cannot cross."""
+    """The other side sent something that is not a frame, or a value cannot be encoded."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +82,8 @@ def encode(value: object, *, views: bool = False, strict: bool = False) -> list[
         strict: Refuse anything that is not already plain data.
 
     Raises:
-        ProtocolError: The value is too large for a frame, or is refused; the text names the part
-            and the reason.
+        ProtocolError: The value is too large for a frame, or is refused; the message names the
+            part and the reason.
     """
     encoder = _Encoder(views, strict)
     tree = encoder.tree(value, 0)
@@ -93,17 +92,17 @@ def encode(value: object, *, views: bool = False, strict: bool = False) -> list[
     )
     body = sum(len(blob) for blob in encoder.blobs)
     if len(head) > MAX_HEAD_BYTES or body > MAX_BODY_BYTES:
-        raise ProtocolError(f"a value of {len(head) + body} bytes is larger than a frame may be")
+        raise ProtocolError(f"a value of {len(head) + body} bytes is too large for a frame")
     return [HEADER.pack(len(head), body), head, *encoder.blobs]
 
 
 def decode(head: bytes, body: memoryview) -> Any:
     """Decode a frame.
 
-    Tensors and arrays are built on `body`, which must be writable and stay alive.
+    Tensors and arrays are views of `body`, which must be writable and stay alive.
 
     Raises:
-        ProtocolError: It is not a frame of ours, or a tensor in it does not fit its bytes.
+        ProtocolError: The bytes are not a valid frame, or a tensor does not fit its bytes.
     """
     try:
         outer = json.loads(head)
@@ -193,13 +192,13 @@ class _Encoder:
         if type(plain) in ATOMS:
             return plain
         write = self._WRITERS.get(type(plain))
-        # A subclass of an unhashable type may have a hash.
+        # A key may be an instance of a hashable subclass of an unhashable type.
         if write is None or (self._in_key and type(plain).__hash__ is None):
             return self._other(_qualified_name(type(value)))
         return write(self, plain, depth + 1)
 
     def _other(self, what: str) -> Tree:
-        """What is sent in place of a value that cannot cross."""
+        """The tree that is sent in place of a value that cannot cross."""
         if self._strict:
             raise ProtocolError(f"{''.join(f'[{at!r}]' for at in self._path) or 'it'} is {what}")
         return {"other": what}
@@ -406,12 +405,12 @@ def _sizes(content: Tree) -> tuple[int, ...]:
 
 
 def _plain(value: object) -> object:
-    """The plain value that a value of a related type represents; else the value itself.
+    """The plain value that a value of a related type represents, or else the value itself.
 
     Related types are subclasses of plain types, numpy's scalars, and mappings and tensors of any
     type. A float is converted only if its value stays exact. Where possible, the plain types' own
-    methods are called, because a subclass's methods may return anything. If the result is wrong
-    even so, that harms only its sender.
+    methods are called, because a subclass's methods may return anything. If the result is still
+    wrong, that harms only the sender.
     """
     kind = type(value)
     for base, convert in _CONVERSIONS:
@@ -431,7 +430,7 @@ def _plain_number(value: "np.generic[Any]") -> object:
 
 
 def _plain_dict(value: Mapping[object, object]) -> dict[object, object]:
-    """At most MAX_KEYS + 1 items of a mapping, which may be endless; enough to detect too many."""
+    """The first MAX_KEYS + 1 items of a mapping, which may be endless; that exceeds the limit."""
     return dict(itertools.islice(((key, value[key]) for key in value), MAX_KEYS + 1))
 
 
@@ -456,7 +455,7 @@ _CONVERSIONS: list[tuple[type, Callable[[Any], object]]] = [
 
 
 def _qualified_name(kind: type) -> str:
-    """A type's name as its author wrote it, even if that is a lie."""
+    """A type's name as its own attributes state it, even if that is false."""
     module, name = getattr(kind, "__module__", ""), getattr(kind, "__qualname__", "")
     text = str(name) if module in ("builtins", None) else f"{module}.{name}"
     return text[:200]

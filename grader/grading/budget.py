@@ -1,6 +1,6 @@
 """How much time all tests of a problem may use together.
 
-With a budget per problem, endless loops in one problem cost the others nothing.
+Because each problem has its own budget, endless loops in one problem take no time from the others.
 """
 
 from grader.course import Course, Problem

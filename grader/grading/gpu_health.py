@@ -22,7 +22,7 @@ class GpuHealth:
         self.complaint = ""
 
     def look(self) -> None:
-        """Run a process without student code on the GPU, and note what fails."""
+        """Run a process without student code on the GPU, and record what fails."""
         try:
             if self._sandbox.gpu and self._is_used:
                 check_device(self._sandbox, self._limits)

@@ -6,8 +6,8 @@ No student code ever enters this process; the sandbox sends back plain data only
 when its own code finishes. It fails when `expect` raises a Mismatch or a call ends in a
 StudentFault. Any other exception is the grader's fault.
 
-While it runs, a grade owns its process: the environment, the working folder and the `tests` package
-in sys.modules.
+`grade` needs a process to itself while it runs, because it changes the environment, the working
+folder and the `tests` package in sys.modules.
 """
 
 import importlib
@@ -56,17 +56,17 @@ def grade(
     """Grade a submission.
 
     Args:
-        submission: What was handed in.
+        submission: The submission to grade.
         course: The course whose tests grade the submission.
-        sandbox: Where the submission's code runs; nothing of the code remains there afterwards.
+        sandbox: The sandbox that runs the submission's code; the code leaves no traces in it.
         problems: The problems to grade; all by default.
         device: "cpu" or "cuda". Tests that need the other device are deferred, even if something is
             wrong with their module.
         seed: The seed of the tests' inputs: the same seed gives the same result.
         progress: Called after each test.
         explain: Compare wrong answers with those of known mistakes.
-        until_one_fails: Stop at the first failure. Later tests are missing from the result, and its
-            scores mean nothing.
+        until_one_fails: Stop at the first failure. Later tests are then missing from the result,
+            and its scores are meaningless.
         fresh: Give each test a process of its own; otherwise tests share one while they pass.
         session: The factory of each test's connection to the submission's code: `Session` through
             the sandbox, or `LocalSession` for our own code.
@@ -75,11 +75,12 @@ def grade(
         The result; faults of the grader appear in it as `grader_error`.
 
     Raises:
-        GraderFault: No test can run on this machine or of this course, whatever the submission.
+        GraderFault: The tests cannot run on this machine, or the course is broken; no submission
+            could be graded.
     """
     get_ready(course, sandbox if session is Session else None)
     started = time.monotonic()
-    # The tests' own tensors are small, and a second thread would take the student's processor.
+    # The tests' own tensors are small, and a second thread would compete with the student's code.
     torch.set_num_threads(1)
     chosen = list(course.problems if problems is None else problems)
     if session is Session and chosen:
@@ -115,7 +116,7 @@ def grade(
 
 
 def get_ready(course: Course, sandbox: Sandbox | None) -> None:
-    """Import what the course preloads, so that no test does, and wait until the sandbox has too.
+    """Import the modules that the course preloads, and wait until the sandbox has done the same.
 
     Raises:
         CourseFault: A module cannot be imported.

@@ -1,4 +1,4 @@
-"""The inputs of one grade; all its steps read them, and none changes them."""
+"""The inputs of one call of `grade`, which all its steps read and none of them changes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Progress = Callable[[str, int, int], None]  # the problem, tests done, tests in 
 
 @dataclass(frozen=True)
 class Job:
-    """One grade. The arguments of `grade` document the fields."""
+    """The inputs of one call of `grade`, whose arguments document the fields."""
 
     sources: dict[str, bytes]
     course: Course
@@ -30,7 +30,8 @@ class Job:
     def shares_processes(self) -> bool:
         """Whether tests that pass share a process.
 
-        Not on a GPU, whose memory a test measures from the state of its process.
+        On a GPU they do not, because the GPU memory that a test measures depends on the state of
+        its process.
         """
         return not self.fresh and self.device == "cpu"
 

@@ -1,9 +1,9 @@
 """Run one of our own solutions in this process instead of a sandbox.
 
 This is a hundred times as fast as a sandbox, but gives no isolation at all. Use it for the
-variations of the reference that `trials` makes and for drafts of tests, never for a stranger's
-code. What a probe returns is encoded and decoded as on its way out of a sandbox, so that a test
-sees no difference.
+variations of the reference that `trials` makes and for drafts of tests, never for code from others.
+A probe's result is encoded and decoded as if it came out of a sandbox, so that a test sees no
+difference.
 """
 
 import importlib
@@ -86,7 +86,7 @@ class LocalSession:
         self._modes = len(_get_current_dispatch_mode_stack())
 
     def begin_test(self, seed: int) -> None:
-        """Leave what the last test left, and take another seed."""
+        """Begin another test: clean up after the last one, and set the seed."""
         self.close()
         self._seed, self._started = seed, False
 
@@ -120,15 +120,15 @@ class LocalSession:
         return {path: read(self._sources[path], those) for path, those in rules.items()}
 
     def close(self) -> None:
-        """Leave the torch modes that the solution entered; there is no process to end."""
+        """Exit the torch modes that the solution entered; there is no process to end."""
         leave_modes(self._modes)
 
 
 def leave_modes(depth: int) -> None:
-    """Leave torch dispatch modes until this many are left.
+    """Exit torch dispatch modes until only `depth` of them are active.
 
-    A wrong counter of FLOPs may enter a mode and never leave it. Every later tensor operation of
-    this process would then pass through that counter.
+    A wrong FLOP counter may enter a mode and never exit it. Every later tensor operation of this
+    process would then go through that counter.
     """
     while len(_get_current_dispatch_mode_stack()) > depth:
         _pop_mode()
@@ -136,7 +136,7 @@ def leave_modes(depth: int) -> None:
 
 @contextmanager
 def no_mode_left() -> Iterator[None]:
-    """Leave the torch dispatch modes that the code inside enters."""
+    """At the end of the block, exit the torch dispatch modes that the block has entered."""
     depth = len(_get_current_dispatch_mode_stack())
     try:
         yield

@@ -1,11 +1,11 @@
-"""Find the known mistake that a problem's failures look like, by testing our wrong solutions.
+"""Find the known mistake that explains a problem's failures, by testing our wrong solutions.
 
-A test asks the student's code for a series of answers until one of them is wrong. A wrong solution
-explains that failure if it gives the same answers to the same questions and fails with the same
-message. A mistake is reported if exactly one wrong solution explains everything observed about a
-function: where the student's code failed a test, the wrong solution fails it in the same way, and
-where the code passed, the wrong solution passes too. This rehearsal runs in the trusted process, on
-our own solutions. It neither runs nor trusts the student's code.
+A test calls the student's code until one of the answers is wrong. A wrong solution explains that
+failure if it gives the same answers to the same calls and fails with the same message. A mistake is
+reported if exactly one wrong solution explains everything observed about a function: if the
+student's code failed a test, the wrong solution fails it in the same way, and if the code passed,
+the wrong solution passes too. Repeating a test with a wrong solution is called a rehearsal. It runs
+in the trusted process, on our own solutions; it neither runs nor trusts the student's code.
 """
 
 import os
@@ -30,7 +30,8 @@ from grader.grading.same_answers import elements, has_numbers, same
 from grader.solutions import mistakes
 from grader.solutions.mistakes import Mistake
 
-MAX_ELEMENTS = 5_000_000  # per test, over all calls; larger answers are not compared
+# If the inputs and answers of a test have more elements than this in total, they are not compared.
+MAX_ELEMENTS = 5_000_000
 
 Probe = Callable[..., Any]
 Package = types.SimpleNamespace  # passed to a probe as the student's package
@@ -53,7 +54,7 @@ class Case:
     Attributes:
         test: The caller's key for the test.
         seed: The seed that the student's global generators were set to before each call.
-        repeat: Runs the test again with another object in the student's place.
+        repeat: Runs the test again with another object in place of the student.
         calls: The calls that the test made, and their outcomes.
         failure: The exception that the test failed with; None if it passed.
         function: The function that failed, where known.
@@ -75,7 +76,7 @@ class Case:
 
     @property
     def can_be_rehearsed(self) -> bool:
-        """Whether the answers can also be compared, which takes too long if they are very large."""
+        """Whether the answers can also be compared; comparing very large answers takes too long."""
         return (
             self.can_be_repeated
             and elements([[call.inputs, call.value] for call in self.calls]) <= MAX_ELEMENTS
@@ -95,18 +96,18 @@ class Case:
 
 
 class _Other(BaseException):
-    """The wrong solution answers differently from the student; it does not explain the failure."""
+    """The wrong solution answers differently from the student: it does not explain the failure."""
 
 
 class _NeedsAProcess(_Other):
-    """The probe needs a process of its own, which this process cannot give it."""
+    """The probe needs a process of its own, which is not available in a rehearsal."""
 
 
 _need_a_process: set[Probe] = set()  # the probes known to need a process of their own
 
 
 class Rehearsal:
-    """Answers a test's calls with a wrong solution, for as long as its answers equal the student's.
+    """Answers a test's calls with a wrong solution, as long as its answers equal the student's.
 
     Args:
         package: The wrong solution.
@@ -121,7 +122,7 @@ class Rehearsal:
     def run(self, probe: Probe, inputs: dict[str, Any]) -> Any:
         """Return the probe's answer for the wrong solution, or raise its exception.
 
-        End the rehearsal if the student's code answered differently.
+        If the student's code answered differently, end the rehearsal.
         """
         asked = self._next(probe, inputs)
         try:
@@ -217,9 +218,9 @@ def _fails_alike(package: Package, case: Case) -> bool:
 
 
 def _passes(package: Package, case: Case) -> bool:
-    """Whether a solution passes a test, with any answers.
+    """Whether a solution passes a test, whatever its answers are.
 
-    Also True for a test that needs a process, because it cannot show the opposite.
+    True also for a test that needs a process of its own, because it cannot be rehearsed.
     """
     if not case.can_be_repeated:
         return True
@@ -261,9 +262,10 @@ def _loaded(
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Restore generators, working folder and torch settings afterwards.
+    """Restore generators, working folder and torch settings at the end of the block.
 
-    Inside, os.fork, os.kill and os._exit raise an exception, because torch may have threads.
+    Inside the block, os.fork, os.kill and os._exit raise an exception, because torch may have
+    threads.
     """
 
     def no_process(*arguments: Any) -> Any:

@@ -31,14 +31,14 @@ class Entry:
         self.statuses.append(verdict.status)
 
     def settle(self, verdict: Verdict) -> None:
-        """Count the function once, however many cases it has."""
+        """Set the verdict of the whole function, however many cases it has."""
         self.statuses = []
         self.add(verdict)
 
     def outcome(self) -> Outcome:
         """How the function ended.
 
-        A test that was collected but never ran is our fault, not a pass.
+        A test that was collected but never ran is the grader's fault, not a pass.
         """
         never_ran = Verdict(Status.GRADER_ERROR, "the test was collected but did not run")
         told = (self.verdict or Verdict(Status.PASSED)) if self.statuses else never_ran
@@ -74,7 +74,7 @@ class Outcomes:
         return self._problems[problem_of_file(str(item.path))]
 
     def entry_of(self, item: pytest.Item) -> Entry:
-        """The entry of a test function, created when it is first asked for."""
+        """The entry of a test function, created when it is first requested."""
         problem, device = self.problem_of(item), device_of(item.path)
         name = id_of_test(device, getattr(item, "originalname", None) or item.name)
         if (problem.id, name) not in self._entries:
@@ -96,7 +96,7 @@ class Outcomes:
     def cannot_be_read(self, file: str, reason: str) -> None:
         """Record a test file that cannot be read.
 
-        It is our fault, and affects only the file's own problem.
+        This is the grader's fault, and it affects only the file's own problem.
         """
         name = problem_of_file(file)
         for problem_id in [name] if name in self._problems else self._problems:

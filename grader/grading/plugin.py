@@ -1,4 +1,4 @@
-"""The pytest plugin of one grade: gives each test its student, and records how each test ends."""
+"""The pytest plugin of one grading: gives each test its student, and records how each test ends."""
 
 import os
 from typing import Any
@@ -23,10 +23,10 @@ Settled = dict[str, Verdict]  # by problem
 
 
 def run_tests(job: Job, outcomes: Outcomes, settled: Settled, health: GpuHealth) -> None:
-    """Run the hidden tests with pytest in this process, and record how each ended.
+    """Run the hidden tests with pytest in this process, and record how each of them ended.
 
     Raises:
-        GraderFault: pytest stopped before the tests were done.
+        GraderFault: pytest stopped before all tests were done.
     """
     if not job.files:
         return  # without files, pytest would look for tests elsewhere
@@ -48,7 +48,7 @@ def run_tests(job: Job, outcomes: Outcomes, settled: Settled, health: GpuHealth)
     if plugin.interrupted:
         raise KeyboardInterrupt  # pytest turned it into an exit code
     done = [pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED]
-    # Every test may have been deselected; `Outcomes` knows whether there were any.
+    # Every test may have been deselected; `Outcomes` reports a problem that has no tests.
     done += [pytest.ExitCode.NO_TESTS_COLLECTED]
     done += [pytest.ExitCode.INTERRUPTED] if job.until_one_fails else []
     if code not in done and not outcomes.faults:
@@ -56,7 +56,7 @@ def run_tests(job: Job, outcomes: Outcomes, settled: Settled, health: GpuHealth)
 
 
 class Plugin:
-    """The hooks through which pytest reports on the tests of one grade and asks for their fixtures.
+    """The hooks through which pytest reports on the tests and requests their fixtures.
 
     Args:
         job: What is graded.
@@ -76,7 +76,7 @@ class Plugin:
         self.interrupted = False
 
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Turn tracebacks off: nobody reads them here, and they cost more than most tests."""
+        """Turn tracebacks off: nobody reads them here, and they take longer than most tests."""
         config.option.tbstyle = "no"
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
@@ -120,7 +120,7 @@ class Plugin:
         return self._student
 
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
-        """Run a test; if it does not pass in a shared process, repeat it in one of its own."""
+        """Run a test; if it does not pass in a shared process, repeat it in a fresh process."""
         names = pyfuncitem._fixtureinfo.argnames
         arguments: dict[str, Any] = {name: pyfuncitem.funcargs[name] for name in names}
         try:
@@ -135,7 +135,7 @@ class Plugin:
         return True
 
     def pytest_runtest_call(self, item: pytest.Item) -> None:
-        """Save the state of the test's generator, to repeat the test with the same inputs."""
+        """Save the state of the test's generator, so that a repetition gets the same inputs."""
         rng = item.funcargs.get("rng") if isinstance(item, pytest.Function) else None
         self._rng_state = rng.get_state() if isinstance(rng, torch.Generator) else None
 

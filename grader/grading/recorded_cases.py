@@ -1,4 +1,4 @@
-"""Record the calls that a problem's tests make, to rehearse the tests at the end."""
+"""Record the calls that a problem's tests make, so that the tests can be rehearsed at the end."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from grader.solutions.mistakes import Mistake
 
 
 class Cases:
-    """The runs of the tests of the problem that is currently graded."""
+    """The recorded test runs of the problem that is currently being graded."""
 
     def __init__(self, course: Course) -> None:
         self._course = course
@@ -60,14 +60,14 @@ class Cases:
         )
 
     def explained(self, problem: Problem) -> dict[Entry, Mistake]:
-        """The known mistakes that a problem's failures look like.
+        """The known mistakes that explain a problem's failures.
 
-        Afterwards, the recorded runs are discarded.
+        This discards the recorded runs.
         """
         cases, self._cases = self._cases, []
         try:
             return explained(problem, self._course, cases)
-        # An explanation is not worth losing a grade over. A test checks that every wrong solution
-        # can be loaded.
+        # A failed explanation must not cost the student the grade. A test checks that every wrong
+        # solution can be loaded.
         except Exception:
             return {}

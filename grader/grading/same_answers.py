@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-# A formula computed in another order differs by less than this; two mistakes differ by more.
+# The same formula computed in another order differs by less than this; two different mistakes
+# differ by more.
 RTOL = {torch.float64: 1e-8}
 RTOL_NARROW, ATOL = 1e-5, 1e-12
 

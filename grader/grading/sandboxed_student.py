@@ -1,9 +1,9 @@
 """The `student` of a hidden test: like the imported package, but its calls run in the sandbox.
 
-Tests share a process while all goes well: the tests of a problem run one after the other in one
-process, and the first that does not pass there is repeated in a process of its own. Only the
-repetition counts, and the process ends with it. So what passes costs no process of its own, what
-fails is judged in a fresh one, and what one test leaves cannot make the next one fail.
+The tests of a problem run one after the other in one process as long as they pass. A test that does
+not pass there is repeated in a process of its own. Only the repetition counts, and the process ends
+with it. So a test that passes does not need a process of its own, a test that fails is judged in a
+fresh process, and what one test leaves behind cannot make the next test fail.
 """
 
 import hashlib
@@ -21,14 +21,14 @@ from grader.sandbox.session import Patience, Probe
 
 
 class RemoteStudent:
-    """A student whose calls run elsewhere. Each call is recorded with its outcome.
+    """A student whose calls run in a session. Each call is recorded with its outcome.
 
     Args:
         session: The connection to the student's code.
         seed: The seed that the student's global generators are set to before each call.
 
     Attributes:
-        asked_for: The function that the test last called by name, for the head of a message.
+        asked_for: The function that the test last called by name, which a message starts with.
         calls: The calls so far.
     """
 
@@ -59,7 +59,7 @@ class RemoteStudent:
         return bool(self._session.is_shared)
 
     def begin_again(self) -> None:
-        """Forget all calls, and answer from now on in a process of its own."""
+        """Forget all calls, and answer further calls in a process of its own."""
         self.asked_for = ""
         self.calls.clear()
         self._session.begin_again()
@@ -78,7 +78,7 @@ class RemoteModule:
     _module: str
 
     def __getattr__(self, function: str) -> Callable[..., Any]:
-        from tests.probes import call  # the course's, on sys.path only while it is graded
+        from tests.probes import call  # the course's module, importable only during grading
 
         if function.startswith("_"):
             raise AttributeError(function)
@@ -93,8 +93,8 @@ class RemoteModule:
 class Students:
     """Makes a student for each test of a grade.
 
-    Each gets the limits and the remaining time of its problem, and a seed. The tests of a problem
-    that pass share a process.
+    Each student gets the limits and the remaining time of its problem, and a seed. Tests of the
+    same problem share a process as long as they pass.
     """
 
     def __init__(self, job: Job) -> None:

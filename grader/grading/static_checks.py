@@ -75,5 +75,5 @@ def _unfit(path: str, found: Found, owners: list[Problem]) -> dict[str, Verdict]
 
 
 def _forbidden(use: dict[str, Any], path: str) -> Verdict:
-    what = f"uses {one_line(use['name'], 200)}, which this problem has to do without"
+    what = f"uses {one_line(use['name'], 200)}, which this problem forbids"
     return Verdict(Status.POLICY, what, facts=(Fact("at", f"{path}:{use['line']}"),))

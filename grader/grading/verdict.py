@@ -1,7 +1,8 @@
 """Turn the exception that a test raised into the verdict that the student reads.
 
-No exception is a pass. A `Mismatch` or a `StudentFault` is the student's fault. Anything else,
-including a bare `assert`, is ours, because then the test itself is wrong.
+A test that raises no exception has passed. A `Mismatch` or a `StudentFault` is the student's fault.
+Any other exception, including that of a bare `assert`, is the grader's fault, because then the test
+itself is wrong.
 """
 
 import os
@@ -79,11 +80,11 @@ def _with_rule(
 ) -> Verdict:
     """Add the rule of the test.
 
-    The rule applies to the call that the test is about. If an earlier, correct call failed, name
-    that call instead.
+    The rule applies to the call that the test is about. If a valid call before it failed, name that
+    call instead.
     """
     if call := getattr(error, "right_call", ""):
-        facts, rule = [*facts, Fact("call", one_line(f"a right one: {call}", MAX_FACT))], ""
+        facts, rule = [*facts, Fact("call", one_line(f"a valid one: {call}", MAX_FACT))], ""
     return Verdict(
         status, one_line(what, MAX_WHAT), one_line(about, MAX_FACT), tuple(facts), rule, hint
     )

@@ -1,8 +1,8 @@
 """A pool of processes that each have a sandbox of their own and do one task at a time.
 
-A task is a function of a module and its arguments; it gets the course and the process's sandbox
-from `own`. What it returns crosses by pickle, which is safe because only the trusted process makes
-it. This module imports no torch, so that a process starts its sandbox before its own slow imports.
+A task is a module-level function with its arguments; it gets the course and the process's sandbox
+from `own`. Its result is pickled, which is safe because only the trusted process creates it. This
+module does not import torch, so that a process starts its sandbox before its own slow imports.
 """
 
 import multiprocessing
@@ -28,7 +28,7 @@ Found = TypeVar("Found")
 
 
 class Workers:
-    """The processes, as a context manager; an exception inside the block ends all of them at once.
+    """The processes, as a context manager; an exception inside the block stops all of them at once.
 
     Args:
         course: The course whose probes the sandboxes show.
@@ -59,10 +59,10 @@ class Workers:
         self._pool.shutdown(cancel_futures=True)
 
     def submit(self, task: Callable[..., Found], *arguments: Any) -> "Future[Found]":
-        """Have a process do a task.
+        """Run a task in one of the processes.
 
         Raises:
-            BrokenProcessPool: A process has ended; so does every task that was running.
+            BrokenProcessPool: A process has died, which also stops all tasks that were running.
         """
         with _deaf_children():
             return self._pool.submit(task, *arguments)
@@ -70,7 +70,7 @@ class Workers:
 
 @contextmanager
 def _deaf_children() -> Iterator[None]:
-    """Make processes that are started inside the block ignore Ctrl-C, because the parent ends them.
+    """Make processes started inside the block ignore Ctrl-C, because the parent stops them.
 
     A terminal sends Ctrl-C to all processes. The parent itself handles Ctrl-C after the block, when
     the pool knows all its processes.
@@ -92,7 +92,7 @@ def usual_jobs() -> int:
 
 
 class Closes(Protocol):
-    """Something that has to be closed when its process ends."""
+    """Something that has to be closed when its process exits."""
 
     def close(self) -> None:
         """Free what it holds."""
@@ -116,7 +116,7 @@ def own() -> tuple[Course, Sandbox]:
 
 
 def close_at_end(what: Closes) -> None:
-    """Close something when this process ends."""
+    """Close something when this process exits."""
     _to_close.append(what)
     Finalize(None, what.close, exitpriority=1)
 
@@ -132,14 +132,15 @@ def _start(course: Course, gpu: Gpu | None, isolation: Isolation) -> None:
     try:
         sandbox = Sandbox.of(course, isolation=isolation, gpu=gpu)
     except GraderFault as e:
-        _own = e  # an exception here would only break the pool, and its text be lost
+        # An exception would break the pool and lose the message.
+        _own = e
         return
     close_at_end(sandbox)
     _own = course, sandbox
 
 
 def _end_with_the_parent() -> None:
-    """Wait until the parent has ended, then end this process.
+    """Wait until the parent process has exited, then end this process.
 
     Otherwise a process of the pool would wait for work forever.
     """
@@ -151,9 +152,10 @@ def _end_with_the_parent() -> None:
 def leave() -> None:
     """Close everything and end this process.
 
-    Call this in a thread, because the main thread may hold a lock while it waits for the box. It
-    may be called many times at once: the parent's exit and the pool both send SIGTERM. Only the
-    first call does anything. An error is not shown, since the main thread may use what is closed.
+    Call this in a thread, because the main thread may hold a lock while it waits for the box. There
+    may be several calls at once, because the parent's exit and the pool both send SIGTERM; only the
+    first call has an effect. Errors are not shown, because the main thread may still be using the
+    things that are closed.
     """
     if not _leaving.acquire(blocking=False):
         return

@@ -1,10 +1,8 @@
 """Disguise the reference, to test the suite on more than hand-written mistakes.
 
-`trials` adds this code to a solution.
-
-This file is sent into the sandbox as a module of the submission. It imports only what a submission
-may import, and nothing from the grader. Each function replaces definitions in the module that calls
-it:
+`trials` adds this module to a solution. It is sent into the sandbox as part of the submission, so
+it imports only what a submission may import, and nothing from the grader. Each function replaces
+definitions in the module that calls it:
 
     from assignment import disguise
     disguise.junk(globals(), ["split_heads"], "nan")
@@ -142,7 +140,7 @@ def _without_self(self: object, answer: Callable[..., object], *args: Any, **kwa
     return answer(*args, **kwargs)
 
 
-# --- right answers of other types -----------------------------------------------------------------
+# --- correct answers of other types ---------------------------------------------------------------
 
 
 class PlainMapping(Mapping[Any, Any]):
@@ -235,7 +233,7 @@ def _deep(change: Callable[[Any], Any], value: Any) -> Any:
     return change(value)
 
 
-# --- right answers by other arithmetic ------------------------------------------------------------
+# --- correct answers by other arithmetic ----------------------------------------------------------
 
 
 def times_by_logarithms(a: Any, b: Any) -> Any:
@@ -291,7 +289,7 @@ def _backwards(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Backwards(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Flips the operands of torch's products and sums, to add the same terms from last to first."""
+    """Flips the operands of torch's products and sums, so that terms are added in reverse order."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         aten = torch.ops.aten

@@ -1,4 +1,4 @@
-"""The matrix of the suite's own proof: which test fails on which wrong solution."""
+"""The result of `grader validate`, as a matrix: which test fails on which wrong solution."""
 
 import ast
 import json
@@ -24,11 +24,11 @@ KINDS = {
     "mutant": "mutant",
 }
 STAYS = "# Stays:"
-# A mistake that costs a larger share of its problem must give a reason.
+# A mistake that costs a larger share of its problem than this must give a reason.
 DEAR = 0.4
-# The smallest share of a problem's points that the tests of its core must have.
+# The tests of a problem's core must carry at least this share of its points.
 HALF = 0.5
-# The most points in the whole course that checks of arguments may cost.
+# A submission that checks no arguments may lose at most this many points in the whole course.
 MOST_FOR_CHECKS = 3.0
 
 
@@ -50,7 +50,7 @@ class HiddenTest:
 
 @dataclass(frozen=True)
 class Row:
-    """The outcome of one trial: a submission of ours, graded on one problem.
+    """The outcome of one trial: one of our own submissions, graded on one problem.
 
     Attributes:
         problem: The problem's id.
@@ -113,7 +113,7 @@ class Matrix:
     def _unexplained_prices(self) -> list[str]:
         return [
             f"{row.problem} · wrong {row.name}: it costs {100 * row.share:.0f} %; "
-            "say why (price: …), or make it less"
+            "say why (price: …), or make it cost less"
             for row in self.dear()
             if not row.reason
         ]
@@ -126,15 +126,15 @@ class Matrix:
             )
             if core < HALF * whole:
                 found.append(
-                    f"{problem}: {core} of {whole} parts are on its core (pytest.mark.core), "
-                    "less than half"
+                    f"{problem}: the tests of its core (pytest.mark.core) have {core} of {whole} "
+                    "parts of its points, less than half"
                 )
         return found
 
     def _dear_checks(self) -> list[str]:
         lost = sum(row.share * row.max_score for row in self.rows if row.kind == "unchecked")
         return (
-            [f"checks of arguments cost {lost:.2f} points, more than {MOST_FOR_CHECKS:g}"]
+            [f"argument checks cost {lost:.2f} points, more than {MOST_FOR_CHECKS:g}"]
             if lost > MOST_FOR_CHECKS
             else []
         )
@@ -145,7 +145,7 @@ class Matrix:
             if row.kind == "unwritten":
                 failed.setdefault((row.problem, row.name), set()).add(tuple(row.failed))
         return [
-            f"{problem} · {name}: it fails other tests with another seed"
+            f"{problem} · {name}: it fails different tests with different seeds"
             for (problem, name), s in failed.items()
             if len(s) > 1
         ]
@@ -172,7 +172,7 @@ class Matrix:
                     found.append(f"{problem} · {test}: no wrong solution fails it")
                 elif not sole and not tests[test].stays:
                     found.append(
-                        f"{problem} · {test}: others catch all that it catches; "
+                        f"{problem} · {test}: other tests catch everything that it catches; "
                         f"say why it stays ({STAYS} …)"
                     )
         return found
@@ -215,7 +215,7 @@ def _weight(node: ast.FunctionDef) -> int:
         for d in node.decorator_list
         if isinstance(d, ast.Call) and ast.unparse(d.func) == "pytest.mark.points"
     ]
-    # Other values of a weight are refused when the test is graded.
+    # Invalid weights are refused when the test is graded.
     return int(ast.literal_eval(marks[0].args[0])) if marks else 1
 
 
@@ -279,9 +279,7 @@ def summary(matrix: Matrix) -> str:
                 if kind == "unchecked"
                 else ""
             )
-            lines.append(
-                f"{names} {word}{plural}, {good} of {len(rows)} trials as they must be{lost}"
-            )
+            lines.append(f"{names} {word}{plural}, {good} of {len(rows)} trials as required{lost}")
     lines += [
         f"{row.problem} · wrong {row.name} costs {100 * row.share:.0f} %: "
         f"{row.reason or 'no reason given'}"
@@ -289,7 +287,7 @@ def summary(matrix: Matrix) -> str:
     ]
     if matrix.owed:
         lines.append(
-            f"owed: {matrix.owed} wrong solution"
+            f"not tried: {matrix.owed} wrong solution"
             f"{'s need' if matrix.owed > 1 else ' needs'} a CUDA device"
         )
     if not matrix.tests:
@@ -344,9 +342,7 @@ def as_markdown(matrix: Matrix) -> str:
                 + "\n".join(f"- `{row.name}`" for row in survivors)
             )
     if complaints := matrix.complaints():
-        parts.append(
-            "## Not as it must be\n\n" + "\n".join(f"- {complaint}" for complaint in complaints)
-        )
+        parts.append("## Complaints\n\n" + "\n".join(f"- {complaint}" for complaint in complaints))
     return "\n\n".join(parts) + "\n"
 
 

@@ -1,8 +1,8 @@
 """Automatic mutants: small changes to the reference that a hidden test should detect.
 
 Each mutant has one change: to a constant, a comparison, an operator, a condition, a keyword
-argument or a whole statement. Changes that nobody can observe are skipped: docstrings, annotations
-and the messages of errors. A mutant that no test detects, because none could, is listed in
+argument or a whole statement. Changes that have no observable effect are skipped: those to
+docstrings, annotations and error messages. A mutant that no test can detect is listed in
 mutants.toml with the reason.
 """
 
@@ -106,7 +106,7 @@ def _changes(tree: ast.Module, statement: ast.stmt) -> Iterator[tuple[str, str, 
 def _expressions(statement: ast.stmt) -> Iterator[ast.expr]:
     """Yield the expressions of a statement.
 
-    Skip inner statements, annotations and the messages of errors.
+    Skip inner statements, annotations and error messages.
     """
     waiting: list[ast.AST] = [statement]
     while waiting:

@@ -1,10 +1,10 @@
 """Generate trials for the hidden tests by applying rules to the reference.
 
-They complement the hand-written mistakes and variants. A hidden test must not depend on what a
-student's code happens to return: an exception of the test itself would be the grader's fault, and
-a constant that passes would earn a point for nothing. Because rules apply to every problem, a class
-of faults stays excluded when a problem is added. The trials are our own code, so they run in the
-process of the tests, without a sandbox.
+They complement the hand-written mistakes and variants. A hidden test must be able to handle
+anything that a student's code returns: an exception in the test itself would be the grader's fault,
+and a constant that passes would earn points for nothing. Because the rules apply to every problem,
+they also find such faults in problems that are added later. The trials are our own code, so they
+run in the process of the tests, without a sandbox.
 
 `matrix.KINDS` names the kinds of trials, and `validate` defines the expected outcome of each.
 """
@@ -17,14 +17,14 @@ from grader.course import Problem
 from grader.proof import disguise
 
 DISGUISE = "assignment/disguise.py"
-# Exceptions that a check of an argument raises.
+# Exceptions that argument checks raise.
 REFUSALS = ("ValueError", "IndexError", "TypeError", "KeyError")
-# Types of arguments that show that a function is not a formula of numbers.
+# A function with an argument of one of these types is not a formula for numbers.
 NO_FORMULA = ("Tensor", "Module", "Callable", "Optimizer", "Iterable", "Sequence", "Path")
 
 
 def of(problem: Problem, reference: str) -> Iterator[tuple[str, str, dict[str, bytes]]]:
-    """Yield every trial of a problem: its kind, its name, and the files that replace others.
+    """Yield every trial of a problem: its kind, its name, and the files that it replaces.
 
     Args:
         problem: The problem.
@@ -65,7 +65,7 @@ def _disguised(problem: Problem, module: str, call: str) -> dict[str, bytes]:
 def _other_arithmetic(
     problem: Problem, reference: str
 ) -> Iterator[tuple[str, str, dict[str, bytes]]]:
-    """Compute formulas by logarithms and by fractions, and sums over tensors from the end."""
+    """Yield trials that compute formulas by logarithms or fractions, and sum tensors backwards."""
     if formulas := _formulas(reference, problem.functions):
         for how in ("logarithms", "fractions"):
             module = _rewritten(reference, _Arithmetic(formulas, how)).decode()
@@ -99,7 +99,7 @@ class _OtherWords(ast.NodeTransformer):
 
 
 class _NoChecks(ast.NodeTransformer):
-    """Check no argument: remove every `if` that only raises a refusal."""
+    """Remove argument checks: every `if` that only raises one of `REFUSALS`."""
 
     def visit_If(self, node: ast.If) -> ast.AST | None:
         self.generic_visit(node)

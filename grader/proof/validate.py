@@ -6,9 +6,9 @@ problem in its module. Each variant must pass every test, and each hidden test m
 On request, hidden tests must also detect each mutant of the reference that is not listed as
 equivalent.
 
-The trials that `trials` makes from the reference show that the suite handles every answer. If the
-answer is a constant, no test passes, and no test raises an exception of its own. Other messages,
-types and arithmetic cost nothing.
+The trials that `trials` makes from the reference show that the suite can handle any answer. If the
+answer is a constant, no test may pass, and no test may raise an exception of its own. A correct
+solution must lose nothing for other error messages, types or arithmetic.
 
 All of this applies to the tests for one device. It depends on how tests end and not on points,
 because the CPU tests of a CUDA problem are worth no points.
@@ -37,12 +37,12 @@ from grader.solutions.fragments import Solution
 from grader.solutions.mistakes import Mistake
 from grader.submission import Submission
 
-# The largest share of a problem's points for all checks of arguments together.
+# A submission that checks no arguments may lose at most this share of a problem's points.
 MOST_OF_CHECKS = 0.05
 RIGHT = ("reference", "variant", "words", "types", "arithmetic")  # kinds that lose nothing
-# Of so many wrong solutions and variants, one is also graded with a process for each test.
+# One in this many wrong solutions and variants is graded again, with a process for each test.
 ONE_IN = 8
-# Part of the message about an answer that is uninitialized memory.
+# A part of the message that reports uninitialized memory in an answer.
 TOLD_OF_EMPTY = "torch.empty"
 Progress = Callable[[str, int, int], None]
 
@@ -58,12 +58,12 @@ class Trial:
         sources: The submission.
         device: The device whose tests are run.
         seed: The seed to grade it with.
-        neighbours: Other problems, in which it must lose nothing.
+        neighbours: Other problems, whose tests the submission must all pass.
         excused: Why a mutant need not be detected, or why a wrong solution costs so much; empty if
             there is no excuse.
         most: The most points that a wrong solution may earn; None for no such limit.
         until_one_fails: Whether one failed test is enough.
-        twice: Whether it is graded again with a process for each test, which has to change nothing.
+        twice: Whether to grade it again with a process for each test, which must change nothing.
         in_process: Whether the trial runs in the process of the tests, which is faster; allowed
             because the code is ours. A GPU needs the sandbox.
     """
@@ -111,8 +111,8 @@ def validate(
         draft: Run everything in the processes of the tests, without a sandbox, which is many times
             as fast. Trials that only a sandbox can judge, such as uninitialized memory, are left
             out.
-        jobs: The number of processes, each with its own sandbox. A CUDA device is given to only
-            one.
+        jobs: The number of processes, each with its own sandbox. On a CUDA device, only one process
+            is used.
         progress: Called after each trial.
 
     Raises:
@@ -276,7 +276,7 @@ _local: LocalBox | None = None
 
 
 def _local_box() -> LocalBox:
-    """Where this process runs our own code without a sandbox."""
+    """The place in which this process runs our own code without a sandbox."""
     global _local
     if _local is None:
         _local = LocalBox()
@@ -346,7 +346,8 @@ def _complaint(trial: Trial, result: ProblemResult, graded: SubmissionResult) ->
         passed := [t for t in _of_device(result, trial.device) if t.status is Status.PASSED]
     ):
         return (
-            f"{', '.join(t.id for t in passed)} {'passes' if len(passed) == 1 else 'pass'} for it"
+            f"{', '.join(t.id for t in passed)} {'passes' if len(passed) == 1 else 'pass'} "
+            "with this answer"
         )
     if trial.kind == "unchecked" and (share := _share(result, trial.device)) > MOST_OF_CHECKS:
         return (
@@ -370,7 +371,7 @@ def _complaint(trial: Trial, result: ProblemResult, graded: SubmissionResult) ->
 
 
 def differing(shared: SubmissionResult, fresh: SubmissionResult) -> str:
-    """Which test ended in another way in a process of its own, or an empty string."""
+    """The first test that ended differently in a process of its own, or an empty string."""
     for one, other in zip(shared.problems, fresh.problems, strict=True):
         for test, again in zip(one.tests, other.tests, strict=True):
             if (test.status, test.said) != (again.status, again.said):

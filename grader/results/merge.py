@@ -12,7 +12,7 @@ from grader.results.records import SUITE, GraderInfo, ProblemResult, SubmissionR
 
 DEVICES = ["cpu", "cuda"]
 
-# The levels of isolation.
+# The levels of isolation, to choose the weaker one of two runs.
 WEAKEST_FIRST = ("none", "landlock", "bubblewrap")
 
 
@@ -54,10 +54,12 @@ def _by_device(one: SubmissionResult, other: SubmissionResult) -> list[Submissio
     """Sort the results into the CPU run and the CUDA run."""
     devices = [result.grader.device for result in (one, other)]
     if one.runs or other.runs or not set(devices) <= set(DEVICES):
-        raise UsageError("one of the two results is itself merged: give the results of single runs")
+        raise UsageError(
+            "one of the two results is itself merged: expected the results of single runs"
+        )
     if devices[0] == devices[1]:
         raise UsageError(
-            f"both results are of a run with --device {devices[0]}: one of each device is needed"
+            f"both results are of a run with --device {devices[0]}: expected one of each device"
         )
     return sorted((one, other), key=lambda result: DEVICES.index(result.grader.device))
 
@@ -103,7 +105,7 @@ def _problem(runs: dict[str, ProblemResult]) -> ProblemResult:
     if not any(test.device == first.device for test in tests):
         raise UsageError(
             f"{first.id} has no test for the device that its points come from: "
-            "the grader writes no such result"
+            "the grader never writes such a result"
         )
     return problem_result(first.id, first.module, first.max_score, tests, first.device)
 

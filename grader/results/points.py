@@ -26,15 +26,15 @@ def problem_result(
 ) -> ProblemResult:
     """Split a problem's points over its tests by weight and add up what was earned.
 
-    The tests of the problem's own device share the points. A test of another device gets a share
-    only in a CPU problem, and only if it ran: while it is deferred it is worth nothing. So the CPU
+    The tests for the problem's own device share the points. A test for another device gets a share
+    only in a CPU problem, and only if it ran; while it is deferred, it is worth nothing. So the CPU
     tests of a CUDA problem earn nothing, and a CPU run alone can give all points of a CPU problem.
 
     Args:
         problem_id: The problem's id.
         module: The module of the assignment that contains it.
         points: The points that its tests share.
-        outcomes: How its tests ended; at least one must be of the problem's own device.
+        outcomes: How its tests ended; at least one test must be for the problem's own device.
         device: Where its points are earned, "cpu" or "cuda".
     """
     shares = _shares(points, device, outcomes)

@@ -7,14 +7,14 @@ import msgspec
 from grader.errors import Status
 
 SCHEMA = 2
-# The id of the single entry that replaces a problem's tests where they could not be run.
+# The id of the single entry that replaces a problem's tests if they could not be run.
 SUITE = "suite"
 
 Device = Annotated[str, msgspec.Meta(pattern=r"^(cpu|cuda)\Z")]
 Points = Annotated[float, msgspec.Meta(ge=0)]
 Weight = Annotated[int, msgspec.Meta(ge=1)]
 
-# A problem has the first of these statuses that any of its tests has.
+# A problem's status is the first of these that any of its tests has.
 WORST_FIRST = (
     Status.GRADER_ERROR,
     Status.POLICY,
@@ -112,7 +112,7 @@ class ProblemResult(msgspec.Struct, frozen=True, kw_only=True):
         score: Points earned.
         max_score: What it is worth.
         pending: Points of its deferred tests; they are neither earned nor lost.
-        status: See `_status`.
+        status: The worst status of the tests that share its points; see `points._status`.
         tests: All its tests.
     """
 
@@ -191,7 +191,7 @@ class SubmissionResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def grader_errors(self) -> list[tuple[str, TestResult]]:
-        """The tests that met a fault of the grader, each with its problem's id."""
+        """The tests that a fault of the grader prevented, each with its problem's id."""
         return [
             (problem.id, test)
             for problem in self.problems
@@ -201,7 +201,7 @@ class SubmissionResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_grader_error(self) -> bool:
-        """Whether a test met a fault of the grader.
+        """Whether a fault of the grader prevented a test.
 
         If so, the score must not be recorded, even if that test is worth nothing.
         """

@@ -1,4 +1,4 @@
-"""One zygote in its box: start it, let it fork children, restart it if one has left something.
+"""Run one zygote in its box: start it, have it fork children, restart it if cleaning up fails.
 
 A sandbox knows nothing about submissions. Each child gets its own sources, so one warm sandbox can
 serve many submissions. This module imports neither torch nor pytest, so that the zygote's slow
@@ -37,10 +37,10 @@ GIVE_BACK_SECONDS = 5.0
 
 
 class Sandbox:
-    """One zygote.
+    """One zygote, which starts in the background.
 
-    It starts at once and is ready some seconds later, so that the caller can do its own slow
-    imports meanwhile.
+    The constructor returns at once, and the zygote is ready a few seconds later. Meanwhile, the
+    caller can do its own slow imports.
 
     Args:
         tests: The course's tests folder; the worker sees only its probes.
@@ -50,12 +50,13 @@ class Sandbox:
         gpu: The GPU that tests may use; the caller must have locked it.
 
     Attributes:
-        usage: What the running test uses of the GPU; None without a GPU.
-        promises: What the start has shown to hold; empty without isolation, or before the start.
+        usage: Measures the GPU memory that the running test uses; None without a GPU.
+        promises: The security properties that were verified when the box started. Empty before
+            that, and without isolation.
 
     Raises:
-        SandboxUnavailable: Inherited limits of this process are too low, or bubblewrap is missing
-            or too old.
+        SandboxUnavailable: The limits that this process inherited are too low, or bubblewrap is
+            missing or too old.
     """
 
     _control: socket.socket
@@ -84,7 +85,7 @@ class Sandbox:
 
     @classmethod
     def of(cls, course: Course, *, isolation: Isolation, gpu: Gpu | None = None) -> "Sandbox":
-        """A sandbox for the submissions of a course."""
+        """Create a sandbox for a course's submissions."""
         return cls(
             course.tests,
             isolation=isolation,
@@ -105,11 +106,11 @@ class Sandbox:
         self.close()
 
     def close(self) -> None:
-        """End the zygote and everything in its box."""
+        """Stop the zygote and all other processes in its box."""
         self._end_box()
 
     def _end_box(self) -> bool:
-        """End the zygote and everything in its box; return False if that took too long."""
+        """Stop all processes in the box; return False if that took too long."""
         if self._process.returncode is None:
             self._control.close()
             if not _ends(self._process):
@@ -124,10 +125,10 @@ class Sandbox:
         return ended
 
     def spawn(self, limits: Limits, descriptors: list[int]) -> None:
-        """Ask the zygote to fork a child that holds these descriptors.
+        """Ask the zygote to fork a child, and pass these file descriptors to the child.
 
         Raises:
-            GraderFault: The zygote is gone.
+            GraderFault: The zygote has exited.
         """
         self.wait_until_ready()
         if self.usage:
@@ -147,16 +148,16 @@ class Sandbox:
         try:
             socket.send_fds(self._control, [json.dumps(request).encode()], descriptors)
         except OSError as e:
-            raise GraderFault(f"the sandbox ended between two tests: {e}") from None
+            raise GraderFault(f"the sandbox exited between two tests: {e}") from None
 
     def end(self) -> "Ending":
-        """Have the zygote end its child and remove what the child left.
+        """Have the zygote kill its child and remove everything that the child left behind.
 
-        If that may have failed, start another zygote.
+        If the clean-up may be incomplete, restart the zygote.
 
         Raises:
-            GraderFault: The zygote did not answer, or the GPU still holds the child. Another zygote
-                has been started.
+            GraderFault: The zygote did not answer, or the GPU did not release the child's memory.
+                In both cases, the zygote has been restarted.
         """
         self.end_soon()
         ending = self._ending()
@@ -167,33 +168,36 @@ class Sandbox:
         """What the processes of the running test have done so far.
 
         Raises:
-            GraderFault: The zygote did not answer. Another zygote has been started.
+            GraderFault: The zygote did not answer, and has been restarted.
         """
-        with suppress(OSError):  # if the zygote is gone, reading its answer will show that
+        # If the zygote has exited, reading its answer reports that.
+        with suppress(OSError):
             self._control.settimeout(END_SECONDS)
             self._control.send(b'{"op": "look"}')
         return Activity(**self._answer())
 
     def print_traceback(self) -> None:
         """Have the child print a traceback of all its threads, if it still can."""
-        with suppress(OSError):  # if the zygote is gone, reading its next answer will show that
+        # If the zygote has exited, reading its next answer reports that.
+        with suppress(OSError):
             self._control.send(b'{"op": "trace"}')
 
     def memory_ran_out(self) -> bool:
-        """Whether the kernel has killed any process for lack of memory since the last `spawn`."""
+        """Whether the kernel has killed any process since the last `spawn` to free memory."""
         return out_of_memory_kills() > self._killed_before
 
     def end_soon(self, tell: Callable[["Ending"], None] | None = None) -> None:
-        """Do the same as `end` without waiting, for a test that has all its answers.
+        """Do the same as `end`, but without waiting; for a test that has all its answers.
 
-        Only the next test waits.
+        The wait is postponed until the next test.
 
         Args:
-            tell: Called with how the test ended, before the next test begins.
+            tell: Called with the test's `Ending` before the next test begins.
         """
         self._unanswered = True
         self._tell = tell
-        with suppress(OSError):  # if the zygote is gone, reading its answer will show that
+        # If the zygote has exited, reading its answer reports that.
+        with suppress(OSError):
             self._control.settimeout(END_SECONDS)
             self._control.send(b'{"op": "end"}')
 
@@ -208,10 +212,10 @@ class Sandbox:
         return ending
 
     def _answer(self) -> dict[str, Any]:
-        """The zygote's answer to the request that was sent.
+        """Return the zygote's answer to the last request.
 
         Raises:
-            GraderFault: The zygote did not answer. Another zygote has been started.
+            GraderFault: The zygote did not answer, and has been restarted.
         """
         try:
             answer = self._control.recv(65536)
@@ -224,12 +228,12 @@ class Sandbox:
         return told
 
     def _free_the_gpu(self) -> None:
-        """Wait until the GPU has its memory back from an ended child.
+        """Wait until the GPU has released the memory of a child that exited.
 
-        If that takes too long, start a new box.
+        If that takes too long, restart the box.
 
         Raises:
-            GraderFault: The new box did not help either.
+            GraderFault: The memory is still in use after the restart.
         """
         if self.usage is None or self.usage.given_back(GIVE_BACK_SECONDS):
             return
@@ -242,7 +246,7 @@ class Sandbox:
     def facts(self) -> dict[str, Any]:
         """What the zygote reports about itself: pid, uid, versions.
 
-        `environment` has the facts about the GPU, if any.
+        Its entry `environment` describes the GPU, if there is one.
         """
         self.wait_until_ready()
         of_gpu = (
@@ -259,22 +263,23 @@ class Sandbox:
         return self._host_pid
 
     def _restart(self) -> None:
-        """End this box and start another one.
+        """Stop this box and start another one.
 
         Raises:
-            GraderFault: The GPU holds on to a process of the old box, which no signal can change.
+            GraderFault: A killed process of the old box hangs in the GPU's driver, where no signal
+                can end it.
         """
         self._kill()
         ended = self._end_box()
         self._start()
         if self.gpu and not ended:
             raise GraderFault(
-                f"the GPU ({self.gpu.name}) does not let go of a killed process: "
-                "it may have to be reset"
+                f"a killed process still hangs in the driver of the GPU ({self.gpu.name}): "
+                "the GPU may have to be reset"
             )
 
     def _kill(self) -> None:
-        """End the box by force.
+        """Kill the box.
 
         Killing bubblewrap alone is not enough once the zygote runs as another user.
         """
@@ -301,7 +306,7 @@ class Sandbox:
         self._pidfd = None
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            # An interrupt inside Popen would lose a process that is already running.
+            # An interrupt inside Popen would leave a running process without a handle to it.
             with interrupts.held():
                 start = {
                     "bubblewrap": self._boxed,
@@ -309,7 +314,7 @@ class Sandbox:
                     "none": self._bare,
                 }[self.isolation]
                 self._process = start(theirs)
-                # Ends the processes also when an interrupt comes before the caller has this object.
+                # Also stops the processes if an interrupt comes before the caller has this object.
                 last = self._user if self.isolation == "landlock" else 0
                 self._end_processes = weakref.finalize(
                     self, _end_processes, self._control, self._process, last
@@ -363,16 +368,16 @@ class Sandbox:
                     preload=self._preload,
                     gpu=self.gpu,
                 )
-                # bubblewrap's own environment is readable inside the box, so it gets none.
+                # bubblewrap's own environment is readable inside the box, so it is empty.
                 return self._popen(command, {}, [theirs.fileno(), info, rules.fileno()])
         finally:
             os.close(info)
 
     def _restricted(self, theirs: socket.socket) -> "subprocess.Popen[bytes]":
-        """Start the worker as a user of its own."""
+        """Start the worker under its own user id, restricted by Landlock."""
         if self.gpu:
             raise SandboxUnavailable(
-                "the isolation level landlock has no GPU: a run with --device cuda needs bubblewrap"
+                "the isolation level landlock does not support GPUs: --device cuda needs bubblewrap"
             )
         folder = Path(self._folder.name)
         with _holding(seccomp.program(namespaces=False)) as rules:
@@ -400,18 +405,20 @@ class Sandbox:
             stderr=self._errors,
             pass_fds=inherit,
             cwd="/",
-            # A terminal's signals go to the grader only, which ends the box itself.
+            # Ctrl-C in a terminal then reaches only the grader, which stops the box itself.
             process_group=0,
         )
 
     def wait_until_ready(self) -> None:
         """Wait until the zygote has imported everything.
 
-        Check that its box is as tight as requested.
+        Then check that its box isolates as strictly as requested.
 
         Raises:
-            SandboxUnavailable: It cannot be started here, or is not tight; the text gives the fix.
-            GraderFault: It takes too long, or the GPU still holds the previous test.
+            SandboxUnavailable: The box cannot be started on this machine, or does not isolate
+                strictly enough; the message says why.
+            GraderFault: The start takes too long, or the GPU did not release the memory of the
+                previous test.
         """
         if self._unanswered:
             # The previous test has its answers; a dead zygote has been restarted.
@@ -431,7 +438,7 @@ class Sandbox:
             said = printable(
                 self._errors.read().decode(errors="replace").strip() or "nothing", 2000
             )
-            # Without the prefix of bubblewrap, the box was built and Python failed inside it.
+            # Without bubblewrap's prefix, the message comes from Python inside the finished box.
             advice = f"\n{bubblewrap.advice()}" if said.startswith("bwrap:") else ""
             raise SandboxUnavailable(f"the sandbox cannot be started: {said}{advice}")
         facts = json.loads(hello)
@@ -443,16 +450,17 @@ class Sandbox:
             if self.isolation == "landlock":
                 self._check(landlock.promises(facts))
         if self.isolation != "none":
-            with suppress(OSError):  # makes the kernel kill the box first when memory runs out
+            # If memory runs out, the kernel then kills the box first.
+            with suppress(OSError):
                 Path(f"/proc/{self._host_pid}/oom_score_adj").write_text("900")
         self._pidfd = os.pidfd_open(self._host_pid)
         self._facts = facts
 
     def _check(self, promises: dict[str, bool]) -> None:
-        """Refuse a box that is not as tight as requested."""
+        """Refuse a box that isolates less strictly than requested."""
         if broken := [what for what, holds in promises.items() if not holds]:
             raise SandboxUnavailable(
-                f"the sandbox started, but this does not hold: {'; '.join(broken)}"
+                f"the sandbox started, but is not secure. This is not true: {'; '.join(broken)}"
             )
         self.promises = list(promises)
 
@@ -462,8 +470,8 @@ class Activity:
     """What the processes of a test have done so far, as the zygote reports it.
 
     Attributes:
-        nanoseconds: The processor time of their threads.
-        sleeps: Whether none of their threads runs or waits for a processor or a disk.
+        nanoseconds: The CPU time of all their threads.
+        sleeps: Whether all their threads sleep: none of them runs, or waits for a CPU or a disk.
     """
 
     nanoseconds: int
@@ -478,11 +486,11 @@ class Ending:
         clean: Whether nothing of the child is left.
         signal: The signal that ended it, or None.
         exit: Its exit code, or None.
-        breach: The limit that all processes of the test together exceeded, so that the zygote ended
-            the child; None if they exceeded none.
-        cpu_seconds: The CPU time that it used.
-        cpu_seconds_of_all: The CPU time that it and everything it started used.
-        memory_bytes: An upper bound on the memory that all these processes used at one time.
+        breach: The limit for which the zygote killed the child, because all processes of the test
+            together exceeded it; None if they exceeded no such limit.
+        cpu_seconds: The CPU time that the child used.
+        cpu_seconds_of_all: The CPU time that the child and all processes it started used.
+        memory_bytes: An upper bound on the memory that all these processes used at the same time.
     """
 
     clean: bool
@@ -505,16 +513,17 @@ def out_of_memory_kills() -> int:
 
 
 def _end_processes(control: socket.socket, process: "subprocess.Popen[bytes]", user: int) -> None:
-    """End the zygote, wait until bubblewrap has ended, then kill its process group.
+    """Stop the zygote, wait until bubblewrap has exited, then kill bubblewrap's process group.
 
-    bubblewrap may have left a child that was not yet watching for the end of bubblewrap.
+    The group may still contain a child that had not yet asked to be killed with bubblewrap.
 
     Args:
         control: The grader's end of the zygote's socket.
         process: The zygote, or bubblewrap.
-        user: A user all of whose processes end as well, even if the zygote is gone; 0: none.
+        user: A user id whose processes are all killed too, even if the zygote has exited; 0 for
+            none.
     """
-    # This tells the zygote to kill everything that is left and exit.
+    # The closed socket tells the zygote to kill all remaining processes and exit.
     control.close()
     if process.returncode is None:
         _ends(process)
@@ -527,7 +536,7 @@ def _end_processes(control: socket.socket, process: "subprocess.Popen[bytes]", u
 
 
 def _ends(process: "subprocess.Popen[bytes]") -> bool:
-    """Whether a process that is not reaped yet ends within END_SECONDS."""
+    """Whether a process that has not been reaped exits within END_SECONDS."""
     pidfd = os.pidfd_open(process.pid)
     try:
         return _readable(pidfd, END_SECONDS)
@@ -537,7 +546,7 @@ def _ends(process: "subprocess.Popen[bytes]") -> bool:
 
 @contextmanager
 def _holding(content: bytes) -> Iterator[IO[bytes]]:
-    """An open file without a name that holds this, for a process to read from the start."""
+    """Open an unnamed file with this content, for another process to read from the start."""
     with tempfile.TemporaryFile() as file:
         file.write(content)
         file.seek(0)

@@ -2,24 +2,24 @@
 
 Theory of operation. bubblewrap builds a new, empty root and shows in it only what this file lists:
 the C library, the Python interpreter with its standard library, the packages that a submission may
-import, the worker and the probes. All of it is read-only. The grader, its reference solutions and
-the hidden tests are not hidden there; they are never put there. One small tmpfs is writable. There
-is no network, no other process, no environment, no capability, and no way to create a new namespace
-(seccomp.py).
+import, the worker and the probes. All of this is read-only. The grader, its reference solutions and
+the hidden tests are never in the box, so nothing has to hide them. One small tmpfs is writable. The
+box has no network, no other processes, no inherited environment and no capabilities, and its
+processes cannot create new namespaces (seccomp.py).
 
-If root starts it, bubblewrap needs no user namespace. Before it imports anything, the worker then
-switches to a user that nothing else uses. So limits on processes are effective, and nothing in
-/proc or /sys belongs to that user. If any other user starts it, bubblewrap creates a user
-namespace. The seccomp filter prevents further user namespaces as well, because older versions of
+If root runs the grader, bubblewrap needs no user namespace. Instead, the worker switches to an
+unused user id before it imports anything. This makes the limit on processes effective, and nothing
+in /proc or /sys belongs to that user. If any other user runs the grader, bubblewrap creates a user
+namespace. The seccomp filter also forbids further user namespaces, because older versions of
 bubblewrap cannot.
 
-Every version of bubblewrap since 0.4 works; options of newer versions are used where they exist
-(`Bubblewrap`).
+Every version of bubblewrap since 0.4 works. Options of newer versions are used if they are
+available (`Bubblewrap`).
 
-With a GPU, the box also shows its device files, the driver's libraries and the few files of /sys
-that CUDA reads (`_gpu`). No other GPU is visible.
+With a GPU, the box also shows the GPU's device files, the driver's libraries and the few files of
+/sys that CUDA reads (`_gpu`). No other GPU is visible.
 
-`command` joins the steps; each step is one function that returns its arguments.
+`command` builds the command line in steps; each step is one function that returns arguments.
 """
 
 import json
@@ -48,9 +48,9 @@ PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER = (
     "/driver",
 )
 
-# The files of /sys that CUDA reads. They tell which memory is near which processor and near the GPU
-# (without them CUDA may give up, or crash), and that the driver's modules are loaded (without them
-# CUDA looks for a way to load the modules).
+# The files of /sys that CUDA reads. Some describe which memory is close to which CPU and to the
+# GPU; without them, CUDA may fail or crash. The others show that the driver's modules are loaded;
+# without them, CUDA tries to load the modules.
 READ_BY_CUDA = (
     "/sys/devices/system/node",
     "/sys/devices/system/memory/block_size_bytes",
@@ -89,8 +89,8 @@ NEEDED_OPTIONS = {
     "--info-fd",
 }
 
-# What prevents ordinary users from creating user namespaces: a setting, the value that forbids
-# them, and the command that fixes it.
+# Kernel settings that may forbid user namespaces to ordinary users: the setting, the value that
+# forbids them, and the command that allows them.
 FORBIDDING = [
     (
         "kernel/apparmor_restrict_unprivileged_userns",
@@ -129,12 +129,12 @@ def command(
         user: The result of `shown.unused_user`.
         tests: The course's tests folder; only its probes are shown.
         scratch_bytes: How much the worker may write to /tmp, all files together.
-        preload: The modules that it imports before the first test.
-        gpu: The GPU that the worker may use; None for none.
+        preload: The modules that the worker imports before the first test.
+        gpu: The GPU that the worker may use, or None.
 
     Raises:
         SandboxUnavailable: bubblewrap is not installed or too old, or the worker's user may not
-            open the GPU.
+            open the GPU's device files.
     """
     found = find_bubblewrap()
     return [
@@ -158,9 +158,9 @@ def command(
 
 
 def why_not() -> str | None:
-    """Why bubblewrap cannot make a box here; None if it can: it has just made a small one.
+    """Try to create a minimal box; return why bubblewrap cannot, or None if it can.
 
-    The text gives the fix.
+    The text includes the fix.
     """
     try:
         found = find_bubblewrap()
@@ -171,7 +171,7 @@ def why_not() -> str | None:
     program = [str(shown.interpreter()), "-I", "-S", "-c", ""]
     command = [found.path, *_namespaces(user, found), *_privileges(user), *small, *program]
     try:
-        # A bubblewrap that is killed as it starts leaves a process that waits for it for ever.
+        # If bubblewrap is killed while it starts, it leaves a process that waits for it forever.
         with interrupts.held():
             done = subprocess.run(
                 command, env={}, capture_output=True, text=True, timeout=60, process_group=0
@@ -185,7 +185,7 @@ def why_not() -> str | None:
 
 
 def advice() -> str:
-    """How to fix a box that does not start, as far as this machine's settings show."""
+    """How to fix a box that does not start, guessed from this machine's settings."""
     for setting, value, line in FORBIDDING:
         with suppress(OSError):
             if Path("/proc/sys", setting).read_text().strip() == value:
@@ -195,7 +195,7 @@ def advice() -> str:
                 )
     if os.geteuid() == 0:
         return "start the container with --privileged"
-    return "run the grader as root, or where user namespaces are allowed"
+    return "run the grader as root, or on a machine that allows user namespaces"
 
 
 class Bubblewrap(NamedTuple):
@@ -211,10 +211,10 @@ class Bubblewrap(NamedTuple):
 
 
 def find_bubblewrap() -> Bubblewrap:
-    """Find the bubblewrap of this machine.
+    """Find the bubblewrap that is installed on this machine.
 
     Raises:
-        SandboxUnavailable: It is not installed, or too old; the text gives the fix.
+        SandboxUnavailable: bubblewrap is not installed, or too old; the message gives the fix.
     """
     path = shutil.which("bwrap")
     if path is None:
@@ -249,7 +249,7 @@ def _said(path: str, option: str) -> str:
 
 
 def promises(facts: dict[str, Any]) -> dict[str, bool]:
-    """What must hold, and whether it does by what the zygote reports about itself."""
+    """The properties that the box must have, and whether the zygote reports that it has them."""
     return {
         "it is process 1 of its namespace": facts["pid"] == 1,
         "it is not root": facts["uid"] != 0,
@@ -277,7 +277,7 @@ def _namespaces(user: int, found: Bubblewrap) -> list[str]:
 
 
 def _privileges(user: int) -> list[str]:
-    # Just enough to become that user; the switch then drops these capabilities too.
+    # Just enough to switch to that user id. The switch then drops these capabilities too.
     if user:
         return ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     return ["--cap-drop", "ALL"]
@@ -291,9 +291,9 @@ def _environment(gpu: Gpu | None) -> list[str]:
 
 
 def _folders() -> list[str]:
-    """The folders above everything that is shown.
+    """The parent folders of everything that the box shows.
 
-    bubblewrap would create them too, but readable for their owner only.
+    bubblewrap would create them by itself, but readable only by their owner.
     """
     libraries = {f"{PYTHON}/lib", f"{PYTHON}/{sys.platlibdir}"}
     below = [
@@ -316,7 +316,7 @@ def _folder_arguments(folders: Iterable[str]) -> list[str]:
 
 
 def _system_libraries() -> list[str]:
-    """The folders of the C library and its loader, and nothing else of /usr."""
+    """The folders of the C library and its loader, and nothing else from /usr."""
     folders = shown.library_folders()
     arguments = [word for folder in folders for word in ("--ro-bind", str(folder), str(folder))]
     for link in (Path("/lib"), Path("/lib64")):
@@ -355,7 +355,7 @@ def _without_packages(folder: Path, place: str) -> list[str]:
 
 
 def _packages() -> list[str]:
-    """Each file or folder of an allowed package, one by one, under /site."""
+    """Show each file or folder of an allowed package under /site, one by one."""
     return [
         word
         for path in shown.package_paths()
@@ -388,12 +388,13 @@ def _kernel_files() -> list[str]:
 
 
 def _gpu(gpu: Gpu | None, user: int) -> list[str]:
-    """One GPU: the driver's libraries, the files of /sys that CUDA reads, and the device files.
+    """Show one GPU: the driver's libraries, the files of /sys that CUDA reads, the device files.
 
-    The libraries appear under the names that CUDA asks for.
+    The libraries appear under the names by which CUDA loads them.
 
-    /proc/driver/nvidia is in every /proc. /dev stays read-only, which does not prevent writing to a
-    device. In /dev/shm, CUDA creates files only to share memory with other processes.
+    /proc/driver/nvidia needs no argument, because every /proc contains it. /dev stays read-only,
+    because devices in a read-only folder can still be written to. /dev/shm does too, because CUDA
+    creates files there only to share memory with other processes.
     """
     if gpu is None:
         return []
@@ -418,9 +419,9 @@ def _gpu(gpu: Gpu | None, user: int) -> list[str]:
 
 
 def _scratch(size: int, found: Bubblewrap) -> list[str]:
-    """The writable folder.
+    """Create the writable folder.
 
-    The worker gives access to its own user, and also watches the folder's size.
+    The worker makes it accessible to the worker's own user, and also monitors its size.
     """
     limit = ["--size", str(size)] if "--size" in found.options else []
     return [*limit, "--tmpfs", SCRATCH, "--chdir", SCRATCH]
@@ -429,9 +430,9 @@ def _scratch(size: int, found: Bubblewrap) -> list[str]:
 def _seal(gpu: Gpu | None) -> list[str]:
     """Make everything except the scratch folder read-only, including /dev/shm and /proc/sys.
 
-    With a GPU, /proc as a whole stays writable: CUDA names its threads through files in
-    /proc/self/task, and gives up (error 304) if it cannot. Everything else that is writable there
-    belongs to root, and bubblewrap makes the kernel's settings read-only anyway.
+    With a GPU, /proc is not made read-only: CUDA names its threads by writing to files in
+    /proc/self/task, and fails with error 304 if it cannot. Everything else that is writable in
+    /proc belongs to root, and bubblewrap always makes the kernel's settings read-only.
     """
     return [
         "--remount-ro",
@@ -445,8 +446,8 @@ def _seal(gpu: Gpu | None) -> list[str]:
 def _start(control_fd: int, user: int, preload: Sequence[str]) -> list[str]:
     """Start the worker itself.
 
-    Python is started without -I, so that it reads its environment. That is safe, because we set the
-    environment, and needed, because the environment fixes the hash seed.
+    Python is started without -I, so that it reads its environment. This is safe, because we set the
+    environment, and it is needed, because the environment fixes the hash seed.
     """
     interpreter = f"{PYTHON}/bin/{shown.interpreter().name}"
     boot = f"{RUNTIME}/grader/worker/boot.py"

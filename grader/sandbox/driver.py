@@ -1,12 +1,12 @@
-"""A separate program: start CUDA's driver, and print its error and the files of its libraries.
+"""A separate program: start CUDA's driver; print its error and the files of its libraries.
 
     python driver.py
     → {"error": "", "libraries": {"libcuda.so.1": "/usr/lib/libcuda.so.580.65.06", …}}
 
-It runs in a process that ends at once: a process that has started CUDA cannot fork children that
-use it, and nothing of CUDA may stay in the grader's process. It creates no context. Starting the
-driver also loads a kernel module and creates a device file where these are still missing, which no
-box could do.
+It runs in a short-lived process of its own: a process that has started CUDA cannot fork children
+that use CUDA, and the grader's process must stay free of CUDA in any case. The program creates no
+CUDA context. Starting the driver also loads a kernel module and creates a device file if they are
+missing, which cannot be done inside a box.
 """
 
 import ctypes
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def start() -> str:
-    """Start CUDA; return what is wrong with it here, or an empty string."""
+    """Start CUDA; return the error message, or an empty string if CUDA starts."""
     try:
         cuda = ctypes.CDLL(CUDA)
     except OSError as e:
@@ -47,15 +47,15 @@ def start() -> str:
 
 
 class _Library(ctypes.Structure):
-    """The head of glibc's struct dl_phdr_info."""
+    """The first fields of glibc's struct dl_phdr_info."""
 
     _fields_ = (("address", ctypes.c_void_p), ("name", ctypes.c_char_p))
 
 
 def libraries(prefixes: tuple[str, ...]) -> dict[str, str]:
-    """The files of the loaded libraries with these prefixes, by the names they were requested by.
+    """Map the names of loaded libraries that start with these prefixes to their files.
 
-    The loader itself is asked, so it does not matter how it found the files.
+    The names and files come from the loader itself, so it does not matter how it found the files.
     """
     found: dict[str, str] = {}
 

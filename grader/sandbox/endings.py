@@ -1,7 +1,7 @@
-"""Why a test ended before it answered, in the words that its student reads.
+"""Explain to the student why a test ended before it answered.
 
-Each function returns the fault and raises nothing. A traceback is what Python itself printed in the
-child: when a signal ended it, and when it was too late.
+Each function returns a fault and raises nothing. Tracebacks are those that Python itself printed in
+the child when a signal killed it or its time ran out.
 """
 
 import re
@@ -17,18 +17,18 @@ from grader.sandbox.gpu import Gpu
 
 
 def asleep(tracebacks: str) -> TimedOut:
-    """The test did nothing any more, and nothing could wake it."""
-    why = "it did nothing any more: it sleeps, or waits for something that never comes"
+    """The test stopped doing anything, and nothing could wake it."""
+    why = "it stopped doing anything: it sleeps, or waits for something that never happens"
     return TimedOut(why, _where_it_was(tracebacks))
 
 
 def late(limits: Limits, tracebacks: str, *, is_cut: bool, on_gpu: bool) -> TimedOut:
-    """The wall clock has ended the test.
+    """The test ran out of wall time.
 
     Args:
         limits: What the test may use.
         tracebacks: What Python printed in the child.
-        is_cut: Whether the problem's budget had left less wall time than the limits.
+        is_cut: Whether the problem's budget had less wall time left than the limit of a test.
         on_gpu: Whether a kernel was still running.
     """
     why = f"no answer within {limits.wall_seconds:g} s, the limit of a test"
@@ -40,13 +40,13 @@ def late(limits: Limits, tracebacks: str, *, is_cut: bool, on_gpu: bool) -> Time
 
 
 def too_late_to_begin(*, cpu_seconds: float = 0, wall_seconds: float = 0) -> TimedOut:
-    """The problem's tests had used up their time, of either kind, before this test began."""
+    """The problem's tests had used up their CPU time or wall time before this test began."""
     used = f"{cpu_seconds:.0f} s of processor time" if cpu_seconds else f"{wall_seconds:.0f} s"
-    return TimedOut(f"its tests had used their {used} before this one")
+    return TimedOut(f"the tests of its problem had used up their {used} before this test began")
 
 
 def took_too_much(limits: Limits, gpu: Gpu, tracebacks: str) -> OutOfMemory:
-    """The test exceeded its GPU memory by the driver's count, which it cannot change."""
+    """The test exceeded its GPU memory limit, by the driver's count, which it cannot falsify."""
     why = f"it took more than {_device_memory(limits, gpu)}, the limit of a test"
     return OutOfMemory(why, _where_it_was(tracebacks))
 
@@ -54,14 +54,14 @@ def took_too_much(limits: Limits, gpu: Gpu, tracebacks: str) -> OutOfMemory:
 def death(
     ending: Ending, limits: Limits, tracebacks: str, *, cpu_limit: float, memory_ran_out: bool
 ) -> StudentFault | GraderFault:
-    """Why a child has closed its channel.
+    """Why a child closed its channel.
 
     Args:
-        ending: How it ended, as the zygote reports it.
+        ending: How the child ended, as the zygote reports it.
         limits: What the test may use.
         tracebacks: What Python printed in the child.
-        cpu_limit: The CPU seconds of the test, perhaps cut by its problem's budget.
-        memory_ran_out: Whether the kernel has killed a process of this machine for memory.
+        cpu_limit: The CPU seconds of the test, possibly reduced by its problem's budget.
+        memory_ran_out: Whether the kernel killed a process on this machine to free memory.
     """
     where = _where_it_was(tracebacks)
     if ending.breach == "memory":
@@ -86,10 +86,11 @@ def death(
 
 
 def exception(error: dict[str, Any], limits: Limits, gpu: Gpu | None) -> StudentFault:
-    """The fault that an exception of the student's code is.
+    """Turn an exception of the student's code into a fault.
 
     Args:
-        error: What the child sent of the exception. Reading it may fail in any way.
+        error: The child's description of the exception. Reading it may raise anything, because the
+            child is not trusted.
         limits: What the test may use.
         gpu: The GPU of the sandbox, or None.
     """
@@ -113,13 +114,13 @@ def exception(error: dict[str, Any], limits: Limits, gpu: Gpu | None) -> Student
 
 
 def is_a_stub(kinds: list[str], line: str) -> bool:
-    """Whether an exception is that of an unwritten function: a NotImplementedError that it raises.
+    """Whether an exception comes from a stub: a NotImplementedError from a `raise` statement.
 
-    torch raises NotImplementedError too, from a line without `raise`.
+    torch raises NotImplementedError too, but then the student's line contains no `raise`.
 
     Args:
         kinds: The names of the exception's class and of its base classes.
-        line: The line of source that raised it, or called what raised it.
+        line: The line of source that raised the exception, or that called the code that did.
     """
     return "NotImplementedError" in kinds and re.search(r"\braise\b", line) is not None
 
@@ -144,7 +145,7 @@ def _used_the_processor(
 ) -> TimedOut:
     why = f"{who} used {cpu_limit} s of processor time, the limit of a test"
     if cpu_limit < limits.cpu_seconds:
-        why = f"{who} used all that was left of the processor time for the tests of its problem"
+        why = f"{who} used up the processor time that was left for the tests of its problem"
     return TimedOut(why, where)
 
 
@@ -161,31 +162,31 @@ def _too_many_bytes(limits: Limits, where: str | None) -> Crashed:
 def _killed_from_outside(
     ending: Ending, limits: Limits, where: str | None
 ) -> StudentFault | GraderFault:
-    """Judge a child that may have been killed by the kernel because memory ran out.
+    """Judge a child that the kernel may have killed because memory ran out.
 
-    The kernel has killed some process, and this child died as if killed. If the test exceeded its
-    own limit between two checks of the zygote, that is the test's fault.
+    The kernel has killed some process, and this child was killed by SIGKILL. If the test exceeded
+    its own limit between two of the zygote's checks, the test is at fault.
     """
     if ending.memory_bytes > limits.memory_bytes:
         return _too_much_memory(limits, where)
     return GraderFault(
-        "a test's process was killed from outside, while it took "
+        "a test's process was killed from outside while it used "
         f"{_size(ending.memory_bytes)} of its {_size(limits.memory_bytes)}: this machine, or the "
-        "container that the grader runs in, has too little memory for what runs on it"
+        "container that the grader runs in, has too little memory for everything that runs on it"
     )
 
 
 def _where_it_crashed(tracebacks: str) -> str | None:
-    """The line that Python was executing when a signal ended it."""
+    """The line that Python was executing when a signal killed the process."""
     _, found, last = tracebacks.rpartition("Fatal Python error")
     places = _places(last) if found else []
     return "{}:{} in {}".format(*places[0]) if places else None
 
 
 def _where_it_was(tracebacks: str) -> str | None:
-    """The function that was running when the time was over.
+    """The function that was running when time ran out.
 
-    Its line is left out, because in a loop the line would differ in each run.
+    The line number is left out, because in a loop it would differ from run to run.
     """
     places = _places(tracebacks)
     return "{0} in {2}".format(*places[-1]) if places else None

@@ -24,24 +24,25 @@ from grader.errors import GraderFault, UsageError
 
 DEVICES = Path("/dev")
 CAPABILITIES = Path("/proc/driver/nvidia/capabilities")
-# A GPU that no process holds open must be initialised first, and CUDA looks at each GPU.
+# Starting takes long if no process has the GPU open, because the driver then initialises it first,
+# and on machines with many GPUs, because CUDA looks at each of them.
 START_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU, or one instance of a partitioned GPU (MIG), as facts that another process can use.
+    """Plain facts about one GPU, or about one instance of a partitioned GPU (MIG).
 
     Attributes:
         index: Its index, in the order of the PCI bus.
-        uuid: Its name for CUDA.
-        name: Its name for people.
+        uuid: The identifier that CUDA uses.
+        name: The product's name.
         driver: The driver's version.
         memory_bytes: Its total memory.
         bus: Its address on the PCI bus.
-        nodes: The device files that CUDA opens to use this GPU and no other. The first lies in /dev
-            itself, and the last belongs to this GPU alone.
-        libraries: For each library of the driver, the name that CUDA asks for and the file.
+        nodes: The device files that CUDA needs in order to use this GPU alone. The first is
+            directly in /dev, and the last belongs to no other GPU.
+        libraries: For each library of the driver, the name by which CUDA loads it, and its file.
     """
 
     index: int
@@ -57,7 +58,7 @@ class Gpu:
         """Environment variables for CUDA and torch.
 
         Args:
-            alone: Whether no other GPU's nodes are visible; this GPU is then CUDA's first one.
+            alone: Whether no other GPU's nodes are visible, so that this GPU is CUDA's device 0.
         """
         return {
             "CUDA_VISIBLE_DEVICES": "0" if alone else self.uuid,
@@ -66,19 +67,19 @@ class Gpu:
             "CUDA_CACHE_DISABLE": "1",
             # Makes the order of sums the same in every run.
             "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
-            # is_available() then does not start CUDA, so a fork after it still can.
+            # With this, is_available() does not start CUDA, so that forked children still can.
             "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
         }
 
     @contextmanager
     def lock(self, say: Callable[[str], None]) -> Iterator[None]:
-        """Lock the GPU against all other graders that see its node; wait while another one has it.
+        """Lock out all other graders that see this GPU's node; wait if one of them has the lock.
 
-        The lock ends with the process, however the process ends. The open node also keeps the
+        The lock is released when the process exits, however it exits. The open node also keeps the
         driver from shutting the GPU down between two tests.
 
         Args:
-            say: Called once, with a text, if there is a wait.
+            say: Called once, with a message, if another grader has the lock.
         """
         node = os.open(self.nodes[-1], os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -92,24 +93,25 @@ class Gpu:
             os.close(node)
 
     def closed_nodes(self, *, to_others: bool) -> list[Path]:
-        """The nodes that a user who owns nothing cannot open.
+        """The nodes that this process's user cannot open.
 
-        Without `to_others`, those that this process's own user cannot open.
+        Args:
+            to_others: Check for a user who owns none of the nodes, instead of this process's user.
         """
         return [node for node in self.nodes if not _opens(node, to_others)]
 
     def used_bytes(self) -> int:
-        """How much of its memory is in use, by any process.
+        """How much of the GPU's memory is in use by all processes together.
 
         Raises:
-            GraderFault: The driver does not report it.
+            GraderFault: The driver does not report this.
         """
         nvml = _nvml()
         with _faults_of(nvml):
             return int(nvml.nvmlDeviceGetMemoryInfo(_handle(self.uuid)).used)
 
     def busy(self) -> bool | None:
-        """Whether it was at work recently; None if the driver does not report it."""
+        """Whether the GPU was computing recently; None if the driver does not report this."""
         nvml = _nvml()
         with suppress(nvml.NVMLError):
             return bool(nvml.nvmlDeviceGetUtilizationRates(_handle(self.uuid)).gpu)
@@ -138,10 +140,10 @@ def find() -> Gpu:
 
 @contextmanager
 def taken(say: Callable[[str], None]) -> Iterator[Gpu]:
-    """The GPU for submissions, locked inside the block.
+    """Find the GPU for submissions, and lock it for the duration of the block.
 
     Args:
-        say: Called once, with a text, if another grader has it.
+        say: Called once, with a message, if another grader has the GPU.
 
     Raises:
         UsageError: This machine has no GPU, or no software that could use it.
@@ -163,26 +165,26 @@ def require_node(folder: Path) -> None:
     own = [path for path in folder.glob("nvidia*") if path.name.removeprefix("nvidia").isdigit()]
     if not own or not (folder / "nvidiactl").exists():
         hint = (
-            "grade with --device cpu, or, if it has one, run nvidia-smi as root first, "
-            "which makes its device files"
+            "grade with --device cpu or, if there is a GPU, run nvidia-smi as root first, "
+            "which creates its device files"
         )
-        raise UsageError(
-            f"--device cuda: this machine has no NVIDIA GPU, as far as {folder} tells: {hint}"
-        )
+        raise UsageError(f"--device cuda: no NVIDIA GPU was found in {folder}: {hint}")
 
 
 def require_cuda(version_file: Path | None) -> None:
-    """Refuse a torch that cannot use a GPU, without importing it.
+    """Refuse a torch that cannot use an NVIDIA GPU, without importing torch.
 
     Args:
         version_file: Torch's version.py; None if torch is not installed.
 
     Raises:
-        UsageError: There is no torch, or it is built for CPUs or other GPUs.
+        UsageError: torch is not installed, or is built for CPUs or other GPUs.
     """
-    hint = "install a build for CUDA with pip (by the selector on pytorch.org)"
+    hint = "install a build for CUDA with pip (see the selector on pytorch.org)"
     if version_file is None:
-        raise UsageError(f"--device cuda: torch is not installed beside the grader: {hint}")
+        raise UsageError(
+            f"--device cuda: torch is not installed in the grader's environment: {hint}"
+        )
     values = _constants(version_file)
     if not values.get("cuda"):
         raise UsageError(
@@ -194,8 +196,8 @@ def chosen(visible: str | None, indices: Sequence[int], uuids: Sequence[str]) ->
     """Choose one of the devices; return its position in the lists.
 
     Args:
-        visible: CUDA_VISIBLE_DEVICES. Its first entry counts: an index in the order of the PCI bus,
-            or the beginning of a UUID.
+        visible: CUDA_VISIBLE_DEVICES. Only its first entry counts: an index in the order of the PCI
+            bus, or the beginning of a UUID.
         indices: For each device, the index of its physical GPU, which all instances of a
             partitioned GPU share.
         uuids: The UUID of each device.
@@ -220,20 +222,18 @@ def chosen(visible: str | None, indices: Sequence[int], uuids: Sequence[str]) ->
 def nodes_of(
     minor: int, capabilities: Sequence[int] = (), folder: Path = DEVICES
 ) -> tuple[Path, ...]:
-    """The device files that CUDA opens for one GPU, its own last.
+    """The device files that CUDA opens for one GPU; the GPU's own file comes last.
 
-    Nodes of other GPUs and of the display are left out.
-
-    The driver makes sure that both nodes of its memory manager, `nvidia-uvm` and
-    `nvidia-uvm-tools`, exist before it uses the first.
+    Device files of other GPUs and of the display are left out. `nvidia-uvm-tools` is included,
+    because the driver makes sure that it exists before it uses `nvidia-uvm`.
 
     Args:
         minor: The GPU's minor number.
-        capabilities: The capabilities of an instance of a partitioned GPU.
-        folder: /dev.
+        capabilities: The minor numbers of the capabilities of an instance of a partitioned GPU.
+        folder: The folder of device files, usually /dev.
 
     Raises:
-        GraderFault: A node is missing; the text says how to create it.
+        GraderFault: A node is missing; the message says how to create it.
     """
     nodes = [folder / "nvidiactl", folder / "nvidia-uvm", folder / f"nvidia{minor}"]
     nodes += [folder / "nvidia-caps" / f"nvidia-cap{number}" for number in capabilities]
@@ -258,7 +258,7 @@ def capability(access: Path) -> int:
             if field == "DeviceFileMinor":
                 return int(value)
     raise GraderFault(
-        f"the GPU is split, and {access} does not name the device file of its instance"
+        f"the GPU is partitioned, but {access} does not name the device file of its instance"
     )
 
 
@@ -294,7 +294,7 @@ def _devices(nvml: Any) -> list[tuple[int, Any, Any]]:
 
 
 def _instances(nvml: Any, gpu: Any) -> list[Any]:
-    """The instances of a partitioned GPU; none if the GPU is whole."""
+    """The instances of a partitioned GPU; empty if the GPU is not partitioned."""
     found = []
     # The driver raises for a GPU that cannot be partitioned.
     with suppress(nvml.NVMLError):
@@ -318,7 +318,7 @@ def _start_driver(uuid: str) -> dict[str, Path]:
     """Start CUDA for one device in a separate process; return the driver's libraries.
 
     Raises:
-        GraderFault: CUDA does not start; the text quotes the driver.
+        GraderFault: CUDA does not start; the message quotes the driver.
     """
     command = [sys.executable, "-I", str(Path(__file__).parent / "driver.py")]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": uuid}
@@ -330,13 +330,13 @@ def _start_driver(uuid: str) -> dict[str, Path]:
         raise GraderFault(f"the GPU's driver was not ready after {START_SECONDS:.0f} s") from None
     if done.returncode:
         raise GraderFault(
-            f"a process that started the GPU's driver ended with code {done.returncode}: "
+            f"a process that started the GPU's driver exited with code {done.returncode}: "
             f"{done.stderr[-500:]}"
         )
     said = json.loads(done.stdout)
     if said["error"]:
         raise GraderFault(
-            f"CUDA does not start on this machine, in a sandbox or out of it: {said['error']}"
+            f"CUDA does not start on this machine, not even outside a sandbox: {said['error']}"
         )
     return {name: Path(file) for name, file in said["libraries"].items()}
 
@@ -353,7 +353,7 @@ def _version_file_of_torch() -> Path | None:
 
 
 def _constants(file: Path) -> dict[str, Any]:
-    """The values that a module of plain assignments sets, without running it."""
+    """Read the constants that a module assigns at its top level, without running the module."""
     found: dict[str, Any] = {}
     for node in ast.parse(file.read_text()).body:
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.Constant):
@@ -392,14 +392,15 @@ def _faults_of(nvml: Any) -> Iterator[None]:
     """Turn driver errors into GraderFault: never the student's fault.
 
     Raises:
-        GraderFault: The text quotes the driver, with the fix for the usual error.
+        GraderFault: The driver reported an error. The message quotes the error and, for the most
+            common one, gives the fix.
     """
     try:
         yield
     except nvml.NVMLError as e:
         mismatch = getattr(e, "value", None) == nvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH
         hint = (
-            ": the driver was updated while it was loaded, and the machine has to be restarted"
+            ": the driver was updated while it was loaded, and the machine must be restarted"
             if mismatch
             else ""
         )

@@ -1,8 +1,8 @@
 """Limits that the grader inherits from its shell or scheduler and passes on to its processes.
 
-A limit that is too low would end processes in the middle of a test, as if the student's code were
-at fault. So all limits are checked before the first process is started. Limits that may be raised
-are raised; any other is a fault of this machine.
+A limit that is too low would kill processes in the middle of a test, as if the student's code were
+at fault. So all limits are checked before the first process is started. A limit that is too low is
+raised; if it cannot be raised, that is a fault of this machine.
 """
 
 import resource
@@ -14,14 +14,14 @@ KIB, GIB = 2**10, 2**30
 
 
 class Need(NamedTuple):
-    """What grading needs from one limit.
+    """The value that grading needs for one limit.
 
     Attributes:
-        which: The limit.
-        option: Its option of `ulimit`.
-        of: What it limits.
-        least: The least value needed, in the kernel's unit.
-        unit: How many of the kernel's units make one unit of `ulimit`.
+        which: The limit, such as resource.RLIMIT_NOFILE.
+        option: The option of `ulimit` that shows the limit.
+        of: What the limit restricts, in words.
+        least: The smallest sufficient value, in the kernel's unit.
+        unit: The size of `ulimit`'s unit, in the kernel's units.
         unit_name: The name of `ulimit`'s unit.
     """
 
@@ -34,7 +34,7 @@ class Need(NamedTuple):
 
 
 def needs(scratch_bytes: int) -> list[Need]:
-    """What the grader, its sandbox and a test of a usual course need from each limit."""
+    """The values that the grader, its sandbox and the tests of a typical course need."""
     return [
         Need(resource.RLIMIT_NOFILE, "-n", "open files", 256, 1, ""),
         Need(resource.RLIMIT_NPROC, "-u", "processes", 64, 1, ""),
@@ -54,7 +54,8 @@ def raise_limits(scratch_bytes: int) -> None:
         scratch_bytes: How much a test may write.
 
     Raises:
-        SandboxUnavailable: A limit cannot be raised far enough; the text says which, and to what.
+        SandboxUnavailable: A limit cannot be raised far enough; the message says which one, and
+            what value it needs.
     """
     for need in needs(scratch_bytes):
         soft, hard = resource.getrlimit(need.which)
@@ -65,7 +66,7 @@ def raise_limits(scratch_bytes: int) -> None:
             raise SandboxUnavailable(
                 f"the limit on {need.of} (ulimit {need.option}) is {got}{need.unit_name} here, "
                 f"and grading needs {needed}{need.unit_name}: "
-                "start the grader from a shell or job whose hard limit is as high"
+                "start the grader from a shell or job whose hard limit is at least that high"
             )
         resource.setrlimit(need.which, (need.least, hard))
 

@@ -1,21 +1,22 @@
 """The second level of isolation, for containers that forbid namespaces and mounts.
 
-Theory of operation. Docker's default profile lets root change its user, and lets anybody restrict
-itself. So the student's code runs as a user id that nothing else on the machine has. Landlock, a
-part of the kernel, takes every access to files from it, except to what this module lists: the C
-library, the Python interpreter with its standard library, the packages that a submission may
-import, the worker's code and the probes, all without the right to write, and one writable folder.
-A seccomp filter (seccomp.py) takes the rest: it allows no socket but pairs, so there is neither a
-network nor another process to talk to. The kernel lets a user signal only its own processes.
+Theory of operation. Docker's default profile lets root change its user id, and lets every process
+restrict itself. So the student's code runs under a user id that nothing else on the machine has.
+Landlock, a security module of the kernel, denies this code all access to files except those that
+this module lists. It may read the C library, the Python interpreter with its standard library, the
+packages that a submission may import, the worker's code and the probes, and it may write to one
+folder. A seccomp filter (seccomp.py) denies all sockets except socket pairs, so the code can reach
+neither a network nor another process. The kernel lets a user signal only its own processes.
 
-The zygote is a third user. It keeps two capabilities, which let it become the student's user and no
-more than that: it ends and wipes with the student's own rights (worker/walls.py).
+The zygote runs under a third user id. It keeps only the two capabilities with which it can become
+the student's user: it kills processes and removes files with the student's own rights
+(worker/walls.py).
 
-What bubblewrap gives and this level does not: other files cannot be read, but their names, sizes
-and owners can be asked for where the folders above them allow it; the size of the writable folder
-is watched, not limited, and a file that is deleted while it is open is not counted; the machine's
-processor and memory are shared with everything in the container. It needs root and Linux 5.19, and
-has no GPU.
+This level is weaker than bubblewrap in three ways. Other files cannot be read, but their names,
+sizes and owners can be queried if the permissions of their parent folders allow it. The size of the
+writable folder is monitored instead of limited, and a file that is deleted while it is open is not
+counted. The machine's CPU and memory are shared with everything else in the container. The level
+needs root and Linux 5.19, and it does not support GPUs.
 """
 
 import ctypes
@@ -33,19 +34,19 @@ from typing import Any
 from grader.errors import SandboxUnavailable
 from grader.sandbox import shown
 
-CREATE_RULESET, GIVE_VERSION = 444, 1  # on every machine
-NEEDED_VERSION = 2  # from here on, files may be renamed from one folder to another
+CREATE_RULESET, GIVE_VERSION = 444, 1  # the same numbers on every architecture
+NEEDED_VERSION = 2  # the first that can allow moving files between folders
 # Parts of the standard library that are large and that no submission needs.
 SELDOM_USED = {"test", "idlelib", "ensurepip", "turtledemo", "lib2to3"}
 MOST_COPIED_BYTES = 2**28
-# The C library reads the first; torch's library for finding out about the processor, the others.
+# The C library reads the first of these; torch's library for CPU detection reads the others.
 OF_THE_MACHINE = (
     "/etc/ld.so.cache",
     "/proc/cpuinfo",
     "/proc/meminfo",
     "/sys/devices/system/cpu",
 )
-# Folders that every user may pass through, unless somebody has closed them.
+# Folders that normally every user may pass through.
 PLACES = ("/tmp", "/var/tmp", "/dev/shm")
 KILL_ALL = (
     "import os, sys; own, user = map(int, sys.argv[1:]);"
@@ -55,11 +56,14 @@ KILL_ALL = (
 
 
 def why_not() -> str | None:
-    """Why this level cannot be used here; None if it can, as far as is known before the start."""
+    """Why this level cannot be used on this machine; None if no obstacle is known before it starts.
+
+    Starting the level runs further checks (`promises`).
+    """
     if os.geteuid() != 0:
-        return "only root can give submissions a user of their own"
+        return "only root can run submissions under a user id of their own"
     if not _has_users():
-        return f"this container has no user ids from {shown.FIRST_USER:,} on"
+        return f"this container has no user ids from {shown.FIRST_USER:,} upwards"
     found: int = ctypes.CDLL(None).syscall(CREATE_RULESET, None, 0, GIVE_VERSION)
     if found < NEEDED_VERSION:
         has = f"version {found} of Landlock" if found > 0 else "no Landlock"
@@ -68,7 +72,7 @@ def why_not() -> str | None:
 
 
 def _has_users() -> bool:
-    """Whether the user ids that submissions get exist here; a nested container may have few."""
+    """Whether the user ids for submissions exist here; a nested container may have too few."""
     with open("/proc/self/uid_map") as f:
         ranges = [list(map(int, line.split())) for line in f]
     last = shown.FIRST_USER + shown.USERS - 1
@@ -94,10 +98,10 @@ def command(
         user: The user id for the student's code.
         tests: The course's tests folder; only its probes are shown.
         preload: The modules that the worker imports before the first test.
-        private: Files that the student's code must not be able to read; the worker tries.
+        private: Files that the student's code must not be able to read; the worker checks this.
 
     Raises:
-        SandboxUnavailable: This level cannot be used here; the text says why.
+        SandboxUnavailable: This level cannot be used on this machine; the message says why.
     """
     if reason := why_not():
         raise SandboxUnavailable(f"the isolation level landlock cannot be used: {reason}")
@@ -129,9 +133,9 @@ def command(
 
 
 class _Shows:
-    """Fills a folder with what the worker may see, and notes which paths have to be readable.
+    """Fills a folder with what the worker may see, and records which paths must be readable.
 
-    A file is linked where other users can reach it, and copied where they cannot.
+    A file that other users can reach is linked; any other file is copied.
 
     Args:
         folder: The folder.
@@ -146,7 +150,7 @@ class _Shows:
         self.readable = [folder / name for name in ("runtime", "course", "site", "python")]
 
     def copies(self, paths: Iterable[Path], place: str) -> None:
-        """Copy sources, so that it does not matter who may read the originals."""
+        """Copy sources, so that it does not matter which users may read the originals."""
         target = self._folder / place
         target.mkdir(parents=True)
         for path in paths:
@@ -156,12 +160,12 @@ class _Shows:
                 shutil.copyfile(path, target / path.name)
 
     def packages(self) -> None:
-        """Each file or folder of an allowed package."""
+        """Show each file or folder of an allowed package."""
         for path in shown.package_paths():
             self._show(path, "site")
 
     def python(self) -> Path:
-        """The interpreter and its standard library, without other packages; return the former."""
+        """Show the interpreter and its standard library only; return the interpreter's path."""
         standard = shown.standard_library()
         hidden = shown.installed_inside(standard)
         for path in standard.iterdir():
@@ -169,14 +173,14 @@ class _Shows:
                 self._show(path, f"python/{sys.platlibdir}/{standard.name}")
         for shared in shown.loaded("libpython"):
             self._show(shared, "python/lib")
-        # It looks for its library from where it lies itself, and so must not be a link.
+        # The interpreter searches for its library next to itself, so it must not be a link.
         binary = self._folder / "python" / "bin" / shown.interpreter().name
         binary.parent.mkdir()
         shutil.copy(shown.interpreter(), binary)
         return binary
 
     def in_place(self, paths: Iterable[Path]) -> None:
-        """Files and folders of the system, under their own names."""
+        """Make files and folders of the system readable at their original paths."""
         self.readable += [path for path in paths if path.exists()]
 
     def _show(self, path: Path, place: str) -> None:
@@ -195,7 +199,7 @@ class _Shows:
         if path.is_dir():
             shutil.copytree(path, target)
         else:
-            shutil.copy2(path, target)  # with its time, by which bytecode is found
+            shutil.copy2(path, target)  # keeps the mtime that cached bytecode refers to
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -204,37 +208,38 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def promises(facts: dict[str, Any]) -> dict[str, bool]:
-    """What must hold, and whether the worker's own tries show that it does."""
+    """The properties that this level must have, and whether the worker's own tests confirm them."""
     tried = facts["tried"]
     if "failed" in tried:
         raise SandboxUnavailable(f"the isolation level landlock does not start: {tried['failed']}")
     status = tried["status"]
     return {
-        "the student's code runs as a user of its own": tried["is_student"],
+        "the student's code runs under a user id of its own": tried["is_student"],
         "it has no capabilities": status["capabilities"] == 0,
         "it cannot gain privileges": status["no_new_privileges"] and not tried["rises"],
         "its system calls are filtered": status["seccomp"] == 2,
-        "it reads no file of the grader's and of the system's": not tried["reads"],
-        "it lists no folder outside of its own": not tried["lists"],
-        "it writes to its own folder only": tried["works"] and not tried["writes"],
-        "it signals no process but its own": not tried["signals"],
-        "it has no network and no sockets but pairs": not tried["sockets"],
+        "it cannot read files of the grader or the system": not tried["reads"],
+        "it cannot list other folders than its own": not tried["lists"],
+        "it can write to its own folder only": tried["works"] and not tried["writes"],
+        "it can signal its own processes only": not tried["signals"],
+        "it has no network, and no sockets except socket pairs": not tried["sockets"],
         "it cannot create user namespaces": not tried["nests"],
-        "the processes that it starts can be watched": tried["seen"],
+        "the zygote can see the processes that it starts": tried["seen"],
     }
 
 
 def new_folder() -> "tempfile.TemporaryDirectory[str]":
-    """A new folder that any user may pass through but not list, and run programs from.
+    """Create a folder that any user may pass through and run programs from, but not list.
 
     Raises:
-        SandboxUnavailable: There is no place for one.
+        SandboxUnavailable: There is no suitable location for it.
     """
     places = dict.fromkeys([tempfile.gettempdir(), *PLACES])
     usable = [place for place in places if Path(place).is_dir() and _is_usable(Path(place))]
     if not usable:
         raise SandboxUnavailable(
-            f"other users may not pass through, or not run programs from, {' or '.join(places)}"
+            "no place for the sandbox: other users may not pass through, or may not run programs "
+            f"from, {' or '.join(places)}"
         )
     made = tempfile.TemporaryDirectory(prefix="grader-", dir=usable[0])
     os.chmod(made.name, 0o711)
@@ -246,12 +251,12 @@ def _is_usable(place: Path) -> bool:
 
 
 def empty(folder: Path) -> None:
-    """Remove a folder of `new_folder`, once nothing of the student's runs any more.
+    """Empty a folder made by `new_folder`, after all of the student's processes have exited.
 
-    What a student's code leaves may be nested too deep for Python's own function.
+    Folders that student code leaves behind may be nested too deep for shutil.rmtree.
     """
     remove = shutil.which("rm", path=os.defpath) or "rm"
-    with suppress(OSError):  # then Python's own function has to do
+    with suppress(OSError):  # then the caller's own clean-up must suffice
         subprocess.run([remove, "-rf", "--one-file-system", str(folder)], capture_output=True)
 
 
@@ -263,7 +268,7 @@ def kill_all(user: int) -> None:
 
 
 def _without_packages(folder: Path) -> list[Path]:
-    """The folder, or as much of what is in it as leaves out the packages installed there."""
+    """The folder itself or, if it contains installed packages, everything in it except those."""
     hidden = shown.installed_inside(folder)
 
     def rest(of: Path) -> list[Path]:
@@ -277,6 +282,9 @@ def _without_packages(folder: Path) -> list[Path]:
 
 
 def _closed_above(path: Path) -> Path | None:
-    """A folder above a path, links resolved, that other users may not pass through."""
+    """The first parent folder of a path that other users may not pass through, or None.
+
+    Links in the path are resolved.
+    """
     above = reversed(path.resolve().parents)
     return next((p for p in above if not p.stat().st_mode & 0o001), None)

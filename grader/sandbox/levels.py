@@ -1,4 +1,4 @@
-"""The levels of isolation, strongest first, and which of them this machine has."""
+"""The levels of isolation, strongest first, and the choice of the strongest that works here."""
 
 import sys
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from grader.errors import SandboxUnavailable
 from grader.sandbox import bubblewrap, landlock
 
 Isolation = Literal["bubblewrap", "landlock", "none"]
-# `none` has to be asked for by name.
+# `none` is never chosen automatically.
 TRIED: dict[Isolation, Callable[[], str | None]] = {
     "bubblewrap": bubblewrap.why_not,
     "landlock": landlock.why_not,
@@ -16,10 +16,10 @@ TRIED: dict[Isolation, Callable[[], str | None]] = {
 
 
 def strongest() -> Isolation:
-    """The strongest level that works here; says so on stderr if it is not the first.
+    """The strongest level that works on this machine; prints a notice if it is not the first.
 
     Raises:
-        SandboxUnavailable: None works; the text says why.
+        SandboxUnavailable: No level works; the message says why.
     """
     reasons: list[str] = []
     for level, why_not in TRIED.items():

@@ -1,4 +1,4 @@
-"""A pipe for the output of a test's process, of which a limited amount is kept."""
+"""A pipe for the output of a test's process, which keeps a limited amount of it."""
 
 import os
 import selectors
@@ -16,7 +16,7 @@ class Pipe:
 
     Attributes:
         is_open: Whether the reading end is open.
-        writing_end: The descriptor for the writing process; whoever forks that process closes it.
+        writing_end: The descriptor for the writing process; the caller closes it after the fork.
     """
 
     def __init__(self, *, head_bytes: int, tail_bytes: int) -> None:
@@ -36,7 +36,7 @@ class Pipe:
         return self._kept.decode(errors="replace")
 
     def read(self) -> bool:
-        """Keep what has arrived; return False when nobody can write to the pipe any more."""
+        """Keep what has arrived; return False once the writing end is closed everywhere."""
         with suppress(BlockingIOError):
             piece = os.read(self._fd, PIECE)
             self._kept += piece
@@ -46,13 +46,13 @@ class Pipe:
         return True
 
     def forget(self) -> None:
-        """Drop what has arrived so far: at most one full pipe of the kernel's."""
+        """Drop all output so far, including what is still in the kernel's buffer of the pipe."""
         with suppress(BlockingIOError):
             os.read(self._fd, PIECE)
         self._kept.clear()
 
     def read_the_rest(self) -> None:
-        """Keep what is still in the pipe, once all its writers have ended."""
+        """Keep what is still in the pipe, after all its writers have exited."""
         with selectors.DefaultSelector() as selector:
             if self.is_open:
                 selector.register(self, selectors.EVENT_READ)

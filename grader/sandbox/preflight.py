@@ -1,10 +1,10 @@
-"""Check that a test can run in the sandbox at all, before any student is judged.
+"""Check that a test can run in the sandbox at all, before any submission is graded.
 
 A GPU is checked again after each test that did not pass.
 
 A broken, full or wrongly installed device must never cost a student anything, and neither must
 limits that are too low for a test. So a separate process without student code uses the device as a
-test would. Whatever goes wrong there is a fault of this machine.
+test would. Whatever goes wrong in that process is a fault of this machine.
 """
 
 from typing import Any, TypedDict
@@ -39,7 +39,7 @@ def check_cpu(sandbox: Sandbox, limits: Limits) -> None:
         limits: The limits of a test.
 
     Raises:
-        GraderFault: One of these fails; the text gives the reason.
+        GraderFault: One of these fails; the message gives the reason.
     """
     answer = _look(sandbox, limits, "cpu", "no test can run in the sandbox")
     if isinstance(answer, str) or not answer["computes"]:
@@ -54,7 +54,7 @@ def check_device(sandbox: Sandbox, limits: Limits) -> Device:
         limits: The limits of a test; the GPU must have as much memory free as a test may use.
 
     Raises:
-        GraderFault: The GPU cannot be used; the text gives the reason.
+        GraderFault: The GPU cannot be used; the message gives the reason.
     """
     roomy = msgspec.structs.replace(
         limits, wall_seconds=float(SECONDS), cpu_seconds=max(SECONDS, limits.cpu_seconds)
@@ -66,7 +66,7 @@ def _look(sandbox: Sandbox, limits: Limits, device: str, failed: str) -> Any:
     session = Session(sandbox, {}, limits, seed=0, forbidden=[])
     try:
         return session.look_at_device(device)
-    except StudentFault as e:  # from a process without student code
+    except StudentFault as e:  # not the student's fault: the process runs no student code
         raise GraderFault(f"{failed}: {e}") from None
     finally:
         session.close()
@@ -76,7 +76,7 @@ def judged(answer: Device | str, needed_bytes: int) -> Device:
     """Return the answer of `worker.device.look` if it describes a GPU that a test can use.
 
     Raises:
-        GraderFault: It describes no such GPU.
+        GraderFault: A test cannot use the GPU; the message gives the reason.
     """
     if isinstance(answer, str):
         raise GraderFault(f"{CANNOT_USE_GPU}: {answer}")
@@ -85,7 +85,7 @@ def judged(answer: Device | str, needed_bytes: int) -> Device:
     if answer["free_bytes"] < needed_bytes:
         sizes = (answer["free_bytes"], answer["total_bytes"], needed_bytes)
         free, whole, needed = (f"{size / 2**30:.1f} GiB" for size in sizes)
-        hint = "end what else uses it, or lower device_memory_bytes in problems.toml"
+        hint = "stop other programs that use it, or lower device_memory_bytes in problems.toml"
         raise GraderFault(
             f"the GPU ({answer['name']}) has {free} of {whole} free, "
             f"and a test may take {needed}: {hint}"

@@ -1,16 +1,17 @@
-"""A seccomp filter of the system calls that a submission may not make.
+"""A seccomp filter that denies the system calls that a submission may not make.
 
-It is a deny-list, because torch and its libraries use several hundred calls. It denies what reaches
-past the sandbox's namespaces (kernel keyrings, nested namespaces, mounts, other processes' memory),
-what has been used to attack the kernel (io_uring, bpf, userfaultfd, perf events), what holds memory
-that no limit of a process counts (memfd, System V and POSIX queues), and what changes the limits
-and priorities of another process: limits set on the zygote would apply to every later submission.
-With a GPU, one of these calls is allowed, because CUDA cannot start without it. Without namespaces,
-more calls are denied: those that reach a network, other processes, or what they have left by name.
+It is a deny-list, because torch and its libraries use several hundred calls. It denies calls that
+reach beyond the sandbox's namespaces (kernel keyrings, nested namespaces, mounts, other processes'
+memory), calls that have been used to attack the kernel (io_uring, bpf, userfaultfd, perf events),
+calls that allocate memory which no per-process limit counts (memfd, System V and POSIX queues), and
+calls that change the limits or priorities of another process: limits set on the zygote would apply
+to every later submission. With a GPU, one of these calls is allowed, because CUDA cannot start
+without it. Without namespaces, more calls are denied: those that reach a network, other processes,
+or named objects that other processes have left behind.
 
 The filter is classic BPF, 8 bytes per instruction; see seccomp(2). A denied call fails with EPERM.
 clone3 fails with ENOSYS, because its flags are in memory that a filter cannot read; the C library
-then uses clone, whose flags are readable.
+then falls back to clone, whose flags the filter can read.
 """
 
 import errno
@@ -83,11 +84,13 @@ NEW_NAMESPACES = (
     0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 )
 AF_UNIX = 1
-# Sockets of a pair that can send only to each other. Datagrams may go to any address.
+# Sockets of these types, if made as a pair, can send only to each other. Datagram sockets could
+# send to any address.
 SOCK_STREAM, SOCK_SEQPACKET, TYPE_OF_SOCKET = 1, 5, 0xF
 OWN_PROCESS = 0
 X32_BIT = 0x40000000
-# CUDA's driver needs it, from version 570 on: the driver gives up (error 304) if the call fails.
+# CUDA's driver has needed this call since version 570: if the call fails, so does the driver, with
+# error 304.
 NEEDED_BY_CUDA = {"memfd_create"}
 
 LOAD, EQUAL, AT_LEAST, ANY_BIT, AND, RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
@@ -104,10 +107,10 @@ def program(machine: str | None = None, *, cuda: bool = False, namespaces: bool 
     """The filter for a machine (by default this one), in the form that `bwrap --seccomp` reads.
 
     Args:
-        machine: The name of its processor.
+        machine: The name of its architecture, such as "x86_64".
         cuda: Whether CUDA must work.
-        namespaces: Whether the filter's processes have a network and a list of IPC objects of their
-            own; if not, they get no sockets but pairs.
+        namespaces: Whether the filtered processes have network and IPC namespaces of their own; if
+            not, all sockets except socket pairs are denied.
 
     Raises:
         SandboxUnavailable: There is no table of system calls for that machine.

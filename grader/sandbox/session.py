@@ -1,19 +1,18 @@
-"""Tests in a sandbox: call the student's code, enforce deadlines, report how calls end.
+"""Run tests in a sandbox: call the student's code, enforce deadlines, report how calls end.
 
-A child reports when it is about to run student code for the first time. Whatever goes wrong before
-that is our fault, and the time until then is charged to nobody. From then on the student's calls
-are charged, in CPU time and in wall time. The grader's own work, the start of a sandbox and waiting
-for a busy machine are charged to nobody.
+A child reports when it is about to run student code for the first time. Anything that goes wrong
+before this report is the grader's fault, and the time until then is not charged. After the report,
+the student's calls are charged, both in CPU time and in wall time. The grader's own work, the
+sandbox's start-up and waiting for a busy machine are never charged.
 
-One child serves several tests, as long as they pass and leave nothing behind: `begin_test` says
-where the next test begins, and `is_shared` whether its child has served a test before. A failure in
-a shared child says nothing about the student's code, because an earlier test may be the reason: the
-caller has to `begin_again`, which repeats the test in a child of its own. So limits need no second
-kind: all tests in a child together have the limits of one test, and a test that exceeds them in a
-shared child is repeated as well.
+One child serves several tests, as long as they pass and leave nothing behind. `begin_test` marks
+the start of the next test, and `is_shared` shows whether an earlier test has used the same child. A
+failure in a shared child does not count, because an earlier test may have caused it: the caller has
+to call `begin_again` and repeat the test in a child of its own. This is also why a shared child has
+just the limits of a single test: if a test exceeds them because of earlier tests, it is repeated.
 
-The sources are sent to each child; they are not mounted into the box. What is graded is therefore
-exactly what was hashed, nothing can be swapped after the check, and one warm zygote serves any
+The sources are sent to each child; they are not mounted into the box. So exactly the files that
+were hashed are graded, nothing can be swapped after the check, and one warm zygote can serve any
 number of submissions.
 """
 
@@ -51,23 +50,23 @@ Probe = Callable[..., Any]
 # long.
 BEGIN_SECONDS = 120.0
 LEAST_PATIENCE = 0.08  # seconds
-# How long to wait for a traceback that the child was asked for.
+# How long to wait for a traceback that the child was asked to print.
 TRACEBACK_SECONDS = 0.2
-MAX_DUMP = 64 * 1024  # bytes of Python's own tracebacks that are kept, from the end
+MAX_DUMP = 64 * 1024  # how many of the last bytes of Python's own tracebacks are kept
 
 
 @dataclass
 class Patience:
-    """How long the tests of a submission may do nothing at all: half as long each time.
+    """How long a test may do nothing at all; halved whenever a test of the submission exceeds it.
 
-    A test may take long, and on a busy machine longer, but then it computes or waits for a
-    processor. One that sleeps and uses no processor waits for something that never comes.
+    A slow test, even on a busy machine, computes or waits for a CPU. A test that sleeps without
+    using any CPU time waits for something that never happens.
     """
 
     seconds: float = 3.0
 
     def lose(self) -> None:
-        """A test has run out of it."""
+        """Halve the time, because a test has exceeded it."""
         self.seconds = max(LEAST_PATIENCE, self.seconds / 2)
 
 
@@ -77,7 +76,7 @@ class Budget:
 
     Attributes:
         cpu_seconds: CPU time, for all processes of a test together.
-        wall_seconds: Wall time in calls of the student's code.
+        wall_seconds: Wall time of the calls to the student's code.
         free_seconds: Extra time for each test, for example for CUDA start-up.
     """
 
@@ -116,9 +115,10 @@ class _Gone(Exception):
 
 
 class Session:
-    """The child process of one test, or of several one after the other.
+    """The child process of one test, or of several tests in a row.
 
-    It is forked at the first call; closing the session ends it with everything it left.
+    The child is forked at the first call. Closing the session kills it and removes everything that
+    it left behind.
 
     Args:
         sandbox: The sandbox whose zygote forks it.
@@ -126,10 +126,10 @@ class Session:
         limits: What a test may use.
         seed: The seed that the global generators of random, numpy and torch are set to before each
             call of the first test.
-        forbidden: Dotted names that end the test when they are called.
-        by_hand: Definitions in which no backward pass may run, as in "autograd.linear_backward".
+        forbidden: Dotted names of functions and other objects that student code must not use.
+        by_hand: Definitions in which no backward pass may run, such as "autograd.linear_backward".
         budget: What all tests of the problem may use together; None for no such limit.
-        patience: How long all tests of the submission may do nothing.
+        patience: How long a test may do nothing; shared by all tests of the submission.
 
     Attributes:
         is_shared: Whether the running test uses a child that an earlier test has used.
@@ -171,7 +171,7 @@ class Session:
         self._requests = 0
 
     def begin_test(self, seed: int) -> None:
-        """The next call belongs to another test.
+        """Begin another test: the next call belongs to it.
 
         Args:
             seed: The seed that the global generators are set to before each call of this test.
@@ -183,9 +183,9 @@ class Session:
         self.is_shared = self._channel is not None
 
     def begin_again(self) -> None:
-        """The test that is running begins again, in a child of its own.
+        """Restart the running test in a child of its own.
 
-        The time that it has used so far does not count.
+        The time that the test has used so far is not charged.
         """
         self._end_child(free_seconds=self._wall_used)
         self._wall_used = 0.0
@@ -195,7 +195,7 @@ class Session:
         """Return what a probe returns for these inputs.
 
         Raises:
-            StudentFault: The call ended without a value, as the type says.
+            StudentFault: The call ended without a value; the class of the fault says why.
             GraderFault: The sandbox failed.
         """
         request = {
@@ -232,7 +232,7 @@ class Session:
 
     @property
     def printed(self) -> str:
-        """What the student's code has printed, as far as it is kept."""
+        """What the student's code has printed, without the middle if it is long."""
         return self._output.text if self._output else ""
 
     def close(self) -> None:
@@ -241,7 +241,7 @@ class Session:
         self._charge_wall()
 
     def _end_child(self, free_seconds: float = 0.0) -> None:
-        """End the child without waiting; charge its processor time, but for these seconds."""
+        """End the child without waiting; charge its CPU time, except for `free_seconds`."""
         if self._channel is None:
             return
         self._close_channel()
@@ -256,7 +256,7 @@ class Session:
                 raise self._over
             reply = self._ask(request)
             if self.is_shared and type(reply) is dict and "used" in reply:
-                # The last test left something, so this test begins in a child of its own.
+                # An earlier test left something behind, so run this test in a child of its own.
                 self._end_child()
                 self.is_shared = False
                 reply = self._ask(request)
@@ -271,7 +271,7 @@ class Session:
         return self._value(reply)
 
     def _ask(self, request: dict[str, Any]) -> Any:
-        """Return the child's reply; fork a child if there is none."""
+        """Send a request and return the child's reply; fork a child if there is none."""
         self._requests += 1
         opened = self._channel is None
         if opened or not self._has_called:
@@ -297,7 +297,7 @@ class Session:
             self._wall_used += seconds
 
     def _keep_to_the_budget(self) -> None:
-        """Cut the test's time to what its problem has left.
+        """Reduce the test's time limits to what its problem's budget has left.
 
         Raises:
             TimedOut: No time is left.
@@ -309,7 +309,7 @@ class Session:
             raise endings.too_late_to_begin(cpu_seconds=budget.cpu_seconds)
         if budget.wall_left <= 0:
             raise endings.too_late_to_begin(wall_seconds=budget.wall_seconds)
-        if self._channel is None:  # the limit of a running child stays as it is
+        if self._channel is None:  # the limit of a running child cannot be changed
             left = math.ceil(budget.cpu_left + budget.free_seconds)
             self._cpu_limit = min(self._limits.cpu_seconds, left)
         if budget.wall_left + budget.free_seconds < self._wall_left:
@@ -317,7 +317,7 @@ class Session:
             self._wall_is_cut = True
 
     def _frames(self, request: dict[str, Any], *, with_setup: bool) -> list[protocol.Buffer]:
-        """Encode a request; if it cannot be sent, that is our fault."""
+        """Encode a request; if that is impossible, it is the grader's fault."""
         try:
             setup = protocol.encode(self._setup, strict=True) if with_setup else []
             return setup + protocol.encode(request, views=True, strict=True)
@@ -349,8 +349,8 @@ class Session:
         """Send the first request, and wait until the child is about to run student code.
 
         Raises:
-            GraderFault: It never gets there. No student code has run, so student code cannot be the
-                reason.
+            GraderFault: The child exits too early or takes too long. It has not run any student
+                code, so this is not the student's fault.
         """
         try:
             said = self._exchange(frames, time.monotonic() + BEGIN_SECONDS)
@@ -364,7 +364,7 @@ class Session:
             how = f"signal {ending.signal}" if ending.signal else f"exit code {ending.exit}"
             *_, reason = self.printed.strip().splitlines() or ["it printed no reason"]
             text = (
-                f"a test's process ended ({how}) before it ran any code of the student's: "
+                f"a test's process ended ({how}) before it ran any student code: "
                 f"{printable(reason, 500)}"
             )
             raise GraderFault(text) from None
@@ -374,12 +374,12 @@ class Session:
     def _exchange(
         self, frames: list[protocol.Buffer], deadline: float, *, may_sleep: bool = True
     ) -> Any:
-        """Send frames and wait for one, while reading what the child prints and watching the GPU.
+        """Send a request and wait for the reply, while reading output and checking the GPU.
 
         Raises:
-            _Late: The deadline passes first.
-            _Asleep: Before that, the child does nothing for too long, and may not sleep.
-            _Gone: The child closes its channel first.
+            _Late: No reply came before the deadline.
+            _Asleep: The child did nothing for too long, and `may_sleep` is False.
+            _Gone: The child closed its channel before it replied.
         """
         assert self._channel is not None
         waiting = [memoryview(frame) for frame in frames]
@@ -466,7 +466,7 @@ class Session:
         self._wall_used = 0.0
 
     def _took_too_much(self) -> StudentFault:
-        """End a test that exceeds its GPU memory by the driver's count."""
+        """End a test that exceeds its GPU memory limit by the driver's count."""
         self._end()
         assert self._sandbox.gpu is not None
         return endings.took_too_much(self._limits, self._sandbox.gpu, self._tracebacks)
@@ -479,7 +479,7 @@ class Session:
         return self._over
 
     def _read_traceback(self) -> None:
-        """Ask the child where it is, and keep only what it prints within a moment."""
+        """Have the child print a traceback; keep only what it prints within a moment."""
         if self._dump is None or not self._dump.is_open:
             return
         self._dump.forget()  # student code may have printed there too
@@ -488,7 +488,7 @@ class Session:
             selector.register(self._dump, selectors.EVENT_READ)
             pause, deadline = TRACEBACK_SECONDS, time.monotonic() + TRACEBACK_SECONDS
             while time.monotonic() < deadline and selector.select(pause) and self._dump.read():
-                pause = TRACEBACK_SECONDS / 20  # the rest follows at once
+                pause = TRACEBACK_SECONDS / 20  # the rest of the traceback follows at once
 
     def _timed_out(self) -> TimedOut:
         busy = self._sandbox.gpu.busy() if self._sandbox.gpu else False
@@ -501,7 +501,7 @@ class Session:
         return self._over
 
     def _death(self) -> StudentFault | GraderFault:
-        """Why a child has closed its channel."""
+        """Why the child closed its channel."""
         ending = self._end()
         fault = endings.death(
             ending,
@@ -549,24 +549,24 @@ def _promised_by(probe: Probe) -> Any:
 
 
 class _Watch:
-    """Notices that a test does nothing any more.
+    """Detects that a test has stopped doing anything.
 
     Args:
-        sandbox: Where it runs.
-        seconds: How long it may do nothing.
+        sandbox: The sandbox that the test runs in.
+        seconds: How long the test may do nothing.
 
     Attributes:
-        pause: The seconds until it should be looked at again.
+        pause: The seconds between two checks.
     """
 
     def __init__(self, sandbox: Sandbox, seconds: float) -> None:
         self._sandbox, self._seconds = sandbox, seconds
-        self._nanoseconds = -1  # of processor time, when it was last looked at
+        self._nanoseconds = -1  # CPU time of the test at the last check
         self._since = self._looked = time.monotonic()
         self.pause = seconds / 4
 
     def has_slept_too_long(self) -> bool:
-        """Look at the test, if it is time to."""
+        """Check the test, if the next check is due; return whether it has done nothing too long."""
         now = time.monotonic()
         if now < self._looked + self.pause:
             return False
@@ -578,7 +578,7 @@ class _Watch:
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    """Whether a reply has the type that a probe's annotation promises; a test relies on that."""
+    """Whether a reply has the type that a probe's annotation promises; tests rely on that type."""
     if type(value) is kind or kind is Any:
         return True
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)

@@ -1,8 +1,8 @@
-"""What a submission may see of this machine, whichever level isolates it.
+"""The files of this machine that a submission may see, at every level of isolation.
 
-It is the C library, the Python interpreter with its standard library, the packages that a
+They are the C library, the Python interpreter with its standard library, the packages that a
 submission may import, the worker's own code and the course's probes. The grader, its reference
-solutions and the hidden tests are not among it.
+solutions and the hidden tests are not among them.
 """
 
 import importlib.metadata
@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 
 from grader.errors import GraderFault
 
-# What a submission may import, together with the requirements of these packages.
+# The packages that a submission may import. It may also import the packages that these require.
 PACKAGES = ("torch", "numpy", "einops", "jaxtyping")
 MULTIARCH = sysconfig.get_config_var("MULTIARCH") or "no-multiarch"
 FIRST_USER, USERS = 1_000_000_000, 1_000_000_000
@@ -32,10 +32,10 @@ WORKER = (GRADER / "protocol.py", GRADER / "worker")
 
 
 def unused_user() -> int:
-    """Draw a user id that no account has.
+    """Return a random user id that no account has.
 
-    Because it is drawn at random, no other box has it either, even in another container. It is 0 if
-    this process may not change its user.
+    Because the id is random, no other box uses it either, even in another container. The result is
+    0 if this process may not change its user id.
     """
     return FIRST_USER + secrets.randbelow(USERS) if os.geteuid() == 0 else 0
 
@@ -55,8 +55,9 @@ def environment(scratch: str, libraries: str) -> dict[str, str]:
         # With more threads, forked children would hang, and results would depend on the machine.
         "OMP_NUM_THREADS": "1",
         "PYTHONHASHSEED": "0",
-        # Huge pages, where the kernel has them, make a fork cheaper: a fork copies the page tables
-        # of 220 MB of torch and Python. A fork and its end took 4 ms instead of 11 ms.
+        # Huge pages, if the kernel supports them, make forking cheaper, because a fork copies the
+        # page tables of the 220 MB that torch and Python occupy. To fork a child and end it took
+        # 4 ms instead of 11 ms.
         "PYTHONMALLOC": "malloc",
         "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -65,12 +66,12 @@ def environment(scratch: str, libraries: str) -> dict[str, str]:
 
 
 def interpreter() -> Path:
-    """The Python that runs this process, and so the worker."""
+    """The Python interpreter that runs this process and will run the worker."""
     return Path(sys.executable).resolve()
 
 
 def standard_library() -> Path:
-    """The folder of its standard library."""
+    """The folder of Python's standard library."""
     variables = {"base": sys.base_prefix, "installed_base": sys.base_prefix}
     return Path(sysconfig.get_paths(vars=variables)["stdlib"])
 
@@ -82,7 +83,7 @@ def library_folders() -> list[Path]:
 
 
 def loaded(name: str) -> list[Path]:
-    """The shared libraries of that name that this process has loaded, wherever they are now."""
+    """The files of this process's loaded shared libraries whose names begin with `name`."""
     with open("/proc/self/maps") as f:
         paths = {Path(line.split(maxsplit=5)[5].strip()) for line in f if name in line}
     return sorted(path for path in paths if path.name.startswith(name))
@@ -103,7 +104,7 @@ def package_paths() -> tuple[Path, ...]:
     """The top-level files and folders of the allowed packages and their requirements.
 
     Raises:
-        GraderFault: One of them is not installed, or was not installed by pip or a similar tool.
+        GraderFault: A package is not installed, or was not installed by pip or a similar tool.
     """
     waiting, seen, paths = [(name, "") for name in PACKAGES], set[tuple[str, str]](), set[Path]()
     while waiting:
@@ -115,7 +116,7 @@ def package_paths() -> tuple[Path, ...]:
             distribution = importlib.metadata.distribution(name)
         except importlib.metadata.PackageNotFoundError:
             raise GraderFault(
-                f"{name} is not installed beside the grader: run `make install`"
+                f"{name} is not installed in the grader's environment: run `make install`"
             ) from None
         record = distribution.read_text("RECORD")
         if record is None:
@@ -136,5 +137,5 @@ def package_paths() -> tuple[Path, ...]:
 
 
 def probes(tests: Path) -> list[Path]:
-    """The course's probes."""
+    """The files of the course's probes."""
     return sorted((tests / "probes").glob("*.py"))

@@ -1,8 +1,8 @@
-"""Measure a test's GPU memory from outside, as the increase since the test began.
+"""Measure a test's GPU memory from outside its process, as the increase since the test began.
 
-torch's own limit in the child gives the friendlier message. The limit here also holds for code that
-bypasses torch: a test that takes more than its share is killed, and after each test the memory has
-to be back, or a new box is started.
+torch's own limit in the child gives a friendlier message. The limit in this module also holds for
+code that bypasses torch: a test that exceeds it is killed. If a test's memory is not released after
+its end, a new box is started.
 
 The driver counts a device's memory for all processes together. `Gpu.lock` keeps other graders away,
 but any other process is counted too. Therefore, if a test did not pass, the device is checked again
@@ -13,22 +13,23 @@ import time
 from typing import Protocol
 
 LOOK_EVERY_SECONDS = 0.05
-# Added to a test's limit: what CUDA takes for itself in each process, including the code of its
-# libraries.
+# Added to a test's limit for the memory that CUDA itself needs in each process, including the code
+# of its libraries.
 CONTEXT_BYTES = 2**30
-# What the driver may keep after a process has ended; less than what CUDA takes for a living one.
+# The memory that the driver may keep after a process has exited. It is less than CUDA needs for a
+# running process.
 SLACK_BYTES = 256 * 2**20
 
 
 class Device(Protocol):
-    """A device, as far as this module needs it."""
+    """The part of a device that this module uses."""
 
     def used_bytes(self) -> int:
         """How much of the device's memory is in use."""
 
 
 class Usage:
-    """The device memory taken by the test that is running or ran last."""
+    """The device memory used by the test that is running or ran last."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -36,7 +37,7 @@ class Usage:
         self._next_look = 0.0
 
     def start(self) -> None:
-        """Begin a test: what is in use now does not belong to it."""
+        """Begin a test: memory that is already in use does not count as the test's."""
         self._before = self._device.used_bytes()
 
     def taken_bytes(self) -> int:
@@ -44,9 +45,9 @@ class Usage:
         return 0 if self._before is None else max(0, self._device.used_bytes() - self._before)
 
     def exceeds(self, limit_bytes: int) -> bool:
-        """Whether the test takes more than its limit.
+        """Whether the test uses more than its limit.
 
-        This may be called often, because the device is read only now and then.
+        Frequent calls are cheap: between two readings of the device, the answer is False.
         """
         if time.monotonic() < self._next_look:
             return False
@@ -54,7 +55,7 @@ class Usage:
         return self.taken_bytes() > limit_bytes + CONTEXT_BYTES
 
     def given_back(self, seconds: float) -> bool:
-        """Wait until the device has its memory back from an ended test; False after the timeout."""
+        """Wait until the device has released an ended test's memory; return False on timeout."""
         deadline = time.monotonic() + seconds
         while self.taken_bytes() > SLACK_BYTES:
             if time.monotonic() >= deadline:

@@ -1,12 +1,12 @@
-"""Programs that differ from a reference module: what wrong solutions and variants share.
+"""Programs that differ from a reference module: the common part of wrong solutions and variants.
 
 This module also loads variants from files. A fragment is a Python file in variants/<problem>/. The
 first line of its docstring names its style. Further lines may be `device: cpu` or `device: cuda`,
 if the variant is correct on that device only, and `hint: …`.
 
 Each top-level function or class in a fragment replaces the reference's definition of the same name.
-Anything else in the file (imports, helpers) goes before the first of them. So a fragment shows its
-one difference and nothing else.
+Anything else in the file (imports, helpers) is inserted before the first of them. So a fragment
+contains its one difference and nothing else.
 """
 
 import ast
@@ -22,7 +22,7 @@ DEVICES = ("cpu", "cuda")
 
 @dataclass(frozen=True, kw_only=True)
 class Solution:
-    """A program of ours that differs from the reference of its problem.
+    """One of our own programs, which differs from the reference of its problem.
 
     Attributes:
         problem: The id of the problem.
@@ -124,13 +124,13 @@ def _read(path: Path) -> Fragment:
     source = path.read_text(encoding="utf-8")
     docstring = ast.get_docstring(ast.parse(source))
     if not docstring:
-        raise ValueError(f"{path} has no docstring to say what it shows")
+        raise ValueError(f"{path} has no docstring that describes it")
     devices = tuple(
         name.strip() for name in (_said(docstring, "device") or "").split(",") if name.strip()
     )
     if not set(devices) <= set(DEVICES):
         raise ValueError(
-            f"{path} says device: {', '.join(devices)}; there are {' and '.join(DEVICES)}"
+            f"{path}: expected device: {' or '.join(DEVICES)}, got {', '.join(devices)}"
         )
     return Fragment(
         problem=path.parent.name,

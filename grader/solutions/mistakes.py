@@ -1,4 +1,4 @@
-"""Known mistakes: a description each, and the one difference that makes a right program wrong.
+"""Known mistakes: for each, a description and the one difference that makes the program wrong.
 
 A problem's mistakes are in mistakes/<problem>.toml, next to the reference:
 
@@ -10,12 +10,12 @@ A problem's mistakes are in mistakes/<problem>.toml, next to the reference:
     new = "(v_hat + eps).sqrt()"
 
 `old` occurs exactly once in the reference module, and `new` replaces it. Both are written at the
-left margin: all lines but the first get the indentation of the reference's line in which `old`
+left margin: all lines except the first get the indentation of the reference's line in which `old`
 begins. A mistake with several changes has a table [[mistake.change]] with `old` and `new` for each.
 
 Some mistakes are easier to make in a plainer program than the reference. `[base.NAME]` contains the
 definitions of such a program as `source`, and `base = "NAME"` applies a mistake's changes to this
-base. A base is a right solution, which `grader validate` proves. A mistake that is a different
+base. A base is a correct solution, which `grader validate` checks. A mistake that is a different
 program altogether has its definitions as `source`, without changes.
 
     says      what the mistake is, in one line
@@ -59,7 +59,7 @@ class Mistake(Solution):
         changes: Changes to the source, or to the reference if there is no source. Empty if the
             source is complete.
         source: Definitions that replace the reference's: those of its base, or its own.
-        base: The name of its base; None for the reference.
+        base: The name of its base; None if it is based on the reference.
         price: Why it costs more than 40 % of its problem; None if it does not.
         most: The most points that such a program may earn; None for no such limit.
     """
@@ -153,7 +153,7 @@ def _indentation(program: str, at: int) -> str:
 
 
 def _indented(text: str, spaces: str) -> str:
-    """Indent all lines of a text but the first; empty lines stay empty."""
+    """Indent all lines of a text except the first; empty lines stay empty."""
     first, *rest = text.split("\n")
     return "\n".join([first, *(spaces + line if line else line for line in rest)])
 
@@ -213,7 +213,7 @@ def _read(folder: Path, problem: str) -> tuple[list[Mistake], list[Fragment]]:
     # tomllib raises a ValueError that names the line.
     except (ValueError, UnicodeDecodeError) as e:
         raise CourseFault(f"{path}: {e}") from None
-    summary = "A right solution that mistakes are made in."
+    summary = "A correct solution that mistakes are based on."
     return mistakes, [
         Fragment(problem=problem, name=f"base {n}", summary=summary, source=s)
         for n, s in sources.items()
@@ -258,7 +258,7 @@ def _mistake(problem: str, entry: _Entry, sources: dict[str, str]) -> Mistake:
         known = ", ".join(sources) or "which has none"
         raise ValueError(f"{where}expected a base of this file, {known}; got {entry.base}")
     if not entry.says.strip():
-        raise ValueError(f"{where}expected `says` to say what the mistake is, got an empty text")
+        raise ValueError(f"{where}expected `says` to describe the mistake, got an empty text")
     return Mistake(
         problem=problem,
         name=entry.name,
@@ -282,4 +282,4 @@ def _check_names(mistakes: list[Mistake], sources: dict[str, str]) -> None:
         raise ValueError(f"mistake {twice[0]}: expected a name of its own, got it twice")
     unused = sources.keys() - {mistake.base for mistake in mistakes}
     if unused:
-        raise ValueError(f"base {min(unused)}: expected a mistake that is made in it, got none")
+        raise ValueError(f"base {min(unused)}: expected a mistake that is based on it, got none")

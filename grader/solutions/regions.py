@@ -10,7 +10,9 @@ MARK = re.compile(r"(BEGIN|END) SOLUTION")
 def lines_of(reference: str, problem_id: str | None = None) -> dict[int, str]:
     """The lines of a reference that its stub leaves out, by line number.
 
-    They are those of one problem, or of all.
+    Args:
+        reference: The source of the reference module.
+        problem_id: The problem whose lines are wanted; None for those of all problems.
     """
     found: dict[int, str] = {}
     inside = False

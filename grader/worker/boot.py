@@ -5,11 +5,11 @@
 SETUP is JSON, written by `sandbox.bubblewrap`, `sandbox.landlock` or `sandbox.box`:
 
     control    the descriptor of the zygote's socket
-    user       the user to become; 0: stay
+    user       the user id to switch to; 0 keeps the current one
     runtime    the folder of the worker's own code
     paths      the folders that a submission may import from: the packages and the probes
     preload    the modules to import before the first test, besides torch and the probes
-    own_user   what a wall of the kind `walls.OwnUser` needs; absent for the others
+    own_user   what `walls.OwnUser` needs; absent for the other kinds of isolation
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The process of one test, or of several that pass: the only one to import the student's code.
+"""The process that runs one test, or several that pass; no other process imports student code.
 
 It runs probes on the code and answers with plain data.
 
@@ -6,8 +6,8 @@ It reads one frame with the submission's sources, then one frame per request, an
 request with one frame. Nothing that it sends is trusted: student code shares this process and can
 change all of it.
 
-A request names its test. Before the first request of another test, the process looks for what the
-last test left; if there is anything, it answers "used" and takes no more tests.
+A request names its test. Before the first request of the next test, the process checks whether the
+last test left anything behind. If so, it answers "used" and runs no further test.
 """
 
 import errno
@@ -36,7 +36,7 @@ from grader.worker import device, leftovers
 from grader.worker.tripwire import Tripwire, Violation, Watched, student_place
 
 MAX_TEXT = 2000
-# Descriptors. Tracebacks have a pipe of their own, so that printing cannot push them out.
+# File descriptors. Tracebacks have a pipe of their own, so that long output cannot displace them.
 CHANNEL, TRACEBACKS = 3, 4
 
 
@@ -46,7 +46,7 @@ def main(handover: socket.socket, confine: Callable[[], None]) -> NoReturn:
     Args:
         handover: The socket that delivers one message: the test's limits, its channel, and pipes
             for output and for tracebacks.
-        confine: Gives up everything that student code must not have.
+        confine: Gives up all rights that student code must not have.
     """
     try:
         os.setsid()
@@ -77,7 +77,7 @@ def _wait_for_a_test(handover: socket.socket) -> tuple[dict[str, Any], list[int]
 
 
 def _redirect(*given: int) -> socket.socket:
-    """Rearrange the descriptors.
+    """Rearrange the file descriptors.
 
     Stdin is empty, and stdout and stderr go to the output pipe. The only other descriptors are the
     channel and the pipe for tracebacks.
@@ -104,14 +104,14 @@ def _redirect(*given: int) -> socket.socket:
 
 
 class LimitTooLow(Exception):
-    """The grader was started under limits lower than what a test may use."""
+    """The grader was started under limits that are lower than those of a test."""
 
 
 def _limit(limits: dict[str, Any]) -> None:
-    """Set the limits on each process; the zygote checks what all processes use together.
+    """Set the limits per process; the zygote checks what all processes use together.
 
-    With a GPU there are two fewer, because CUDA reserves far more address space than memory and
-    locks pages of its own. The memory that all processes really use is still checked.
+    With a GPU, two of these limits are not set, because CUDA reserves far more address space than
+    it uses, and locks pages of its own. The zygote still checks the memory that is really used.
 
     Raises:
         LimitTooLow: A limit is already lower and cannot be raised.
@@ -128,7 +128,7 @@ def _limit(limits: dict[str, Any]) -> None:
     for which, name, soft, hard in [
         *([] if limits["device_memory_bytes"] else without_gpu),
         (resource.RLIMIT_CPU, "ulimit -t", cpu, cpu + 1),
-        # One more, for the zygote.
+        # One more process, for the zygote.
         (resource.RLIMIT_NPROC, "ulimit -u", limits["processes"] + 1, limits["processes"] + 1),
         (resource.RLIMIT_FSIZE, "ulimit -f", limits["file_bytes"], limits["file_bytes"]),
         (resource.RLIMIT_NOFILE, "ulimit -n", 256, 256),
@@ -137,7 +137,7 @@ def _limit(limits: dict[str, Any]) -> None:
         inherited = resource.getrlimit(which)[1]
         if inherited != resource.RLIM_INFINITY and inherited < hard:
             raise LimitTooLow(
-                f"`{name}` of whoever started the grader is too low: "
+                f"the grader was started with `{name}` too low: "
                 f"{inherited}, and a test needs {hard}"
             )
         resource.setrlimit(which, (soft, hard))
@@ -146,7 +146,8 @@ def _limit(limits: dict[str, Any]) -> None:
 def _show_where_it_ends() -> None:
     """Have Python print a traceback when this process crashes or runs out of time.
 
-    The zygote sends SIGUSR1 before it ends a process that is too late; the kernel sends SIGXCPU.
+    The zygote sends SIGUSR1 when the wall time is used up; the kernel sends SIGXCPU when the CPU
+    time is.
     """
     faulthandler.enable(TRACEBACKS)
     faulthandler.register(signal.SIGUSR1, TRACEBACKS)
@@ -154,13 +155,14 @@ def _show_where_it_ends() -> None:
 
 
 def _fill_uninitialized_memory() -> None:
-    """Make torch.empty and its relatives return NaN (for integers, the largest value).
+    """Make torch.empty and similar functions return NaN (for integers, the largest value).
 
-    Code that forgets to initialise then fails the same tests in every run. `warn_only` makes sure
-    that no operation is refused. Not used with a GPU, where this would select slower kernels.
+    Code that forgets to initialise memory then fails the same tests in every run. The mode "warn"
+    makes sure that no operation is refused. This is not used with a GPU, because it would select
+    slower kernels there.
     """
     # torch.utils.deterministic.fill_uninitialized_memory is on by default.
-    # `torch.use_deterministic_algorithms` would do the same, and import torch._dynamo for it.
+    # torch.use_deterministic_algorithms would do the same, but it imports torch._dynamo.
     torch.set_deterministic_debug_mode("warn")
 
 
@@ -169,7 +171,7 @@ def _serve(channel: socket.socket, *, on_gpu: bool) -> NoReturn:
     submission, has_begun = None, False
 
     def end_with(violation: Violation) -> NoReturn:
-        """Answer before the code that made the forbidden call can do anything about it."""
+        """Answer at once, before the code that made the forbidden call can prevent it."""
         try:
             _send(channel, {"id": request["id"], "policy": violation})
         finally:
@@ -180,7 +182,7 @@ def _serve(channel: socket.socket, *, on_gpu: bool) -> NoReturn:
         if request["op"] == "run" and submission is None:
             submission = _Submission(setup, end_with, on_gpu=on_gpu)
         if not has_begun:
-            # Whatever goes wrong from here on is the student's fault.
+            # Whatever goes wrong after this message is the student's fault.
             protocol.send(channel, {"begins": True})
             has_begun = True
         answer: dict[str, Any]
@@ -203,7 +205,7 @@ def _serve(channel: socket.socket, *, on_gpu: bool) -> NoReturn:
 def _send(channel: socket.socket, reply: dict[str, Any]) -> None:
     try:
         frame = protocol.encode(reply)
-    except BaseException as e:  # looking at a student's value can raise anything
+    except BaseException as e:  # encoding a student's value can raise anything
         why = (
             _text(e)
             if isinstance(e, protocol.ProtocolError)
@@ -236,15 +238,16 @@ class _Submission:
         tripwire = Tripwire(setup["forbidden"], setup["by_hand"], self._folder, on_violation)
         student = importlib.import_module("tests.probes").Student()
         self._student = Watched(student, tripwire, setup["by_hand"])
-        # torch.manual_seed notes the seed for each kind of GPU too, which takes 0.2 ms without one.
+        # torch.manual_seed also sets the seed of each kind of GPU, which takes 0.2 ms even on a
+        # machine without one.
         self._seed_torch = torch.manual_seed if on_gpu else torch.default_generator.manual_seed
         self._test: int | None = None
         self._before = leftovers.surroundings()
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Run one probe; return its value, or what was raised.
+        """Run one probe; return its value, or a description of the exception that it raised.
 
-        If an earlier test has left something, return its name and do not run the probe.
+        If an earlier test left something behind, name that instead, and do not run the probe.
         """
         if request["test"] != self._test:
             used = self._test is not None and self._left_over()
@@ -263,7 +266,7 @@ class _Submission:
         return answer
 
     def _finder(self, path: str) -> FileFinder:
-        """Find the student's modules, and note what is in each after its import."""
+        """Find the student's modules, and record the state of each module after its import."""
         if not path.startswith(self._folder):
             raise ImportError
         imported = self._imported
@@ -271,19 +274,19 @@ class _Submission:
         class Loader(SourceFileLoader):
             def exec_module(self, module: ModuleType) -> None:
                 super().exec_module(module)
-                if not hasattr(module, "__path__"):  # a package gets its modules as attributes
+                if not hasattr(module, "__path__"):  # later imports add attributes to a package
                     imported[module] = leftovers.state(module)
 
         return FileFinder(path, (Loader, [".py"]))
 
     def _left_over(self) -> list[str]:
-        """What earlier tests left in this process that may change the answers to the next one."""
+        """What earlier tests left behind in this process that may affect the next test."""
         try:
             emptied = leftovers.empty(self._scratch, keep=self._folder)
             changed = leftovers.changed(self._before) + ([] if emptied else ["files"])
             return changed + leftovers.changed_modules(self._imported)
-        except BaseException:  # student code may have changed what this looks at
-            return ["a process that cannot be looked at"]
+        except BaseException:  # student code may have changed anything
+            return ["a process that cannot be checked"]
 
     def _describe(self, error: BaseException) -> dict[str, Any]:
         """Describe an exception for the grader, as text and numbers."""

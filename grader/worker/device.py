@@ -25,9 +25,9 @@ def limit_memory(limit_bytes: int) -> None:
 
 
 def look(name: str) -> dict[str, Any] | str:
-    """Use "cuda" or the "cpu" once, as a test would.
+    """Use the device "cuda" or "cpu" once, as a test would.
 
-    Return its description, or an exception as text.
+    Return a description of the device or, if that fails, the exception as text.
 
     This runs in a child that has imported no student code.
     """

@@ -1,4 +1,4 @@
-"""Landlock and the other calls into the kernel with which a process gives up rights for good.
+"""Landlock and other system calls with which a process gives up rights permanently.
 
 See landlock(7), capabilities(7) and seccomp(2). Nothing here imports torch.
 """
@@ -16,29 +16,30 @@ SECCOMP_MODE_FILTER = 2
 CAPABILITIES_VERSION = 0x20080522
 CAP_SETGID, CAP_SETUID = 6, 7
 
-# The same numbers on every machine.
+# The same numbers on every architecture.
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 GIVE_VERSION = 1
 RULE_PATH_BENEATH = 1
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 TRUNCATE, IOCTL_DEV = 1 << 14, 1 << 15
-# How many rights over files each version knows; from version 6 on there are no more.
+# How many rights to files each version of Landlock has, and how many all later versions have.
 RIGHTS_KNOWN = {1: 13, 2: 14, 3: 15, 4: 15}
 RIGHTS_KNOWN_LATER = 16
 OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 READ = EXECUTE | READ_FILE | READ_DIR
 USE_DEVICE = READ_FILE | WRITE_FILE | IOCTL_DEV
-BIND_OR_CONNECT_TCP = 3  # from version 4 on
-ABSTRACT_SOCKETS_AND_SIGNALS = 3  # from version 6 on
+BIND_OR_CONNECT_TCP = 3  # since version 4
+ABSTRACT_SOCKETS_AND_SIGNALS = 3  # since version 6
 
 
 def restrict(allowed: Iterable[tuple[str, int]]) -> None:
-    """Take every access to files from this process and its children, except what is allowed.
+    """Deny this process and its children all access to files, except what is allowed.
 
-    What they do over the network or to other processes is denied as far as the kernel can.
+    Access to the network and to other processes is denied as far as the kernel supports that.
 
     Args:
-        allowed: Paths, each with its rights; -1 for all. A folder's rights hold for what is in it.
+        allowed: Paths, each with its rights; -1 for all rights. The rights to a folder apply to
+            everything inside it.
 
     Raises:
         OSError: The kernel refuses.
@@ -65,7 +66,7 @@ def restrict(allowed: Iterable[tuple[str, int]]) -> None:
 
 
 def no_new_privileges() -> None:
-    """Make sure that no program that this process starts gains rights."""
+    """Make sure that programs started by this process cannot gain privileges."""
     prctl(PR_SET_NO_NEW_PRIVS, 1)
 
 
@@ -77,7 +78,7 @@ def filter_calls(program: bytes) -> None:
 
 
 def keep_capabilities(*kept: int) -> None:
-    """Give up every capability but these."""
+    """Give up all capabilities except these."""
     mask = sum(1 << capability for capability in kept)
     header = struct.pack("Ii", CAPABILITIES_VERSION, 0)
     _checked(LIBC.capset(header, struct.pack("6I", mask, mask, 0, 0, 0, 0)))

@@ -1,9 +1,9 @@
-"""What a test has left in its process. Another test may use the process only if this is nothing.
+"""Find what a test left behind in its process, which another test may use only if it is clean.
 
-Student code could falsify the comparison, as it could falsify everything in its own process. It
-would gain little: a test that does not pass in a used process is repeated in a fresh one, and a
-value that is wrong fails in any process. Only a test that compares the student's code with itself
-could pass because of what is left.
+Student code could falsify this check, as it could falsify everything in its own process. It would
+gain little: a test that does not pass in a used process is repeated in a fresh one, and a wrong
+value fails in any process. Only a test that compares the student's code with itself could pass
+because of something that was left behind.
 """
 
 import gc
@@ -42,12 +42,12 @@ ATOMS = (type(None), bool, int, float, complex, str, bytes)
 CONTAINERS = (list, tuple, set, frozenset, deque)
 EMPTY_CELL = CellType()
 NOT_THE_STUDENTS = ("__builtins__", "__warningregistry__")  # globals that Python puts in a module
-MAX_STATE = 100_000  # objects of a module that are looked at
-AUTOCAST_DEVICES = ("cpu", "cuda")  # the devices that autocast is read for
+MAX_STATE = 100_000  # how many objects of a module are compared
+AUTOCAST_DEVICES = ("cpu", "cuda")  # the devices whose autocast settings are compared
 
 
 def surroundings() -> dict[str, Any]:
-    """What a result depends on in this process, apart from the student's own modules."""
+    """The state of this process that a result may depend on, except the student's own modules."""
     return {
         "processes": _processes(),
         "threads": (threading.active_count(), len(os.listdir("/proc/self/task"))),
@@ -81,9 +81,10 @@ def surroundings() -> dict[str, Any]:
 
 
 def _processes() -> list[str]:
-    """The other processes of the box, or outside of a namespace this process's own children.
+    """The processes in the box or, without a PID namespace, whether this process has children.
 
-    With a user of its own, this process also gets the children of those that have ended.
+    If it runs under a user id of its own, its children include orphans of processes that it
+    started.
     """
     if os.getppid() == 1:
         return [name for name in os.listdir("/proc") if name.isdigit()]
@@ -119,10 +120,10 @@ def _of_torch() -> tuple[Any, ...]:
 
 
 def changed(before: dict[str, Any]) -> list[str]:
-    """The names of what differs from `before`.
+    """The names of the entries that differ from `before`.
 
     A thread takes a moment to end, and objects in a cycle may hold an open file until they are
-    collected, so a difference is looked at again.
+    collected, so a difference is checked again a little later.
     """
     now = surroundings()
     for pause in PAUSES:
@@ -135,10 +136,10 @@ def changed(before: dict[str, Any]) -> list[str]:
 
 
 def changed_modules(imported: dict[ModuleType, list[object]]) -> list[str]:
-    """The student's modules in which something differs from their state after the import.
+    """The names of the student's modules whose state has changed since their import.
 
-    A count that is kept on a class, for example, could make a later test pass: one that compares
-    the student's code with itself.
+    For example, a counter that is kept on a class could make a later test pass, if that test
+    compares the student's code with itself.
     """
     return [module.__name__ for module, before in imported.items() if not _same(module, before)]
 
@@ -152,16 +153,16 @@ def _same(module: ModuleType, before: list[object]) -> bool:
 
 
 def state(module: ModuleType) -> list[object]:
-    """What a module's code can change: its globals and what is in them, in a fixed order.
+    """What a module's code can change: its globals and their contents, in a fixed order.
 
-    Objects of other modules count as a whole, and caches of functools are not seen.
+    The contents of other modules' objects are left out, and so are functools caches.
     """
     found: list[object] = []
     waiting = [value for name, value in vars(module).items() if name not in NOT_THE_STUDENTS]
     seen: set[int] = set()
     while waiting and len(found) < MAX_STATE:
         thing = waiting.pop()
-        # torch wraps the `step` of an optimizer at its first use.
+        # torch wraps the `step` of an optimizer's class when it is first used.
         while type(thing) is FunctionType and "__wrapped__" in thing.__dict__:
             thing = thing.__dict__["__wrapped__"]
         found.append(thing)
@@ -172,9 +173,9 @@ def state(module: ModuleType) -> list[object]:
 
 
 def _inside(thing: object) -> Iterable[object]:
-    """What an object refers to and the student's code can change.
+    """The objects inside an object that the student's code can change.
 
-    Methods that a student's class overrides are not called: an `__iter__` may never end.
+    Methods that a student's class may override are not called: its `__iter__` might never end.
     """
     if isinstance(thing, FunctionType):
         kept = [c.cell_contents for c in thing.__closure__ or () if c != EMPTY_CELL]
@@ -212,7 +213,7 @@ def _is_dynamos(value: object) -> bool:
 
 
 def empty(folder: str, *, keep: str) -> bool:
-    """Remove everything in a folder but `keep`; return False if something cannot be removed."""
+    """Remove everything in a folder except `keep`; return False if something cannot be removed."""
     left = [entry for entry in os.scandir(folder) if entry.path != keep]
     for entry in left:
         if entry.is_dir(follow_symlinks=False):

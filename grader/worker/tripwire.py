@@ -1,19 +1,18 @@
 """Detect at run time when code delegates its work to something that its problem forbids.
 
 tests/probes/forbidden_in_source.py reads the source and reports lines. This module catches what a
-reader of names cannot see: computed names, aliases, copies of a library's class, functions found by
-a search.
-It therefore guards objects and not names. Each object is guarded at the lowest place that every
-path to it passes through:
+search for names cannot find: computed names, aliases, copies of a library's class, functions found
+by introspection. Therefore it guards objects instead of names. Each object is guarded at the lowest
+level that every call to it must go through:
 
 a Python function   its code object is replaced, so that every reference to it leads to the trap
-a class             its methods are replaced too, even if inherited, copied or called without object
+a class             its methods' code is replaced, which includes inherited and copied methods
 a module            all functions and classes that it defines are guarded
 an operator         its kernels in torch's dispatcher are replaced, for Python, TorchScript and C++
 autograd            no backward pass may run inside a function to be written by hand (`Watched`)
 
 This module shares a process with the code that it watches, so it is not a security boundary. It
-makes delegation harder than the exercise itself, and honest code never meets it.
+makes delegation harder than the exercise itself, and honest code never triggers it.
 """
 
 import functools
@@ -42,8 +41,8 @@ STARTS_A_THREAD = (
     "threading._start_new_thread",
     "_thread.start_new_thread",
 )
-# New kernels for these dispatch keys together replace an operator on every device. torch.func asks
-# the last key first.
+# New kernels for all these dispatch keys together replace an operator on every device. torch.func
+# looks up the last key first.
 DISPATCH_KEYS = (
     "CompositeImplicitAutograd",
     "AutogradCPU",
@@ -59,7 +58,7 @@ class Tripwire:
 
     Args:
         forbidden: Dotted names of functions, classes, modules and operators.
-        by_hand: Definitions in which no backward pass may run, as in "autograd.linear_backward".
+        by_hand: Definitions in which no backward pass may run, such as "autograd.linear_backward".
         folder: The folder of the student's files.
         on_violation: Called with the name and the calling line; must not return.
     """
@@ -122,7 +121,7 @@ class Tripwire:
                 self._guard_operator(attribute, name)
 
     def _guard_operator(self, operator: str, name: str) -> None:
-        """Replace the kernels of all overloads of a torch operator; other names have none."""
+        """If the name is that of a torch operator, replace the kernels of all its overloads."""
         overloads = torch._C._jit_get_operation(f"aten::{operator}")[1] or []
         overloads = [] if operator in self._operators else overloads
         self._operators.add(operator)
@@ -152,7 +151,7 @@ class Tripwire:
 
 
 class _Trap:
-    """Replaces a forbidden function written in C; any use of it trips."""
+    """Replaces a forbidden function written in C; any use of the replacement ends the test."""
 
     def __init__(self, tripwire: Tripwire, name: str) -> None:
         self._tripwire, self._name = tripwire, name
@@ -178,9 +177,9 @@ def _is_trapped(function: Any) -> bool:
 
 
 def _set_trap(function: FunctionType, trap: Callable[[], NoReturn]) -> None:
-    """Make an existing function trip for everybody who holds a reference to it."""
+    """Change a function so that calling it through any reference ends the test."""
     if _is_trapped(function):
-        return  # reported under the name that comes first in problems.toml
+        return  # it is reported under its first name in problems.toml
     trapped = _trap_function(trap)
     function.__defaults__, function.__kwdefaults__ = None, trapped.__kwdefaults__
     # The new code must have as many free variables as the function has cells.
@@ -194,8 +193,8 @@ def _functions_of(thing: Any, module: ModuleType | None) -> Iterator[FunctionTyp
 
     Args:
         thing: The object to search.
-        module: The module that defines it; what that module only imported from elsewhere is left
-            out.
+        module: The module that defines it. Functions and classes that this module only imports
+            from elsewhere are left out.
     """
     name, file = getattr(module, "__name__", None), getattr(module, "__file__", None)
     waiting, seen = [thing], set()
@@ -226,7 +225,7 @@ def _contents(cells: tuple[CellType, ...] | None) -> Iterator[Any]:
 
 
 class Watched:
-    """The student's package, with the functions to be written by hand watched while they run.
+    """The student's package, in which functions to be written by hand are watched while they run.
 
     Probes reach the student's definitions through this object, so it does not matter how a module
     obtains them.
@@ -279,11 +278,11 @@ class _WatchedModule:
 
 
 class _NoBackwardPass(ExitStack):
-    """A context in which the test ends if student code runs a backward pass, by whatever call.
+    """A context that ends the test if student code runs a backward pass through any call.
 
-    A backward pass shows in two ways: operators run in a graph task that was not running before,
-    and the values that the forward pass saved are read again (even if only a single node of a graph
-    is called). Recording a graph that nobody uses is allowed.
+    A backward pass has two signs: operators run in a graph task that was not running before, and
+    the values that the forward pass saved are read again (even if only a single node of a graph is
+    called). Recording a graph without using it is allowed.
     """
 
     def __init__(self, tripwire: Tripwire) -> None:

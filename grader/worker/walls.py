@@ -1,11 +1,11 @@
-"""What stands around the processes of a test, seen from the zygote: three kinds of wall.
+"""How the zygote isolates the processes of a test: three kinds of isolation, called walls here.
 
-The zygote finds the processes of a test, ends them and removes their files in a way that depends on
-its wall:
+The kind determines how the zygote finds the processes of a test, kills them and removes their
+files:
 
-    Namespace  a PID namespace of which the zygote is process 1; everything else in it is the test's
+    Namespace  a PID namespace in which the zygote is process 1, and all others belong to the test
     OwnUser    a user id that only the student's code has, plus Landlock and seccomp
-    NoWall     nothing; for debugging
+    NoWall     no isolation; for debugging
 """
 
 import json
@@ -19,7 +19,8 @@ from typing import Any
 from grader.worker import landlock
 
 CLONE_NEWUSER = 0x10000000
-# What a process may read about itself. Its list of mounts would show paths of the machine.
+# The files of /proc that a process may read about itself. Its list of mounts is not among them,
+# because that would show paths of the machine.
 OF_ITSELF = {
     "status": landlock.READ_FILE,
     "stat": landlock.READ_FILE,
@@ -32,10 +33,10 @@ DEVICES = ("null", "zero", "full", "random", "urandom")
 
 
 def of_this_process(own_user: dict[str, Any] | None) -> "NoWall":
-    """The wall of the zygote that this process becomes.
+    """The kind of isolation for this process, which is about to become the zygote.
 
     Args:
-        own_user: What `OwnUser` needs; None for the other walls.
+        own_user: What `OwnUser` needs; None for the other kinds.
     """
     if own_user is not None:
         return OwnUser(own_user)
@@ -46,7 +47,7 @@ class NoWall:
     """The student's processes are ordinary children of the zygote."""
 
     def start(self, user: int) -> None:
-        """Turn this process into the zygote's user; 0: it stays as it is."""
+        """Switch this process to the zygote's user id; 0 keeps the current one."""
         if user:
             os.chmod(os.environ["TMPDIR"], 0o1777)  # the folder belongs to root
             _become(user)
@@ -56,10 +57,10 @@ class NoWall:
         landlock.prctl(landlock.PR_SET_DUMPABLE, 0)
 
     def confine(self) -> None:
-        """In a child: give up everything that student code must not have."""
+        """In a child, give up all rights that student code must not have."""
 
     def as_student(self) -> AbstractContextManager[None]:
-        """What the zygote does meanwhile, it does with the rights of the student's code."""
+        """A context in which the zygote acts with the rights of the student's code."""
         return nullcontext()
 
     def processes(self, child: int) -> list[str]:
@@ -70,7 +71,7 @@ class NoWall:
         """Kill all processes of a test, whatever they did to escape.
 
         Raises:
-            ProcessLookupError: There is none.
+            ProcessLookupError: The test has no processes.
         """
         if child:
             os.killpg(child, signal.SIGKILL)
@@ -80,23 +81,23 @@ class NoWall:
         return 0, 0
 
     def facts(self) -> dict[str, Any]:
-        """What the grader checks of this wall before it trusts the sandbox."""
+        """Facts about the isolation, which the grader checks before it trusts the sandbox."""
         return {"uid": os.getuid()}
 
 
 class Namespace(NoWall):
-    """The zygote is process 1 of a PID namespace, and the writable folder is a file system."""
+    """The zygote is process 1 of a PID namespace; the writable folder is a file system."""
 
     def processes(self, child: int) -> list[str]:
-        """Every process but the zygote."""
+        """Every process except the zygote."""
         return [name for name in os.listdir("/proc") if name.isdigit() and name != "1"]
 
     def kill(self, child: int | None) -> None:
-        """Kill every process but the zygote."""
+        """Kill every process except the zygote."""
         os.kill(-1, signal.SIGKILL)
 
     def scratch_use(self) -> tuple[int, int]:
-        """What the file system reports."""
+        """The use that the file system reports."""
         usage = os.statvfs(os.environ["TMPDIR"])
         return usage.f_files - usage.f_ffree, (usage.f_blocks - usage.f_bfree) * usage.f_frsize
 
@@ -109,16 +110,16 @@ class Namespace(NoWall):
 
 
 class OwnUser(NoWall):
-    """Student code runs as a user id that nothing else on the machine has.
+    """Student code runs under a user id that nothing else on the machine has.
 
-    The zygote is another user and keeps two capabilities: it may become the student's user. So it
-    kills with the student's own rights, and kill(-1) reaches every process of the student's and no
-    other; no process of the student's may signal the zygote.
+    The zygote runs under another user id, and keeps the two capabilities with which it can become
+    the student's user. It kills with the student's own rights, so kill(-1) reaches all processes of
+    the student's and no others. Those processes cannot send signals to the zygote.
 
     Args:
-        setup: What `sandbox.landlock` has prepared: `uid`, the student's; `readable`, the paths
-            that its code may read; `private`, files that it must not read; `filter`, the descriptor
-            to read the seccomp filter from.
+        setup: What `sandbox.landlock` has prepared: `uid`, the student's user id; `readable`, the
+            paths that student code may read; `private`, files that it must not be able to read;
+            `filter`, the descriptor to read the seccomp filter from.
     """
 
     def __init__(self, setup: dict[str, Any]) -> None:
@@ -127,9 +128,10 @@ class OwnUser(NoWall):
         self._foreign: set[str] = set()
 
     def start(self, user: int) -> None:
-        """Turn this process from root into the zygote's user, and filter its system calls.
+        """Switch this process from root to the zygote's user id, and filter its system calls.
 
-        It does not die with the grader: it then still has to end what the student's code started.
+        The zygote does not die with the grader, because it must still kill the processes that the
+        student's code started.
         """
         landlock.prctl(landlock.PR_SET_CHILD_SUBREAPER, 1)
         landlock.prctl(landlock.PR_SET_KEEPCAPS, 1)
@@ -141,7 +143,7 @@ class OwnUser(NoWall):
         landlock.prctl(landlock.PR_SET_DUMPABLE, 0)
 
     def confine(self) -> None:
-        """Become the student's user, without a capability, and see only what is listed."""
+        """Become the student's user, without capabilities, with access to the listed paths only."""
         _become(self._uid)
         landlock.keep_capabilities()
         landlock.prctl(landlock.PR_SET_DUMPABLE, 0)
@@ -158,7 +160,7 @@ class OwnUser(NoWall):
 
     @contextmanager
     def as_student(self) -> Iterator[None]:
-        """Act with the student's rights; what may be done to this process does not change."""
+        """Act with the student's rights; student processes gain no rights over the zygote."""
         own = os.geteuid()
         os.seteuid(self._uid)
         try:
@@ -167,9 +169,10 @@ class OwnUser(NoWall):
             os.seteuid(own)
 
     def processes(self, child: int) -> list[str]:
-        """Every process of the student's user, and the child, which first is the zygote's user.
+        """Every process of the student's user, and the child, which starts as the zygote's user.
 
-        The owner of any other process is read once: it never becomes the student's.
+        The owner of any other process is read only once, because such a process can never become
+        the student's.
         """
         now = {name for name in os.listdir("/proc") if name.isdigit()}
         self._foreign &= now
@@ -179,19 +182,19 @@ class OwnUser(NoWall):
         return found
 
     def kill(self, child: int | None) -> None:
-        """Kill every process of the student's user, and a spare child of the zygote's."""
+        """Kill every process of the student's user, and the zygote's spare child."""
         with self.as_student():
             if os.geteuid() != self._uid or 0 in os.getresuid():
                 raise PermissionError("kill(-1) would end processes that are not the student's")
             os.kill(-1, signal.SIGKILL)
 
     def scratch_use(self) -> tuple[int, int]:
-        """Count the files that can be found; one that is deleted while open cannot."""
+        """Count the files that can be found, which excludes files that were deleted while open."""
         with self.as_student():
             return _files_in(os.environ["TMPDIR"])
 
     def facts(self) -> dict[str, Any]:
-        """Try in a child what the student's code must not be able to do."""
+        """In a child, try everything that the student's code must not be able to do."""
         self._foreign.clear()
         ours, theirs = socket.socketpair()
         pid = os.fork()
@@ -209,14 +212,14 @@ class OwnUser(NoWall):
         try:
             self.confine()
             answer.send(json.dumps(self._tries()).encode())
-            answer.recv(1)  # lives until it has been seen
+            answer.recv(1)  # stay alive until `facts` has looked for this process
         except BaseException as e:
             answer.send(json.dumps({"failed": f"{type(e).__name__}: {e}"}).encode())
         finally:
             os._exit(0)
 
     def _tries(self) -> dict[str, Any]:
-        """What a process of the student's can reach; see `sandbox.landlock.promises`."""
+        """What a process of the student's can do; see `sandbox.landlock.promises`."""
         with open(os.path.join(os.environ["TMPDIR"], "tries"), "w") as f:
             works = bool(f.write("it works"))
         return {
@@ -234,7 +237,7 @@ class OwnUser(NoWall):
 
 
 def status_of_this_process() -> dict[str, int]:
-    """Its capabilities, whether it may gain others, and how its system calls are filtered."""
+    """This process's capabilities, whether it can gain more, and how its calls are filtered."""
     with open(f"/proc/{os.getpid()}/status") as f:
         status = dict(line.rstrip("\n").split(":\t", 1) for line in f)
     return {
@@ -251,7 +254,7 @@ def _become(uid: int) -> None:
 
 
 def _possible(act: Callable[[Any], object], things: list[Any]) -> list[Any]:
-    """The things that can be acted upon without an error."""
+    """The things for which `act` raises no OSError."""
     found = []
     for thing in things:
         with suppress(OSError):

@@ -1,20 +1,20 @@
-"""The zygote: a process with torch and without student code, which forks one child at a time.
+"""The zygote: a process with torch but without student code, which forks one child at a time.
 
-A child serves one test, or several one after the other.
+A child serves one test, or several in a row.
 
-Nothing that a test starts can kill or stop it, orphans become its children, and `kill(-1)` ends
-every process of the test, whatever that process did to escape (walls.py). It talks to the grader
-over one SEQPACKET socket:
+No process that a test starts can kill or stop the zygote. Orphaned processes become the zygote's
+children, and `kill(-1)` ends every process of the test, whatever that process did to escape
+(walls.py). The zygote talks to the grader over one SEQPACKET socket:
 
     spawn {limits}  + three file descriptors: the child's channel,
                       and pipes for what it prints and for Python's tracebacks
-    look            → how much processor time the test has used, and whether it only sleeps
+    look            → how much CPU time the test has used, and whether all its threads sleep
     trace             have the child print a traceback of all its threads
     end             → how the child ended;
-                      everything it left behind is gone when the answer is sent
+                      everything it left behind is removed before the answer is sent
 
-A child never has that socket. While a child lives, the zygote watches what the limits of a single
-process do not cover: the memory and the files of all its processes together.
+A child never has that socket. While a child runs, the zygote enforces what per-process limits do
+not cover: the memory and the files of all the test's processes together.
 
 The zygote never runs a tensor operation: if a process has used several threads, its forked children
 hang when they use threads. It does not start CUDA either, because children of a process that has
@@ -43,8 +43,8 @@ from grader.worker.walls import NoWall, status_of_this_process
 LOOK_EVERY_SECONDS = 0.02
 MAX_FILES = 4096
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
-# States of a thread that runs only if something wakes it: asleep, stopped, ended. Not "D": it waits
-# for a disk.
+# States of a thread that does not run unless something wakes it: asleep, stopped, ended. "D" is not
+# among them, because such a thread waits for a disk.
 ASLEEP = "STtZX"
 
 Breach = Literal["memory", "files", "scratch", "processor"]
@@ -69,13 +69,13 @@ def serve(control_fd: int, wall: NoWall) -> None:
 
     Args:
         control_fd: The descriptor of the zygote's socket.
-        wall: What stands around the processes of a test.
+        wall: The isolation of the processes of a test.
     """
-    # Process 1 receives only signals that it handles, and Python handles SIGINT.
+    # Process 1 receives only signals for which it has a handler, and Python has one for SIGINT.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     control = socket.socket(fileno=control_fd)
     gc.collect()
-    gc.freeze()  # children share these pages until somebody writes to them
+    gc.freeze()  # children share these pages until they are written to
     control.send(json.dumps(facts(wall)).encode())
     zygote = Zygote(control, wall)
     zygote.wipe_scratch()  # the imports leave folders there
@@ -110,7 +110,7 @@ class Running:
     memory_bytes: int = 0  # upper bound for all processes together
 
     def count(self, pid: int, status: int, usage: resource.struct_rusage, idle_bytes: int) -> None:
-        """Add the usage of one of the test's processes, which has ended."""
+        """Add the usage of one of the test's processes that has exited."""
         seconds = usage.ru_utime + usage.ru_stime
         self.cpu_seconds_of_all += seconds
         self.memory_bytes += max(0, usage.ru_maxrss * 1024 - idle_bytes)
@@ -130,7 +130,7 @@ class Zygote:
         self._idle_resident_bytes = _resident_bytes()
 
     def turn(self) -> bool:
-        """Wait for a request, for the child's end, or until it is time to check the child.
+        """Wait for a request, for the child's exit, or until it is time to check the child.
 
         Return False when the grader has closed the socket.
         """
@@ -173,7 +173,7 @@ class Zygote:
     def _fork(self) -> tuple[int, socket.socket]:
         """Fork a child that waits for its test.
 
-        The next child is forked while the grader judges the last one's answers.
+        It is forked early, while the grader is still judging the answers of the last child.
         """
         handover, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         pid = os.fork()
@@ -205,7 +205,7 @@ class Zygote:
             self.end_everything()
 
     def _activity(self) -> dict[str, Any]:
-        """The processor time of all threads of the running test, and whether all of them sleep."""
+        """The CPU time of all threads of the running test, and whether all of them sleep."""
         tasks = [
             task
             for pid in (self._wall.processes(self._running.pid) if self._running else [])
@@ -219,7 +219,7 @@ class Zygote:
     def end_everything(self) -> None:
         """Kill the child and all its descendants, and wait until the last one is gone."""
         if self._spare:
-            self._spare[1].close()  # the spare child sees its socket end, and exits
+            self._spare[1].close()  # the spare child then exits
             self._spare = None
         deadline = time.monotonic() + 5.0
         while self._any_left() and time.monotonic() < deadline:
@@ -279,12 +279,12 @@ class Zygote:
 
 
 def _empty(top: str) -> None:
-    """Remove everything in a folder, however deep, and whatever permissions were taken away.
+    """Remove everything in a folder, at any depth and with any permissions.
 
     Nested folders are moved to the top under unused names, so that no path gets too long.
-    Everything belongs to this user, and nobody else is left who could change it in the meantime.
+    Everything belongs to this user, and no process is left that could change it in the meantime.
     """
-    # The folder may be root's; then nobody else could have changed it either.
+    # If the folder belongs to root, nobody else could have changed its permissions either.
     with suppress(PermissionError):
         os.chmod(top, 0o1777)
     unused, moved = secrets.token_hex(8), 0
@@ -305,7 +305,7 @@ def _empty(top: str) -> None:
 
 
 def _tasks(pid: str) -> list[tuple[int, str]]:
-    """For each thread of a process, the nanoseconds that it has run for, and its state."""
+    """For each thread of a process, its CPU time in nanoseconds, and its state."""
     found = []
     with suppress(OSError):
         for task in os.listdir(f"/proc/{pid}/task"):
@@ -317,10 +317,10 @@ def _tasks(pid: str) -> list[tuple[int, str]]:
 
 
 def _seconds_of_others(processes: list[str], child: int) -> float:
-    """The processor time of all processes of a test but its child, those that ended included.
+    """The CPU time of all processes of a test except its child, including those that have exited.
 
-    The kernel limits the child's own. The time of a process that has ended is in the fields of the
-    one that waited for it.
+    The kernel itself limits the CPU time of the child. The time of a process that has exited is
+    counted in the process that waited for it.
     """
     ticks = 0
     for pid in processes:
@@ -331,10 +331,11 @@ def _seconds_of_others(processes: list[str], child: int) -> float:
 
 
 def _own_bytes(pid: str) -> int:
-    """Resident bytes of a process that no file backs, private and shared; 0 after its end."""
+    """Resident bytes of a process that are not backed by a file; 0 after its exit."""
     try:
         lines = _resident(f"/proc/{pid}")
-        if not lines:  # the process is gone, or only its first thread has ended
+        # The process has exited, or only its first thread has.
+        if not lines:
             lines = max(
                 [
                     _resident(f"/proc/{pid}/task/{thread}")
@@ -355,7 +356,7 @@ def _resident(folder: str) -> list[list[str]]:
 def _resident_bytes() -> int:
     """Resident bytes of this process, including shared ones.
 
-    The kernel counts them this way for an ended process.
+    The kernel counts the memory of a process that has exited in the same way.
     """
     with open("/proc/self/statm") as f:
         return int(f.read().split()[1]) * resource.getpagesize()

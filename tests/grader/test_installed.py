@@ -188,7 +188,7 @@ def test_an_installed_grader_grades_proves_and_hands_out_another_course(installe
         (["grade", "solved"], "score 3.00 of 3"),
         (
             ["validate", "--draft", "--jobs", "1"],
-            "3 wrong solutions, 3 of 3 trials as they must be",
+            "3 wrong solutions, 3 of 3 trials as required",
         ),
         (["release", "student", "student.zip"], "student.zip: "),
     ]:

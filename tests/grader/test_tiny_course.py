@@ -62,15 +62,15 @@ def test_it_is_proved(grader, course, tmp_path):
     """The course's own mistakes are tried, and an unneeded test is named."""
     done = grader("validate", "--course", course, "--jobs", 1)
     assert done.returncode == 0, done.stderr
-    assert "3 wrong solutions, 3 of 3 trials as they must be" in done.stdout
+    assert "3 wrong solutions, 3 of 3 trials as required" in done.stdout
     other = shutil.copytree(course, tmp_path / "course")
     hidden = other / "tests/hidden/test_softmax.py"
     hidden.write_text(hidden.read_text().replace("# Stays: it tests", "# It tests"))
     done = grader("validate", "--course", other, "--draft", "--only", "softmax", "--jobs", 1)
     assert 1 == done.returncode
     assert (
-        "softmax · test_softmax_over_the_last_dimension: others catch all that it catches"
-        in done.stderr
+        "softmax · test_softmax_over_the_last_dimension: other tests catch everything that it "
+        "catches" in done.stderr
     )
 
 

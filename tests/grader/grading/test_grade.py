@@ -654,7 +654,7 @@ def test_an_exit_at_import_costs_its_module_only(first):
 def test_a_forbidden_call_is_found_by_reading(first):
     """A forbidden call is also found in a helper that one of the problem's functions calls."""
     message = (
-        "delegated: uses torch.nn.Linear, which this problem has to do without\n"
+        "delegated: uses torch.nn.Linear, which this problem forbids\n"
         "  at        assignment/delegates.py:9"
     )
     assert [("test_one", "policy", 0.0, message, None)] == ended(first, "delegated")
@@ -896,7 +896,8 @@ def test_a_submission_has_a_time_for_all_its_tests(results):
         (status, text.split("\n")[0].partition(": ")[2].replace(" of processor time", ""))
         for _, status, _, text, _ in ended(got, "passes")
     }
-    assert {("timeout", "its tests had used their 0 s before this one")} == found
+    what = "the tests of its problem had used up their 0 s before this test began"
+    assert {("timeout", what)} == found
     assert problem(got, "absent").status == "not_attempted"
 
 

@@ -135,7 +135,7 @@ def test_an_idle_test_is_a_complaint():
     )
     assert matrix.alone("p") == {"test_a": ["w1"], "test_b": [], "test_c": [], "test_d": []}
     assert matrix.complaints() == [
-        "p · test_b: others catch all that it catches; say why it stays (# Stays: …)",
+        "p · test_b: other tests catch everything that it catches; say why it stays (# Stays: …)",
         "p · test_d: no wrong solution fails it",
     ]
 
@@ -188,13 +188,13 @@ def test_what_needs_another_device_is_owed():
     """
     rows = [row("wrong", "w1", ["test_a"])]
     for owed, line in (
-        (1, "owed: 1 wrong solution needs a CUDA device"),
-        (2, "owed: 2 wrong solutions need a CUDA device"),
+        (1, "not tried: 1 wrong solution needs a CUDA device"),
+        (2, "not tried: 2 wrong solutions need a CUDA device"),
     ):
         matrix = Matrix(rows, {"p": hidden(test_a="")}, owed)
         assert line in matrices.summary(matrix).split("\n")
         assert json.loads(matrices.as_json(matrix))["owed"] == owed
-    assert "owed" not in matrices.summary(Matrix(rows, {"p": hidden(test_a="")}))
+    assert "not tried" not in matrices.summary(Matrix(rows, {"p": hidden(test_a="")}))
 
 
 def test_the_matrix_is_written_for_programs_and_for_readers():
@@ -209,7 +209,7 @@ def test_the_matrix_is_written_for_programs_and_for_readers():
     ]
     matrix = Matrix(rows, {"p": hidden(test_a="")})
     assert "2 mutants, 1 noticed (50.0 %), 0 listed as equivalent" in matrices.summary(matrix)
-    assert "1 wrong solution, 1 of 1 trials as they must be" in matrices.summary(matrix)
+    assert "1 wrong solution, 1 of 1 trials as required" in matrices.summary(matrix)
     text = matrices.as_markdown(matrix)
     assert "| test_a | 1 | w1 |  |" in text
     assert "- `m2`" in text
@@ -229,7 +229,7 @@ def test_a_dear_mistake_says_why():
         {"p": hidden(test_a="")},
     )
     assert matrix.complaints() == [
-        "p · wrong dear: it costs 50 %; say why (price: …), or make it less"
+        "p · wrong dear: it costs 50 %; say why (price: …), or make it cost less"
     ]
     assert "p · wrong whole costs 100 %: all of it follows" in matrices.summary(matrix).split("\n")
     assert "cheap" not in matrices.summary(matrix)
@@ -240,7 +240,14 @@ def test_half_of_the_points_are_on_the_core():
     rows = [row("wrong", "w1", ["test_a"]), row("wrong", "w2", ["test_b"])]
     for core, edge, complaints in [
         (2, 2, []),
-        (1, 2, ["p: 1 of 3 parts are on its core (pytest.mark.core), less than half"]),
+        (
+            1,
+            2,
+            [
+                "p: the tests of its core (pytest.mark.core) have 1 of 3 parts of its points, "
+                "less than half"
+            ],
+        ),
     ]:
         matrix = Matrix(
             rows, {"p": {"test_a": HiddenTest("", core, True), "test_b": HiddenTest("", edge)}}
@@ -254,7 +261,7 @@ def test_checks_of_arguments_cost_little_in_all():
         Row("p", "unchecked", "no checks", 0, 0.0, 31.0, [], "", 0.05),
         Row("q", "unchecked", "no checks", 0, 0.0, 30.0, [], "", 0.05),
     ]
-    assert Matrix(rows).complaints() == ["checks of arguments cost 3.05 points, more than 3"]
+    assert Matrix(rows).complaints() == ["argument checks cost 3.05 points, more than 3"]
     assert Matrix(rows[:1]).complaints() == []
 
 
@@ -264,5 +271,7 @@ def test_memory_that_nobody_wrote_fails_alike_with_every_seed():
         Row("p", "unwritten", "torch.empty", seed, 0.0, 2.0, failed, "")
         for seed, failed in enumerate([["test_a"], ["test_b"]])
     ]
-    assert Matrix(rows).complaints() == ["p · torch.empty: it fails other tests with another seed"]
+    assert Matrix(rows).complaints() == [
+        "p · torch.empty: it fails different tests with different seeds"
+    ]
     assert Matrix(rows[:1]).complaints() == []

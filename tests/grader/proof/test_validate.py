@@ -100,7 +100,7 @@ NOT_TOTAL = {
 def test_of_an_empty_list(student):
     expect.value(student.tensor_memory.unique_bytes([]), 0, of="unique_bytes")
 """,
-        "tensor_memory · junk 0 (seed 0): test_of_an_empty_list passes for it",
+        "tensor_memory · junk 0 (seed 0): test_of_an_empty_list passes with this answer",
     ),
     "a test that raises over a wrong type": (
         """
@@ -351,7 +351,7 @@ def test_a_cpu_problem_is_proved_on_a_cpu_and_its_cuda_tests_on_what_it_cannot_s
     assert [here, there] == [
         list(got[device]["tests"]["tensor_memory"]) for device in ("cpu", "cuda")
     ]
-    assert "owed: 1 wrong solution needs a CUDA device" in got["cpu"]["summary"].split("\n")
+    assert "not tried: 1 wrong solution needs a CUDA device" in got["cpu"]["summary"].split("\n")
     assert 0 == got["cuda"]["owed"]
 
 
@@ -406,7 +406,7 @@ def test_what_is_not_as_it_must_be_is_told_by_device(course_of_two_devices):
         "tensor_memory · cuda/test_idle: no wrong solution fails it",
     ] == [complaint for complaint in got["cuda"]["complaints"] if "· junk" not in complaint]
     assert (
-        "tensor_memory · junk None (seed 0): cuda/test_idle passes for it"
+        "tensor_memory · junk None (seed 0): cuda/test_idle passes with this answer"
         in got["cuda"]["complaints"]
     )
 

@@ -253,7 +253,7 @@ def test_two_runs_on_one_device_are_refused(device):
     """One of the runs would have to be discarded, and it is unclear which."""
     with pytest.raises(
         UsageError,
-        match=rf"^both results are of a run with --device {device}: one of each device is needed$",
+        match=rf"^both results are of a run with --device {device}: expected one of each device$",
     ):
         merged(run(device), run(device), order=ORDER)
 
@@ -268,7 +268,7 @@ def test_a_merged_result_is_not_merged_again():
     ):
         with pytest.raises(
             UsageError,
-            match=r"^one of the two results is itself merged: give the results of single runs$",
+            match=r"^one of the two results is itself merged: expected the results of single runs$",
         ):
             merged(*pair, order=ORDER)
 

@@ -159,9 +159,7 @@ def test_without_a_gpu_the_command_says_so_in_one_line(grader, root):
     """
     done = grader("grade", root / "examples" / "sample.zip", "--device", "cuda")
     assert (2, "", 1) == (done.returncode, done.stdout, done.stderr.count("\n"))
-    assert done.stderr.startswith(
-        "grader: --device cuda: this machine has no NVIDIA GPU, as far as /dev tells: "
-    )
+    assert done.stderr.startswith("grader: --device cuda: no NVIDIA GPU was found in /dev: ")
 
 
 @pytest.mark.parametrize(
@@ -171,7 +169,7 @@ def test_a_machine_without_a_gpus_own_node_has_none(names, tmp_path):
     """Other files left behind by a driver do not count as a GPU."""
     for name in names:
         (tmp_path / name).touch()
-    with pytest.raises(UsageError, match=r"^--device cuda: this machine has no NVIDIA GPU"):
+    with pytest.raises(UsageError, match=r"^--device cuda: no NVIDIA GPU was found in "):
         gpu.require_node(tmp_path)
 
 
@@ -193,7 +191,7 @@ def test_the_number_of_its_node_does_not_matter(tmp_path):
             "__version__ = '2.9.0+rocm6.4'\ncuda = None\nhip = '6.4'\n",
             "torch 2.9.0+rocm6.4 is a build without CUDA",
         ),
-        (None, "torch is not installed beside the grader"),
+        (None, "torch is not installed in the grader's environment"),
     ],
 )
 def test_a_torch_that_cannot_use_a_gpu_is_refused(text, said, tmp_path):
@@ -340,7 +338,7 @@ def test_a_driver_that_does_not_answer_is_our_fault(tmp_path):
 def test_a_driver_of_another_version_than_its_library_has_a_remedy():
     """This is the usual fault after an update of the driver."""
     said = (
-        r"mismatch\.?: the driver was updated while it was loaded, and the machine has to be "
+        r"mismatch\.?: the driver was updated while it was loaded, and the machine must be "
         r"restarted$"
     )
     with pytest.raises(GraderFault, match=said), gpu._faults_of(pynvml):
@@ -377,7 +375,7 @@ def test_the_drivers_libraries_are_found_however_the_loader_finds_them(tmp_path)
 def test_a_driver_that_does_not_start_is_our_fault():
     """The message quotes the error of the driver, or of the loader as in this test."""
     with pytest.raises(
-        GraderFault, match=r"^CUDA does not start on this machine, in a sandbox or out of it: \S"
+        GraderFault, match=r"^CUDA does not start on this machine, not even outside a sandbox: \S"
     ):
         gpu._start_driver("GPU-0a1b")
 
@@ -905,8 +903,8 @@ def test_a_gpu_that_works_is_described():
         (
             {"free_bytes": 3 * GIB},
             (
-                "the GPU (H100) has 3.0 GiB of 80.0 GiB free, and a test may take 8.0 GiB: end "
-                "what else "
+                "the GPU (H100) has 3.0 GiB of 80.0 GiB free, and a test may take 8.0 GiB: stop "
+                "other programs "
             ),
         ),
         ({"computes": False}, "the GPU (H100) gives a wrong product of two small matrices"),

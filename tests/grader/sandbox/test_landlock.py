@@ -192,8 +192,8 @@ def test_a_container_with_few_users_is_noticed(monkeypatch):
     """In such a container the level is unavailable, and the message says why."""
     monkeypatch.setattr(landlock.shown, "FIRST_USER", 2**32)
     assert landlock.why_not() in (
-        "this container has no user ids from 4,294,967,296 on",
-        "only root can give submissions a user of their own",
+        "this container has no user ids from 4,294,967,296 upwards",
+        "only root can run submissions under a user id of their own",
     )
 
 

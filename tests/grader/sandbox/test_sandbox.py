@@ -615,14 +615,16 @@ def test_tests_share_what_their_problem_has_of_the_processor(sandbox):
         session(sandbox, SLOW, budget=budget) as made,
         pytest.raises(
             TimedOut,
-            match=r"^it used all that was left of the processor time for the tests of its problem$",
+            match=r"^it used up the processor time that was left for the tests of its problem$",
         ),
     ):
         ask(made, function="busy")
     with (
         session(sandbox, SLOW, budget=budget) as made,
         pytest.raises(
-            TimedOut, match=r"^its tests had used their 2 s of processor time before this one$"
+            TimedOut,
+            match=r"^the tests of its problem had used up their 2 s of processor time before this "
+            "test began$",
         ),
     ):
         ask(made, 0.0)
@@ -640,7 +642,7 @@ def test_tests_share_what_their_problem_has_by_the_clock(sandbox):
         ask(made, 100.0)
     with (
         session(sandbox, SLOW, budget=budget) as made,
-        pytest.raises(TimedOut, match=r"^its tests had used their 1 s before"),
+        pytest.raises(TimedOut, match=r"^the tests of its problem had used up their 1 s before"),
     ):
         ask(made, 0.0)
 
@@ -1179,7 +1181,7 @@ def test_a_limit_that_is_too_low_is_named_before_anything_is_graded(limit, right
     """
     done = graded_in_a_shell(f"ulimit {limit}", right, "--json", tmp_path / "result.json")
     ours = "grader: this is a fault of the grader or of this machine: "
-    further = ": start the grader from a shell or job whose hard limit is as high\n"
+    further = ": start the grader from a shell or job whose hard limit is at least that high\n"
     assert (3, "", ours + LOW[limit] + further) == (done.returncode, done.stdout, done.stderr)
     assert not (tmp_path / "result.json").exists()
 
@@ -1206,8 +1208,8 @@ def test_a_limit_that_only_a_test_meets_is_ours(bare_with):
     source = "def f():\n    return 1\n"
     with bare_with("import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (2**30, 2**30))") as limited:
         said = (
-            rf"before it ran any code of the student's: `ulimit -f` .* is too low: {2**30}, and a "
-            rf"test needs {2**40}$"
+            r"before it ran any student code: the grader was started with `ulimit -f` too low: "
+            rf"{2**30}, and a test needs {2**40}$"
         )
         with pytest.raises(GraderFault, match=said):
             check_cpu(limited, msgspec.structs.replace(LIMITS, file_bytes=2**40))
@@ -1237,7 +1239,7 @@ def test_an_end_before_the_students_code_is_ours(broken, bare_with):
             with pytest.raises(
                 GraderFault,
                 match=(
-                    r"^a test's process (ended \(.*\) before it ran any code of the student's: "
+                    r"^a test's process (ended \(.*\) before it ran any student code: "
                     r"|answered)"
                 ),
             ):
@@ -1349,7 +1351,7 @@ def test_what_the_kernel_kills_for_want_of_memory_is_no_crash_of_the_students(me
     assert [str(50 * 2**20)] * 2 == [before, after]
     assert ["Crashed its process was ended by signal 9 (killed)"] * 2 == [suicide, again]
     assert re.match(
-        r"GraderFault a test's process was killed from outside, while it took [\d.]+ MiB of its 2 "
+        r"GraderFault a test's process was killed from outside while it used [\d.]+ MiB of its 2 "
         r"GiB: ",
         killed,
     ), killed
@@ -1887,7 +1889,7 @@ def test_what_student_code_prints_there_is_no_traceback(sandbox):
 
 # --- tests that only wait -------------------------------------------------------------------------
 
-NOTHING_MORE = "it did nothing any more: it sleeps, or waits for something that never comes"
+NOTHING_MORE = "it stopped doing anything: it sleeps, or waits for something that never happens"
 
 
 @pytest.mark.parametrize(

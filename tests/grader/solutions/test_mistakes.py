@@ -236,7 +236,7 @@ FAULTS = {
     ),
     "an empty says": (
         HEAD.replace("Wrong.", " ") + EDIT,
-        r"mistake m: expected `says` to say what .*, got an empty text",
+        r"mistake m: expected `says` to describe the mistake, got an empty text",
     ),
     "a type": (
         HEAD + EDIT + 'most = "2"\n',
@@ -282,7 +282,7 @@ FAULTS = {
     ),
     "an unused base": (
         HEAD + EDIT + BASE,
-        r"base b: expected a mistake that is made in it, got none",
+        r"base b: expected a mistake that is based on it, got none",
     ),
 }
 
