@@ -224,7 +224,7 @@ def test_ctrl_c_ends_at_once_and_what_was_graded_is_kept(started):
     out, said = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
     assert said.splitlines()[-1] == (
-        f"grader: interrupted; what was graded is in {book}, and the same command goes on"
+        f"grader: interrupted; what was graded is in {book}; run the same command again to continue"
     )
     assert graded(book)
 
@@ -304,7 +304,7 @@ def test_a_regrade_counts_when_it_is_applied_and_can_be_undone(grader, course, h
     undone = grader("regrade", book, "--undo", "--course", course)
     assert (undone.returncode, undone.stderr) == (
         2,
-        f"grader: {book}: no regrade was applied that could be undone\n",
+        f"grader: {book}: there is no applied regrade to undo\n",
     )
 
 

@@ -214,7 +214,8 @@ def test_whatever_ends_a_run_the_next_one_goes_on(batch, handed_in, tmp_path):
     code, said = finish(process)
     assert (code, said.splitlines()[-1]) == (
         130,
-        f"grader: interrupted; what was graded is in {book}, and the same command goes on",
+        f"grader: interrupted; what was graded is in {book}; "
+        "run the same command again to continue",
     )
     wait_until_no_grader_runs()
     kept = graded(book)
@@ -252,7 +253,7 @@ def test_mistakes_of_the_caller_are_one_sentence(grader, course, handed_in, tmp_
     batch = ("batch", handed_in, "--gradebook", tmp_path / "class.sqlite", "--course", course)
     for options, said in (
         (("--executor", "slurm"), "--executor slurm: expected local or ray"),
-        (("--ray-address", "x:1"), "--ray-address: only with --executor ray"),
+        (("--ray-address", "x:1"), "--ray-address needs --executor ray"),
         (("--executor", "ray", "--isolation", "none"), "--isolation none: not on a cluster"),
         (("--executor", "ray", "--ray-address", "ray://x:1"), "expected HOST:PORT"),
         (("--executor", "ray", "--ray-address", "127.0.0.1:9"), "the Ray cluster 127.0.0.1:9"),

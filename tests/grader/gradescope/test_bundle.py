@@ -38,7 +38,7 @@ def unpacked(grader, root, tmp_path_factory):
     )
     done = grader("release", "gradescope", folder / "out.zip", "--course", tiny)
     assert 0 == done.returncode, done.stderr
-    assert "give it to no student" in done.stdout
+    assert "never give it to a student" in done.stdout
     with zipfile.ZipFile(folder / "out.zip") as archive:
         for info in archive.infolist():
             path = Path(archive.extract(info, folder / "source"))
