@@ -291,7 +291,7 @@ def test_a_regrade_counts_when_it_is_applied_and_can_be_undone(grader, course, h
     assert "3 students: 2 gain, 1 lose" in done.stdout
     assert "dan: 3.00, then 2.00 (-1.00)" in done.stdout
     assert "relu, test_relu_of_numbers_of_either_sign: failed, now passed" in done.stdout
-    assert "points of the class 6.00, then 7.00" in done.stdout
+    assert "points of the class before 6.00, after 7.00" in done.stdout
     assert points(book) == wrong
     assert "the old results still count" in done.stdout
     again = grader("diff", book, "--course", course).stdout

@@ -260,7 +260,7 @@ def test_what_is_no_gradebook_is_named(tmp_path, write):
     with sqlite3.connect(other) as database:
         database.execute("CREATE TABLE t (x)")
     database.close()
-    assert said(other, write=write) == " is an SQLite file, but no gradebook"
+    assert said(other, write=write) == " is an SQLite file, but not a gradebook"
     newer = tmp_path / "newer"
     with gradebook.writing(newer, create=True) as opened:
         opened._database.execute("PRAGMA user_version = 99")

@@ -137,7 +137,7 @@ def test_a_node_that_is_killed_half_way_costs_no_grade(batch, raylets, tmp_path)
     raylets.kill("victim")
     code, said = finish(process)
     assert code == 0, said
-    assert "grader: victim has gone; others grade what it had" in said
+    assert "grader: victim is gone; its submissions are graded elsewhere" in said
     code, said = finish(batch(here, executor="local"))
     assert code == 0, said
     assert found(here) == found(there)
@@ -277,5 +277,5 @@ def test_without_ray_one_sentence_says_what_to_install(course, handed_in, tmp_pa
     )
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert done.stderr.splitlines()[-1] == (
-        'grader: --executor ray: Ray is not installed here; install it by `pip install "ray>=2.52"`'
+        'grader: --executor ray: Ray is not installed; install it with `pip install "ray>=2.52"`'
     )
