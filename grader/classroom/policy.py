@@ -27,7 +27,8 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         counts: "latest": the latest attempt without a charged late day counts or, if there is
-            none, the first attempt. "best": the attempt with the most points after the late penalty counts.
+            none, the first attempt. "best": the attempt with the most points after the late penalty
+            counts.
         per_cent_a_day: The penalty for each day that begins after the deadline, in per cent of the
             score.
         grace_minutes: Minutes after the deadline in which an attempt is not yet late.
