@@ -151,7 +151,7 @@ def test_hostile_or_broken_metadata_is_one_sentence(tmp_path, text, sentence):
 def test_aliases_in_values_that_nobody_reads_do_no_harm(tmp_path, key):
     """That holds for lists that contain themselves, too."""
     text = f"{BOMB}submission_1:\n  {key}: &me [*u, *me]\n  :submitters: [{{sid: '7'}}]\n"
-    with pytest.raises(UsageError, match="is not described"):
+    with pytest.raises(UsageError, match="is not in Gradescope's format"):
         recognise(export(tmp_path, text, "submission_1/"))  # `a` is no submission
     inside = "\n".join(f"  {line}" for line in BOMB.splitlines())
     text = f"submission_1:\n{inside}\n  {key}: &me [*u, *me]\n  :submitters: [{{sid: '7'}}]\n"

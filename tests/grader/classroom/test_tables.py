@@ -301,7 +301,7 @@ def test_two_assignments_of_one_title_need_the_id():
 )
 def test_another_file_is_no_export(text):
     """The error says what was expected."""
-    with pytest.raises(UsageError, match=r"not a gradebook that Canvas exported|is not CSV"):
+    with pytest.raises(UsageError, match=r"not a gradebook exported from Canvas|is not CSV"):
         filled(exported=text)
 
 

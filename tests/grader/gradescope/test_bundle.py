@@ -174,11 +174,11 @@ def slow_program(home):
     ("damage", "said"),
     [
         (broken_suite, OURS),
-        (no_setup, "setup.sh has not run to its end"),
-        (no_python, "it did not end"),
-        (broken_course, "it did not end"),
+        (no_setup, "setup.sh did not finish"),
+        (no_python, "it did not finish"),
+        (broken_course, "it did not finish"),
         (broken_program, "It was killed, perhaps because its memory ran out"),
-        (slow_program, "It was not ready before Gradescope's 10 minutes ended"),
+        (slow_program, "It did not finish within Gradescope's 10 minutes"),
     ],
 )
 def test_a_fault_of_ours_is_never_a_zero(home, damage, said):

@@ -209,7 +209,7 @@ def test_a_handout_that_was_built_from_another_text_is_not_handed_out(
         "release", "student", tmp_path / "two.zip", "--handout", built, cwd=copy_of_the_course
     )
     assert done.returncode == 1
-    assert "was built from another state of the handout: run `make handout` again" in done.stderr
+    assert "was built from another version of the handout: run `make handout` again" in done.stderr
     assert not (tmp_path / "two.zip").exists()
 
 
@@ -370,7 +370,7 @@ def test_a_bundle_with_secret_lines_is_not_written(
         "release", "student", tmp_path / "out.zip", "--handout", built, cwd=copy_of_the_course
     )
     assert done.returncode == 1
-    assert "nothing was written: 9 secret lines would leave" in done.stderr
+    assert "nothing was written: 9 secret lines would be published" in done.stderr
     for target in targets:
         for kind in kinds:
             told = [x for x in done.stderr.splitlines() if target in x and f" {kind}" in x]
