@@ -62,7 +62,10 @@ def test_an_anonymous_page_has_no_name(book, grader, tmp_path):
 def test_what_cannot_be_written_is_refused_in_a_sentence(book, grader, tmp_path):
     """Nothing is overwritten."""
     for arguments, words in [
-        ((book, tmp_path / "x.html", "--anonymous", "--reports", tmp_path), "the reports contain names"),
+        (
+            (book, tmp_path / "x.html", "--anonymous", "--reports", tmp_path),
+            "the reports contain names",
+        ),
         ((book, tmp_path / "x.html", "--reports", tmp_path / "no"), "expected the folder that"),
         ((book, book), "would be overwritten"),
         ((book, tmp_path), "it is a folder"),

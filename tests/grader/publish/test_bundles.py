@@ -154,12 +154,12 @@ def test_a_look_into_a_bundle_finds_nothing(bundle, root, tmp_path):
 @pytest.mark.parametrize(
     ("path", "content", "complaint"),
     [
-        ("tests/hidden/test_linear.py", "", "tests/hidden/test_linear.py is the staff's"),
-        ("grader/course.py", "", "grader/course.py is the staff's"),
+        ("tests/hidden/test_linear.py", "", "tests/hidden/test_linear.py is for the staff only"),
+        ("grader/course.py", "", "grader/course.py is for the staff only"),
         (
             "assignment/linear.py",
             "# BEGIN SOLUTION(linear)\n",
-            "assignment/linear.py has the mark of a solution: BEGIN SOLUTION",
+            "assignment/linear.py contains the mark of a solution: BEGIN SOLUTION",
         ),
         (
             "handout/notes.md",
