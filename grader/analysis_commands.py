@@ -37,7 +37,7 @@ def page(
     rules_file: Rules = None,
     course_folder: Folder = None,
 ) -> None:
-    """Write a page about the class: who needs a decision, what to reteach, mistakes, tests."""
+    """Write a page about the class: who needs attention, what to reteach, mistakes, tests."""
     if anonymous and reports:
         raise UsageError("page: the reports contain names; remove --reports or --anonymous")
     if reports and not reports.is_dir():
@@ -73,7 +73,7 @@ def mistakes(
     rules_file: Rules = None,
     course_folder: Folder = None,
 ) -> None:
-    """Show what to discuss in class: the hardest problems, the commonest mistakes, odd tests."""
+    """Show what to discuss in class: hardest problems, most common mistakes, suspicious tests."""
     course, rules = course_and_rules(course_folder, rules_file)
     from grader.analysis import terminal
     from grader.analysis.survey import survey
@@ -88,7 +88,7 @@ def similar(
     book: Book,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="DIR", help="Write a page with the sources of each pair."),
+        typer.Option("--html", metavar="DIR", help="Write web pages that compare each pair."),
     ] = None,
     threshold: Annotated[
         float | None,

@@ -238,7 +238,7 @@ def status(
     rules_file: Rules = None,
     course_folder: Folder = None,
 ) -> None:
-    """Count the students in each state, and list those who need a decision by a person."""
+    """Count the students in each state, and list those who need attention."""
     course, rules = course_and_rules(course_folder, rules_file)
     with gradebook.reading(book) as opened:
         files.say(texts.status(Class(opened, course, rules), verbose=verbose), needed=False)

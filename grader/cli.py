@@ -65,7 +65,7 @@ def _run() -> tuple[int, str]:
 
 def _what_was_written() -> str:
     if files.kept:
-        return f"what was graded is in {files.kept[-1]}; run the same command again to continue"
+        return f"the results so far are in {files.kept[-1]}; run the same command again to continue"
     return f"{files.written[-1]} is complete" if files.written else "nothing was written"
 
 

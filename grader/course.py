@@ -56,7 +56,7 @@ class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def rules(self) -> dict[str, Any]:
-        """What to search a problem's source for; see tests/probes/forbidden_in_source.py."""
+        """The rules for searching a problem's source; see tests/probes/forbidden_in_source.py."""
         names = ("id", "functions", "forbidden", "forbidden_in")
         return {name: getattr(self, name) for name in names}
 

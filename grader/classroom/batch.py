@@ -48,7 +48,7 @@ class Running:
 
 @dataclass
 class Progress:
-    """What a batch has done so far, for a display.
+    """The progress of a batch, for a display.
 
     Attributes:
         total: The number of submissions to grade.
@@ -78,7 +78,7 @@ class Progress:
 Show = Callable[[Progress], None]
 
 
-# --- what was handed in ---------------------------------------------------------------------------
+# --- submissions ----------------------------------------------------------------------------------
 
 
 def add(

@@ -178,7 +178,7 @@ def _told(path: Path) -> Iterator[None]:
     except sqlite3.Error as e:
         said = str(e)
         sentence = {
-            "database or disk is full": "there is no space left; what was written before is kept",
+            "database or disk is full": "there is no space left; everything written before is kept",
             "attempt to write a readonly database": "it is read-only",
             "unable to open database file": "it cannot be opened",
             "database is locked": "another program has locked it",

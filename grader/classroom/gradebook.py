@@ -86,7 +86,7 @@ class Gradebook:
         self.path = path
         self._database = opened
 
-    # --- what was handed in -----------------------------------------------------------------------
+    # --- students and attempts --------------------------------------------------------------------
 
     @property
     def has_roster(self) -> bool:
@@ -158,7 +158,7 @@ class Gradebook:
         counts as a new attempt.
 
         Args:
-            student: The student's id, who is enrolled.
+            student: The id of an enrolled student.
             name: The name of the file or folder.
             what: The submission, or the sentence with which it was refused.
             identity: For a refused submission, a hash of its bytes.

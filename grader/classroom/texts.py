@@ -14,14 +14,14 @@ from grader.classroom.setup import Setup
 from grader.classroom.standings import Class, counts
 from grader.printable import one_line
 
-# The states that need a decision by a person come first.
+# The states that need attention come first.
 ORDER = (State.GRADER_ERROR, State.REFUSED, State.NOT_GRADED, State.MISSING, State.GRADED)
 SHOWN = 40  # the most students or tests in a list without --verbose
 WIDE = 200  # the width if stdout is not a terminal, so that lines stay whole
 
 
 def status(whole: Class, *, verbose: bool) -> str:
-    """Counts of the class, and a table of the students who need a decision, or of all."""
+    """Counts of the class, and a table of the students who need attention, or of all."""
     found = whole.standings(problems=False)
     console = Console(highlight=False)
     if not console.is_terminal:

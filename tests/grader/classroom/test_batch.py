@@ -224,7 +224,8 @@ def test_ctrl_c_ends_at_once_and_what_was_graded_is_kept(started):
     out, said = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
     assert said.splitlines()[-1] == (
-        f"grader: interrupted; what was graded is in {book}; run the same command again to continue"
+        f"grader: interrupted; the results so far are in {book}; "
+        "run the same command again to continue"
     )
     assert graded(book)
 

@@ -370,5 +370,5 @@ with gradebook.reading(path) as book:
 def test_a_full_disk_costs_nothing_that_was_written(tmp_path, root):
     """On a disk of three megabytes; what was written before is read back."""
     said = mounted(root, tmp_path, f"mount -t tmpfs -o size=3m tmpfs {tmp_path}", FULL)
-    sentence = "there is no space left; what was written before is kept"
+    sentence = "there is no space left; everything written before is kept"
     assert said == f"{tmp_path}/class.sqlite: {sentence}\nTrue True ok\n"

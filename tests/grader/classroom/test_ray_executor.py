@@ -214,7 +214,7 @@ def test_whatever_ends_a_run_the_next_one_goes_on(batch, handed_in, tmp_path):
     code, said = finish(process)
     assert (code, said.splitlines()[-1]) == (
         130,
-        f"grader: interrupted; what was graded is in {book}; "
+        f"grader: interrupted; the results so far are in {book}; "
         "run the same command again to continue",
     )
     wait_until_no_grader_runs()

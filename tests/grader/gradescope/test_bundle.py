@@ -196,4 +196,4 @@ def test_a_result_that_cannot_be_written_is_no_result(home):
     done, tree = run(home)
     assert done.returncode != 0
     assert tree is None
-    assert "no points, until somebody repairs that" in done.stderr
+    assert "no points until somebody fixes this" in done.stderr
