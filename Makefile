@@ -1,4 +1,4 @@
-# `make help` lists the targets. Everything runs in .venv, which the first call creates.
+# `make help` lists the targets. Everything runs in .venv, which the first target creates.
 
 PYTHON ?= python3
 TORCH  ?= torch==2.13.0
@@ -25,7 +25,7 @@ test: install browser ## Run the tests of the grader, the course and the handout
 quick: install   ## Run only the tests that need no sandbox, no other process and no browser
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow and not proof" $(ARGS)
 
-proof: install browser ## Run every test, also those that take minutes
+proof: install browser ## Run every test, including those that take minutes
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
 
 check: workflows ## Run ruff and mypy, and check the stubs and the workflows

@@ -1,11 +1,12 @@
-"""Grade many submissions one after the other in one process and one box, as a class is graded.
+"""Grade many submissions one after the other in one process and one sandbox, as for a class.
 
     python benchmarks/batch.py [--submissions N] [--json FILE]
 
-The benchmark prints the CPU seconds of a submission relative to plain pytest on the same tests and
-solution, each side on one thread; the memory of both sides after the tenth and after the last
-submission; and the wall seconds of submissions that fail in every way, that sleep everywhere, and
-that use one process a test, relative to the reference.
+The benchmark prints three things: the CPU seconds per submission relative to plain pytest on the
+same tests and solution, with one thread each; the memory of the trusted process and the zygote
+after the tenth and the last submission; and the wall seconds, relative to the reference, of
+submissions whose functions fail in every way, of one whose functions all sleep, and of the
+reference with a new process for each test.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from grader.grading.grade import grade
 from grader.sandbox.box import Sandbox
 from grader.submission import Submission
 
-# What the functions of a submission do, one after the other: every kind of failure.
+# Function bodies that fail in different ways; the functions of a submission get them in turn.
 FAILURES = [
     "raise NotImplementedError('todo')",
     "raise ValueError('no')",
@@ -43,7 +44,7 @@ def main() -> None:
     """Measure, print the results, and write them to a file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--submissions", type=int, default=50, help="how many (default: 50)")
-    parser.add_argument("--json", type=Path, help="write the figures here as well")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     figures = {"environment": single.environment(), **batch(options.submissions)}
     for name, value in figures.items():
@@ -53,7 +54,7 @@ def main() -> None:
 
 
 def batch(submissions: int) -> dict[str, Any]:
-    """Grade the reference so many times, then one submission of each other kind."""
+    """Grade the reference `submissions` times, then one submission of each other kind."""
     course = courses.load()
     plain = [single.timed(single.plain_pytest())[1] for _ in range(4)][1:]
     with Sandbox.of(course, isolation="bubblewrap") as sandbox:
@@ -95,7 +96,7 @@ def batch(submissions: int) -> dict[str, Any]:
 
 
 def changed(course: Course, change: Callable[[ast.FunctionDef], None]) -> dict[str, bytes]:
-    """The reference with each function and method changed."""
+    """The reference, with `change` applied to each function and method."""
     sources = {}
     for problem in course.problems:
         tree = ast.parse(course.reference_of(problem))

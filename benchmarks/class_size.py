@@ -1,10 +1,11 @@
-"""How the time and memory of `grader batch` grow with the class: 1, 10, 100 and 400 submissions.
+"""How time and memory of `grader batch` grow with the class: 1, 10, 100 and 400 submissions.
 
     python benchmarks/class_size.py [--sizes N ...] [--only PROBLEM ...] [--json FILE]
 
-Each submission is the reference with a comment of its own, so that none is graded twice. For each
-size the benchmark prints submissions a minute, the CPU seconds of one submission, and the memory of
-all processes together: the median of the second and of the last fifth of the run.
+Each submission is the reference with a different comment, so that the grader does not reuse a
+result. For each size the benchmark prints the submissions per minute, the CPU seconds per
+submission, and the total memory of all processes: the medians over the second and over the last
+fifth of the run.
 """
 
 import argparse
@@ -33,7 +34,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[1, 10, 100, 400])
     parser.add_argument("--only", nargs="+", default=[], help="problems (default: all)")
-    parser.add_argument("--json", type=Path, help="write the figures here as well")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     figures: dict[str, Any] = {
         "environment": single.environment(),
@@ -65,7 +66,7 @@ def measured(size: int, only: list[str]) -> dict[str, float]:
         watcher.join()
         if process.returncode:
             raise SystemExit(said)
-    # The only children that have ended since the last call are those of this batch.
+    # Only children of this batch have exited since the last call.
     times = os.times()
     cpu = times.children_user + times.children_system - sum(spent)
     spent.append(cpu)
@@ -83,7 +84,7 @@ spent: list[float] = []
 
 
 def hand_in(folder: Path, size: int) -> None:
-    """Write so many archives, each with sources of its own."""
+    """Write `size` archives, each with different sources."""
     course = courses.load()
     sources = {problem.path: course.reference_of(problem) for problem in course.problems}
     folder.mkdir()
@@ -94,9 +95,9 @@ def hand_in(folder: Path, size: int) -> None:
 
 
 def watch(pid: int, looks: list[float]) -> None:
-    """Note the memory of a process and all its descendants, until it ends.
+    """Record the memory of a process and all its descendants until it exits.
 
-    A page that several processes share is counted once.
+    A memory page that several processes share is counted once.
     """
     while os.path.exists(f"/proc/{pid}"):
         bytes_held = sum(map(proportional, family(pid)))
@@ -118,7 +119,7 @@ def family(pid: int) -> Iterator[int]:
 
 
 def proportional(pid: int) -> int:
-    """The proportional set size of a process, in bytes; 0 if it has ended."""
+    """The proportional set size of a process, in bytes; 0 if it has exited."""
     try:
         with open(f"/proc/{pid}/smaps_rollup") as file:
             lines = [line.split() for line in file]

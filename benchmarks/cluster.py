@@ -1,20 +1,22 @@
-"""Grading on a cluster: what Ray costs, and how long a class takes on how many nodes.
+"""Grading on a cluster: Ray's overhead, and the time for a class on different numbers of nodes.
 
     python benchmarks/cluster.py --measure N [--json FILE]
     python benchmarks/cluster.py --from FILE [--docs docs/cluster.md]
 
-The first command grades a made class of N twice, on this machine and through Ray. It says whether
-both found the same, what Ray adds to a submission, and how many seconds each submission took.
+The first command grades a generated class of N twice, on this machine and through Ray. It reports
+whether the results are equal, Ray's overhead per submission, and the seconds of each submission.
 
-The second command draws times from these, gives them to the nodes of a simulated cluster as the
-executor does, and prints the makespan: the time until the last result is stored. The ideal is the
-work divided by the processors, or the longest submission if that takes longer.
+The second command samples from these seconds, assigns the submissions to the nodes of a simulated
+cluster as the executor does, and prints the makespan: the time until the last result is stored. The
+ideal is the total work divided by the number of processors, or the longest submission if that takes
+longer.
 
-In the simulation, the driver is one process that hands out and stores one submission at a time, as
-the real one does. A node starts its graders in the time that was measured. A straggler is four
-times as slow, and one node in ten is one. A node dies after an hour on average; what it had is
-graded again, and another one replaces it after two minutes. How long a GPU part takes is assumed.
---docs writes the tables into a page, between the comments that name them.
+In the simulation, the driver is a single process that assigns and stores one submission at a time,
+like the real driver. A node starts its graders in the measured time. In the column for stragglers,
+one node in ten is four times slower. In the column for deaths, a node dies after an hour on
+average; its submissions are graded again, and a new node replaces it after two minutes. The time of
+a GPU part is an assumption. --docs writes the tables into a page, between the comments that name
+them.
 """
 
 import argparse
@@ -58,13 +60,13 @@ STORING = "seconds of storing one attempt and its result"
 def main() -> None:
     """Measure or simulate, print the results, and write them to a file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--measure", type=int, metavar="N", help="grade a made class of N")
+    parser.add_argument("--measure", type=int, metavar="N", help="grade a generated class of N")
     parser.add_argument("--only", nargs="+", default=[], help="problems (default: all)")
-    parser.add_argument("--from", dest="source", type=Path, help="what --measure --json wrote")
+    parser.add_argument("--from", dest="source", type=Path, help="the file of --measure --json")
     parser.add_argument("--docs", type=Path, help="write the tables into this page")
     parser.add_argument("--cpus", type=int, default=16, help="processors of a simulated node")
-    parser.add_argument("--gpu-seconds", type=float, default=20.0, help="of a GPU part")
-    parser.add_argument("--json", type=Path, help="write the figures here as well")
+    parser.add_argument("--gpu-seconds", type=float, default=20.0, help="time of a GPU part")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     if not options.measure and not options.source:
         parser.error("give --measure N or --from FILE")
@@ -89,14 +91,14 @@ def main() -> None:
 
 @dataclass
 class Timed:
-    """What a run of an executor took.
+    """The times and results of an executor's run.
 
     Attributes:
         start: Seconds until the first submission was started.
-        wall: Seconds from then until the last had ended.
-        around: For each submission, the seconds between its start and its end that are not in its
-            result: everything that the executor adds.
-        results: The result of each.
+        wall: Seconds from that moment until the last submission was finished.
+        around: For each submission, the executor's overhead: the seconds between its start and its
+            end that its result does not count.
+        results: The result of each submission, by the hash of its sources.
     """
 
     start: float
@@ -106,7 +108,7 @@ class Timed:
 
 
 def measured(size: int, only: list[str]) -> dict[str, Any]:
-    """Grade a made class on this machine and through Ray."""
+    """Grade a generated class on this machine and through Ray."""
     course = courses.load()
     problems = [p for p in course.problems if not only or p.id in only]
     setup = setups.of_today(course, problems, device="cpu", isolation=levels.strongest(), seed=0)
@@ -171,7 +173,7 @@ def timed(executor: Executor, handed_in: list[Submission]) -> Timed:
 
 
 def outcomes(result: Any) -> list[tuple[Any, ...]]:
-    """How each test ended."""
+    """The outcome of each test."""
     return [
         (test.id, test.status, test.score, test.mistake)
         for problem in result.problems
@@ -180,7 +182,7 @@ def outcomes(result: Any) -> list[tuple[Any, ...]]:
 
 
 def empty_task(jobs: int) -> float:
-    """The seconds of a task of Ray that does nothing."""
+    """The seconds per Ray task that does nothing."""
     import ray
 
     ray.init(include_dashboard=False, log_to_driver=False, num_cpus=jobs, logging_level="ERROR")
@@ -203,15 +205,14 @@ def empty_task(jobs: int) -> float:
 
 @dataclass
 class Cluster:
-    """A cluster that does not exist.
+    """A simulated cluster.
 
     Attributes:
         nodes: The number of nodes.
-        slots: The graders of a node.
+        slots: The number of graders per node.
         start: Seconds until a node's graders are ready.
-        driver: Seconds that the driver takes for a submission: to hand it out and to store its
-            result.
-        stragglers: The share of nodes that are slower.
+        driver: The driver's seconds per submission, for assigning it and storing its result.
+        stragglers: The share of slow nodes.
         deaths: Whether nodes die.
     """
 
@@ -227,9 +228,9 @@ def makespan(tasks: list[float], cluster: Cluster, seed: int = 0) -> float:
     """Seconds until the last result is stored.
 
     Args:
-        tasks: The seconds of each submission, in the order in which they are given out.
+        tasks: The seconds of each submission, in the order in which they are assigned.
         cluster: The cluster.
-        seed: Of the deaths and the stragglers.
+        seed: The seed of the nodes' deaths.
     """
     rng = random.Random(seed)
     waiting = list(reversed(tasks))
@@ -251,7 +252,7 @@ def makespan(tasks: list[float], cluster: Cluster, seed: int = 0) -> float:
     now = 0.0
     while stored < len(tasks):
         now, _, task, node, death = heapq.heappop(events)
-        if now >= death:  # its node has died meanwhile
+        if now >= death:  # the node has died in the meantime
             if task:
                 waiting.append(task)
             if death == death_of[node]:
@@ -271,16 +272,16 @@ def makespan(tasks: list[float], cluster: Cluster, seed: int = 0) -> float:
             heapq.heappush(events, (min(begins + takes, death), order, next_task, node, death))
         elif stored < len(tasks):
             order += 1
-            heapq.heappush(events, (now + 1.0, order, 0.0, node, death))  # asks again
+            heapq.heappush(events, (now + 1.0, order, 0.0, node, death))  # try again later
     return max(now, driver_free)
 
 
 class Replay:
-    """Measured times, as tables in Markdown.
+    """Simulations with the measured times, as tables in Markdown.
 
     Args:
-        figures: What --measure wrote.
-        cpus: The processors of a node.
+        figures: The figures that --measure wrote.
+        cpus: The number of processors per node.
         gpu_seconds: The assumed seconds of a GPU part.
     """
 
@@ -296,7 +297,7 @@ class Replay:
         return {"costs": self.costs(), "clusters": self.clusters(), "gpus": self.gpus()}
 
     def drawn(self, count: int) -> list[float]:
-        """The seconds of so many submissions."""
+        """The seconds of `count` submissions, sampled from the measured ones."""
         return random.Random(count).choices(self.times, k=count)
 
     def span(self, tasks: list[float], nodes: int, slots: int, **more: Any) -> float:
@@ -304,7 +305,7 @@ class Replay:
         return makespan(tasks, Cluster(nodes, slots, self.start, self.driver, **more))
 
     def costs(self) -> str:
-        """What a class of 1,000 costs."""
+        """The cost of grading a class of 1,000."""
         tasks = self.drawn(1000)
         rows = [
             (
@@ -319,7 +320,7 @@ class Replay:
         return _table(("a class of 1,000", ""), rows)
 
     def clusters(self) -> str:
-        """How long classes take on clusters, relative to the ideal."""
+        """The makespan of classes on clusters, relative to the ideal."""
         heading = ("submissions", "nodes", "ideal, s", "makespan, s", "ratio", "longest first")
         rows = []
         for count in (10, 100, 1000, 10000):
@@ -337,7 +338,7 @@ class Replay:
         return _table((*heading, "stragglers", "deaths"), rows)
 
     def gpus(self) -> str:
-        """How long GPU parts take, one after the other on a GPU."""
+        """The time for GPU parts, which run one after the other on each GPU."""
         rows = []
         for count, gpus in ((100, 1), (1000, 1), (1000, 4), (10000, 4), (10000, 20)):
             minutes = self.span([self.gpu_seconds] * count, gpus, 1) / 60
@@ -353,7 +354,7 @@ def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def with_tables(page: str, tables: dict[str, str]) -> str:
-    """A page whose tables are replaced by these.
+    """The page with its tables replaced by these.
 
     Raises:
         ValueError: The page has no place for a table.

@@ -1,10 +1,10 @@
-"""Measure grading on this machine's GPU: the reference's score, cold and warm time, and its MFU.
+"""Measure grading on this machine's GPU: the reference's score, cold and warm time, and MFU.
 
     python benchmarks/gpu.py [--rounds N] [--json FILE]
 
-Cold is the whole command `grader grade --device cuda`; warm is the same in a sandbox that has
-graded before. The MFU is what the reference's gpu.py measures, relative to the published dense peak
-of the GPU, which is looked up by name. A GPU that is not in the list below has no MFU.
+"Cold" is the time of the whole command `grader grade --device cuda`; "warm" is the time in a
+sandbox that has graded before. The MFU is measured by the reference's gpu.py, relative to the GPU's
+published dense peak, which is looked up by name. A GPU that is not in HARDWARE gets no MFU.
 """
 
 import argparse
@@ -40,11 +40,11 @@ def main() -> None:
     """Measure, print the results, and write them to a file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3, help="cold and warm runs (default: 3)")
-    parser.add_argument("--json", type=Path, help="write the figures here as well")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     parser.add_argument(
         "--mfu",
         action="store_true",
-        help="print the reference's MFU as JSON and end; run in a process of its own",
+        help="only print the reference's MFU as JSON; the benchmark runs this in a subprocess",
     )
     options = parser.parse_args()
     if options.mfu:

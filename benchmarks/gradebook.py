@@ -1,10 +1,11 @@
-"""How large and how fast a gradebook is: 2,000 students with five attempts each.
+"""The size and speed of a gradebook: 2,000 students with five attempts each.
 
     python benchmarks/gradebook.py RESULT.json [--students N] [--attempts N] [--json FILE]
 
-RESULT.json is the result of `grader grade --json` of a real submission; every attempt gets it with
-other scores and sources of its own. The benchmark prints the size of the file and the seconds of
-`grader status`, of an export, of storing one result, and of storing one beside a grade.
+RESULT.json is the result of `grader grade --json` for a real submission; every attempt gets a copy
+with different scores and sources. The benchmark prints the size of the file, the seconds of
+`grader status`, of an export and of storing one attempt with its result, and the time for storing
+relative to the time for grading.
 """
 
 import argparse
@@ -39,7 +40,7 @@ def main() -> None:
     parser.add_argument("result", type=Path, help="a result of `grader grade --json`")
     parser.add_argument("--students", type=int, default=2000)
     parser.add_argument("--attempts", type=int, default=5)
-    parser.add_argument("--json", type=Path, help="write the figures here as well")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "class.sqlite")
@@ -58,7 +59,7 @@ def main() -> None:
 
 
 def made(path: Path, result: SubmissionResult, students: int, attempts: int) -> dict[str, object]:
-    """Fill a gradebook; return its size and what storing took."""
+    """Fill a gradebook; return its size and the time for storing."""
     course = courses.load()
     rng = random.Random(0)
     sources = {f"assignment/{p.name}": p.read_bytes() for p in course.reference.glob("[!_]*.py")}
@@ -89,7 +90,7 @@ def made(path: Path, result: SubmissionResult, students: int, attempts: int) -> 
 
 
 def varied(result: SubmissionResult, of: Submission, rng: random.Random) -> SubmissionResult:
-    """The result with a few more failures, whose texts differ, for other sources."""
+    """The result for other sources, with a few more failures whose texts differ."""
     problems = []
     for problem in result.problems:
         tests = [
@@ -107,7 +108,7 @@ def varied(result: SubmissionResult, of: Submission, rng: random.Random) -> Subm
 
 
 def timed(command: str, path: Path, *options: object) -> float:
-    """The seconds of a command of the grader on the gradebook."""
+    """The seconds that a grader command takes on the gradebook."""
     started = time.perf_counter()
     whole = [sys.executable, "-m", "grader", command, str(path), *map(str, options)]
     subprocess.run(whole, check=True, stdout=subprocess.DEVNULL)

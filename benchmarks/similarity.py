@@ -1,12 +1,12 @@
-"""How well `grader similar` finds copies, and how fast, on a class in which every copy is known.
+"""How well and how fast `grader similar` finds copies, in a class whose copies are all known.
 
     python benchmarks/similarity.py [--students N] [--json FILE]
 
-Independent students each take, problem by problem, one of the course's solutions (the reference,
-the variants, the programs of strangers in the tests) and rewrite it in small ways at random. A
-copier takes the files of another student and hides it: by renaming, reordering, reformatting, all
-of these together, or by copying half of the files only. It prints recall for each kind, precision,
-and the seconds for the whole class.
+For each problem, an independent student takes one of the course's solutions (the reference, a
+variant, or a solution from tests/grader/grading/strangers) and rewrites it at random in small ways.
+A copier takes another student's files and hides the copy by renaming, reordering, reformatting, all
+three together, or copying only half of the files. The benchmark prints the recall for each kind,
+the precision, and the seconds for the whole class.
 """
 
 import argparse
@@ -27,13 +27,13 @@ from grader.solutions import fragments
 
 ROOT = Path(__file__).resolve().parents[1]
 STRANGERS = ROOT / "tests" / "grader" / "grading" / "strangers"
-COPIERS = 10  # of each kind
+COPIERS = 10  # copiers of each kind
 SWAPPED = {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE, ast.Eq: ast.Eq}
 Sources = dict[str, str]
 
 
 class Rewritten(ast.NodeTransformer):
-    """Writes a program differently in small ways, at random."""
+    """Rewrites a program at random in small ways."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -81,7 +81,7 @@ class Renamed(ast.NodeTransformer):
 
 
 def independent(course: Course, choices: dict[str, list[str | None]], seed: int) -> Sources:
-    """What one student writes without help."""
+    """The submission of a student who works alone."""
     rng = random.Random(seed)
     found: Sources = {}
     for problem in course.problems:
@@ -175,10 +175,10 @@ def made_class(course: Course, students: int) -> tuple[list[Sources], dict[tuple
 
 
 def main() -> None:
-    """Make a class, look for copies, and print how many were found."""
+    """Generate a class, look for copies, and print how many were found."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--students", type=int, default=400)
-    parser.add_argument("--json", type=Path, help="write the figures here as well")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     course = courses.load()
     works, copies = made_class(course, options.students)

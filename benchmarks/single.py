@@ -1,13 +1,14 @@
-"""Compare grading one submission, cold, with plain pytest on the same tests and solution.
+"""Compare a cold run of `grader grade` with plain pytest on the same tests and solution.
 
     python benchmarks/single.py [--rounds N] [--json FILE]
 
-`make bench` writes benchmarks/results/single.json. Both sides run on one thread, as the worker
-does: with more threads, pytest would take more CPU time for the same tests.
+`make bench` writes benchmarks/results/single.json. Both commands run on one thread, like the
+worker: with more threads, pytest would take more CPU time for the same tests.
 
-The benchmark prints ratios from one run: wall and CPU seconds of `grader grade` relative to pytest
-in one process (interleaved rounds, medians), the round trip of an empty probe, 100 MB of tensor in
-each direction relative to a copy of it, and the peak memory of both sides.
+The benchmark prints the wall and CPU seconds of `grader grade` relative to pytest in one process
+(medians of interleaved rounds), the round-trip time of an empty probe, the time to transfer a
+tensor of 100 MB in each direction relative to copying it, and the peak memory of the trusted
+process and of the zygote.
 """
 
 import argparse
@@ -52,12 +53,12 @@ def main() -> None:
         default=5,
         help="interleaved rounds of the whole commands (default: 5)",
     )
-    parser.add_argument("--json", type=Path, help="write the figures here as well")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     parser.add_argument(
         "--cpu-of",
         type=Path,
         metavar="SUBMISSION",
-        help="grade it once and print the CPU seconds of both sides",
+        help="grade this submission once and print the CPU seconds of both sides",
     )
     parser.add_argument("--warm-grades", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--warm-tests", type=int, help=argparse.SUPPRESS)
@@ -78,7 +79,7 @@ def main() -> None:
 
 
 def environment() -> dict[str, Any]:
-    """The machine and the versions that the figures were measured with."""
+    """The machine and the versions with which the figures were measured."""
     return {
         "grader": __version__,
         "python": platform.python_version(),
@@ -94,7 +95,7 @@ def environment() -> dict[str, Any]:
 def whole_commands(rounds: int) -> dict[str, Any]:
     """Wall and CPU seconds of `grader grade` and of pytest on the reference.
 
-    The two alternate, after one warm-up of each.
+    The two commands alternate, after one warm-up run of each.
     """
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(courses.load().reference, Path(folder, "assignment"))
@@ -126,7 +127,7 @@ def plain_pytest() -> list[str]:
 
 
 def warm(rounds: int) -> dict[str, Any]:
-    """CPU seconds of a grade and of the tests alone, each in a process that has done it before."""
+    """CPU seconds of a grading and of the tests alone, each repeated in a warm process."""
     graded, alone = (
         [float(x) for x in output_of([sys.executable, __file__, option, str(rounds)]).split()]
         for option in ("--warm-grades", "--warm-tests")
@@ -144,7 +145,7 @@ def warm(rounds: int) -> dict[str, Any]:
 
 
 def warm_grades(rounds: int) -> None:
-    """Print the CPU seconds of both sides for each grade but the first."""
+    """Print the CPU seconds of both sides for each grading except the first."""
     from grader.grading.grade import grade
     from grader.submission import Submission
 
@@ -159,7 +160,7 @@ def warm_grades(rounds: int) -> None:
 
 
 def warm_tests(rounds: int) -> None:
-    """Print the CPU seconds of pytest on the reference for each run but the first."""
+    """Print the CPU seconds of pytest on the reference for each run except the first."""
     import pytest
 
     arguments = plain_pytest()[3:]
@@ -173,10 +174,10 @@ def warm_tests(rounds: int) -> None:
 
 
 def cpu_seconds(sandbox: Sandbox) -> float:
-    """The CPU seconds so far of this process, the zygote and all its ended children.
+    """The CPU seconds so far of this process, the zygote, and the zygote's exited children.
 
-    bubblewrap's parent does not see the CPU time of processes in another PID namespace, so it is
-    read from /proc.
+    The parent of bubblewrap does not see the CPU time of processes in another PID namespace, so the
+    time is read from /proc.
     """
     sandbox.wait_until_ready()
     fields = Path(f"/proc/{sandbox.host_pid}/stat").read_text().rpartition(")")[2].split()
@@ -188,7 +189,7 @@ def cpu_seconds(sandbox: Sandbox) -> float:
 def cpu_of(submission: Path) -> None:
     """Grade as the command does, and print the CPU seconds of both sides.
 
-    The sides are this process, and the zygote with its children.
+    The two sides are this process, and the zygote with its children.
     """
     from grader.grading.grade import grade
     from grader.submission import read
@@ -203,7 +204,7 @@ def cpu_of(submission: Path) -> None:
 
 
 def timed(command: list[str]) -> tuple[float, float]:
-    """Wall seconds, and CPU seconds of the command and of everything that it waited for."""
+    """Wall seconds, and CPU seconds including the child processes that the command waited for."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     output_of(command)
     wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -213,12 +214,12 @@ def timed(command: list[str]) -> tuple[float, float]:
 def output_of(command: list[str]) -> str:
     """The output of a command on one thread.
 
-    If the command fails, the benchmark ends without a measurement.
+    If the command fails, the benchmark exits without a measurement.
     """
     done = subprocess.run(command, cwd=ROOT, env=ONE_THREAD, capture_output=True, text=True)
     if done.returncode:
         sys.exit(
-            f"{' '.join(command[1:5])} … ended with {done.returncode}:\n"
+            f"{' '.join(command[1:5])} … exited with {done.returncode}:\n"
             f"{(done.stdout + done.stderr)[-3000:]}"
         )
     return done.stdout
@@ -257,9 +258,9 @@ def inside() -> dict[str, Any]:
 
 
 def empty_trip(sandbox: Sandbox, session: Session) -> list[float]:
-    """Seconds of a test's first call, of its next call, of another test's first, and of the end.
+    """Seconds of a test's first and second call, of another test's first call, and of the exit.
 
-    The first call includes fork, files, probe and reply.
+    The first call includes the fork, the files, the probe and the reply.
     """
     marks = [time.perf_counter()]
     for begins in (False, False, True):
@@ -276,11 +277,9 @@ def empty_trip(sandbox: Sandbox, session: Session) -> list[float]:
 def transfers(
     session: Session, rounds: int = 9
 ) -> tuple[list[float], list[float], list[float], list[float]]:
-    """Seconds to send tensors to the sandbox, to receive them, and to copy them.
+    """Seconds to send a tensor to the sandbox, to receive one, and to copy one.
 
-    Copies are made to fresh and to warm memory.
-
-    The four alternate.
+    A copy goes to fresh or to warm memory. The four measurements alternate.
     """
     x = torch.ones(MEGABYTES * 10**6, dtype=torch.uint8)
     warm = torch.zeros_like(x)

@@ -1,4 +1,4 @@
-"""Build examples/sample.zip from examples/sample/: a submission as a student would hand it in, byte for byte the same each time."""
+"""Build examples/sample.zip, a typical submission, reproducibly from examples/sample/."""
 
 import zipfile
 from pathlib import Path

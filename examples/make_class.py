@@ -1,19 +1,19 @@
-"""Make a class of students to try a batch of grading on: make_class.py OUT
+"""Generate a class of students for trying out `grader batch`: make_class.py OUT
 
 OUT then contains
 
-    submissions/    what the students handed in; a file's name gives the student's id and the time
+    submissions/    the students' submissions; a file's name gives the student's id and the time
     roster.csv      all students: id, name, email, section
-    policy.toml     the deadlines, and what lateness costs
-    expected.json   the points that each file must get, and where each student must end
+    policy.toml     the deadlines and late penalties
+    expected.json   the expected points of each file, and the expected standing of each student
 
-The same seed gives the same bytes. Most of the work is correct, or has known mistakes of the course
-in it. Some is late, broken or hostile, and some students hand in nothing.
+The same seed gives the same bytes. Most submissions are correct or contain known mistakes of the
+course. Some are late, broken or hostile, and some students hand in nothing.
 
-No submission is graded here. A table gives the points of each known mistake, and at most one
-mistake is put into each module. Modules do not use each other, so the points of a submission are
-the sum of what its modules get. `--measure` makes the table: it grades a fixed choice of mistakes
-and variants, one at a time.
+This script grades no submission. A table gives the points of each known mistake, and each module
+gets at most one mistake. Modules do not use each other, so a submission's points are the sum of its
+modules' points. `--measure` makes the table: it grades a fixed choice of mistakes and variants, one
+at a time.
 """
 
 import argparse
@@ -49,9 +49,9 @@ from tests.student_side.submit import zipped
 SCORES = Path(__file__).with_name("class_scores.json")
 Table = dict[str, dict[str, dict[str, float]]]  # "mistakes" or "variants", name, problem
 
-# --- what the class consists of -------------------------------------------------------------------
+# --- the composition of the class -----------------------------------------------------------------
 
-# The share of students of each kind. "average" gets those that rounding leaves over.
+# The share of students of each kind. The remainder from rounding becomes "average".
 SHARES = {
     "strong": 0.30,
     "weak": 0.14,
@@ -61,10 +61,10 @@ SHARES = {
     "hostile": 0.03,
     "average": 0.35,
 }
-FEWEST = 20  # students, so that every kind occurs
-UNKNOWN = 0.01  # further submissions whose ids are not in the roster, per student
-ONE_IN = 12  # honest students hand in more than once
-SECTIONS = {"A": "default", "B": "default", "C": "C"}  # and the deadline of each
+FEWEST = 20  # the smallest class in which every kind of student occurs
+UNKNOWN = 0.01  # extra submissions per student whose ids are not in the roster
+ONE_IN = 12  # one in this many honest students hands in more than once
+SECTIONS = {"A": "default", "B": "default", "C": "C"}  # each section and its deadline
 
 POLICY = """\
 [policy]
@@ -87,7 +87,7 @@ DAY = 24 * 60  # in minutes
 FIRST = ["Ada", "Zoë", "Linus", "Mei", "José", "Priya", "Olu", "Søren", "Hana", "Ivan", "Noor"]
 LAST = ["Lovelace", "Núñez", "Okafor", "Li", "O'Brien", "Müller", "Rao", "Sato", "Kim", "da Silva"]
 
-# A hostile function takes the place of one that is asked for; {name} is its name.
+# Hostile code that replaces a function of the assignment; {name} is the function's name.
 HOSTILE = {
     "fork bomb": """\
 import os
@@ -198,7 +198,7 @@ def scores_of(course: Course, solution: Solution, box: LocalBox) -> dict[str, fl
 
 
 def problems_in(course: Course, module: str) -> list[Problem]:
-    """The problems of a module that a run on a CPU gives points for."""
+    """The problems of a module that give points in a run on a CPU."""
     return [p for p in course.problems if p.module == module and p.device == "cpu"]
 
 
@@ -221,7 +221,7 @@ class Pieces:
     Attributes:
         files: The reference, by path.
         scores: The points of the reference.
-        stubs: Each module as it is handed out, which gives no points.
+        stubs: Each module as students get it, which gives no points.
         mistakes: For each module, the versions with a known mistake.
         variants: For each module, the correct versions in another style.
         hostile: The hostile sources, by name, each as a change of one file.
@@ -239,7 +239,7 @@ def pieces_of(course: Course, table: Table) -> Pieces:
     """Apply the mistakes and variants of a table to the reference.
 
     Raises:
-        SystemExit: The course has no mistake or variant of a name in the table.
+        SystemExit: A mistake or variant in the table does not exist in the course.
     """
     modules = [module for module in course.modules if problems_in(course, module)]
     stubs = {}
@@ -271,7 +271,7 @@ def _applied(course: Course, table: Table, kind: str) -> dict[str, list[Piece]]:
 
 
 def _hostile(course: Course) -> dict[str, Piece]:
-    """Each hostile source, after the reference of the first problem's module."""
+    """Each hostile source, appended to the reference module of the first problem."""
     problem = course.problems[0]
     right = course.reference_of(problem)
     return {
@@ -282,7 +282,7 @@ def _hostile(course: Course) -> dict[str, Piece]:
     }
 
 
-# --- what students hand in ------------------------------------------------------------------------
+# --- submissions ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -293,7 +293,7 @@ class Attempt:
         name: The name of its file or folder.
         at: When it was handed in.
         content: The bytes of the archive, or the files of a folder by path.
-        expected: What grading it must give, as in expected.json.
+        expected: The expected result of grading it, as in expected.json.
     """
 
     name: str
@@ -315,7 +315,7 @@ class Student:
 
 @dataclass
 class Maker:
-    """Makes submissions from pieces; the same seed makes the same ones."""
+    """Makes submissions from pieces; the same seed gives the same submissions."""
 
     pieces: Pieces
     rng: random.Random
@@ -323,21 +323,21 @@ class Maker:
     turns: dict[str, Iterator[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Let broken and hostile submissions take turns, so that each sort occurs."""
+        """Cycle through the kinds of broken and hostile submissions, so that each kind occurs."""
         self.turns = {
             "broken": itertools.cycle(BROKEN),
             "hostile": itertools.cycle(self.pieces.hostile),
         }
 
     def student(self, id_: str, section: str, kind: str) -> Student:
-        """A student of a kind. An empty section means that the roster does not have the id."""
+        """A student of this kind. An empty section means that the roster does not list the id."""
         name = f"{self.rng.choice(FIRST)} {self.rng.choice(LAST)}"
         planned = self._planned(section, kind)
         attempts = [self._attempt(id_, n, at, work) for n, (at, work) in enumerate(planned, 1)]
         return Student(id_, name, section, kind, attempts)
 
     def _planned(self, section: str, kind: str) -> list[tuple[datetime, str]]:
-        """When a student hands in, and what kind of work."""
+        """The time and the kind of each of a student's attempts."""
         deadline = deadline_of(section)
         if kind == "absent":
             return []
@@ -356,7 +356,7 @@ class Maker:
     def _several(
         self, at: datetime, deadline: datetime, kind: str, turn: int
     ) -> list[tuple[datetime, str]]:
-        """Two or three attempts of one student. The one at `at` counts, except for a later one."""
+        """Two or three attempts of one student, of which the one at `at` counts."""
         hour = timedelta(hours=1)
         return [
             [(at - 30 * hour, "broken"), (at, kind)],
@@ -386,7 +386,7 @@ class Maker:
         return Attempt(stem + ending, at, content, {"problems": scores})
 
     def _changes(self, work: str) -> list[Piece]:
-        """What differs from the reference, at most one piece per module."""
+        """The differences from the reference, at most one piece per module."""
         rng, pieces = self.rng, self.pieces
         if work == "weak":
             several = sample(rng, list(pieces.stubs), rng.randrange(4, 9))
@@ -405,30 +405,30 @@ class Maker:
         ]
 
     def _packed(self, files: dict[str, bytes]) -> tuple[str, bytes | dict[str, bytes]]:
-        """A submission's ending and content: usually a zip, sometimes a tar.gz or a folder."""
+        """A submission's file ending and content: usually a zip, sometimes a tar.gz or a folder."""
         form = self.rng.random()
         if form < 0.05:
             return "", files
         if form < 0.15:
             return ".tar.gz", tarred(files)
-        # Some zip programs add the folder that was packed.
+        # Some zip programs put the packed folder's name before every path.
         above = "my-solution/" if form < 0.30 else ""
         return ".zip", zipped({above + path: content for path, content in files.items()})
 
     def _written(self, at: datetime) -> str:
-        """A time as it is written in a file's name; one in ten is written in another zone."""
+        """A time for a file's name; one in ten is written in a different time zone."""
         if self.rng.randrange(10) == 0:
             return at.astimezone(timezone(timedelta(hours=2))).isoformat()
         return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def sample(rng: random.Random, names: list[str], count: int) -> list[str]:
-    """So many different names, or all if there are fewer."""
+    """`count` different names, or all names if there are fewer."""
     return rng.sample(names, min(count, len(names)))
 
 
 def students_of(count: int, seed: int, pieces: Pieces) -> list[Student]:
-    """All students of a class, then those whom the roster does not have."""
+    """All students of a class, then those who are not on the roster."""
     maker = Maker(pieces, random.Random(seed))
     kinds = [kind for kind, share in SHARES.items() for _ in range(max(1, round(share * count)))]
     kinds = [*kinds[:count], *["average"] * (count - len(kinds))]
@@ -468,14 +468,14 @@ def broken(sort: str, files: dict[str, bytes]) -> bytes:
     whole = zipped(files)
     if sort == "truncated":
         return whole[: len(whole) // 2]
-    # Say in both headers of the first file that it needs a password.
+    # Mark the first file as encrypted in both of its headers.
     data = bytearray(whole)
     for signature, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         data[data.index(signature) + offset] |= 1
     return bytes(data)
 
 
-# --- what grading must give -----------------------------------------------------------------------
+# --- expected results -----------------------------------------------------------------------------
 
 
 def deadline_of(section: str) -> datetime:
@@ -490,10 +490,10 @@ def days_late(at: datetime, section: str) -> int:
 
 
 def expected_of(student: Student) -> dict[str, Any]:
-    """Where a student must end.
+    """The expected standing of a student.
 
-    The latest attempt in time counts or, without one, the first late attempt. A score of None means
-    that no score is expected, because the submission is hostile.
+    The latest attempt in time counts or, if all are late, the first attempt. A score of None means
+    that any score is accepted, because the submission is hostile.
     """
     about = {"kind": student.kind, "listed": bool(student.section)}
     if not student.attempts:
@@ -561,7 +561,7 @@ def parsed() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("out", type=Path, nargs="?", metavar="OUT", help="the folder to make; must not exist")
+    add("out", type=Path, nargs="?", metavar="OUT", help="the folder to create; must not exist")
     add("--students", type=int, default=400, help=f"how many, {FEWEST} or more (default: 400)")
     add("--seed", type=int, default=0, help="another seed makes another class (default: 0)")
     add("--course", type=Path, metavar="FOLDER", help="the course (default: the grader's own)")
@@ -583,7 +583,7 @@ def parsed() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Make a class, or the table of points."""
+    """Generate a class, or measure the table of points."""
     args = parsed()
     course = courses.load(args.course)
     if args.measure:

@@ -4,8 +4,7 @@ import os
 import tempfile
 
 # torch.optim imports torch._dynamo, which creates a cache folder for compiled code even if nothing
-# is compiled. A new folder would stay behind in the temporary folder, so point the cache at a
-# folder that exists.
+# is compiled. That folder would be left behind, so point the cache at a folder that already exists.
 os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", tempfile.gettempdir())
 
 __version__ = "0.8.0"

@@ -1,4 +1,4 @@
-"""`python -m grader` is `grader`."""
+"""Makes `python -m grader` the same command as `grader`."""
 
 from grader.cli import main
 

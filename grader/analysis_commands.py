@@ -1,4 +1,4 @@
-"""The commands that say what a class's results mean; they join those of class_commands.py."""
+"""The commands that analyse a class's results, added to those of class_commands.py."""
 
 import os
 from pathlib import Path
@@ -24,7 +24,7 @@ def page(
     book: Book,
     out: Annotated[Path, typer.Argument(metavar="OUT.html", help="The page to write.")],
     anonymous: Annotated[
-        bool, typer.Option("--anonymous", help="Leave names out, to show the page in class.")
+        bool, typer.Option("--anonymous", help="Leave out names, to show the page in class.")
     ] = False,
     reports: Annotated[
         Path | None,
@@ -37,9 +37,9 @@ def page(
     rules_file: Rules = None,
     course_folder: Folder = None,
 ) -> None:
-    """Write a page about the class: who needs a person, what to reteach, mistakes, tests."""
+    """Write a page about the class: who needs attention, what to reteach, mistakes, tests."""
     if anonymous and reports:
-        raise UsageError("page: --reports has names; leave it or --anonymous out")
+        raise UsageError("page: the reports contain names; remove --reports or --anonymous")
     if reports and not reports.is_dir():
         raise UsageError(f"--reports {reports}: expected the folder that `export --html` wrote")
     files.check_apart([out], kept=[book])
@@ -73,7 +73,7 @@ def mistakes(
     rules_file: Rules = None,
     course_folder: Folder = None,
 ) -> None:
-    """Say what to talk about tomorrow: the hardest problems, the commonest mistakes, odd tests."""
+    """Show what to discuss in class: hardest problems, most common mistakes, suspicious tests."""
     course, rules = course_and_rules(course_folder, rules_file)
     from grader.analysis import terminal
     from grader.analysis.survey import survey
@@ -88,12 +88,12 @@ def similar(
     book: Book,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="DIR", help="Write a page with the sources of each pair."),
+        typer.Option("--html", metavar="DIR", help="Write web pages that compare each pair."),
     ] = None,
     threshold: Annotated[
         float | None,
         typer.Option(
-            "--threshold", min=0.0, max=1.0, help="The least overlap that is shown (default: 0.33)."
+            "--threshold", min=0.0, max=1.0, help="The smallest overlap to show (default: 0.33)."
         ),
     ] = None,
     top: Annotated[int, typer.Option("--top", min=1, help="How many pairs to show.")] = 100,
@@ -103,8 +103,8 @@ def similar(
 ) -> None:
     """List pairs of submissions that share unusual code: a reason to look, not a finding.
 
-    Renaming, reformatting and reordering do not help. Stubs, and what more than a tenth of the
-    class has, do not count.
+    Renaming, reformatting and reordering do not hide a copy. Code from the stubs, and code that
+    more than a tenth of the class shares, does not count.
     """
     course, rules = course_and_rules(course_folder, rules_file)
     from grader.similarity import pairs, report

@@ -1,9 +1,9 @@
-"""List the entries of a folder, a .zip or a .tar.gz at a cost that the archive cannot choose.
+"""List the entries of a folder, a .zip or a .tar.gz at a bounded cost.
 
-Every number in an archive is a stranger's claim, so each is capped before any work depends on it:
-the number of entries, the length of a path, the size of a table of contents, the unpacked size of a
-stream. The .tar is parsed here and not by `tarfile`, which reads as much as a header asks for,
-follows sparse maps, and copies global headers into every member.
+Numbers in an archive are untrusted, so each is capped before any work depends on it: the number of
+entries, the length of a path, the size of a table of contents, the unpacked size of a stream. This
+module parses .tar itself, because `tarfile` reads as many bytes as a header claims, follows sparse
+maps, and copies global headers into every member.
 """
 
 import errno
@@ -39,7 +39,7 @@ MAX_HEADER_BYTES = 64 * 2**10  # for one extended header of an entry
 MAX_HEADERS_BYTES = 8 * 2**20  # for all of them together: 800 bytes per entry
 # Charged for each record of an extended header, in addition to its text.
 RECORD_BYTES = 32
-# CPU time for unpacking. 256 MiB packed by an ordinary program take half of this.
+# CPU time for unpacking. Unpacking 256 MiB from an ordinary program takes half of this.
 UNPACK_SECONDS = 1.5
 PIECE = 64 * 2**10
 BLOCK = 512  # the block size of a tar
@@ -144,7 +144,7 @@ def _on_disk(path: Path, base: Path) -> Entry:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as e:
             if e.errno == errno.ELOOP:
-                raise SubmissionRefused(f"{path} has become a link while it was read") from None
+                raise SubmissionRefused(f"{path} became a link while it was being read") from None
             raise
         return os.fdopen(descriptor, "rb")
 
@@ -185,9 +185,9 @@ def _unzipped(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> IO[bytes]:
     if info.flag_bits & 1:
         raise RuntimeError("it is encrypted")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise NotImplementedError("it is compressed in another way than zip programs do by default")
+        raise NotImplementedError("its compression is not one that zip programs use by default")
     if info.compress_size > info.file_size + info.file_size // 4 + 1024:
-        raise Damaged(f"{printable(info.filename, 100)} takes more space than its content")
+        raise Damaged(f"{printable(info.filename, 100)} takes more space packed than unpacked")
     return archive.open(info)
 
 
@@ -252,7 +252,7 @@ EXTENDED = (b"x", b"X", b"g", b"L", b"K")
 FILES = (b"0", b"\0", b"7")
 KINDS = {b"1": "link", b"2": "link", b"5": "folder"}
 WITHOUT_CONTENT = (b"1", b"2", b"3", b"4", b"5", b"6")
-SPARSE = "it holds a sparse file, which programs make only when they are told to"
+SPARSE = "it contains a sparse file, which programs write only on request"
 
 
 def _gunzipped(file: IO[bytes]) -> Iterator[bytes]:
@@ -276,10 +276,10 @@ def _gunzipped(file: IO[bytes]) -> Iterator[bytes]:
             packed = inflate.unconsumed_tail
         packed = inflate.unused_data.lstrip(b"\0")
         while not packed and (more := file.read(PIECE)):
-            packed = more.lstrip(b"\0")  # a tape is padded with zeros
+            packed = more.lstrip(b"\0")  # tape archives are padded with zeros
         if not packed:
             return
-    raise Damaged(f"it is a gzip file in more than {MAX_GZIP_MEMBERS} parts")
+    raise Damaged(f"it is a gzip file of more than {MAX_GZIP_MEMBERS} parts")
 
 
 class _Stream:

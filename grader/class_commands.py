@@ -1,4 +1,4 @@
-"""The commands for a whole class; they join those of commands.py, and end in the same way."""
+"""The commands for a whole class, added to those of commands.py; they exit with the same codes."""
 
 import sys
 import time
@@ -58,18 +58,18 @@ Jobs = Annotated[
     typer.Option("--jobs", min=1, help="Number of processes (default: one per processor)."),
 ]
 Fresh = Annotated[
-    bool, typer.Option("--fresh", help="Give each test a process of its own; slower, same scores.")
+    bool, typer.Option("--fresh", help="Run each test in a new process: slower, with equal scores.")
 ]
 Where = Annotated[
     str,
-    typer.Option("--executor", help="local: on this machine, ray: on all machines of a cluster."),
+    typer.Option("--executor", help="local: this machine. ray: all machines of a Ray cluster."),
 ]
 RayAddress = Annotated[
     str | None,
     typer.Option(
         "--ray-address",
         metavar="HOST:PORT",
-        help="Ray's address (default: the cluster of this machine).",
+        help="The Ray cluster's address (default: the cluster that this machine belongs to).",
     ),
 ]
 Rules = Annotated[
@@ -77,7 +77,8 @@ Rules = Annotated[
     typer.Option(
         "--policy",
         metavar="FILE",
-        help="Deadlines and lateness (default: those given to `grader batch`, or policy.toml).",
+        help="Deadlines and late penalties (default: those that `grader batch` stored, or "
+        "policy.toml).",
     ),
 ]
 
@@ -85,7 +86,7 @@ Rules = Annotated[
 def course_and_rules(folder: Path | None, rules_file: Path | None) -> tuple[Course, Policy | None]:
     """The course, and the rules that --policy names, if it names any.
 
-    A mistake in the course's own policy is told now, not when it is needed.
+    A mistake in the course's own policy is reported now, not when the policy is first used.
     """
     course = courses.load(folder)
     rules = policy.load(rules_file or course.policy, needed=rules_file is not None)
@@ -110,7 +111,7 @@ def batch(
     jobs: Jobs = None,
     only: Only = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="Grade at most so many this time.")
+        int | None, typer.Option("--limit", min=1, help="Grade at most this many submissions now.")
     ] = None,
     fresh: Fresh = False,
     device: Device = "cpu",
@@ -123,7 +124,7 @@ def batch(
 ) -> None:
     """Grade a class: every submission in a folder that has no result in the gradebook yet.
 
-    Call it again after an interruption, or when more was handed in: what was graded stays.
+    Run it again after an interruption, or when more submissions arrive: existing results are kept.
     Gradescope's and Canvas' downloads are recognised. Exits 3 if the grader failed on a submission.
     """
     course, rules = course_and_rules(course_folder, rules_file)
@@ -161,7 +162,7 @@ def batch(
 
 
 def _setup_of(book: Gradebook, today: Setup) -> int:
-    """The number of today's setup; the first setup of a gradebook counts from the start.
+    """The number of today's setup; a gradebook's first setup takes effect at once.
 
     Raises:
         UsageError: The gradebook was graded with another setup.
@@ -174,7 +175,7 @@ def _setup_of(book: Gradebook, today: Setup) -> int:
         changed = "; ".join(setups.differences(book.setup(current), today))
         raise UsageError(
             f"{book.path} was graded with another setup ({changed}): "
-            f"`grader regrade {book.path}` shows what would change, and --apply lets it count"
+            f"`grader regrade {book.path}` shows what would change, and --apply makes it count"
         )
     return setup
 
@@ -192,21 +193,21 @@ def _where(
     jobs: int | None,
     fresh: bool,
 ) -> ExecutorFor:
-    """What makes the executor of that name for a setup.
+    """A function that creates the named executor for a setup.
 
     Raises:
-        UsageError: There is no such executor, or it cannot be used here.
+        UsageError: There is no such executor, or it cannot be used on this machine.
     """
     one_of("--executor", name, "local", "ray")
     if name == "local" and ray_address is not None:
-        raise UsageError("--ray-address: only with --executor ray")
+        raise UsageError("--ray-address needs --executor ray")
     if name == "ray":
         ray_executor.require(ray_address, isolation)
 
     @contextmanager
     def executor(setup: Setup) -> Iterator[Executor]:
         if name == "ray":
-            with redirect_stdout(sys.stderr):  # Ray prints there what happens to the cluster
+            with redirect_stdout(sys.stderr):  # Ray prints the cluster's events on stdout
                 yield ray_executor.RayExecutor(
                     course, folder, setup, address=ray_address, jobs=jobs, fresh=fresh
                 )
@@ -218,7 +219,7 @@ def _where(
 
 
 def _grade(book: Gradebook, setup: int, where: ExecutorFor, *, limit: int | None = None) -> None:
-    """Grade what is left, and say what it took."""
+    """Grade the remaining submissions, and print how long it took."""
     started = time.monotonic()
     with where(book.setup(setup)) as executor:
         files.kept.append(book.path)
@@ -233,7 +234,7 @@ def _any_fault(book: Gradebook, setup: int) -> bool:
     return any(grade.fault for grade in book.grades(setup, problems=False).values())
 
 
-# --- looking --------------------------------------------------------------------------------------
+# --- reading --------------------------------------------------------------------------------------
 
 
 @app.command()
@@ -243,7 +244,7 @@ def status(
     rules_file: Rules = None,
     course_folder: Folder = None,
 ) -> None:
-    """Count where the class stands, and list who needs a person."""
+    """Count the students in each state, and list those who need attention."""
     course, rules = course_and_rules(course_folder, rules_file)
     with gradebook.reading(book) as opened:
         files.say(texts.status(Class(opened, course, rules), verbose=verbose), needed=False)
@@ -256,7 +257,7 @@ def show(
     rules_file: Rules = None,
     course_folder: Folder = None,
 ) -> None:
-    """Show one student: the attempts, what counts and why, and the report of what counts."""
+    """Show one student: all attempts, which one counts and why, and the report of that one."""
     course, rules = course_and_rules(course_folder, rules_file)
     with gradebook.reading(book) as opened:
         whole = Class(opened, course, rules)
@@ -280,21 +281,21 @@ def show(
 def override(
     student: StudentId,
     book: BookOption,
-    reason: Annotated[str, typer.Option("--reason", help="Why; the record keeps it.")],
+    reason: Annotated[str, typer.Option("--reason", help="The reason, which is recorded.")],
     points: Annotated[
         float | None, typer.Option("--points", min=0, help="The points to give.")
     ] = None,
     problem: Annotated[
-        str, typer.Option("--problem", help="Give them for this problem, not for the total.")
+        str, typer.Option("--problem", help="Give the points for this problem, not as the total.")
     ] = "",
     remove: Annotated[
-        bool, typer.Option("--remove", help="Withdraw the points that were given.")
+        bool, typer.Option("--remove", help="Withdraw the points that an override gave.")
     ] = False,
     by: Who = "",
     rules_file: Rules = None,
     course_folder: Folder = None,
 ) -> None:
-    """Give a student points by hand; what the grader found stays."""
+    """Give a student points by hand; the grader's own result is kept."""
     if points is not None and not points < policy.MOST:
         raise UsageError(f"--points {points:g}: expected a number of points")
     if (points is None) != remove:
@@ -314,9 +315,9 @@ def extend(
     student: StudentId,
     book: BookOption,
     until: Annotated[
-        str, typer.Option("--until", help="The new deadline: 2026-10-05T23:59:00-07:00.")
+        str, typer.Option("--until", help="The new deadline, like 2026-10-05T23:59:00-07:00.")
     ],
-    reason: Annotated[str, typer.Option("--reason", help="Why; the record keeps it.")],
+    reason: Annotated[str, typer.Option("--reason", help="The reason, which is recorded.")],
     by: Who = "",
     rules_file: Rules = None,
     course_folder: Folder = None,
@@ -339,11 +340,9 @@ def extend(
 @app.command()
 def regrade(
     book: Book,
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Let the new results count from now on.")
-    ] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Make the new results count.")] = False,
     undo: Annotated[
-        bool, typer.Option("--undo", help="Let the results before the last --apply count again.")
+        bool, typer.Option("--undo", help="Make the results before the last --apply count again.")
     ] = False,
     jobs: Jobs = None,
     fresh: Fresh = False,
@@ -354,9 +353,9 @@ def regrade(
     rules_file: Rules = None,
     course_folder: Folder = None,
 ) -> None:
-    """Grade the stored sources again, with today's suite. The old results stay.
+    """Grade the stored sources again with today's suite; the old results are kept.
 
-    Nothing changes for anybody until --apply, and --undo takes that back.
+    No student's grade changes without --apply, which --undo reverts.
     """
     if apply and undo:
         raise UsageError("regrade: give either --apply or --undo")
@@ -366,7 +365,7 @@ def regrade(
         if undo:
             before = opened.before(device)
             if before is None:
-                raise UsageError(f"{book}: no regrade was applied that could be undone")
+                raise UsageError(f"{book}: there is no applied regrade to undo")
             opened.apply(before, why="undo", who=by)
             files.say("the results before the last regrade count again\n", needed=False)
             return
@@ -380,7 +379,7 @@ def regrade(
         )
         setup = opened.number_of(today)
         if setup == current:
-            files.say("nothing to regrade: suite, grader and torch are the same\n", needed=False)
+            files.say("nothing to regrade: suite, grader and torch are unchanged\n", needed=False)
             return
         _grade(opened, setup, where)
         whole = Class(opened, course, rules)
@@ -388,7 +387,7 @@ def regrade(
         if faulty := _faulty(whole, setup):
             raise GraderFault(
                 f"the grader failed on {', '.join(faulty[: texts.SHOWN])}; the old results still "
-                "count; give these students their points by `grader override`, and regrade again"
+                "count; give these students their points with `grader override`, then regrade again"
             )
         if apply:
             interrupts.stop_if_seen()
@@ -416,7 +415,7 @@ def diff(
     rules_file: Rules = None,
     course_folder: Folder = None,
 ) -> None:
-    """Show what the last regrade would change: who gains, who loses, and by which test.
+    """Show what the last regrade would change: who gains or loses points, and on which tests.
 
     `grader diff OLD.json NEW.json` compares two results of `grader grade --json` instead.
     """
@@ -434,18 +433,18 @@ def diff(
             files.say("this regrade was applied: the new results count\n", needed=False)
             return
         if other is None:
-            raise UsageError(f"{book}: nothing was regraded; `grader regrade {book}` does")
+            raise UsageError(f"{book}: nothing was regraded; first run `grader regrade {book}`")
         _say_changes(whole, current, other, verbose=verbose)
 
 
 def _faulty(whole: Class, setup: int) -> list[str]:
-    """The students whose grade would be a fault of the grader."""
+    """The ids of the students on whose submissions the grader failed."""
     found = whole.standings(setups=[setup], problems=False)
     return [one.student.id for one in found if one.state is State.GRADER_ERROR]
 
 
 def _say_changes(whole: Class, old: int, new: int, *, verbose: bool) -> None:
-    """Print who gains and who loses from one setup's results to another's."""
+    """Print which students gain or lose points between two setups' results."""
     found, book = comparisons.compare(whole, [old], [new]), whole.book
     said = texts.changes(book.path, found, book.setup(old), book.setup(new), verbose=verbose)
     files.say(said, needed=False)
@@ -454,7 +453,7 @@ def _say_changes(whole: Class, old: int, new: int, *, verbose: bool) -> None:
 def _current(book: Gradebook, device: str) -> int:
     current = book.current(device)
     if current is None:
-        raise UsageError(f"{book.path}: nothing was graded on this device yet")
+        raise UsageError(f"{book.path}: nothing has been graded on this device yet")
     return current
 
 
@@ -464,7 +463,7 @@ def _current(book: Gradebook, device: str) -> int:
 @app.command()
 def export(
     book: Book,
-    csv: Annotated[Path | None, typer.Option("--csv", help="Everything, as one table.")] = None,
+    csv: Annotated[Path | None, typer.Option("--csv", help="Everything in one table.")] = None,
     canvas: Annotated[
         Path | None, typer.Option("--canvas", metavar="FILE", help="A file for Canvas to import.")
     ] = None,
@@ -473,7 +472,7 @@ def export(
         typer.Option(
             "--canvas-export",
             metavar="FILE",
-            help="A gradebook that Canvas exported: fill in the assignment's column of it.",
+            help="A gradebook exported from Canvas: fill in its column for this assignment.",
         ),
     ] = None,
     gradescope_folder: Annotated[

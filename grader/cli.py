@@ -39,12 +39,12 @@ def main() -> None:
 
 
 def _run() -> tuple[int, str]:
-    """Run the command; return its exit code and what to print about how it ended."""
+    """Run the command; return its exit code and the message to print on stderr."""
     try:
         from grader.analysis_commands import app
 
         app()
-    except SystemExit as e:  # how typer ends
+    except SystemExit as e:  # typer exits this way
         return (e.code if isinstance(e.code, int) else 0 if e.code is None else 1), ""
     except UsageError as e:
         return 2, f"grader: {e}"
@@ -65,7 +65,7 @@ def _run() -> tuple[int, str]:
 
 def _what_was_written() -> str:
     if files.kept:
-        return f"what was graded is in {files.kept[-1]}, and the same command goes on"
+        return f"the results so far are in {files.kept[-1]}; run the same command again to continue"
     return f"{files.written[-1]} is complete" if files.written else "nothing was written"
 
 

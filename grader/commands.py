@@ -1,6 +1,6 @@
 """The commands: each parses its options, calls one function, and prints the result.
 
-How a command ends (exit codes, one line for a user's mistake) is decided in cli.py.
+cli.py decides how a command exits: the exit codes, and the single line for a user's mistake.
 """
 
 import hashlib
@@ -39,8 +39,8 @@ from grader.sandbox.box import Sandbox
 from grader.sandbox.gpu import Gpu
 from grader.sandbox.levels import Isolation
 
-# grader.grading and grader.proof.validate import torch, which takes seconds, and grader.report.html
-# the libraries for pages: only what needs them imports them, inside the function.
+# grader.grading and grader.proof.validate import torch, which takes seconds; grader.report.html
+# imports the HTML libraries. So each is imported inside the functions that need it.
 
 Choice = TypeVar("Choice", bound=str)
 # Seconds between two lines of progress when stderr is not a terminal.
@@ -63,19 +63,19 @@ Level = Annotated[
     str,
     typer.Option(
         "--isolation",
-        help="auto: the strongest level that works here; bubblewrap; landlock, weaker, for root in "
-        "a container; or none, to debug, never for grades.",
+        help="auto (the strongest level that works on this machine), bubblewrap, landlock (weaker, "
+        "for root in a container) or none (for debugging, never for grades).",
     ),
 ]
 Device = Annotated[
     str,
     typer.Option(
-        "--device", help="cpu or cuda: tests for the other device are deferred to a run there."
+        "--device", help="cpu or cuda. Tests for the other device wait for a run on that device."
     ),
 ]
 Verbose = Annotated[
     bool,
-    typer.Option("--verbose", help="Show every failure and rule, not only those that cost most."),
+    typer.Option("--verbose", help="Show every failure and rule, not only the most expensive."),
 ]
 
 
@@ -89,7 +89,7 @@ Folder = Annotated[
     typer.Option(
         "--course",
         metavar="FOLDER",
-        help="Another course (default: the one that comes with the grader).",
+        help="The folder of another course (default: the course that comes with the grader).",
         callback=_course_of_all,
     ),
 ]
@@ -104,7 +104,7 @@ Markdown = Annotated[
     typer.Option(
         "--markdown",
         metavar="FILE",
-        help='Write the report as Markdown; in a GitHub workflow, to "$GITHUB_STEP_SUMMARY".',
+        help='Write the report as Markdown. In a GitHub workflow, use "$GITHUB_STEP_SUMMARY".',
     ),
 ]
 Junit = Annotated[
@@ -147,18 +147,18 @@ def grade(
     isolation: Level = "auto",
     fresh: Annotated[
         bool,
-        typer.Option("--fresh", help="Give each test a process of its own; slower, same scores."),
+        typer.Option("--fresh", help="Run each test in a new process: slower, with equal scores."),
     ] = False,
     seconds: Annotated[
         float | None,
         typer.Option(
-            "--seconds", min=1, help="Time for all tests together (default: the course's)."
+            "--seconds", min=1, help="Time limit for all tests together (default: the course's)."
         ),
     ] = None,
     memory: Annotated[
         int | None,
         typer.Option(
-            "--memory-mib", min=1, help="The most memory for a test (default: the course's)."
+            "--memory-mib", min=1, help="Memory limit of each test (default: the course's)."
         ),
     ] = None,
     verbose: Verbose = False,
@@ -177,7 +177,7 @@ def grade(
     level = level_named(isolation)
     read = submissions.read(submission)
     with device_named(device) as gpu, Sandbox.of(course, isolation=level, gpu=gpu) as sandbox:
-        # Imports torch and pytest, while the sandbox does the same.
+        # This imports torch and pytest while the sandbox does the same.
         from grader.grading.grade import grade as run
 
         with advancing("grading") as progress:
@@ -268,14 +268,14 @@ def validate(
         bool,
         typer.Option(
             "--quick",
-            help="Try a sample: every twelfth known mistake and every fourth variant. No matrix.",
+            help="Try only every twelfth known mistake and every fourth variant, without a matrix.",
         ),
     ] = False,
     draft: Annotated[
         bool,
         typer.Option(
             "--draft",
-            help="Skip the sandbox: ten times as fast, for writing tests, not for proving them.",
+            help="Skip the sandbox: ten times as fast. Use it to write tests, not to prove them.",
         ),
     ] = False,
     jobs: Annotated[
@@ -298,9 +298,9 @@ def validate(
     problems = chosen(course, only)
     one_of("--device", device, "cpu", "cuda")
     if with_mutants and device == "cuda":
-        raise UsageError("mutants are tried on a CPU: leave one of --mutants and --device cuda out")
+        raise UsageError("--mutants runs on a CPU only: remove --mutants or --device cuda")
     if matrix and quick:
-        raise UsageError("--quick has no matrix: leave one of --quick and --matrix out")
+        raise UsageError("--quick produces no matrix: remove --quick or --matrix")
     if matrix:
         one_of("--matrix", matrix.suffix, *matrices.FORMATS)
         files.check_writable(matrix)
@@ -323,7 +323,7 @@ def validate(
     if matrix:
         files.write(matrix, matrices.FORMATS[matrix.suffix](found).encode())
     console = Console(highlight=False)
-    console.width = max(console.width, 140)  # names of tests are sentences
+    console.width = max(console.width, 140)  # test names are whole sentences
     with console.capture() as table:
         console.print(matrices.table(found))
     files.say(f"{table.get()}{matrices.summary(found)}\n", needed=False)
@@ -338,8 +338,8 @@ def release(
     kind: Annotated[
         str,
         typer.Argument(
-            help="student: stubs, public tests, probes, handout. gradescope: the autograder, with "
-            "all that is secret."
+            help="student: stubs, public tests, probes, handout. gradescope: the autograder, "
+            "including everything that is secret."
         ),
     ],
     out: Annotated[Path, typer.Argument(help="The zip to write.")],
@@ -350,18 +350,18 @@ def release(
     index_url: Annotated[
         str,
         typer.Option(
-            "--index-url", help="gradescope: a further package index, as that of torch for CPUs."
+            "--index-url", help="gradescope: an extra package index, such as torch's for CPUs."
         ),
     ] = "",
     wheels: Annotated[
         Path | None,
-        typer.Option("--wheels", help="gradescope: a folder of wheels, to install from offline."),
+        typer.Option("--wheels", help="gradescope: a folder of wheels for an offline install."),
     ] = None,
     folder: Folder = None,
 ) -> None:
-    """Write a bundle to hand out; the same files always give the same bytes.
+    """Write a release bundle; the same input files always give the same bytes.
 
-    Exits 1 and writes nothing if a line of the student's bundle is secret.
+    Exits 1 and writes nothing if the student bundle would contain a secret line.
     """
     one_of("release", kind, "student", "gradescope")
     files.check_writable(out)
@@ -375,7 +375,7 @@ def release(
     sha256 = hashlib.sha256(content).hexdigest()[:12]
     text = f"{out}: {len(bundle)} files, {len(content):,} bytes, sha256 {sha256}\n"
     if kind == "gradescope":
-        text += "it has the hidden tests and the solutions: upload it, and give it to no student\n"
+        text += "it contains the hidden tests and the solutions: never give it to a student\n"
     if "handout/site/index.html" in bundle and "handout/handout.pdf" not in bundle:
         text += "it lacks the handout's PDF: install Chromium and run `make handout`\n"
     files.say(text, needed=False)
@@ -390,7 +390,7 @@ def autograde(
 ) -> None:
     """Grade the submission in a container, as Gradescope's run_autograder does.
 
-    Writes results/results.json whatever happens; a fault of ours is a result without points.
+    Always writes results/results.json; if the grader fails, the result has no points.
     """
     course = courses.load(folder)
     harness.run(home, course, policies.load(course.policy))
@@ -398,9 +398,9 @@ def autograde(
 
 @app.command()
 def isolation(folder: Folder = None) -> None:
-    """List what can isolate submissions on this machine, and what was shown to hold.
+    """List the isolation levels that work on this machine, and what each was shown to guarantee.
 
-    Exits 3 if nothing can.
+    Exits 3 if no level works.
     """
     course = courses.load(folder)
     works = 0
@@ -411,7 +411,7 @@ def isolation(folder: Folder = None) -> None:
                 sandbox.wait_until_ready()
                 shown = [f"  holds: {promise}\n" for promise in sandbox.promises]
         except SandboxUnavailable as e:
-            files.say(f"{level}: not here: {reason or e}\n", needed=False)
+            files.say(f"{level}: unavailable: {reason or e}\n", needed=False)
             continue
         works += 1
         files.say("".join([f"{level}: works\n", *shown]), needed=False)
@@ -433,7 +433,7 @@ def chosen(course: Course, only: list[str] | None) -> list[Problem]:
 
 
 class Reports:
-    """The reports of one result: the one that is printed, and the files that options name.
+    """The reports of one result: the printed one, and the files named by options.
 
     Args:
         course: The course that was graded.
@@ -456,7 +456,7 @@ class Reports:
 
         Args:
             result: What to report.
-            sources: The graded sources, which the page quotes; empty if they are not at hand.
+            sources: The graded sources, which the page quotes; empty if they are unavailable.
             verbose: Print every reason with all details.
         """
         sections, links = self._course.sections, self._links
@@ -492,7 +492,7 @@ def one_of(option: str, value: str, *allowed: Choice) -> Choice:
 
 
 def level_named(name: str) -> Isolation:
-    """The level of isolation that was asked for; for `auto`, the strongest that works here."""
+    """The requested isolation level; for `auto`, the strongest that works on this machine."""
     level: Isolation | Literal["auto"] = one_of("--isolation", name, "auto", *get_args(Isolation))
     return levels.strongest() if level == "auto" else level
 
@@ -516,7 +516,7 @@ def device_named(name: str) -> Iterator[Gpu | None]:
 def advancing(what: str) -> Iterator[Callable[[str, int, int], None]]:
     """Show progress on stderr: a bar on a terminal, otherwise at most one line per minute.
 
-    Each step also raises an interrupt again if something has swallowed it.
+    Each step also re-raises an interrupt that other code has swallowed.
     """
     console = Console(stderr=True)
     if not console.is_terminal:

@@ -15,9 +15,9 @@ PACKAGE = Path(__file__).parent
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What one test may use.
+    """The resource limits of one test.
 
-    `device_memory_bytes` is memory of a GPU. `submission_seconds` is for all tests of a submission
+    `device_memory_bytes` is GPU memory. `submission_seconds` applies to all tests of a submission
     together.
     """
 
@@ -56,19 +56,19 @@ class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def rules(self) -> dict[str, Any]:
-        """What to search a problem's source for; see tests/probes/forbidden_in_source.py."""
+        """The rules for searching a problem's source; see tests/probes/forbidden_in_source.py."""
         names = ("id", "functions", "forbidden", "forbidden_in")
         return {name: getattr(self, name) for name in names}
 
 
 class Course(msgspec.Struct, frozen=True):
-    """The problems, and where the files about them are.
+    """The problems, and the locations of their files.
 
     Attributes:
         root: The folder that contains assignment/, tests/ and handout/.
-        solutions: The folder that contains reference/, mistakes/, variants/ and mutants.toml. It is
-            never handed out.
-        limits: What a test may use, unless its problem sets limits of its own.
+        solutions: The folder that contains reference/, mistakes/, variants/ and mutants.toml.
+            Students never get it.
+        limits: The limits of each test, unless its problem sets its own.
         problems: The problems in the order of the handout.
         preload: The modules that the grader imports before the first test, besides torch.
     """
@@ -151,7 +151,7 @@ class Course(msgspec.Struct, frozen=True):
         """For each problem's id, the address of its section in the built handout.
 
         Args:
-            url: Where the course shows the handout's pages; without it there are no addresses.
+            url: Where the course publishes the handout's pages; if empty, so is the result.
         """
         found = {}
         for problem in self.problems:
@@ -167,11 +167,11 @@ class Course(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self.limits, **problem.limits)
 
     def limited(self, *, seconds: float | None = None, memory_mib: int | None = None) -> "Course":
-        """The same course with lower limits, for a machine that has less.
+        """The same course with lower limits, for a machine with fewer resources.
 
         Args:
-            seconds: Wall time for all tests of a submission together; None: as it is.
-            memory_mib: The most memory for one test; None: as it is.
+            seconds: Wall time for all tests of a submission together; None: unchanged.
+            memory_mib: The most memory for one test; None: unchanged.
         """
         was = self.limits
         changed: dict[str, float] = {}
@@ -196,7 +196,7 @@ class Course(msgspec.Struct, frozen=True):
         return [path.read_text(encoding="utf-8") for path in sorted(given)] + examples
 
     def suite_sha256(self) -> str:
-        """A hash of all that affects a score outside the grader: tests, probes, problems.toml."""
+        """A hash of the course's files that affect a score: tests, probes, problems.toml."""
         files = [self.assignment / "problems.toml", *sorted(self.tests.glob("*.py"))]
         files += sorted((self.tests / "probes").rglob("*.py")) + sorted(
             (self.tests / "hidden").rglob("*.py")
@@ -206,8 +206,8 @@ class Course(msgspec.Struct, frozen=True):
     def handout_sources(self) -> dict[str, Path]:
         """The files that the built handout depends on, by name.
 
-        They are the handout's folder, problems.toml, and the sources that its pictures and figures
-        are computed with.
+        They are the handout's folder, problems.toml, and the sources that compute its pictures and
+        figures.
         """
         made = {self.handout / "build", *self.handout.rglob("__pycache__")}
         files = [
@@ -222,7 +222,7 @@ class Course(msgspec.Struct, frozen=True):
         named |= {
             f"grader/solutions/reference/{path.name}": path for path in self.reference.glob("*.py")
         }
-        # Two files always come from the grader itself, wherever the course lies: the pages show the
+        # Two files always come from the grader itself, wherever the course is: the pages show the
         # grader's version, and markdown_figures.py parses the marks of figures.
         own = ("__init__.py", "markdown_figures.py")
         named |= {f"grader/{name}": PACKAGE / name for name in own}

@@ -1,4 +1,4 @@
-"""Write files, each completely or not at all, and text on stdout; read files of others."""
+"""Write files completely or not at all, print text on stdout, and read untrusted files."""
 
 import errno
 import os
@@ -14,7 +14,7 @@ from grader.errors import UsageError
 from grader.printable import one_line
 
 written: list[Path] = []  # the files that this process wrote, in order
-kept: list[Path] = []  # gradebooks that this process writes as it goes
+kept: list[Path] = []  # gradebooks that this process updates while it runs
 
 
 def check_writable(path: Path) -> None:
@@ -30,7 +30,7 @@ def check_writable(path: Path) -> None:
         raise UsageError(f"{path} cannot be written: there is no folder {path.parent}")
     if _is_stdout(path):
         raise UsageError(
-            f"{path} cannot be written: stdout goes there, and the report is printed on it; "
+            f"{path} cannot be written: stdout goes to this file, and so does the printed report; "
             "name another file"
         )
     if (path.is_file() or not path.exists()) and not os.access(folder, os.W_OK):
@@ -42,7 +42,7 @@ def check_apart(paths: Iterable[Path | None], *, kept: Iterable[Path] = ()) -> N
 
     Args:
         paths: The files that options name; None where an option is not given.
-        kept: Files that none of them may be.
+        kept: Files that no option may overwrite.
 
     Raises:
         UsageError: See `check_writable`; or two paths are one file.
@@ -51,17 +51,17 @@ def check_apart(paths: Iterable[Path | None], *, kept: Iterable[Path] = ()) -> N
     for path in filter(None, paths):
         check_writable(path)
         if path.exists() and not path.is_file():
-            continue  # a terminal, or a pipe, takes several texts
+            continue  # a terminal or a pipe can receive several texts
         if path.resolve() in seen:
             raise UsageError(f"{path} would be overwritten: name another file")
         seen.add(path.resolve())
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, unless it is there.
+    """Make a folder, unless it exists already.
 
     Raises:
-        UsageError: It cannot be made.
+        UsageError: The folder cannot be made.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -130,10 +130,10 @@ def read(path: Path, *, most: int) -> bytes:
 
     Args:
         path: The file.
-        most: The most bytes that it may have.
+        most: The largest allowed size, in bytes.
 
     Raises:
-        UsageError: It cannot be read, or is larger.
+        UsageError: The file cannot be read, or is larger.
     """
     try:
         with path.open("rb") as file:
@@ -149,7 +149,7 @@ def decoded(path: Path, content: bytes, encoding: str = "utf-8-sig", *, advice: 
     """The text of a file that was read.
 
     Raises:
-        UsageError: It is not text in this encoding; the sentence gives the line and the advice.
+        UsageError: It is not text in this encoding; the message gives the line and the advice.
     """
     try:
         return content.decode(encoding)

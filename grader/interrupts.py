@@ -18,7 +18,7 @@ _held = False
 
 
 def watch() -> None:
-    """Turn the signals into KeyboardInterrupt from here on, except those ignored at the start."""
+    """From now on, turn the signals into KeyboardInterrupt, except those ignored at the start."""
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
@@ -27,7 +27,7 @@ def watch() -> None:
 def _interrupt(number: int, frame: FrameType | None) -> None:
     global _seen
     _seen = number
-    sys.unraisablehook = lambda _: None  # would print on stderr what a destructor swallowed
+    sys.unraisablehook = lambda _: None  # it would print exceptions that destructors swallowed
     if not _held:
         raise KeyboardInterrupt
 
@@ -60,6 +60,6 @@ def held() -> Iterator[None]:
 
 
 def no_more() -> None:
-    """Ignore the signals from here on, because the command is ending anyway."""
+    """Ignore further signals, because the command is exiting anyway."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)

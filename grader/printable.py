@@ -1,4 +1,4 @@
-"""Make a stranger's text safe to print.
+"""Make untrusted text safe to print.
 
 A terminal obeys control characters, and a log has limited space.
 """

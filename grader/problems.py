@@ -79,7 +79,7 @@ class _Lines:
 
 
 def _wrong(listed: dict[str, Any], lines: _Lines, limits: Mapping[str, type]) -> Iterator[Wrong]:
-    """Yield everything that is wrong, from top to bottom."""
+    """Yield every error, from the top of the file to the bottom."""
     yield from _names(
         listed,
         ["limits", "problem"],
@@ -114,8 +114,8 @@ def _wrong(listed: dict[str, Any], lines: _Lines, limits: Mapping[str, type]) ->
         yield from _problem(problem, number, lines, limits)
         if (first := [p.get("id") for p in problems].index(problem.get("id"))) < number:
             text = (
-                f"problem {problem['id']}: expected an id of its own; "
-                f"line {lines.of(first, 'id')} has the same"
+                f"problem {problem['id']}: expected a unique id; "
+                f"line {lines.of(first, 'id')} has the same id"
             )
             yield Wrong(lines.of(number, "id"), text)
 
@@ -172,7 +172,7 @@ def _names(
     known = list(known)
     for key in table:
         if key not in known:
-            meant = _meant(key, known) or f"; known are {', '.join(known)}"
+            meant = _meant(key, known) or f"; the known keys are {', '.join(known)}"
             yield Wrong(line_of(key), f"{where}: {_shown(key)} is not a known key{meant}")
     for key in required:
         if key not in table:

@@ -1,12 +1,12 @@
-"""Turn what a student handed in into the sources that are graded.
+"""Turn a student's folder or archive into the sources that are graded.
 
 The sources are filtered by an allow-list, read once, limited in size, and hashed.
 
 A submission is a folder, a .zip or a .tar.gz that contains `assignment/*.py`, possibly inside one
 more folder, as GitHub creates them. The graded files are read into memory exactly once and never
-looked up by name again, so nothing can change after it was checked. All other files are left alone
-and listed. Whatever cannot be an honest mistake (a path that leaves the archive, a link in place of
-a source, a decompression bomb) causes the whole submission to be refused, with one sentence.
+looked up by name again, so nothing can change after it was checked. All other files are ignored and
+listed. Anything that cannot be an honest mistake (a path that leaves the archive, a link in place
+of a source, a decompression bomb) makes the grader refuse the whole submission, with one sentence.
 """
 
 import hashlib
@@ -111,7 +111,7 @@ def _select(found: list[Entry]) -> tuple[dict[str, bytes], list[Ignored]]:
             continue
         if entry.kind != "file":
             raise SubmissionRefused(
-                f"{printable(path, 100)} is not a plain file, and only those are graded"
+                f"{printable(path, 100)} is not a plain file; only plain files are graded"
             )
         if path == "assignment":
             raise SubmissionRefused("assignment is a file; it has to be a folder")
@@ -139,14 +139,14 @@ def _prefix(paths: list[str]) -> str:
     if "" in found or "./" in found:
         nested = any(re.match(r"(\./)?assignment/assignment/[^/]+\.py$", path) for path in paths)
         direct = any(re.match(r"(\./)?assignment/[^/]+\.py$", path) for path in paths)
-        # The folder above may be named assignment too.
+        # The enclosing folder may be named assignment too.
         return "assignment/" if nested and not direct else ""
     if len(found) == 1:
         return found.pop()
     if found:
         raise SubmissionRefused(f"there are {len(found)} assignment/ folders; hand in one")
     raise SubmissionRefused(
-        "there is no assignment/ folder in it; zip the folder itself, not the files inside it"
+        "the submission has no assignment/ folder; zip the folder itself, not the files inside it"
     )
 
 
@@ -172,7 +172,7 @@ def _reason_to_ignore(entry: Entry, path: str, prefix: str) -> str | None:
     if entry.kind == "link":
         return None
     if path in OURS:
-        return "the course's own is used"
+        return "the course's own copy is used"
     if name == "conftest.py":
         return "tests and their settings are the course's"
     if not SOURCE.fullmatch(path):
@@ -195,6 +195,6 @@ def _content(entry: Entry, path: str, budget: int) -> bytes:
             content = f.read(budget + 1)
     if entry.size > budget or len(content) > budget:
         raise SubmissionRefused(
-            f"the sources are more than {MAX_SOURCE_BYTES >> 20} MiB (at {path})"
+            f"the sources together are more than {MAX_SOURCE_BYTES >> 20} MiB (at {path})"
         )
     return content

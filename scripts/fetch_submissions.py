@@ -1,13 +1,13 @@
-"""Fetch what students have in their repositories, as archives that are never unpacked or run here.
+"""Fetch students' repositories as archives, without unpacking or running anything in them.
 
     python scripts/fetch_submissions.py ROSTER FOLDER
 
-ROSTER is the class's roster, a CSV file with the columns `id` and `repository` (as in
-`course-2026/ada`). For each student with a repository, FOLDER gets `<id>.tar.gz`, the newest state
-of its main branch, by GitHub's command `gh` and the token in GH_TOKEN. Nothing is checked out, so
-no hook, filter or setting of a repository has any effect.
+ROSTER is the class's roster, a CSV file with the columns `id` and `repository` (such as
+`course-2026/ada`). For each student with a repository, the script writes `<id>.tar.gz` into FOLDER:
+the newest commit of the default branch, downloaded with GitHub's command `gh` and the token in
+GH_TOKEN. Nothing is checked out, so no hook, filter or setting of a repository has any effect.
 
-Exits 1 if a repository could not be fetched; its student's last archive stays.
+Exits 1 if a repository could not be fetched; that student's previous archive is kept.
 """
 
 import argparse
@@ -28,7 +28,7 @@ def main() -> int:
     """Fetch all; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("roster", type=Path, help="a CSV file with the columns id and repository")
-    parser.add_argument("folder", type=Path, help="gets <id>.tar.gz for each of them")
+    parser.add_argument("folder", type=Path, help="where to write <id>.tar.gz for each student")
     given = parser.parse_args()
     roster, folder = given.roster, given.folder
     folder.mkdir(parents=True, exist_ok=True)
@@ -50,9 +50,9 @@ def main() -> int:
 def fetch(student: str, repository: str, folder: Path) -> str:
     """Fetch one repository; return what went wrong, or an empty string."""
     if not ID.fullmatch(student):
-        return "this id cannot be the name of a file"
+        return "this id cannot be used as a file name"
     if not REPOSITORY.fullmatch(repository) or ".." in repository:
-        return f"{repository!r} is no repository; expected one such as course-2026/ada"
+        return f"{repository!r} is not a repository; expected a name such as course-2026/ada"
     part, whole = folder / f".{student}.part", folder / f"{student}.tar.gz"
     try:
         with part.open("wb") as out:
@@ -67,7 +67,7 @@ def fetch(student: str, repository: str, folder: Path) -> str:
             why = ascii(said[-1][:300]) if said else "no reason given"
             return f"{repository} cannot be fetched: {why}"
         if part.stat().st_size > MOST_BYTES:
-            return f"{repository} has more than {MOST_BYTES >> 20} MiB"
+            return f"{repository} is larger than {MOST_BYTES >> 20} MiB"
         os.replace(part, whole)
     except FileNotFoundError:
         return "GitHub's command `gh` is not installed"

@@ -1,6 +1,6 @@
 """Report as Markdown whether a result has all points of the course: full_marks.py RESULT.json
 
-The exit code is 1 if it has not.
+The exit code is 1 if any point is missing.
 """
 
 import argparse
@@ -15,7 +15,7 @@ def main() -> int:
     """Print the total, and a row for each problem below its full points."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "result", type=Path, help="what `grader grade --json` or `grader merge --json` wrote"
+        "result", type=Path, help="the file from `grader grade --json` or `grader merge --json`"
     )
     result = json.loads(parser.parse_args().result.read_text(encoding="utf-8"))
     problems = courses.load().problems

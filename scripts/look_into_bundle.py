@@ -1,4 +1,4 @@
-"""Search a written bundle for what students must not see: look_into_bundle.py ZIP
+"""Search a bundle for secrets that students must not see: look_into_bundle.py ZIP
 
 The exit code is 1 if anything is found.
 """
@@ -16,19 +16,19 @@ OURS = re.compile(r"(^|/)(grader|hidden|reference|wrong|variants|course_files|__
 
 
 def complaints(files: dict[str, bytes]) -> list[str]:
-    """One complaint per path of the staff's, per secret line, and per mark of a solution."""
-    found = [f"{path} is the staff's" for path in files if OURS.search(path)]
+    """One complaint per staff file, per secret line, and per mark of a solution."""
+    found = [f"{path} is for the staff only" for path in files if OURS.search(path)]
     found += map(str, leaks.leaks(files, leaks.secrets(courses.load())))
     for path, content in files.items():
         if mark := stubs.MARK.search(content.decode(errors="replace")):
-            found.append(f"{path} has the mark of a solution: {mark[0]}")
+            found.append(f"{path} contains the mark of a solution: {mark[0]}")
     return found
 
 
 def main() -> int:
-    """Print what was found."""
+    """Print the complaints."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("bundle", type=Path, help="what `grader release` wrote")
+    parser.add_argument("bundle", type=Path, help="the zip from `grader release`")
     with zipfile.ZipFile(parser.parse_args().bundle) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
     found = complaints(files)

@@ -1,9 +1,9 @@
-"""Take the pictures in the README: the report of the sample, and the page of a made class.
+"""Take the README's screenshots: the report of the sample, and the page of a generated class.
 
     python scripts/pictures.py GRADEBOOK
 
-The gradebook is one of a class that `examples/make_class.py` made and `grader batch` graded. It
-writes examples/pictures/report.png and class.png, and needs Chromium.
+GRADEBOOK belongs to a class that `examples/make_class.py` generated and `grader batch` graded. The
+script writes examples/pictures/report.png and class.png, and needs Chromium.
 """
 
 import subprocess
@@ -20,7 +20,7 @@ SIZE = {"width": 1000, "height": 850}
 
 
 def main() -> None:
-    """Make both pages, and photograph the part of each that matters most."""
+    """Make both pages, and take a screenshot of the most important part of each."""
     if len(sys.argv) != 2:
         raise SystemExit(__doc__)
     PICTURES.mkdir(exist_ok=True)

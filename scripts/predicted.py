@@ -1,10 +1,10 @@
-"""Which known mistakes a student learns of before handing in: those that fail a public test.
+"""List the known mistakes that fail a public test, so that students learn of them early.
 
     python scripts/predicted.py [PROBLEM ...] [--only MISTAKE ...] [--right] [--json]
 
-For each problem, the script runs its public tests on the reference with one known mistake after the
-other, in this process. It prints how many mistakes fail a test, and names those that fail none.
-With --right it runs the tests on the right solutions in other styles, none of which may fail.
+For each problem, the script applies each known mistake to the reference in turn and runs the public
+tests on it, in this process. It prints how many mistakes fail a test, and names those that fail
+none. With --right it runs the tests on correct solutions in other styles, none of which may fail.
 """
 
 import argparse
@@ -34,7 +34,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("problems", nargs="*", metavar="PROBLEM", help="default: all")
     parser.add_argument("--only", nargs="+", metavar="MISTAKE", help="try only these mistakes")
-    parser.add_argument("--right", action="store_true", help="try the right solutions instead")
+    parser.add_argument("--right", action="store_true", help="try the correct solutions instead")
     parser.add_argument("--json", action="store_true", help="print the names as JSON")
     options = parser.parse_args()
     problems = [p for p in course.problems if not options.problems or p.id in options.problems]
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def outcomes(course: Course, problem: Problem, solutions: list[Solution]) -> dict[str, bool]:
-    """For each of these solutions of a problem, whether it fails a public test."""
+    """Whether each of a problem's solutions fails a public test, by the solution's name."""
     test = course.tests / "public" / f"test_{problem.id}.py"
     reference = course.reference_of(problem)
     found = {}
@@ -88,7 +88,7 @@ def outcomes(course: Course, problem: Problem, solutions: list[Solution]) -> dic
 
 
 def fails(test: Path, package: str) -> bool:
-    """Whether a package fails a test of this file."""
+    """Whether a package fails a test in this file."""
     options = [
         "-x",
         "-W",

@@ -11,7 +11,7 @@ from grader.publish import bundles
 def main() -> None:
     """Write the zip."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("out", type=Path, help="the zip to write; its folder is made")
+    parser.add_argument("out", type=Path, help="the zip to write; its folder is created")
     out = parser.parse_args().out
     out.parent.mkdir(parents=True, exist_ok=True)
     sources = validate.sources_in(courses.load().reference)

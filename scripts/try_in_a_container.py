@@ -1,15 +1,15 @@
-"""Try the autograder as Gradescope would run it: a bare system, few rights, little memory.
+"""Try the autograder as Gradescope would run it: a minimal system, few rights, little memory.
 
     debootstrap --variant=minbase bookworm roots/bookworm
     grader release gradescope autograder.zip --wheels wheels/
     python scripts/try_in_a_container.py roots/bookworm --set-up autograder.zip
     python scripts/try_in_a_container.py roots/bookworm ada.zip bob.zip
 
-Needs root. The system in the folder runs with what Docker's default profile leaves to root: its
-capabilities, no new namespaces and no mounts. Set-up has a network unless --offline is given;
-grading never has one. A control group limits memory and processor, as Gradescope does unless a
-course asks for more. For each submission this prints the time, the peak of the memory, how often
-the kernel killed a process, and the score.
+Needs root. The system in the folder runs with the rights that Docker's default profile gives to
+root: Docker's default capabilities, no new namespaces and no mounts. Set-up has a network unless
+--offline is given; grading never has one. A control group limits memory and processors to
+Gradescope's defaults. For each submission, the script prints the time, the peak memory, how many
+processes the kernel killed for lack of memory, and the score.
 """
 
 import argparse
@@ -78,7 +78,7 @@ def main() -> int:
 
 
 def _unpack(archive: Path, home: Path) -> None:
-    """Put the zip where Gradescope puts it, with its permissions."""
+    """Unpack the zip into Gradescope's folder for it, with the permissions of its files."""
     shutil.rmtree(home, ignore_errors=True)
     for name in ("source", "submission", "results"):
         (home / name).mkdir(parents=True)
@@ -97,7 +97,7 @@ def _put(submission: Path, home: Path) -> None:
 
 
 def _run(root: Path, script: str, *, network: bool = False, group: tuple[Path, ...] = ()) -> int:
-    """Run a script in the system; its output goes to a log beside the system's folder."""
+    """Run a script in the system; its output goes to a log next to the system's folder."""
     if network:
         shutil.copy("/etc/resolv.conf", root / "etc" / "resolv.conf")
     again = [sys.executable, __file__, str(root), "--inside", "/bin/bash", script]
@@ -117,7 +117,7 @@ def _run(root: Path, script: str, *, network: bool = False, group: tuple[Path, .
 
 
 def enter(root: Path, command: list[str]) -> None:
-    """Turn this process into a command in the system, with the rights that Docker gives."""
+    """Replace this process by a command in the system, with the rights that Docker gives."""
     program = _filter()
     os.chroot(root)
     os.chdir("/")
@@ -132,7 +132,7 @@ def enter(root: Path, command: list[str]) -> None:
 
 
 def _filter() -> bytes:
-    """What Docker's default profile denies to root without CAP_SYS_ADMIN, as far as it matters."""
+    """A filter for the main calls that Docker's profile denies to root without CAP_SYS_ADMIN."""
     this = seccomp.MACHINES[os.uname().machine]
     deny = seccomp._return(seccomp.ERRNO | errno.EPERM)
     allow = seccomp._return(seccomp.ALLOW)
@@ -190,7 +190,7 @@ class _Limits:
             folder.rmdir()
 
     def used(self) -> tuple[int, int]:
-        """The peak of the memory in MiB, and how many processes the kernel killed for it."""
+        """The peak memory in MiB, and how many processes the kernel killed for lack of memory."""
         names = (
             ("memory.max_usage_in_bytes", "memory.oom_control")
             if self._old

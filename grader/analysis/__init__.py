@@ -1,1 +1,1 @@
-"""What the results of a whole class say about the class, the problems and the tests."""
+"""Analysis of a whole class's results: the class, the problems and the tests."""

@@ -1,9 +1,9 @@
-"""Item analysis: how hard each hidden test is, and whether it tells strong students from weak ones.
+"""Item analysis: how hard each hidden test is, and how well it separates strong and weak students.
 
-The definitions are those of classical test theory (Crocker and Algina, 1986, chapter 14). The
-difficulty of an item is the share of those who pass it. Its discrimination is the point-biserial
-correlation of passing it with the score on all other items. It is called corrected, because an item
-always correlates with itself.
+The definitions are those of classical test theory (Crocker and Algina, 1986, chapter 14). An item's
+difficulty is the share of students who pass it. Its discrimination is the point-biserial
+correlation between passing it and the score on all other items. The correlation is called
+corrected because it leaves out the item itself, which always correlates with itself.
 """
 
 import math
@@ -11,22 +11,24 @@ from collections.abc import Sequence
 
 import numpy as np
 
-FEWEST = 20  # students who attempted a test, below which nothing is said about it
-FEWEST_OF_EACH = 5  # students who pass, and who fail; a correlation of fewer means nothing
+FEWEST = 20  # a test that fewer students attempted gets no remark
+# A correlation means nothing if fewer students than this pass, or fewer than this fail.
+FEWEST_OF_EACH = 5
 POOR = 0.2  # a discrimination below this is poor (Ebel and Frisbie, 1991, chapter 13)
-EASY = 0.9  # a test that more pass cannot tell many students apart, and need not
-# Standard errors above a correlation: the one-sided limit that chance passes once in forty times.
+# A test that a larger share passes cannot separate many students, and does not have to.
+EASY = 0.9
+# Standard errors above a correlation: a one-sided limit that chance exceeds once in forty times.
 DEVIATIONS = 1.96
 
 NOBODY_PASSES = "nobody passes it"
 STRONG_FAIL = "strong students fail it more often than weak ones"
-SAYS_LITTLE = "it hardly tells strong students from weak ones"
+SAYS_LITTLE = "it hardly separates strong students from weak ones"
 NOBODY_FAILS = "nobody fails it"
 SUSPICIOUS = (NOBODY_PASSES, STRONG_FAIL, SAYS_LITTLE)
 
 
 def difficulty(passed: Sequence[bool]) -> float | None:
-    """The share that passes, from 0 (hardest) to 1; None if nobody attempted the test."""
+    """The share of students who pass, from 0 (hardest) to 1; None if nobody attempted the test."""
     return sum(passed) / len(passed) if passed else None
 
 
@@ -35,7 +37,7 @@ def discrimination(passed: Sequence[bool], rest: Sequence[float]) -> float | Non
 
     Args:
         passed: Whether each student passed the test; those who did not attempt it are left out.
-        rest: The points of the same students in everything else.
+        rest: The points of the same students on all other tests.
 
     Returns:
         The correlation; None if it is not defined (everybody or nobody passes, or all have the same
@@ -48,7 +50,7 @@ def discrimination(passed: Sequence[bool], rest: Sequence[float]) -> float | Non
 
 
 def remark(passed: Sequence[bool], found: float | None) -> str:
-    """What a person should know about a test; empty if it is a good one, or for too few students.
+    """A remark about a test; empty if the test is good, or if too few students attempted it.
 
     Args:
         passed: Whether each student who attempted the test passed it.
@@ -68,10 +70,10 @@ def remark(passed: Sequence[bool], found: float | None) -> str:
 
 
 def _upper_limit(correlation: float, students: int) -> float:
-    """What the correlation of very many such students is at most, but for rare chance.
+    """The upper confidence limit of a correlation.
 
-    Fisher's transformation: the inverse hyperbolic tangent of a correlation is about normal, with
-    the standard error 1 / √(n - 3).
+    By Fisher's transformation, the inverse hyperbolic tangent of a correlation is approximately
+    normal, with the standard error 1 / √(n - 3).
     """
     inside = min(max(correlation, -1 + 1e-9), 1 - 1e-9)
     return math.tanh(math.atanh(inside) + DEVIATIONS / math.sqrt(students - 3))

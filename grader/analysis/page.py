@@ -1,4 +1,4 @@
-"""The page of a class: what a teacher asks after a deadline, each answer with its students."""
+"""The web page of a class: answers to a teacher's questions after a deadline, with the students."""
 
 import json
 import statistics
@@ -17,9 +17,9 @@ from grader.report.remarks import clean, number
 HERE = Path(__file__).parent
 TEMPLATES = HERE / "templates"
 SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "templates/class.js")
-TOP = 15  # mistakes that are shown at once
-SHOWN_TESTS = 12  # suspicious tests
-# The states that a person has to do something about, the first first.
+TOP = 15  # mistakes that are shown at first
+SHOWN_TESTS = 12  # tests that are shown at first
+# The states that a person has to act on, the most urgent first.
 TROUBLE = (State.GRADER_ERROR, State.REFUSED, State.NOT_GRADED)
 
 
@@ -48,8 +48,8 @@ def render(
         survey: The class.
         title: The assignment's title.
         at: When the page was made; now by default.
-        with_names: Whether the survey has names; without them the page says so.
-        link: The address of a student's own page; empty if there is none.
+        with_names: Whether the survey has names; if not, the page says so.
+        link: Returns the address of a student's own page; empty if there is none.
     """
     return pages.render(
         "class.html",
@@ -90,7 +90,7 @@ def _states(survey: Survey) -> list[tuple[str, int]]:
 
 
 def _cases(survey: Survey, with_names: bool) -> list[Case]:
-    """Who needs a person: faults of the grader first, then what could not be read or finished."""
+    """The students who need attention: grader faults first, then unreadable and unfinished work."""
     found = []
     for state in TROUBLE:
         for n, m in enumerate(survey.members):
@@ -108,7 +108,7 @@ def _cases(survey: Survey, with_names: bool) -> list[Case]:
     for n in survey.slowest:
         seconds = survey.members[n].seconds or 0.0
         if seconds > 3 * _usual(survey):
-            text = f"{seconds:.0f} s, the median is {_usual(survey):.0f} s"
+            text = f"grading took {seconds:.0f} s; the median is {_usual(survey):.0f} s"
             found.append(Case(n, survey.members[n].name, "slow", text, "muted"))
     return found
 
@@ -130,7 +130,7 @@ def _decimals(value: float | None) -> str:
 
 
 def _data(survey: Survey) -> Markup:
-    """What the plots and filters need, as JSON that can stand inside a script element."""
+    """The data for the plots and filters, as JSON that is safe inside a script element."""
     found = {
         "max": survey.max_score,
         "problems": [topic.id for topic in survey.problems],

@@ -1,4 +1,4 @@
-"""Read a class's results once, and count what a teacher asks after a deadline."""
+"""Read a class's results once, and count what a teacher wants to know after a deadline."""
 
 import random
 import statistics
@@ -16,9 +16,10 @@ from grader.results.records import ProblemResult, SubmissionResult, TestResult
 # A test with one of these statuses was not attempted, or did not run.
 NOT_TRIED = (Status.NOT_ATTEMPTED, Status.DEFERRED, Status.GRADER_ERROR)
 ENDED = (Status.CRASHED, Status.TIMEOUT, Status.MEMORY, Status.POLICY)
-MAX_TEXT = 200  # characters of a failure that is no known mistake
-FEWEST_ALIKE = 3  # students with one failure, for it to be shown without names
-SLOWEST = 5  # submissions
+MAX_TEXT = 200  # characters of a failure that is not a known mistake
+# Without names, a failure is shown only if at least this many students have it.
+FEWEST_ALIKE = 3
+SLOWEST = 5  # how many of the slowest submissions are listed
 
 
 @dataclass(frozen=True)
@@ -26,14 +27,14 @@ class Member:
     """One student of the class.
 
     Attributes:
-        standing: Where the student stands.
-        name: What to call the student; a number if names are left out.
-        seconds: What grading the attempt that counts took; None if it has no result.
+        standing: The student's standing.
+        name: The name to show; a number if names are left out.
+        seconds: How long grading took for the attempt that counts; None if it has no result.
         shares: For each problem, the share of its points, from 0 to 1; None if it was not begun or
             has no points yet.
         failed: The numbers of the tests that failed, in `Survey.tests`.
-        ended: The problems whose tests crashed, ran out of time or memory, or met a policy, each
-            with the status.
+        ended: The problems whose tests crashed, exceeded a limit of time or memory, or broke a
+            policy, each with the status.
     """
 
     standing: Standing
@@ -52,9 +53,9 @@ class Item:
         id: Its name.
         problem: The number of its problem, in `Survey.problems`.
         tried: How many students attempted it.
-        difficulty: The share of them that passed; None if nobody attempted it.
+        difficulty: The share of these students who passed; None if nobody attempted it.
         discrimination: See `items.discrimination`.
-        remark: What a person should know about it.
+        remark: See `items.remark`.
     """
 
     id: str
@@ -76,7 +77,7 @@ class Mistake:
 
     Attributes:
         problem: The number of the problem, in `Survey.problems`.
-        text: The known mistake, or what happened.
+        text: The known mistake, or a description of the failure.
         is_known: Whether it is a known mistake of the course.
         students: The numbers of the students, in `Survey.members`.
         points: The points that it cost all of them together.
@@ -91,16 +92,16 @@ class Mistake:
 
 @dataclass(frozen=True)
 class Topic:
-    """One problem of the course, as the class did it.
+    """One problem of the course, with the class's results.
 
     Attributes:
         id: Its id.
         section: Its section of the handout.
         link: The address of that section; empty if it has none.
-        points: What it is worth.
+        points: The points that it is worth.
         begun: How many students began it.
-        full: How many of them have all its points.
-        share: The mean share of its points that those who began it have; None if nobody did.
+        full: How many students have all its points.
+        share: The mean share of its points, over the students who began it; None if nobody did.
     """
 
     id: str
@@ -119,10 +120,11 @@ class Group:
     Attributes:
         name: The section; empty if students have none.
         members: How many students it has.
-        points: The points of those who have a grade.
-        late: How many are late.
-        missing: How many handed in nothing.
-        shares: For each problem, the mean share of those who began it; None if nobody did.
+        points: The points of the students who have a grade.
+        late: How many students are late.
+        missing: How many students handed in nothing.
+        shares: For each problem, the mean share of its points, over the students who began it; None
+            if nobody did.
     """
 
     name: str
@@ -145,15 +147,15 @@ class Group:
 
 @dataclass(frozen=True)
 class Survey:
-    """A class, counted.
+    """The statistics of a class.
 
     Attributes:
         max_score: The points that the assignment can give.
         members: The students.
         problems: The problems in the order of the course.
         tests: The hidden tests that count in some result.
-        mistakes: What went wrong, what most students have in common first.
-        groups: The sections; one without a name if there are none.
+        mistakes: What went wrong, the most common mistake first.
+        groups: The sections; a single nameless one if the class has no sections.
     """
 
     max_score: float
@@ -165,12 +167,12 @@ class Survey:
 
     @property
     def points(self) -> list[float]:
-        """The points of all who have a grade."""
+        """The points of all students who have a grade."""
         return [m.standing.points for m in self.members if m.standing.points is not None]
 
     @property
     def suspicious(self) -> list[int]:
-        """The numbers of the tests that may be wrong themselves, the worst first."""
+        """The numbers of the tests that may themselves be wrong, the worst first."""
         found = [number for number, item in enumerate(self.tests) if item.is_suspicious]
         return sorted(found, key=lambda number: _badness(self.tests[number]))
 
@@ -190,8 +192,8 @@ def survey(whole: Class, *, names: bool = True) -> Survey:
 
     Args:
         whole: The class.
-        names: Whether to keep names and ids. Without them the students are numbered in an order
-            that nobody can work out, and a failure that fewer than three students have is left out.
+        names: Whether to keep names and ids. If not, the students are numbered in random order, and
+            a failure that fewer than three students have is left out.
     """
     standings = whole.standings()
     if not names:
@@ -210,7 +212,7 @@ def survey(whole: Class, *, names: bool = True) -> Survey:
 
 @dataclass
 class _Trial:
-    """What is noted of one test while the results are read."""
+    """The data collected for one test while the results are read."""
 
     number: int
     passed: list[bool] = field(default_factory=list)
@@ -218,7 +220,7 @@ class _Trial:
 
 
 class _Reading:
-    """Reads one result after the other, and counts tests and mistakes over all of them."""
+    """Reads one result after the other, and accumulates counts of tests and mistakes."""
 
     def __init__(self, whole: Class) -> None:
         self._whole = whole
@@ -263,17 +265,17 @@ class _Reading:
         return failed
 
     def _note(self, at: int, test: TestResult, number: int) -> None:
-        """Add a failed test to the mistake that explains it, or to what happened."""
+        """Add a failed test to the known mistake that explains it, or else to its description."""
         text = test.mistake or clean(test.said, MAX_TEXT)
         cost = self._mistakes.setdefault((at, text, bool(test.mistake)), {})
         cost[number] = cost.get(number, 0.0) + test.max_score
 
     def items(self) -> list[Item]:
-        """The tests, by their numbers."""
+        """The tests, in the order of their numbers."""
         return [_item(at, name, trial) for (at, name), trial in self._trials.items()]
 
     def mistakes(self, *, fewest: int) -> list[Mistake]:
-        """What at least so many students got wrong, what most have in common first."""
+        """The mistakes, the most common first; unknown ones only if `fewest` or more have them."""
         found = [
             Mistake(at, clean(text, MAX_TEXT), known, list(costs), sum(costs.values()))
             for (at, text, known), costs in self._mistakes.items()
@@ -283,7 +285,7 @@ class _Reading:
 
 
 def _share(problem: ProblemResult | None) -> float | None:
-    """The share of the points that a problem can give without another device."""
+    """A problem's score as a share of the points that this device's tests can give."""
     if problem is None or all(test.status in NOT_TRIED for test in problem.tests):
         return None
     possible = problem.max_score - problem.pending

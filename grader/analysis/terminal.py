@@ -1,4 +1,4 @@
-"""What a class's results say, for a terminal."""
+"""A summary of a class's results, for a terminal."""
 
 from rich.console import Console
 from rich.table import Table
@@ -7,11 +7,11 @@ from rich.text import Text
 from grader.analysis.survey import Survey
 from grader.report.remarks import number
 
-WIDE = 160  # columns in a pipe
+WIDE = 160  # the width in columns if stdout is not a terminal
 
 
 def mistakes(found: Survey, *, top: int) -> str:
-    """The hardest problems, the mistakes of most students, and the tests that may be wrong."""
+    """The hardest problems, the most common mistakes, and the tests that may be wrong."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = WIDE
@@ -19,9 +19,9 @@ def mistakes(found: Survey, *, top: int) -> str:
     with console.capture() as text:
         console.print(Text(f"{graded} of {len(found.members)} students have a grade"), "\n")
         for title, table in [
-            ("hardest problems, by the mean of those who began them", _problems(found, top)),
-            ("mistakes that most students have in common", _mistakes(found, top)),
-            ("tests to look at", _tests(found, top)),
+            ("hardest problems, by the mean of the students who began them", _problems(found, top)),
+            ("most common mistakes", _mistakes(found, top)),
+            ("suspicious tests", _tests(found, top)),
         ]:
             if table.row_count:
                 console.print(Text(title, style="bold"))

@@ -1,1 +1,1 @@
-"""A whole class: what it handed in, the gradebook that keeps its results, and the exports."""
+"""A whole class: its submissions, the gradebook that keeps their results, and the exports."""

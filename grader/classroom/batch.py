@@ -1,7 +1,7 @@
-"""Grade everything in a gradebook that has no result yet.
+"""Grade all submissions in a gradebook that have no result yet.
 
-An executor grades, here or on other machines; this process alone writes the gradebook. A result is
-stored as soon as it is there, so a call that is killed loses only what was running.
+An executor grades, on this machine or on others; only this process writes the gradebook. Each
+result is stored as soon as it arrives, so a batch that is killed loses only unfinished gradings.
 """
 
 import hashlib
@@ -25,8 +25,10 @@ from grader.report import json as json_report
 from grader.results.records import SubmissionResult
 from grader.submission import Submission
 
-FAULTS = 2  # a fault of the grader gives a submission a second try
-LOSSES = 3  # the death of a process says less, because its machine may have died
+# How often a submission is tried if the grader fails on it.
+FAULTS = 2
+# How often it is tried if the grading process dies; more often, because its machine may have died.
+LOSSES = 3
 
 
 @dataclass(frozen=True)
@@ -46,15 +48,15 @@ class Running:
 
 @dataclass
 class Progress:
-    """What a batch has done so far, for a display.
+    """The progress of a batch, for a display.
 
     Attributes:
-        total: How many submissions there are to grade.
-        done: How many have a result, those with a fault included.
-        faults: How many met a fault of the grader.
-        running: What runs now, by the hash of its sources.
-        done_on: How many each other machine has graded.
-        notes: What the person who started the batch should read.
+        total: The number of submissions to grade.
+        done: The number of submissions that are finished, including those with a fault.
+        faults: The number of submissions on which the grader failed.
+        running: The submissions that are being graded, by the hash of their sources.
+        done_on: The number of submissions that each other machine has graded.
+        notes: Messages for the person who started the batch.
         started: When the batch started.
     """
 
@@ -67,7 +69,7 @@ class Progress:
     started: float = field(default_factory=time.monotonic)
 
     def seconds_to_go(self, now: float) -> float | None:
-        """An estimate from what was done so far; None at the start."""
+        """An estimate from the progress so far; None at the start."""
         if not self.done:
             return None
         return (now - self.started) / self.done * (self.total - self.done)
@@ -76,7 +78,7 @@ class Progress:
 Show = Callable[[Progress], None]
 
 
-# --- what was handed in ---------------------------------------------------------------------------
+# --- submissions ----------------------------------------------------------------------------------
 
 
 def add(
@@ -84,7 +86,7 @@ def add(
 ) -> int:
     """Read attempts into the gradebook; return how many are new.
 
-    One that cannot be graded is kept with the reason.
+    An attempt that cannot be graded is stored with the reason.
     """
     new = 0
     for student, handed_in in attempts:
@@ -112,7 +114,7 @@ def add(
 
 
 def _hash_of(path: Path) -> str:
-    """What tells one refused submission from another: its bytes or, of a folder, its name."""
+    """The identity of a refused submission: a hash of an archive's bytes, or a folder's name."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -124,7 +126,7 @@ def _hash_of(path: Path) -> str:
 
 
 class _Queue:
-    """What is left to grade, how often each was tried, and what runs."""
+    """The submissions that wait, that are running, and the number of failures of each."""
 
     def __init__(self, book: Gradebook, setup: int, to_grade: list[str]) -> None:
         self.book, self.setup = book, setup
@@ -138,7 +140,7 @@ class _Queue:
         return self.book.submission(self.waiting.pop()) if self.waiting else None
 
     def note(self, event: Event) -> None:
-        """Store a result, or put a submission back to be tried again; keep what to show."""
+        """Store a result or queue a submission for another try, and update the progress."""
         match event:
             case Started(submission, place):
                 now = Running(submission.name, place, time.monotonic())
@@ -171,7 +173,7 @@ class _Queue:
             self.progress.done_on[was.place] += 1
 
     def _again(self, sources: str, *, lost: bool) -> bool:
-        """Count a failure; return whether the submission is tried again."""
+        """Count a failure; return whether to try the submission again."""
         counted, most = (self.losses, LOSSES) if lost else (self.faults, FAULTS)
         counted[sources] += 1
         return counted[sources] < most
@@ -185,14 +187,14 @@ def grade(
     limit: int | None = None,
     show: Show,
 ) -> Progress:
-    """Grade what has no result of a setup yet, and store each result when it is there.
+    """Grade all submissions without a result for this setup; store each result as it arrives.
 
     Args:
         book: The gradebook, open for writing.
-        setup: The number of the setup in the gradebook; it says what is graded, and how.
-        executor: Where it is graded.
+        setup: The number of the setup in the gradebook; the setup defines what is graded, and how.
+        executor: Where the submissions are graded.
         limit: The most submissions to grade; all by default.
-        show: Called several times a second.
+        show: A function that displays the progress; called several times a second.
 
     Raises:
         GraderFault: No submission can be graded.
@@ -208,7 +210,7 @@ def grade(
 
 
 def _fault_in(result: SubmissionResult) -> str:
-    """The first fault of the grader in a result, in one line; empty if there is none."""
+    """The grader's first fault in a result, in one line; empty if there is none."""
     for problem, test in result.grader_errors:
         return f"{problem}, {test.id}: {test.said}"
     return ""

@@ -1,4 +1,4 @@
-"""What a regrade would change: who gains, who loses, and by which test."""
+"""What a regrade would change: who gains or loses points, and on which tests."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from grader.classroom.records import Standing, State
 from grader.classroom.standings import Class
 from grader.results.compare import changed_tests
 
-SMALL = 0.005  # points: less is not shown anywhere
+SMALL = 0.005  # points; smaller differences are not shown anywhere
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Change:
     Attributes:
         before: The standing that counts.
         after: The standing with the new results.
-        tests: The tests that end differently, as "problem, test: was, is".
+        tests: The tests whose outcome changes, as "problem, test: was, now is".
     """
 
     before: Standing
@@ -37,11 +37,11 @@ class Comparison:
 
     Attributes:
         changes: The students whose points or state would change.
-        tests: How many students gain (or lose) by a test.
+        tests: How many students gain (or lose) points on each test.
         before: The sum of the points that count.
         after: The sum of the points with the new results.
         students: How many students were compared.
-        left: How many students have no new result yet; they are in none of the other figures.
+        left: How many students have no new result yet; all other numbers leave them out.
     """
 
     changes: list[Change]
@@ -53,7 +53,7 @@ class Comparison:
 
 
 def compare(whole: Class, old: Sequence[int], new: Sequence[int]) -> Comparison:
-    """Compare the standings of a class with the results of old setups with those of new ones."""
+    """Compare a class's standings under the results of old setups and of new setups."""
     was, now = whole.standings(setups=old), whole.standings(setups=new)
     book = whole.book
     changes = []

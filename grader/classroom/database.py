@@ -1,6 +1,6 @@
-"""The file of a gradebook: its tables, their versions, its only writer, and what can be wrong.
+"""A gradebook's file: its tables and their versions, the lock of its writer, and SQLite's errors.
 
-`gradebook` says what is in the tables.
+`gradebook` describes the contents of the tables.
 """
 
 import fcntl
@@ -21,7 +21,7 @@ from grader.errors import UsageError
 from grader.printable import one_line
 
 APPLICATION = 0x67726472  # "grdr", in the header of the file
-# A migration's number is its place in this list, from 1; it is the file's version afterwards.
+# Migration number n, counted from 1, brings a file to version n.
 MIGRATIONS = [
     """
     CREATE TABLE student (
@@ -79,10 +79,10 @@ MIGRATIONS = [
 
 @contextmanager
 def to_read(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a gradebook's file that is only read, also while another process writes it.
+    """Open a gradebook's file for reading, even while another process writes it.
 
     Raises:
-        UsageError: It cannot be read, or is no gradebook of this version.
+        UsageError: It cannot be read, or is not a gradebook of this version.
     """
     if not os.path.isfile(path):
         raise UsageError(f"{path}: there is no such gradebook")
@@ -91,7 +91,7 @@ def to_read(path: Path) -> Iterator[sqlite3.Connection]:
         try:
             if _version(path, database) < len(MIGRATIONS):
                 raise UsageError(
-                    f"{path} was written by an older grader: `grader batch` brings it up to date"
+                    f"{path} was written by an older grader: run `grader batch` to upgrade it"
                 )
             yield database
         finally:
@@ -103,10 +103,10 @@ def to_write(path: Path, *, create: bool) -> Iterator[sqlite3.Connection]:
     """Open a gradebook's file as its only writer, with the tables of this version.
 
     Raises:
-        UsageError: Another process writes it, it cannot be written, or is no gradebook.
+        UsageError: Another process writes it, it cannot be written, or it is not a gradebook.
     """
     if not create and not os.path.isfile(path):
-        raise UsageError(f"{path}: there is no such gradebook; `grader batch` makes one")
+        raise UsageError(f"{path}: there is no such gradebook; `grader batch` creates one")
     if not path.absolute().parent.is_dir():
         raise UsageError(f"{path}: there is no folder {path.parent}")
     with _locked(path), _told(path):
@@ -115,7 +115,7 @@ def to_write(path: Path, *, create: bool) -> Iterator[sqlite3.Connection]:
             _prepare(path, database)
             yield database
         finally:
-            with suppress(sqlite3.Error):  # a full disk: the next writer does it
+            with suppress(sqlite3.Error):  # if the disk is full, the next writer does this
                 database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             database.close()
 
@@ -127,8 +127,8 @@ def _connected(path: Path, mode: str) -> sqlite3.Connection:
         database.execute("SELECT * FROM sqlite_master").fetchone()
     except sqlite3.OperationalError:
         database.close()
-        # A read-only folder has no room for the index of the write-ahead log; without a log, the
-        # file is complete by itself.
+        # SQLite cannot create the index of the write-ahead log in a read-only folder. If there is
+        # no log, the file alone is complete.
         if mode != "ro" or Path(f"{path}-wal").exists():
             raise
         database = sqlite3.connect(f"{name}?mode=ro&immutable=1", uri=True)
@@ -140,7 +140,7 @@ def _connected(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def _prepare(path: Path, database: sqlite3.Connection) -> None:
-    """Check a gradebook that is going to be written, and bring it to this version."""
+    """Check a gradebook before it is written, and migrate it to this version."""
     is_new = not database.execute("SELECT * FROM sqlite_master").fetchone()
     if is_new:
         database.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -158,7 +158,7 @@ def _prepare(path: Path, database: sqlite3.Connection) -> None:
 def _version(path: Path, database: sqlite3.Connection) -> int:
     (application,) = database.execute("PRAGMA application_id").fetchone()
     if application != APPLICATION:
-        raise UsageError(f"{path} is an SQLite file, but no gradebook")
+        raise UsageError(f"{path} is an SQLite file, but not a gradebook")
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if version > len(MIGRATIONS):
         raise UsageError(
@@ -170,7 +170,7 @@ def _version(path: Path, database: sqlite3.Connection) -> int:
 
 @contextmanager
 def _told(path: Path) -> Iterator[None]:
-    """Report what SQLite finds wrong in one sentence."""
+    """Report an SQLite error in one sentence."""
     try:
         yield
     except (zlib.error, msgspec.MsgspecError):
@@ -178,10 +178,10 @@ def _told(path: Path) -> Iterator[None]:
     except sqlite3.Error as e:
         said = str(e)
         sentence = {
-            "database or disk is full": "there is no space left; what was written before is kept",
+            "database or disk is full": "there is no space left; everything written before is kept",
             "attempt to write a readonly database": "it is read-only",
             "unable to open database file": "it cannot be opened",
-            "database is locked": "another program holds it",
+            "database is locked": "another program has locked it",
             "file is not a database": "it is not an SQLite file",
             "database disk image is malformed": "it is damaged; use a backup of it",
             "disk I/O error": "the disk cannot be written or read",
@@ -191,10 +191,10 @@ def _told(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Be the only writer; the kernel frees the lock when the process ends, however it ends.
+    """Be the only writer; the kernel releases the lock when the process exits, even by a signal.
 
     Raises:
-        UsageError: Another process is the writer; the text says which.
+        UsageError: Another process is the writer; the message names it.
     """
     beside = Path(f"{path}.lock")
     try:
@@ -207,11 +207,11 @@ def _locked(path: Path) -> Iterator[None]:
         except BlockingIOError:
             file.seek(0)
             holder = one_line(file.read(300), 300) or "another process"
-            raise UsageError(f"{path} is being written by {holder}: wait until it ends") from None
+            raise UsageError(f"{path} is being written by {holder}; wait until it exits") from None
         except OSError as e:
             raise UsageError(f"{path} cannot be locked: {e.strerror}") from None
         me = f"process {os.getpid()} of {user()} on {socket.gethostname()} since {now()}"
-        with suppress(OSError):  # a full disk: the lock holds without a name
+        with suppress(OSError):  # on a full disk, the lock holds without a name
             os.ftruncate(file.fileno(), 0)
             os.write(file.fileno(), me.encode())
         yield
@@ -220,7 +220,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def user() -> str:
-    """The name of the person who runs this program, for the record."""
+    """The user name of whoever runs this program, to store with a decision."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -228,5 +228,5 @@ def user() -> str:
 
 
 def now() -> str:
-    """The time, for the record."""
+    """The current time in UTC, as the gradebook stores it."""
     return datetime.now(UTC).isoformat(timespec="seconds")

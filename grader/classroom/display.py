@@ -1,4 +1,4 @@
-"""What a batch shows while it works: a live table on a terminal, otherwise a line now and then."""
+"""Show a batch's progress: a live table on a terminal, otherwise an occasional line."""
 
 import sys
 import time
@@ -15,7 +15,7 @@ from grader.classroom.batch import Progress, Running, Show
 from grader.printable import one_line
 
 SECONDS_BETWEEN_LINES = 30.0
-SHOWN = 20  # lines of a table, names in a line
+SHOWN = 20  # the most lines in a table, and the most names in a line
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def display() -> Iterator[Show]:
 
 
 def _new_notes(progress: Progress) -> list[str]:
-    """The notes that were not shown yet, as lines."""
+    """The notes that have not been shown yet, as lines."""
     notes, progress.notes = progress.notes, []
     return [f"grader: {one_line(note, 500)}" for note in notes]
 
@@ -70,14 +70,14 @@ def _since(run: Running, now: float) -> str:
 
 
 def _by_place(progress: Progress) -> str:
-    """How many submissions each machine has graded, most first."""
+    """How many submissions each machine has graded, the largest number first."""
     most = [f"{one_line(name, 40)}: {n}" for name, n in progress.done_on.most_common(SHOWN)]
     others = len(progress.done_on) - SHOWN
     return ", ".join([*most, f"and {others} more machines"] if others > 0 else most)
 
 
 def summary(progress: Progress, now: float) -> str:
-    """Done, failed, left, and the time to go, in one line."""
+    """The submissions done, failed and left, and the remaining time, in one line."""
     left = progress.total - progress.done
     parts = [f"graded {progress.done} of {progress.total}"]
     if progress.faults:
@@ -121,7 +121,7 @@ def reading() -> Iterator[Callable[[str], None]]:
 
 
 def duration(seconds: float) -> str:
-    """A duration as a person says it: "12 s", "3 min 5 s", "2 h 10 min"."""
+    """A duration in words: "12 s", "3 min 5 s", "2 h 10 min"."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

@@ -1,8 +1,8 @@
 """Where the submissions of a class are graded: on this machine, or on a cluster.
 
-An executor has one method. It takes submissions one at a time, and tells what happens to them. It
-never writes the gradebook, and it never decides whether a submission gets a second try: `batch`
-does both, for all executors.
+An executor has one method, which takes submissions one at a time and yields events about them. An
+executor never writes the gradebook and never decides whether to retry a submission: `batch` does
+both, for all executors.
 """
 
 from collections.abc import Callable, Generator
@@ -17,7 +17,7 @@ from grader.errors import GraderFault
 from grader.sandbox.box import Sandbox
 from grader.submission import Submission
 
-TICK_SECONDS = 0.5  # how long an executor waits before it says that nothing has happened
+TICK_SECONDS = 0.5  # how long an executor waits for an event before it yields None
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Ended:
     Attributes:
         submission: The submission.
         result: Its result as JSON; empty if there is none.
-        fault: Why there is none.
-        lost: Whether the process that graded it has died, maybe together with its machine.
+        fault: Why there is no result.
+        lost: Whether the grading process has died, perhaps together with its machine.
     """
 
     submission: Submission
@@ -52,7 +52,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Noted:
-    """Something that the person who started the batch should read."""
+    """A message for the person who started the batch."""
 
     text: str
 
@@ -68,11 +68,11 @@ class Executor(Protocol):
         """Grade submissions until none is left.
 
         Args:
-            take: Returns the next submission to grade, or None if none is left. One that has ended
-                may come again.
+            take: Returns the next submission to grade, or None if none is left. It may return a
+                submission again after its `Ended`, for another try.
 
         Yields:
-            What happens, and None when nothing has happened for a while.
+            Events, and None if there was no event for a while.
 
         Raises:
             GraderFault: No submission can be graded.
@@ -83,7 +83,7 @@ def graded(
     submission: Submission, course: Course, sandbox: Sandbox, setup: Setup, *, fresh: bool
 ) -> bytes:
     """Grade one submission in this process; return its result as JSON."""
-    # Imports torch and pytest, while the sandbox does the same.
+    # This imports torch and pytest while the sandbox does the same.
     from grader.grading.grade import grade
 
     result = grade(
@@ -99,5 +99,5 @@ def graded(
 
 
 def fault_of(error: Exception) -> str:
-    """What to tell of an error that left a submission without a result."""
+    """The message to record for an error that left a submission without a result."""
     return str(error) if isinstance(error, GraderFault) else f"{type(error).__name__}: {error}"

@@ -1,11 +1,12 @@
 """The gradebook: one SQLite file with every attempt, its sources, and every result.
 
-Nothing is ever overwritten: a regrade adds results beside the old ones, and what counts is the last
-line of a list (`applied`). A grade belongs to sources and a setup, not to a student, so equal
-sources are graded and stored once. The process that writes holds a lock; all others only read.
+Nothing is ever overwritten: a regrade adds results next to the old ones, and the last row of the
+table `applied` selects the setup whose results count. A grade belongs to sources and a setup, not
+to a student, so identical sources are graded and stored once. The writing process holds a lock; all
+other processes only read.
 
-What is stored of a submission: its sources, compressed, each different file once; its result as
-compressed JSON; and the score of each problem, so that a class's table needs no JSON.
+The gradebook stores a submission's sources, compressed, with identical files stored once; its
+result as compressed JSON; and each problem's score, so that a table of the class needs no JSON.
 """
 
 import hashlib
@@ -41,7 +42,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
         late: Whether its name said that it was late.
         number: Its place among the student's attempts by its name or metadata; 0 if unknown.
         sources: The hash of its sources; None if it was refused.
-        ignored: What of it is not graded.
+        ignored: Its files that are not graded.
         refused: Why it cannot be graded; empty if it can.
     """
 
@@ -63,9 +64,9 @@ class Grade(msgspec.Struct, frozen=True, kw_only=True):
         id: Its number in the gradebook.
         sources: The hash of the sources.
         score: Points earned.
-        max_score: Points that the run could give.
+        max_score: Points that could be earned in this run.
         pending: Points of tests that need another device.
-        fault: The grader's own fault, in one line; empty if there was none.
+        fault: The grader's own failure, in one line; empty if there was none.
         problems: The score of each problem.
     """
 
@@ -85,7 +86,7 @@ class Gradebook:
         self.path = path
         self._database = opened
 
-    # --- what was handed in -----------------------------------------------------------------------
+    # --- students and attempts --------------------------------------------------------------------
 
     @property
     def has_roster(self) -> bool:
@@ -93,11 +94,11 @@ class Gradebook:
         return bool(self._database.execute("SELECT * FROM fact WHERE name = 'roster'").fetchone())
 
     def enrol(self, students: Iterable[Student], *, roster: bool = False) -> None:
-        """Add students, or replace what is known of them.
+        """Add students, or replace their stored data.
 
         Args:
             students: The students.
-            roster: Whether they come from a roster, which later calls without one keep to.
+            roster: Whether they come from a roster; later calls without a roster reuse it.
         """
         with self._database as db:
             if roster:
@@ -113,12 +114,12 @@ class Gradebook:
             )
 
     def policy(self) -> Policy | None:
-        """The rules that the gradebook remembers; None if it was never given any."""
+        """The rules stored in the gradebook; None if none were ever stored."""
         row = self._database.execute("SELECT value FROM fact WHERE name = 'policy'").fetchone()
         return msgspec.json.decode(row["value"], type=Policy) if row else None
 
     def remember(self, policy: Policy) -> None:
-        """Keep the rules for all later commands."""
+        """Store the rules for all later commands."""
         text = msgspec.json.encode(policy).decode()
         with self._database as db:
             db.execute("INSERT OR REPLACE INTO fact VALUES ('policy', ?)", (text,))
@@ -151,15 +152,16 @@ class Gradebook:
     ) -> bool:
         """Add an attempt unless the gradebook has it; return whether it is new.
 
-        An attempt with a time is the same if the gradebook has its sources (or, for a refused one,
-        its bytes) with that time. One without a time is the same if nothing has changed since the
-        student's last attempt of that name: who goes back to an earlier version hands in again.
+        An attempt with a time is already known if the gradebook has the same sources (for a refused
+        attempt, the same bytes) with that time. An attempt without a time is already known only if
+        it equals the student's last attempt of that name; returning to an earlier version therefore
+        counts as a new attempt.
 
         Args:
-            student: The student's id, who is enrolled.
+            student: The id of an enrolled student.
             name: The name of the file or folder.
             what: The submission, or the sentence with which it was refused.
-            identity: For a refused one, a hash of its bytes.
+            identity: For a refused submission, a hash of its bytes.
             submitted_at: When it was handed in, with a zone; None if unknown.
             late: Whether its name says that it was late.
             number: Its place among the student's attempts; 0 if unknown.
@@ -206,7 +208,7 @@ class Gradebook:
             )
 
     def attempts(self, student: str | None = None) -> list[Attempt]:
-        """The attempts of a student, or of all: each one's in the order of handing in."""
+        """The attempts of one student or of all; each student's in the order of submission."""
         rows = self._database.execute(
             f"SELECT * FROM attempt {'WHERE student = ?' if student else ''}"
             " ORDER BY student, submitted_at, number, id",
@@ -228,9 +230,9 @@ class Gradebook:
         ]
 
     def submission(self, sources: str) -> Submission:
-        """The stored sources with this hash, as a submission named by its first attempt.
+        """The stored sources with this hash, as a submission with the name of the first attempt.
 
-        Other students may have handed in the same.
+        Other students may have handed in the same sources.
         """
         rows = self._database.execute(
             "SELECT path, compressed FROM source JOIN content ON content = sha256"
@@ -244,10 +246,10 @@ class Gradebook:
         ignored = msgspec.json.decode(first["ignored"], type=list[Ignored])
         return Submission(first["name"], files, ignored)
 
-    # --- what was found ---------------------------------------------------------------------------
+    # --- results ----------------------------------------------------------------------------------
 
     def number_of(self, setup: Setup) -> int:
-        """The number of a setup, which is added if it is new."""
+        """The number of a setup; a new setup is added."""
         with self._database as db:
             db.execute(
                 "INSERT OR IGNORE INTO setup (sha256, device, facts) VALUES (?, ?, ?)",
@@ -271,7 +273,7 @@ class Gradebook:
         return row and int(row["setup"])
 
     def apply(self, setup: int, *, why: str, who: str = "") -> None:
-        """Let the results of a setup count from now on."""
+        """Make the results of a setup count from now on."""
         device = self.setup(setup).device
         with self._database as db:
             db.execute(
@@ -294,7 +296,7 @@ class Gradebook:
         for row in self._database.execute(
             "SELECT setup, why FROM applied WHERE device = ? ORDER BY id", (device,)
         ):
-            # Undone applications come off the list, so that two undos go back two steps.
+            # An undo removes the last entry, so that two undos go back two steps.
             if row["why"] == "undo":
                 counted.pop()
             else:
@@ -302,9 +304,9 @@ class Gradebook:
         return counted[-2] if len(counted) > 1 else None
 
     def to_grade(self, setup: int) -> list[str]:
-        """The hashes of the sources without a result of this setup, in the order they came.
+        """The hashes of the sources without a result of this setup, in the order of submission.
 
-        A result in which the grader failed does not count as one.
+        A result in which the grader failed does not count as a result.
         """
         rows = self._database.execute(
             "SELECT sources, MIN(id) AS first FROM attempt WHERE sources IS NOT NULL"
@@ -315,12 +317,12 @@ class Gradebook:
         return [row["sources"] for row in rows]
 
     def keep(self, setup: int, result: SubmissionResult, *, fault: str = "") -> None:
-        """Store the result of some sources; it replaces only one in which the grader failed."""
+        """Store the result of some sources; it replaces only a result with a grader fault."""
         with self._database as db:
             self._keep(db, setup, result, fault)
 
     def note_fault(self, setup: int, sources: str, fault: str) -> None:
-        """Store that the grader failed on some sources so early that there is no result."""
+        """Record that the grader failed on some sources without producing a result."""
         with self._database as db:
             db.execute(
                 "INSERT INTO grade (sources, setup, score, max_score, pending, fault, seconds, at,"
@@ -362,7 +364,7 @@ class Gradebook:
             )
 
     def merge_devices(self) -> None:
-        """Store the merged result of all sources that both devices' current setups have graded.
+        """Store merged results for all sources that the current setups of both devices graded.
 
         Runs of different suites, versions or seeds are not merged.
         """
@@ -393,23 +395,23 @@ class Gradebook:
         return msgspec.structs.replace(cpu, device="cpu+cuda", with_cuda=cuda.sha256)
 
     def result(self, sources: str, setup: int) -> SubmissionResult | None:
-        """The whole result of some sources with a setup; None if there is none."""
+        """The whole result of some sources for a setup; None if there is none."""
         row = self._database.execute(
             "SELECT result FROM grade WHERE sources = ? AND setup = ?", (sources, setup)
         ).fetchone()
         return json_report.parse(zlib.decompress(row["result"])) if row and row["result"] else None
 
     def first_result(self, sources: str | None, setups: Iterable[int]) -> SubmissionResult | None:
-        """The whole result of some sources with the first of these setups that has one."""
+        """The whole result of some sources from the first of these setups that has one."""
         found = (self.result(sources, setup) for setup in setups if sources)
         return next((result for result in found if result is not None), None)
 
     def grades(self, setup: int, *, problems: bool = True) -> dict[str, Grade]:
-        """The results with a setup by the hash of their sources.
+        """The results of a setup, by the hash of their sources.
 
         Args:
             setup: The number of the setup.
-            problems: Whether to read the score of each problem, which takes a large class a second.
+            problems: Whether to read each problem's score, which takes a second for a large class.
         """
         scores: dict[int, dict[str, float]] = {}
         for row in self._database.execute(
@@ -427,9 +429,9 @@ class Gradebook:
         }
 
     def counting(self) -> list[int]:
-        """The setups whose results count; where two have a result, that of the first counts.
+        """The setups whose results count; if several have a result, the first one's counts.
 
-        With a run on each device they begin with that of the merged results.
+        If both devices have a run, the setup of the merged results comes first.
         """
         cpu, cuda = self.current("cpu"), self.current("cuda")
         if cpu and cuda:
@@ -441,12 +443,12 @@ class Gradebook:
             return [*merged_setup, cpu, cuda]
         return [number for number in (cpu, cuda) if number]
 
-    # --- what persons decided ---------------------------------------------------------------------
+    # --- decisions of people ----------------------------------------------------------------------
 
     def override(
         self, student: str, points: float | None, *, reason: str, problem: str = "", who: str = ""
     ) -> None:
-        """Give a student points by hand; None withdraws what was given before."""
+        """Give a student points by hand; None withdraws points given earlier."""
         with self._database as db:
             db.execute(
                 "INSERT INTO override (student, problem, points, who, reason, at)"
@@ -455,7 +457,7 @@ class Gradebook:
             )
 
     def overrides(self) -> dict[str, list[Override]]:
-        """The points by hand that count, by student: the last for each problem and the total."""
+        """The overrides that count, by student: the last for each problem and for the total."""
         found: dict[str, dict[str, sqlite3.Row]] = {}
         for row in self._database.execute("SELECT * FROM override ORDER BY id"):
             of_student = found.setdefault(row["student"], {})
@@ -490,7 +492,7 @@ class Gradebook:
         return {row["student"]: datetime.fromisoformat(row["until"]) for row in rows}
 
     def history(self, student: str) -> list[str]:
-        """What persons did about a student, in one line each, oldest first."""
+        """The overrides and extensions of a student, one line each, oldest first."""
         lines = []
         for row in self._database.execute(
             "SELECT at, who, reason, points, problem, '' AS until FROM override WHERE student = ?"
@@ -510,15 +512,15 @@ class Gradebook:
         return lines
 
 
-# --- opening one ----------------------------------------------------------------------------------
+# --- opening a gradebook --------------------------------------------------------------------------
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[Gradebook]:
-    """Open a gradebook that is only read, also while another process writes it.
+    """Open a gradebook for reading, even while another process writes it.
 
     Raises:
-        UsageError: It cannot be read, or is no gradebook of this version.
+        UsageError: It cannot be read, or is not a gradebook of this version.
     """
     with database.to_read(path) as opened:
         yield Gradebook(path, opened)
@@ -533,14 +535,14 @@ def writing(path: Path, *, create: bool = False) -> Iterator[Gradebook]:
         create: Whether to create it if there is none.
 
     Raises:
-        UsageError: Another process writes it, it cannot be written, or is no gradebook.
+        UsageError: Another process writes it, it cannot be written, or it is not a gradebook.
     """
     with database.to_write(path, create=create) as opened:
         yield Gradebook(path, opened)
 
 
 def file_name(student: str) -> str:
-    """A name for a student's file: the id, with what a file system may not like replaced."""
+    """A name for a student's file: the id, with characters unsafe in a file name replaced."""
     safe = re.sub(r"[^\w.@+-]", "_", student).lstrip(".")[:100]
     if safe == student:
         return safe
@@ -548,7 +550,7 @@ def file_name(student: str) -> str:
 
 
 def _text_of(when: datetime | None) -> str:
-    """A time as UTC, so that texts sort as times do; empty if unknown."""
+    """A time in UTC, so that sorting the texts sorts the times; empty if unknown."""
     return when.astimezone(UTC).isoformat(timespec="seconds") if when else ""
 
 

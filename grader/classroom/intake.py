@@ -1,23 +1,23 @@
-"""List what a class handed in: one folder, in any of four layouts.
+"""List a class's submissions in one folder, which has one of four layouts.
 
 Gradescope's export
     `submission_metadata.yml` next to one folder `submission_<number>/` per submission. The file
-    gives the students, the time and the earlier submissions of each folder.
+    lists the students, the time and the earlier submissions of each folder.
 Gradescope's folders for an autograder
-    One folder per submission, each with a `submission_metadata.json`. This layout counts only if
-    every folder has such a file, and if there are several folders or the only one is named
-    `submission_<number>`: a single file may come from a student.
+    One folder per submission, each with a `submission_metadata.json`. The grader recognises this
+    layout only if every folder has such a file, and if there are several folders or the only one is
+    named `submission_<number>`; otherwise the file may come from a student.
 Canvas' download
     Archives named `<name>[_LATE]_<user id>_<attachment id>_<file>.zip`. Attachments are numbered in
     the order in which they were handed in. The student chooses the rest of the name.
 Plain
     `<student>.zip`, `<student>.tar.gz`, `<student>.tgz` or a folder `<student>/`. A name may end
     with the time, as in `ada@2026-10-01T22:10:00Z.zip` or `ada@2026-10-01T22-10-00+0200.zip`. A
-    folder that has archives but no assignment/ gives one attempt per archive, with the folder's
-    time: the student chooses the names in it.
+    folder that has archives but no assignment/ gives one attempt per archive. They all get the
+    folder's time, because the student chooses the names inside it.
 
-Names and metadata come from strangers: no archive is opened here, no link is followed, and the
-metadata is parsed without constructing any object that it names.
+Names and metadata are untrusted: this module opens no archive, follows no link, and parses the
+metadata without constructing any object that it names.
 """
 
 import itertools
@@ -51,8 +51,8 @@ MAX_NOTES = 10  # of one kind
 SUFFIX = re.compile(r"\.(zip|tar\.gz|tgz)$", re.IGNORECASE)
 IGNORED = {"__macosx", "thumbs.db", "desktop.ini"}
 
-# A name without "_" is followed by the mark, the two ids and the student's own file name. The
-# attachment's id has to fit into a column of the gradebook.
+# A name without "_" comes first, then the mark for lateness, the two ids and the student's own file
+# name. The attachment id has to fit into a column of the gradebook.
 CANVAS = re.compile(
     r"(?P<name>[^_]+)(?P<late>_LATE)?_(?P<user>\d+)_(?P<attachment>\d{1,18})_.*",
     re.ASCII | re.DOTALL,
@@ -65,7 +65,7 @@ TIME = re.compile(
     re.ASCII,
 )
 
-# Why an entry of each kind is left out, in every layout.
+# Why an entry of each kind is skipped, in every layout.
 REASONS = {
     "link": "it is a link, and links are not followed",
     "special": "it is neither a file nor a folder",
@@ -79,12 +79,12 @@ EXPECTED = (
 
 @dataclass(frozen=True)
 class Intake:
-    """What a class handed in.
+    """A class's submissions.
 
     Attributes:
-        handed_in: The submissions, sorted by key, time, number and path. A submission of a group is
-            in the list once per member.
-        notes: Sentences for the teaching assistant about what was left out or looks wrong.
+        handed_in: The submissions, sorted by key, time, number and path. A group's submission
+            occurs once per member.
+        notes: Sentences for the teaching assistant about skipped entries and suspicious names.
     """
 
     handed_in: list[HandedIn]
@@ -104,13 +104,13 @@ class _Item:
 
     @property
     def stem(self) -> str:
-        """The name without an archive's suffix, the same for all spellings of a letter."""
+        """The name without an archive's suffix, in Unicode normal form C."""
         name = unicodedata.normalize("NFC", self.path.name)
         return one_line(SUFFIX.sub("", name) if self.kind == "archive" else name, MAX_NAME)
 
 
 def recognise(folder: Path) -> Intake:
-    """List what is in the folder of a class.
+    """List the submissions in a class's folder.
 
     Raises:
         UsageError: The folder or its metadata cannot be read, or it has nothing to grade.
@@ -145,7 +145,7 @@ def _order(item: HandedIn) -> tuple[str, float, int, str]:
 
 
 def _items(folder: Path) -> list[_Item]:
-    """The entries of a folder, sorted by name, without hidden files and those of a system."""
+    """The entries of a folder, sorted by name, without hidden files and system files."""
     try:
         with os.scandir(folder) as entries:
             found = [_Item(folder / entry.name, _kind(entry)) for entry in entries]
@@ -174,7 +174,7 @@ def _kind(entry: os.DirEntry[str]) -> str:
 
 
 def _has_file(folder: Path, name: str) -> bool:
-    """Whether a folder has a plain file of this name; False if it cannot be looked into."""
+    """Whether a folder has a plain file of this name; False if the folder cannot be read."""
     with suppress(OSError):
         return stat.S_ISREG((folder / name).lstat().st_mode)
     return False
@@ -193,7 +193,7 @@ def _shown(path: Path) -> str:
 
 
 class _Submitter(msgspec.Struct, frozen=True):
-    """A student, as Gradescope describes one."""
+    """A student in Gradescope's metadata."""
 
     name: str | None = None
     sid: str | int | None = None
@@ -244,7 +244,7 @@ def _export(items: list[_Item]) -> tuple[list[HandedIn], list[str]]:
 
 
 def _described(path: Path) -> dict[str, _Exported]:
-    """Read what the export's metadata says about each folder."""
+    """Read the export's metadata of each folder."""
     try:
         tree = _tree(_text_of(path))
     except yaml.YAMLError as e:
@@ -260,14 +260,14 @@ def _described(path: Path) -> dict[str, _Exported]:
             described[name] = msgspec.convert(_relevant(fields), _Exported)
         except msgspec.ValidationError as e:
             raise UsageError(
-                f"{_shown(path)}: {one_line(name, MAX_NAME)} is not described as Gradescope does: "
+                f"{_shown(path)}: {one_line(name, MAX_NAME)} is not in Gradescope's format: "
                 f"{one_line(str(e), 200)}"
             ) from None
     return described
 
 
 def _relevant(fields: object) -> object:
-    """Keep what the grader needs of a submission's fields. Their keys are Ruby symbols: `:sid`."""
+    """Keep the fields that the grader needs. Their keys are Ruby symbols, like `:sid`."""
     if not isinstance(fields, dict):
         return fields
     fields = _without_colons(fields)
@@ -292,11 +292,11 @@ def _tree(text: str) -> object:
     """Build dicts, lists, strings and None from YAML.
 
     PyYAML's own loaders turn an unquoted 0123 into the number 83, take exponential time to merge
-    mappings, and overflow the C stack on deep nesting. The events that they start from have none of
-    these faults. An alias becomes a second reference, so it takes no memory.
+    mappings, and overflow the C stack on deep nesting. PyYAML's event stream has none of these
+    problems. An alias becomes a second reference, so it takes no memory.
 
     Raises:
-        yaml.YAMLError: The text is not YAML, or uses what an export does not need.
+        yaml.YAMLError: The text is not YAML, or uses features that an export does not need.
     """
     root: list[object] = []
     stack: list[tuple[object, list[object]]] = [(None, root)]
@@ -315,7 +315,7 @@ def _tree(text: str) -> object:
 
 
 def _value(event: yaml.Event, anchors: dict[str, object]) -> object:
-    """The value that starts at this event: a text, None, an empty container or an earlier value."""
+    """The value that starts at this event: text, None, an empty container or an aliased value."""
     if isinstance(event, yaml.AliasEvent):
         if event.anchor not in anchors:
             raise _unfit(event, "it refers to an anchor that it does not define")
@@ -335,7 +335,7 @@ def _value(event: yaml.Event, anchors: dict[str, object]) -> object:
 
 
 def _close(container: object, children: list[object], event: yaml.Event) -> None:
-    """Fill a list or dict with the values that were collected for it."""
+    """Fill a list or dict with its collected values."""
     if isinstance(container, list):
         container += children
     elif isinstance(container, dict):
@@ -351,7 +351,7 @@ def _unfit(event: yaml.Event, problem: str) -> yaml.MarkedYAMLError:
 
 
 def _autograder_folders(items: list[_Item]) -> tuple[list[HandedIn], list[str]]:
-    """Read folders that have the metadata which Gradescope gives an autograder."""
+    """Read folders with the metadata that Gradescope gives an autograder."""
     handed_in: list[HandedIn] = []
     for item in (item for item in items if item.kind == "folder"):
         path = item.path / METADATA
@@ -373,7 +373,7 @@ def _autograder_folders(items: list[_Item]) -> tuple[list[HandedIn], list[str]]:
 def _of_submitters(
     item: _Item, submitters: list[_Submitter], at: datetime | None, number: int | None
 ) -> Iterator[HandedIn]:
-    """One record per student of a submission, or one with the folder's name if there is none."""
+    """One record per student of a submission; if none is named, one with the folder's name."""
     if len(submitters) > MAX_SUBMITTERS:
         raise UsageError(f"{item.name} has more than {MAX_SUBMITTERS} students in its metadata")
     for who in submitters:
@@ -393,7 +393,7 @@ def _of_submitters(
 
 
 def _clean(value: str | None) -> str:
-    """A text on one line, the same for all spellings of a letter; empty for None."""
+    """A text on one line, in Unicode normal form C; empty for None."""
     return " ".join(unicodedata.normalize("NFC", value or "").split())[:MAX_NAME]
 
 
@@ -422,7 +422,7 @@ def _canvas(items: list[_Item]) -> tuple[list[HandedIn], list[str]]:
 
 
 def _in_doubt_if_several(same: list[HandedIn]) -> list[HandedIn]:
-    """Archives of one student with one attachment id: only a person knows which one counts."""
+    """Mark archives of one student that share an attachment id: a person must choose one."""
     if len(same) == 1:
         return same
     names = " and ".join(one_line(one.path.name, 100) for one in same[:2])
@@ -434,7 +434,7 @@ def _in_doubt_if_several(same: list[HandedIn]) -> list[HandedIn]:
 
 
 def _plain(items: list[_Item]) -> tuple[list[HandedIn], list[str]]:
-    """Read archives and folders that people named."""
+    """Read archives and folders that are named by hand."""
     handed_in: list[HandedIn] = []
     notes: list[str] = []
     by_student: dict[str, list[HandedIn]] = defaultdict(list)
@@ -460,16 +460,16 @@ def _plain(items: list[_Item]) -> tuple[list[HandedIn], list[str]]:
     if len(graded) == 1 < len(handed_in):
         doubtful.append(
             f"{graded[0].name} is the only folder, and its {len(handed_in)} archives are taken as "
-            "attempts of one student; if it is the class, name that folder."
+            "attempts of one student; if it contains the whole class, pass that folder instead."
         )
     others = [item for item in items if item.kind not in ("archive", "folder")]
     return handed_in, [*doubtful, *_first(notes), *_skipped(others)]
 
 
 def _check_that_it_is_a_student(item: _Item, *, alone: bool) -> list[str]:
-    """Refuse a folder that shows that the folder above it was named wrongly.
+    """Refuse a folder that cannot be one student's, because the user named the wrong folder.
 
-    A student can put Gradescope's files into a folder, too. They are ignored with a note.
+    A student's folder may also contain Gradescope's files; they are ignored with a note.
 
     Args:
         item: The entry of the class's folder.
@@ -478,21 +478,21 @@ def _check_that_it_is_a_student(item: _Item, *, alone: bool) -> list[str]:
     if item.kind != "folder":
         return []
     if alone and _has_file(item.path, EXPORT) and _has_submissions(item.path):
-        raise UsageError(f"{_shown(item.path)} is a Gradescope export; name that folder")
+        raise UsageError(f"{_shown(item.path)} is a Gradescope export; pass that folder instead")
     if item.path.name == "assignment":
         raise UsageError(
-            f"{_shown(item.path.parent)} is a single submission; name the folder of the class"
+            f"{_shown(item.path.parent)} is a single submission; pass the folder of the whole class"
         )
     return [
-        f"{item.name}/{name} is ignored: it is in one student's folder, and may be the student's "
-        "own."
+        f"{item.name}/{name} is ignored: it is in one student's folder, and the student may have "
+        "written it."
         for name in (EXPORT, METADATA)
         if _has_file(item.path, name)
     ]
 
 
 def _has_submissions(folder: Path) -> bool:
-    """Whether a folder has folders named as Gradescope names those of submissions."""
+    """Whether a folder has subfolders named like Gradescope's submissions."""
     with suppress(UsageError):
         return any(i.kind == "folder" and GRADESCOPE.fullmatch(i.path.name) for i in _items(folder))
     return False
@@ -501,7 +501,7 @@ def _has_submissions(folder: Path) -> bool:
 def _one_of_a_student(item: _Item) -> HandedIn:
     """Split `ada@2026-10-01T22-10-00Z` into the student and the time; the time may be missing.
 
-    A time that cannot be read puts the entry in doubt.
+    If the time cannot be parsed, the entry is in doubt.
     """
     match = TIMED.fullmatch(item.stem)
     if not match:
@@ -514,10 +514,10 @@ def _one_of_a_student(item: _Item) -> HandedIn:
 
 
 def _attempts(item: _Item, whole: HandedIn) -> tuple[list[HandedIn], list[str]]:
-    """A record for each archive in a student's folder, and notes on what is not believed there.
+    """A record for each archive in a student's folder, and notes on ignored links and times.
 
-    There is none if `item` is an archive, or a folder that has the assignment or cannot be read:
-    then `whole` counts.
+    There are no records if `item` is an archive, or a folder that has the assignment or cannot be
+    read: then `whole` counts.
     """
     inside: list[_Item] = []
     with suppress(UsageError):
@@ -531,8 +531,8 @@ def _attempts(item: _Item, whole: HandedIn) -> tuple[list[HandedIn], list[str]]:
         f"{item.name}/{i.name} is left out: {REASONS['link']}." for i in inside if i.kind == "link"
     ]
     dated = [
-        f"{item.name}/{i.name}: the time in its name is not believed, because it is in a student's "
-        "folder."
+        f"{item.name}/{i.name}: the time in its name is ignored, because a student can choose the "
+        "names in this folder."
         for i in archives
         if TIMED.fullmatch(i.stem)
     ]
@@ -551,9 +551,9 @@ def _modified(item: _Item) -> float:
 
 
 def _doubts(entries: list[HandedIn]) -> dict[Path, str]:
-    """Why a person has to decide which of a student's entries counts, by entry.
+    """For each doubtful entry of a student, why a person has to decide which one counts.
 
-    Several entries are attempts only if each has a time of its own.
+    Several entries count as attempts only if each has a different time.
     """
     doubts: dict[Path, str] = {}
     for first, second in itertools.pairwise(sorted(entries, key=_order)):
@@ -566,7 +566,7 @@ def _doubts(entries: list[HandedIn]) -> dict[Path, str]:
         elif first.submitted_at is None or first.submitted_at == second.submitted_at:
             doubt = (
                 f"{names} are from one student, and nothing says which was handed in last; remove "
-                "the one that does not count, or give each a time, as in "
+                "the one that does not count, or add a time to each name, as in "
                 f"{first.key}@2026-10-01T22-10-00Z.zip"
             )
         else:
@@ -576,7 +576,7 @@ def _doubts(entries: list[HandedIn]) -> dict[Path, str]:
 
 
 def _warn_of_canvas(archives: Iterable[_Item]) -> list[str]:
-    """Say so if only some archives are named as Canvas names them: all lose their ids then."""
+    """Warn if only some archives have Canvas' names, because then no id is read from any name."""
     named = {True: 0, False: 0}
     example = ""
     for item in archives:
@@ -587,7 +587,7 @@ def _warn_of_canvas(archives: Iterable[_Item]) -> list[str]:
         return []
     return [
         f"{named[True]} archives have names as in a Canvas download, but {example} does not, so "
-        "each whole name is taken as a student; move the other files to a folder of their own."
+        "the whole name of each archive is taken as a student; move the other files elsewhere."
     ]
 
 
@@ -595,20 +595,20 @@ def _warn_of_canvas(archives: Iterable[_Item]) -> list[str]:
 
 
 def _moment(text: str | None, where: str) -> datetime | None:
-    """The time that a text gives; None if there is no text.
+    """Parse a time; None if there is no text.
 
     Raises:
-        UsageError: It is not a time, or has no zone. `where` is the start of the sentence.
+        UsageError: It is not a time, or has no time zone. The message starts with `where`.
     """
     if not text:
         return None
     shown = one_line(text, 100)
     match = TIME.fullmatch(text)
     if match is None:
-        raise UsageError(f"{where}: {shown} is not a time as in 2026-10-01T22:10:00Z")
+        raise UsageError(f"{where}: {shown} is not a time like 2026-10-01T22:10:00Z")
     if match["zone"] is None:
         raise UsageError(
-            f"{where}: the time {shown} has no zone; add Z for UTC, or an offset as in +02:00"
+            f"{where}: the time {shown} has no zone; add Z for UTC, or an offset such as +02:00"
         )
     fraction = (match["fraction"] or "")[:6].ljust(6, "0")
     zone = "+00:00" if match["zone"] in ("Z", "UTC") else match["zone"]
@@ -617,18 +617,18 @@ def _moment(text: str | None, where: str) -> datetime | None:
         at = datetime.fromisoformat(f"{match['day']}T{clock}{zone}")
         at.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise UsageError(f"{where}: there is no time {shown}") from None
+        raise UsageError(f"{where}: {shown} is not a possible time") from None
     return at
 
 
 def _skipped(items: list[_Item], **reasons: str) -> list[str]:
-    """A sentence for each entry that is left out; `reasons` gives those that a layout adds."""
+    """A sentence for each skipped entry; `reasons` adds to REASONS for the layout."""
     why = REASONS | reasons
     return _first([f"{item.name} is left out: {why[item.kind]}." for item in items])
 
 
 def _first(notes: list[str]) -> list[str]:
-    """The first notes of a kind, and how many more there are."""
+    """The first notes of a kind, then the number of the others."""
     if len(notes) <= MAX_NOTES:
         return notes
     return [*notes[:MAX_NOTES], f"There are {len(notes) - MAX_NOTES} more notes of this kind."]

@@ -1,4 +1,4 @@
-"""Grade on this machine: one process per processor, each with a warm sandbox of its own."""
+"""Grade on this machine: one process per processor, each with its own warm sandbox."""
 
 from collections.abc import Generator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -15,16 +15,16 @@ from grader.submission import Submission
 
 
 class LocalExecutor:
-    """Grades in processes of this machine.
+    """Grades in processes on this machine.
 
-    A pool has one process, so that a process that dies takes no other submission along.
+    Each pool has one process, so that a process that dies affects no other submission.
 
     Args:
         course: The course.
         setup: What is graded, and how.
         jobs: The number of processes.
         gpu: The GPU that submissions get.
-        fresh: Whether each test has a process of its own.
+        fresh: Whether each test runs in a new process.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""The course's rules for a class: deadlines, lateness, and which attempt counts.
+"""The course's rules for a class: deadlines, late penalties, and which attempt counts.
 
-They are in `policy.toml` in the course's folder, so that a new deadline changes no hash of the
-suite. Without the file nothing is late, and the latest attempt counts.
+They are in a separate file, `policy.toml` in the course's folder, so that a new deadline does not
+change the hash of the suite. Without the file nothing is late, and the latest attempt counts.
 """
 
 import math
@@ -26,20 +26,21 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table [policy].
 
     Attributes:
-        counts: "latest": the latest attempt that costs nothing counts or, if all are late, the
-            first. "best": the attempt that gives most points counts, lateness included.
-        per_cent_a_day: What each day that begins after the deadline costs, in per cent of the
+        counts: "latest": the latest attempt without a charged late day counts or, if there is
+            none, the first attempt. "best": the attempt with the most points after the late penalty
+            counts.
+        per_cent_a_day: The penalty for each day that begins after the deadline, in per cent of the
             score.
-        grace_minutes: How much later than the deadline an attempt may be without being late.
-        late_days: Late days that cost nothing.
-        cap: The most that lateness costs, in per cent.
+        grace_minutes: Minutes after the deadline in which an attempt is not yet late.
+        late_days: The number of late days without a penalty.
+        cap: The largest penalty for lateness, in per cent.
         title: The assignment's title in Canvas.
         canvas_id: The assignment's number in Canvas; 0 if unknown.
         handout_url: Where students find the handout's pages, such as
             https://course.example/handout; reports link to its sections. Empty for none.
         deadlines: The deadline of each section; "default" is that of all others.
         gradescope: The table [policy.gradescope]: what Gradescope shows to students.
-        gradescope_minutes: After how many minutes Gradescope stops a run, as its settings say.
+        gradescope_minutes: The time limit in Gradescope's autograder settings, in minutes.
     """
 
     counts: Literal["latest", "best"] = "latest"
@@ -62,7 +63,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return max(usual, extension)
 
     def days_late(self, submitted_at: datetime | None, deadline: datetime | None) -> int:
-        """The days that have begun since the deadline, without those that cost nothing."""
+        """The days that have begun since the deadline, minus the days without a penalty."""
         if submitted_at is None or deadline is None:
             return 0
         late = submitted_at - deadline
@@ -71,12 +72,12 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return max(0, math.ceil(late.total_seconds() / DAY) - self.late_days)
 
     def penalty(self, days: int) -> float:
-        """What so many late days cost, in per cent of the score."""
+        """The penalty for this number of late days, in per cent of the score."""
         return min(self.cap, self.per_cent_a_day * days)
 
 
 def kept(points: float, penalty: float) -> float:
-    """What is left of points, or of a change of them, after a penalty in per cent."""
+    """Points, or a change in points, after a penalty in per cent is deducted."""
     return points * (1 - penalty / 100)
 
 
@@ -85,10 +86,10 @@ def load(path: Path, *, needed: bool = False) -> Policy:
 
     Args:
         path: The file.
-        needed: Whether the file has to exist; otherwise the default stands for a missing one.
+        needed: Whether the file has to exist; otherwise a missing file means the default rules.
 
     Raises:
-        UsageError: It is wrong; the text says where, what was expected and what was found.
+        UsageError: It is wrong; the message says where, what was expected and what was found.
     """
     try:
         listed = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -99,7 +100,7 @@ def load(path: Path, *, needed: bool = False) -> Policy:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
         raise UsageError(f"{path} is not TOML: {e}") from None
     if unknown := sorted(listed.keys() - {"policy"}):
-        raise UsageError(f"{path}: expected the table [policy] alone, found {unknown[0]}")
+        raise UsageError(f"{path}: expected only the table [policy], found {unknown[0]}")
     try:
         policy = msgspec.convert(listed.get("policy", {}), Policy)
     except msgspec.ValidationError as e:
@@ -132,7 +133,7 @@ def when(text: str, *, what: str) -> datetime:
     """Read a time that a person wrote.
 
     Raises:
-        UsageError: It is no time, or has no zone.
+        UsageError: It is not a time, or has no zone.
     """
     try:
         found = datetime.fromisoformat(text)

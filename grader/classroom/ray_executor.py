@@ -1,11 +1,10 @@
 """Grade on a Ray cluster: one actor per processor of each node, each with a warm sandbox.
 
-Ray starts processes on other machines, and reports which of them have died. Everything else stays
-here: which node may grade, which submission goes where, and what is tried again.
+Ray starts processes on other machines and reports which of them have died. The driver decides
+everything else: which node may grade, which submission goes to which node, and what to retry.
 
-Between the machines travel bytes and nothing else: a submission as MessagePack, its result as JSON.
-Ray pickles what passes between its processes, so nothing that a student made may be more than
-bytes.
+The machines exchange only bytes: a submission as MessagePack, its result as JSON. Ray pickles the
+objects that its processes exchange, so nothing that comes from a student may be any other type.
 """
 
 import logging
@@ -43,22 +42,22 @@ from grader.sandbox.levels import Isolation
 from grader.submission import Submission
 
 MIB = 2**20
-# What a grader takes of its node's memory besides what a test may use: the trusted process and the
-# zygote took 571 to 644 MiB together in a container that had no more.
+# Memory that a grader needs on its node, in addition to a test's limit. The trusted process and the
+# zygote together took 571 to 644 MiB, measured in a container with no more memory than this.
 OWN_BYTES = 768 * MIB
 LOOK_SECONDS = 2.0  # how often the list of nodes is read
 WITHOUT_NODES_SECONDS = 60.0  # how long a batch waits for a node that can grade
-DEATHS = 3  # so many processes of a node die one after the other before it is given up
+DEATHS = 3  # a node is no longer used after this many of its graders died without a result between
 GOODBYE_SECONDS = 10.0
 CONNECT_SECONDS = 10.0
 
 
 class Reply(msgspec.Struct):
-    """What a grader of a node answers.
+    """A grader's answer.
 
     Attributes:
         result: The result as JSON; null if there is none.
-        fault: Why there is none.
+        fault: Why there is no result.
         refused: Why this node cannot grade any submission.
     """
 
@@ -68,12 +67,12 @@ class Reply(msgspec.Struct):
 
 
 class Grader:
-    """Grades on a node: the class of an actor, which Ray runs in a process of its own.
+    """Grades on a node: an actor class, whose instances Ray runs in separate processes.
 
     Args:
-        folder: The course's folder on each machine; None for the course that the grader carries.
+        folder: The course's folder on each machine; None for the course that comes with the grader.
         setup: The driver's setup, as JSON.
-        fresh: Whether each test has a process of its own.
+        fresh: Whether each test runs in a new process.
     """
 
     def __init__(self, folder: str | None, setup: bytes, fresh: bool) -> None:
@@ -103,7 +102,7 @@ class Grader:
         return Reply()
 
     def _differences(self) -> list[str]:
-        """What differs between the driver and this node, of what a result depends on."""
+        """The differences between the driver's setup and this node's."""
         ours = self._setup
         known = {problem.id: problem for problem in self._course.problems}
         problems = [known[name] for name in ours.problems if name in known]
@@ -113,7 +112,7 @@ class Grader:
         return setups.differences(ours, theirs, then="there")
 
     def grade(self, submission: bytes) -> bytes:
-        """Grade a submission, which came as MessagePack; return a `Reply`."""
+        """Grade a submission given as MessagePack; return a `Reply`."""
         try:
             what = msgspec.msgpack.decode(submission, type=Submission)
             result = graded(what, self._course, self._sandbox, self._setup, fresh=self._fresh)
@@ -125,7 +124,7 @@ class Grader:
         return msgspec.json.encode(reply)
 
     def close(self) -> None:
-        """End the sandbox."""
+        """Close the sandbox."""
         self._held.close()
 
 
@@ -134,10 +133,10 @@ class _Node:
     """A machine of the cluster.
 
     Attributes:
-        name: Its name for people.
-        graders: How many graders it has room for.
-        refused: Why it is not used; empty if it is.
-        gone: Whether it has died or left.
+        name: The name shown to people.
+        graders: The number of graders that its resources allow.
+        refused: Why it is not used; empty if it is used.
+        gone: Whether it has died or left the cluster.
         deaths: How many of its graders have died since the last result.
     """
 
@@ -149,7 +148,7 @@ class _Node:
 
     @property
     def used(self) -> bool:
-        """Whether it is given submissions."""
+        """Whether it receives submissions."""
         return not self.refused and not self.gone
 
 
@@ -160,8 +159,8 @@ class _Actor:
     Attributes:
         node: The id of its node.
         handle: Ray's handle of the actor.
-        call: Ray's reference to the call that runs; None if the grader is idle.
-        submission: What it grades; None while it starts or is idle.
+        call: Ray's reference to the running call; None if the grader is idle.
+        submission: The submission that it grades; None while it starts or is idle.
     """
 
     node: str
@@ -171,17 +170,17 @@ class _Actor:
 
 
 class RayExecutor:
-    """Grades on the nodes of a Ray cluster; nodes may join and die meanwhile.
+    """Grades on the nodes of a Ray cluster; nodes may join and die during a batch.
 
     Args:
-        course: The course, as the driver has it.
-        folder: Its folder, which must exist on each node; None for the course that the grader
-            carries.
+        course: The driver's copy of the course.
+        folder: Its folder, which must exist on each node; None for the course that comes with the
+            grader.
         setup: What is graded, and how. A node with another setup is not used.
-        address: The address of the cluster. Without one, the cluster of this machine, which is
-            started if there is none.
-        jobs: The most graders at once; by default as many as the cluster has room for.
-        fresh: Whether each test has a process of its own.
+        address: The address of the cluster. None: the cluster that this machine belongs to; if
+            there is none, one is started.
+        jobs: The most graders at once; by default as many as the cluster's resources allow.
+        fresh: Whether each test runs in a new process.
     """
 
     def __init__(
@@ -237,7 +236,7 @@ class RayExecutor:
             self._ray.shutdown()
 
     def _wait(self, calls: list[Any]) -> list[Any]:
-        """The calls that have ended, after a while at most."""
+        """The calls that have finished; wait at most TICK_SECONDS for one."""
         if not calls:
             time.sleep(TICK_SECONDS)
             return []
@@ -254,7 +253,7 @@ class RayExecutor:
         return Started(submission, self._nodes[actor.node].name)
 
     def _finish(self, actor: _Actor) -> Iterator[Event]:
-        """Read what a grader answered, or learn that it has died."""
+        """Read a grader's answer, or handle its death."""
         call, submission = actor.call, actor.submission
         actor.call = actor.submission = None
         node = self._nodes[actor.node]
@@ -264,7 +263,7 @@ class RayExecutor:
             self._forget(actor)
             node.deaths += 1
             if submission:
-                fault = f"the process on {node.name} that graded it was killed"
+                fault = f"the grading process on {node.name} was killed"
                 yield Ended(submission, fault=fault, lost=True)
             if node.deaths >= DEATHS:
                 yield from self._refuse(actor.node, f"its graders die: {_reason(e)}")
@@ -281,7 +280,7 @@ class RayExecutor:
     # --- nodes ------------------------------------------------------------------------------------
 
     def _look_at_nodes(self) -> Iterator[Noted]:
-        """Start the graders that are missing on the nodes there are now."""
+        """Update the list of nodes, and start missing graders on them."""
         now = time.monotonic()
         if now - self._looked < LOOK_SECONDS:
             return
@@ -291,7 +290,9 @@ class RayExecutor:
             if not self._nodes[key].gone:
                 self._nodes[key].gone = True
                 self._forget_idle(key)
-                yield Noted(f"{self._nodes[key].name} has gone; others grade what it had")
+                yield Noted(
+                    f"{self._nodes[key].name} is gone; its submissions are graded elsewhere"
+                )
         for key in alive.keys() - self._nodes.keys():
             node = self._nodes[key] = self._described(alive[key])
             if node.refused:
@@ -304,7 +305,7 @@ class RayExecutor:
                     self._actors.append(self._actor_on(key))
 
     def _described(self, node: dict[str, Any]) -> _Node:
-        """A node as Ray describes it, with the number of graders that it has room for."""
+        """A node from Ray's description, with the number of graders that its resources allow."""
         has = node["Resources"]
         named = node.get("NodeName", "") not in ("", node["NodeManagerAddress"])
         name = node["NodeName"] if named else node["NodeManagerHostname"]
@@ -316,7 +317,7 @@ class RayExecutor:
         refused = ""
         if graders and memory < self._memory_bytes:
             refused = (
-                f"Ray may use {memory // MIB} MiB of its memory, and a grader takes "
+                f"Ray may use {memory // MIB} MiB of its memory, and a grader needs "
                 f"{self._memory_bytes // MIB} MiB"
             )
         return _Node(name, min(graders, memory // self._memory_bytes), refused)
@@ -337,17 +338,17 @@ class RayExecutor:
         return _Actor(node, handle, handle.get_ready.remote())
 
     def _forget(self, actor: _Actor) -> None:
-        """Take a grader off the list, and end what may be left of it."""
+        """Remove a grader from the list, and kill it if it is still running."""
         self._actors.remove(actor)
         self._ray.kill(actor.handle)
 
     def _forget_idle(self, node: str) -> None:
-        """Forget the graders of a node that grade nothing."""
+        """Forget a node's idle graders."""
         for actor in [a for a in self._actors if a.node == node and not a.submission]:
             self._forget(actor)
 
     def _refuse(self, key: str, why: str) -> Iterator[Noted]:
-        """Stop using a node; what its other graders are grading still counts."""
+        """Stop using a node; its other graders may still finish their submissions."""
         node = self._nodes[key]
         if node.used:
             node.refused = one_line(why, 300)
@@ -358,7 +359,7 @@ class RayExecutor:
         """Give up if no node can grade.
 
         Raises:
-            GraderFault: There is none.
+            GraderFault: No node can grade.
         """
         now = time.monotonic()
         if self._actors:
@@ -371,29 +372,29 @@ class RayExecutor:
             raise GraderFault(f"no node of the cluster can grade: {what}")
 
     def _say_goodbye(self) -> None:
-        """Let the graders end their sandboxes; what does not end in time is killed."""
+        """Let the graders close their sandboxes; kill those that take too long."""
         calls = [actor.handle.close.remote() for actor in self._actors if actor.call is None]
         if calls:
             self._ray.wait(calls, num_returns=len(calls), timeout=GOODBYE_SECONDS)
 
 
 def _reason(error: Exception) -> str:
-    """What Ray says about an error, without its own traceback."""
+    """Ray's message about an error, without Ray's traceback."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__
 
 
 def require(address: str | None, isolation: Isolation) -> None:
-    """Refuse what cannot work on any cluster, before anything is read or written.
+    """Refuse options that cannot work on any cluster, before anything is read or written.
 
     Raises:
-        UsageError: Ray is not installed, the address is of another kind, or nothing isolates.
+        UsageError: Ray is not installed, the address has the wrong form, or isolation is off.
     """
     try:
-        import ray  # noqa: F401 - looks whether it is installed
+        import ray  # noqa: F401 - checks whether it is installed
     except ImportError:
         raise UsageError(
-            '--executor ray: Ray is not installed here; install it by `pip install "ray>=2.52"`'
+            '--executor ray: Ray is not installed; install it with `pip install "ray>=2.52"`'
         ) from None
     if address and "://" in address:
         raise UsageError(
@@ -403,12 +404,12 @@ def require(address: str | None, isolation: Isolation) -> None:
     if isolation == "none":
         raise UsageError(
             "--isolation none: not on a cluster, because a submission that reaches the network "
-            "can give orders to all of its machines"
+            "could control all of the cluster's machines"
         )
 
 
 def _connected(address: str | None, where: str) -> Any:
-    """Ray, connected to a cluster.
+    """The module `ray`, connected to a cluster.
 
     Raises:
         UsageError: There is no such cluster.
@@ -417,7 +418,7 @@ def _connected(address: str | None, where: str) -> Any:
 
     if address and address != "auto":
         _require_listener(address, where)
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a class is nobody else's business
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # send nothing about a class to others
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
         ray.init(
@@ -432,10 +433,10 @@ def _connected(address: str | None, where: str) -> Any:
 
 
 def _require_listener(address: str, where: str) -> None:
-    """Ray itself would try for minutes.
+    """Check quickly that a cluster listens; Ray itself would keep trying for minutes.
 
     Raises:
-        UsageError: Nothing listens there.
+        UsageError: Nothing listens at the address.
     """
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():

@@ -1,4 +1,4 @@
-"""What the files of the classroom exchange: students, what they handed in, and where they stand."""
+"""The records that the modules for a class exchange: students, submissions and standings."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -11,8 +11,8 @@ class Student(msgspec.Struct, frozen=True, kw_only=True):
     """One student.
 
     Attributes:
-        id: What identifies the student in the gradebook: the roster's id or, without a roster, what
-            the file was named by.
+        id: Identifies the student in the gradebook: the roster's id or, without a roster, the key
+            from the file's name.
         name: The name; empty if unknown.
         email: The e-mail address; empty if unknown.
         section: The section, which may have a deadline of its own; empty if there is none.
@@ -29,20 +29,19 @@ class Student(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HandedIn(msgspec.Struct, frozen=True, kw_only=True):
-    """One file or folder of a class's folder, before it is read.
+    """One file or folder in a class's folder, before it is read.
 
     Attributes:
         path: The file or folder.
-        key: The student's id, name or e-mail address, as the file's name or metadata give it.
-        known_as: Further ids, names and addresses that its metadata give.
+        key: The student's id, name or e-mail address, from the file's name or metadata.
+        known_as: Other ids, names and addresses in its metadata.
         student_name: The name in its metadata; empty if there is none.
         email: The address in its metadata; empty if there is none.
-        submitted_at: When it was handed in, with a zone; None if nothing says so.
+        submitted_at: When it was handed in, with a time zone; None if unknown.
         late: Whether its name says that it was late (Canvas).
-        number: Its place among its student's attempts, as its name or metadata say; None if nothing
-            says so.
-        doubt: Why a person has to decide whether it counts; empty if nothing is in doubt. It is
-            kept, but not graded.
+        number: Its place among its student's attempts, from its name or metadata; None if unknown.
+        doubt: Why a person has to decide whether it counts; empty if there is no doubt. A doubtful
+            submission is stored, but not graded.
     """
 
     path: Path
@@ -57,14 +56,14 @@ class HandedIn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class State(StrEnum):
-    """Where a student's grade stands.
+    """The state of a student's grade.
 
     Attributes:
         GRADED: There is a score.
-        MISSING: Nothing was handed in.
-        REFUSED: What was handed in cannot be graded, such as a broken zip: a person has to decide.
-        NOT_GRADED: It has not been graded yet.
-        GRADER_ERROR: The grader failed, which must not cost a point: grade it again.
+        MISSING: The student handed in nothing.
+        REFUSED: The submission cannot be graded, such as a broken zip: a person has to decide.
+        NOT_GRADED: The submission has not been graded yet.
+        GRADER_ERROR: The grader failed, which must not cost a point: grade the submission again.
     """
 
     GRADED = "graded"
@@ -75,12 +74,12 @@ class State(StrEnum):
 
     @property
     def words(self) -> str:
-        """The state as a person reads it."""
+        """The state in words, for people."""
         return self.value.replace("_", " ")
 
 
 class Override(msgspec.Struct, frozen=True, kw_only=True):
-    """Points that a person gave instead of the grader's.
+    """Points that a person gave, which replace the grader's.
 
     Attributes:
         problem: The problem that the points are for; empty for the total.
@@ -98,26 +97,26 @@ class Override(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """A student's grade, and how it came about.
+    """A student's grade, and how it was determined.
 
     Attributes:
         student: The student.
         state: Whether there is a grade, and if not, why.
-        points: The points for the gradebook, after lateness and overrides; None if there are none
-            yet.
-        score: What the grader found, before lateness and overrides; None if it found nothing.
-        max_score: The points that the assignment can give.
+        points: The points for the gradebook, after late penalty and overrides; None if there are
+            none yet.
+        score: The grader's score, before late penalty and overrides; None if there is none.
+        max_score: The most points that the assignment can give.
         pending: Points that only a run on another device can give.
-        problems: What the grader found for each problem.
+        problems: The grader's score for each problem.
         attempt: The number of the attempt that counts, from 1; 0 if there is none.
         attempts: How many attempts there are.
         sources: The hash of the sources of the attempt that counts; None if there are none.
         submitted_at: When the attempt that counts was handed in; None if unknown.
         deadline: When it was due, with the student's extension; None if there is no deadline.
         days_late: Days late that are charged, after grace and free late days.
-        penalty: The per cent of the score that lateness costs.
-        overrides: What persons changed, in the order in which they did.
-        why: Why there is no grade, or what else needs a person; empty if nothing does.
+        penalty: The late penalty, in per cent of the score.
+        overrides: The overrides by people, oldest first.
+        why: Why there is no grade, or what else a person has to look at; empty if nothing.
     """
 
     student: Student

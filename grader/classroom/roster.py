@@ -1,7 +1,7 @@
-"""Read the list of a class, and find out whose work each submission is.
+"""Read the roster of a class, and find the student of each submission.
 
-The list is a CSV file with a header: one that a person wrote, or an export of Canvas' gradebook or
-Gradescope's roster. Work of somebody who is not on the list is graded all the same.
+The roster is a CSV file with a header: written by hand, or exported from Canvas' gradebook or
+Gradescope's roster. Submissions of people who are not on the roster are graded all the same.
 """
 
 import codecs
@@ -30,7 +30,7 @@ MAX_SHOWN = 300
 AS_CSV = "; save the roster as CSV in UTF-8"
 DELIMITERS = ",;\t"
 
-# What a column may be called, best first; only letters and digits count.
+# The names that a column may have, best first; only letters and digits are compared.
 ID = (
     "id", "studentid", "studentnumber", "sid", "sisuserid", "sisid", "userid", "username",
     "sisloginid", "loginid", "login", "netid",
@@ -42,20 +42,20 @@ EMAIL = ("email", "emailaddress", "mail")
 SECTION = ("section", "sections")
 KNOWN = {*ID, *NAME, *FIRST_NAME, *LAST_NAME, *EMAIL, *SECTION}
 
-# Columns of a gradebook whose values identify nobody, such as "Homework 2 (4711)".
+# Columns of a gradebook whose values identify no student, such as "Homework 2 (4711)".
 POINTS = re.compile(r"\(\d+\)$|score|grade|points", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Assigned:
-    """Whose work each submission is.
+    """The student of each submission.
 
     Attributes:
         attempts: Each submission with its student, sorted by the student's id. The attempts of one
             student are sorted by time, then number, then path.
         missing: The students of the roster who handed in nothing, in the roster's order.
-        unknown: The submissions that match no student, or several. They are in `attempts` too, with
-            a student who is not listed.
+        unknown: The submissions that match no student, or several. `attempts` contains them too,
+            with a student who is not listed.
     """
 
     attempts: list[tuple[Student, HandedIn]]
@@ -101,7 +101,7 @@ def read(path: Path) -> list[Student]:
 
 
 def _text(path: Path) -> str:
-    """Read a text file in UTF-8, or in UTF-16 if its first bytes say so."""
+    """Read a text file in UTF-8, or in UTF-16 if it starts with that byte order mark."""
     content = files.read(path, most=MAX_BYTES)
     wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     text = files.decoded(path, content, "utf-16" if wide else "utf-8-sig", advice=AS_CSV)
@@ -143,7 +143,7 @@ def _records(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[
 
 
 class _Columns:
-    """What each column of a roster is for.
+    """The role of each column of a roster.
 
     Args:
         header: The names of the columns.
@@ -193,7 +193,7 @@ class _Columns:
 
 
 def _is_extra_row(student: Student) -> bool:
-    """Whether a row of Canvas' gradebook is no student: how points are posted, and a test."""
+    """Whether a row of Canvas' gradebook is not a student: a posting policy or a test student."""
     if student.name == "Student, Test":
         return True
     return not student.id and student.name.casefold() in ("", "points possible")
@@ -208,19 +208,18 @@ def _shown(path: Path) -> str:
     return one_line(str(path), MAX_SHOWN)
 
 
-# --- whose work it is -----------------------------------------------------------------------------
+# --- finding the student --------------------------------------------------------------------------
 
 
 def assign(handed_in: list[HandedIn], roster: list[Student] | None) -> Assigned:
     """Find the student of each submission.
 
     Students choose their names, so a name is compared with names only, and an address with
-    addresses only. A key or another text that may be anything is compared with ids, addresses, the
-    roster's other columns and names. All that match have to agree on one student; else the
-    submission is unknown. It is also unknown if it matches by its name only, and the student has
-    work under another key or the key matches another student. Without a roster, each key is a
-    student. Where nothing says which of two submissions of a student is the later one, both are in
-    doubt.
+    addresses only. A key or another text of unknown kind is compared with ids, addresses, the
+    roster's other columns and names. All matches have to agree on one student; otherwise the
+    submission is unknown. It is also unknown if only its name matches, and the student has
+    submissions under another key or the key matches another student. Without a roster, each key is
+    a student. If nothing tells which of a student's two submissions is later, both are in doubt.
     """
     find = _Finder(roster or [])
     matches = _without_namesakes([find(item) for item in sorted(handed_in, key=_order)])
@@ -236,7 +235,7 @@ def assign(handed_in: list[HandedIn], roster: list[Student] | None) -> Assigned:
             key = new_id(item)
             student = strangers.setdefault(key, _from_metadata(item, key, listed=roster is None))
         attempts.append((student, item))
-    attempts.sort(key=lambda attempt: attempt[0].id)  # stable: the order of attempts stays
+    attempts.sort(key=lambda attempt: attempt[0].id)  # stable, so the order of attempts is kept
     attempts = _with_doubts(attempts)
     present = {student.id for student, _ in attempts if student.listed}
     missing = [student for student in roster or [] if student.id not in present]
@@ -253,7 +252,7 @@ def _order(item: HandedIn) -> tuple[float, int, str]:
 
 
 def _with_doubts(attempts: list[tuple[Student, HandedIn]]) -> list[tuple[Student, HandedIn]]:
-    """Mark the attempts of a student that no time and no number tells apart."""
+    """Mark a student's attempts whose order neither a time nor a number gives."""
     doubts: dict[tuple[str, Path], str] = {}
     by_student = itertools.groupby(attempts, key=lambda attempt: attempt[0].id)
     for key, group in by_student:
@@ -274,10 +273,10 @@ def _with_doubts(attempts: list[tuple[Student, HandedIn]]) -> list[tuple[Student
 
 
 class _NewIds:
-    """Gives ids to those who are not on the roster: their keys, unless these are somebody else's.
+    """Gives each student who is not on the roster an id: the key, unless somebody else has it.
 
-    The name that a student chose may be somebody's id. An id of the roster may be the key of
-    unknown work, too, if something else about the work matches another student.
+    The name that a student chose may be somebody's id. The key of an unknown submission may also be
+    an id of the roster, if something else about the submission matches another student.
     """
 
     def __init__(self, handed_in: list[HandedIn], roster: list[Student]) -> None:
@@ -285,7 +284,7 @@ class _NewIds:
         self._keys = {_folded(i.key) for i in handed_in if not _is_text(i.key, i.student_name)}
 
     def __call__(self, item: HandedIn) -> str:
-        """The id of the student of a submission that the roster does not have."""
+        """The id for a submission's student who is not on the roster."""
         is_name = _is_text(item.key, item.student_name)
         taken = self._listed | self._keys if is_name else self._listed
         key = item.key
@@ -296,12 +295,12 @@ class _NewIds:
 
 @dataclass(frozen=True)
 class _Match:
-    """A submission's student on the roster, if there is one.
+    """A submission and its student on the roster, if there is one.
 
     Attributes:
         item: The submission.
         student: The student.
-        by_name: Whether nothing but a name says so.
+        by_name: Whether only a name matches.
     """
 
     item: HandedIn
@@ -310,7 +309,7 @@ class _Match:
 
 
 def _without_namesakes(matches: list[_Match]) -> list[_Match]:
-    """Keep a match by name only if no other key has this student, and its key has no other."""
+    """Drop a name-only match if its student has another key or its key has another student."""
     keys: dict[str, set[str]] = defaultdict(set)
     students: dict[str, set[str]] = defaultdict(set)
     for match in matches:
@@ -338,7 +337,7 @@ class _Finder:
         self._names = _index((form, s) for s in roster for form in _forms(s.name))
 
     def __call__(self, item: HandedIn) -> _Match:
-        """The only student on whom all agree that anything about the submission matches."""
+        """The one student on whom all matches agree; None if they disagree or there are none."""
         texts = [t for t in (item.key, *item.known_as) if not _is_text(t, item.email)]
         anything = [text for text in texts if not _is_text(text, item.student_name)]
         sure = [ids for text in anything for ids in self._by_anything(text)]
@@ -350,20 +349,20 @@ class _Finder:
         return _Match(item, student, by_name=not any(sure))
 
     def _by_address(self, text: str) -> set[str]:
-        """The ids of those who have an address. It may be in the column of the logins."""
+        """The ids of the students with this address, which may be in the column of logins."""
         folded = _folded(text)
         found = self._emails.get(folded, set())
         return found or (self._others.get(folded, set()) if "@" in folded else set())
 
     def _by_anything(self, text: str) -> list[set[str]]:
-        """The ids of those who have this id, and this address, or else this in another column."""
+        """The ids of students with this id or address or, if none, with it in another column."""
         folded = _folded(text)
         found = [self._ids.get(_same(text)), self._emails.get(folded)]
         return [ids for ids in found if ids] or [self._others.get(folded, set())]
 
 
 def _index(pairs: Iterable[tuple[str, Student]]) -> dict[str, set[str]]:
-    """The ids of the students who have each text that is not empty."""
+    """For each text that is not empty, the ids of the students who have it."""
     index: dict[str, set[str]] = defaultdict(set)
     for text, student in pairs:
         if text:
@@ -372,7 +371,7 @@ def _index(pairs: Iterable[tuple[str, Student]]) -> dict[str, set[str]]:
 
 
 def _identifiers(student: Student) -> Iterator[str]:
-    """What else may identify a student: the id in another case, and the columns without points."""
+    """Other texts that may identify a student: the id in any case, and columns without points."""
     yield _folded(student.id)
     for name, value in student.columns.items():
         if not POINTS.search(name):
@@ -380,17 +379,17 @@ def _identifiers(student: Student) -> Iterator[str]:
 
 
 def _same(text: str) -> str:
-    """A text that is the same for all spellings of its letters."""
+    """A text in Unicode normal form C, so that equal-looking texts compare equal."""
     return unicodedata.normalize("NFC", text.strip())
 
 
 def _folded(text: str) -> str:
-    """A text that is the same for all spellings of its letters and in any case."""
+    """A text in Unicode normal form C and without case, for comparisons."""
     return _same(text).casefold()
 
 
 def _is_text(text: str, other: str) -> bool:
-    """Whether two texts are the same, and not empty."""
+    """Whether two texts are equal except for case, and not empty."""
     return _folded(text) == _folded(other) != ""
 
 
@@ -400,7 +399,7 @@ def _is_text(text: str, other: str) -> bool:
 def _forms(name: str) -> set[str]:
     """The forms in which platforms write a name: "Jane Doe" gives `janedoe` and `doejane`.
 
-    Nothing says where the last name begins, so each word may be the first one. A comma says it.
+    Without a comma, it is unknown where the last name begins, so any word may come first.
     """
     last, comma, first = name.partition(",")
     words = [last, first] if comma else name.split()
@@ -410,7 +409,7 @@ def _forms(name: str) -> set[str]:
 def _form(name: str) -> str:
     """The letters of a name in lower case and without accents; empty if it has a digit.
 
-    A digit may tell two students of one name apart, so `doejane2` is not Jane Doe.
+    A digit may distinguish two students of the same name, so `doejane2` is not Jane Doe.
     """
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", name).casefold())
     if any(c.isdigit() for c in plain):

@@ -1,7 +1,7 @@
-"""What a result depends on besides the submission: the suite, the program, torch, and options.
+"""Everything that a result depends on besides the submission: suite, program, torch and options.
 
-Results with the same setup can be compared. A gradebook therefore never mixes setups: with another
-one, `grader regrade` first shows what would change.
+Only results with the same setup can be compared, so a gradebook never mixes setups: before another
+setup counts, `grader regrade` shows what would change.
 """
 
 import hashlib
@@ -15,7 +15,8 @@ from grader import __version__
 from grader.course import PACKAGE, Course, Problem
 from grader.sandbox.levels import Isolation
 
-# What of the grader decides a score; a test compares this with what `grading.grade` imports.
+# The parts of the grader that decide a score; a test compares them with the imports of
+# `grading.grade`.
 DECIDES = (
     "archives.py",
     "course.py",
@@ -59,7 +60,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sha256(self) -> str:
-        """A hash of all of these."""
+        """A hash of all attributes."""
         return hashlib.sha256(msgspec.json.encode(self)).hexdigest()
 
 
@@ -81,12 +82,12 @@ def of_today(
 
 
 def differences(old: Setup, new: Setup, *, then: str = "now") -> list[str]:
-    """What differs between two setups, one line each, for a person.
+    """The differences between two setups, one line each, for people.
 
     Args:
         old: The first setup.
         new: The second setup.
-        then: When or where the second setup is.
+        then: The word before the second setup's value: when or where it applies.
     """
     names = {
         "suite_sha256": "the suite",

@@ -1,4 +1,4 @@
-"""Where each student stands: which attempt counts, what lateness costs, and who needs a person."""
+"""Each student's standing: the attempt that counts, the late penalty, and open decisions."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -15,13 +15,13 @@ from grader.results.records import SubmissionResult
 
 
 class Class:
-    """A class: an open gradebook, its course, and the rules that count.
+    """A class: an open gradebook, its course, and the rules that apply.
 
     Args:
         book: The gradebook.
         course: The course that it belongs to.
-        rules: The rules; without them those that the gradebook remembers or, if it remembers none,
-            those in the course's policy.toml.
+        rules: The rules; None for those stored in the gradebook or, if there are none, those in the
+            course's policy.toml.
     """
 
     def __init__(self, book: Gradebook, course: Course, rules: Policy | None = None) -> None:
@@ -31,7 +31,7 @@ class Class:
 
     @property
     def max_score(self) -> float:
-        """The points that the gradebook's runs can give together."""
+        """The most points that the gradebook's runs can give together."""
         counting = self.book.counting()
         graded = {problem for setup in counting for problem in self.book.setup(setup).problems}
         devices = {"cpu", "cuda"} if self.book.current("cuda") else {"cpu"}
@@ -65,7 +65,7 @@ class Class:
         raise UsageError(f"{self.book.path} has no student {student}")
 
     def result(self, standing: Standing) -> SubmissionResult | None:
-        """The whole result of the attempt that counts, under the name of that attempt."""
+        """The whole result of the attempt that counts, with the name of that attempt."""
         result = self.book.first_result(standing.sources, self.book.counting())
         if result is None:
             return None
@@ -90,9 +90,9 @@ def standings(
     Args:
         book: The gradebook.
         policy: The course's rules.
-        max_score: The points that the assignment can give.
-        setups: The setups whose results count, the first first; those of the gradebook by default.
-        problems: Whether to read the score of each problem, which takes a large class a second.
+        max_score: The most points that the assignment can give.
+        setups: The setups whose results count, best first; those of the gradebook by default.
+        problems: Whether to read each problem's score, which takes a second for a large class.
     """
     overrides, extensions = book.overrides(), book.extensions()
     problems = problems or any(one.problem for given in overrides.values() for one in given)
@@ -115,9 +115,9 @@ def standings(
 
 
 def _grades(book: Gradebook, setups: Sequence[int], problems: bool) -> dict[str, Grade]:
-    """The grade of all sources that have one.
+    """The grades, by the hash of their sources.
 
-    Where each device has a run, a grade needs both: half of the points are no grade.
+    If both devices have a run, a grade needs both results: half of the points are not a grade.
     """
     each = {book.setup(setup).device: book.grades(setup, problems=problems) for setup in setups}
     if not {"cpu", "cuda"} <= each.keys():
@@ -159,7 +159,7 @@ def _of_attempt(
     max_score: float,
     deadline: datetime | None,
 ) -> Standing:
-    """Where the student would stand if this attempt counted."""
+    """The student's standing if this attempt counted."""
     grade = grades.get(attempt.sources or "")
     days = policy.days_late(attempt.submitted_at, deadline)
     state, why = State.GRADED, ""
@@ -170,7 +170,7 @@ def _of_attempt(
     elif grade.fault:
         state, why = State.GRADER_ERROR, grade.fault
     elif attempt.late and not days:
-        why = "Canvas marked it late, but no time is known, so nothing is charged"
+        why = "Canvas marked it late, but its time is unknown, so there is no penalty"
     if not student.listed:
         why = "; ".join([*filter(None, [why]), "the roster does not have this student"])
     standing = Standing(
@@ -211,9 +211,9 @@ WAITS = (State.NOT_GRADED, State.GRADER_ERROR)
 
 
 def _overridden(standing: Standing, overrides: list[Override]) -> Standing:
-    """Apply points by hand: those for problems before lateness, a total as it is.
+    """Apply overrides: the late penalty applies to points for a problem, but not to a total.
 
-    Points for a problem alone make no grade of an attempt that has none.
+    Points for a problem do not turn an attempt without a grade into a graded one.
     """
     points = standing.points
     for one in overrides:

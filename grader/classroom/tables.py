@@ -1,10 +1,10 @@
-"""A class as a table: a CSV file for a spreadsheet, and one for the gradebook of Canvas.
+"""A class as a table: a CSV file for a spreadsheet, and one for Canvas' gradebook.
 
 A spreadsheet runs a cell that begins with = as a formula, and students choose their own names. So
 a text that could be a formula gets an apostrophe in front, which `read_csv_table` removes.
 
-Canvas creates a new assignment for a column whose title it does not know. So `canvas` only ever
-writes a column whose title ends with the assignment's id.
+Canvas creates a new assignment for a column whose title it does not know. So `canvas` writes only
+columns whose title ends with the assignment's id.
 """
 
 import csv
@@ -19,7 +19,7 @@ from grader.errors import UsageError
 from grader.printable import one_line, printable
 from grader.report.remarks import number
 
-MAX_CELL = 10_000  # characters of a text; a spreadsheet takes 32,767
+MAX_CELL = 10_000  # characters of a text; a spreadsheet allows 32,767
 BEFORE_PROBLEMS = (
     "id", "name", "email", "section", "state", "points", "score", "max_score", "pending", "penalty",
     "days_late", "attempt", "attempts", "submitted_at", "deadline",
@@ -32,7 +32,7 @@ LINE_ENDS = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 BOM = "\ufeff"
 
 STUDENT, SECTION, POINTS_POSSIBLE = "Student", "Section", "    Points Possible"
-# The columns by which Canvas knows a student, in the order in which it looks at them.
+# The columns by which Canvas identifies a student, in the order in which it tries them.
 ID, SIS_ID, LOGIN = IDENTITIES = ("ID", "SIS User ID", "SIS Login ID")
 TITLE = re.compile(r"(.*) \((\d+)\)", re.DOTALL)
 
@@ -43,8 +43,8 @@ def csv_table(standings: Sequence[Standing], problems: Sequence[str]) -> str:
     A cell is empty if its value is unknown. Texts lose line ends and unsafe characters.
 
     Args:
-        standings: Where each student stands.
-        problems: The problems that get a column, with what the grader found.
+        standings: Each student's standing.
+        problems: The problems that get a column with the grader's score.
     """
     others = list(dict.fromkeys(name for one in standings for name in one.student.columns))
     header = _unique([*BEFORE_PROBLEMS, *problems, *AFTER_PROBLEMS, *others])
@@ -53,7 +53,7 @@ def csv_table(standings: Sequence[Standing], problems: Sequence[str]) -> str:
 
 
 def _unique(names: Iterable[str]) -> list[str]:
-    """Names of columns; one that occurred before gets a number, as in `points (2)`."""
+    """Column names without duplicates; a repeated name gets a number, as in `points (2)`."""
     found: list[str] = []
     for name in names:
         times = 1
@@ -85,7 +85,7 @@ def _override(override: Override) -> str:
 
 
 def _number(value: float | None) -> str:
-    """A number with up to four decimals and no zeros at the end; empty if there is none."""
+    """A number with up to four decimals and no trailing zeros; empty for None."""
     return "" if value is None else number(value, 4)
 
 
@@ -100,7 +100,7 @@ def _text(text: str) -> str:
 
 
 def _is_formula(line: str) -> bool:
-    """Whether a text could be a formula, whatever number of apostrophes it has in front."""
+    """Whether a text could be a formula, with any number of apostrophes in front."""
     bare = line.lstrip("'")
     return bool(FORMULA.match(bare)) and not NUMBER.fullmatch(bare)
 
@@ -112,7 +112,7 @@ def _written(rows: Iterable[Sequence[str]], delimiter: str = ",", line_end: str 
 def _line(row: Sequence[str], delimiter: str) -> str:
     """One row without its line end.
 
-    The writer quotes a cell with a line end only if its own line end has that character.
+    `csv.writer` quotes a cell with a line end only if `lineterminator` contains that character.
     """
     file = io.StringIO(newline="")
     csv.writer(file, delimiter=delimiter, lineterminator="\r\n").writerow(row)
@@ -120,7 +120,7 @@ def _line(row: Sequence[str], delimiter: str) -> str:
 
 
 def read_csv_table(text: str) -> list[dict[str, str]]:
-    """Read back what `csv_table` wrote: the cells of each row by the name of their column.
+    """Read the output of `csv_table` back: the cells of each row, by the name of their column.
 
     Raises:
         UsageError: It is not CSV, or a row has more or fewer cells than the header.
@@ -152,7 +152,7 @@ class CanvasTable:
 
     Attributes:
         text: The CSV to import.
-        notes: What a person should look at, one sentence each.
+        notes: Sentences about what a person should check.
     """
 
     text: str
@@ -187,7 +187,7 @@ def canvas(
     if assignment_id is None:
         raise UsageError(
             "Canvas would create a new assignment: give the assignment's id in Canvas, "
-            "or a file that Canvas exported"
+            "or a gradebook exported from Canvas"
         )
     listed = [one for one in standings if one.student.listed]
     most = max((one.max_score for one in standings), default=0.0)
@@ -208,7 +208,7 @@ def canvas(
 def _canvas_row(one: Standing) -> list[str]:
     """A student's row, with each identity from the roster's column of that name.
 
-    The id of a roster that Canvas exported is Canvas' own. Any other id is probably the SIS id.
+    If Canvas exported the roster, its id is Canvas' own. Any other id is probably the SIS id.
     """
     student = one.student
     known = {name: student.columns[name] for name in IDENTITIES if name in student.columns}
@@ -219,19 +219,19 @@ def _canvas_row(one: Standing) -> list[str]:
 
 
 def _is_from_canvas(student: Student) -> bool:
-    """Whether the roster has a column that only Canvas' gradebook has next to its ids."""
+    """Whether the roster has a column that only an export of Canvas' gradebook has."""
     return SIS_ID in student.columns or any(map(TITLE.fullmatch, student.columns))
 
 
 def _score(one: Standing) -> str:
-    """The points of a graded student; empty for all others."""
+    """A graded student's points; empty for all others."""
     return _number(one.points) if one.state is State.GRADED else ""
 
 
 def _filled_in(
     standings: Sequence[Standing], title: str, assignment_id: int | None, exported: str
 ) -> CanvasTable:
-    """The exported file with the points of the students that it lists."""
+    """The exported file, filled in with the points of its students."""
     mark = BOM if exported.startswith(BOM) else ""
     text = exported.removeprefix(BOM)
     delimiter = _delimiter(text)
@@ -250,7 +250,7 @@ def _filled_in(
 
 
 def _delimiter(text: str) -> str:
-    """What separates the cells: a comma, or in some languages of Canvas a semicolon.
+    """The delimiter: a comma, or a semicolon in some of Canvas' languages.
 
     Raises:
         UsageError: The first columns are not those of Canvas' gradebook.
@@ -258,7 +258,7 @@ def _delimiter(text: str) -> str:
     if start := re.match(r'"?Student"?([,;\t])"?ID"?\1', text):
         return start[1]
     raise UsageError(
-        "the file is not a gradebook that Canvas exported: its first columns are not Student and ID"
+        "the file is not a gradebook exported from Canvas: its first columns are not Student and ID"
     )
 
 
@@ -266,7 +266,7 @@ def _column(header: list[str], title: str, assignment_id: int | None) -> int:
     """The place of the assignment's column, by its id or else by its title.
 
     Raises:
-        UsageError: No column is the assignment's, or more than one.
+        UsageError: No column or more than one column matches the assignment.
     """
     parts = [TITLE.fullmatch(name.strip()) for name in header]
     if assignment_id is not None:
@@ -289,14 +289,14 @@ def _column(header: list[str], title: str, assignment_id: int | None) -> int:
 
 
 def _fill(row: list[str], column: int, one: Standing) -> list[str]:
-    """Write a student's points into their row; the notes say what is lost by that.
+    """Write a student's points into their row; return notes about points that are lost.
 
-    A student whom Canvas excuses stays excused.
+    A student who is excused in Canvas stays excused.
     """
     row += [""] * (column + 1 - len(row))
     before = row[column].strip()
     if before.upper() == "EX":
-        return [f"{_called(one.student)} is excused in Canvas and stays so"]
+        return [f"{_called(one.student)} is excused in Canvas and stays excused"]
     row[column] = _score(one)
     if before and not row[column]:
         had = f"had {one_line(before, 40)} points in Canvas and has no score now"
@@ -307,10 +307,10 @@ def _fill(row: list[str], column: int, one: Standing) -> list[str]:
 def _matches(
     rows: list[list[str]], students: Sequence[Student]
 ) -> tuple[dict[str, int], list[str]]:
-    """Which row is whose: the places of rows by student id, and notes about doubtful rows.
+    """Match rows with students: row numbers by student id, and notes about doubtful rows.
 
     A row is doubtful if its identities belong to different students, or if two rows belong to one
-    student. Nobody gets points from a doubtful row.
+    student. No points are written into a doubtful row.
     """
     columns = [(name, rows[0].index(name)) for name in IDENTITIES if name in rows[0]]
     known = _Known(students)
@@ -321,22 +321,24 @@ def _matches(
         owners = list(dict.fromkeys(filter(None, (known.owner(*cell) for cell in cells))))
         if len(owners) > 1:
             names = ", ".join(one_line(owner, 100) for owner in owners)
-            notes.append(f"row {place + 1} of the file from Canvas fits several students: {names}")
+            notes.append(
+                f"row {place + 1} of the file from Canvas matches several students: {names}"
+            )
         elif owners:
             places.setdefault(owners[0], []).append(place)
     for owner, found in places.items():
         if len(found) > 1:
             lines = ", ".join(str(place + 1) for place in found)
-            notes.append(f"rows {lines} of the file from Canvas all fit {one_line(owner, 100)}")
+            notes.append(f"rows {lines} of the file from Canvas all match {one_line(owner, 100)}")
     return {owner: found[0] for owner, found in places.items() if len(found) == 1}, notes
 
 
 class _Known:
-    """Whom an identity in Canvas belongs to.
+    """Finds the student whom an identity in Canvas belongs to.
 
-    The roster's column with the name of Canvas' column is sure; without that column, the student's
-    id and address are. Any other column of the roster counts only for the SIS columns and only if
-    nothing sure fits: a small number, such as a seat, could be anybody's ID.
+    A match with the roster's column of the same name is sure; if the roster has no such column, a
+    match with the student's id or address is. Other columns of the roster are tried only for the
+    SIS columns and only without a sure match: a small number, such as a seat, could be any ID.
     """
 
     def __init__(self, students: Sequence[Student]) -> None:

@@ -1,4 +1,4 @@
-"""What the commands for a class print: its state, one student, and what a regrade changes."""
+"""The texts that the commands for a class print: its status, one student, a regrade's changes."""
 
 from pathlib import Path
 
@@ -14,14 +14,14 @@ from grader.classroom.setup import Setup
 from grader.classroom.standings import Class, counts
 from grader.printable import one_line
 
-# What needs a person first.
+# The states that need attention come first.
 ORDER = (State.GRADER_ERROR, State.REFUSED, State.NOT_GRADED, State.MISSING, State.GRADED)
-SHOWN = 40  # students or tests of a list, unless all are asked for
-WIDE = 200  # columns in a pipe, whose reader wants whole lines
+SHOWN = 40  # the most students or tests in a list without --verbose
+WIDE = 200  # the width if stdout is not a terminal, so that lines stay whole
 
 
 def status(whole: Class, *, verbose: bool) -> str:
-    """Counts of the class, and a table of those who need a person, or of everybody."""
+    """Counts of the class, and a table of the students who need attention, or of all."""
     found = whole.standings(problems=False)
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -49,14 +49,14 @@ def _counts(found: list[Standing]) -> str:
 
 
 def _notes_on_deadlines(rules: Policy, found: list[Standing]) -> list[str]:
-    """Sections that the policy overlooks, and deadlines that nobody has."""
+    """Notes on sections without a deadline, and on deadlines that apply to nobody."""
     if not rules.deadlines:
         return ["no deadline is known, so nobody is late: `grader batch --policy FILE` sets one"]
     sections = {one.student.section for one in found}
     without = sorted(one for one in sections if rules.deadline(one, None) is None)
     unused = sorted(rules.deadlines.keys() - sections - {"default"})
     notes = [f"no deadline for section {one or '(none)'}: nobody in it is late" for one in without]
-    notes += [f"a deadline for section {one}, which nobody is in" for one in unused]
+    notes += [f"there is a deadline for section {one}, which has no students" for one in unused]
     return [one_line(note, 200) for note in notes]
 
 
@@ -104,7 +104,7 @@ def student(whole: Class, standing: Standing) -> str:
 
 
 def grade(standing: Standing) -> str:
-    """A student's grade and how it came about, in one line."""
+    """A student's grade and how it was determined, in one line."""
     who = f"{standing.student.id} {standing.student.name}".strip()
     if standing.points is None:
         return f"{who}: {standing.state.words}; {standing.why}".rstrip("; ")
@@ -118,20 +118,20 @@ def grade(standing: Standing) -> str:
 
 
 def changes(book: Path, found: Comparison, old: Setup, new: Setup, *, verbose: bool) -> str:
-    """Who gains and who loses from one setup's results to another's."""
+    """Which students gain or lose points between two setups' results."""
     lines = [f"changed: {line}" for line in setups.differences(old, new)]
     gain = sum(change.points > 0 for change in found.changes)
     lose = sum(change.points < 0 for change in found.changes)
     lines.append(
         f"{found.students} students: {gain} gain, {lose} lose, "
         f"{len(found.changes) - gain - lose} change otherwise; "
-        f"points of the class {found.before:.2f}, then {found.after:.2f}"
+        f"points of the class before {found.before:.2f}, after {found.after:.2f}"
     )
     if found.left:
-        lines.append(f"{found.left} more students have no new result yet: call regrade again")
+        lines.append(f"{found.left} more students have no new result yet: run regrade again")
     limit = None if verbose else SHOWN
     for (test, way), number in found.tests.most_common(limit):
-        lines.append(f"  {test}: {number} {way} by it")
+        lines.append(f"  {test}: {number} {way} points")
     for change in found.changes[:limit]:
         lines.append(_change(change))
         lines += [f"      {text}" for text in change.tests[:limit]]

@@ -1,1 +1,1 @@
-"""A run inside Gradescope's container, or any other that gives a submission and wants a file."""
+"""Grade inside Gradescope's container, or any container with the same input and output files."""

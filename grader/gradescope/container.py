@@ -1,4 +1,4 @@
-"""What the container that this process runs in may use, as its control group says."""
+"""The resource limits of the container that this process runs in, read from its control group."""
 
 import os
 from contextlib import suppress
@@ -11,11 +11,11 @@ UNLIMITED_BYTES = 2**60  # the first version of control groups writes "no limit"
 
 @dataclass(frozen=True)
 class Container:
-    """What a container may use.
+    """The resource limits of a container.
 
     Attributes:
-        processors: How many processors, which may be a fraction of one.
-        memory_bytes: Its memory; None if nothing limits it.
+        processors: The number of processors, which may be a fraction.
+        memory_bytes: The memory; None if it is not limited.
     """
 
     processors: float
@@ -29,10 +29,10 @@ class Container:
 def of_this_process(
     groups: Path = CONTROL_GROUPS, own: Path = Path("/proc/self/cgroup")
 ) -> Container:
-    """Read the limits of this process's control group, of either version.
+    """Read the limits of this process's control group, for version 1 or 2 of control groups.
 
     Args:
-        groups: Where the control groups are.
+        groups: The folder of the control groups.
         own: The file that names this process's group.
     """
     processors = float(len(os.sched_getaffinity(0)))
@@ -55,7 +55,7 @@ def of_this_process(
 
 
 def _folders(groups: Path, own: Path) -> list[Path]:
-    """The folders that may describe this process's group, and those above them."""
+    """The folders that may describe this process's group, and their parents."""
     found = {groups, groups / "cpu", groups / "memory"}
     with suppress(OSError, ValueError):
         for line in own.read_text().splitlines():

@@ -1,8 +1,8 @@
 """Grade the submission in a container, and write results.json whatever happens.
 
-The grading itself is another process, `grader grade`. So this one can write a result also when the
-kernel ends that process, or when Gradescope is about to stop the container. A fault of ours gives a
-result without points: Gradescope then shows that the run failed, and records no 0.
+A subprocess, `grader grade`, does the grading. So this process can still write a result if the
+kernel kills the subprocess, or if Gradescope is about to stop the container. If the grader fails,
+the result has no points: Gradescope then shows that the run failed, and does not record a 0.
 """
 
 import os
@@ -30,25 +30,25 @@ OURS = (
     "The grader failed, so there are no points yet. The fault is ours, and nobody loses a point: "
     "hand in again, or tell the course's staff."
 )
-# Seconds before the end of the container that no test may use: to start on a slow processor, to
-# judge the last answers, and to write the result.
+# Seconds of the container's time that no test may use: to start on a slow processor, to judge the
+# last answers, and to write the result.
 START_SECONDS = 20.0
 RESERVED_SECONDS = 60.0
 LAST_SECONDS = 15.0
 END_SECONDS = 5.0
 MIB = 2**20
-# What both sides need beside a test's own memory, with the parts of torch that have to stay cached.
+# Memory that both sides need in addition to a test's own, including the cached parts of torch.
 IDLE_BYTES = 640 * MIB
 LEAST_MEMORY_BYTES = 700 * MIB
 
 
 def run(home: Path, course: Course, rules: Policy) -> dict[str, Any]:
-    """Grade `submission` in this folder; write and return the content of `results/results.json`.
+    """Grade the folder `submission` in `home`; write and return the content of results.json.
 
     Args:
         home: Gradescope's folder, /autograder.
         course: The course.
-        rules: Its rules for a class.
+        rules: The course's rules for a class.
 
     Raises:
         UsageError: The result cannot be written.
@@ -93,7 +93,7 @@ def _graded(
 
 
 def _limits(course: Course, container: Container, seconds: float) -> list[str]:
-    """The time of all tests, and the memory of one, that this container has."""
+    """Options for `grader grade`: the time for all tests, and the memory for one of them."""
     start = START_SECONDS / min(1.0, container.processors)
     limits = ["--seconds", f"{max(60.0, seconds - start - RESERVED_SECONDS):.0f}"]
     if container.memory_bytes is not None:
@@ -109,7 +109,7 @@ def _limits(course: Course, container: Container, seconds: float) -> list[str]:
 
 
 def _ends(command: list[str], deadline: float) -> int | None:
-    """Run a command; return its exit code, or None if it had to be ended."""
+    """Run a command; return its exit code, or None if it was killed at the deadline."""
     process = subprocess.Popen(command, process_group=0)
     try:
         return process.wait(max(0.0, deadline - time.monotonic()))
@@ -125,9 +125,9 @@ def _ends(command: list[str], deadline: float) -> int | None:
 def _why(ended: int | None, container: Container, rules: Policy) -> str:
     if ended is None:
         return (
-            f"It was not ready before Gradescope's {rules.gradescope_minutes:g} minutes ended, on "
+            f"It did not finish within Gradescope's {rules.gradescope_minutes:g} minutes, on "
             f"{container}."
         )
     if ended == -signal.SIGKILL:
         return f"It was killed, perhaps because its memory ran out; the container has {container}."
-    return f"It ended with code {ended}; what it printed says why."
+    return f"It exited with code {ended}; its output says why."

@@ -1,4 +1,4 @@
-"""What Gradescope says about a submission in submission_metadata.json."""
+"""Gradescope's description of a submission, submission_metadata.json."""
 
 from datetime import datetime
 from pathlib import Path
@@ -18,12 +18,12 @@ class Assignment(msgspec.Struct, frozen=True):
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """The part of the metadata that matters here.
+    """The part of the metadata that the grader uses.
 
     Attributes:
-        created_at: When it was handed in.
+        created_at: When the submission was handed in.
         assignment: The assignment.
-        previous_submissions: What the same students handed in before.
+        previous_submissions: Earlier submissions by the same students.
     """
 
     created_at: datetime | None = None
@@ -35,9 +35,9 @@ class Lateness(msgspec.Struct, frozen=True):
     """How late a submission is; see `report.remarks.Standing`.
 
     Attributes:
-        points: The points that count; None if lateness changes nothing, or the grader failed.
+        points: The points that count; None if the grader failed.
         days_late: Days late that are charged.
-        penalty: The per cent of the score that they cost.
+        penalty: The late penalty, in per cent of the score.
         overrides: Always empty: no person has changed anything yet.
     """
 
@@ -48,7 +48,7 @@ class Lateness(msgspec.Struct, frozen=True):
 
 
 def read(path: Path) -> Metadata:
-    """Read the file. What is missing, or is not as Gradescope writes it, counts as unknown."""
+    """Read the file. If it is missing or not in Gradescope's format, all fields are unknown."""
     try:
         with path.open("rb") as f:
             content = f.read(MOST_BYTES)
@@ -58,20 +58,20 @@ def read(path: Path) -> Metadata:
 
 
 def lateness(metadata: Metadata, rules: Policy, score: float | None) -> Lateness | None:
-    """What lateness costs by the rules of the course; None if nothing is known, or nothing late.
+    """The late penalty by the course's rules; None if nothing is late or the times are unknown.
 
-    The deadline is the course's; without one, that of the assignment in Gradescope.
+    The deadline is the course's; if it has none, the assignment's deadline in Gradescope applies.
 
     Args:
-        metadata: The submission's.
-        rules: The course's.
-        score: What the tests gave; None if the grader failed.
+        metadata: The submission's metadata.
+        rules: The course's rules.
+        score: The points from the tests; None if the grader failed.
     """
     deadline = rules.deadline("", None) or metadata.assignment.due_date
     if deadline is None or metadata.created_at is None:
         return None
     if deadline.tzinfo is None or metadata.created_at.tzinfo is None:
-        return None  # nobody knows how far they are apart
+        return None  # without time zones, their difference is unknown
     days = rules.days_late(metadata.created_at, deadline)
     if days <= 0:
         return None

@@ -1,1 +1,1 @@
-"""What students get from the solutions: stubs, and bundles that are checked for secrets."""
+"""Stubs for students, generated from the solutions, and bundles that are checked for secrets."""

@@ -1,4 +1,4 @@
-"""Build bundles to hand out from an allow-list of files, reproducible and without secrets.
+"""Build reproducible release bundles from an allow-list of files, without secrets.
 
 If one line in a bundle is secret (see `leaks`), nothing is written.
 """
@@ -19,10 +19,10 @@ ON_THE_GRADERS_SIDE = {"tests/probes/benchmark.py"}
 
 
 def student(course: Course, built: Path) -> dict[str, bytes]:
-    """The files of the student's bundle, by their path in it.
+    """The files of the student bundle, by their path in it.
 
     Args:
-        course: What is handed out.
+        course: The course to release.
         built: The folder with the built handout: site/, handout.pdf and made_from.
 
     Raises:
@@ -34,25 +34,26 @@ def student(course: Course, built: Path) -> dict[str, bytes]:
             f"{drifted[0].relative_to(course.root)} differs from its reference: "
             "run `grader stubs` first"
         )
-    is_built = (course.handout / "conf.py").is_file()  # otherwise it has only Markdown
+    # A handout without conf.py is only Markdown and is not built.
+    is_built = (course.handout / "conf.py").is_file()
     files = {path: _given(course.root / path) for path in _of_students(course)}
     files |= _below(course.bundle / "student")
     files |= _handout(built) if is_built else {}
     if found := leaks(files, secrets(course)):
         raise ReleaseRefused(
-            f"{len(found)} secret line{'s' if len(found) > 1 else ''} would leave:\n"
+            f"{len(found)} secret line{'s' if len(found) > 1 else ''} would be published:\n"
             + "\n".join(f"  {leak}" for leak in found[:20])
-            + "\nchange the line; a coincidence goes into bundle/shared_lines.txt"
+            + "\nchange each line, or add it to bundle/shared_lines.txt if it is a coincidence"
         )
     if is_built and (built / "made_from").read_text(encoding="utf-8") != course.handout_sha256():
         raise ReleaseRefused(
-            f"{built} was built from another state of the handout: run `make handout` again"
+            f"{built} was built from another version of the handout: run `make handout` again"
         )
     return dict(sorted(files.items()))
 
 
 def _given(path: Path) -> bytes:
-    """A file as students get it; a page of the handout loses the marks of its figures."""
+    """A file's content for students: the marks of figures are removed from handout pages."""
     content = path.read_bytes()
     return (
         without_marks(content.decode("utf-8")).encode("utf-8") if path.suffix == ".md" else content
@@ -60,7 +61,7 @@ def _given(path: Path) -> bytes:
 
 
 def _below(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder, including hidden ones, because a workflow lies in .github/."""
+    """Every file below a folder, including hidden ones, because a workflow is in .github/."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")

@@ -1,7 +1,7 @@
 """The zip for Gradescope, or for any container that is run once per submission.
 
-It holds setup.sh and run_autograder, the grader's program, and the course with its hidden tests and
-solutions. It is for Gradescope's staff view only: a student must never get it.
+It contains setup.sh and run_autograder, the grader's program, and the course with its hidden tests
+and solutions. Upload it only as an autograder: a student must never get it.
 """
 
 import importlib.metadata
@@ -16,7 +16,7 @@ from grader.errors import UsageError
 PROJECT = "resource-accounting-assignment"
 EXTRA = "grader"
 SCRIPTS = ("setup.sh", "run_autograder")
-# Parts of the program's folder that belong to the course it comes with, or are not needed.
+# Parts of the grader's folder that belong to its built-in course, or are not needed.
 NOT_THE_PROGRAM = (
     "course_files",
     "publish/bundle",
@@ -42,11 +42,11 @@ def bundle(course: Course, *, wheels: Path | None = None, index_url: str = "") -
 
     Args:
         course: The course.
-        wheels: A folder of wheels to install from, without a network; None: pip's usual index.
-        index_url: Another index to install from, such as that of torch for CPUs.
+        wheels: A folder of wheels for installing without a network; None for pip's usual index.
+        index_url: An additional index to install from, such as torch's index for CPUs.
 
     Raises:
-        UsageError: The folder has no wheels, or a package is not installed here.
+        UsageError: The folder has no wheels, or a package is not installed on this machine.
     """
     files = {
         name: (Path(__file__).parent / "bundle/gradescope" / name).read_bytes() for name in SCRIPTS
@@ -60,19 +60,21 @@ def bundle(course: Course, *, wheels: Path | None = None, index_url: str = "") -
     if wheels is not None:
         found = {f"wheels/{path.name}": path.read_bytes() for path in wheels.glob("*.whl")}
         if not found:
-            raise UsageError(f"--wheels {wheels}: there is no wheel; fill it with `pip download`")
+            raise UsageError(
+                f"--wheels {wheels}: the folder has no wheels; fill it with `pip download`"
+            )
         files |= found
     return files
 
 
 def requirements() -> str:
-    """The packages that grading needs, at the versions installed here.
+    """The packages that grading needs, at the versions installed on this machine.
 
-    What was validated here is what grades there. A local part of a version, such as +cpu, names a
-    build that the usual index does not have, and is left out.
+    So Gradescope grades with the versions that were validated. A local part of a version, such as
+    +cpu, is left out, because it names a build that the usual index does not have.
 
     Raises:
-        UsageError: One of them is not installed.
+        UsageError: One of the packages is not installed.
     """
     lines = []
     for text in importlib.metadata.requires(PROJECT) or []:
@@ -81,7 +83,7 @@ def requirements() -> str:
             try:
                 version = importlib.metadata.version(needed.name).partition("+")[0]
             except importlib.metadata.PackageNotFoundError:
-                raise UsageError(f"{needed.name} is not installed here") from None
+                raise UsageError(f"{needed.name} is not installed on this machine") from None
             lines.append(f"{needed.name}=={version}\n")
     return "".join(sorted(set(lines)))
 
@@ -89,7 +91,7 @@ def requirements() -> str:
 def _in(
     place: str, folder: Path, patterns: Iterable[str], *, without: Iterable[str] = ()
 ) -> dict[str, bytes]:
-    """The files of a folder that match a pattern, without caches and the folders left out."""
+    """The files of a folder that match a pattern, except caches and the folders in `without`."""
     found = {}
     for path in sorted({path for pattern in patterns for path in folder.glob(pattern)}):
         name = path.relative_to(folder)

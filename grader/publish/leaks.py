@@ -1,7 +1,7 @@
 """Keep secrets out of a bundle: statements of solutions, hidden tests, mistakes and variants.
 
-A statement is found however it is wrapped, spaced and quoted. Statements that a public file shares
-with a secret one by coincidence are listed by hand in bundle/shared_lines.txt.
+A secret statement is found even if its line breaks, spaces or quotes differ. Statements that a
+public file shares with a secret one by coincidence are listed by hand in bundle/shared_lines.txt.
 """
 
 import ast
@@ -15,9 +15,9 @@ from grader.course import Course, Problem
 from grader.solutions import mistakes
 from grader.solutions.regions import lines_of
 
-# Squeezed statements with fewer characters (`return loss`, `else:`) are in every program.
+# Squeezed statements with fewer characters (`return loss`, `else:`) occur in every program.
 SHORTEST = 14
-# The same for one line within a statement, for instance a row of a table.
+# The same limit for one line of a longer statement, such as a row of a table.
 SHORTEST_PART = 30
 TELLS_NOTHING = re.compile(r"import|from\S+import|class[A-Z]|(async)?def\w|@(\w|\.)+(\(\))?$|#|\)")
 MOST_LINES = 30  # of one statement
@@ -29,8 +29,8 @@ class Leak:
 
     Attributes:
         path: The file.
-        number: The statement's first line there.
-        line: That line.
+        number: The number of the statement's first line in this file.
+        line: The text of that line.
         secret: Where the statement comes from.
     """
 
@@ -44,12 +44,12 @@ class Leak:
 
 
 def squeezed(code: str) -> str:
-    """Remove from code what is only style: blanks, line ends, quotes and trailing commas."""
+    """Remove the parts of code that are only style: blanks, line ends, quotes, trailing commas."""
     return re.sub(r",(?=[)\]}])", "", re.sub(r"[\s'\"]", "", code))
 
 
 def secrets(course: Course) -> dict[str, str]:
-    """Every telling statement that students must not see, squeezed, and where it comes from."""
+    """Every revealing statement that students must not see, squeezed, and where it comes from."""
     found: dict[str, str] = {}
     for path in sorted(course.reference.glob("*.py")):
         source = path.read_text(encoding="utf-8")
@@ -72,7 +72,7 @@ def secrets(course: Course) -> dict[str, str]:
 
 
 def _of_mistakes(course: Course, problem: Problem) -> Iterator[tuple[str, str]]:
-    """The statements that mistakes add, and their descriptions, each with the mistake's name."""
+    """The statements that mistakes add, and the mistakes' descriptions, each with its name."""
     reference = course.reference_of(problem)
     given = _of(reference)
     for mistake in mistakes.load(course.mistakes, problem.id):
@@ -109,21 +109,21 @@ def _text(path: str, content: bytes) -> str:
 
 
 def _of(source: str) -> set[str]:
-    """The telling statements of a Python source."""
+    """The revealing statements of a Python source."""
     return {code for _, code in _numbered(source)}
 
 
 def _numbered(source: str) -> Iterator[tuple[int, str]]:
-    """The telling statements of a Python source, each with the number of its first line."""
+    """The revealing statements of a Python source, each with the number of its first line."""
     first = 1
     for block in source.split("\n\n\n"):
         yield from ((first + n, code) for n, code in _statements(block))
         first += block.count("\n") + 3
 
 
-@cache  # the known mistakes of a problem have most definitions in common
+@cache  # because a problem's known mistakes have most definitions in common
 def _statements(block: str) -> list[tuple[int, str]]:
-    """The telling statements of some definitions, with the offset of each one's first line."""
+    """The revealing statements of some definitions, with the offset of each one's first line."""
     found: list[tuple[int, str]] = []
     lines = [re.sub(r"  # .*", "", line) for line in block.splitlines()]
     for node in ast.walk(ast.parse(block)):
@@ -139,7 +139,7 @@ def _statements(block: str) -> list[tuple[int, str]]:
 
 
 def _spans(node: ast.AST) -> Iterator[tuple[int, int]]:
-    """Yield first and last line, from 0, of each decorator and of a statement without its body."""
+    """Yield the first and last line, from 0, of each decorator and of a statement's head."""
     for decorator in getattr(node, "decorator_list", []):
         yield decorator.lineno - 1, decorator.end_lineno - 1
     if isinstance(node, ast.stmt | ast.ExceptHandler):
@@ -150,7 +150,7 @@ def _spans(node: ast.AST) -> Iterator[tuple[int, int]]:
 
 
 def _tells(code: str) -> bool:
-    """Whether squeezed code reveals a solution; short statements and heads are in any program."""
+    """Whether squeezed code could reveal a solution; short statements and heads could not."""
     return (
         len(code) >= SHORTEST
         and not TELLS_NOTHING.match(code)

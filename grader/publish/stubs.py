@@ -1,9 +1,9 @@
 """Generate assignment/ from the reference solutions by removing the marked regions.
 
-A region lies between `# BEGIN SOLUTION(<problem id>)` and `# END SOLUTION`. A region inside a
-function becomes a TODO, with the number of lines of the solution, and a raise. A region at the left
-margin contains helpers of the solution. It disappears, and the TODOs of its problem give the number
-of its lines.
+A region starts at `# BEGIN SOLUTION(<problem id>)` and stops at `# END SOLUTION`. A region inside a
+function is replaced by a TODO with the solution's number of lines, and by a raise. A region at the
+left margin contains helpers of the solution: it is removed, and the TODOs of its problem mention
+its number of lines.
 """
 
 import re
@@ -15,7 +15,7 @@ from grader.solutions.regions import BEGIN, END, MARK
 
 
 def write(course: Course) -> list[Path]:
-    """Generate every stub that is missing or out of date; return the paths of those written."""
+    """Generate every stub that is missing or out of date; return the paths of the new stubs."""
     changed = drifted(course)
     for path in changed:
         path.write_text(stub(_reference(course, path), course), encoding="utf-8")
@@ -23,7 +23,7 @@ def write(course: Course) -> list[Path]:
 
 
 def drifted(course: Course) -> list[Path]:
-    """The stubs that are missing, or that differ from what their references generate."""
+    """The stubs that are missing, or that differ from the stub generated from their reference."""
     paths = [course.assignment / f"{module}.py" for module in course.modules]
     return [
         p
@@ -36,8 +36,7 @@ def stub(reference: str, course: Course) -> str:
     """The stub for a reference module.
 
     Raises:
-        GraderFault: A region is not closed, or names an unknown problem, or a line resembles a mark
-            without being one.
+        GraderFault: A region is not closed or names an unknown problem, or a mark is malformed.
     """
     lines: list[str] = []
     region: list[str] | None = None
@@ -50,7 +49,7 @@ def stub(reference: str, course: Course) -> str:
                 indent, problem_id, region, course, helper_lines.get(problem_id, 0)
             )
             region = None
-        # Otherwise a solution would stay in the stub, or later lines would be missing from it.
+        # A malformed mark would leave a solution in the stub, or remove later lines from it.
         elif MARK.search(line):
             raise GraderFault(f"a misplaced or malformed mark: {line.strip()}")
         elif region is not None:

@@ -1,7 +1,7 @@
-"""The lines of a submission that a report quotes, safe to show and coloured.
+"""The lines of a submission that a report quotes, safe to show and with syntax colours.
 
-The source is not parsed: a stranger's file may be anything. What a line holds is only searched for
-the words `def` and `class`.
+The source is not parsed, because an untrusted file may contain anything. Definitions are found by
+searching lines for the words `def` and `class`.
 """
 
 import re
@@ -17,7 +17,7 @@ from grader.printable import one_line
 from grader.report.reasons import Reason
 
 MAX_LINES = 60  # of a definition
-AROUND = 4  # lines before and after a place
+AROUND = 4  # lines shown before and after the line of a failure
 MAX_WIDTH = 160  # characters of a line
 MAX_SOURCE = 400_000  # bytes of a source that are searched
 PLACE = re.compile(r"(assignment/[\w/]+\.py):(\d+)", re.ASCII)
@@ -33,7 +33,7 @@ class Line:
         number: Its number in the file, from 1.
         html: Its text as HTML, escaped and coloured.
         is_marked: Whether the failure happened here.
-        follows: Whether it is the next line after the one that is shown before it.
+        follows: Whether it directly follows the previous line of the excerpt.
     """
 
     number: int
@@ -56,10 +56,10 @@ class Excerpt:
 
 
 def excerpt(reason: Reason, sources: Mapping[str, bytes]) -> Excerpt | None:
-    """The student's lines that a failure is about.
+    """The student's lines that explain a failure.
 
-    They are those around the place where it happened or, if no place is known, those of the
-    function that gave a wrong answer. None if neither is in the sources.
+    These are the lines around the place of the failure or, if the place is unknown, the lines of
+    the function that gave a wrong answer. None if neither is in the sources.
     """
     first = reason.tests[0]
     places = (PLACE.match(fact.text) for fact in first.facts if fact.label == "at")
@@ -75,19 +75,19 @@ def excerpt(reason: Reason, sources: Mapping[str, bytes]) -> Excerpt | None:
 
 
 def _lines(source: bytes) -> list[str]:
-    """The lines as Python counts them; `splitlines` would also split at other characters."""
+    """The lines by Python's line numbers; `splitlines` would also split at other characters."""
     return LINE_END.split(source[:MAX_SOURCE].decode("utf-8", errors="replace"))
 
 
 def _definition(lines: list[str], names: list[str]) -> list[int]:
     """The numbers of the lines of a definition such as ["Linear", "forward"], without docstrings.
 
-    If the class has no such method, it is the class; nothing if there is neither.
+    If the class has no such method, the lines of the class; an empty list if there is no class.
     """
     body, found = range(len(lines)), False
     for name in names:
         head = re.compile(rf"(\s*)(?:async\s+)?(?:def|class)\s+{re.escape(name)}\b")
-        # The last definition of a name is the one that counts.
+        # If a name is defined several times, Python uses the last definition.
         starts = [i for i in body if head.match(lines[i][:MAX_WIDTH])] if name else []
         if not starts:
             break
@@ -96,7 +96,7 @@ def _definition(lines: list[str], names: list[str]) -> list[int]:
 
 
 def _end(lines: list[str], start: int, stop: int) -> int:
-    """Where a block ends: at the first line that is indented no more than its first one."""
+    """The end of a block: the first later line that is not indented more than its first line."""
     depth = _depth(lines[start])
     for i in range(start + 1, stop):
         line = lines[i].strip()
@@ -110,9 +110,9 @@ def _depth(line: str) -> int:
 
 
 def _without_docstrings(lines: list[str], numbers: list[int]) -> list[int]:
-    """The numbers without those of docstrings, and without blank lines beside a gap or at the end.
+    """Drop the numbers of docstrings, and of blank lines next to a gap or at the end.
 
-    A string is taken for a docstring if it begins a line, with three quotes, below a colon.
+    A string counts as a docstring if it starts a line, has three quotes, and follows a colon.
     """
     kept: list[int] = []
     ends_with = ""
@@ -147,5 +147,5 @@ def _text(line: str) -> str:
 
 
 LEXER = PythonLexer(stripnl=False, ensurenl=False)
-# Colours come from classes: a page's policy allows no style attributes.
+# Colours come from CSS classes, because a page's content policy allows no style attributes.
 FORMATTER: HtmlFormatter[str] = HtmlFormatter(nowrap=True)

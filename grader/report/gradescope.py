@@ -14,7 +14,7 @@ from grader.errors import Status
 from grader.report.remarks import Standing, clean, final_points, remarks
 from grader.results.records import ProblemResult, SubmissionResult, TestResult
 
-# How the tests of an entry ended, after their number.
+# The outcome in an entry's name, after the number of tests.
 ENDED = {
     Status.PASSED: "passed",
     Status.FAILED: "failed",
@@ -36,11 +36,10 @@ class Shows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What Gradescope shows to students, and when.
 
     Attributes:
-        results: Everything, the score included.
-        tests: The entries of the tests. Unless they are visible, students do not see the score
-            either; that is how Gradescope works.
+        results: Everything, including the score.
+        tests: The entries of the tests. Unless these are visible, Gradescope hides the score too.
         reasons: Whether an entry says why its tests failed; otherwise it only names them.
-        printed: The grader's own output, which has its report and facts about the machine.
+        printed: The grader's own output, which contains its report and facts about the machine.
     """
 
     results: Visibility = "visible"
@@ -60,20 +59,20 @@ def render(
 
 
 def as_text(content: dict[str, Any]) -> str:
-    """A results.json with this content."""
+    """The text of a results.json with this content."""
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
 def without_points(text: str) -> dict[str, Any]:
-    """A result that gives no points, not even 0, and says why.
+    """A result without a score, not even 0, that says why.
 
-    Gradescope calls it a failed run and asks for a new one.
+    Gradescope shows it as a failed run and offers a new run.
     """
     return {"output": text, "output_format": "text", "visibility": "visible"}
 
 
 def nothing_earned(text: str) -> dict[str, Any]:
-    """A result of 0 points for what cannot be graded, and says why."""
+    """A result of 0 points for a submission that cannot be graded; it says why."""
     return {"score": 0.0, **without_points(text)}
 
 
@@ -83,11 +82,11 @@ def results(
     """The content of results.json.
 
     If the grader failed, the content has no `tests`, and no `score` unless a person gave points.
-    Gradescope then asks for a new run instead of recording 0.
+    Gradescope then offers a new run instead of recording 0.
 
     Args:
         result: What to report.
-        standing: The student's grade, which counts instead of the result's score.
+        standing: The student's grade, which replaces the result's score.
         shows: What students see.
     """
     points = final_points(result, standing)
@@ -109,7 +108,7 @@ def results(
 
 
 def _tests(result: SubmissionResult, shows: Shows) -> list[dict[str, Any]]:
-    """The entries of all problems, numbered as in 3.2: the second entry of the third problem."""
+    """The entries of all problems; number 3.2 is the second entry of the third problem."""
     entries = []
     for place, problem in enumerate(result.problems, start=1):
         groups = _groups(problem)
@@ -119,7 +118,7 @@ def _tests(result: SubmissionResult, shows: Shows) -> list[dict[str, Any]]:
 
 
 def _groups(problem: ProblemResult) -> list[list[TestResult]]:
-    """The tests of each entry: those that passed, then those of each reason."""
+    """The tests of each entry: first those that passed, then a group for each failure's reason."""
     groups: dict[tuple[Status, str], list[TestResult]] = {}
     counted = [test for test in problem.tests if test.counts]
     for test in sorted(counted, key=lambda test: test.status is not Status.PASSED):
@@ -129,7 +128,7 @@ def _groups(problem: ProblemResult) -> list[list[TestResult]]:
 
 
 def _worth(problem: ProblemResult, groups: list[list[TestResult]]) -> list[Decimal]:
-    """The points of each entry with two decimals; the largest takes what rounding leaves over."""
+    """The points of each entry with two decimals; the largest absorbs the rounding error."""
     exact = [sum(test.max_score for test in tests) for tests in groups]
     worth = [round(Decimal(points), 2) for points in exact]
     if worth:
@@ -140,7 +139,7 @@ def _worth(problem: ProblemResult, groups: list[list[TestResult]]) -> list[Decim
 def _entry(
     problem: ProblemResult, tests: list[TestResult], worth: Decimal, number: str, shows: Shows
 ) -> dict[str, Any]:
-    """One entry. A pending one has neither score nor status, because it is not lost."""
+    """One entry. A pending entry has neither score nor status, because its points are not lost."""
     status, points = tests[0].status, float(worth)
     passed = status is Status.PASSED
     score = {"score": points if passed else 0.0, "status": "passed" if passed else "failed"}
@@ -167,7 +166,7 @@ def _output(problem: ProblemResult, tests: list[TestResult]) -> list[str]:
     lines = [clean(first.head(problem.id))] if first.what else []
     lines += [f"  {clean(fact.label, 20):<9} {clean(fact.text)}" for fact in first.facts]
     lines += [f"looks like: {clean(first.mistake)}"] if first.mistake else []
-    if first.status is not Status.NOT_ATTEMPTED:  # what was not begun has broken no rule
+    if first.status is not Status.NOT_ATTEMPTED:  # a stub has broken no rule
         rules = dict.fromkeys(test.rule for test in tests if test.rule)
         lines += [f"rule: {clean(rule)}" for rule in rules]
     lines += [f"hint: {clean(first.hint)}"] if first.hint else []

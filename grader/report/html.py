@@ -25,16 +25,16 @@ from grader.report.remarks import Standing, clean, final_points, in_points, numb
 from grader.results.records import ProblemResult, SubmissionResult
 
 TEMPLATES = Path(__file__).parent / "templates"
-MAX_BLOCKS = 60  # reasons with all details; a list names the others
-MAX_BYTES = 200_000  # of all blocks together, roughly
-MAX_LEFT = 30  # reasons that have one line each
-MAX_NEXT = 3  # reasons that are named first
+MAX_BLOCKS = 60  # reasons shown with all details; a list names the others
+MAX_BYTES = 200_000  # approximate limit for all blocks together
+MAX_LEFT = 30  # other reasons that get one line each
+MAX_NEXT = 3  # reasons listed under "What to do next"
 MAX_FACTS = 20
 MAX_RULES = 3
 MAX_TESTS = 12  # names of tests
 MAX_IGNORED = 20
 LONGEST = 300  # characters of a rule, a hint or a fact
-# What a status looks like; see look.css.
+# The CSS class of a status; see look.css.
 LOOKS = {
     Status.PASSED: "good",
     Status.NOT_ATTEMPTED: "muted",
@@ -60,7 +60,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Block:
-    """One reason, with everything that the page says about it."""
+    """One reason, with all details that the page shows."""
 
     problem: str
     cost: str
@@ -81,7 +81,7 @@ class Block:
 
     @property
     def size(self) -> int:
-        """About how many bytes of the page it takes."""
+        """The approximate size of the block in the page, in bytes."""
         facts = [part for fact in self.facts for part in fact]
         quoted = [line.html for line in self.excerpt.lines] if self.excerpt else []
         texts = [self.head, self.mistake, self.hint, *self.rules, *self.tests, *facts, *quoted]
@@ -100,8 +100,8 @@ def render(
 
     Args:
         result: What to report.
-        standing: The student's grade, which counts instead of the result's score.
-        sources: The graded sources, which the page quotes; empty if they are not at hand.
+        standing: The student's grade, which replaces the result's score.
+        sources: The graded sources, which the page quotes; empty if they are unavailable.
         sections: For each problem's id, the section of the handout.
         links: For each problem's id, the address of that section; empty if it has none.
     """
@@ -212,7 +212,7 @@ def _untouched(missing: NotAttempted) -> str:
 def _first_stub(
     result: SubmissionResult, sections: Mapping[str, str], links: Mapping[str, str]
 ) -> Row | None:
-    """The first problem of which nothing has been begun."""
+    """The first problem that has not been begun."""
     for problem in result.problems:
         if problem.status is Status.NOT_ATTEMPTED and not problem.score:
             return _row(problem, sections, links)
@@ -220,7 +220,7 @@ def _first_stub(
 
 
 def _foot(result: SubmissionResult) -> list[str]:
-    """How the result came about."""
+    """Facts about the run: time, versions, isolation and hashes."""
     grader = result.grader
     return [
         f"Graded in {result.seconds:.1f} s by grader {clean(grader.version, 50)}, on the device "

@@ -1,7 +1,7 @@
 """The result as JSON, schema 2: the records of grader/results/records.py, field by field.
 
 The JSON is indented by two spaces. Schema 1, written by graders before 0.6, can be read too. In
-schema 1, the `message` of a test was a single text. It is split into parts here and nowhere else.
+schema 1, the `message` of a test was a single text, which only this module splits into parts.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ from grader.errors import UsageError
 from grader.printable import one_line, printable
 from grader.results.records import SCHEMA, SubmissionResult
 
-# The most characters of a text in a file to read; the grader writes fewer.
+# The most characters of a text in a file that is read; the grader writes fewer.
 MAX_TEXT = 20_000
 SEVERAL_LINES = ("message", "hint")  # may contain line ends; "message" exists in schema 1
 
@@ -30,13 +30,13 @@ def parse(text: str | bytes) -> SubmissionResult:
     """Parse the text that `render` wrote.
 
     Raises:
-        msgspec.ValidationError: It is another text; the error says what was expected, and where.
+        msgspec.ValidationError: The text is invalid; the error says what was expected, and where.
     """
     return msgspec.json.decode(text, type=SubmissionResult)
 
 
 def read(path: Path) -> SubmissionResult:
-    """Read a result from a file written by anybody, and make its texts safe to print.
+    """Read a result from an untrusted file, and make its texts safe to print.
 
     Raises:
         UsageError: The file cannot be read, or this grader cannot use it.
@@ -89,7 +89,7 @@ def _safe(value: Any, *, lines: bool = False) -> Any:
 def _from_schema_1(tree: dict[str, Any]) -> dict[str, Any]:
     """Convert a result from schema 1 to schema 2.
 
-    Anything of another form is left for `convert` to refuse.
+    Malformed parts are left unchanged, and `msgspec.convert` refuses them.
     """
     problems = tree["problems"] if isinstance(tree["problems"], list) else []
     for problem in problems:

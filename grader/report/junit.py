@@ -1,4 +1,4 @@
-"""The result as JUnit XML, in the form that Jenkins and GitLab read: a test suite per problem."""
+"""The result as JUnit XML, in the form that Jenkins and GitLab read: one test suite per problem."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -51,7 +51,7 @@ def _suite(problem: ProblemResult) -> ET.Element:
 
 
 def _counts(tests: list[TestResult]) -> dict[str, str]:
-    """How many tests there are, and how many failed through the student's code and through us."""
+    """The number of tests, of the student's failures, and of the grader's errors."""
     errors = sum(test.status is Status.GRADER_ERROR for test in tests)
     fine = sum(test.status in (Status.PASSED, *SKIPPED) for test in tests)
     return {
@@ -82,12 +82,12 @@ def _case(problem: ProblemResult, test: TestResult) -> ET.Element:
 
 
 def _details(test: TestResult) -> list[str]:
-    """The facts of a failure, then what may explain it."""
+    """The facts of a failure, then its possible explanations."""
     labelled = [(fact.label, fact.text) for fact in test.facts]
     labelled += [("looks like", test.mistake), ("rule", test.rule), ("hint", test.hint or "")]
     return [f"{_text(label)}: {_text(text)}" for label, text in labelled if text]
 
 
 def _text(text: str) -> str:
-    """A stranger's text as one line that XML can hold."""
+    """Untrusted text as one line that is valid in XML."""
     return FORBIDDEN.sub("", clean(text))

@@ -1,7 +1,7 @@
 """The result as GitHub-flavoured Markdown, for a comment or a job summary.
 
-A stranger's text can become neither markup nor HTML, a link or a mention. It stands in code, where
-GitHub looks for nothing. Prose, such as a rule, has its special characters written as references.
+Untrusted text can become neither markup nor HTML, a link or a mention. It is put into code, where
+GitHub interprets nothing. In prose, such as a rule, special characters are written as references.
 """
 
 import re
@@ -12,14 +12,14 @@ from grader.report.reasons import Reason, reasons_in
 from grader.report.remarks import Standing, clean, final_points, in_points, number, remarks
 from grader.results.records import ProblemResult, SubmissionResult
 
-LIMIT = 60_000  # characters; GitHub takes 65,536 in a comment
-FOR_THE_REST = 3_000  # of these, kept for the sentences about what was left out
+LIMIT = 60_000  # characters; GitHub allows 65,536 in a comment
+FOR_THE_REST = 3_000  # reserved for the sentences about omitted parts
 FOR_THE_TABLE = 20_000
 MAX_FACTS = 20
 MAX_RULES = 3
-MAX_NAMED = 10  # things that a sentence lists by name
+MAX_NAMED = 10  # the most names in a sentence
 MAX_ID = 100
-# Where GitHub would make a link or a mention; a space of no width goes after the match.
+# Where GitHub would make a link or a mention; a zero-width space is inserted after the match.
 LINKS = re.compile(r"@|#|:(?=//)|www(?=\.)|\bGH(?=-\d)", re.IGNORECASE)
 SPECIAL = "\\`*_{}[]<>()#|~&!@$^\u200b"
 REFERENCES = str.maketrans({character: f"&#{ord(character)};" for character in SPECIAL})
@@ -36,7 +36,7 @@ def render(
 
     Args:
         result: What to report.
-        standing: The student's grade, which counts instead of the result's score.
+        standing: The student's grade, which replaces the result's score.
         sections: For each problem's id, the section of the handout.
         links: For each problem's id, the address of that section; empty if it has none.
     """
@@ -55,7 +55,7 @@ def render(
 
 
 def _fitting(parts: list[str], room: int) -> list[str]:
-    """As many of the first parts as this number of characters has room for."""
+    """The first parts that fit together into this number of characters."""
     for count, part in enumerate(parts):
         room -= len(part) + 2
         if room < 0:
@@ -71,7 +71,7 @@ def _title(result: SubmissionResult, standing: Standing | None) -> str:
 
 
 def _table(problems: list[ProblemResult]) -> str:
-    """One row per problem, as far as there is room."""
+    """One row per problem; problems that do not fit are summed up in a sentence."""
     head = "| problem | points | tests passed | status |\n|:--|--:|--:|:--|"
     rows = _fitting([_row(problem) for problem in problems], FOR_THE_TABLE)
     left = problems[len(rows) :]
@@ -105,7 +105,7 @@ def _not_attempted(result: SubmissionResult) -> list[str]:
 
 
 def _reason(reason: Reason, sections: Mapping[str, str], links: Mapping[str, str]) -> str:
-    """One mistake or failure: what happened, what it looks like, the rules, and its cost."""
+    """One mistake or failure: what happened, the likely mistake, the rules, and its cost."""
     first, problem = reason.tests[0], reason.problem
     lines = [clean(first.head(problem.id))]
     lines += [
@@ -152,7 +152,7 @@ def _foot(result: SubmissionResult) -> str:
 
 
 def _names(names: list[str]) -> str:
-    """Names as code; those above ten are counted."""
+    """Up to ten names as code, then the number of the others."""
     shown = ", ".join(code(name) for name in names[:MAX_NAMED])
     more = len(names) - MAX_NAMED
     return f"{shown} and {more} more" if more > 0 else shown
@@ -161,9 +161,9 @@ def _names(names: list[str]) -> str:
 def code(text: str, limit: int = MAX_ID) -> str:
     """A text as a code span, which no backtick inside it can end.
 
-    A space on each side keeps a backtick at an end apart from the fence. Markdown removes one space
-    from each side, so a text with spaces at its ends gets them too. A pipe would end a table's
-    cell, so use `prose` there.
+    If the text starts or ends with a backtick, a space on each side separates it from the fence.
+    Markdown removes one space from each side, so a text that starts or ends with a space gets them
+    too. A pipe would end a table's cell, so use `prose` in tables.
     """
     line = clean(text, limit)
     if not line.strip():
@@ -180,7 +180,7 @@ def block(lines: list[str]) -> str:
 
 
 def prose(text: str, limit: int = 300) -> str:
-    """A text as plain words inside a paragraph, a list item or a table's cell."""
+    """A text as plain words, for a paragraph, a list item or a table's cell."""
     return LINKS.sub("\\g<0>\u200b", clean(text, limit)).translate(REFERENCES)
 
 

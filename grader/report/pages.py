@@ -1,4 +1,4 @@
-"""Self-contained HTML pages: one file, no request, and nothing that a stranger wrote can run.
+"""Self-contained HTML pages: one file that makes no request, in which untrusted text cannot run.
 
 Templates escape every value. The Content-Security-Policy of a page allows its own style and
 scripts, by their hashes, and nothing else.
@@ -34,7 +34,7 @@ def render(
         title: The page's title.
         folder: Where the template is.
         styles: Style sheets that follow `look.css`, as text.
-        scripts: Scripts that run at the end of the page, as text; ours, never a stranger's.
+        scripts: Scripts that run at the end of the page, as text; only trusted ones.
         loose_style: Allow every inline style, for a library that makes style elements.
         values: What the template shows. All of it is escaped.
     """
@@ -55,7 +55,7 @@ def render(
 
 @functools.cache
 def _environment(folder: Path) -> Environment:
-    """The templates of a folder; each is compiled once, however many pages are made."""
+    """The templates of a folder; each template is compiled only once."""
     environment = Environment(
         loader=FileSystemLoader([folder, TEMPLATES]),
         autoescape=True,
@@ -68,7 +68,7 @@ def _environment(folder: Path) -> Environment:
 
 
 def with_code(text: str) -> Markup:
-    """A text in which what stands between backticks is set as code; all of it is escaped."""
+    """An escaped text in which the parts between backticks are formatted as code."""
     parts = text.split("`")
     if len(parts) % 2 == 0:
         return escape(text)
@@ -79,7 +79,7 @@ def with_code(text: str) -> Markup:
 
 
 def _content_policy(style: str, scripts: Sequence[str], loose_style: bool) -> Markup:
-    """What the page may load: its own style and scripts, and pictures that are part of it."""
+    """The page's Content-Security-Policy: its own style and scripts, and embedded pictures."""
     styles = "'unsafe-inline'" if loose_style else _hash(style)
     rules = [
         "default-src 'none'",
@@ -98,7 +98,7 @@ def _hash(text: str) -> str:
 
 
 def _raw(text: str, element: str) -> Markup:
-    """The content of a style or script element, which HTML takes as it is."""
+    """The content of a style or script element, which HTML does not unescape."""
     if f"</{element}" in text.lower() or "<!--" in text:
         raise ValueError(f"a {element} element cannot hold this text")
     return Markup(text)

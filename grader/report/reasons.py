@@ -1,11 +1,11 @@
-"""What every report says of a result: why points were lost, what was not begun, what is pending."""
+"""The contents that reports share: why points were lost, what was not begun, what is pending."""
 
 from dataclasses import dataclass
 
 from grader.errors import Status
 from grader.results.records import WORST_FIRST, Ignored, ProblemResult, SubmissionResult, TestResult
 
-# For each device that deferred tests may need: why their points are pending, and what to call them.
+# For each device that deferred tests may need: why their points are pending, and a name for them.
 PENDING = {
     "cuda": (
         "they need a CUDA device (grade with --device cuda, then `grader merge`)",
@@ -17,7 +17,7 @@ PENDING = {
 
 @dataclass(frozen=True)
 class Reason:
-    """Why tests of one problem were lost: one mistake or failure, with all its failed tests."""
+    """Why tests of one problem failed: one mistake or failure, with all tests that it failed."""
 
     problem: ProblemResult
     tests: list[TestResult]
@@ -55,7 +55,7 @@ class NotAttempted:
     """The stubs that remain.
 
     Attributes:
-        names: Whole problems, or a problem with the functions of it that are still stubs.
+        names: Whole problems, or a problem followed by its functions that are still stubs.
         points: The points of their tests.
     """
 
@@ -90,12 +90,12 @@ def counted(problem: ProblemResult) -> list[TestResult]:
 
 
 def as_points(number: float) -> str:
-    """Points as text: 5 as 5, and fractions with the same two decimals as a score."""
+    """Points as text: whole numbers without decimals, fractions with two, as in a score."""
     return f"{number:.2f}".removesuffix(".00")
 
 
 def by_reason(ignored: list[Ignored]) -> dict[str, list[str]]:
-    """The names of what was not graded, by the reason."""
+    """The names of the files that were not graded, by reason."""
     reasons: dict[str, list[str]] = {}
     for item in ignored:
         reasons.setdefault(item.reason, []).append(item.path)
@@ -103,7 +103,7 @@ def by_reason(ignored: list[Ignored]) -> dict[str, list[str]]:
 
 
 def pending(result: SubmissionResult) -> list[str]:
-    """What waits for another device: points, and tests that are worth nothing until they run."""
+    """Sentences about pending points, and about pending tests that are worth nothing until run."""
     lines = []
     for device, (they_need, called) in PENDING.items():
         tests = [

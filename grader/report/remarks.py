@@ -1,6 +1,7 @@
 """What a gradebook adds to a result: the points that count, and why they differ from the score.
 
-Reports do not import the classroom. The two protocols name what they read of its records.
+Reports do not import `grader.classroom`. The two protocols list the attributes that reports read
+from its records.
 """
 
 from collections.abc import Sequence
@@ -41,17 +42,17 @@ class Standing(Protocol):
 
     @property
     def penalty(self) -> float:
-        """The per cent of the score that lateness costs."""
+        """The late penalty, in per cent of the score."""
 
     @property
     def overrides(self) -> Sequence[Given]:
-        """What persons changed."""
+        """The overrides by people."""
 
 
 def final_points(result: SubmissionResult, standing: Standing | None) -> float | None:
-    """The points that count: the gradebook's, else the result's score.
+    """The points that count: the gradebook's or, without a gradebook, the result's score.
 
-    They are None if the grader failed and nobody has given points by hand.
+    None if the grader failed and nobody has given points by hand.
     """
     if standing is not None and standing.points is not None:
         return standing.points
@@ -68,7 +69,9 @@ def remarks(result: SubmissionResult, standing: Standing | None) -> list[str]:
             "The fault is ours, and nobody loses a point: this submission will be graded again."
         )
     elif result.has_grader_error:
-        found.append("The grader failed on a part of this submission. A person gave the points.")
+        found.append(
+            "The grader failed on a part of this submission, so a person decided the points."
+        )
     if result.pending:
         found.append(
             f"{in_points(result.pending)} pending: tests for another device have not run yet."
@@ -81,7 +84,7 @@ def remarks(result: SubmissionResult, standing: Standing | None) -> list[str]:
 
 
 def _lateness(standing: Standing) -> list[str]:
-    """What lateness costs; empty if no day is charged."""
+    """A sentence about the late penalty; no sentence if no day is charged."""
     if not standing.days_late and not standing.penalty:
         return []
     days = "1 day" if standing.days_late == 1 else f"{standing.days_late} days"
@@ -90,7 +93,7 @@ def _lateness(standing: Standing) -> list[str]:
 
 
 def _given(given: Given) -> str:
-    """What one person changed, and why."""
+    """A sentence about an override and its reason."""
     what = clean(given.problem) or "the total"
     reason = f": {clean(given.reason)}" if given.reason else ""
     return f"A person set {what} to {in_points(given.points)}{reason}"
@@ -102,13 +105,13 @@ def in_points(points: float) -> str:
 
 
 def number(value: float, decimals: int = 2) -> str:
-    """A number as a person writes it: rounded, and without zeros at the end."""
+    """A rounded number without trailing zeros."""
     text = f"{value:.{decimals}f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text
     return "0" if text == "-0" else text
 
 
 def clean(text: str, limit: int = MAX_TEXT) -> str:
-    """A stranger's text as one short line in which unsafe characters are shown as escapes."""
+    """Untrusted text as one short line in which unsafe characters are shown as escapes."""
     line = one_line(text, limit)
     return line if len(line) <= limit + 1 else line[:limit] + "…"

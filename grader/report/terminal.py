@@ -1,7 +1,7 @@
-"""The report for teaching assistants: a table of problems, the reasons that cost most, the total.
+"""The report for teaching assistants: a table of problems, the costliest failures, and the total.
 
-80 columns are enough, and a wider terminal is used. Colour appears only on a terminal. Text that a
-stranger wrote is printed literally, never as markup.
+The report fits into 80 columns and uses a wider terminal fully. Colour appears only on a terminal.
+Untrusted text is printed literally, never as markup.
 """
 
 import io
@@ -30,8 +30,8 @@ from grader.results.records import ProblemResult, SubmissionResult
 WIDTH = 80
 BAR = 16
 MAX_LINES = 60  # of a report that is not verbose
-LINES_FOR_MORE = 4  # lines about what is not shown
-LEAST_REASONS = 3  # reasons that are shown, however many lines they take
+LINES_FOR_MORE = 4  # lines about omitted reasons
+LEAST_REASONS = 3  # reasons that are always shown, however many lines they take
 MAX_RULES = 3  # rules per reason
 # Up to this many unattempted problems have a row each; more than that share one row.
 MAX_UNTOUCHED = 3
@@ -56,16 +56,16 @@ def render(
     verbose: bool = False,
     console: Console | None = None,
 ) -> str:
-    """The report as text, as wide as the terminal and in its colours.
+    """The report as text, with the width and colours of the terminal.
 
-    Without a terminal it is plain text of 80 columns.
+    Without a terminal, the report is plain text of 80 columns.
 
     Args:
         result: What to report.
         sections: For each problem's id, the section of the handout.
-        links: For each problem's id, the address of that section; a terminal that can makes the
-            section a link.
-        verbose: Show every reason with all details. Otherwise show those that cost most, in about
+        links: For each problem's id, the address of that section; terminals that support links show
+            the section as one.
+        verbose: Show every reason with all details. Otherwise show the costliest reasons, in about
             60 lines.
         console: Where the report will be printed; a file by default.
     """
@@ -189,7 +189,7 @@ def _place(problem: str, sections: Mapping[str, str], links: Mapping[str, str]) 
 
 
 def _reason(reason: Reason, place: Text, verbose: bool) -> RenderableType:
-    """What went wrong, the mistake that it looks like, the rules that it broke, and its cost."""
+    """What went wrong, the likely mistake, the broken rules, and the cost."""
     first, tests = reason.tests[0], reason.tests
     parts: list[RenderableType] = [Text(first.head(reason.problem.id), style=STYLES[first.status])]
     parts += [_labelled(fact.label, fact.text) for fact in first.facts]

@@ -36,7 +36,7 @@ class ChangedTest:
 def changed_tests(
     before: SubmissionResult | None, after: SubmissionResult | None
 ) -> list[ChangedTest]:
-    """The tests that pass in one result only; None stands for a result without tests."""
+    """The tests whose outcome changes to or from passed; None stands for a result without tests."""
     was, now = _statuses(before), _statuses(after)
     changed = [ChangedTest(n, was.get(n, ABSENT), now.get(n, ABSENT)) for n in now | was]
     return [c for c in changed if c.before != c.after and Status.PASSED in (c.before, c.after)]

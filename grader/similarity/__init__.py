@@ -1,1 +1,1 @@
-"""Which submissions of a class resemble each other more than they should: a signal for a person."""
+"""Find submissions of a class that are suspiciously alike, for a person to compare."""

@@ -1,10 +1,10 @@
 """Fingerprints of source code that renaming, reformatting and reordering do not change.
 
-A source becomes a sequence of tokens by Pygments, in which names, strings and layout do not matter.
-Hashes of all runs of K tokens are thinned out by winnowing (Schleimer, Wilkerson and Aiken,
-"Winnowing: local algorithms for document fingerprinting", SIGMOD 2003): of every WINDOW hashes in a
-row, the smallest is kept. Two sources that share K + WINDOW - 1 tokens in a row therefore share a
-fingerprint, wherever they are, and no run shorter than K is ever noticed.
+Pygments splits a source into tokens, in which names, strings and layout do not matter. Each run of
+K tokens gets a hash, and winnowing keeps some of these hashes as fingerprints (Schleimer, Wilkerson
+and Aiken, "Winnowing: local algorithms for document fingerprinting", SIGMOD 2003): the smallest of
+every WINDOW hashes in a row. Two sources that share K + WINDOW - 1 tokens in a row therefore share
+a fingerprint, wherever these tokens are, and a shared run shorter than K is never noticed.
 """
 
 import hashlib
@@ -17,15 +17,16 @@ import numpy.typing as npt
 from pygments.lexers import PythonLexer
 from pygments.token import Comment, Name, String
 
-# Of what benchmarks/similarity.py tried, these tell copies from independent work best.
-K = 30  # tokens of a fingerprint, about three lines
-WINDOW = 10  # fingerprints of which one is kept
+# Among the values tried with benchmarks/similarity.py, these separate copies from independent work
+# best.
+K = 30  # tokens per fingerprint, about three lines
+WINDOW = 10  # winnowing keeps one of this many hashes
 MAX_SOURCE = 200_000  # characters of a source that are read
 MAX_WIDTH = 1_000  # characters of a line
 MAX_TOKENS = 60_000
 LEXER = PythonLexer(stripnl=False, ensurenl=False)
 LINE_END = re.compile(r"\r\n|\r|\n")
-# A comma at the end of a list comes and goes with its layout.
+# Whether a list ends with a comma depends on its layout.
 IGNORED = {",", ";"}
 
 
@@ -35,7 +36,7 @@ Hashes = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Mark:
-    """One token: what counts of it, and the line that it is on."""
+    """One token: the text that is compared, and its line."""
 
     text: str
     line: int
@@ -43,7 +44,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Print:
-    """One fingerprint: its hash, and the lines from the first to the last of its tokens."""
+    """One fingerprint: its hash, and the lines of its first and last tokens."""
 
     hash: int
     first: int
@@ -53,8 +54,8 @@ class Print:
 def marks(source: str) -> list[Mark]:
     """The tokens of a source, without comments, layout and docstrings.
 
-    A name becomes N, unless Python or the language defines it; a string becomes S. Numbers stay, as
-    constants are what a formula consists of.
+    A name becomes N, unless it is a builtin or a keyword; a string becomes S. Numbers are kept,
+    because constants characterise a formula.
     """
     numbered = [(n, t[:MAX_WIDTH]) for n, t in enumerate(_lines(source), 1) if t.strip()]
     found: list[Mark] = []
@@ -76,12 +77,12 @@ def marks(source: str) -> list[Mark]:
 
 
 def _lines(source: str) -> list[str]:
-    """All lines. Blank ones never reach Pygments, which takes minutes for a file of them."""
+    """All lines. The caller drops blank ones, because Pygments takes minutes for many of them."""
     return LINE_END.split(source[:MAX_SOURCE])
 
 
 def _shown(kind: Any, text: str) -> str:
-    """What counts of a token; empty if nothing does."""
+    """The text of a token that is compared; empty if the token is ignored."""
     if kind in Comment or text in IGNORED or not text.strip():
         return ""
     if kind in String:
@@ -107,7 +108,7 @@ def _hashes(texts: list[str]) -> Hashes:
     total = np.zeros(len(texts) - K + 1, dtype=np.uint64)
     for place in range(K):
         total = total * BASE + each[place : place + len(total)]
-    return total * SPREAD  # so that the smallest is not the one with a certain last token
+    return total * SPREAD  # otherwise the last token would decide which hash is the smallest
 
 
 def _hash(text: str) -> int:
@@ -115,7 +116,7 @@ def _hash(text: str) -> int:
 
 
 def _kept(hashes: Hashes) -> npt.NDArray[np.intp]:
-    """The places of the hashes that winnowing keeps: of equal ones, the last."""
+    """The indices of the hashes that winnowing keeps; among equal hashes, the last."""
     windows = np.lib.stride_tricks.sliding_window_view(hashes, min(WINDOW, len(hashes)))
     last = windows.shape[1] - 1 - np.argmin(windows[:, ::-1], axis=1)
     return np.unique(np.arange(len(windows)) + last)

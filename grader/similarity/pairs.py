@@ -1,8 +1,8 @@
 """Pairs of submissions that share unusual code, ranked.
 
-What two students share counts the more, the fewer others have it (as words do in a search engine,
-by the logarithm of how rare they are). The stubs, and what the course itself shows to students, do
-not count at all.
+The fewer students share a piece of code, the more it counts: its weight is the logarithm of its
+rarity, as for words in a search engine. The stubs and other code that the course gives to students
+do not count at all.
 """
 
 import itertools
@@ -16,15 +16,18 @@ from dataclasses import dataclass
 
 from grader.similarity.fingerprints import Print, prints
 
-THRESHOLD = 0.33  # the overlap from which a pair is worth a look; see benchmarks/similarity.py
-COMMON = 0.1  # what more than this share of the class has counts for nothing
-FEWEST_SHARED = 10  # fingerprints of a pair, below which it says nothing: about fifteen lines
-FEWEST_COMMON = 4  # students who have to share something before it is common
+# A pair is worth a look from this overlap on; see benchmarks/similarity.py.
+THRESHOLD = 0.33
+COMMON = 0.1  # code that more than this share of the class has does not count
+# A pair that shares fewer fingerprints than this, about fifteen lines, is ignored.
+FEWEST_SHARED = 10
+# Code is never common while no more than this many students share it.
+FEWEST_COMMON = 4
 
 
 @dataclass(frozen=True)
 class Work:
-    """What one student handed in, as fingerprints for each file."""
+    """One student's submission, as the fingerprints of each file."""
 
     files: dict[str, list[Print]]
 
@@ -42,8 +45,8 @@ class Pair:
         one: The number of the first submission.
         other: The number of the second.
         overlap: How much unusual code they share, from 0 to 1; see `_overlap`.
-        files: The share for each file that both have, the largest first.
-        shared: The hashes that they share and that count.
+        files: For each file that both have, the share that is alike; the largest share first.
+        shared: The hashes that count and that both have.
     """
 
     one: int
@@ -59,12 +62,12 @@ def works_of(
     jobs: int = 1,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Work]:
-    """The fingerprints of submissions; each different file is read once.
+    """The fingerprints of submissions; identical files are read once.
 
     Args:
-        submissions: The sources of each.
-        jobs: How many processes read them.
-        progress: Is told how many files are read, of how many.
+        submissions: The sources of each submission.
+        jobs: The number of processes that read them.
+        progress: Called with the number of files read so far and the number of all files.
     """
     listed = list(submissions)
     texts = list({text for sources in listed for text in sources.values()})
@@ -94,7 +97,7 @@ def _prints(text: bytes) -> list[Print]:
 
 
 def _ignore_interrupts() -> None:
-    """Ctrl-C ends the command, which ends these processes."""
+    """Ignore Ctrl-C in a worker: the command handles it, and then stops the workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -105,8 +108,8 @@ def ranked(
 
     Args:
         works: The submissions.
-        given: Sources that everybody was given, such as stubs.
-        threshold: The least overlap, from 0 to 1.
+        given: Sources that every student got, such as stubs.
+        threshold: The smallest overlap, from 0 to 1.
     """
     weights = _weights(works, given)
     read = [_counted(work, weights) for work in works]
@@ -125,7 +128,7 @@ def ranked(
 
 @dataclass(frozen=True)
 class _Counted:
-    """What counts of one file: its unusual fingerprints, and how much they weigh together."""
+    """The part of one file that counts: its unusual fingerprints, and their total weight."""
 
     hashes: set[int]
     weight: float
@@ -140,19 +143,20 @@ def _counted(work: Work, weights: Mapping[int, float]) -> dict[str, _Counted]:
 
 
 def _weights(works: Sequence[Work], given: Iterable[str]) -> dict[int, float]:
-    """How much each hash counts; one that is common or was given is not in it."""
+    """The weight of each hash; common hashes and those of given code are left out."""
     known = {one.hash for text in given for one in prints(text)}
     owners = Counter(h for work in works for h in work.hashes)
     most = max(FEWEST_COMMON, COMMON * len(works))
     return {
-        h: math.log((len(works) + 1) / max(count, 2))  # what two share is as rare as can be
+        # A hash that counts for a pair has at least two owners.
+        h: math.log((len(works) + 1) / max(count, 2))
         for h, count in owners.items()
         if h not in known and count <= most
     }
 
 
 def _that_share(works: Iterable[Iterable[_Counted]]) -> list[tuple[int, int]]:
-    """The pairs that share enough to say anything about them."""
+    """The pairs that share enough fingerprints to be compared."""
     owners: dict[int, list[int]] = {}
     for number, files in enumerate(works):
         for h in {h for file in files for h in file.hashes}:
@@ -163,7 +167,7 @@ def _that_share(works: Iterable[Iterable[_Counted]]) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class _File:
-    """What two submissions share of one file: its share, and how much the file counts."""
+    """One file of two submissions: the share that is alike, and the file's weight."""
 
     path: str
     share: float
@@ -173,7 +177,7 @@ class _File:
 def _files(
     one: Mapping[str, _Counted], other: Mapping[str, _Counted], weights: Mapping[int, float]
 ) -> list[_File]:
-    """Every file that both have: the share of the one that has less unusual code in it."""
+    """Every file that both have; its share is relative to the side with less unusual code."""
     found = []
     for path in sorted(one.keys() & other.keys()):
         least = min(one[path].weight, other[path].weight)
@@ -184,16 +188,16 @@ def _files(
 
 
 def _overlap(files: Sequence[_File]) -> float:
-    """The mean of the squared shares, in which a file counts by its unusual code.
+    """The mean of the squared shares, weighted by each file's unusual code.
 
-    The square makes one file that is copied whole count more than a little of every file: that
-    happens to students who work alone, too.
+    Because of the square, one file that is copied whole counts more than small overlaps in every
+    file, which also occur between students who work alone.
     """
     total = sum(file.weight for file in files)
     return sum(file.weight * file.share**2 for file in files) / total if total else 0.0
 
 
 def lines(found: Sequence[Print], shared: Iterable[int]) -> set[int]:
-    """The lines of a file on which fingerprints that are shared lie."""
+    """The lines of a file that shared fingerprints cover."""
     counts = set(shared)
     return {line for one in found if one.hash in counts for line in range(one.first, one.last + 1)}

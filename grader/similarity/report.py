@@ -17,14 +17,14 @@ from grader.similarity.pairs import Pair, Work, lines
 TEMPLATES = Path(__file__).parent / "templates"
 MAX_LINES = 3_000  # of one file
 MAX_WIDTH = 200  # characters of a line
-WIDE = 160  # columns in a pipe
-AROUND = 3  # lines that are shown around lines that are alike
+WIDE = 160  # the width in columns if stdout is not a terminal
+AROUND = 3  # lines that are shown before and after similar lines
 LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a source: its number, its text, and whether the other submission has it too."""
+    """One line of a source; `is_far` means that no similar line is near."""
 
     number: int
     text: str
@@ -57,7 +57,7 @@ def index(
         pairs: The pairs, the most alike first.
         names: The names of the students, by number.
         title: The assignment's title.
-        threshold: The least overlap.
+        threshold: The smallest overlap.
         count: How many submissions were compared.
         link: The address of a pair's page, by its place in the table.
     """
@@ -83,7 +83,9 @@ def table(pairs: Sequence[Pair], names: Sequence[str], *, count: int, threshold:
     with console.capture() as text:
         if pairs:
             console.print(rows)
-        console.print(f"{count} submissions; {len(pairs)} pairs with an overlap from {threshold:g}")
+        console.print(
+            f"{count} submissions; {len(pairs)} pairs with an overlap of at least {threshold:g}"
+        )
         console.print("a reason to look, not a finding: read both sources first")
     return "".join(line.rstrip() + "\n" for line in text.get().splitlines())
 
@@ -94,7 +96,7 @@ def side_by_side(
     sources: Callable[[int], Mapping[str, bytes]],
     works: Sequence[Work],
 ) -> str:
-    """The page of one pair: the files that are alike, and the lines that both have.
+    """The page of one pair: the similar files, with the similar lines marked.
 
     Args:
         pair: The pair.

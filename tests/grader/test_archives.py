@@ -156,7 +156,7 @@ def test_a_zip_whose_content_is_much_longer_than_what_it_gives(tmp_path):
     stream = EMPTY_BLOCK * (12 * 2**20)
     content, table = body(stream, 1), listing(1, b"assignment/a.py", size=1, packed=len(stream))
     (tmp_path / "a.zip").write_bytes(content + table + end(1, len(table), len(content)))
-    assert "PATH is damaged: assignment/a.py takes more space than its content" == read(
+    assert "PATH is damaged: assignment/a.py takes more space packed than unpacked" == read(
         tmp_path / "a.zip"
     )
 
@@ -209,7 +209,7 @@ def sparse(stored):
     return sealed(block)
 
 
-SPARSE = "PATH is damaged: it holds a sparse file, which programs make only when they are told to"
+SPARSE = "PATH is damaged: it contains a sparse file, which programs write only on request"
 RECORDS = b"6 a=b\n" * 100
 ASSIGNMENT = header("assignment/a.py")
 UNPACKS = "the archive unpacks to more than 256 MiB"
@@ -278,7 +278,7 @@ def test_a_gzip_file_in_millions_of_parts(tmp_path):
     """Each part is empty."""
     part = gzip.compress(b"", mtime=0)
     (tmp_path / "a.tar.gz").write_bytes(part * (60 * 2**20 // len(part)))
-    assert "PATH is damaged: it is a gzip file in more than 10000 parts" == read(
+    assert "PATH is damaged: it is a gzip file of more than 10000 parts" == read(
         tmp_path / "a.tar.gz"
     )
 
@@ -291,7 +291,7 @@ def test_a_gzip_file_that_is_nothing_for_60_mb(tmp_path):
     nothing = EMPTY_BLOCK * (12 * 2**20) + zlib.compressobj(wbits=-15).flush()
     (tmp_path / "a.tar.gz").write_bytes(GZIP + nothing + bytes(8))
     expected = (
-        "there is no assignment/ folder in it; zip the folder itself, not the files inside it"
+        "the submission has no assignment/ folder; zip the folder itself, not the files inside it"
     )
     assert expected == read(tmp_path / "a.tar.gz")
 

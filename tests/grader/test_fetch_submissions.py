@@ -70,12 +70,12 @@ def test_one_that_fails_stops_no_other_and_loses_nothing(fetch):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("../ada,Ada,course/ada", "this id cannot be the name of a file"),
-        (".hidden,Ada,course/ada", "this id cannot be the name of a file"),
-        ("ada,Ada,--hostname=evil/ada", "is no repository"),
-        ("ada,Ada,course/../other", "is no repository"),
-        ("ada,Ada,course/ada/contents", "is no repository"),
-        (",Ada,course/ada", "this id cannot be the name of a file"),
+        ("../ada,Ada,course/ada", "this id cannot be used as a file name"),
+        (".hidden,Ada,course/ada", "this id cannot be used as a file name"),
+        ("ada,Ada,--hostname=evil/ada", "is not a repository"),
+        ("ada,Ada,course/../other", "is not a repository"),
+        ("ada,Ada,course/ada/contents", "is not a repository"),
+        (",Ada,course/ada", "this id cannot be used as a file name"),
     ],
 )
 def test_names_from_a_roster_are_not_trusted(fetch, line, said):

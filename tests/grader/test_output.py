@@ -92,8 +92,8 @@ def test_a_file_that_stdout_goes_to_is_refused(merge, tmp_path):
     ):
         done = merge(redirections, "--json", name)
         sentence = (
-            f"grader: {name} cannot be written: stdout goes there, and the report is printed on "
-            "it; name another file\n"
+            f"grader: {name} cannot be written: stdout goes to this file, and so does the "
+            "printed report; name another file\n"
         )
         assert (done.returncode, done.stderr) == (2, sentence)
 

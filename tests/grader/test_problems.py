@@ -90,7 +90,7 @@ WRONG = [
     (RIGHT[RIGHT.index("[[") :], "", 1, "the file: problem is missing"),
     ("[limits]", "[limit]", 1, 'the file: "limit" is not a known key; did you mean limits?'),
     ('id = "autograd"', 'id = "linear"', 21,
-     "problem linear: expected an id of its own; line 12 has the same"),
+     "problem linear: expected a unique id; line 12 has the same id"),
     ('id = "linear"', 'id = "../linear"', 12,
      'id: expected lower-case letters, digits and underscores, like "lr_schedule"'),
     ('id = "linear"\n', "", 11, "problem number 1: id is missing"),

@@ -167,16 +167,16 @@ def test_what_is_not_graded_is_listed_with_its_reason(kind, tmp_path):
         Ignored(f".git{folder}", outside),
         Ignored("README.md", outside),
         Ignored("assignment/2.py", "its name cannot be imported"),
-        Ignored("assignment/__init__.py", "the course's own is used"),
-        Ignored("assignment/__main__.py", "the course's own is used"),
+        Ignored("assignment/__init__.py", "the course's own copy is used"),
+        Ignored("assignment/__main__.py", "the course's own copy is used"),
         Ignored("assignment/a-b/x.py", "its name cannot be imported"),
-        Ignored("assignment/assignment.py", "the course's own is used"),
+        Ignored("assignment/assignment.py", "the course's own copy is used"),
         Ignored("assignment/conftest.py", "tests and their settings are the course's"),
         Ignored("assignment/linear (1).py", "its name cannot be imported"),
         Ignored("assignment/linear.PY", "not a Python module"),
         Ignored("assignment/linear.pyc", "not a Python module"),
         Ignored("assignment/notes.txt", "not a Python module"),
-        Ignored("assignment/problems.toml", "the course's own is used"),
+        Ignored("assignment/problems.toml", "the course's own copy is used"),
         Ignored("conftest.py", outside),
         Ignored(f"tests{folder}", outside),
     ]
@@ -308,7 +308,7 @@ def test_a_submission_without_an_assignment_folder_is_refused(kind, files, tmp_p
     path = make(kind, tmp_path, files)
     path.mkdir(exist_ok=True) if kind == "folder" else None
     assert (
-        "there is no assignment/ folder in it; zip the folder itself, not the files inside it"
+        "the submission has no assignment/ folder; zip the folder itself, not the files inside it"
         == refusal(path)
     )
 
@@ -368,7 +368,7 @@ def test_a_windows_path_that_leads_out_is_refused(tmp_path):
     assert r"the path '../\\x1b[31m' leads out of the submission" == refusal(path)
 
 
-LINK = "assignment/linear.py is not a plain file, and only those are graded"
+LINK = "assignment/linear.py is not a plain file; only plain files are graded"
 
 
 @pytest.mark.parametrize("target", ["/etc/passwd", "../other.py", "more.py"])
@@ -403,7 +403,7 @@ def test_a_link_to_a_folder_inside_is_refused(tmp_path):
     """The link is not followed."""
     make_folder(tmp_path / "ada", {"assignment/more.py": b""})
     (tmp_path / "ada/assignment/parts").symlink_to("/etc")
-    assert "assignment/parts is not a plain file, and only those are graded" == refusal(
+    assert "assignment/parts is not a plain file; only plain files are graded" == refusal(
         tmp_path / "ada"
     )
 
@@ -413,7 +413,9 @@ def test_a_link_in_the_place_of_assignment_is_refused(tmp_path):
     make_folder(tmp_path / "elsewhere", SOURCES)
     (tmp_path / "ada").mkdir()
     (tmp_path / "ada/assignment").symlink_to(tmp_path / "elsewhere/assignment")
-    assert "assignment is not a plain file, and only those are graded" == refusal(tmp_path / "ada")
+    assert "assignment is not a plain file; only plain files are graded" == refusal(
+        tmp_path / "ada"
+    )
 
 
 def test_links_outside_assignment_are_only_listed(tmp_path):
@@ -473,7 +475,7 @@ def test_more_than_10_mib_are_refused(kind, tmp_path):
     """The limit applies to all sources together; in a zip they may take a few KiB."""
     half = b"#" * (5 * 2**20)
     path = make(kind, tmp_path, {"assignment/a.py": half, "assignment/b.py": half + b"#"})
-    assert "the sources are more than 10 MiB (at assignment/b.py)" == refusal(path)
+    assert "the sources together are more than 10 MiB (at assignment/b.py)" == refusal(path)
 
 
 def test_a_zip_that_lies_about_a_size_is_refused(tmp_path):
@@ -540,7 +542,7 @@ def test_a_zip_of_another_compression_is_refused(method, tmp_path):
     with zipfile.ZipFile(tmp_path / "a.zip", "w", method) as archive:
         archive.writestr("assignment/a.py", "x = 1\n" * 100)
     expected = (
-        "PATH cannot be unpacked: it is compressed in another way than zip programs do by default"
+        "PATH cannot be unpacked: its compression is not one that zip programs use by default"
     )
     assert expected == refusal(tmp_path / "a.zip")
 

@@ -1,7 +1,7 @@
-// The plots of a class's page, and its tables: sort, search, and show only some students.
+// The plots of a class's page, and its tables: sort, search, and filter students.
 //
-// What is shown is part of the address (#mistake-3), so links and the browser's Back button work.
-// Texts of strangers are only ever set as text.
+// The filter is part of the address (#mistake-3), so links and the browser's Back button work.
+// Untrusted text is only ever inserted as text, never as HTML.
 "use strict";
 
 (() => {
@@ -37,7 +37,7 @@
     try {
       return kind in kinds ? kinds[kind](Number(number)) : null;
     } catch {
-      return null; // an address that somebody typed
+      return null; // an invalid address that somebody typed
     }
   }
 
@@ -115,7 +115,7 @@
   }));
   const binOf = (points) => Math.min(bins.length - 1, Math.max(0, Math.floor(points / size)));
 
-  // Make the marks of a plot lead to students: with the mouse, and the bars with the keyboard too.
+  // Link the marks of a plot to students: by mouse, and by keyboard too for marks with a label.
   function lead(plot, selector, to, label) {
     plot.querySelectorAll(selector).forEach((mark) => {
       const target = to(mark.__data__);

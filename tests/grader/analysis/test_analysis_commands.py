@@ -62,7 +62,10 @@ def test_an_anonymous_page_has_no_name(book, grader, tmp_path):
 def test_what_cannot_be_written_is_refused_in_a_sentence(book, grader, tmp_path):
     """The command refuses in one sentence and never overwrites a file."""
     for arguments, words in [
-        ((book, tmp_path / "x.html", "--anonymous", "--reports", tmp_path), "--reports has names"),
+        (
+            (book, tmp_path / "x.html", "--anonymous", "--reports", tmp_path),
+            "the reports contain names",
+        ),
         ((book, tmp_path / "x.html", "--reports", tmp_path / "no"), "expected the folder that"),
         ((book, book), "would be overwritten"),
         ((book, tmp_path), "it is a folder"),
@@ -80,4 +83,4 @@ def test_mistakes_are_printed(book, grader):
     assert 0 == code
     lines = [line.split() for line in said.splitlines()]
     assert ["4", "14", "adamw", "§8.2", "The", "mistake."] in lines
-    assert "linear" not in said.split("most students")[1]
+    assert "linear" not in said.split("most common mistakes")[1]

@@ -235,7 +235,8 @@ def test_ctrl_c_ends_at_once_and_what_was_graded_is_kept(started):
     out, said = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
     assert said.splitlines()[-1] == (
-        f"grader: interrupted; what was graded is in {book}, and the same command goes on"
+        f"grader: interrupted; the results so far are in {book}; "
+        "run the same command again to continue"
     )
     assert graded(book)
 
@@ -302,7 +303,7 @@ def test_a_regrade_counts_when_it_is_applied_and_can_be_undone(grader, course, h
     assert "3 students: 2 gain, 1 lose" in done.stdout
     assert "dan: 3.00, then 2.00 (-1.00)" in done.stdout
     assert "relu, test_relu_of_numbers_of_either_sign: failed, now passed" in done.stdout
-    assert "points of the class 6.00, then 7.00" in done.stdout
+    assert "points of the class before 6.00, after 7.00" in done.stdout
     assert points(book) == wrong
     assert "the old results still count" in done.stdout
     again = grader("diff", book, "--course", course).stdout
@@ -315,7 +316,7 @@ def test_a_regrade_counts_when_it_is_applied_and_can_be_undone(grader, course, h
     undone = grader("regrade", book, "--undo", "--course", course)
     assert (undone.returncode, undone.stderr) == (
         2,
-        f"grader: {book}: no regrade was applied that could be undone\n",
+        f"grader: {book}: there is no applied regrade to undo\n",
     )
 
 

@@ -131,7 +131,7 @@ def test_sections_without_a_deadline_and_deadlines_without_a_section_are_said(pa
         book.remember(Policy(deadlines={"a": DUE, "B": DUE}))
     _, said, _ = grader("status", path)
     assert "no deadline for section A: nobody in it is late" in said
-    assert "a deadline for section a, which nobody is in" in said
+    assert "there is a deadline for section a, which has no students" in said
     assert "section B" not in said
 
 
@@ -183,8 +183,9 @@ def test_a_regrade_is_shown_before_it_counts_and_after(regraded, grader):
     """
     changes = [
         "changed: the suite: 000000000000, now ",
-        "2 students: 1 gain, 1 lose, 0 change otherwise; points of the class 7.00, then 7.00",
-        "  adamw, test_steps: 1 gain by it",
+        "2 students: 1 gain, 1 lose, 0 change otherwise; "
+        "points of the class before 7.00, after 7.00",
+        "  adamw, test_steps: 1 gain points",
         "  bob: 7.00, then 0.00 (-7.00)",
         "      adamw, test_steps: passed, now failed",
     ]

@@ -263,7 +263,7 @@ def test_what_is_no_gradebook_is_named(tmp_path, write):
     with sqlite3.connect(other) as database:
         database.execute("CREATE TABLE t (x)")
     database.close()
-    assert said(other, write=write) == " is an SQLite file, but no gradebook"
+    assert said(other, write=write) == " is an SQLite file, but not a gradebook"
     newer = tmp_path / "newer"
     with gradebook.writing(newer, create=True) as opened:
         opened._database.execute("PRAGMA user_version = 99")
@@ -373,5 +373,5 @@ with gradebook.reading(path) as book:
 def test_a_full_disk_costs_nothing_that_was_written(tmp_path, root):
     """The disk has three megabytes; everything written before it was full can be read."""
     said = mounted(root, tmp_path, f"mount -t tmpfs -o size=3m tmpfs {tmp_path}", FULL)
-    sentence = "there is no space left; what was written before is kept"
+    sentence = "there is no space left; everything written before is kept"
     assert said == f"{tmp_path}/class.sqlite: {sentence}\nTrue True ok\n"

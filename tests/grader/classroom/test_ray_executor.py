@@ -137,7 +137,7 @@ def test_a_node_that_is_killed_half_way_costs_no_grade(batch, raylets, tmp_path)
     raylets.kill("victim")
     code, said = finish(process)
     assert code == 0, said
-    assert "grader: victim has gone; others grade what it had" in said
+    assert "grader: victim is gone; its submissions are graded elsewhere" in said
     code, said = finish(batch(here, executor="local"))
     assert code == 0, said
     assert found(here) == found(there)
@@ -214,7 +214,8 @@ def test_whatever_ends_a_run_the_next_one_goes_on(batch, handed_in, tmp_path):
     code, said = finish(process)
     assert (code, said.splitlines()[-1]) == (
         130,
-        f"grader: interrupted; what was graded is in {book}, and the same command goes on",
+        f"grader: interrupted; the results so far are in {book}; "
+        "run the same command again to continue",
     )
     wait_until_no_grader_runs()
     kept = graded(book)
@@ -252,7 +253,7 @@ def test_mistakes_of_the_caller_are_one_sentence(grader, course, handed_in, tmp_
     batch = ("batch", handed_in, "--gradebook", tmp_path / "class.sqlite", "--course", course)
     for options, said in (
         (("--executor", "slurm"), "--executor slurm: expected local or ray"),
-        (("--ray-address", "x:1"), "--ray-address: only with --executor ray"),
+        (("--ray-address", "x:1"), "--ray-address needs --executor ray"),
         (("--executor", "ray", "--isolation", "none"), "--isolation none: not on a cluster"),
         (("--executor", "ray", "--ray-address", "ray://x:1"), "expected HOST:PORT"),
         (("--executor", "ray", "--ray-address", "127.0.0.1:9"), "the Ray cluster 127.0.0.1:9"),
@@ -276,5 +277,5 @@ def test_without_ray_one_sentence_says_what_to_install(course, handed_in, tmp_pa
     )
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert done.stderr.splitlines()[-1] == (
-        'grader: --executor ray: Ray is not installed here; install it by `pip install "ray>=2.52"`'
+        'grader: --executor ray: Ray is not installed; install it with `pip install "ray>=2.52"`'
     )

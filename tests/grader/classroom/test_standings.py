@@ -161,7 +161,7 @@ def test_a_policy_is_read(tmp_path):
         ("[policy]\ncap = 101", "expected at most 100 per cent"),
         ("[policy.deadlines]\nA = 2026-10-02T12:00:00", "the deadline of A has no time zone"),
         ("[policy.deadlines]\nA = 'soon'", "deadlines"),
-        ("[rules]\n", "expected the table [policy] alone, found rules"),
+        ("[rules]\n", "expected only the table [policy], found rules"),
         ("[policy", "is not TOML"),
     ],
 )

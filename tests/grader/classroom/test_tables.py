@@ -255,7 +255,7 @@ def test_only_the_assignments_column_of_an_export_changes(title, number):
 def test_who_needs_a_person_is_said():
     """Excused students stay excused; the notes name lost scores and students unknown to Canvas."""
     assert filled().notes == [
-        "over (Over) is excused in Canvas and stays so",
+        "over (Over) is excused in Canvas and stays excused",
         "miss (Miss) had 7 points in Canvas and has no score now (missing)",
         "refused (Refused) is not in the file from Canvas",
         "waits (Waits) is not in the file from Canvas",
@@ -301,7 +301,7 @@ def test_two_assignments_of_one_title_need_the_id():
 )
 def test_another_file_is_no_export(text):
     """The message says which kind of file was expected."""
-    with pytest.raises(UsageError, match=r"not a gradebook that Canvas exported|is not CSV"):
+    with pytest.raises(UsageError, match=r"not a gradebook exported from Canvas|is not CSV"):
         filled(exported=text)
 
 
@@ -321,7 +321,7 @@ def test_students_are_found_by_each_identity():
         "Miss": "4",
         "Student, Test": "5",
     }
-    assert ["x is excused in Canvas and stays so"] == made.notes
+    assert ["x is excused in Canvas and stays excused"] == made.notes
 
 
 def test_a_number_of_another_kind_is_nobodys_id():
@@ -343,10 +343,10 @@ def test_nobody_gets_points_from_a_doubtful_row():
     ]
     made = filled(both)
     assert cells(EXPORTED) == cells(made.text)
-    assert made.notes[0] == "row 4 of the file from Canvas fits several students: 1001, b"
+    assert made.notes[0] == "row 4 of the file from Canvas matches several students: 1001, b"
     twice = filled([standing(Student(id="1002", email="ada@example.org"), points=1.0)])
     assert cells(EXPORTED) == cells(twice.text)
-    assert twice.notes[0] == "rows 4, 5 of the file from Canvas all fit 1002"
+    assert twice.notes[0] == "rows 4, 5 of the file from Canvas all match 1002"
 
 
 def test_an_identity_that_students_share_is_nobodys():

@@ -423,5 +423,5 @@ def test_problems_without_tests_for_the_device_cannot_be_validated(course_of_two
 def test_mutants_are_not_tried_on_a_cuda_device(grader):
     """The command exits with 2 before it looks for a device."""
     done = grader("validate", "--device", "cuda", "--mutants")
-    sentence = "grader: mutants are tried on a CPU: leave one of --mutants and --device cuda out\n"
+    sentence = "grader: --mutants runs on a CPU only: remove --mutants or --device cuda\n"
     assert (2, sentence) == (done.returncode, done.stderr)

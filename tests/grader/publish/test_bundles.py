@@ -154,12 +154,12 @@ def test_a_look_into_a_bundle_finds_nothing(bundle, root, tmp_path):
 @pytest.mark.parametrize(
     ("path", "content", "complaint"),
     [
-        ("tests/hidden/test_linear.py", "", "tests/hidden/test_linear.py is the staff's"),
-        ("grader/course.py", "", "grader/course.py is the staff's"),
+        ("tests/hidden/test_linear.py", "", "tests/hidden/test_linear.py is for the staff only"),
+        ("grader/course.py", "", "grader/course.py is for the staff only"),
         (
             "assignment/linear.py",
             "# BEGIN SOLUTION(linear)\n",
-            "assignment/linear.py has the mark of a solution: BEGIN SOLUTION",
+            "assignment/linear.py contains the mark of a solution: BEGIN SOLUTION",
         ),
         (
             "handout/notes.md",
@@ -209,7 +209,7 @@ def test_a_handout_that_was_built_from_another_text_is_not_handed_out(
         "release", "student", tmp_path / "two.zip", "--handout", built, cwd=copy_of_the_course
     )
     assert done.returncode == 1
-    assert "was built from another state of the handout: run `make handout` again" in done.stderr
+    assert "was built from another version of the handout: run `make handout` again" in done.stderr
     assert not (tmp_path / "two.zip").exists()
 
 
@@ -373,7 +373,7 @@ def test_a_bundle_with_secret_lines_is_not_written(
         "release", "student", tmp_path / "out.zip", "--handout", built, cwd=copy_of_the_course
     )
     assert done.returncode == 1
-    assert "nothing was written: 9 secret lines would leave" in done.stderr
+    assert "nothing was written: 9 secret lines would be published" in done.stderr
     for target in targets:
         for kind in kinds:
             told = [x for x in done.stderr.splitlines() if target in x and f" {kind}" in x]

@@ -148,7 +148,7 @@ def test_who_has_begun_nothing_is_told_where_to_begin():
     stub = ended("a", Status.NOT_ATTEMPTED, about="forward")
     nothing = result(*(problem_result(name, "m", 5, [stub]) for name in ("linear", "adamw")))
     said = words(render(nothing))
-    assert "Begin linear , Handout §7.1 5 points to win" in said
+    assert "Begin linear , Handout §7.1 5 points to earn" in said
     assert "Not begun, 10 points: linear, adamw." in said
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prepares the container: Python, the packages of requirements.txt, and bubblewrap where it can be had.
+# Prepares the container: Python, the packages of requirements.txt, and bubblewrap if it is available.
 # Gradescope runs this once, when the image is built.
 set -euo pipefail
 
@@ -23,15 +23,15 @@ find_python() {
 
 if ! find_python >/dev/null; then
   apt update
-  # The release's own Python; where that is older than 3.11, the newest beside it.
+  # The distribution's default Python or, if it is older than 3.11, the newest other version.
   apt install python3 python3-venv || true
   for version in 3.13 3.12 3.11; do
     find_python >/dev/null || apt install "python$version" "python$version-venv" || true
   done
 fi
-python="$(find_python)" || { echo "setup.sh: there is no Python 3.11 or later here" >&2; exit 1; }
+python="$(find_python)" || { echo "setup.sh: found no Python 3.11 or later" >&2; exit 1; }
 
-# The stronger isolation, where the container allows it. Without it the grader uses the other one.
+# bubblewrap is the stronger isolation, if the container allows it; otherwise the grader uses Landlock.
 command -v bwrap >/dev/null || { apt update && apt install bubblewrap; } || echo "setup.sh: no bubblewrap" >&2
 
 "$python" -m venv --clear "$source/.venv"
@@ -40,13 +40,13 @@ if [ -d "$source/wheels" ]; then options+=(--no-index --find-links "$source/whee
 if [ -s "$source/index_url" ]; then options+=(--extra-index-url "$(cat "$source/index_url")"); fi
 "$source/.venv/bin/python" -m pip install "${options[@]}" -r "$source/requirements.txt"
 
-# A submission's user may pass through to Python's packages, and reads nothing of the course.
+# The user of a submission's processes can read Python's packages, but not the grader or the course.
 chmod 755 "$source"
 chmod -R u+rwX,go-rwx "$source/grader" "$source/course"
 chmod -R go+rX "$source/.venv"
 
-# The grader starts, and says what isolates a submission here. Where it runs may allow more or less.
+# Check that the grader starts, and list the isolation levels. The container that grades may differ.
 cd "$source"
 .venv/bin/python -m grader --version
-.venv/bin/python -m grader isolation --course course || echo "setup.sh: nothing isolates a submission here" >&2
+.venv/bin/python -m grader isolation --course course || echo "setup.sh: no isolation level works in this container" >&2
 touch "$source/.ready"
