@@ -21,8 +21,8 @@ BUILD = HANDOUT / "build"
 def main(arguments: list[str] | None = None) -> int:
     """Build the handout.
 
-    Return the exit code: 0 if everything was written, 1 if the text is wrong or the PDF could not
-    be made.
+    Return the exit code: 0 if everything was written, or 1 if the text is wrong or the PDF could
+    not be made.
     """
     parser = argparse.ArgumentParser(
         prog="python -m handout.site",

@@ -42,7 +42,7 @@ def complaints(course: Course, texts: Mapping[str, str], sources: Mapping[str, s
         page = f"{number:02}_{module}.md"
         if page not in texts:
             found.append(
-                f"{page} is missing: every module has its chapter, in the order of problems.toml"
+                f"{page} is missing: every module has a chapter, in the order of problems.toml"
             )
             continue
         problems = [problem for problem in course.problems if problem.module == module]
@@ -53,7 +53,7 @@ def complaints(course: Course, texts: Mapping[str, str], sources: Mapping[str, s
 
 
 def _numbering(page: str, chapter: int, text: str) -> list[str]:
-    """Complain if chapter and sections are not numbered from 1."""
+    """Complain if a chapter or its sections have wrong numbers."""
     headings = HEADING.findall(text)
     for position, (_, first, second, title) in enumerate(headings):
         got = f"{first}.{second}" if second else first
@@ -97,7 +97,7 @@ def _boxes(page: str, text: str, problems: list[Problem]) -> list[str]:
 
 
 def _citations(module: str, source: str, problems: list[Problem]) -> list[str]:
-    """Complain unless stubs cite only sections of their module's problems, and every problem."""
+    """Complain unless a stub cites the section of each problem of its module, and no others."""
     found = []
     of_section = {problem.section: problem.id for problem in problems}
     for match in CITED.finditer(source):

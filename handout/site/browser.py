@@ -1,4 +1,4 @@
-"""Drive the system's Chromium with Playwright and no network, to print the PDF and run tests."""
+"""Drive the system's Chromium with Playwright, without network, to print the PDF and run tests."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The calculators as HTML: each shows its first example even without a script, and in print."""
+"""The calculators as HTML. Without a script, as in print, they show the results of the defaults."""
 
 from pathlib import Path
 from typing import Any

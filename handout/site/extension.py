@@ -63,7 +63,7 @@ class Calculator(SphinxDirective):
 
 
 class Answer(SphinxDirective):
-    """`{answer}`: a folded answer to an exercise; print shows it unfolded."""
+    """`{answer}`: a folded answer to an exercise, which is unfolded in print."""
 
     has_content = True
 

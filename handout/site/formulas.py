@@ -1,9 +1,9 @@
-"""The calculators' formulas: read from calculators.toml, evaluated, written as JavaScript.
+"""The calculators' formulas: read from calculators.toml, evaluated, and written as JavaScript.
 
-A formula is text with the same meaning in Python and in JavaScript. `checked` makes sure of that,
-so the page gets the formula unchanged. The languages do not share the few functions in FUNCTIONS,
-so each of these has a counterpart in static/calculators.js, and
-tests/handout/test_calculators_in_browser.py checks the two against each other.
+A formula is text that means the same in Python and in JavaScript. `checked` makes sure of that, so
+the page gets the formula unchanged. The functions in FUNCTIONS exist in only one of the languages,
+so each of them has a counterpart in static/calculators.js, and
+tests/handout/test_calculators_in_browser.py checks that the two agree.
 """
 
 import ast
@@ -153,7 +153,7 @@ CHOICES: dict[str, dict[str, Values]] = {
 
 
 def choices(calculator: Calculator, kind: str) -> list[str]:
-    """The names that a field or a table of this calculator offers."""
+    """The names that a field or a table of this calculator offers to choose from."""
     if kind == "dtype" and calculator.dtypes:
         return calculator.dtypes
     if kind == "dtype" and any(field.of_device for field in calculator.input):
@@ -174,7 +174,7 @@ def _floor_log2(x: float) -> float:
 
 
 def _held(rounded: float, largest: float, no_infinity: float) -> float:
-    """A rounded number as a format stores it.
+    """The value that a format stores for a rounded number.
 
     A number that is too large becomes infinity, or NaN in a format without infinity.
     """
@@ -251,10 +251,10 @@ _ALLOWED = (
 
 
 def checked(formula: str) -> ast.Expression:
-    """Parse a formula, and check that Python and JavaScript read it alike.
+    """Parse a formula, and check that it means the same in Python and in JavaScript.
 
     Raises:
-        ValueError: The formula contains something that they do not share.
+        ValueError: The formula contains something that the two languages do not share.
     """
     tree = ast.parse(formula, mode="eval")
     for node in ast.walk(tree):
@@ -266,7 +266,7 @@ def checked(formula: str) -> ast.Expression:
             isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS
         ):
             raise ValueError(
-                f"no function of the calculators: {ast.unparse(node.func)!r} in {formula!r}"
+                f"not a function of the calculators: {ast.unparse(node.func)!r} in {formula!r}"
             )
         signed = (
             isinstance(node, ast.UnaryOp)
@@ -278,7 +278,7 @@ def checked(formula: str) -> ast.Expression:
             and isinstance(node.op, ast.Pow)
             and isinstance(node.left, ast.UnaryOp)
         ):
-            raise ValueError(f"JavaScript takes no sign before a base: {formula!r}")
+            raise ValueError(f"JavaScript allows no sign before a base of **: {formula!r}")
     return tree
 
 
@@ -290,7 +290,7 @@ def names(formula: str) -> list[str]:
 
 @cache
 def load() -> dict[str, Calculator]:
-    """The calculators by id, every formula checked."""
+    """The calculators by id. Every formula is checked."""
     listed = msgspec.convert(
         tomllib.loads(SOURCE.read_text(encoding="utf-8"))["calculator"], list[Calculator]
     )
@@ -299,7 +299,7 @@ def load() -> dict[str, Calculator]:
         for result in [*calculator.result, *calculator.column]:
             if unknown := [name for name in names(result.formula) if name not in known]:
                 raise ValueError(
-                    f"{calculator.id}: {result.id} uses {', '.join(unknown)}, which is not above it"
+                    f"{calculator.id}: {result.id} uses {', '.join(unknown)}, not defined above it"
                 )
             known.add(result.id)
     return {calculator.id: calculator for calculator in listed}

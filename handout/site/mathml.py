@@ -12,7 +12,7 @@ def mathml(latex: str, *, block: bool) -> str:
     """A formula as MathML, with its LaTeX as alternative text for screen readers.
 
     Raises:
-        ValueError: It contains something that the converter does not know.
+        ValueError: The formula contains something that the converter does not know.
     """
     known = latex.replace("{aligned}", "{align*}")  # the converter knows only this name
     result = convert(known, display="block" if block else "inline")

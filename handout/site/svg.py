@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable
 from html import escape
 
-WIDTH = 480  # of every drawing: narrow enough to be read on a telephone
+WIDTH = 480  # of every drawing; narrow enough for a phone
 
 Scale = Callable[[float], float]
 
@@ -61,12 +61,12 @@ class Drawing:
         self.text(x + width / 2, y + height / 2 + 5, words, anchor="middle", style="inside")
 
     def key(self, x: float, y: float, words: str, style: str) -> None:
-        """A small box and what its colour stands for."""
+        """An entry of the legend: a small box and what its colour means."""
         self.rect(x, y, 14, 14, style)
         self.text(x + 20, y + 12, words)
 
     def down(self, x: float, y: float) -> None:
-        """The head of an arrow that points down to this place."""
+        """The head of an arrow that points down to (x, y)."""
         self.path([(x - 6, y - 8), (x, y), (x + 6, y - 8)], "arrow")
 
     def svg(self) -> str:
@@ -97,7 +97,7 @@ def bottom_axis(
     label: str,
     top: float,
 ) -> None:
-    """Draw ticks with numbers, faint lines up to `top`, and a label for the quantity."""
+    """Draw a horizontal axis: ticks with numbers, faint lines up to `top`, and a label."""
     ends = []
     for value, words in ticks:
         drawing.line(scale(value), top, scale(value), y, "grid")
@@ -115,7 +115,7 @@ def left_axis(
     label: str,
     right: float,
 ) -> None:
-    """Draw the same for a vertical axis, with the label above."""
+    """Draw a vertical axis: ticks with numbers, faint lines up to `right`, and a label above."""
     ends = []
     for value, words in ticks:
         drawing.line(x, scale(value), right, scale(value), "grid")

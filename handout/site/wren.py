@@ -25,7 +25,7 @@ SEQUENCES = 512  # in the batch of one step
 MICRO_BATCH = 8  # sequences that go through the model at a time
 DEVICES = 8  # H100
 MFU = 0.4  # between what PaLM and Llama 3 report
-DOLLARS_PER_HOUR = 3.0  # for one device; an assumption that the handout states
+DOLLARS_PER_HOUR = 3.0  # for one device; the handout calls this an assumption
 
 PARAMETERS = accounting.transformer_parameters(cast(Any, WREN))
 TOKENS = 20 * PARAMETERS  # compute-optimal by Hoffmann et al. (2022)
@@ -42,8 +42,9 @@ DOLLARS = HOURS * DEVICES * DOLLARS_PER_HOUR
 # With AdamW in float32.
 RECIPE = accounting.TrainingRecipe(torch.float32, torch.float32, (torch.float32, torch.float32))
 STATE_BYTES = accounting.bytes_per_parameter(RECIPE) * PARAMETERS  # weights, gradients, moments
-CHECKPOINT_BYTES = STATE_BYTES - 4 * PARAMETERS  # all of these but the gradients
-OPTIMIZER_STEP_BYTES = 28 * PARAMETERS  # AdamW reads all four, and writes all but the gradients
+CHECKPOINT_BYTES = STATE_BYTES - 4 * PARAMETERS  # the same without gradients
+# AdamW reads weights, gradients and both moments, and writes all but the gradients.
+OPTIMIZER_STEP_BYTES = 28 * PARAMETERS
 CHECKPOINT_EVERY = 2000  # steps
 
 

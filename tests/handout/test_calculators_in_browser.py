@@ -277,7 +277,7 @@ def test_wrong_input_is_said_beside_the_field(shown, page, name):
             "view",
             "Index 3 is outside of dimension 0, which has the size 3.",
         ),
-        ("tensor", {"view": "[::-1]"}, "view", "The step of a slice is at least 1."),
+        ("tensor", {"view": "[::-1]"}, "view", "The step of a slice must be at least 1."),
         ("tensor", {"view": ".permute(0)"}, "view", "permute takes each of the 2 dimensions once."),
         (
             "tensor",
@@ -297,7 +297,7 @@ def test_wrong_input_is_said_beside_the_field(shown, page, name):
             "tensor",
             {"shape": "1,024, 8"},
             "shape",
-            "Write 1024 without a comma in it: commas stand between sizes.",
+            "Write 1024 without a comma in it: commas separate sizes.",
         ),
     ],
 )

@@ -11,7 +11,7 @@ from handout.site.svg import WIDTH, Drawing, bottom_axis, left_axis, linear, log
 
 
 def roofline() -> Drawing:
-    """The roof of an H100 in bfloat16, and what the lecture computes under it."""
+    """The roofline of an H100 in bfloat16, and the lecture's operations under it."""
     hw, dtype = accounting.H100_SXM, torch.bfloat16
     square = {n: accounting.matmul_intensity(n, n, n, dtype) for n in (512, 1024, 4096)}
     # Name, intensity, and where to write the name: dx, dy, anchor.
@@ -200,6 +200,6 @@ def one_step() -> Drawing:
     picture.path([(24, 24), (32, 30), (24, 36)], "arrow")
     picture.text(10, 370, bill, style="heading")
     picture.text(
-        10, 392, f"at ${wren.DOLLARS_PER_HOUR:.0f} per GPU and hour about ${wren.DOLLARS:.0f}"
+        10, 392, f"about ${wren.DOLLARS:.0f} at ${wren.DOLLARS_PER_HOUR:.0f} per GPU and hour"
     )
     return picture

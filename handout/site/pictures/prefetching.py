@@ -29,7 +29,7 @@ def timeline(*, prefetch: bool, batches: int = 4) -> list[Span]:
     For each batch, Python takes 0.4 ms to make it, the copy 1 ms and the kernels 1.5 ms.
     """
     spans: list[Span] = []
-    # On a slow link, a small batch is enough.
+    # A slow link makes the copy of a small batch long enough.
     slow_link = mock.patch.object(stand_in, "BYTES_PER_SECOND", 25e6)
     with slow_link, stand_in.gpu() as device:
         streams: Any = device.Stream
@@ -37,7 +37,7 @@ def timeline(*, prefetch: bool, batches: int = 4) -> list[Span]:
 
         def noted(stream: Any, seconds: float, *work: Any, **when: Any) -> None:
             give(stream, seconds, *work, **when)
-            if seconds > 1e-5:  # skips what is too small to see: targets, events
+            if seconds > 1e-5:  # targets and events are too short to be visible
                 spans.append(Span(running[-1], stream.free_at - seconds, stream.free_at))
 
         def waited(stream: Any) -> None:
@@ -78,8 +78,8 @@ def prefetching() -> Drawing:
         366,
         "Copies and kernels of four batches over time",
         "Without prefetching copies and kernels take turns, "
-        f"and the last kernel ends after {ends[0]:.1f} ms. "
-        f"With prefetching they overlap, and the last kernel ends after {ends[1]:.1f} ms.",
+        f"and the last kernel finishes after {ends[0]:.1f} ms. "
+        f"With prefetching they overlap, and the last kernel finishes after {ends[1]:.1f} ms.",
     )
     x = linear(0, 12, 70, WIDTH - 14)
     bottom_axis(picture, x, 286, [(v, str(v)) for v in range(0, 13, 2)], "milliseconds", 30)

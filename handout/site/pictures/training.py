@@ -81,7 +81,7 @@ def _sizes(width: int, depth: int, sigma: float) -> list[float]:
 
 
 def learning_rate() -> Drawing:
-    """Warm-up and cosine, as in the worked example."""
+    """Warm-up and cosine, as in the solved example."""
     top, low, warmup, end = 1.0, 0.1, 10, 30
     picture = Drawing(
         WIDTH,
@@ -119,7 +119,7 @@ def life_of_a_batch() -> Drawing:
         ("pinned memory", f"{16 * tokens / 1e6:.2f} MB", "s4"),
         ("GPU", f"{16 * tokens / 1e6:.2f} MB", "s2"),
     ]
-    steps = ("memmap: only the pages of the windows", "one later, and wider", "copied", "queued")
+    steps = ("memmap: only the pages of the windows", "y shifted by one", "copied", "copy queued")
     picture = Drawing(
         WIDTH,
         330,
@@ -142,7 +142,7 @@ def rename() -> Drawing:
     lanes: list[tuple[str, list[tuple[str, list[tuple[str, float, float]]]]]] = [
         ("written in place", [("checkpoint", [("old", 0, 1), ("half", 1, 4), ("new", 4, 6)])]),
         (
-            "written beside it, then renamed",
+            "temporary file, then rename",
             [
                 ("checkpoint", [("old", 0, 4.5), ("new", 4.5, 6)]),
                 ("checkpoint.tmp", [("half", 1, 4), ("synced", 4, 4.5)]),
@@ -153,9 +153,9 @@ def rename() -> Drawing:
     picture = Drawing(
         WIDTH,
         250,
-        "A checkpoint written in place, and one written beside it and renamed",
-        "In place, a crash while writing leaves half a file. "
-        "Beside it, the old file stays whole until the rename puts the new one in its place.",
+        "A checkpoint written in place, and one written to another file and renamed",
+        "If it is written in place, a crash while writing leaves half a file. If it is written to "
+        "another file, the old checkpoint stays whole until the rename replaces it.",
     )
     x = linear(0, 6, 112, WIDTH - 10)
     top = 20
@@ -257,8 +257,8 @@ def checkpointing() -> Drawing:
         picture.text(x(i), y(held + again) - 6, f"{held + again:.0f}", anchor="middle")
         picture.text(x(i), 336, name, anchor="middle", style="tick")
     picture.text(
-        (52 + WIDTH - 16) / 2, 354, "segments; FLOPs × 4/3 with any number of them", anchor="middle"
+        (52 + WIDTH - 16) / 2, 354, "segments (with any number, FLOPs × 4/3)", anchor="middle"
     )
-    picture.key(52, 364, "kept until its backward pass", "s1")
-    picture.key(52, 386, "computed again, for one segment at a time", "s2")
+    picture.key(52, 364, "kept until the backward pass needs it", "s1")
+    picture.key(52, 386, "computed again for one segment at a time", "s2")
     return picture

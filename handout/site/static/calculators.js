@@ -1,6 +1,6 @@
-// The calculators: read the fields, say beside a field what is wrong with it, compute, print, draw. The formulas are in
-// calculators_data.js, made from handout/calculators.toml. FUNCTIONS and SHOWN are twins of those in handout/site/formulas.py and
-// numbers.py; tests/handout/test_calculators_in_browser.py holds the two to the same last digit.
+// The calculators: read the fields, show an error below each invalid field, compute, print and draw. The formulas are in
+// calculators_data.js, which is generated from handout/calculators.toml. FUNCTIONS and SHOWN do the same as those in
+// handout/site/formulas.py and numbers.py; tests/handout/test_calculators_in_browser.py checks that all printed digits agree.
 "use strict";
 (() => {
   const data = window.HANDOUT_DATA;
@@ -8,16 +8,16 @@
   // --- views of a tensor, with torch's rules --------------------------------------------------------------------------------
 
   const contiguous = (shape) => shape.map((_, i) => FUNCTIONS.product(shape.slice(i + 1)));
-  // What is wrong with a view is thrown as a sentence.
+  // If a view is invalid, the functions below throw an error, whose message is shown below the field.
   const dimension = (x, given) => {
     const count = x.shape.length, d = given < 0 ? given + count : given;
-    if (!(d >= 0 && d < count)) throw new Error(`There is no dimension ${given}: the tensor has ${count} there.`);
+    if (!(d >= 0 && d < count)) throw new Error(`There is no dimension ${given}: the tensor has ${count} at this point.`);
     return d;
   };
   const cut = (x, parts) => {
     const shape = [], strides = [];
     let { offset } = x;
-    if (parts.length > x.shape.length) throw new Error(`[${parts.length} indices] are too many: the tensor has ${x.shape.length} dimensions there.`);
+    if (parts.length > x.shape.length) throw new Error(`There are ${parts.length} indices, but the tensor has only ${x.shape.length} dimensions at this point.`);
     x.shape.forEach((size, i) => {
       const stride = x.strides[i];
       if (typeof parts[i] === "number") {
@@ -39,7 +39,7 @@
   const OPERATIONS = {
     cut,
     T: (x) => {
-      if (x.shape.length !== 2) throw new Error("T is for two dimensions. Use permute to reverse more, such as .permute(2, 1, 0).");
+      if (x.shape.length !== 2) throw new Error("T needs exactly two dimensions. Use permute to reverse more of them, such as .permute(2, 1, 0).");
       return reorder(x, [1, 0]);
     },
     mT: (x) => {
@@ -62,7 +62,7 @@
       if (added < 0) throw new Error(`expand takes at least ${x.shape.length} sizes, one for each dimension.`);
       for (let i = given.length - 1; i >= 0; i -= 1) {
         const size = i < added ? 1 : x.shape[i - added], wanted = given[i] === -1 && i >= added ? size : given[i];
-        if (wanted < 0) throw new Error("A size of expand is −1 or at least 0.");
+        if (wanted < 0) throw new Error("Each size of expand must be −1 or at least 0.");
         if (wanted !== size && size !== 1) throw new Error(`Only a dimension of size 1 can be expanded, and dimension ${i - added} has the size ${size}.`);
         const stride = i >= added ? x.strides[i - added] : x.shape.length ? shape[0] * strides[0] : 0;
         shape.unshift(wanted);
@@ -81,7 +81,7 @@
     const [first, last, step, ...more] = text.split(":").map((end) => end.trim());
     if (more.length) throw new Error("A slice has at most two colons, such as 1:8:2.");
     const by = step ? whole(step) : 1;
-    if (by < 1) throw new Error("The step of a slice is at least 1.");
+    if (by < 1) throw new Error("The step of a slice must be at least 1.");
     return [first ? whole(first) : null, last ? whole(last) : null, by];
   };
   const steps = (text) => {
@@ -137,7 +137,7 @@
 
   const grouped = (digits) => digits.replace(/^-?\d+/, (whole) => whole.replace(/\B(?=(\d{3})+$)/g, ","));
   const fixed = (value, digits) => {
-    // Beyond 1e21 toFixed gives up; whole numbers that large are exact as BigInt.
+    // From 1e21 on, toFixed uses exponents; numbers that large are whole, so BigInt prints them exactly.
     const text = Math.abs(value) < 1e21 ? value.toFixed(digits) : BigInt(value).toString() + (digits ? "." + "0".repeat(digits) : "");
     return grouped(Number(text) === 0 ? text.replace("-", "") : text).replace("-", "−");
   };
@@ -147,7 +147,7 @@
     const power = Number(exponent);
     return mantissa.replace("-", "−") + "e" + (power < 0 ? "-" + String(-power).padStart(2, "0") : power);
   };
-  const SPACE = "\u00a0"; // between a number and its unit: a line does not end there
+  const SPACE = "\u00a0"; // prevents a line break between a number and its unit
   const NAMED = [[1e12, "trillion"], [1e9, "billion"], [1e6, "million"]];
   const DECIMAL_UNITS = [[1e15, "PB"], [1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"]];
   const BINARY_UNITS = [[2 ** 50, "PiB"], [2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]];
@@ -183,10 +183,10 @@
   };
   const display = (value, show, units) => (typeof value === "number" && !Number.isFinite(value) && show !== "held" ? "–" : SHOWN[show](value, units));
 
-  // --- reading a field: { value } or { wrong: what to say } -----------------------------------------------------------------
+  // --- reading a field: { value } or { wrong: the message } -----------------------------------------------------------------
 
   const NUMBER = /^[-−+]?(\d{1,3}([, _]\d{3})+|\d+)?(\.\d*)?(e[-−+]?\d+)?$/i;
-  // As people write sizes: 4k, 1.3B, 15T, 70 billion; with an i, powers of 1024.
+  // Accepts sizes as people write them: 4k, 1.3B, 15T, 70 billion. Suffixes with an i are powers of 1024.
   const SUFFIX = /^(.*\d\.?)\s*(k|m|b|g|t|ki|mi|gi|ti|thousand|million|billion|trillion)$/i;
   const POWERS = { k: 3, m: 6, b: 9, g: 9, t: 12 };
   const plain = (text) => (NUMBER.test(text) && /\d/.test(text) ? Number(text.replace(/[, _]/g, "").replace(/−/g, "-")) : NaN);
@@ -211,9 +211,9 @@
   const readList = (text, field) => {
     if (text === "") return field.id === "index" ? { value: [] } : { wrong: "Enter sizes with commas between them, such as 3, 4." };
     const parts = text.replace(/^[([]|,?\s*[)\]]$/g, "").split(/[,×x]/).map((part) => part.trim());
-    if (parts.some((part) => /^0\d/.test(part))) return { wrong: "Write 1024 without a comma in it: commas stand between sizes." };
+    if (parts.some((part) => /^0\d/.test(part))) return { wrong: "Write 1024 without a comma in it: commas separate sizes." };
     const value = parts.map(toNumber);
-    if (value.some((item) => !Number.isInteger(item) || item < 0)) return { wrong: "Write whole numbers from 0 on, with commas between them, such as 3, 4." };
+    if (value.some((item) => !Number.isInteger(item) || item < 0)) return { wrong: "Write whole numbers that are at least 0, with commas between them, such as 3, 4." };
     if (field.id === "shape" && value.length > 8) return { wrong: "At most 8 dimensions." };
     if (field.id === "shape" && value.some((item) => item < 1)) return { wrong: "Each size must be at least 1." };
     if (field.id === "shape" && FUNCTIONS.product(value) > 1e15) return { wrong: "At most 1e15 elements." };
@@ -226,7 +226,7 @@
     if (field.kind === "view") return { value: text };
     return field.kind === "text" ? readList(text, field) : readNumber(text, field);
   };
-  // What a field says only together with another one.
+  // Checks a field against the values of other fields.
   const together = (field, values) => {
     const value = values[field.id];
     if (field.divides && values[field.divides] !== undefined && values[field.divides] % value !== 0)
@@ -246,7 +246,7 @@
       try {
         shown = FUNCTIONS.viewed(values.shape, values.view).shape;
       } catch {
-        return ""; // said beside the view
+        return ""; // the field of the view already shows the error
       }
       if (!shown.length) return "The view has no dimensions, so it takes no index.";
       if (value.length !== shown.length) return `Needs ${shown.length} number${shown.length > 1 ? "s" : ""}, one for each dimension.`;
@@ -278,7 +278,7 @@
     parts.push(line(left, bottom, right, bottom), line(left, bottom, left, top), words((left + right) / 2, bottom + 34, labels[0], "middle"), words(4, top - 12, labels[1]));
     return parts;
   };
-  // One bar of parts in a row, with a key below; `limit` is a dashed line.
+  // A bar of several parts, with a legend below it; `limit` is drawn as a dashed line.
   const stacked = (parts, show, limit) => {
     const shown = parts.filter(([, size]) => size > 0), total = shown.reduce((sum, [, size]) => sum + size, 0);
     const scale = (WIDTH - 40) / Math.max(total, limit ? limit[1] : 0), drawn = [];
@@ -324,7 +324,7 @@
       y += 24;
     });
     const more = v.elements > cells ? `The first ${cells} of ${fixed(v.elements, 0)} elements of the storage` : "The storage";
-    const note = `${more}; coloured: what the view shows, one colour for each index of its first dimension${v.position < cells ? `; element ${v.position} is framed` : ""}. Below: where each dimension steps, from the view's first element.`;
+    const note = `${more}. Coloured elements belong to the view, with one colour for each index of its first dimension${v.position < cells ? `; element ${v.position} is framed` : ""}. Below: where each dimension steps, starting at the view's first element.`;
     return svg(y, note, parts) + `<p class="hint">${note}</p>`;
   };
   const formats = (v) => {
@@ -342,10 +342,10 @@
     });
     const size = Math.abs(v.x), visible = size >= 1e-46 && size <= 1e40;
     if (visible) parts.push(line(scale(size), 66, scale(size), 330, "limit"));
-    const note = `Range of the formats on a log scale, pale where numbers are subnormal${visible ? "; dashed: the number" : ""}. float64 goes on to both sides.`;
+    const note = `Range of the formats on a log scale, pale where numbers are subnormal${visible ? "; dashed: the number" : ""}. float64 reaches further on both sides.`;
     return svg(352, `Bits ${bits.map(([bit]) => bit).join("")}. ${note}`, parts) + `<p class="hint">${note}</p>`;
   };
-  // The bits that stand for the rounded number (all ones of the exponent where it overflows).
+  // The bits of the rounded number. If it overflows, all bits of the exponent are ones.
   const bitsOf = (v) => {
     const { exponent_bits: e, mantissa_bits: m } = v.format, size = Math.abs(v.rounded);
     let exponent = 0n, mantissa = 0n;
@@ -371,7 +371,7 @@
     }
     for (const { at, dtype, names } of Object.values(named)) parts.push(words(WIDTH - 18, at - 6, `${names.join(", ")} ${dtype}`, "end", "tick"));
     devices.forEach((name, i) => parts.push(rect(56 + i * 140, 348, 14, 14, `s${i + 1}`), words(76 + i * 140, 360, name.split(" ")[0])));
-    const note = "Dots: this product. Solid: bfloat16, dashed: float32. The peaks of H100 and H200 are the same, their roofs differ left of the ridge.";
+    const note = "Dots: this product. Solid lines: bfloat16. Dashed lines: float32. H100 and H200 have the same peaks, so their roofs differ only left of the ridge.";
     return svg(368, `Roofline. ${lines.map((l) => `${l.device.name} in ${l.dtype.name}: ${display(l.mfu, "percent")} of the peak`).join("; ")}`, parts) + `<p class="hint">${note}</p>`;
   };
   const budget = (v) => {
@@ -381,7 +381,7 @@
     const within = (tokens) => models.filter((n) => tokens(n) >= dLow && tokens(n) <= dHigh).map((n) => [x(n), y(tokens(n))]);
     const parts = logAxes(x, y, [nLow, dLow], [nHigh, dHigh], ["parameters, N", "tokens, D"]);
     parts.push(curve(within((n) => v.budget / (6 * n)), "s1"), curve(within((n) => v.ratio * n), "s3 dashed"), dot(x(v.N), y(v.D), "s2"));
-    const note = `Solid: what the budget pays for, 6ND = C. Dashed: ${v.ratio} tokens a parameter. The dot is both.`;
+    const note = `Solid: all N and D that use up the budget, 6ND = C. Dashed: ${v.ratio} tokens per parameter. The dot is on both lines.`;
     return svg(340, note, parts) + `<p class="hint">${note}</p>`;
   };
   const gigabytes = (v) => scaled(v, DECIMAL_UNITS, 1) || `${fixed(v, 0)} B`;
@@ -446,7 +446,7 @@
       section.querySelector(".link").setAttribute("href", address());
       return results;
     };
-    // After what a person did: the address follows, and when they have stopped, those who hear the page are told.
+    // After a change by the user, update the address; after a pause, announce the results to screen readers.
     const changed = () => {
       const results = update();
       history.replaceState(null, "", address());
@@ -458,7 +458,7 @@
       const wrong = form.input.find((field) => element(field).getAttribute("aria-invalid") === "true");
       return `${wrong.label}: ${section.querySelector(`#${CSS.escape(`${id}-${wrong.id}-error`)}`).textContent}`;
     };
-    // The fields that differ from the first example, in the part of the address that never leaves the browser.
+    // The fields that differ from the defaults, in the address's fragment, which the browser never sends.
     const address = () => {
       const differing = new URLSearchParams();
       for (const field of form.input) {
@@ -485,7 +485,7 @@
     };
     const fromAddress = () => {
       const [target, query] = location.hash.slice(1).split(/\?(.*)/s);
-      if (target !== section.id && target) return; // an address without a calculator is every calculator's first example
+      if (target !== section.id && target) return; // an address without a calculator resets every calculator
       reset();
       if (query) fill(new URLSearchParams(query));
       update();
@@ -499,7 +499,7 @@
       changed();
     });
     window.addEventListener("hashchange", fromAddress);
-    reset(); // some browsers keep what was typed over a reload
+    reset(); // some browsers keep typed text across a reload
     update();
     if (location.hash.startsWith(`#${section.id}?`)) fromAddress();
   };

@@ -1,4 +1,4 @@
-// What scrolls sideways (a wide table, formula or block of code on a narrow screen) can be reached and scrolled by keyboard.
+// Makes boxes that scroll sideways (a wide table, formula or block of code on a narrow screen) reachable and scrollable by keyboard.
 "use strict";
 (() => {
   const BOXES = "article pre, article .table-wrapper, article .formula, article .lines";
