@@ -128,7 +128,7 @@ class Sandbox:
         """Ask the zygote to fork a child, and pass these file descriptors to the child.
 
         Raises:
-            GraderFault: The zygote has exited.
+            GraderFault: The zygote has exited, and has been restarted.
         """
         self.wait_until_ready()
         if self.usage:
@@ -148,6 +148,7 @@ class Sandbox:
         try:
             socket.send_fds(self._control, [json.dumps(request).encode()], descriptors)
         except OSError as e:
+            self._restart()
             raise GraderFault(f"the sandbox exited between two tests: {e}") from None
 
     def end(self) -> "Ending":

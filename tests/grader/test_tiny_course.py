@@ -65,7 +65,7 @@ def test_it_is_proved(grader, course, tmp_path):
     assert "3 wrong solutions, 3 of 3 trials as required" in done.stdout
     other = shutil.copytree(course, tmp_path / "course")
     hidden = other / "tests/hidden/test_softmax.py"
-    hidden.write_text(hidden.read_text().replace("# Stays: it tests", "# It tests"))
+    hidden.write_text(hidden.read_text().replace("# Stays: this", "# This"))
     done = grader("validate", "--course", other, "--draft", "--only", "softmax", "--jobs", 1)
     assert 1 == done.returncode
     assert (

@@ -7,6 +7,7 @@ import random
 import re
 import resource
 import shutil
+import select
 import signal
 import subprocess
 import sys
@@ -1105,10 +1106,15 @@ def test_whatever_a_test_leaves_is_removed_by_the_same_zygote(way, sandbox):
 
 
 @pytest.mark.slow
-def test_a_zygote_that_dies_is_a_fault_of_ours_and_is_replaced():
+@pytest.mark.parametrize("when", ["before the next test", "as the next test begins"])
+def test_a_zygote_that_dies_is_a_fault_of_ours_and_is_replaced(when):
     """A dead zygote never costs a student anything, and a closed sandbox leaves no process."""
     with Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB) as own:
+        pidfd = os.pidfd_open(own.host_pid)
         os.kill(own.host_pid, 9)
+        if when == "before the next test":
+            assert select.select([pidfd], [], [], 60)[0]
+        os.close(pidfd)
         made = Session(own, {"assignment/m.py": b"def f(): return 1"}, LIMITS, seed=0, forbidden=[])
         with pytest.raises(GraderFault, match=r"^the sandbox "):
             ask(made)
