@@ -39,11 +39,18 @@ def headings():
 
 def test_the_contents_say_on_which_page_each_section_is(pages):
     """Each chapter and section is listed with the page of its heading."""
-    contents = " ".join(pages[:3])
+    contents = " ".join(pages[:4])
     for heading in headings():
         found = re.search(rf"{re.escape(heading)} ?(\d+)", contents)
         assert found, heading
         assert heading in pages[int(found[1]) - 1], (heading, found[1])
+
+
+def test_the_first_page_shows_the_course(pages):
+    """The picture of a training step is not moved to the next page, and the contents follow."""
+    assert "about $410" in pages[0]
+    assert "What happens when it stops?" in pages[0]
+    assert "11.1 A loop that can be stopped" in " ".join(pages[1:3])
 
 
 def test_the_text_is_the_sites(pages):
