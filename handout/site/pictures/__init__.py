@@ -12,6 +12,7 @@ PICTURES = {
     "training-memory": accounting.training_memory,
     "gradients": training.gradients,
     "signal": training.signal,
+    "bowl": training.bowl,
     "learning-rate": training.learning_rate,
     "life-of-a-batch": training.life_of_a_batch,
     "rename": training.rename,

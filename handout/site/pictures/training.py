@@ -1,6 +1,8 @@
 """Chapters 6 to 12: what training computes, keeps, reads and writes."""
 
+import math
 from functools import partial
+from itertools import pairwise
 
 import torch
 
@@ -78,6 +80,81 @@ def _sizes(width: int, depth: int, sigma: float) -> list[float]:
         x = x @ (torch.randn(width, width, generator=generator) * sigma).T
         sizes.append(x.std().item())
     return sizes
+
+
+BOWL_START, BOWL_STEPS = (-5.0, -2.0), 20
+
+
+def bowl_value(x: float, y: float) -> float:
+    """The height of the bowl of chapter 8."""
+    return 0.1 * x**2 + 2 * y**2
+
+
+def bowl_path(lr: float, momentum: float) -> list[tuple[float, float]]:
+    """The points that the reference's SGD visits in the bowl."""
+    at = torch.tensor(BOWL_START, dtype=torch.float64, requires_grad=True)
+    optimizer = optimizers.SGD([at], lr=lr, momentum=momentum)
+    points = [BOWL_START]
+    for _ in range(BOWL_STEPS):
+        at.grad = torch.stack([0.2 * at.detach()[0], 4 * at.detach()[1]])
+        optimizer.step()
+        points.append((at[0].item(), at[1].item()))
+    return points
+
+
+def bowl() -> Drawing:
+    """The paths of SGD in a long, narrow bowl: two learning rates, and momentum."""
+    cases = [(0.4, 0.0, "s1"), (0.6, 0.0, "s2"), (0.6, 0.5, "s3")]
+    names = [f"lr = {lr}" + (f", μ = {mu}" if mu else ", no momentum") for lr, mu, _ in cases]
+    paths = [bowl_path(lr, mu) for lr, mu, _ in cases]
+    ends = [
+        f"{name}: from ({path[0][0]:g}, {path[0][1]:g}) to ({path[-1][0]:.3f}, {path[-1][1]:.3f})"
+        for name, path in zip(names, paths, strict=True)
+    ]
+    picture = Drawing(
+        WIDTH,
+        528,
+        "Three paths of SGD in the bowl 0.1 x² + 2 y²",
+        f"{BOWL_STEPS} steps each; " + "; ".join(ends),
+    )
+    left, right, height = 10, WIDTH - 10, 136
+    x = linear(-6, 1, left, right)
+    for row, ((_, _, style), name, path) in enumerate(zip(cases, names, paths, strict=True)):
+        top = 26 + row * (height + 30)
+        y = linear(-3, 3, top + height, top)
+        picture.text(left, top - 8, name, style="heading")
+        for value in (0.25, 1, 2.5, 5, 10):
+            for side in (1, -1):
+                contour = [(px, side * py) for px, py in _contour(value, -6, 1)]
+                picture.path([(x(px), y(py)) for px, py in contour], "grid")
+        picture.line(x(0) - 5, y(0), x(0) + 5, y(0))
+        picture.line(x(0), y(0) - 5, x(0), y(0) + 5)
+        inside = [(x(px), y(py)) for px, py in _until_it_leaves(path, 3)]
+        picture.path(inside, f"curve {style}")
+        picture.dot(*inside[0], style)
+        if len(inside) == len(path):
+            picture.dot(*inside[-1], style)
+        else:
+            picture.text(inside[-1][0] + 8, y(-3) - 4, "and so on: y explodes", style="tick")
+    picture.text(left, 520, "Lines of equal height; the cross is the lowest point.")
+    return picture
+
+
+def _contour(value: float, low: float, high: float) -> list[tuple[float, float]]:
+    """The upper half of the bowl's line of this height, between two values of x."""
+    along, across = math.sqrt(value / 0.1), math.sqrt(value / 2)
+    first, last = math.acos(min(1, high / along)), math.acos(max(-1, low / along))
+    turns = [first + (last - first) * step / 48 for step in range(49)]
+    return [(along * math.cos(turn), across * math.sin(turn)) for turn in turns]
+
+
+def _until_it_leaves(path: list[tuple[float, float]], highest: float) -> list[tuple[float, float]]:
+    """The path up to the point where it first crosses y = ±highest."""
+    for number, ((ax, ay), (bx, by)) in enumerate(pairwise(path), 1):
+        if abs(by) > highest:
+            edge = math.copysign(highest, by)
+            return [*path[:number], (ax + (bx - ax) * (edge - ay) / (by - ay), edge)]
+    return path
 
 
 def learning_rate() -> Drawing:
