@@ -17,6 +17,7 @@ PICTURES = {
     "life-of-a-batch": training.life_of_a_batch,
     "rename": training.rename,
     "step-memory": training.step_memory,
+    "segments": training.segments,
     "checkpointing": training.checkpointing,
     "prefetching": prefetching.prefetching,
 }

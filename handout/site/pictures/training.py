@@ -293,6 +293,56 @@ def step_memory() -> Drawing:
     return picture
 
 
+def segments() -> Drawing:
+    """Which activations of 16 layers with GELU are in memory, with and without segments."""
+    layers, count = 16, 4
+    each = layers // count
+    starts = range(0, layers, each)
+    stack = [torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.GELU()) for _ in range(layers)]
+    model, data = activation_checkpointing.CheckpointedSequential(stack, count), torch.zeros(8, 32)
+    kept = activation_checkpointing.saved_activation_bytes(partial(model, data), model.parameters())
+    assert kept == len(starts) * data.numel() * 4, "the inputs of the segments, and nothing else"
+
+    # Of each layer, the state of its input and of the GELU's input.
+    dropped = [("s1" if layer in starts else "missing", "missing") for layer in range(layers)]
+
+    def backward(segment: int) -> list[tuple[str, str]]:
+        """The states while the backward pass works on a segment."""
+        first, after = segment * each, (segment + 1) * each
+        again = [("s1" if layer == first else "s2", "s2") for layer in range(first, after)]
+        return [*dropped[:first], *again, *[("done", "done")] * (layers - after)]
+
+    rows = [
+        ("without checkpoints, after the forward pass", [("s1", "s1")] * layers),
+        (f"{count} segments, after the forward pass", dropped),
+        ("backward pass of the last segment", backward(count - 1)),
+        ("backward pass of the segment before it", backward(count - 2)),
+    ]
+    alive = [sum(state in ("s1", "s2") for cell in cells for state in cell) for _, cells in rows]
+    picture = Drawing(
+        WIDTH,
+        268,
+        f"The activations of {layers} layers that are in memory",
+        "; ".join(f"{name}: {units} units" for (name, _), units in zip(rows, alive, strict=True)),
+    )
+    cell, half = 28, 12
+    for row, ((name, cells), units) in enumerate(zip(rows, alive, strict=True)):
+        top = 26 + row * 56
+        picture.text(10, top - 7, f"{name}: {units} units")
+        for layer, states in enumerate(cells):
+            for part, state in enumerate(states):
+                if state != "done":
+                    at = 10 + layer * cell + 4 * (layer // each) + part * half
+                    picture.rect(at + 0.5, top, half - 1, 24, state)
+    for left, words, style in (
+        (10, "kept", "s1"),
+        (100, "computed again", "s2"),
+        (262, "dropped", "missing"),
+    ):
+        picture.key(left, 242, words, style)
+    return picture
+
+
 def checkpointing() -> Drawing:
     """Activations alive at once against the number of segments, for 16 linear layers with GELU."""
     layers, kept = 16, {}
