@@ -12,10 +12,12 @@ PICTURES = {
     "training-memory": accounting.training_memory,
     "gradients": training.gradients,
     "signal": training.signal,
+    "bowl": training.bowl,
     "learning-rate": training.learning_rate,
     "life-of-a-batch": training.life_of_a_batch,
     "rename": training.rename,
     "step-memory": training.step_memory,
+    "segments": training.segments,
     "checkpointing": training.checkpointing,
     "prefetching": prefetching.prefetching,
 }

@@ -1,6 +1,8 @@
 """Chapters 6 to 12: what training computes, keeps, reads and writes."""
 
+import math
 from functools import partial
+from itertools import pairwise
 
 import torch
 
@@ -78,6 +80,81 @@ def _sizes(width: int, depth: int, sigma: float) -> list[float]:
         x = x @ (torch.randn(width, width, generator=generator) * sigma).T
         sizes.append(x.std().item())
     return sizes
+
+
+BOWL_START, BOWL_STEPS = (-5.0, -2.0), 20
+
+
+def bowl_value(x: float, y: float) -> float:
+    """The height of the bowl of chapter 8."""
+    return 0.1 * x**2 + 2 * y**2
+
+
+def bowl_path(lr: float, momentum: float) -> list[tuple[float, float]]:
+    """The points that the reference's SGD visits in the bowl."""
+    at = torch.tensor(BOWL_START, dtype=torch.float64, requires_grad=True)
+    optimizer = optimizers.SGD([at], lr=lr, momentum=momentum)
+    points = [BOWL_START]
+    for _ in range(BOWL_STEPS):
+        at.grad = torch.stack([0.2 * at.detach()[0], 4 * at.detach()[1]])
+        optimizer.step()
+        points.append((at[0].item(), at[1].item()))
+    return points
+
+
+def bowl() -> Drawing:
+    """The paths of SGD in a long, narrow bowl: two learning rates, and momentum."""
+    cases = [(0.4, 0.0, "s1"), (0.6, 0.0, "s2"), (0.6, 0.5, "s3")]
+    names = [f"lr = {lr}" + (f", μ = {mu}" if mu else ", no momentum") for lr, mu, _ in cases]
+    paths = [bowl_path(lr, mu) for lr, mu, _ in cases]
+    ends = [
+        f"{name}: from ({path[0][0]:g}, {path[0][1]:g}) to ({path[-1][0]:.3f}, {path[-1][1]:.3f})"
+        for name, path in zip(names, paths, strict=True)
+    ]
+    picture = Drawing(
+        WIDTH,
+        528,
+        "Three paths of SGD in the bowl 0.1 x² + 2 y²",
+        f"{BOWL_STEPS} steps each; " + "; ".join(ends),
+    )
+    left, right, height = 10, WIDTH - 10, 136
+    x = linear(-6, 1, left, right)
+    for row, ((_, _, style), name, path) in enumerate(zip(cases, names, paths, strict=True)):
+        top = 26 + row * (height + 30)
+        y = linear(-3, 3, top + height, top)
+        picture.text(left, top - 8, name, style="heading")
+        for value in (0.25, 1, 2.5, 5, 10):
+            for side in (1, -1):
+                contour = [(px, side * py) for px, py in _contour(value, -6, 1)]
+                picture.path([(x(px), y(py)) for px, py in contour], "grid")
+        picture.line(x(0) - 5, y(0), x(0) + 5, y(0))
+        picture.line(x(0), y(0) - 5, x(0), y(0) + 5)
+        inside = [(x(px), y(py)) for px, py in _until_it_leaves(path, 3)]
+        picture.path(inside, f"curve {style}")
+        picture.dot(*inside[0], style)
+        if len(inside) == len(path):
+            picture.dot(*inside[-1], style)
+        else:
+            picture.text(inside[-1][0] + 8, y(-3) - 4, "and so on: y explodes", style="tick")
+    picture.text(left, 520, "Lines of equal height; the cross is the lowest point.")
+    return picture
+
+
+def _contour(value: float, low: float, high: float) -> list[tuple[float, float]]:
+    """The upper half of the bowl's line of this height, between two values of x."""
+    along, across = math.sqrt(value / 0.1), math.sqrt(value / 2)
+    first, last = math.acos(min(1, high / along)), math.acos(max(-1, low / along))
+    turns = [first + (last - first) * step / 48 for step in range(49)]
+    return [(along * math.cos(turn), across * math.sin(turn)) for turn in turns]
+
+
+def _until_it_leaves(path: list[tuple[float, float]], highest: float) -> list[tuple[float, float]]:
+    """The path up to the point where it first crosses y = ±highest."""
+    for number, ((ax, ay), (bx, by)) in enumerate(pairwise(path), 1):
+        if abs(by) > highest:
+            edge = math.copysign(highest, by)
+            return [*path[:number], (ax + (bx - ax) * (edge - ay) / (by - ay), edge)]
+    return path
 
 
 def learning_rate() -> Drawing:
@@ -213,6 +290,56 @@ def step_memory() -> Drawing:
         (250, 342, "activations", "s4"),
     ):
         picture.key(left, top, name, style)
+    return picture
+
+
+def segments() -> Drawing:
+    """Which activations of 16 layers with GELU are in memory, with and without segments."""
+    layers, count = 16, 4
+    each = layers // count
+    starts = range(0, layers, each)
+    stack = [torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.GELU()) for _ in range(layers)]
+    model, data = activation_checkpointing.CheckpointedSequential(stack, count), torch.zeros(8, 32)
+    kept = activation_checkpointing.saved_activation_bytes(partial(model, data), model.parameters())
+    assert kept == len(starts) * data.numel() * 4, "the inputs of the segments, and nothing else"
+
+    # Of each layer, the state of its input and of the GELU's input.
+    dropped = [("s1" if layer in starts else "missing", "missing") for layer in range(layers)]
+
+    def backward(segment: int) -> list[tuple[str, str]]:
+        """The states while the backward pass works on a segment."""
+        first, after = segment * each, (segment + 1) * each
+        again = [("s1" if layer == first else "s2", "s2") for layer in range(first, after)]
+        return [*dropped[:first], *again, *[("done", "done")] * (layers - after)]
+
+    rows = [
+        ("without checkpoints, after the forward pass", [("s1", "s1")] * layers),
+        (f"{count} segments, after the forward pass", dropped),
+        ("backward pass of the last segment", backward(count - 1)),
+        ("backward pass of the segment before it", backward(count - 2)),
+    ]
+    alive = [sum(state in ("s1", "s2") for cell in cells for state in cell) for _, cells in rows]
+    picture = Drawing(
+        WIDTH,
+        268,
+        f"The activations of {layers} layers that are in memory",
+        "; ".join(f"{name}: {units} units" for (name, _), units in zip(rows, alive, strict=True)),
+    )
+    cell, half = 28, 12
+    for row, ((name, cells), units) in enumerate(zip(rows, alive, strict=True)):
+        top = 26 + row * 56
+        picture.text(10, top - 7, f"{name}: {units} units")
+        for layer, states in enumerate(cells):
+            for part, state in enumerate(states):
+                if state != "done":
+                    at = 10 + layer * cell + 4 * (layer // each) + part * half
+                    picture.rect(at + 0.5, top, half - 1, 24, state)
+    for left, words, style in (
+        (10, "kept", "s1"),
+        (100, "computed again", "s2"),
+        (262, "dropped", "missing"),
+    ):
+        picture.key(left, 242, words, style)
     return picture
 
 

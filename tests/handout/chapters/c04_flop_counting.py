@@ -1,6 +1,7 @@
 """Chapter 4: FLOPs from formulas, and FLOPs counted at run time."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import torch
 import torch.nn.functional as F
@@ -43,6 +44,15 @@ def attention(q, k, v, fused=True):
         forward = counter.total
         y.backward(torch.ones_like(y))
     return forward, counter.total - forward
+
+
+def scores_over_matrices(config, tokens):
+    """FLOPs of the layers' scores and values over those of their matrices."""
+    parts = fc.transformer_forward_flops(config, 1, tokens)
+    return Fraction(
+        parts["attention_scores"] + parts["attention_values"],
+        parts["qkv"] + parts["attention_output"] + parts["ffn"],
+    )
 
 
 class Chapter(Figures):
@@ -208,6 +218,7 @@ class Chapter(Figures):
         growth = n("²")
         assert longer["attention_scores"] == (long // tokens) ** 2 * parts["attention_scores"]
         assert longer["ffn"] == long // tokens * parts["ffn"]
+        self.long_sequences(configs)
         head = GPT2.d_model // GPT2.num_heads
         assert (
             GPT2.num_heads * fc.matmul_flops((tokens, head), (head, tokens)) * GPT2.num_layers
@@ -229,6 +240,34 @@ class Chapter(Figures):
         )
         assert by_rule == 2 * size * tokens
         assert total - by_rule == parts["attention_scores"] + parts["attention_values"]
+
+    def long_sequences(self, configs) -> None:
+        """Scores and values of a layer against its matrices, with a feed-forward width of 4d."""
+        scores, matrices = [], []
+        for config, b, t in configs:
+            usual = replace(config, d_ff=4 * config.d_model)
+            parts = {
+                name: flops // usual.num_layers
+                for name, flops in fc.transformer_forward_flops(usual, b, t).items()
+            }
+            d = usual.d_model
+            attention = parts["attention_scores"] + parts["attention_values"]
+            scores.append(attention == 4 * b * t**2 * d)
+            matrices.append(
+                parts["qkv"] + parts["attention_output"] + parts["ffn"] == 24 * b * t * d**2
+            )
+        self.gives(usual_ff=GPT2.d_ff // GPT2.d_model)
+        self.formula("scores_layer", "4BT²d", scores)
+        self.formula("matrices_layer", "24BTd²", matrices)
+        equal = scores_over_matrices(GPT2, GPT2.context_length) ** -1 * GPT2.context_length
+        ratios = [
+            scores_over_matrices(replace(GPT2, context_length=t), t)
+            == Fraction(t, 6 * GPT2.d_model)
+            for t in (512, 1024, 16384)
+        ]
+        self.formula("scores_ratio", "T / (6d)", ratios)
+        self.formula("long_means", "6d", equal == 6 * GPT2.d_model)
+        self.gives(gpt2_equal=n(int(equal), ","))
 
     def training(self) -> None:
         """A training step, and a whole run."""
@@ -357,6 +396,11 @@ class Chapter(Figures):
             wren_rule_low=n(100 * (1 - by_rule / total), ".1f"),
             wren_step_flops=f"{step} = {short(wren.STEP_FLOPS, 2, 15)}",
             wren_run_flops=short(fc.training_flops(wren.PARAMETERS, wren.TOKENS), 2, 20),
+        )
+        ratio = scores_over_matrices(wren.WREN, tokens)
+        self.gives(
+            wren_scores_ratio=f"{n(ratio.numerator)}/{n(ratio.denominator)}",
+            wren_equal=n(int(tokens / ratio), ","),
         )
         longer = 8 * tokens
         parts = fc.transformer_forward_flops(wren.WREN, 1, longer)

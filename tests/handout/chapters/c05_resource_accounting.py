@@ -1,5 +1,6 @@
 """Chapter 5: the roofline and estimates on paper."""
 
+import math
 from itertools import count
 
 import pytest
@@ -124,7 +125,12 @@ class Chapter(Figures):
             size_bytes=n(3 * size**2 * two, ","),
             size_memory_us=n(memory * 1e6, ".2f"),
             size_least_us=n(ra.roofline_seconds(2 * size**3, 6 * size**2, H100, BF16) * 1e6, ".2f"),
+            size_sum_us=n((compute + memory) * 1e6, ".2f"),
         )
+        # With few rows the intensity is about their number, so the ridge is the number needed.
+        for rows in (1, 16, 64):
+            assert 0.95 < ra.matmul_intensity(rows, 8192, 8192, BF16) / rows <= 1
+        self.gives(rows_needed=n(round(ra.accelerator_intensity(H100, BF16), -2), ".0f"))
         small = 512
         compute, memory = times(small, BF16)
         best = ra.attainable_mfu(ra.matmul_intensity(small, small, small, BF16), H100, BF16)
@@ -209,6 +215,7 @@ class Chapter(Figures):
             gpt3_left_out=n(lower * 100, ".1f"),
             gpt3_tokens=n(GPT3.context_length, ","),
         )
+        self.gives(experts_rule=f"{n(fc.training_flops(1, 1))}ND")
         each, budget = fc.training_flops(1, 1), 7e21
         best, tokens = ra.compute_optimal(
             budget
@@ -298,8 +305,12 @@ class Chapter(Figures):
         self.gives(seen_intensity=300, intensity_divisor=3, ridge=ridge)
         size, tokens = ra.transformer_parameters(GPT3), 300 * 10**9
         flops = f"{n(fc.training_flops(1, 1))} · {short(size, 1)} · {short(tokens)}"
+        with_scores = 3 * sum(
+            fc.transformer_forward_flops(GPT3, 1, GPT3.context_length).values()
+        )  # forward and backward, of one sequence
         self.gives(
             seen_gpt3_flops=n("3.23e23"),
+            gpt3_with_scores=short(with_scores * tokens / GPT3.context_length, 2, 23),
             gpt3_flops_spelled=f"{flops} = {short(fc.training_flops(size, tokens), 2, 23)}",
         )
 
@@ -315,6 +326,21 @@ class Chapter(Figures):
             wren_run_flops=short(flops, 2, 20),
             wren_speed=short(speed, 2, 15),
         )
+        # An all-reduce around a ring: each device sends all parts but one, twice. NVLink's
+        # 900e9 bytes per second are both directions together, by NVIDIA's data sheet.
+        devices, nvlink = wren.DEVICES, 900e9
+        sent = 2 * (devices - 1) * FP32.itemsize * wren.PARAMETERS // devices
+        seconds = sent / (nvlink / 2)
+        self.gives(
+            wren_sent=(
+                f"{n(2)} · {n(devices - 1)}/{n(devices)} · {n(FP32.itemsize)} · "
+                f"{short(wren.PARAMETERS, 4)} = {short(sent, 2)}"
+            ),
+            nvlink=short(nvlink),
+            wren_network_ms=n(1e3 * seconds, ".1f"),
+            wren_network_share=n(100 * seconds / wren.STEP_SECONDS, ".1f"),
+            wren_step_s=n(wren.STEP_SECONDS, ".2f"),
+        )
 
     def exercises(self) -> None:
         """The answers."""
@@ -328,6 +354,13 @@ class Chapter(Figures):
             ex_weights=short(weights, 2),
             ex_rate=n(H100.memory_bandwidth / weights, ",.0f"),
         )
+        model = wren.WREN
+        sizes = [2, model.num_layers, model.context_length, model.d_model, BF16.itemsize]
+        cache = math.prod(sizes)  # a key and a value, for each layer and token
+        self.gives(
+            ex_cache=f"{' · '.join(n(size, ',') for size in sizes)} = {short(cache, 3)}",
+            ex_cache_share=n(100 * cache / weights, ".1f"),
+        )
         k, columns = wren.WREN.d_model, wren.WREN.d_ff
         rows = next(
             m
@@ -335,6 +368,9 @@ class Chapter(Figures):
             if ra.matmul_intensity(m, k, columns, BF16) >= ra.accelerator_intensity(H100, BF16)
         )
         self.gives(ex_ffn=f"{n(k, ',')} × {n(columns, ',')}", ex_rows=rows)
+        micro_rows = wren.MICRO_BATCH * wren.WREN.context_length
+        assert micro_rows > rows
+        self.gives(ex_micro_rows=n(micro_rows, ","))
 
         size, full = 405 * 10**9, RECIPES["all in float32"]
         each, device = ra.bytes_per_parameter(full), H100.memory_bytes

@@ -9,6 +9,7 @@ import torch
 from grader.solutions.reference import optimizers as op
 from grader.solutions.reference import resource_accounting as ra
 from handout.site import wren
+from handout.site.pictures import training
 from tests.handout.page_figures import Figures, n, plain, power, scientific, short
 
 F64, F32 = torch.float64, torch.float32
@@ -69,6 +70,33 @@ def kept_bytes(make: Make) -> int:
     return op.optimizer_state_bytes(optimizer)
 
 
+def descend(
+    make: Make, gradient: Callable[[float], float], count: int, p: float = 1.0
+) -> list[float]:
+    """The parameter after each step, with a gradient that depends on the parameter."""
+    parameter = torch.tensor([p], dtype=F64, requires_grad=True)
+    optimizer = make([parameter])
+    after = []
+    for _ in range(count):
+        parameter.grad = torch.tensor([gradient(parameter.item())], dtype=F64)
+        optimizer.step()
+        after.append(parameter.item())
+    return after
+
+
+def noise_step(beta1: float, beta2: float) -> float:
+    """The root mean square of AdamW's steps for gradients of pure noise, in units of lr."""
+    generator = torch.Generator().manual_seed(0)
+    parameter = torch.zeros(4000, requires_grad=True)
+    optimizer = op.AdamW([parameter], lr=1.0, betas=(beta1, beta2), weight_decay=0.0)
+    before = parameter.detach().clone()
+    for _ in range(1000):
+        before.copy_(parameter.detach())
+        parameter.grad = torch.randn(4000, generator=generator)
+        optimizer.step()
+    return (parameter.detach() - before).square().mean().sqrt().item()
+
+
 def decimal(value: float, digits: int = 12) -> str:
     """The shortest decimal form of a number with at most this many decimals, as a figure."""
     return plain(round(value, digits))
@@ -83,6 +111,7 @@ class Chapter(Figures):
         self.gives(
             state_bytes=sum(d.itemsize for d in ADAMW_FP32.optimizer_state), adamw_bytes=total
         )
+        self.bowl()
         self.three()
         self.state()
         self.worked_three()
@@ -94,6 +123,73 @@ class Chapter(Figures):
         self.schedule()
         self.model()
         self.exercises()
+
+    def bowl(self) -> None:
+        """SGD on a parabola and in a bowl, with and without momentum."""
+        curvature = 3.0
+
+        def slide(lr: float) -> list[float]:
+            return descend(lambda p: op.SGD(p, lr), lambda x: curvature * x, 60)
+
+        slope = torch.tensor([0.7], dtype=F64, requires_grad=True)
+        (curvature * slope**2 / 2).sum().backward()
+        self.formula("parabola", "½λx²", math.isclose(slope.grad.item(), curvature * 0.7))
+        self.formula(
+            "parabola_factor",
+            "1 − lr · λ",
+            same(slide(0.1)[:3], [(1 - 0.1 * curvature) ** t for t in (1, 2, 3)]),
+        )
+        below, above = slide(1.98 / curvature), slide(2.02 / curvature)
+        self.formula("parabola_limit", "2/λ", [abs(below[-1]) < 1, abs(above[-1]) > 1])
+
+        slow, fast, mu, count = 0.4, 0.6, 0.5, training.BOWL_STEPS
+        at = torch.tensor([1.5, -0.5], dtype=F64, requires_grad=True)
+        (0.1 * at[0] ** 2 + 2 * at[1] ** 2).backward()
+        across, along = (at.grad / at.detach()).tolist()
+        value = training.bowl_value(1.5, -0.5)
+        self.formula(
+            "bowl", "0.1x² + 2y²", math.isclose(value, across / 2 * 1.5**2 + along / 2 * 0.5**2)
+        )
+        factors = {}
+        for lr in (slow, fast):
+            (x0, y0), (x1, y1), *_ = training.bowl_path(lr, 0.0)
+            factors[lr] = (x1 / x0, y1 / y0)
+            assert all(same(factors[lr], [1 - across * lr, 1 - along * lr]))
+        self.gives(
+            bowl_across=f"{n(1)} − {decimal(across)} lr",
+            bowl_along=f"{n(1)} − {decimal(along)} lr",
+            slow_lr=slow,
+            fast_lr=fast,
+            bowl_mu=mu,
+            slow_factors=" and ".join(decimal(factor) for factor in factors[slow]),
+            fast_factors=" and ".join(decimal(factor) for factor in factors[fast]),
+        )
+        converges = []
+        for momentum in (0.3, mu, 0.9):
+            limit = (2 + 2 * momentum) / along
+            for lr, inside in ((0.98 * limit, True), (1.02 * limit, False)):
+                path = descend(
+                    lambda p, lr=lr, m=momentum: op.SGD(p, lr, m), lambda y: along * y, 2000
+                )
+                converges.append((abs(path[-1]) < 1e-3) == inside)
+        self.formula("momentum_limit", "2 + 2μ", converges)
+        assert fast * along < 2 + 2 * mu
+        product, limit = decimal(fast * along), plain(2 + 2 * mu)
+        self.gives(below_limit=f"{n(fast)} · {decimal(along)} = {product} < {limit}")
+        (x0, y0), *_ = training.bowl_path(slow, 0.0)
+        ends = [training.bowl_path(*options)[-1] for options in ((slow, 0), (fast, 0), (fast, mu))]
+        digits = [(".3f", ".5f"), (".3f", ".0f"), (".3f", ".3f")]
+        slow_end, fast_end, momentum_end = (
+            f"({n(x, of_x)}, {n(y, of_y)})"
+            for (x, y), (of_x, of_y) in zip(ends, digits, strict=True)
+        )
+        self.gives(
+            bowl_steps=count,
+            bowl_start=f"({decimal(x0)}, {decimal(y0)})",
+            slow_end=slow_end,
+            fast_end=fast_end,
+            momentum_end=momentum_end,
+        )
 
     def three(self) -> None:
         """The formulas of section 8.1."""
@@ -227,6 +323,9 @@ class Chapter(Figures):
         )
         mu = op.SGD([torch.zeros(1)]).defaults["momentum"]
         assert kept_bytes(lambda parameters: op.SGD(parameters, momentum=mu)) == 0
+        fresh = torch.zeros(3, requires_grad=True)
+        assert not op.AdaGrad([fresh]).state
+        assert "sum" in torch.optim.Adagrad([fresh]).state[fresh], "before the first step"
         self.gives(no_momentum=plain(mu))
         self.gives(every_itemsize=F32.itemsize)
 
@@ -424,6 +523,20 @@ class Chapter(Figures):
             clip_parts=power(10, 7),
             clipped_norm=decimal(length, 6),
         )
+        _, joint = clipped(1.0)
+        for name, largest, words in (
+            ("torch_factor", 2.0, "max / (‖g‖ + 1e-6)"),
+            ("torch_at_max", joint, "max / (max + 1e-6)"),
+        ):
+            parameters = [torch.zeros_like(g, requires_grad=True) for g in whole]
+            for parameter, g in zip(parameters, whole, strict=True):
+                parameter.grad = g.clone()
+            torch.nn.utils.clip_grad_norm_(parameters, largest)
+            factors = [
+                (p.grad / g).nanmean().item() for p, g in zip(parameters, whole, strict=True)
+            ]
+            assert max(factors) < 1
+            self.formula(name, words, same(factors, [largest / (joint + 1e-6)] * 2))
         gradients, norm = clipped(5.0)
         assert all(torch.equal(a, b) for a, b in zip(gradients, whole, strict=True))
         self.gives(whole_norm=plain(norm))
@@ -451,6 +564,15 @@ class Chapter(Figures):
         self.gives(first_rate=plain(rate(0)))
         self.gives(cosine_top=plain(top), cosine_bottom=plain(bottom))
         assert op.lr_cosine_schedule(0, most, least, 0, 5) == most
+        constant = steps(lambda p: op.AdamW(p, 0.1, eps=0.0, weight_decay=0.0), [0.3] * 50)
+        assert math.isclose(constant[-2] - constant[-1], 0.1)
+        shrunk = {beta: math.sqrt((1 - beta) / (1 + beta)) for beta in (0.7, BETA1)}
+        self.formula(
+            "noise_formula",
+            "√((1 − β₁) / (1 + β₁))",
+            [abs(noise_step(beta, BETA2) / about - 1) < 0.05 for beta, about in shrunk.items()],
+        )
+        self.gives(noise_step=n(shrunk[BETA1], ".2f"))
         its = [0, 5, 10, 15, 20, 25, 30, 1000]
         self.gives(max=plain(most), min=least, w=w, c=c)
         self.gives(
@@ -478,6 +600,25 @@ class Chapter(Figures):
             wren_moved_gb=n(moved / 1e9, ".1f"),
             wren_step_ms=n(1e3 * moved / bandwidth, ".1f"),
             wren_step_s=n(wren.STEP_SECONDS, ".2f"),
+        )
+        # GPT-3's options: Brown et al. 2020, appendix B.
+        beta1, beta2, eps, decay, clip, warmup = 0.9, 0.95, 1e-8, 0.1, 1.0, 375e6
+        iterations = round(warmup / wren.STEP_TOKENS)
+        sums = [sum(beta**k for k in range(50_000)) for beta in (beta2, BETA2)]
+        self.formula("v_remembers", "1 / (1 − β₂)", same(sums, [1 / (1 - beta2), 1 / (1 - BETA2)]))
+        self.gives(
+            wren_options=(
+                f"β₁ = {n(beta1)}, β₂ = {n(beta2)}, ε = {scientific(eps, 0)}, λ = {n(decay)}"
+            ),
+            wren_clip=clip,
+            wren_warmup_tokens=short(warmup, unit=6),
+            wren_floor=10,
+            wren_warmup=(f"{short(warmup, unit=6)} / {n(wren.STEP_TOKENS, ',')} = {n(iterations)}"),
+            wren_warmup_share=n(100 * iterations / wren.STEPS, ".1f"),
+            wren_beta=f"β₂ = {n(beta2)}",
+            wren_remembers=n(sums[0], ".0f"),
+            usual_remembers=n(sums[1], ",.0f"),
+            usual_beta=BETA2,
         )
 
     def exercises(self) -> None:

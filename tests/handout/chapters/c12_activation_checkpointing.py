@@ -71,10 +71,10 @@ def by_formula(s, b, h, a):
     return s * b * h * (34 + 5 * a * s / h)
 
 
-def measured(s, b, h, a, dropout=True):
-    """The same bytes, as the reference counts them for such a layer in bfloat16.
+def transformer_layer(s, b, h, a, dropout=True, selective=False):
+    """A function that computes such a layer in bfloat16, and the layer's parameters.
 
-    The norms' means and deviations are left out.
+    With `selective`, only what lies between q, k, v and the output projection is checkpointed.
     """
     square = [(torch.randn(h, h) / h).to(BF16).requires_grad_() for _ in range(4)]
     up, down = (
@@ -88,17 +88,36 @@ def measured(s, b, h, a, dropout=True):
             torch.native_dropout(t, 0.1, True)[0] if dropout else t
         )  # keeps a mask of one byte per number, as dropout does on a GPU
 
+    def attention(q, k, v):
+        return drop(torch.softmax(q @ k.transpose(-1, -2), -1)) @ v
+
     def layer():
         normed = F.layer_norm(x, (h,), gain)
         q, k, v = (F.linear(normed, w).view(b, s, a, h // a).transpose(1, 2) for w in square[:3])
-        mixed = drop(torch.softmax(q @ k.transpose(-1, -2), -1)) @ v
+        mixed = ac.checkpoint(attention, q, k, v) if selective else attention(q, k, v)
         middle = x + drop(F.linear(mixed.transpose(1, 2).reshape(b, s, h), square[3]))
         wide = F.gelu(F.linear(F.layer_norm(middle, (h,), gain), up))
         return middle + drop(F.linear(wide, down))
 
+    return layer, [*square, up, down, gain]
+
+
+def measured(s, b, h, a, **options):
+    """The same bytes, as the reference counts them for such a layer in bfloat16.
+
+    The norms' means and deviations are left out.
+    """
     # Two norms, with one mean and one deviation per token each.
     norms = 2 * 2 * s * b * BF16.itemsize
-    return ac.saved_activation_bytes(layer, [*square, up, down, gain]) - norms
+    return ac.saved_activation_bytes(*transformer_layer(s, b, h, a, **options)) - norms
+
+
+def training_flops(s, b, h, a, **options):
+    """FLOPs of such a layer, forward and backward, as the reference counts them."""
+    layer, _ = transformer_layer(s, b, h, a, **options)
+    with fc.FlopCounter() as counter:
+        layer().sum().backward()
+    return counter.total
 
 
 class Chapter(Figures):
@@ -148,7 +167,48 @@ class Chapter(Figures):
         valley = range(1, 200)
         for layers in (8, 32, 128, 512):
             assert min(valley, key=lambda k: k + 2 * layers / k) == round((2 * layers) ** 0.5)
-        self.gives(root_factor=2)
+        best = {layers: (2 * layers) ** 0.5 for layers in (8, 16, 128)}
+        small = 1e-4
+        slopes = [
+            ((k + small) + 2 * layers / (k + small) - (k - small) - 2 * layers / (k - small))
+            / (2 * small)
+            for layers, k in ((16, 3.0), (16, 9.0), (128, 5.0))
+        ]
+        self.formula(
+            "derivative",
+            "1 − 2L/k²",
+            [
+                abs(slope - (1 - 2 * layers / k**2)) < 1e-6
+                for slope, (layers, k) in zip(
+                    slopes, ((16, 3.0), (16, 9.0), (128, 5.0)), strict=True
+                )
+            ],
+        )
+        self.formula(
+            "best_segments",
+            "k = √(2L)",
+            [abs(1 - 2 * layers / k**2) < 1e-12 for layers, k in best.items()],
+        )
+        self.formula(
+            "least_alive",
+            "2k",
+            [abs(k + 2 * layers / k - 2 * k) < 1e-12 for layers, k in best.items()],
+        )
+        deeper = 100
+        self.gives(
+            best_k=n(best[LAYERS], ".1f"),
+            best_alive=n(2 * best[LAYERS], ".1f"),
+            deeper=deeper,
+            more_memory=plain((2 * deeper * LAYERS) ** 0.5 / best[LAYERS]),
+        )
+        assert alive_at_once(1) == self.plain[nn.GELU], "one segment: as much as a plain run"
+        # To reach the input of each layer again from the data, run all layers before it, and it.
+        again = {layers: sum(range(1, layers + 1)) for layers in (LAYERS, 100 * LAYERS)}
+        assert 9_000 < again[100 * LAYERS] / again[LAYERS] < 10_000
+        self.gives(
+            from_the_data=f"{n(1)} + {n(2)} + … + {n(LAYERS)} = {n(again[LAYERS])}",
+            data_growth=f"L{n('²')}",
+        )
         root = round(LAYERS**0.5)
         self.gives(
             root_alive=f"{n(self.kept[root])} + {n(self.own[root])} = {n(alive[root])}",
@@ -206,6 +266,8 @@ class Chapter(Figures):
         self.gives(
             mfu=full, useful_mfu=useful, days=n(days[0], ".2f"), recomputed_days=n(days[1], ".2f")
         )
+        # Reported by Chowdhery et al. 2022, section 4.1.
+        self.gives(palm_hfu=57.8, palm_mfu=46.2)
 
     @staticmethod
     def counted() -> tuple[int, int]:
@@ -248,6 +310,7 @@ class Chapter(Figures):
             found = measured(**sizes, dropout=False) / (sizes["s"] * sizes["b"] * sizes["h"])
             assert found == first + second * sizes["a"] * sizes["s"] / sizes["h"]
         self.gives(first_term=first, second_factor=second)
+        self.selective(small)
         layer = by_formula(**GPT3)
         everything, fused, inputs = (
             GPT3_LAYERS * size for size in (layer, by_formula(s, b, h, 0), per_token * s * b * h)
@@ -267,6 +330,38 @@ class Chapter(Figures):
             inputs_gb=n(inputs / 1e9, ".2f"),
         )
 
+    def selective(self, small) -> None:
+        """Recomputing only the scores: bytes and FLOPs, measured on small layers."""
+        again, layer_flops, shares = [], [], []
+        for sizes in small:
+            s, b, h, a = sizes.values()
+            assert measured(**sizes, selective=True) == by_formula(s, b, h, 0)
+            plainly = training_flops(**sizes)
+            more = training_flops(**sizes, selective=True) - plainly
+            again.append(more == 4 * b * s**2 * h)
+            layer_flops.append(plainly == 72 * b * s * h**2 + 12 * b * s**2 * h)
+            shares.append(abs(more / plainly - s / (18 * h + 3 * s)) < 1e-12)
+        self.formula("selective_flops", "4bs²h", again)
+        self.formula("layer_flops", "72bsh² + 12bs²h", layer_flops)
+        self.formula("selective_ratio", "s / (18h + 3s)", shares)
+        s, _, h, a = GPT3.values()
+        scores = 5 * a * s // h
+        assert scores * h == 5 * a * s
+        cost = s / (18 * h + 3 * s)
+        self.gives(
+            selective_share=f"{n(scores)} of {n(34 + scores)}",
+            selective_percent=n(100 * scores / (34 + scores), ".0f"),
+            selective_cost=n(100 * cost, ".2f"),
+            # Reported by Korthikanti et al.
+            reported_cost=2.7,
+        )
+        reported = s / (6 * h + s)
+        self.formula(
+            "reported_ratio",
+            "s / (6h + s)",
+            [f"{100 * reported:.1f}" == "2.7", abs(reported / cost - 3) < 1e-12],
+        )
+
     def seen_elsewhere(self) -> None:
         """The factor in other notes, and what it depends on."""
         root = round(LAYERS**0.5)
@@ -284,6 +379,8 @@ class Chapter(Figures):
         layers, sequence = wren.WREN.num_layers, wren.activation_bytes(1)
         inputs = 2 * wren.WREN.context_length * wren.WREN.d_model * layers
         one_layer = sequence // layers
+        copies = BF16.itemsize * wren.PARAMETERS  # of the weights, which autocast keeps
+        free = device - state - copies
         hours = (
             wren.HOURS * fc.training_flops(1, 1, recompute_forward=True) / fc.training_flops(1, 1)
         )
@@ -292,10 +389,11 @@ class Chapter(Figures):
             wren_logits_gb=n(logits / 1e9, ".2f"),
             wren_state_gb=n(state / 1e9, ".1f"),
             wren_device_gb=device // 10**9,
-            wren_fits=(device - state) // (sequence + logits),
+            wren_copies_gb=n(copies / 1e9, ".1f"),
+            wren_fits=free // (sequence + logits),
             wren_inputs_gb=n(inputs / 1e9, ".2f"),
             wren_one_layer_gb=n(one_layer / 1e9, ".2f"),
-            wren_fits_checkpointed=(device - state) // (inputs + one_layer + logits),
+            wren_fits_checkpointed=free // (inputs + one_layer + logits),
             wren_recomputed_hours=n(hours, ".1f"),
         )
 
