@@ -3,6 +3,8 @@
 PYTHON ?= python3
 TORCH  ?= torch==2.13.0
 EXTRAS ?= dev
+# Processes of pytest: more than there are CPUs, because some tests wait.
+WORKERS ?= $(shell expr $$(nproc) + $$(expr $$(nproc) / 2))
 SUBMISSION ?= examples/sample.zip
 
 BIN := .venv/bin
@@ -20,13 +22,13 @@ grade: install   ## Grade a submission: make grade SUBMISSION=path (default: the
 	@$(BIN)/grader grade "$(SUBMISSION)" $(ARGS)
 
 test: install browser ## Run the tests of the grader, the course and the handout (ARGS=--require-browser: fail without Chromium)
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not proof" $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not proof" $(ARGS)
 
 quick: install   ## Run only the tests that need no sandbox, no other process and no browser
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow and not proof" $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow and not proof" $(ARGS)
 
 proof: install browser ## Run every test, including those that take minutes
-	$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 check: workflows ## Run ruff and mypy, and check the stubs and the workflows
 	$(BIN)/ruff check .

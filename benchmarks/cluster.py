@@ -41,7 +41,7 @@ from grader.classroom import setup as setups
 from grader.classroom.executor import Ended, Executor, Started
 from grader.classroom.local_executor import LocalExecutor
 from grader.classroom.ray_executor import RayExecutor
-from grader.grading.workers import usual_jobs
+from grader.grading.pool import usual_jobs
 from grader.report import json as json_report
 from grader.sandbox import levels
 from grader.submission import Submission

@@ -14,7 +14,7 @@ from grader.classroom import gradebook, texts
 from grader.classroom.standings import Class
 from grader.commands import Folder, advancing
 from grader.errors import UsageError
-from grader.grading.workers import usual_jobs
+from grader.grading.pool import usual_jobs
 
 # grader.analysis imports numpy and the libraries for pages, so only these commands import it.
 

@@ -38,7 +38,7 @@ from grader.commands import (
 from grader.commands import app as app
 from grader.course import Course
 from grader.errors import GraderFault, UsageError
-from grader.grading.workers import usual_jobs
+from grader.grading.pool import usual_jobs
 from grader.report import difference, gradescope, junit, markdown, terminal
 from grader.report import json as json_report
 from grader.results.records import SubmissionResult

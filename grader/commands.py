@@ -304,7 +304,7 @@ def validate(
     if matrix:
         one_of("--matrix", matrix.suffix, *matrices.FORMATS)
         files.check_writable(matrix)
-    from grader.grading.workers import usual_jobs
+    from grader.grading.pool import usual_jobs
     from grader.proof.validate import validate as run
 
     with device_named(device) as gpu, advancing("validating") as progress:

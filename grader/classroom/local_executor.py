@@ -9,7 +9,7 @@ from grader.classroom.executor import TICK_SECONDS, Ended, Event, Started, Take,
 from grader.classroom.setup import Setup
 from grader.course import Course
 from grader.errors import SandboxUnavailable
-from grader.grading.workers import Workers, own
+from grader.grading.pool import Pool, own_course, own_sandbox
 from grader.sandbox.gpu import Gpu
 from grader.submission import Submission
 
@@ -39,8 +39,8 @@ class LocalExecutor:
         Raises:
             SandboxUnavailable: No submission can be graded on this machine.
         """
-        running: dict[Future[bytes], tuple[Submission, Workers]] = {}
-        idle: list[Workers] = []
+        running: dict[Future[bytes], tuple[Submission, Pool]] = {}
+        idle: list[Pool] = []
         with ExitStack() as pools:
             while True:
                 while len(running) < self._jobs and (submission := take()):
@@ -58,8 +58,8 @@ class LocalExecutor:
                     yield ended
                 yield None
 
-    def _pool(self) -> Workers:
-        return Workers(self._course, 1, gpu=self._gpu, isolation=self._setup.isolation)
+    def _pool(self) -> Pool:
+        return Pool(self._course, 1, gpu=self._gpu, isolation=self._setup.isolation)
 
 
 def _ended(submission: Submission, future: "Future[bytes]") -> Ended:
@@ -75,5 +75,5 @@ def _ended(submission: Submission, future: "Future[bytes]") -> Ended:
 
 def _graded(submission: Submission, setup: Setup, fresh: bool) -> bytes:
     """Grade one submission in a process of the pool."""
-    course, sandbox = own()
+    course, sandbox = own_course(), own_sandbox()
     return graded(submission, course, sandbox, setup, fresh=fresh)

@@ -24,7 +24,7 @@ from grader.course import Course, Problem, id_of_test
 from grader.errors import Status, UsageError
 from grader.grading.grade import grade
 from grader.grading.local_student import LocalBox, LocalSession
-from grader.grading.workers import Workers, close_at_end, own
+from grader.grading.pool import Pool, close_at_end, own_course, own_sandbox
 from grader.proof import mutants, trials
 from grader.proof.matrix import HiddenTest, Matrix, Row, tests_in
 from grader.results.records import ProblemResult, SubmissionResult, TestResult, worst
@@ -152,8 +152,10 @@ def _rows(
 ) -> list[Row]:
     """The outcome of each trial, in the order of the trials."""
     rows: dict[int, Row] = {}
-    with Workers(course, jobs, gpu=gpu, isolation=levels.strongest()) as workers:
-        waiting = {workers.submit(_run, trial): i for i, trial in enumerate(trials)}
+    needs_sandbox = gpu is not None or not all(trial.in_process for trial in trials)
+    isolation = levels.strongest() if needs_sandbox else None
+    with Pool(course, jobs, gpu=gpu, isolation=isolation) as pool:
+        waiting = {pool.submit(_run, trial): i for i, trial in enumerate(trials)}
         while waiting:
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                 i = waiting.pop(future)
@@ -286,14 +288,15 @@ def _local_box() -> LocalBox:
 
 def _run(trial: Trial) -> Row:
     """Grade one trial, including the problems in which it must lose nothing."""
-    course, sandbox = own()
-    here = trial.in_process and sandbox.gpu is None
+    course = own_course()
+    here = trial.in_process and trial.device == "cpu"
+    sandbox = cast(Sandbox, _local_box()) if here else own_sandbox()
 
     def graded_with(*, fresh: bool) -> SubmissionResult:
         return grade(
             Submission(trial.name, trial.sources, []),
             course,
-            cast(Sandbox, _local_box()) if here else sandbox,
+            sandbox,
             problems=[trial.problem, *trial.neighbours],
             device=trial.device,
             seed=trial.seed,

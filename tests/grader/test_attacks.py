@@ -103,9 +103,9 @@ class Attack:
 
     @property
     def control(self) -> courses.Problem:
-        """A problem of another module, which keeps its honest solution."""
+        """An honest problem of another module, with few tests."""
         return COURSE.problem(
-            "linear" if self.target.module == "tensor_memory" else "tensor_memory"
+            "tensor_memory" if self.target.module == "optimizers" else "lr_schedule"
         )
 
     @property
@@ -255,11 +255,13 @@ def owner(path: Path) -> int | None:
         return None
 
 
-def private_lines(problem: courses.Problem) -> set[str]:
+@cache
+def private_lines_of(problem_id: str) -> set[str]:
     """Lines of the solution and the hidden tests.
 
     The first paragraph of each docstring is left out, because a report shows it.
     """
+    problem = COURSE.problem(problem_id)
     solution = re.findall(
         r"# BEGIN SOLUTION.*?\n(.*?)# END SOLUTION", reference(problem.path).decode(), re.DOTALL
     )
@@ -291,7 +293,7 @@ def assert_harmless(result, problem: courses.Problem, secrets: list[str]) -> Non
     everything = "\n".join(texts)
     assert "BREACH" not in everything
     assert [secret for secret in secrets if secret in everything] == []
-    assert [line for line in private_lines(problem) if line in everything] == []
+    assert [line for line in private_lines_of(problem.id) if line in everything] == []
     assert {c for c in everything if unicodedata.category(c) in UNSAFE} <= {"\n"}
     assert max(map(len, texts[:-1])) <= 2000
 

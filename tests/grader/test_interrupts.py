@@ -99,7 +99,7 @@ def interrupted(root, tmp_path):
 
 MOMENTS = [
     pytest.param("start", 0.0, "pid", signal.SIGINT, id="at the start"),
-    pytest.param("box", 0.0, "pid", signal.SIGINT, id="as the box starts"),
+    pytest.param("box", 0.0, "pid", signal.SIGINT, id="as the box starts", marks=pytest.mark.proof),
     pytest.param("box", 0.0, "group", signal.SIGINT, id="as the box starts, from a terminal"),
     pytest.param("box", 0.3, "pid", signal.SIGTERM, id="SIGTERM"),
     *(
@@ -148,7 +148,7 @@ def test_a_grade_that_is_interrupted_writes_nothing(
 @pytest.mark.parametrize(
     ("moment", "seconds", "whom", "number"),
     [
-        ("start", 0.5, "group", signal.SIGINT),
+        pytest.param("start", 0.5, "group", signal.SIGINT, marks=pytest.mark.proof),
         ("pool", 0.0, "group", signal.SIGINT),
         pytest.param("pool", 6.0, "group", signal.SIGINT, marks=pytest.mark.proof),
         ("pool", 6.0, "pid", signal.SIGTERM),
@@ -175,7 +175,7 @@ def test_a_process_of_the_pool_that_is_told_to_end_many_times_ends_once(root):
     """
     program = """
 import threading, time
-from grader.grading import workers
+from grader.grading import pool
 
 class Slow:
     def __init__(self, name):
@@ -189,9 +189,9 @@ class Slow:
         raise RuntimeError("used by the main thread")
 
 for name in "ab":
-    workers.close_at_end(Slow(name))
+    pool.close_at_end(Slow(name))
 for _ in range(3):
-    threading.Thread(target=workers.leave).start()
+    threading.Thread(target=pool.leave).start()
 time.sleep(10)
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True)

@@ -64,6 +64,7 @@ def test_what_commonly_goes_wrong_fails_a_public_test(root):
     assert untold == []
 
 
+@pytest.mark.proof
 @pytest.mark.slow
 @pytest.mark.parametrize("half", [0, 1])
 def test_no_right_solution_fails_a_public_test(root, half):

@@ -44,6 +44,7 @@ def run_pytest(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.proof  # test_bundles does the same in the bundle
 def test_every_public_test_passes_on_the_reference(bundle, root):
     """The reference passes every public test, with warnings as errors."""
     for path in (root / "grader" / "solutions" / "reference").glob("*.py"):
@@ -51,6 +52,7 @@ def test_every_public_test_passes_on_the_reference(bundle, root):
     assert re.search(r"^\d+ passed in", run_pytest(bundle), re.MULTILINE)
 
 
+@pytest.mark.proof  # test_bundles does the same in the bundle
 def test_every_public_test_of_a_stub_says_not_attempted(bundle):
     """Every stub only reports "not attempted": no traceback and no other error."""
     output = run_pytest(bundle)

@@ -6,8 +6,8 @@ import platform
 import random
 import re
 import resource
-import shutil
 import select
+import shutil
 import signal
 import subprocess
 import sys

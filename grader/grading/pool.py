@@ -1,8 +1,9 @@
 """A pool of processes that each have a sandbox of their own and do one task at a time.
 
 A task is a module-level function with its arguments; it gets the course and the process's sandbox
-from `own`. Its result is pickled, which is safe because only the trusted process creates it. This
-module does not import torch, so that a process starts its sandbox before its own slow imports.
+from `own_course` and `own_sandbox`. Its result is pickled, which is safe because only the trusted
+process creates it. This module does not import torch, so that a process starts its sandbox before
+its own slow imports.
 """
 
 import multiprocessing
@@ -27,24 +28,24 @@ FROM_TERMINALS = (signal.SIGINT, signal.SIGHUP)
 Found = TypeVar("Found")
 
 
-class Workers:
+class Pool:
     """The processes, as a context manager; an exception inside the block stops all of them at once.
 
     Args:
         course: The course whose probes the sandboxes show.
         jobs: The number of processes.
         gpu: The GPU that submissions get.
-        isolation: What isolates a submission.
+        isolation: What isolates a submission; None if no task needs a sandbox.
     """
 
     def __init__(
-        self, course: Course, jobs: int, *, gpu: Gpu | None = None, isolation: Isolation
+        self, course: Course, jobs: int, *, gpu: Gpu | None = None, isolation: Isolation | None
     ) -> None:
         # A fork of a process with threads may hang in its first matmul.
         context = multiprocessing.get_context("spawn")
         self._pool = ProcessPoolExecutor(jobs, context, _start, (course, gpu, isolation))
 
-    def __enter__(self) -> "Workers":
+    def __enter__(self) -> "Pool":
         return self
 
     def __exit__(
@@ -98,21 +99,28 @@ class Closes(Protocol):
         """Free what it holds."""
 
 
-_own: tuple[Course, Sandbox] | GraderFault | None = None
+_course: Course | None = None
+_sandbox: Sandbox | GraderFault | None = None
 _to_close: list[Closes] = []
 _leaving = threading.Lock()
 
 
-def own() -> tuple[Course, Sandbox]:
-    """The course and the sandbox of this process.
+def own_course() -> Course:
+    """The course of this process."""
+    assert _course is not None
+    return _course
+
+
+def own_sandbox() -> Sandbox:
+    """The sandbox of this process.
 
     Raises:
-        GraderFault: Its sandbox could not be started.
+        GraderFault: It could not be started.
     """
-    assert _own is not None
-    if isinstance(_own, GraderFault):
-        raise _own
-    return _own
+    assert _sandbox is not None
+    if isinstance(_sandbox, GraderFault):
+        raise _sandbox
+    return _sandbox
 
 
 def close_at_end(what: Closes) -> None:
@@ -121,22 +129,24 @@ def close_at_end(what: Closes) -> None:
     Finalize(None, what.close, exitpriority=1)
 
 
-def _start(course: Course, gpu: Gpu | None, isolation: Isolation) -> None:
+def _start(course: Course, gpu: Gpu | None, isolation: Isolation | None) -> None:
     """Start this process's sandbox, which all of its tasks use."""
-    global _own
+    global _course, _sandbox
+    _course = course
     for number in FROM_TERMINALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, FROM_TERMINALS)
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=leave).start())
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
+    if isolation is None:
+        return
     try:
-        sandbox = Sandbox.of(course, isolation=isolation, gpu=gpu)
+        _sandbox = Sandbox.of(course, isolation=isolation, gpu=gpu)
     except GraderFault as e:
         # An exception would break the pool and lose the message.
-        _own = e
+        _sandbox = e
         return
-    close_at_end(sandbox)
-    _own = course, sandbox
+    close_at_end(_sandbox)
 
 
 def _end_with_the_parent() -> None:
