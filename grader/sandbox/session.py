@@ -51,7 +51,7 @@ Probe = Callable[..., Any]
 BEGIN_SECONDS = 120.0
 LEAST_PATIENCE = 0.08  # seconds
 # How long to wait for a traceback that the child was asked to print.
-TRACEBACK_SECONDS = 0.2
+TRACEBACK_SECONDS = 1.0
 MAX_DUMP = 64 * 1024  # how many of the last bytes of Python's own tracebacks are kept
 
 

@@ -53,6 +53,7 @@ from grader.sandbox.session import Session
 from grader.submission import Submission
 from tests.grader.processes import processes
 from tests.grader.told import told
+from tests.sampling import every
 
 pytestmark = pytest.mark.slow
 
@@ -103,10 +104,13 @@ class Attack:
 
     @property
     def control(self) -> courses.Problem:
-        """An honest problem of another module, with few tests."""
-        return COURSE.problem(
-            "tensor_memory" if self.target.module == "optimizers" else "lr_schedule"
-        )
+        """A problem of another module, which keeps its honest solution.
+
+        It has few tests, but an archive has the modules that all archives have.
+        """
+        if self.target.module != "tensor_memory":
+            return COURSE.problem("tensor_memory")
+        return COURSE.problem("linear" if self.kind == "archive" else "lr_schedule")
 
     @property
     def statuses(self) -> set[str]:
@@ -378,7 +382,7 @@ def test_it_is_refused(attack, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "problem", [p for p in COURSE.problems if p.device == "cpu"], ids=lambda p: p.id
+    "problem", every(3, [p for p in COURSE.problems if p.device == "cpu"]), ids=lambda p: p.id
 )
 def test_an_honest_solution_in_the_same_sandbox_earns_everything(problem, sandbox, planted):
     """Control: the defences do not reject a right solution."""

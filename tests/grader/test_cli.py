@@ -386,13 +386,20 @@ def test_a_cuda_device_is_looked_for_and_locked_only_for_a_cuda_run(monkeypatch,
     assert capsys.readouterr() == ("", "waiting for it\n")
 
 
-def test_a_single_problem_can_be_graded(grader, root, tmp_path):
+@pytest.fixture
+def tiny(root, tmp_path):
+    """The options that grade with the tiny course, and a solution of it, which starts sooner."""
+    course = root / "examples" / "tiny_course"
+    shutil.copytree(course / "solutions" / "reference", tmp_path / "ada" / "assignment")
+    return tmp_path / "ada", "--course", course
+
+
+def test_a_single_problem_can_be_graded(grader, tiny, tmp_path):
     """--only leaves all other problems out of the score and the maximum."""
-    shutil.copytree(root / "grader" / "solutions" / "reference", tmp_path / "assignment")
-    done = grader("grade", tmp_path, "--only", "tensor_memory", "--json", tmp_path / "r.json")
+    done = grader("grade", *tiny, "--only", "softmax", "--json", tmp_path / "r.json")
     result = json.loads((tmp_path / "r.json").read_text())
-    assert [p["id"] for p in result["problems"]] == ["tensor_memory"]
-    assert (done.returncode, result["score"], result["max_score"]) == (0, 4, 4)
+    assert [p["id"] for p in result["problems"]] == ["softmax"]
+    assert (done.returncode, result["score"], result["max_score"]) == (0, 2, 2)
 
 
 @pytest.mark.parametrize(
@@ -504,10 +511,9 @@ def test_a_broken_hidden_test_is_our_fault_and_exit_code_3(grader, copy_of_the_c
     assert "no_such_thing" in done.stdout
 
 
-def test_no_isolation_has_to_be_asked_for_and_is_printed(grader, root, tmp_path):
+def test_no_isolation_has_to_be_asked_for_and_is_printed(grader, tiny):
     """--isolation none grades, and the report states it."""
-    shutil.copytree(root / "grader" / "solutions" / "reference", tmp_path / "assignment")
-    done = grader("grade", tmp_path, "--only", "tensor_memory", "--isolation", "none")
+    done = grader("grade", *tiny, "--isolation", "none")
     assert done.returncode == 0, done.stderr
     assert "isolation none  (NOT ISOLATED: for debugging only)" in done.stdout
 

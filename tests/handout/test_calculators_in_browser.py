@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from handout.site import calculators, formulas, numbers
+from tests.sampling import every
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
@@ -210,7 +211,7 @@ TYPED = """(section, [field, texts]) => texts.map((text) => {
 })"""
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", every(3, FORMS))
 def test_wrong_input_is_said_beside_the_field(shown, page, name):
     """Invalid text in any field gives an error next to the field and no result.
 
@@ -419,7 +420,7 @@ def test_the_keyboard_is_enough(shown, page, address, name):
         assert box.is_checked() != before
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", every(3, FORMS))
 def test_a_link_brings_the_values_back(shown, browser, page, address, name):
     """The link restores numbers, choices and flags in another browser.
 
@@ -447,7 +448,7 @@ def test_a_link_brings_the_values_back(shown, browser, page, address, name):
     other.context.close()
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", every(3, FORMS))
 def test_the_ends_of_every_range_give_numbers(shown, page, name):
     """Each field is set to both ends of its range, alone and together with all others.
 
@@ -534,18 +535,24 @@ def test_print_shows_what_was_put_in(shown, page):
 
 @pytest.mark.parametrize(
     ("query", "said"),
-    [
-        ("?N=abc", {"N": "“abc” is not a number. Write it like 1024, 0.5, 4k or 70B."}),
-        ("?nothing=1&N=", {"N": "Enter a number, such as 1024, 0.5, 4k or 70B."}),
-        ("?device=B900", {}),
-        ("?%%%", {}),
-        ("?", {}),
-        ("?devices=1&devices=2", {}),
-        (
-            "?mfu=%3Cimg%20src=x%20onerror=alert(1)%3E",
-            {"mfu": "“<img src=x onerror=a” is not a number. Write it like 1024, 0.5, 4k or 70B."},
-        ),
-    ],
+    every(
+        3,
+        [
+            ("?N=abc", {"N": "“abc” is not a number. Write it like 1024, 0.5, 4k or 70B."}),
+            ("?nothing=1&N=", {"N": "Enter a number, such as 1024, 0.5, 4k or 70B."}),
+            ("?device=B900", {}),
+            ("?%%%", {}),
+            ("?", {}),
+            ("?devices=1&devices=2", {}),
+            (
+                "?mfu=%3Cimg%20src=x%20onerror=alert(1)%3E",
+                {
+                    "mfu": "“<img src=x onerror=a” is not a number. "
+                    "Write it like 1024, 0.5, 4k or 70B."
+                },
+            ),
+        ],
+    ),
 )
 def test_a_broken_link_does_no_harm(shown, page, query, said):
     """A wrong value is reported next to its field, and unknown names are ignored.

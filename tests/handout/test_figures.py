@@ -10,6 +10,7 @@ from grader.markdown_figures import MARK, without_marks
 from handout.site import agreement
 from tests.handout import chapters
 from tests.handout.page_figures import CODE, COURSE, DIGITS, HANDOUT, Figures, run_code
+from tests.sampling import every
 
 PAGES = sorted(path.name for path in HANDOUT.glob("*.md"))
 
@@ -41,7 +42,7 @@ def test_every_block_of_code_runs(page):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", every(3, PAGES))
 def test_a_changed_digit_is_noticed(page):
     """Each digit of the text in turn is increased by one."""
     figures, text = figures_of(page), text_of(page)
@@ -59,7 +60,7 @@ def test_a_changed_digit_is_noticed(page):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", every(3, PAGES))
 def test_a_changed_digit_of_code_is_noticed(page):
     """A changed digit in a block of code gives another result or an error."""
     text = text_of(page)

@@ -12,6 +12,7 @@ from grader import course as courses
 from grader.publish import bundles
 from tests.handout.browsing import serious
 from tests.handout.page_figures import HANDOUT
+from tests.sampling import every
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
@@ -148,8 +149,17 @@ def test_formulas_have_their_font(opened, page):
     assert max(heights) > 1.5 * 16
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (400, "dark")])
-@pytest.mark.parametrize("name", [*PAGES, "search"])
+@pytest.mark.parametrize(
+    ("name", "width", "scheme"),
+    every(
+        3,
+        [
+            (name, width, scheme)
+            for width, scheme in [(1400, "light"), (400, "dark")]
+            for name in [*PAGES, "search"]
+        ],
+    ),
+)
 def test_axe_finds_nothing_serious(opened, page, name, width, scheme):
     """axe-core checks each page in a wide light and a narrow dark layout.
 

@@ -28,6 +28,7 @@ from grader.sandbox.box import Sandbox
 from grader.sandbox.gpu import Gpu
 from grader.sandbox.session import Session
 from tests.probes import call
+from tests.sampling import every
 
 pytestmark = [
     pytest.mark.slow,
@@ -819,7 +820,8 @@ WAIT = """
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("works", "file", "running"), [(True, "nn", True), (False, "cuda", False), (None, "cuda", True)]
+    ("works", "file", "running"),
+    every(3, [(True, "nn", True), (False, "cuda", False), (None, "cuda", True)]),
 )
 def test_a_test_that_runs_out_of_time_with_a_kernel_running_is_told_so(
     works, file, running, boxed, monkeypatch

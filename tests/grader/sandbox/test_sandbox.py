@@ -44,6 +44,7 @@ from grader.sandbox.session import Budget, Patience, Session
 from grader.submission import Submission
 from tests.grader.told import told
 from tests.probes import call, call_and_keep_inputs
+from tests.sampling import every
 
 pytestmark = [
     pytest.mark.slow,
@@ -1194,7 +1195,7 @@ def test_a_limit_that_is_too_low_is_named_before_anything_is_graded(limit, right
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "limits", ["-n 512 -u 64", "-Sn 20 -Su 20 -Sf 1000 -St 60 -Sv 4000000 -Sd 4000000"]
+    "limits", every(2, ["-n 512 -u 64", "-Sn 20 -Su 20 -Sf 1000 -St 60 -Sv 4000000 -Sd 4000000"])
 )
 def test_a_limit_that_is_enough_or_can_be_raised_costs_nothing(limits, right, tmp_path):
     """The submission gets full marks: a test needs few descriptors, and a soft limit is raised."""
@@ -1227,13 +1228,16 @@ def test_a_limit_that_only_a_test_meets_is_ours(bare_with):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "broken",
-    [
-        "child._limit = lambda limits: 1 / 0",
-        "child._redirect = lambda *descriptors: 1 / 0",
-        "child._Submission.__init__ = lambda *_: 1 / 0",
-        "child._limit = lambda limits: os.kill(os.getpid(), 9)",
-        "child._limit = lambda limits: os.write(3, b'x' * 100)",
-    ],
+    every(
+        3,
+        [
+            "child._limit = lambda limits: 1 / 0",
+            "child._redirect = lambda *descriptors: 1 / 0",
+            "child._Submission.__init__ = lambda *_: 1 / 0",
+            "child._limit = lambda limits: os.kill(os.getpid(), 9)",
+            "child._limit = lambda limits: os.write(3, b'x' * 100)",
+        ],
+    ),
 )
 def test_an_end_before_the_students_code_is_ours(broken, bare_with):
     """The process may end by an exception, an exit, a signal or an invalid answer."""
