@@ -9,6 +9,7 @@ Slow imports happen only after the signal handlers are installed.
 """
 
 import atexit
+import gc
 import os
 import sys
 import traceback
@@ -17,10 +18,15 @@ from contextlib import suppress
 from grader import files, interrupts
 from grader.errors import CourseFault, GraderFault, ReleaseRefused, UsageError
 
+# Python's default of 700 makes the slow imports a sixth slower, though they create hardly any
+# garbage.
+OBJECTS_BETWEEN_COLLECTIONS = 100_000
+
 
 def main() -> None:
     """Run the command line; report a user's mistake in one line on stderr, never as a traceback."""
     interrupts.watch()
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     code, text = 0, ""
     with suppress(KeyboardInterrupt):
         _open_streams()

@@ -6,6 +6,7 @@ process creates it. This module does not import torch, so that a process starts 
 its own slow imports.
 """
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -133,6 +134,7 @@ def _start(course: Course, gpu: Gpu | None, isolation: Isolation | None) -> None
     """Start this process's sandbox, which all of its tasks use."""
     global _course, _sandbox
     _course = course
+    gc.set_threshold(100_000)  # as in cli.py
     for number in FROM_TERMINALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, FROM_TERMINALS)

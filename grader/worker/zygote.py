@@ -52,6 +52,7 @@ Breach = Literal["memory", "files", "scratch", "processor"]
 
 def import_slow_packages(preload: list[str]) -> None:
     """Import torch, the course's probes, and the modules that the course preloads."""
+    gc.disable()  # importing creates many objects and hardly any garbage
     import torch
 
     import tests.probes
@@ -62,6 +63,7 @@ def import_slow_packages(preload: list[str]) -> None:
         importlib.import_module(name)
     torch.manual_seed(0)  # the first call imports more modules, and every child calls it
     torch.set_num_threads(1)
+    gc.enable()
 
 
 def serve(control_fd: int, wall: NoWall) -> None:

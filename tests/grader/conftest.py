@@ -4,6 +4,7 @@ They provide the repository, a way to run the command, and a copy of the course 
 change.
 """
 
+import gc
 import re
 import shutil
 import signal
@@ -18,6 +19,8 @@ from hypothesis import settings
 from grader.grading.local_student import no_mode_left
 
 ROOT = Path(__file__).resolve().parents[2]
+# Libraries create many objects and hardly any garbage; Python's default would look at them often.
+gc.set_threshold(100_000)
 # Hypothesis generates the same examples in every run and sets no deadline.
 settings.register_profile(
     "seeded", derandomize=True, deadline=None, database=None, max_examples=100

@@ -130,6 +130,7 @@ def test_search_works_from_files(address, page):
 def test_a_hit_can_be_followed(address, page, word):
     """A search hit opens its page with the words highlighted, also on a page with pictures."""
     page.goto(address("search") + f"?q={word}")
+    page.get_by_text("Search finished").wait_for()
     page.locator("#search-results li a").first.click()
     page.locator("article .highlighted").first.wait_for()
     assert page.seen == []

@@ -10,6 +10,7 @@ limits, this process exits, and `check` starts another one for the remaining tes
 
 import bdb
 import faulthandler
+import gc
 import json
 import os
 import pdb
@@ -24,6 +25,8 @@ from typing import Any
 
 # Ctrl-C while torch is imported shows no traceback.
 signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+gc.set_threshold(100_000)  # importing torch creates many objects and hardly any garbage
 
 import pytest  # noqa: E402
 
