@@ -37,7 +37,7 @@ import single
 
 from grader import course as courses
 from grader import submission as submissions
-from grader.classroom import setup as setups
+from grader.classroom import setups
 from grader.classroom.executor import Ended, Executor, Started
 from grader.classroom.local_executor import LocalExecutor
 from grader.classroom.ray_executor import RayExecutor

@@ -22,8 +22,7 @@ import msgspec
 import single
 
 from grader import course as courses
-from grader.classroom import gradebook
-from grader.classroom import setup as setups
+from grader.classroom import gradebook, setups
 from grader.classroom.records import Student
 from grader.errors import Status
 from grader.report import json as json_report

@@ -15,14 +15,23 @@ from grader import course as courses
 from grader import files, interrupts
 from grader.classroom import batch as batches
 from grader.classroom import compare as comparisons
-from grader.classroom import display, gradebook, intake, policy, ray_executor, roster, tables, texts
-from grader.classroom import setup as setups
+from grader.classroom import (
+    display,
+    gradebook,
+    intake,
+    policy,
+    ray_executor,
+    roster,
+    setups,
+    tables,
+    texts,
+)
 from grader.classroom.executor import Executor
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.local_executor import LocalExecutor
 from grader.classroom.policy import Policy
 from grader.classroom.records import Standing, State
-from grader.classroom.setup import Setup
+from grader.classroom.setups import Setup
 from grader.classroom.standings import Class
 from grader.commands import (
     Device,

@@ -23,8 +23,7 @@ from grader.course import Course, Problem
 from grader.errors import SandboxUnavailable, UsageError
 from grader.gradescope import harness
 from grader.proof import matrix as matrices
-from grader.publish import bundles
-from grader.publish import gradescope as gradescope_bundle
+from grader.publish import bundles, gradescope_bundle
 from grader.publish import stubs as stub_files
 from grader.report import gradescope as gradescope_report
 from grader.report import json as json_report

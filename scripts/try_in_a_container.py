@@ -25,7 +25,7 @@ import zipfile
 from pathlib import Path
 
 from grader.sandbox import seccomp
-from grader.worker import landlock
+from grader.worker import kernel
 
 GROUPS = Path("/sys/fs/cgroup")
 MIB = 2**20
@@ -123,11 +123,11 @@ def enter(root: Path, command: list[str]) -> None:
     os.chdir("/")
     for capability in range(LAST_CAPABILITY + 1):
         if capability not in OF_DOCKER:
-            landlock.prctl(PR_CAPBSET_DROP, capability)
-    landlock.filter_calls(program)
+            kernel.prctl(PR_CAPBSET_DROP, capability)
+    kernel.filter_calls(program)
     mask = sum(1 << capability for capability in OF_DOCKER)
-    header = struct.pack("Ii", landlock.CAPABILITIES_VERSION, 0)
-    landlock.LIBC.capset(header, struct.pack("6I", mask, mask, 0, 0, 0, 0))
+    header = struct.pack("Ii", kernel.CAPABILITIES_VERSION, 0)
+    kernel.LIBC.capset(header, struct.pack("6I", mask, mask, 0, 0, 0, 0))
     os.execve(command[0], command, {"PATH": PATH, "HOME": "/root"})
 
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from grader.classroom.setup import Setup
+from grader.classroom.setups import Setup
 from grader.course import Course
 from grader.errors import GraderFault
 from grader.sandbox.box import Sandbox

@@ -24,7 +24,7 @@ import msgspec
 from grader.classroom import database
 from grader.classroom.policy import Policy
 from grader.classroom.records import Override, Student
-from grader.classroom.setup import Setup
+from grader.classroom.setups import Setup
 from grader.report import json as json_report
 from grader.results.merge import merged
 from grader.results.records import Ignored, SubmissionResult

@@ -6,7 +6,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 
 from grader.classroom.executor import TICK_SECONDS, Ended, Event, Started, Take, fault_of, graded
-from grader.classroom.setup import Setup
+from grader.classroom.setups import Setup
 from grader.course import Course
 from grader.errors import SandboxUnavailable
 from grader.grading.pool import Pool, own_course, own_sandbox

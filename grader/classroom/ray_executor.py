@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from grader import course as courses
-from grader.classroom import setup as setups
+from grader.classroom import setups
 from grader.classroom.executor import (
     TICK_SECONDS,
     Ended,
@@ -32,7 +32,7 @@ from grader.classroom.executor import (
     fault_of,
     graded,
 )
-from grader.classroom.setup import Setup
+from grader.classroom.setups import Setup
 from grader.course import Course
 from grader.errors import GraderFault, SandboxUnavailable, UsageError
 from grader.printable import one_line

@@ -6,11 +6,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from grader.classroom import setup as setups
+from grader.classroom import setups
 from grader.classroom.compare import Change, Comparison
 from grader.classroom.policy import Policy
 from grader.classroom.records import Standing, State, Student
-from grader.classroom.setup import Setup
+from grader.classroom.setups import Setup
 from grader.classroom.standings import Class, counts
 from grader.printable import one_line
 

@@ -11,7 +11,7 @@ If root runs the grader, bubblewrap needs no user namespace. Instead, the worker
 unused user id before it imports anything. This makes the limit on processes effective, and nothing
 in /proc or /sys belongs to that user. If any other user runs the grader, bubblewrap creates a user
 namespace. The seccomp filter also forbids further user namespaces, because older versions of
-bubblewrap cannot.
+bubblewrap have no option for that.
 
 Every version of bubblewrap since 0.4 works. Options of newer versions are used if they are
 available (`Bubblewrap`).

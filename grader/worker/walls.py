@@ -16,18 +16,18 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
-from grader.worker import landlock
+from grader.worker import kernel
 
 CLONE_NEWUSER = 0x10000000
 # The files of /proc that a process may read about itself. Its list of mounts is not among them,
 # because that would show paths of the machine.
 OF_ITSELF = {
-    "status": landlock.READ_FILE,
-    "stat": landlock.READ_FILE,
-    "statm": landlock.READ_FILE,
-    "maps": landlock.READ_FILE,
-    "task": landlock.READ_DIR,
-    "fd": landlock.READ_DIR,
+    "status": kernel.READ_FILE,
+    "stat": kernel.READ_FILE,
+    "statm": kernel.READ_FILE,
+    "maps": kernel.READ_FILE,
+    "task": kernel.READ_DIR,
+    "fd": kernel.READ_DIR,
 }
 DEVICES = ("null", "zero", "full", "random", "urandom")
 
@@ -52,9 +52,9 @@ class NoWall:
             os.chmod(os.environ["TMPDIR"], 0o1777)  # the folder belongs to root
             _become(user)
         # bubblewrap had set this signal, but changing the user cleared it.
-        landlock.prctl(landlock.PR_SET_PDEATHSIG, signal.SIGKILL)
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
         # No process in the sandbox may read another one's memory.
-        landlock.prctl(landlock.PR_SET_DUMPABLE, 0)
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
 
     def confine(self) -> None:
         """In a child, give up all rights that student code must not have."""
@@ -106,7 +106,7 @@ class Namespace(NoWall):
 
         If it can, it has just done so; the grader then ends the box.
         """
-        return {"uid": os.getuid(), "nests": landlock.LIBC.unshare(CLONE_NEWUSER) == 0}
+        return {"uid": os.getuid(), "nests": kernel.LIBC.unshare(CLONE_NEWUSER) == 0}
 
 
 class OwnUser(NoWall):
@@ -133,26 +133,26 @@ class OwnUser(NoWall):
         The zygote does not die with the grader, because it must still kill the processes that the
         student's code started.
         """
-        landlock.prctl(landlock.PR_SET_CHILD_SUBREAPER, 1)
-        landlock.prctl(landlock.PR_SET_KEEPCAPS, 1)
+        kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+        kernel.prctl(kernel.PR_SET_KEEPCAPS, 1)
         _become(user)
-        landlock.keep_capabilities(landlock.CAP_SETUID, landlock.CAP_SETGID)
-        landlock.no_new_privileges()
+        kernel.keep_capabilities(kernel.CAP_SETUID, kernel.CAP_SETGID)
+        kernel.no_new_privileges()
         with open(self._setup["filter"], "rb") as f:
-            landlock.filter_calls(f.read())
-        landlock.prctl(landlock.PR_SET_DUMPABLE, 0)
+            kernel.filter_calls(f.read())
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
 
     def confine(self) -> None:
         """Become the student's user, without capabilities, with access to the listed paths only."""
         _become(self._uid)
-        landlock.keep_capabilities()
-        landlock.prctl(landlock.PR_SET_DUMPABLE, 0)
-        landlock.prctl(landlock.PR_SET_CHILD_SUBREAPER, 1)  # for leftovers.py
+        kernel.keep_capabilities()
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+        kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # for leftovers.py
         own = f"/proc/{os.getpid()}"
-        landlock.restrict(
+        kernel.restrict(
             [
-                *((path, landlock.READ) for path in self._setup["readable"]),
-                *((f"/dev/{name}", landlock.USE_DEVICE) for name in DEVICES),
+                *((path, kernel.READ) for path in self._setup["readable"]),
+                *((f"/dev/{name}", kernel.USE_DEVICE) for name in DEVICES),
                 *((f"{own}/{name}", rights) for name, rights in OF_ITSELF.items()),
                 (os.environ["TMPDIR"], -1),
             ]
@@ -232,7 +232,7 @@ class OwnUser(NoWall):
             "signals": _possible(lambda pid: os.kill(pid, 0), [os.getppid(), 1]),
             "sockets": _possible(socket.socket, [socket.AF_UNIX, socket.AF_INET]),
             "rises": _possible(os.setuid, [0]),
-            "nests": landlock.LIBC.unshare(CLONE_NEWUSER) == 0,
+            "nests": kernel.LIBC.unshare(CLONE_NEWUSER) == 0,
         }
 
 

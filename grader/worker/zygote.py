@@ -242,7 +242,7 @@ class Zygote:
                 self._running.count(pid, status, usage, self._idle_resident_bytes)
 
     def _ended(self) -> dict[str, Any]:
-        """Remove everything that the test left, and return how its child ended."""
+        """Remove everything that the test left behind, and return how its child ended."""
         running, self._running = self._running, self._running
         self.end_everything()
         self._running = None

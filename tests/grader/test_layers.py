@@ -42,7 +42,7 @@ WORKER = {
             "boot",
             "zygote",
             "walls",
-            "landlock",
+            "kernel",
             "child",
             "device",
             "leftovers",

@@ -680,7 +680,7 @@ def check_counts(student, expected, expected_trainable, *, hint, **tree):
 @pytest.mark.core
 @pytest.mark.points(8)
 def test_count_parameters_counts_elements(student, rng):
-    """Every parameter counts with all of its elements, including submodules'; a scalar counts 1."""
+    """All elements of all parameters count, those of submodules included; a scalar counts as 1."""
     a, b, c = sizes(rng, 3)
     parameters = {"w": [a, b], "block.w": [c], "block.inner.w": [a, b, c], "gain": []}
     total = a * b + c + a * b * c + 1

@@ -103,7 +103,7 @@ class _Run:
         order = {"changed": 0, "open": 1, "done": 2}
         self._problems = sorted(problems, key=lambda p: order[since[p["id"]]])
         self._first = [name for name, status in since.items() if status == "changed"]
-        # Problems that were done before share one line, unless there is nothing else to show.
+        # Problems that were already done share one line, unless there is nothing else to show.
         done = {name for name, status in since.items() if status == "done"}
         self._folded = done if len(done) < len(problems) else set()
         self._in_order = problems

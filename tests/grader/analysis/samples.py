@@ -3,8 +3,7 @@
 from contextlib import contextmanager
 
 from grader import course as courses
-from grader.classroom import gradebook
-from grader.classroom import setup as setups
+from grader.classroom import gradebook, setups
 from grader.classroom.records import Student
 from grader.classroom.standings import Class
 from grader.errors import Status

@@ -8,8 +8,7 @@ import pytest
 
 from grader import class_commands, cli
 from grader import course as courses
-from grader.classroom import gradebook
-from grader.classroom import setup as setups
+from grader.classroom import gradebook, setups
 from grader.classroom.batch import Progress
 from grader.classroom.policy import Policy
 from grader.classroom.records import Student

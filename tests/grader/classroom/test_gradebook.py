@@ -12,7 +12,7 @@ import pytest
 from grader.classroom import database, gradebook
 from grader.classroom.policy import Policy
 from grader.classroom.records import State, Student
-from grader.classroom.setup import Setup
+from grader.classroom.setups import Setup
 from grader.classroom.standings import standings
 from grader.errors import Status, UsageError
 from grader.results.points import problem_result, submission_result

@@ -18,7 +18,7 @@ import jsonschema
 import pytest
 
 from grader import course as courses
-from grader.publish import gradescope as bundles
+from grader.publish import gradescope_bundle as bundles
 from tests.sampling import every
 
 pytestmark = pytest.mark.slow

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from grader.classroom import setup as setups
+from grader.classroom import setups
 from grader.course import PACKAGE
 from tests.grader.classroom.test_gradebook import SETUP
 from tests.grader.test_layers import imports
