@@ -429,9 +429,15 @@ def diff(
     `grader diff OLD.json NEW.json` compares two results of `grader grade --json` instead.
     """
     if new is not None:
-        text = difference.render(json_report.read(book), json_report.read(new))
-        files.say(text)
+        if rules_file or device != "cpu":
+            raise UsageError("diff: two results take neither --policy nor --device")
+        results = json_report.read(book), json_report.read(new)
+        files.say(difference.render(*results))
+        if any(result.has_grader_error for result in results):
+            raise typer.Exit(3)
         return
+    if book.suffix == ".json":
+        raise UsageError(f"diff {book}: expected a gradebook, or two results: OLD.json NEW.json")
     course, rules = course_and_rules(course_folder, rules_file)
     with gradebook.reading(book) as opened:
         whole = Class(opened, course, rules)
@@ -550,7 +556,7 @@ def _export_reports(whole: Class, found: Iterable[Standing], folder: Path, suffi
 
     where = {"sections": whole.course.sections, "links": whole.handout_links}
     renders: dict[str, Callable[[SubmissionResult, Standing], str]] = {
-        "json": lambda result, one: gradescope.render(result, one),
+        "json": lambda result, one: gradescope.render(result, one, whole.rules.gradescope),
         "xml": lambda result, one: junit.render(result),
         "md": lambda result, one: markdown.render(result, one, **where),
         "html": lambda result, one: html.render(result, one, sources=whole.sources(one), **where),

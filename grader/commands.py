@@ -128,6 +128,8 @@ def _options_of_all_commands(
     if version:
         files.say(f"{__version__}\n")
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        raise UsageError("expected a command, got none; `grader --help` lists them")
 
 
 @app.command()
@@ -444,7 +446,8 @@ class Reports:
 
     def __init__(self, course: Course, **paths: Path | None) -> None:
         self._course = course
-        self._links = course.handout_links(policies.load(course.policy).handout_url)
+        policy = policies.load(course.policy)
+        self._links, self._shows = course.handout_links(policy.handout_url), policy.gradescope
         self._paths = {kind: path for kind, path in paths.items() if path}
         files.check_apart(self._paths.values())
 
@@ -479,7 +482,7 @@ class Reports:
         if kind == "markdown":
             return markdown_report.render(result, sections=sections, links=links)
         if kind == "gradescope":
-            return gradescope_report.render(result)
+            return gradescope_report.render(result, shows=self._shows)
         return junit_report.render(result) if kind == "junit" else json_report.render(result)
 
 

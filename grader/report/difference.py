@@ -2,9 +2,9 @@
 
 from grader.printable import one_line
 from grader.results.compare import changed_tests
-from grader.results.records import SubmissionResult
+from grader.results.records import ProblemResult, SubmissionResult
 
-SMALL = 0.005  # points: less is not shown anywhere
+NOT_GRADED = "not graded"
 
 
 def render(old: SubmissionResult, new: SubmissionResult) -> str:
@@ -14,19 +14,24 @@ def render(old: SubmissionResult, new: SubmissionResult) -> str:
         f"points {old.score:.2f} of {old.max_score:g}, "
         f"then {new.score:.2f} of {new.max_score:g} ({new.score - old.score:+.2f})"
     )
-    was = {problem.id: problem.score for problem in old.problems}
-    now = {problem.id: problem.score for problem in new.problems}
+    lines += [
+        f"the {name} result has a fault of the grader: its points do not count"
+        for name, result in (("old", old), ("new", new))
+        if result.has_grader_error
+    ]
+    was = {problem.id: _points(problem) for problem in old.problems}
+    now = {problem.id: _points(problem) for problem in new.problems}
     for problem in now | was:
-        before, after = was.get(problem), now.get(problem)
-        if before is None or after is None or abs(after - before) >= SMALL:
-            lines.append(f"  {problem}: {_points(before)}, then {_points(after)}")
+        before, after = was.get(problem, NOT_GRADED), now.get(problem, NOT_GRADED)
+        if before != after:
+            lines.append(f"  {problem}: {before}, then {after}")
     tests = changed_tests(old, new)
     lines += [f"  {test.text}" for test in tests] or ["no test ends differently"]
     return "".join(f"{one_line(line, 300)}\n" for line in lines)
 
 
-def _points(score: float | None) -> str:
-    return "not graded" if score is None else f"{score:.2f}"
+def _points(problem: ProblemResult) -> str:
+    return f"{problem.score:.2f} of {problem.max_score:g}"
 
 
 def _settings(old: SubmissionResult, new: SubmissionResult) -> list[str]:
@@ -38,5 +43,12 @@ def _settings(old: SubmissionResult, new: SubmissionResult) -> list[str]:
         "device": [r.grader.device for r in (old, new)],
         "isolation": [r.grader.isolation for r in (old, new)],
         "seed": [str(r.grader.seed) for r in (old, new)],
+        "environment": [_environment(r) for r in (old, new)],
     }
     return [f"{name} {a} became {b}" for name, (a, b) in settings.items() if a != b]
+
+
+def _environment(result: SubmissionResult) -> str:
+    """The versions and devices of the run, or of the runs that were merged."""
+    runs = result.runs or [result.grader]
+    return "; ".join(" ".join(f"{k} {v}" for k, v in run.environment.items()) for run in runs)

@@ -10,7 +10,7 @@ ABSENT = "absent"
 
 @dataclass(frozen=True)
 class ChangedTest:
-    """A test that passes in exactly one of two results.
+    """A test that ends differently in two results.
 
     Attributes:
         name: The problem and the test.
@@ -21,6 +21,11 @@ class ChangedTest:
     name: str
     before: str
     after: str
+
+    @property
+    def gains_or_loses(self) -> bool:
+        """Whether it passes in exactly one of the results."""
+        return Status.PASSED in (self.before, self.after)
 
     @property
     def passes(self) -> bool:
@@ -36,10 +41,10 @@ class ChangedTest:
 def changed_tests(
     before: SubmissionResult | None, after: SubmissionResult | None
 ) -> list[ChangedTest]:
-    """The tests whose outcome changes to or from passed; None stands for a result without tests."""
+    """The tests with different outcomes; None stands for a result without tests."""
     was, now = _statuses(before), _statuses(after)
-    changed = [ChangedTest(n, was.get(n, ABSENT), now.get(n, ABSENT)) for n in now | was]
-    return [c for c in changed if c.before != c.after and Status.PASSED in (c.before, c.after)]
+    both = [ChangedTest(n, was.get(n, ABSENT), now.get(n, ABSENT)) for n in now | was]
+    return [test for test in both if test.before != test.after]
 
 
 def _statuses(result: SubmissionResult | None) -> dict[str, str]:

@@ -285,16 +285,15 @@ class Session:
         started = time.monotonic()
         try:
             return self._exchange(frames, started + self._wall_left, may_sleep=False)
-        except _Late:
-            raise self._timed_out() from None
-        except _Asleep:
-            raise self._fell_asleep() from None
-        except _Gone:
-            raise self._death() from None
+        except (_Late, _Asleep, _Gone) as e:
+            how = type(e)
         finally:
             seconds = time.monotonic() - started
             self._wall_left -= seconds
             self._wall_used += seconds
+        # From here on the time is ours.
+        fault = {_Late: self._timed_out, _Asleep: self._fell_asleep, _Gone: self._death}[how]
+        raise fault()
 
     def _keep_to_the_budget(self) -> None:
         """Reduce the test's time limits to what its problem's budget has left.

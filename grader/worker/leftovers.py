@@ -179,7 +179,11 @@ def _inside(thing: object) -> Iterable[object]:
     """
     if isinstance(thing, FunctionType):
         kept = [c.cell_contents for c in thing.__closure__ or () if c != EMPTY_CELL]
-        set_on_it = [value for value in thing.__dict__.values() if not _is_dynamos(value)]
+        set_on_it = [
+            value
+            for name, value in thing.__dict__.items()
+            if name != "__dynamo_disable" or not _is_dynamos(value)
+        ]
         return [
             *(thing.__defaults__ or ()),
             *(thing.__kwdefaults__ or {}).values(),

@@ -303,11 +303,16 @@ def test_two_results_are_compared(grader, tmp_path):
     assert done.stdout.splitlines() == [
         "changed: seed 1 became 0",
         "points 0.00 of 10, then 10.00 of 10 (+10.00)",
-        "  linear: 0.00, then 6.00",
-        "  tensor_memory: 0.00, then 4.00",
+        "  linear: 0.00 of 6, then 6.00 of 6",
+        "  tensor_memory: 0.00 of 4, then 4.00 of 4",
         "  linear, test_a: failed, now passed",
         "  tensor_memory, test_c: failed, now passed",
     ]
+    faulty = run_on("cpu", tmp_path / "faulty.json", status=Status.GRADER_ERROR)
+    done = grader("diff", old, faulty)
+    assert done.returncode == 3
+    assert "the new result has a fault of the grader: its points do not count" in done.stdout
+    assert "  linear, test_a: failed, now grader_error" in done.stdout
     assert grader("diff", new, new).stdout.splitlines() == [
         "points 10.00 of 10, then 10.00 of 10 (+0.00)",
         "no test ends differently",
@@ -421,6 +426,11 @@ def test_a_single_problem_can_be_graded(grader, tiny, tmp_path):
             "grader: nowhere.json cannot be read: No such file or directory",
         ),
         (["merge", "README.md", "README.md"], "grader: README.md is not JSON"),
+        (
+            ["diff", "old.json"],
+            "grader: diff old.json: expected a gradebook, or two results: OLD.json NEW.json",
+        ),
+        (["--course", "."], "grader: expected a command, got none; `grader --help` lists them"),
         (
             ["merge", "a.json", "b.json", "--json", "/nowhere/r.json"],
             "grader: /nowhere/r.json cannot be written: there is no",
