@@ -84,9 +84,16 @@ def entries(path: Path, stack: ExitStack) -> list[Entry]:
         return _at_most(in_zip(stack.enter_context(path.open("rb"))), path)
     with path.open("rb") as file:
         if file.read(2) != b"\x1f\x8b":
-            raise SubmissionRefused(f"{path} is not a folder, a .zip or a .tar.gz")
+            raise SubmissionRefused(_not_an_archive(path))
         file.seek(0)
         return _at_most(in_tar(_Stream(_gunzipped(file))), path)
+
+
+def _not_an_archive(path: Path) -> str:
+    """Say why a file cannot be a submission; a broken download keeps the name of an archive."""
+    if path.suffix.lower() in (".zip", ".gz", ".tgz"):
+        return f"{path} is damaged or incomplete: its content is neither a zip nor a tar.gz"
+    return f"{path} is not a folder, a .zip or a .tar.gz"
 
 
 def _at_most(found: Iterator[Entry], path: Path) -> list[Entry]:

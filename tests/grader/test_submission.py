@@ -279,9 +279,12 @@ def test_a_fifo_is_refused(tmp_path):
 
 @pytest.mark.parametrize("content", [b"", b"x = 1\n", b"Rar!\x1a\x07", b"PK"])
 def test_a_file_that_is_no_archive_is_refused(content, tmp_path):
-    """The name of the file does not matter."""
-    (tmp_path / "a.zip").write_bytes(content)
-    assert "PATH is not a folder, a .zip or a .tar.gz" == refusal(tmp_path / "a.zip")
+    """A file with the name of an archive may be a download that was cut off."""
+    for name in ("a.zip", "a.py"):
+        (tmp_path / name).write_bytes(content)
+    said = "PATH is damaged or incomplete: its content is neither a zip nor a tar.gz"
+    assert said == refusal(tmp_path / "a.zip")
+    assert "PATH is not a folder, a .zip or a .tar.gz" == refusal(tmp_path / "a.py")
 
 
 def test_an_archive_that_is_too_large_is_refused(tmp_path):
