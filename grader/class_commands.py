@@ -43,15 +43,18 @@ from grader.commands import (
     device_named,
     level_named,
     one_of,
+    rendered,
 )
 from grader.commands import app as app
 from grader.course import Course
 from grader.errors import GraderFault, UsageError
 from grader.grading.pool import usual_jobs
-from grader.report import difference, gradescope, junit, markdown, terminal
+from grader.report import difference, terminal
 from grader.report import json as json_report
-from grader.results.records import SubmissionResult
 from grader.sandbox.levels import Isolation
+
+# The reports that `export` writes for each student, and the suffix of their files.
+SUFFIXES = {"gradescope": "json", "junit": "xml", "markdown": "md", "html": "html"}
 
 Book = Annotated[
     Path, typer.Argument(metavar="GRADEBOOK", help="The gradebook that `grader batch` wrote.")
@@ -508,9 +511,9 @@ def export(
 ) -> None:
     """Write the class's points for other programs; a student without a grade gets an empty cell."""
     folders = {
-        "json": gradescope_folder,
-        "xml": junit_folder,
-        "md": markdown_folder,
+        "gradescope": gradescope_folder,
+        "junit": junit_folder,
+        "markdown": markdown_folder,
         "html": html_folder,
     }
     if not any([csv, canvas, *folders.values()]):
@@ -529,9 +532,9 @@ def export(
             files.write(csv, tables.csv_table(found, ids).encode())
         if canvas:
             _export_canvas(canvas, found, whole.rules, canvas_export)
-        for suffix, folder in folders.items():
+        for kind, folder in folders.items():
             if folder:
-                _export_reports(whole, found, folder, suffix)
+                _export_reports(whole, found, folder, kind)
     for written in [csv, canvas, *folders.values()]:
         if written:
             files.say(f"wrote {written}\n", needed=False)
@@ -550,22 +553,21 @@ def _export_canvas(path: Path, found: list[Standing], rules: Policy, exported: P
         print(f"grader: {note}", file=sys.stderr)
 
 
-def _export_reports(whole: Class, found: Iterable[Standing], folder: Path, suffix: str) -> None:
-    """Write a file for each student who has a result."""
-    from grader.report import html
-
-    where = {"sections": whole.course.sections, "links": whole.handout_links}
-    renders: dict[str, Callable[[SubmissionResult, Standing], str]] = {
-        "json": lambda result, one: gradescope.render(result, one, whole.rules.gradescope),
-        "xml": lambda result, one: junit.render(result),
-        "md": lambda result, one: markdown.render(result, one, **where),
-        "html": lambda result, one: html.render(result, one, sources=whole.sources(one), **where),
-    }
+def _export_reports(whole: Class, found: Iterable[Standing], folder: Path, kind: str) -> None:
+    """Write a report of this kind for each student who has a result."""
     files.make_folder(folder)
     for one in found:
         interrupts.stop_if_seen()
         result = whole.result(one)
         if result is not None:
-            content = renders[suffix](result, one)
+            content = rendered(
+                kind,
+                result,
+                one,
+                whole.sources(one) if kind == "html" else {},
+                sections=whole.course.sections,
+                links=whole.handout_links,
+                shows=whole.rules.gradescope,
+            )
             name = gradebook.file_name(one.student.id)
-            files.write(folder / f"{name}.{suffix}", content.encode("utf-8", "replace"))
+            files.write(folder / f"{name}.{SUFFIXES[kind]}", content.encode("utf-8", "replace"))

@@ -15,12 +15,8 @@ import sys
 import traceback
 from contextlib import suppress
 
-from grader import files, interrupts
+from grader import OBJECTS_BETWEEN_COLLECTIONS, files, interrupts
 from grader.errors import CourseFault, GraderFault, ReleaseRefused, UsageError
-
-# Python's default of 700 makes the slow imports a sixth slower, though they create hardly any
-# garbage.
-OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 
 def main() -> None:

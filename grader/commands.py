@@ -30,6 +30,7 @@ from grader.report import json as json_report
 from grader.report import junit as junit_report
 from grader.report import markdown as markdown_report
 from grader.report import terminal
+from grader.report.remarks import Standing
 from grader.results.merge import merged
 from grader.results.records import SubmissionResult
 from grader.sandbox import gpu as gpus
@@ -463,7 +464,10 @@ class Reports:
         """
         sections, links = self._course.sections, self._links
         for kind, path in self._paths.items():
-            files.write(path, self._rendered(kind, result, sources).encode("utf-8", "replace"))
+            text = rendered(
+                kind, result, None, sources, sections=sections, links=links, shows=self._shows
+            )
+            files.write(path, text.encode("utf-8", "replace"))
         console = Console(highlight=False)
         text = terminal.render(
             result, sections=sections, links=links, verbose=verbose, console=console
@@ -472,18 +476,37 @@ class Reports:
         if result.has_grader_error:
             raise typer.Exit(3)
 
-    def _rendered(self, kind: str, result: SubmissionResult, sources: Mapping[str, bytes]) -> str:
-        """The text of the file that the option `--kind` names."""
-        sections, links = self._course.sections, self._links
-        if kind == "html":
-            from grader.report import html
 
-            return html.render(result, sources=sources, sections=sections, links=links)
-        if kind == "markdown":
-            return markdown_report.render(result, sections=sections, links=links)
-        if kind == "gradescope":
-            return gradescope_report.render(result, shows=self._shows)
-        return junit_report.render(result) if kind == "junit" else json_report.render(result)
+def rendered(
+    kind: str,
+    result: SubmissionResult,
+    standing: Standing | None,
+    sources: Mapping[str, bytes],
+    *,
+    sections: Mapping[str, str],
+    links: Mapping[str, str],
+    shows: gradescope_report.Shows,
+) -> str:
+    """The text of the report that the option `--kind` names.
+
+    Args:
+        kind: json, html, markdown, junit or gradescope.
+        result: What to report.
+        standing: The student's grade in a class, if there is one.
+        sources: The graded sources, which the page quotes.
+        sections: The handout's section of each problem.
+        links: The handout's address of each problem.
+        shows: What Gradescope shows to students.
+    """
+    if kind == "html":
+        from grader.report import html
+
+        return html.render(result, standing, sources=sources, sections=sections, links=links)
+    if kind == "markdown":
+        return markdown_report.render(result, standing, sections=sections, links=links)
+    if kind == "gradescope":
+        return gradescope_report.render(result, standing, shows)
+    return junit_report.render(result) if kind == "junit" else json_report.render(result)
 
 
 def one_of(option: str, value: str, *allowed: Choice) -> Choice:

@@ -18,7 +18,7 @@ from multiprocessing.util import Finalize
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
-from grader import interrupts
+from grader import OBJECTS_BETWEEN_COLLECTIONS, interrupts
 from grader.course import Course
 from grader.errors import GraderFault
 from grader.sandbox.box import Sandbox
@@ -134,7 +134,7 @@ def _start(course: Course, gpu: Gpu | None, isolation: Isolation | None) -> None
     """Start this process's sandbox, which all of its tasks use."""
     global _course, _sandbox
     _course = course
-    gc.set_threshold(100_000)  # as in cli.py
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     for number in FROM_TERMINALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, FROM_TERMINALS)

@@ -16,11 +16,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from grader import OBJECTS_BETWEEN_COLLECTIONS
 from grader.grading.local_student import no_mode_left
 
 ROOT = Path(__file__).resolve().parents[2]
 # Libraries create many objects and hardly any garbage; Python's default would look at them often.
-gc.set_threshold(100_000)
+gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
 # Hypothesis generates the same examples in every run and sets no deadline.
 settings.register_profile(
     "seeded", derandomize=True, deadline=None, database=None, max_examples=100
