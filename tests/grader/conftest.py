@@ -9,7 +9,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from hypothesis import settings
 
 from grader import OBJECTS_BETWEEN_COLLECTIONS
 from grader.grading.local_student import no_mode_left
+from tests.grader.warm_python import python
 
 ROOT = Path(__file__).resolve().parents[2]
 # Libraries create many objects and hardly any garbage; Python's default would look at them often.
@@ -55,7 +55,7 @@ def grader() -> Run:
     def run(
         *arguments: object, cwd: Path = ROOT, env: dict[str, str] | None = None
     ) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-m", "grader", *map(str, arguments)]
+        command = [python(), "-m", "grader", *map(str, arguments)]
         return subprocess.run(
             command, cwd=cwd, env=env, capture_output=True, text=True, timeout=600
         )

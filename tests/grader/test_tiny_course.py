@@ -3,10 +3,11 @@
 import json
 import shutil
 import subprocess
-import sys
 import zipfile
 
 import pytest
+
+from tests.grader.warm_python import python
 
 pytestmark = pytest.mark.slow
 
@@ -88,7 +89,7 @@ def test_it_is_handed_out(grader, course, tmp_path):
         "README.md",
     } <= names
     assert not [name for name in names if "hidden" in name or "solutions" in name]
-    command = [sys.executable, "-m", "assignment"]
+    command = [python(), "-m", "assignment"]
     done = subprocess.run(
         command, cwd=tmp_path / "student", capture_output=True, text=True, timeout=120
     )

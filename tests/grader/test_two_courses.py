@@ -5,11 +5,11 @@ The order of the courses does not matter.
 
 import json
 import subprocess
-import sys
 
 import pytest
 
 from tests.grader.conftest import starts_sooner
+from tests.grader.warm_python import python
 
 PROGRAM = """
 import json, sys
@@ -50,7 +50,7 @@ def test_each_of_two_courses_is_graded_by_its_own_tests(copy_of_the_course, root
         + "def test_nothing():\n    pass\n\n\n"
         + hidden.read_text()[first:]
     )
-    command = [sys.executable, "-c", PROGRAM, root / "examples/sample.zip", root, other, root]
+    command = [python(), "-c", PROGRAM, root / "examples/sample.zip", root, other, root]
     done = subprocess.run(
         [*map(str, command)], cwd=root, capture_output=True, text=True, timeout=300
     )

@@ -23,6 +23,7 @@ from grader import course as courses
 from grader import submission
 from grader.proof import validate
 from grader.sandbox import bubblewrap
+from tests.grader.warm_python import python
 
 pytestmark = pytest.mark.slow
 
@@ -399,7 +400,7 @@ def help_of(program):
     """Run one of our programs with --help."""
     plain = {**os.environ, "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "200"}
     return subprocess.run(
-        [sys.executable, *program, "--help"],
+        [python(), *program, "--help"],
         cwd=ROOT,
         env=plain,
         capture_output=True,
@@ -497,7 +498,7 @@ def test_make_workflows_notices_what_is_wrong(tmp_path, old, new, linter):
 
 def run_script(name, *arguments):
     """Run a script and return the completed process."""
-    command = [sys.executable, f"scripts/{name}.py", *map(str, arguments)]
+    command = [python(), f"scripts/{name}.py", *map(str, arguments)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
 
 

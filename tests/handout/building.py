@@ -1,10 +1,11 @@
 """The built handout, built once for all processes of a test run."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 from filelock import FileLock
+
+from tests.grader.warm_python import python
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -17,7 +18,7 @@ def built_once(tmp_path_factory, *, pdf):
     base = tmp_path_factory.getbasetemp()
     common = base.parent if base.name.startswith("popen-") else base
     name = "handout" if pdf else "handout-without-pdf"
-    command = [sys.executable, "-m", "handout.site", "--out", str(common / name)]
+    command = [python(), "-m", "handout.site", "--out", str(common / name)]
     with FileLock(common / f"{name}.lock"):
         if not (common / f"{name}.done").exists():
             command += [] if pdf else ["--no-pdf"]

@@ -5,10 +5,10 @@ It is an error only where a browser is required.
 
 import os
 import subprocess
-import sys
 
 import pytest
 
+from tests.grader.warm_python import python
 from tests.handout.building import ROOT
 
 pytestmark = pytest.mark.slow
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 def run(*arguments):
     """Run a Python command where no Chromium can be found."""
     alone = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    command = [sys.executable, "-m", *map(str, arguments)]
+    command = [python(), "-m", *map(str, arguments)]
     return subprocess.run(
         command,
         cwd=ROOT,

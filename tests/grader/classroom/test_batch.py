@@ -16,6 +16,7 @@ import zipfile
 import pytest
 
 from grader.classroom import gradebook, tables
+from tests.grader.warm_python import python
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("batch")]
 
@@ -82,7 +83,7 @@ def handed_in(tmp_path):
 def points(book):
     """Each student's points, read from the exported table."""
     out = book.with_suffix(".csv")
-    command = [sys.executable, "-m", "grader", "export", book, "--csv", out]
+    command = [python(), "-m", "grader", "export", book, "--csv", out]
     subprocess.run([*command, "--course", book.parent / "course"], check=True, capture_output=True)
     rows = tables.read_csv_table(out.read_text())
     return {row["id"]: float(row["points"]) if row["points"] else None for row in rows}

@@ -5,11 +5,12 @@ One process resumes another's run, and one is killed while it saves.
 
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
 import torch
+
+from tests.grader.warm_python import python
 
 RUN = """
 import random, sys
@@ -56,7 +57,7 @@ def test_a_fresh_process_goes_on_bit_by_bit(tmp_path, root):
 
     def run(name, start, end):
         arguments = [str(tmp_path / name), str(start), str(end), str(tmp_path / "weights")]
-        subprocess.run([sys.executable, "-c", RUN, *arguments], cwd=root, check=True, timeout=300)
+        subprocess.run([python(), "-c", RUN, *arguments], cwd=root, check=True, timeout=300)
         return torch.load(tmp_path / "weights", weights_only=True)
 
     expected = run("whole", 0, 6)
@@ -73,7 +74,7 @@ def test_a_process_killed_while_it_saves_leaves_a_whole_file(tmp_path, root):
 
     path, temporary = tmp_path / "checkpoint", tmp_path / "checkpoint.tmp"
     with subprocess.Popen(
-        [sys.executable, "-c", SAVE_FOREVER, str(path)], cwd=root, stdout=subprocess.PIPE, text=True
+        [python(), "-c", SAVE_FOREVER, str(path)], cwd=root, stdout=subprocess.PIPE, text=True
     ) as process:
         finished = [int(process.stdout.readline()) for _ in range(3)][-1]
         while not temporary.exists() and process.poll() is None:

@@ -2,11 +2,11 @@
 
 import json
 import subprocess
-import sys
 
 import pytest
 
 from grader import course as courses
+from tests.grader.warm_python import python
 
 COURSE = courses.load()
 # The mistakes that the handout names first or that surprised students.
@@ -39,7 +39,7 @@ SHARE = 0.75  # share of all known mistakes
 
 def predicted(root, *arguments):
     """The JSON output of scripts/predicted.py."""
-    command = [sys.executable, root / "scripts" / "predicted.py", *arguments, "--json"]
+    command = [python(), root / "scripts" / "predicted.py", *arguments, "--json"]
     done = subprocess.run(
         list(map(str, command)), capture_output=True, text=True, check=True, timeout=900
     )

@@ -3,10 +3,11 @@
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.grader.warm_python import python
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +35,7 @@ def run_pytest(folder: Path, *arguments: str) -> str:
         "-q",
         f"--basetemp={folder.with_name('own')}",
     ]
-    command = [sys.executable, "-P", "-m", "pytest", *options, *arguments, "tests/public"]
+    command = [python(), "-P", "-m", "pytest", *options, *arguments, "tests/public"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode in (0, 1), (
         done.returncode,

@@ -16,6 +16,7 @@ from markdown_it import MarkdownIt
 
 from grader import course as courses
 from grader import submission
+from tests.grader.warm_python import python
 from tests.sampling import every
 from tests.student_side import markdown, submit
 from tests.student_side.progress import Failure, Outcome, Progress
@@ -38,7 +39,7 @@ def work(tmp_path, root):
 
 def assignment(folder, *arguments):
     """Run `python -m assignment` in that folder."""
-    command = [sys.executable, "-m", "assignment", *arguments]
+    command = [python(), "-m", "assignment", *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
 
 
@@ -240,7 +241,7 @@ def test_breakpoint_stops_where_the_student_wants(work, root):
     (module,) = solve(work, root, "linear")
     line = "        return x @ self.weight.T"
     module.write_text(module.read_text().replace(line, f"        breakpoint()\n{line}"))
-    command = [sys.executable, "-m", "assignment", "check", "linear"]
+    command = [python(), "-m", "assignment", "check", "linear"]
     done = subprocess.run(
         command, cwd=work, input="p tuple(x.shape)\nc\nq\n", capture_output=True, text=True
     )
@@ -278,7 +279,7 @@ def test_watch_runs_again_when_a_file_is_saved(work, root):
     (module,) = solve(work, root, "linear")
     right = module.read_text()
     module.write_text(right.replace("return x @ self.weight.T", "return 2 * x @ self.weight.T"))
-    command = [sys.executable, "-m", "assignment", "check", "linear", "--watch"]
+    command = [python(), "-m", "assignment", "check", "linear", "--watch"]
     process = subprocess.Popen(
         command, cwd=work, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -303,7 +304,7 @@ def test_an_endless_loop_is_stopped_by_hand_and_located(work, root):
     (module,) = solve(work, root, "linear")
     loop = 'open("started", "w").close()\n        while True:\n            pass'
     module.write_text(module.read_text().replace("return x @ self.weight.T", loop))
-    command = [sys.executable, "-m", "assignment", "check", "linear", "--markdown", "page.md"]
+    command = [python(), "-m", "assignment", "check", "linear", "--markdown", "page.md"]
     process = subprocess.Popen(
         command, cwd=work, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -339,7 +340,7 @@ def test_k_with_a_problem_id_means_that_problem(work):
     This holds even if the id is part of another problem's id or of a test's name.
     """
     command = [
-        sys.executable,
+        python(),
         "-m",
         "pytest",
         "-q",

@@ -6,11 +6,12 @@ Each attempt is a Python process that reads tokens from a file on disk and is en
 import json
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests.grader.warm_python import python
 
 STEPS, CHECKPOINT_EVERY = 4, 2
 PROGRAM = """
@@ -60,7 +61,7 @@ def start(
     """Train in one process, which is killed in training step `kill_at` unless that is negative."""
     numbers = map(str, (STEPS, CHECKPOINT_EVERY, kill_at, weights))
     return subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(folder), *numbers],
+        [python(), "-c", PROGRAM, str(folder), *numbers],
         cwd=root,
         capture_output=True,
         text=True,

@@ -9,7 +9,6 @@ import os
 import platform
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from grader import course as courses
 from grader.report import json as json_report
 from grader.results.records import SubmissionResult
 from tests.grader.told import told
+from tests.grader.warm_python import python
 
 pytestmark = [
     pytest.mark.slow,
@@ -499,7 +499,7 @@ def results(tmp_path_factory):
     for name, source in MODULES.items():
         (work / f"assignment/{name}.py").write_text(dedented(source))
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-c", DRIVER, str(root), str(work), str(out)]
+    command = [python(), "-c", DRIVER, str(root), str(work), str(out)]
     done = subprocess.run(
         command, cwd=root, env=environment, capture_output=True, text=True, timeout=600
     )

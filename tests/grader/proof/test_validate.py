@@ -14,6 +14,7 @@ from grader.proof.validate import validate
 from grader.solutions import fragments, mistakes
 from tests.grader.conftest import copied_course, starts_sooner
 from tests.grader.processes import alive, descendants, processes, until
+from tests.grader.warm_python import python
 
 COURSE = courses.load()
 
@@ -306,7 +307,7 @@ def on_a_cuda_device(course):
 def validated(course):
     """The summary and the matrix of a validation, by device."""
     done = subprocess.run(
-        [sys.executable, "-c", DRIVER], cwd=course, capture_output=True, text=True, timeout=600
+        [python(), "-c", DRIVER], cwd=course, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

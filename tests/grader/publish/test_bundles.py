@@ -16,6 +16,7 @@ from grader.publish import bundles, leaks
 from grader.solutions import mistakes
 from grader.solutions.regions import lines_of
 from tests.grader.test_layers import imports
+from tests.grader.warm_python import python
 from tests.handout.building import built_once
 
 pytestmark = pytest.mark.slow
@@ -47,7 +48,7 @@ def unpacked(bundle, tmp_path):
 
 def run(folder, *arguments):
     """Run a Python command in that folder."""
-    command = [sys.executable, "-m", *map(str, arguments)]
+    command = [python(), "-m", *map(str, arguments)]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
 
 
@@ -140,7 +141,7 @@ def test_a_wheel_carries_all_that_only_the_bundle_has(root, tmp_path):
 
 def look_into(archive, root):
     """Run the script that inspects a finished bundle."""
-    command = [sys.executable, "scripts/look_into_bundle.py", str(archive)]
+    command = [python(), "scripts/look_into_bundle.py", str(archive)]
     return subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=300)
 
 

@@ -27,6 +27,7 @@ from grader.sandbox import bubblewrap, driver, endings, gpu, preflight, seccomp,
 from grader.sandbox.box import Sandbox
 from grader.sandbox.gpu import Gpu
 from grader.sandbox.session import Session
+from tests.grader.warm_python import python
 from tests.probes import call
 from tests.sampling import every
 
@@ -1028,7 +1029,7 @@ print("\\n" + json.dumps([len(seen), tests]))
 def graded(tmp_path, looks):
     """The number of device checks, the outcome of each CUDA test, and the outcomes of all tests."""
     script = GRADED.format(root=str(ROOT), tests=str(Path(__file__).parent), folder=str(tmp_path))
-    command = [sys.executable, "-c", script, json.dumps(looks)]
+    command = [python(), "-c", script, json.dumps(looks)]
     done = subprocess.run(command, capture_output=True, text=True, cwd="/", check=False)
     assert done.returncode == 0, done.stderr
     count, tests = json.loads(done.stdout.splitlines()[-1])

@@ -1,0 +1,49 @@
+"""An executable that takes Python's arguments but starts at once, for tests that run many commands.
+
+Importing torch costs a process more than a second. This executable asks a server for a process that
+is forked after these imports. No file of this repository is imported before the fork, and the
+process gets the caller's arguments, environment, folder and open files, so the real command runs.
+It differs from a new interpreter in three ways:
+
+- Its parent is the server. The executable passes signals on to it, and its exit status back.
+- All processes of a server have the same hash seed.
+- A mistake in when the command imports torch does not show.
+
+Tests of these, of process groups and of resource limits therefore run `sys.executable`. So does the
+executable itself, if it gets an option or a variable that only a new interpreter can follow.
+"""
+
+import atexit
+import os
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from . import client
+
+HERE = Path(__file__).parent
+
+
+@cache
+def python() -> str:
+    """The executable; the first call starts its server, which ends with this process."""
+    folder = Path(tempfile.mkdtemp(prefix="warm-"))
+    address, executable = folder / "requests", folder / "python"
+    executable.write_text(
+        f"#!{sys.executable} -IS\n{Path(client.__file__).read_text()}\n"
+        f"run({sys.executable!r}, {str(address)!r}, {client.for_start(os.environ)!r})\n"
+    )
+    executable.chmod(0o755)
+    server = subprocess.Popen(
+        [sys.executable, HERE / "server.py", address, executable],
+        env={k: v for k, v in os.environ.items() if k not in client.CAN_BE_FOLLOWED},
+        stdin=subprocess.PIPE,  # the server ends, and removes the folder, when this is closed
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    atexit.register(server.communicate)
+    assert server.stdout is not None
+    assert server.stdout.readline() == b"ready\n"
+    return str(executable)
