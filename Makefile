@@ -7,6 +7,9 @@ EXTRAS ?= dev
 WORKERS ?= $(shell expr $$(nproc) + $$(expr $$(nproc) / 2))
 SUBMISSION ?= examples/sample.zip
 
+# Python may keep what it compiles: the tests start hundreds of processes.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 WORKFLOWS := $(wildcard .github/workflows/*.yml examples/github/*.yml grader/publish/bundle/student/.github/workflows/*.yml)

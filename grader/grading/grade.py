@@ -14,16 +14,15 @@ import importlib
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import msgspec
 import torch
 
 from grader import __version__
-from grader.course import Course, Limits, Problem
+from grader.course import Course, Problem
 from grader.errors import CourseFault, GraderFault
 from grader.grading.gpu_health import GpuHealth
 from grader.grading.job import Job, Progress
@@ -83,8 +82,6 @@ def grade(
     # The tests' own tensors are small, and a second thread would compete with the student's code.
     torch.set_num_threads(1)
     chosen = list(course.problems if problems is None else problems)
-    if session is Session and chosen:
-        check_cpu(sandbox, _largest(course, chosen))
     environment = _environment(sandbox, device)
     job = Job(
         sources=dict(submission.sources),
@@ -99,7 +96,10 @@ def grade(
         fresh=fresh,
         open_session=session,
     )
-    outcomes = _tested(job)
+    with closing(job.first_session(job.sources)) as first:
+        if session is Session and chosen:
+            check_cpu(first)
+        outcomes = _tested(job, first)
     info = GraderInfo(
         version=__version__,
         suite_sha256=course.suite_sha256(),
@@ -131,22 +131,17 @@ def get_ready(course: Course, sandbox: Sandbox | None) -> None:
         sandbox.wait_until_ready()
 
 
-def _tested(job: Job) -> Outcomes:
-    """Check the device, read the submission and run the tests; return the outcomes."""
+def _tested(job: Job, first: Any) -> Outcomes:
+    """Read the submission in the first session, check the device and run the tests."""
     outcomes, health = Outcomes(job.problems), GpuHealth(job)
     with _tests_of(job.course):
         try:
+            settled = settled_without_running(job, first)
             health.look()
-            run_tests(job, outcomes, settled_without_running(job), health)
+            run_tests(job, outcomes, settled, health)
         except GraderFault as e:
             outcomes.faults = {problem.id: str(e) for problem in job.problems}
     return outcomes
-
-
-def _largest(course: Course, problems: list[Problem]) -> Limits:
-    """For each limit, the largest value among the tests of these problems."""
-    each = [msgspec.structs.asdict(course.limits_of(problem)) for problem in problems]
-    return Limits(**{name: max(limits[name] for limits in each) for name in each[0]})
 
 
 def _environment(sandbox: Sandbox, device: str) -> dict[str, str]:

@@ -4,7 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from grader.course import Course, Problem
+import msgspec
+
+from grader.course import Course, Limits, Problem
 from grader.sandbox.box import Sandbox
 
 Progress = Callable[[str, int, int], None]  # the problem, tests done, tests in all
@@ -25,6 +27,16 @@ class Job:
     until_one_fails: bool
     fresh: bool
     open_session: Callable[..., Any]
+
+    def first_session(self, sources: dict[str, bytes]) -> Any:
+        """A session for what comes before the tests.
+
+        Its process has the largest limits of all problems, so that it meets what any test will.
+        """
+        each = [self.course.limits, *map(self.course.limits_of, self.problems)]
+        fields = [msgspec.structs.asdict(limits) for limits in each]
+        largest = Limits(**{name: max(limits[name] for limits in fields) for name in fields[0]})
+        return self.open_session(self.sandbox, sources, largest)
 
     @property
     def shares_processes(self) -> bool:

@@ -52,8 +52,9 @@ class LocalBox:
 
     def load(self, sources: dict[str, bytes]) -> None:
         """Install these sources in place of the previous package, and empty the scratch folder."""
-        shutil.rmtree(self.scratch, ignore_errors=True)
-        self.scratch.mkdir()
+        if not self.scratch.is_dir() or os.listdir(self.scratch):
+            shutil.rmtree(self.scratch, ignore_errors=True)
+            self.scratch.mkdir()
         if sources is self._sources and sys.path[0] == self._folder.name:
             return
         self._forget()

@@ -1,7 +1,7 @@
 """The pytest plugin of one grading: gives each test its student, and records how each test ends."""
 
 import os
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -18,7 +18,10 @@ from grader.grading.verdict import Verdict, our_fault, verdict_on
 # The message of a deferred test.
 NEEDS = {"cpu": "runs on a CPU", "cuda": "needs a CUDA device"}
 # Slow pytest plugins that a grade does not need.
-OF_NO_USE = ("terminal", "cacheprovider", "logging", "unraisableexception", "threadexception")
+OF_NO_USE = (
+    *("terminal", "cacheprovider", "logging", "unraisableexception", "threadexception"),
+    *("doctest", "junitxml", "legacypath", "pastebin", "setuponly", "setupplan", "stepwise"),
+)
 Settled = dict[str, Verdict]  # by problem
 
 
@@ -139,8 +142,13 @@ class Plugin:
         rng = item.funcargs.get("rng") if isinstance(item, pytest.Function) else None
         self._rng_state = rng.get_state() if isinstance(rng, torch.Generator) else None
 
-    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-        """Judge how a phase of a test (set-up, call or teardown) ended."""
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> pytest.TestReport:
+        """Judge how a phase of a test (set-up, call or teardown) ended.
+
+        pytest's own report would take longer, because it formats the traceback.
+        """
         entry = self._outcomes.entry_of(item)
         entry.seconds += call.duration
         error = call.excinfo.value if call.excinfo else None
@@ -150,6 +158,9 @@ class Plugin:
             self._passed = verdict.status is Status.PASSED
             if self._job.explain and self._student and isinstance(item, pytest.Function):
                 self._cases.keep(item, entry, self._student, self._rng_state, verdict, error)
+        assert call.when != "collect"
+        outcome: Literal["passed", "failed"] = "passed" if error is None else "failed"
+        return pytest.TestReport(item.nodeid, item.location, {}, outcome, None, call.when)
 
     def _judged(self, item: pytest.Item, error: BaseException | None) -> Verdict:
         """The verdict on a test.

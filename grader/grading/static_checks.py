@@ -16,11 +16,15 @@ from grader.results.records import Fact
 Found = StudentFault | dict[str, Any]  # what a parser reports about a module
 
 
-def settled_without_running(job: Job) -> dict[str, Verdict]:
+def settled_without_running(job: Job, session: Any) -> dict[str, Verdict]:
     """The verdicts on problems whose tests need not run, by the id of the problem.
 
     These are the problems whose module is missing or is not Python, and those whose module
     certainly uses a name that the problem forbids.
+
+    Args:
+        job: What is graded.
+        session: A session with the job's sources; it is closed afterwards.
     """
     problems = job.here
     missing = [p for p in problems if p.path not in job.sources]
@@ -31,30 +35,30 @@ def settled_without_running(job: Job) -> dict[str, Verdict]:
     for problem in problems:
         if problem.path in job.sources:
             owners.setdefault(problem.path, []).append(problem)
-    for path, found in _read(job, {path: job.sources[path] for path in owners}, owners).items():
+    for path, found in _read(job, session, owners).items():
         settled |= _unfit(path, found, owners[path])
     return settled
 
 
-def _read(
-    job: Job, sources: dict[str, bytes], owners: dict[str, list[Problem]]
-) -> dict[str, Found]:
+def _read(job: Job, session: Any, owners: dict[str, list[Problem]]) -> dict[str, Found]:
     """What a parser reports about each module.
 
     All modules are parsed in one process. If that process dies, each module is parsed in a process
     of its own.
     """
-    session = job.open_session(job.sandbox, sources, job.course.limits, seed=0, forbidden=[])
+    rules = {path: [problem.rules for problem in each] for path, each in owners.items()}
     try:
-        rules = {path: [problem.rules for problem in owners[path]] for path in sources}
         found: dict[str, Found] = session.inspect(rules)
         return found
     except StudentFault as e:
-        if len(sources) == 1:
-            return dict.fromkeys(sources, e)
+        if len(owners) == 1:
+            return dict.fromkeys(owners, e)
     finally:
         session.close()
-    return {path: _read(job, {path: source}, owners)[path] for path, source in sources.items()}
+    return {
+        path: _read(job, job.first_session({path: job.sources[path]}), {path: each})[path]
+        for path, each in owners.items()
+    }
 
 
 def _unfit(path: str, found: Found, owners: list[Problem]) -> dict[str, Verdict]:

@@ -41,7 +41,7 @@ from grader.submission import Submission
 MOST_OF_CHECKS = 0.05
 RIGHT = ("reference", "variant", "words", "types", "arithmetic")  # kinds that lose nothing
 # One in this many wrong solutions and variants is graded again, with a process for each test.
-ONE_IN = 16
+ONE_IN = 32
 # A part of the message that reports uninitialized memory in an answer.
 TOLD_OF_EMPTY = "torch.empty"
 Progress = Callable[[str, int, int], None]

@@ -7,6 +7,7 @@ limits that are too low for a test. So a separate process without student code u
 test would. Whatever goes wrong in that process is a fault of this machine.
 """
 
+from contextlib import closing
 from typing import Any, TypedDict
 
 import msgspec
@@ -31,17 +32,16 @@ class Device(TypedDict):
     computes: bool
 
 
-def check_cpu(sandbox: Sandbox, limits: Limits) -> None:
+def check_cpu(session: Session) -> None:
     """Compute, write a file, start a thread and a process, under the limits of a test.
 
     Args:
-        sandbox: The sandbox to check.
-        limits: The limits of a test.
+        session: A session in which no student code has run.
 
     Raises:
         GraderFault: One of these fails; the message gives the reason.
     """
-    answer = _look(sandbox, limits, "cpu", "no test can run in the sandbox")
+    answer = _look(session, "cpu", "no test can run in the sandbox")
     if isinstance(answer, str) or not answer["computes"]:
         raise GraderFault(f"no test can run in the sandbox: {answer}")
 
@@ -59,17 +59,15 @@ def check_device(sandbox: Sandbox, limits: Limits) -> Device:
     roomy = msgspec.structs.replace(
         limits, wall_seconds=float(SECONDS), cpu_seconds=max(SECONDS, limits.cpu_seconds)
     )
-    return judged(_look(sandbox, roomy, "cuda", CANNOT_USE_GPU), limits.device_memory_bytes)
+    with closing(Session(sandbox, {}, roomy)) as session:
+        return judged(_look(session, "cuda", CANNOT_USE_GPU), limits.device_memory_bytes)
 
 
-def _look(sandbox: Sandbox, limits: Limits, device: str, failed: str) -> Any:
-    session = Session(sandbox, {}, limits, seed=0, forbidden=[])
+def _look(session: Session, device: str, failed: str) -> Any:
     try:
         return session.look_at_device(device)
     except StudentFault as e:  # not the student's fault: the process runs no student code
         raise GraderFault(f"{failed}: {e}") from None
-    finally:
-        session.close()
 
 
 def judged(answer: Device | str, needed_bytes: int) -> Device:

@@ -185,12 +185,16 @@ def planted():
         assert [path.name for path in Path(folder).iterdir()] == [canary.name]
 
 
-# The second level needs root; without root its tests are skipped with that reason.
+# One worker of pytest-xdist runs all attacks of a level, so each level has one sandbox. The second
+# level needs root; without root its tests are skipped with that reason.
 LEVELS = [
-    "bubblewrap",
+    pytest.param("bubblewrap", marks=pytest.mark.xdist_group("bubblewrap")),
     pytest.param(
         "landlock",
-        marks=pytest.mark.skipif(landlock.why_not() is not None, reason=str(landlock.why_not())),
+        marks=[
+            pytest.mark.xdist_group("landlock"),
+            pytest.mark.skipif(landlock.why_not() is not None, reason=str(landlock.why_not())),
+        ],
     ),
 ]
 
@@ -199,7 +203,7 @@ def at_each_level(attacks: list[Attack]):
     """Every attack at every level, marked `proof` where `make test` skips it."""
     both = []
     for level in LEVELS:
-        name, marks = (level, ()) if isinstance(level, str) else (level.values[0], level.marks)
+        (name,), marks = level.values, level.marks
         for attack in attacks:
             of_both = name != "bubblewrap" and attack.header["group"] not in OF_THE_SANDBOX
             more = [pytest.mark.proof] if of_both and "stronger" not in attack.header else []
@@ -306,8 +310,9 @@ def run(attack: Attack, submission: Submission, sandbox: Sandbox, secrets: list[
     """Grade an attack, and check that it harmed nothing."""
     target, control = attack.target, attack.control
     course = msgspec.structs.replace(COURSE, problems=[target, control])
-    # An attack that the tripwire stops has no answers to compare with known mistakes.
-    explain = "policy" not in attack.statuses
+    # An attack that the tripwire stops has no answers to compare with known mistakes. The
+    # comparison runs in this process, and is the same at each level.
+    explain = "policy" not in attack.statuses and sandbox.isolation == "bubblewrap"
     result = grade(submission, course, sandbox, problems=[target, control], explain=explain)
     attacked, honest = result.problems
     print(*dict.fromkeys(told(target.id, t) for t in attacked.tests), sep="\n\n")

@@ -528,7 +528,7 @@ def test_no_isolation_has_to_be_asked_for_and_is_printed(grader, tiny):
     assert "isolation none  (NOT ISOLATED: for debugging only)" in done.stdout
 
 
-def test_a_syntax_error_costs_its_module_only(grader, root, tmp_path):
+def test_a_syntax_error_costs_its_module_only(grader, root, quick_course, tmp_path):
     """The report names file and line, and the other modules keep their points."""
     shutil.copytree(root / "grader" / "solutions" / "reference", tmp_path / "assignment")
     (tmp_path / "assignment" / "linear.py").write_text("import torch\n\ndef Linear(:\n    pass\n")
@@ -544,6 +544,8 @@ def test_a_syntax_error_costs_its_module_only(grader, root, tmp_path):
         "tensor_memory",
         "--json",
         tmp_path / "r.json",
+        "--course",
+        quick_course,
     )
     problems = json.loads((tmp_path / "r.json").read_text())["problems"]
     assert {p["id"]: p["score"] for p in problems} == {"tensor_memory": 4, "linear": 0}

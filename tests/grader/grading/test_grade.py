@@ -928,21 +928,21 @@ def test_what_an_earlier_test_leaves_helps_nobody(first):
 def test_only_a_test_that_does_not_pass_ends_its_process(results):
     """A new process starts only after a test that does not pass.
 
-    Every grade has two more processes: one checks the machine, one parses the modules.
+    Every grade has one more process, which checks the machine and parses the modules.
 
     `cases` has three cases that pass, then a wrong one, a right one and a wrong one. One process
     serves the first four, of which the fourth fails, and a second process repeats the fourth. The
     last two share the third process, and the fourth process repeats the last.
     """
     forks = json.loads(results["forks"])
-    assert {"three cases": 2 + 4, "three cases, fresh": 2 + 6} == {
+    assert {"three cases": 1 + 4, "three cases, fresh": 1 + 6} == {
         name: forks[name] for name in ("three cases", "three cases, fresh")
     }
 
 
 def test_a_marked_test_has_its_process_to_itself(results):
     """The second case is repeated; the marked test and the one after it start in new processes."""
-    assert 2 + 4 == json.loads(results["forks"])["counts"]
+    assert 1 + 4 == json.loads(results["forks"])["counts"]
 
 
 def test_another_seed_gives_other_inputs(results, first):

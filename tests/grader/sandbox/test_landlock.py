@@ -283,10 +283,11 @@ def test_results_of_two_levels_merge_to_the_weaker():
 
 @NEEDS_IT
 @pytest.mark.slow
-def test_without_bubblewrap_root_grades_at_the_second_level(grader, root, tmp_path):
+def test_without_bubblewrap_root_grades_at_the_second_level(grader, root, quick_course, tmp_path):
     """The report names the level, and stderr gives the reason."""
     done = grader(
         *("grade", root / "examples" / "sample.zip", "--only", "tensor_memory"),
+        *("--course", quick_course),
         env={**os.environ, "PATH": str(tmp_path)},
     )
     assert 0 == done.returncode

@@ -1197,10 +1197,13 @@ def test_a_limit_that_is_too_low_is_named_before_anything_is_graded(limit, right
 @pytest.mark.parametrize(
     "limits", every(2, ["-n 512 -u 64", "-Sn 20 -Su 20 -Sf 1000 -St 60 -Sv 4000000 -Sd 4000000"])
 )
-def test_a_limit_that_is_enough_or_can_be_raised_costs_nothing(limits, right, tmp_path):
+def test_a_limit_that_is_enough_or_can_be_raised_costs_nothing(
+    limits, right, quick_course, tmp_path
+):
     """The submission gets full marks: a test needs few descriptors, and a soft limit is raised."""
     flags = "; ulimit ".join(re.findall(r"-\w+ \d+", limits))
-    done = graded_in_a_shell(f"ulimit {flags}", right, "--json", tmp_path / "result.json")
+    options = ("--course", quick_course, "--json", tmp_path / "result.json")
+    done = graded_in_a_shell(f"ulimit {flags}", right, *options)
     assert (0, "") == (done.returncode, done.stderr)
     result = json_report.parse((tmp_path / "result.json").read_text())
     assert result.score == result.max_score > 0
@@ -1219,7 +1222,7 @@ def test_a_limit_that_only_a_test_meets_is_ours(bare_with):
             rf"{2**30}, and a test needs {2**40}$"
         )
         with pytest.raises(GraderFault, match=said):
-            check_cpu(limited, msgspec.structs.replace(LIMITS, file_bytes=2**40))
+            check_cpu(Session(limited, {}, msgspec.structs.replace(LIMITS, file_bytes=2**40)))
         with pytest.raises(GraderFault, match=said):
             answer(limited, source, file_bytes=2**40)
         assert answer(limited, source, file_bytes=2**20) == 1
@@ -1287,9 +1290,9 @@ def bare_with(monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_leaves_nothing_in_the_temporary_folder(right, tmp_path):
+def test_a_run_leaves_nothing_in_the_temporary_folder(right, quick_course, tmp_path):
     """Neither a sandbox folder nor torch's folder for compiled code remains."""
-    done = graded_in_a_shell("true", right, TMPDIR=str(tmp_path))
+    done = graded_in_a_shell("true", right, "--course", quick_course, TMPDIR=str(tmp_path))
     assert (0, []) == (done.returncode, list(tmp_path.iterdir()))
 
 

@@ -17,77 +17,93 @@ import tempfile
 import threading
 import types
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 # Not jaxtyping or hypothesis: pytest imports its plugins itself.
-IMPORTED = ("torch", "torch._dynamo", "numpy", "pytest", "typer", "rich", "msgspec", "jinja2")
+IMPORTED = (
+    *("torch", "torch._dynamo", "numpy", "pytest", "typer", "pydantic", "msgspec"),
+    *("rich.console", "rich.progress", "packaging.requirements", "yaml", "sqlite3", "jinja2"),
+)
 HIGHEST = 512  # a process's own descriptors are below
 
-# In a forked process, freeing one of these would close a descriptor that has become another file.
+# Freed in a forked process, these objects would close descriptors that have become other files.
 never_freed = []
 
 
-def serve(address):
-    """Fork a process for each request. Returns only in such a process, with the request."""
-    for name in IMPORTED:
-        importlib.import_module(name)
-    gc.collect()
-    gc.freeze()
-    events = selectors.DefaultSelector()
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(address)
-    listener.listen(64)
-    events.register(listener, selectors.EVENT_READ, "a request")
-    events.register(0, selectors.EVENT_READ, "the end")
-    print("ready", flush=True)
-    running = {}  # connection → process
-    never_freed.extend((events, listener, running))
-    while True:
-        for key, _ in events.select():
-            if key.data == "the end":
-                for pid in running.values():
-                    os.kill(pid, signal.SIGKILL)
-                shutil.rmtree(Path(address).parent)
-                os._exit(0)
-            elif key.data == "a request":
-                connection, _ = listener.accept()
-                request = receive(connection)
-                pid = os.fork()
-                if not pid:
-                    never_freed.append(connection)
+class Server:
+    """Forks a process for each connection, passes signals on to it, and answers how it ended."""
+
+    def __init__(self, address):
+        self._folder = Path(address).parent
+        self._running = {}  # connection → process
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(address)
+        self._listener.listen(64)
+        self._events = selectors.DefaultSelector()
+        self._events.register(self._listener, selectors.EVENT_READ, self._begin)
+        self._events.register(0, selectors.EVENT_READ, self._stop)
+        never_freed.extend((self._listener, self._events, self._running))
+
+    def serve(self):
+        """Answer requests. Returns only in a forked process, with its request."""
+        while True:
+            for key, _ in self._events.select():
+                if request := key.data(key.fileobj):
                     return request
-                for descriptor in request[1]:
-                    os.close(descriptor)
-                running[connection] = pid
-                events.register(connection, selectors.EVENT_READ, "a signal")
-                events.register(os.pidfd_open(pid), selectors.EVENT_READ, connection)
-            elif key.data == "a signal":
-                connection = key.fileobj
-                numbers = connection.recv(64)
-                if not numbers:  # the caller was killed
-                    events.unregister(connection)
-                for number in numbers or [signal.SIGKILL]:
-                    os.kill(running[connection], number)
-            else:
-                connection = key.data
-                _, status = os.waitpid(running.pop(connection), 0)
-                events.unregister(key.fileobj)
-                os.close(key.fileobj)
-                if connection in events.get_map():
-                    events.unregister(connection)
-                    connection.sendall(status.to_bytes(4, "big"))
-                connection.close()
+
+    def _begin(self, listener):
+        """Fork a process; return its request in that process."""
+        connection, _ = listener.accept()
+        request = received(connection)
+        if request is None:
+            return None
+        pid = os.fork()
+        if pid == 0:
+            never_freed.append(connection)
+            return request
+        for descriptor in request[1]:
+            os.close(descriptor)
+        self._running[connection] = pid
+        self._events.register(connection, selectors.EVENT_READ, self._pass_on)
+        ended = partial(self._answer, connection)
+        self._events.register(os.pidfd_open(pid), selectors.EVENT_READ, ended)
+        return None
+
+    def _pass_on(self, connection):
+        """Send signals to a process; kill it if the caller is gone."""
+        if connection not in self._running:  # it has ended in the meantime
+            return
+        numbers = connection.recv(64)
+        if not numbers:
+            self._events.unregister(connection)
+        for number in numbers or [signal.SIGKILL]:
+            os.kill(self._running[connection], number)
+
+    def _answer(self, connection, pidfd):
+        """Tell the caller how its process ended."""
+        _, status = os.waitpid(self._running.pop(connection), 0)
+        self._events.unregister(pidfd)
+        os.close(pidfd)
+        if connection in self._events.get_map():
+            self._events.unregister(connection)
+        with suppress(OSError):  # the caller may be gone
+            connection.sendall(status.to_bytes(4, "big"))
+        connection.close()
+
+    def _stop(self, _):
+        """Kill all processes and end, because the tests have ended."""
+        for pid in self._running.values():
+            os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(self._folder)
+        os._exit(0)
 
 
-def receive(connection):
-    """Receive what a process shall run, and the descriptors that it gets."""
+def received(connection):
+    """What a process shall run, and the descriptors that it gets; None if the caller is gone."""
     length, descriptors, *_ = socket.recv_fds(connection, 4, 256)
-    waiting = int.from_bytes(length, "big")
-    parts = []
-    while waiting:
-        parts.append(connection.recv(waiting))
-        waiting -= len(parts[-1])
-    return marshal.loads(b"".join(parts)), descriptors
+    content = connection.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL)
+    return (marshal.loads(content), descriptors) if content else None
 
 
 def become(request, descriptors, executable):
@@ -145,9 +161,7 @@ def start(arguments):
     sys.path[:1] = [*([] if safe else [first]), *filter(None, paths)]
     main = types.ModuleType("__main__")
     sys.modules["__main__"] = main
-    sys.argv = (
-        ["-c", *rest[1:]] if kind == "-c" else [kind, *rest] if kind != "-m" else ["-m", *rest[1:]]
-    )
+    sys.argv = [kind, *(rest[1:] if kind in ("-c", "-m") else rest)]
     if kind == "-m":
         runpy._run_module_as_main(rest[0])
         return
@@ -168,7 +182,15 @@ def end(code):
 
 
 if __name__ == "__main__":
-    arguments = become(*serve(sys.argv[1]), sys.argv[2])
+    address, executable = sys.argv[1:]
+    for name in IMPORTED:
+        with suppress(ImportError):  # not every version of a library needs every other library
+            importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+    server = Server(address)
+    print("ready", flush=True)
+    arguments = become(*server.serve(), executable)
     try:
         start(arguments)
     except SystemExit as e:
