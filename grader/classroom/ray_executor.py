@@ -94,9 +94,10 @@ class Grader:
                 gpu = self._held.enter_context(gpus.taken(say=print))
             box = Sandbox.of(self._course, isolation=self._setup.isolation, gpu=gpu)
             self._sandbox = self._held.enter_context(box)
-            from grader.grading.grade import get_ready  # imports torch, while the sandbox does
+            from grader.grading.grade import import_preloaded  # and torch, as the sandbox does
 
-            get_ready(self._course, self._sandbox)
+            import_preloaded(self._course)
+            self._sandbox.wait_until_ready()
         except (GraderFault, UsageError) as e:
             return Reply(refused=str(e))
         return Reply()

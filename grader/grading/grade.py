@@ -27,7 +27,7 @@ from grader.errors import CourseFault, GraderFault
 from grader.grading.gpu_health import GpuHealth
 from grader.grading.job import Job, Progress
 from grader.grading.outcomes import Outcomes
-from grader.grading.plugin import run_tests
+from grader.grading.plugin import Settled, run_tests
 from grader.grading.static_checks import settled_without_running
 from grader.printable import printable
 from grader.results.points import problem_result, submission_result
@@ -77,12 +77,11 @@ def grade(
         GraderFault: The tests cannot run on this machine, or the course is broken; no submission
             could be graded.
     """
-    get_ready(course, sandbox if session is Session else None)
+    import_preloaded(course)
     started = time.monotonic()
     # The tests' own tensors are small, and a second thread would compete with the student's code.
     torch.set_num_threads(1)
     chosen = list(course.problems if problems is None else problems)
-    environment = _environment(sandbox, device)
     job = Job(
         sources=dict(submission.sources),
         course=course,
@@ -96,17 +95,14 @@ def grade(
         fresh=fresh,
         open_session=session,
     )
-    with closing(job.first_session(job.sources)) as first:
-        if session is Session and chosen:
-            check_cpu(first)
-        outcomes = _tested(job, first)
+    outcomes = _tested(job)
     info = GraderInfo(
         version=__version__,
         suite_sha256=course.suite_sha256(),
         device=device,
         isolation=sandbox.isolation,
         seed=seed,
-        environment=environment,
+        environment=_environment(sandbox, device),
     )
     results = [
         problem_result(p.id, p.module, p.points, outcomes.of(p, only_run=until_one_fails), p.device)
@@ -115,30 +111,47 @@ def grade(
     return submission_result(submission.info, info, results, seconds=time.monotonic() - started)
 
 
-def get_ready(course: Course, sandbox: Sandbox | None) -> None:
-    """Import the modules that the course preloads, and wait until the sandbox has done the same.
+def import_preloaded(course: Course) -> None:
+    """Import the modules that the course preloads; the sandbox does the same at its start.
 
     Raises:
         CourseFault: A module cannot be imported.
-        GraderFault: The sandbox does not start.
     """
     for name in course.preload:
         try:
             importlib.import_module(name)
         except ImportError as e:
             raise CourseFault(f"problems.toml: preload: {name} cannot be imported: {e}") from None
-    if sandbox:
-        sandbox.wait_until_ready()
 
 
-def _tested(job: Job, first: Any) -> Outcomes:
-    """Read the submission in the first session, check the device and run the tests."""
+class _Unusable(Exception):
+    """The sandbox cannot run any test."""
+
+    def __init__(self, fault: GraderFault) -> None:
+        self.fault = fault
+
+
+def _tested(job: Job) -> Outcomes:
+    """Run the tests; return the outcomes."""
     outcomes, health = Outcomes(job.problems), GpuHealth(job)
+
+    def settle() -> Settled:
+        """Check the sandbox and the device, and read the submission."""
+        with closing(job.first_session(job.sources)) as session:
+            if job.open_session is Session:
+                try:
+                    check_cpu(session)
+                except GraderFault as e:
+                    raise _Unusable(e) from None
+            settled = settled_without_running(job, session)
+        health.look()
+        return settled
+
     with _tests_of(job.course):
         try:
-            settled = settled_without_running(job, first)
-            health.look()
-            run_tests(job, outcomes, settled, health)
+            run_tests(job, outcomes, settle, health)
+        except _Unusable as e:
+            raise e.fault from None
         except GraderFault as e:
             outcomes.faults = {problem.id: str(e) for problem in job.problems}
     return outcomes

@@ -1,6 +1,7 @@
 """The pytest plugin of one grading: gives each test its student, and records how each test ends."""
 
 import os
+from collections.abc import Callable
 from typing import Any, Literal
 
 import pytest
@@ -25,11 +26,21 @@ OF_NO_USE = (
 Settled = dict[str, Verdict]  # by problem
 
 
-def run_tests(job: Job, outcomes: Outcomes, settled: Settled, health: GpuHealth) -> None:
+def run_tests(
+    job: Job, outcomes: Outcomes, settle: Callable[[], Settled], health: GpuHealth
+) -> None:
     """Run the hidden tests with pytest in this process, and record how each of them ended.
+
+    Args:
+        job: What is graded.
+        outcomes: Where to record how a test ended.
+        settle: Returns the verdicts of the problems whose tests need not run. It is called when
+            pytest has collected the tests, because the sandbox is still starting until then.
+        health: The state of the GPU.
 
     Raises:
         GraderFault: pytest stopped before all tests were done.
+        Exception: `settle` raised it.
     """
     if not job.files:
         return  # without files, pytest would look for tests elsewhere
@@ -46,10 +57,12 @@ def run_tests(job: Job, outcomes: Outcomes, settled: Settled, health: GpuHealth)
     ]
     options += [word for plugin in OF_NO_USE for word in ("-p", f"no:{plugin}")]
     options += ["--seed", str(job.seed), *(["-x"] if job.until_one_fails else [])]
-    plugin = Plugin(job, outcomes, settled, health)
+    plugin = Plugin(job, outcomes, settle, health)
     code = pytest.main([*options, *job.files], plugins=[plugin])
     if plugin.interrupted:
         raise KeyboardInterrupt  # pytest turned it into an exit code
+    if plugin.error:
+        raise plugin.error
     done = [pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED]
     # Every test may have been deselected; `Outcomes` reports a problem that has no tests.
     done += [pytest.ExitCode.NO_TESTS_COLLECTED]
@@ -64,12 +77,18 @@ class Plugin:
     Args:
         job: What is graded.
         outcomes: Where to record how a test ended.
-        settled: Verdicts of the problems whose tests need not run.
+        settle: Returns the verdicts of the problems whose tests need not run.
         health: The state of the GPU.
+
+    Attributes:
+        interrupted: Whether Ctrl-C ended the tests.
+        error: What `settle` raised.
     """
 
-    def __init__(self, job: Job, outcomes: Outcomes, settled: Settled, health: GpuHealth) -> None:
-        self._job, self._outcomes, self._settled, self._health = job, outcomes, settled, health
+    def __init__(
+        self, job: Job, outcomes: Outcomes, settle: Callable[[], Settled], health: GpuHealth
+    ) -> None:
+        self._job, self._outcomes, self._settle, self._health = job, outcomes, settle, health
         self._students = Students(job)
         self._passed = False  # whether the test that is running has passed so far
         self._student: RemoteStudent | None = None  # of the test that is running
@@ -77,6 +96,7 @@ class Plugin:
         self._cases = Cases(job.course)
         self._done = self._to_run = 0
         self.interrupted = False
+        self.error: Exception | None = None
 
     def pytest_configure(self, config: pytest.Config) -> None:
         """Turn tracebacks off: nobody reads them here, and they take longer than most tests."""
@@ -95,21 +115,26 @@ class Plugin:
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Record the tests that were found, and deselect those whose outcome is already known."""
+        try:
+            settled = self._settle()
+        except Exception as e:  # pytest would report it as a fault of its own
+            self.error, settled = e, {}
+            items.clear()
         waiting = []
         for item in items:
             entry = self._outcomes.entry_of(item)
-            if verdict := self._settled_for(entry):
+            if verdict := self._settled_for(entry, settled):
                 entry.settle(verdict)
             else:
                 waiting.append(item)
         items[:] = waiting
         self._to_run = len(items)
 
-    def _settled_for(self, entry: Entry) -> Verdict | None:
+    def _settled_for(self, entry: Entry, settled: Settled) -> Verdict | None:
         """The verdict on a test that need not run: deferred, or settled with its whole problem."""
         if entry.device != self._job.device:
             return Verdict(Status.DEFERRED, NEEDS[entry.device])
-        return self._settled.get(entry.problem.id)
+        return settled.get(entry.problem.id)
 
     @pytest.hookimpl(optionalhook=True)  # specified by the tests' conftest.py
     def pytest_make_student(self, item: pytest.Item) -> RemoteStudent:
