@@ -14,6 +14,7 @@ import os
 import sys
 import traceback
 from contextlib import suppress
+from typing import NoReturn
 
 from grader import OBJECTS_BETWEEN_COLLECTIONS, files, interrupts
 from grader.errors import CourseFault, GraderFault, ReleaseRefused, UsageError
@@ -33,11 +34,7 @@ def main() -> None:
         code, text = 128 + number, f"grader: interrupted; {_what_was_written()}"
     with suppress(OSError):
         print(text, file=sys.stderr, end="\n" if text else "", flush=True)
-    if number:
-        atexit._run_exitfuncs()
-        # Python would kill itself with SIGINT if a SIGINT had arrived in the middle of an `exec`.
-        os._exit(code)
-    sys.exit(code)
+    _leave(code)
 
 
 def _run() -> tuple[int, str]:
@@ -63,6 +60,20 @@ def _run() -> tuple[int, str]:
             "grader: this is a fault of the grader; please report it with the lines above",
         )
     return 0, ""
+
+
+def _leave(code: int) -> NoReturn:
+    """End this process as Python does, except that it does not free what it imported.
+
+    Freeing takes 0.2 s. Python would also kill itself with SIGINT if a SIGINT had arrived in the
+    middle of an `exec`.
+    """
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            with suppress(OSError):
+                stream.flush()
+    os._exit(code)
 
 
 def _what_was_written() -> str:
