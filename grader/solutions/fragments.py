@@ -12,7 +12,7 @@ contains its one difference and nothing else.
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 Definition = ast.FunctionDef | ast.ClassDef
@@ -90,12 +90,10 @@ def replaced(reference: str, source: str) -> str:
     Raises:
         ValueError: The source replaces no definition.
     """
-    given = ast.parse(source).body
+    given = _parsed(source)
     theirs = {node.name: node for node in given if isinstance(node, Definition)}
     ours = [
-        node
-        for node in ast.parse(reference).body
-        if isinstance(node, Definition) and node.name in theirs
+        node for node in _parsed(reference) if isinstance(node, Definition) and node.name in theirs
     ]
     if not ours:
         raise ValueError("replaces no definition of the reference")
@@ -109,6 +107,11 @@ def replaced(reference: str, source: str) -> str:
         line for node in rest for line in (*_text(source, node).splitlines(), "", "")
     ]
     return "\n".join(lines) + "\n"
+
+
+@lru_cache(64)  # many fragments and mistakes change the same source
+def _parsed(source: str) -> list[ast.stmt]:
+    return ast.parse(source).body
 
 
 def load(folder: Path, problem: str = "*") -> list[Fragment]:

@@ -61,9 +61,9 @@ def test_it_is_graded(grader, course, solved, tmp_path):
 
 def test_it_is_proved(grader, course, tmp_path):
     """The course's own mistakes are tried, and an unneeded test is named."""
-    done = grader("validate", "--course", course, "--jobs", 1)
+    done = grader("validate", "--course", course, "--only", "softmax", "--jobs", 1)
     assert done.returncode == 0, done.stderr
-    assert "3 wrong solutions, 3 of 3 trials as required" in done.stdout
+    assert "2 wrong solutions, 2 of 2 trials as required" in done.stdout
     other = shutil.copytree(course, tmp_path / "course")
     hidden = other / "tests/hidden/test_softmax.py"
     hidden.write_text(hidden.read_text().replace("# Stays: this", "# This"))

@@ -33,7 +33,9 @@ print(json.dumps([graded(root) for root in sys.argv[2:]]))
 
 
 @pytest.mark.slow
-def test_each_of_two_courses_is_graded_by_its_own_tests(copy_of_the_course, root, tmp_path):
+def test_each_of_two_courses_is_graded_by_its_own_tests(
+    copy_of_the_course, quick_course, root, tmp_path
+):
     """The second course has other messages and one test more.
 
     The first course gives the same result before and after the second.
@@ -50,7 +52,8 @@ def test_each_of_two_courses_is_graded_by_its_own_tests(copy_of_the_course, root
         + "def test_nothing():\n    pass\n\n\n"
         + hidden.read_text()[first:]
     )
-    command = [python(), "-c", PROGRAM, root / "examples/sample.zip", root, other, root]
+    command = [python(), "-c", PROGRAM, root / "examples/sample.zip"]
+    command += [quick_course, other, quick_course]
     done = subprocess.run(
         [*map(str, command)], cwd=root, capture_output=True, text=True, timeout=300
     )
@@ -59,7 +62,7 @@ def test_each_of_two_courses_is_graded_by_its_own_tests(copy_of_the_course, root
     assert one == again
     assert one[0] != two[0]
     assert ("wrong value", "another value than ours") == (one[1], two[1])
-    assert one[2] == str(root / "tests/__init__.py")
+    assert one[2] == str(quick_course / "tests/__init__.py")
 
 
 @pytest.mark.slow

@@ -9,13 +9,7 @@ from tests.handout.building import built_once
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
     """The folder that the command writes: the site, and the PDF if there is a browser."""
-    from handout.site.browser import NoBrowser, executable
-
-    try:
-        executable()
-    except NoBrowser:
-        return built_once(tmp_path_factory, pdf=False)
-    return built_once(tmp_path_factory, pdf=True)
+    return built_once(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")

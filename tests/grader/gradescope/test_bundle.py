@@ -18,7 +18,7 @@ import pytest
 
 from grader import course as courses
 from grader.publish import gradescope_bundle as bundles
-from tests.grader.warm_python import python
+from tests.grader.warm_python import command
 from tests.sampling import every
 
 pytestmark = pytest.mark.slow
@@ -52,7 +52,7 @@ def home(unpacked, tmp_path):
     """Gradescope's folder after set-up, with a right submission."""
     source = shutil.copytree(unpacked, tmp_path / "home" / "source")
     (source / ".venv" / "bin").mkdir(parents=True)
-    (source / ".venv" / "bin" / "python").write_text(f'#!/bin/sh\nexec {python()} "$@"\n')
+    (source / ".venv" / "bin" / "python").write_text(f'#!/bin/sh\n{command()} "$@"\n')
     (source / ".venv" / "bin" / "python").chmod(0o755)
     (source / ".ready").touch()
     right = unpacked / "course" / "solutions" / "reference"

@@ -234,7 +234,7 @@ def complaints_about_solutions(grader, tmp_path_factory):
     course = small_course(tmp_path_factory.mktemp("broken"))
     mistakes_of(course, {"right": "x.element_size()"})
     listed = course / "grader/solutions/mistakes/tensor_memory.toml"
-    # Every eighth solution is graded in two ways, the first among them.
+    # Some solutions are graded in two ways, the first among them.
     listed.write_text(STATEFUL + listed.read_text())
     (variant,) = (course / "grader/solutions/variants/tensor_memory").glob("*.py")
     variant.write_text('"""Not a variant."""\n\n\ndef tensor_bytes(x):\n    return 4 * x.numel()\n')

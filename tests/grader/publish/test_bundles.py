@@ -27,7 +27,7 @@ COURSE = courses.load()
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
     """The folder of the built handout."""
-    return built_once(tmp_path_factory, pdf=False)
+    return built_once(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
@@ -441,7 +441,7 @@ def test_the_workflow_of_the_bundle_runs_in_the_bundle(unpacked, root, tmp_path,
     lines = {
         step["name"]: step["run"] for step in workflow["jobs"]["check"]["steps"] if "run" in step
     }
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    environment = {**os.environ, "PATH": f"{Path(python()).parent}:{os.environ['PATH']}"}
     environment["GITHUB_STEP_SUMMARY"] = str(tmp_path / "summary.md")
     for name in ("Check", "Show"):
         subprocess.run(

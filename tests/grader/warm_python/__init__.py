@@ -15,6 +15,7 @@ executable itself, if it gets an option or a variable that only a new interprete
 
 import atexit
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -47,3 +48,10 @@ def python() -> str:
     assert server.stdout is not None
     assert server.stdout.readline() == b"ready\n"
     return str(executable)
+
+
+def command() -> str:
+    """The executable in a shell script, whose environment may lack what the server began with."""
+    variables = client.for_start(os.environ).items()
+    words = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables)
+    return f"exec env {words} {python()}"
