@@ -42,7 +42,7 @@ def test_every_block_of_code_runs(page):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", every(4, PAGES))
+@pytest.mark.parametrize("page", every(3, PAGES))
 def test_a_changed_digit_is_noticed(page):
     """Each digit of the text in turn is increased by one."""
     figures, text = figures_of(page), text_of(page)
@@ -60,7 +60,7 @@ def test_a_changed_digit_is_noticed(page):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", every(4, PAGES))
+@pytest.mark.parametrize("page", every(3, PAGES))
 def test_a_changed_digit_of_code_is_noticed(page):
     """A changed digit in a block of code gives another result or an error."""
     text = text_of(page)
