@@ -58,7 +58,11 @@ def main(
     """
     tested = [p for p in problems if (root / "tests/public" / f"test_{p['id']}.py").exists()]
     modules = {p["module"] for p in course["problem"]}
-    with os.fdopen(os.dup(1), "w", encoding="utf-8", errors="replace") as out:
+    code = 1
+    with (
+        os.fdopen(os.dup(1), "w", encoding="utf-8", errors="replace") as out,
+        suppress(KeyboardInterrupt),
+    ):
         while True:
             files = Files.now(root, modules)
             run = _Run(root, tested, course["limits"], files, out, watched=watch)
@@ -71,16 +75,14 @@ def main(
                 except submit.Refused as e:
                     print(e, file=sys.stderr)
                     return 2
-            if not watch or (run.outcome and run.outcome.stopped):
+            if not watch or run.is_stopped:
                 return code
-            try:
-                out.write("\nwatching assignment/; Ctrl-C stops\n")
-                out.flush()
-                while files.same(root):
-                    time.sleep(0.3)
-            except KeyboardInterrupt:
-                return code
+            out.write("\nwatching assignment/; Ctrl-C stops\n")
+            out.flush()
+            while files.same(root):
+                time.sleep(0.3)
             out.write("\033[2J\033[H" if out.isatty() else "\n")
+    return code
 
 
 class _Run:
@@ -125,23 +127,27 @@ class _Run:
         """Run all tests, show the outcome, and remember it for the next run."""
         self._say_what_starts()
         self._find_what_is_not_python()
-        interrupted = False
         code = None
         try:
             while code is None and not self.changed:
                 code = self._one_process()
         except KeyboardInterrupt:
-            interrupted = True
+            self._stopped, self.changed = self._stopped or "", False
         if self.changed:
             return 1
-        if self._unreadable or (code not in (0, 1, 2) and not interrupted):
+        if self._unreadable or (code not in (0, 1, 2) and not self.is_stopped):
             print("the public tests could not be run: see above", file=sys.stderr)
             return 2
         self.outcome = self._finish()
         done = {name for name, row in self._rows.items() if row.status == "done"}
-        if self._stopped is None:
+        if not self.is_stopped:
             self._before.write(self._root, self._files, self._in_order, done)
         return 0 if len(done) == len(self._rows) else 1
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the student has stopped the tests, by Ctrl-C or by leaving the debugger."""
+        return self._stopped is not None
 
     # --- before anything runs
 

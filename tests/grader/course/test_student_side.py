@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 import zipfile
 
 import pytest
@@ -18,7 +19,7 @@ from grader import course as courses
 from grader import submission
 from tests.grader.warm_python import python
 from tests.sampling import every
-from tests.student_side import markdown, submit
+from tests.student_side import check, markdown, submit
 from tests.student_side.progress import Failure, Outcome, Progress
 
 pytestmark = pytest.mark.slow
@@ -272,6 +273,19 @@ def test_the_next_run_begins_with_what_has_changed(work, root):
     ]
     (work / ".progress.json").write_text("[1, {")
     assert assignment(work, "check", "tensor_memory").returncode == 0
+
+
+@pytest.mark.parametrize(("owner", "moment"), [(check.Files, "now"), (check._Run, "_one_process")])
+def test_ctrl_c_ends_the_watch_at_any_moment(monkeypatch, capfd, work, owner, moment):
+    """Before a run or while its process starts, it ends the command without a traceback."""
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(owner, moment, interrupted)
+    course = tomllib.loads((work / "assignment/problems.toml").read_text())
+    assert 1 == check.main(work, course["problem"][:1], course, watch=True)
+    assert "Traceback" not in "".join(capfd.readouterr())
 
 
 def test_watch_runs_again_when_a_file_is_saved(work, root):

@@ -1229,6 +1229,20 @@ def test_a_limit_that_only_a_test_meets_is_ours(bare_with):
 
 
 @pytest.mark.slow
+def test_a_sandbox_that_can_run_no_test_grades_nobody(bare_with):
+    """There is no result at all, because every submission would have the same one."""
+    source = (COURSE.reference / "optimizers.py").read_bytes()
+    submission = Submission("right", {"assignment/optimizers.py": source}, [])
+    with (
+        bare_with("import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (2**20, 2**20))") as limited,
+        pytest.raises(
+            GraderFault, match=r"`ulimit -f` too low: 1048576, and a test needs 67108864"
+        ),
+    ):
+        grade(submission, COURSE, limited, problems=[COURSE.problem("lr_schedule")])
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "broken",
     every(
