@@ -7,7 +7,7 @@ EXTRAS ?= dev
 WORKERS ?= $(shell expr $$(nproc) + $$(expr $$(nproc) / 2))
 SUBMISSION ?= examples/sample.zip
 
-# Python may keep what it compiles: the tests start hundreds of processes.
+# Let Python write its bytecode files, because the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin

@@ -71,7 +71,7 @@ def _leave(code: int) -> NoReturn:
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
-            with suppress(OSError):
+            with suppress(OSError, ValueError):  # ValueError: it is closed
                 stream.flush()
     os._exit(code)
 

@@ -95,14 +95,14 @@ def grade(
         fresh=fresh,
         open_session=session,
     )
-    outcomes = _tested(job)
+    outcomes, environment = _tested(job)
     info = GraderInfo(
         version=__version__,
         suite_sha256=course.suite_sha256(),
         device=device,
         isolation=sandbox.isolation,
         seed=seed,
-        environment=_environment(sandbox, device),
+        environment=environment,
     )
     results = [
         problem_result(p.id, p.module, p.points, outcomes.of(p, only_run=until_one_fails), p.device)
@@ -131,9 +131,10 @@ class _Unusable(Exception):
         self.fault = fault
 
 
-def _tested(job: Job) -> Outcomes:
-    """Run the tests; return the outcomes."""
+def _tested(job: Job) -> tuple[Outcomes, dict[str, str]]:
+    """Run the tests; return the outcomes, and the environment that the tests ran in."""
     outcomes, health = Outcomes(job.problems), GpuHealth(job)
+    environment: dict[str, str] = {}
 
     def settle() -> Settled:
         """Check the sandbox and the device, and read the submission."""
@@ -143,6 +144,7 @@ def _tested(job: Job) -> Outcomes:
                     check_cpu(session)
                 except GraderFault as e:
                     raise _Unusable(e) from None
+            environment.update(_environment(job.sandbox, job.device))
             settled = settled_without_running(job, session)
         health.look()
         return settled
@@ -154,7 +156,7 @@ def _tested(job: Job) -> Outcomes:
             raise e.fault from None
         except GraderFault as e:
             outcomes.faults = {problem.id: str(e) for problem in job.problems}
-    return outcomes
+    return outcomes, environment
 
 
 def _environment(sandbox: Sandbox, device: str) -> dict[str, str]:

@@ -31,7 +31,8 @@ class Job:
     def first_session(self, sources: dict[str, bytes]) -> Any:
         """A session for what comes before the tests.
 
-        Its process has the largest limits of all problems, so that it meets what any test will.
+        Its process has the largest limits of all problems, so that it already meets a limit of
+        this machine that is too low for one of the tests.
         """
         each = [self.course.limits, *map(self.course.limits_of, self.problems)]
         fields = [msgspec.structs.asdict(limits) for limits in each]

@@ -35,12 +35,12 @@ def run_tests(
         job: What is graded.
         outcomes: Where to record how a test ended.
         settle: Returns the verdicts of the problems whose tests need not run. It is called when
-            pytest has collected the tests, because the sandbox is still starting until then.
+            pytest has collected the tests, because the sandbox may still be starting before that.
         health: The state of the GPU.
 
     Raises:
         GraderFault: pytest stopped before all tests were done.
-        Exception: `settle` raised it.
+        Exception: Whatever `settle` raises.
     """
     if not job.files:
         return  # without files, pytest would look for tests elsewhere

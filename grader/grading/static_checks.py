@@ -4,6 +4,7 @@ A module is parsed in the sandbox, in a process that executes none of it, becaus
 be made to crash.
 """
 
+from contextlib import closing, suppress
 from typing import Any
 
 from grader.course import Problem
@@ -44,21 +45,22 @@ def _read(job: Job, session: Any, owners: dict[str, list[Problem]]) -> dict[str,
     """What a parser reports about each module.
 
     All modules are parsed in one process. If that process dies, each module is parsed in a process
-    of its own.
+    of its own, which alone can show that the module is to blame.
     """
     rules = {path: [problem.rules for problem in each] for path, each in owners.items()}
-    try:
+    with closing(session), suppress(StudentFault):
         found: dict[str, Found] = session.inspect(rules)
         return found
-    except StudentFault as e:
-        if len(owners) == 1:
-            return dict.fromkeys(owners, e)
-    finally:
-        session.close()
-    return {
-        path: _read(job, job.first_session({path: job.sources[path]}), {path: each})[path]
-        for path, each in owners.items()
-    }
+    return {path: _read_alone(job, path, each) for path, each in rules.items()}
+
+
+def _read_alone(job: Job, path: str, rules: list[dict[str, Any]]) -> Found:
+    with closing(job.first_session({path: job.sources[path]})) as session:
+        try:
+            found: Found = session.inspect({path: rules})[path]
+            return found
+        except StudentFault as e:
+            return e
 
 
 def _unfit(path: str, found: Found, owners: list[Problem]) -> dict[str, Verdict]:

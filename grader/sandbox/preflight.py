@@ -33,7 +33,7 @@ class Device(TypedDict):
 
 
 def check_cpu(session: Session) -> None:
-    """Compute, write a file, start a thread and a process, under the limits of a test.
+    """Compute, write a file, start a thread and a process, under the limits of the session.
 
     Args:
         session: A session in which no student code has run.

@@ -58,12 +58,12 @@ def main(
     """
     tested = [p for p in problems if (root / "tests/public" / f"test_{p['id']}.py").exists()]
     modules = {p["module"] for p in course["problem"]}
-    code = 1
     with (
         os.fdopen(os.dup(1), "w", encoding="utf-8", errors="replace") as out,
         suppress(KeyboardInterrupt),
     ):
         while True:
+            code = 1  # if Ctrl-C ends the next run before it is done
             files = Files.now(root, modules)
             run = _Run(root, tested, course["limits"], files, out, watched=watch)
             code = run.everything()

@@ -5,6 +5,7 @@ One process resumes another's run, and one is killed while it saves.
 
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -74,7 +75,7 @@ def test_a_process_killed_while_it_saves_leaves_a_whole_file(tmp_path, root):
 
     path, temporary = tmp_path / "checkpoint", tmp_path / "checkpoint.tmp"
     with subprocess.Popen(
-        [python(), "-c", SAVE_FOREVER, str(path)], cwd=root, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", SAVE_FOREVER, str(path)], cwd=root, stdout=subprocess.PIPE, text=True
     ) as process:
         finished = [int(process.stdout.readline()) for _ in range(3)][-1]
         while not temporary.exists() and process.poll() is None:

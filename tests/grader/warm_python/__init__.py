@@ -3,14 +3,15 @@
 Importing torch costs a process more than a second. This executable asks a server for a process that
 is forked after these imports. No file of this repository is imported before the fork, and the
 process gets the caller's arguments, environment, folder and open files, so the real command runs.
-It differs from a new interpreter in three ways:
+It differs from a new interpreter in these ways:
 
-- Its parent is the server. The executable passes signals on to it, and its exit status back.
-- All processes of a server have the same hash seed.
-- A mistake in when the command imports torch does not show.
+- Its parent, session, process group and limits are the server's. The executable passes signals on
+  to it, SIGKILL a moment later, and its exit status back.
+- All processes of a server have the same hash seed and the same state of numpy's generator.
+- A mistake in when the command imports torch does not show, and a traceback begins in the server.
 
-Tests of these, of process groups and of resource limits therefore run `sys.executable`. So does the
-executable itself, if it gets an option or a variable that only a new interpreter can follow.
+Tests of these therefore run `sys.executable`. So does the executable itself, if it gets an option
+or a variable that only a new interpreter can follow.
 """
 
 import atexit

@@ -101,9 +101,16 @@ class Server:
 
 def received(connection):
     """What a process shall run, and the descriptors that it gets; None if the caller is gone."""
-    length, descriptors, *_ = socket.recv_fds(connection, 4, 256)
-    content = connection.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL)
-    return (marshal.loads(content), descriptors) if content else None
+    descriptors = []
+    with suppress(OSError):
+        length, descriptors, *_ = socket.recv_fds(connection, 4, 256)
+        size = int.from_bytes(length, "big")
+        content = connection.recv(size, socket.MSG_WAITALL)
+        if content and len(content) == size:
+            return marshal.loads(content), descriptors
+    for descriptor in descriptors:
+        os.close(descriptor)
+    return None
 
 
 def become(request, descriptors, executable):
