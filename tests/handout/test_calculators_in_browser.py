@@ -211,7 +211,7 @@ TYPED = """(section, [field, texts]) => texts.map((text) => {
 })"""
 
 
-@pytest.mark.parametrize("name", every(4, FORMS))
+@pytest.mark.parametrize("name", every(3, FORMS))
 def test_wrong_input_is_said_beside_the_field(shown, page, name):
     """Invalid text in any field gives an error next to the field and no result.
 
@@ -420,7 +420,7 @@ def test_the_keyboard_is_enough(shown, page, address, name):
         assert box.is_checked() != before
 
 
-@pytest.mark.parametrize("name", every(4, FORMS))
+@pytest.mark.parametrize("name", every(3, FORMS))
 def test_a_link_brings_the_values_back(shown, browser, page, address, name):
     """The link restores numbers, choices and flags in another browser.
 
@@ -448,7 +448,7 @@ def test_a_link_brings_the_values_back(shown, browser, page, address, name):
     other.context.close()
 
 
-@pytest.mark.parametrize("name", every(4, FORMS))
+@pytest.mark.parametrize("name", every(3, FORMS))
 def test_the_ends_of_every_range_give_numbers(shown, page, name):
     """Each field is set to both ends of its range, alone and together with all others.
 
