@@ -3,7 +3,7 @@
 A GPU is checked again after each test that did not pass.
 
 A broken, full or wrongly installed device must never cost a student anything, and neither must
-limits that are too low for a test. So a separate process without student code uses the device as a
+limits that are too low for a test. So a process that has run no student code uses the device as a
 test would. Whatever goes wrong in that process is a fault of this machine.
 """
 

@@ -224,7 +224,7 @@ class Session:
         return self._request({"op": "inspect", "rules": rules})
 
     def look_at_device(self, name: str) -> Any:
-        """Check that the device "cuda" or "cpu" works, in a process without student code.
+        """Check that the device "cuda" or "cpu" works, in a process that has run no student code.
 
         See `worker.device.look`.
         """
