@@ -37,7 +37,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from grader.worker import child
+from grader.worker import child, heap
 from grader.worker.walls import NoWall, status_of_this_process
 
 LOOK_EVERY_SECONDS = 0.02
@@ -77,6 +77,7 @@ def serve(control_fd: int, wall: NoWall) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     control = socket.socket(fileno=control_fd)
     gc.collect()
+    heap.use_up_free_memory()
     gc.freeze()  # children share these pages until they are written to
     control.send(json.dumps(facts(wall)).encode())
     zygote = Zygote(control, wall)

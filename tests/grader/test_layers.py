@@ -43,6 +43,7 @@ WORKER = {
             "zygote",
             "walls",
             "kernel",
+            "heap",
             "child",
             "device",
             "leftovers",

@@ -1,0 +1,42 @@
+"""The heap of a process that forks. Nothing here imports torch."""
+
+import ctypes
+
+from grader.worker.kernel import LIBC
+
+# The sizes to allocate, largest first. Larger blocks do not lie between objects.
+SIZES = (65536, 32768, 16384, 8192, 4096, 2048, *range(1024, 0, -16))
+
+
+def use_up_free_memory() -> None:
+    """Allocate all free memory between this process's objects, and keep it.
+
+    New objects of a child then lie next to each other in new pages. Otherwise they lie all over
+    the heap, and for almost each of them the kernel copies a page that the child shares with its
+    parent. This takes 20 ms, and then saves a child that runs a few tests 7 ms of 21 ms.
+
+    It has no effect unless glibc is the C library.
+    """
+    try:
+        counts, sbrk, malloc = LIBC.mallinfo, LIBC.sbrk, LIBC.malloc
+    except AttributeError:
+        return
+    counts.restype = _Mallinfo
+    sbrk.restype = malloc.restype = ctypes.c_size_t
+    sbrk.argtypes, malloc.argtypes = [ctypes.c_ssize_t], [ctypes.c_size_t]
+    end_of_objects = sbrk(0) - counts().keepcost
+    for size in SIZES:
+        while 0 < malloc(size) < end_of_objects:
+            pass
+
+
+class _Mallinfo(ctypes.Structure):
+    """See mallinfo(3). `keepcost` is the number of free bytes at the end of the heap."""
+
+    _fields_ = [
+        (name, ctypes.c_int)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    ]
