@@ -25,9 +25,10 @@ from grader import __version__
 from grader.course import Course, Problem
 from grader.errors import CourseFault, GraderFault
 from grader.grading.gpu_health import GpuHealth
+from grader.grading.hidden_tests import collected
 from grader.grading.job import Job, Progress
 from grader.grading.outcomes import Outcomes
-from grader.grading.plugin import Settled, run_tests
+from grader.grading.plugin import run_tests
 from grader.grading.static_checks import settled_without_running
 from grader.printable import printable
 from grader.results.points import problem_result, submission_result
@@ -95,10 +96,11 @@ def grade(
         fresh=fresh,
         open_session=session,
     )
-    outcomes, environment = _tested(job)
+    suite_sha256 = course.suite_sha256()
+    outcomes, environment = _tested(job, suite_sha256)
     info = GraderInfo(
         version=__version__,
-        suite_sha256=course.suite_sha256(),
+        suite_sha256=suite_sha256,
         device=device,
         isolation=sandbox.isolation,
         seed=seed,
@@ -124,36 +126,20 @@ def import_preloaded(course: Course) -> None:
             raise CourseFault(f"problems.toml: preload: {name} cannot be imported: {e}") from None
 
 
-class _Unusable(Exception):
-    """The sandbox cannot run any test."""
-
-    def __init__(self, fault: GraderFault) -> None:
-        self.fault = fault
-
-
-def _tested(job: Job) -> tuple[Outcomes, dict[str, str]]:
+def _tested(job: Job, suite_sha256: str) -> tuple[Outcomes, dict[str, str]]:
     """Run the tests; return the outcomes, and the environment that the tests ran in."""
     outcomes, health = Outcomes(job.problems), GpuHealth(job)
-    environment: dict[str, str] = {}
-
-    def settle() -> Settled:
-        """Check the sandbox and the device, and read the submission."""
-        with closing(job.first_session(job.sources)) as session:
-            if job.open_session is Session:
-                try:
-                    check_cpu(session)
-                except GraderFault as e:
-                    raise _Unusable(e) from None
-            environment.update(_environment(job.sandbox, job.device))
-            settled = settled_without_running(job, session)
-        health.look()
-        return settled
-
-    with _tests_of(job.course):
+    if not job.files:
+        return outcomes, {}
+    with _tests_of(job.course), closing(job.first_session(job.sources)) as session:
+        tests = collected(job.course, job.files, suite_sha256)  # while the sandbox still starts
+        if job.open_session is Session:
+            check_cpu(session)
+        environment = _environment(job.sandbox, job.device)
         try:
-            run_tests(job, outcomes, settle, health)
-        except _Unusable as e:
-            raise e.fault from None
+            settled = settled_without_running(job, session)
+            health.look()
+            run_tests(job, tests, outcomes, settled, health)
         except GraderFault as e:
             outcomes.faults = {problem.id: str(e) for problem in job.problems}
     return outcomes, environment

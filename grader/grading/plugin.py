@@ -1,7 +1,5 @@
 """The pytest plugin of one grading: gives each test its student, and records how each test ends."""
 
-import os
-from collections.abc import Callable
 from typing import Any, Literal
 
 import pytest
@@ -10,6 +8,7 @@ import torch
 from grader.course import problem_of_file
 from grader.errors import GraderFault, Status
 from grader.grading.gpu_health import GpuHealth
+from grader.grading.hidden_tests import HiddenTests
 from grader.grading.job import Job
 from grader.grading.outcomes import Entry, Outcomes
 from grader.grading.recorded_cases import Cases
@@ -18,57 +17,41 @@ from grader.grading.verdict import Verdict, our_fault, verdict_on
 
 # The message of a deferred test.
 NEEDS = {"cpu": "runs on a CPU", "cuda": "needs a CUDA device"}
-# Slow pytest plugins that a grade does not need.
-OF_NO_USE = (
-    *("terminal", "cacheprovider", "logging", "unraisableexception", "threadexception"),
-    *("doctest", "junitxml", "legacypath", "pastebin", "setuponly", "setupplan", "stepwise"),
-)
 Settled = dict[str, Verdict]  # by problem
 
 
 def run_tests(
-    job: Job, outcomes: Outcomes, settle: Callable[[], Settled], health: GpuHealth
+    job: Job, tests: HiddenTests, outcomes: Outcomes, settled: Settled, health: GpuHealth
 ) -> None:
     """Run the hidden tests with pytest in this process, and record how each of them ended.
 
     Args:
         job: What is graded.
+        tests: The collected tests.
         outcomes: Where to record how a test ended.
-        settle: Returns the verdicts of the problems whose tests need not run. It is called when
-            pytest has collected the tests, because the sandbox may still be starting before that.
+        settled: The verdicts of the problems whose tests need not run.
         health: The state of the GPU.
 
     Raises:
         GraderFault: pytest stopped before all tests were done.
-        Exception: Whatever `settle` raises.
     """
-    if not job.files:
-        return  # without files, pytest would look for tests elsewhere
-    # Settings of the person who runs the grader must not affect a grade.
-    for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
-        os.environ.pop(name, None)
-    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    options = ["-c", os.devnull, "--rootdir", str(job.course.root)]
-    options += [
-        "--import-mode=importlib",
-        "--continue-on-collection-errors",
-        "--assert=plain",
-        "-s",
-    ]
-    options += [word for plugin in OF_NO_USE for word in ("-p", f"no:{plugin}")]
-    options += ["--seed", str(job.seed), *(["-x"] if job.until_one_fails else [])]
-    plugin = Plugin(job, outcomes, settle, health)
-    code = pytest.main([*options, *job.files], plugins=[plugin])
-    if plugin.interrupted:
-        raise KeyboardInterrupt  # pytest turned it into an exit code
-    if plugin.error:
-        raise plugin.error
-    done = [pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED]
-    # Every test may have been deselected; `Outcomes` reports a problem that has no tests.
-    done += [pytest.ExitCode.NO_TESTS_COLLECTED]
-    done += [pytest.ExitCode.INTERRUPTED] if job.until_one_fails else []
-    if code not in done and not outcomes.faults:
-        raise GraderFault(f"pytest ended with {code!r} before the tests were done")
+    for file, reason in tests.unreadable:
+        outcomes.cannot_be_read(file, reason)
+    waiting = []
+    for item in tests.items:
+        entry = outcomes.entry_of(item)
+        if verdict := _settled_for(entry, job, settled):
+            entry.settle(verdict)
+        else:
+            waiting.append(item)
+    tests.run(waiting, Plugin(job, outcomes, health, to_run=len(waiting)), job.seed)
+
+
+def _settled_for(entry: Entry, job: Job, settled: Settled) -> Verdict | None:
+    """The verdict on a test that need not run: deferred, or settled with its whole problem."""
+    if entry.device != job.device:
+        return Verdict(Status.DEFERRED, NEEDS[entry.device])
+    return settled.get(entry.problem.id)
 
 
 class Plugin:
@@ -77,64 +60,22 @@ class Plugin:
     Args:
         job: What is graded.
         outcomes: Where to record how a test ended.
-        settle: Returns the verdicts of the problems whose tests need not run.
         health: The state of the GPU.
+        to_run: The number of tests that will run.
 
     Attributes:
-        interrupted: Whether Ctrl-C ended the tests.
-        error: What `settle` raised.
+        is_enough: Whether no further test needs to run.
     """
 
-    def __init__(
-        self, job: Job, outcomes: Outcomes, settle: Callable[[], Settled], health: GpuHealth
-    ) -> None:
-        self._job, self._outcomes, self._settle, self._health = job, outcomes, settle, health
+    def __init__(self, job: Job, outcomes: Outcomes, health: GpuHealth, *, to_run: int) -> None:
+        self._job, self._outcomes, self._health = job, outcomes, health
         self._students = Students(job)
         self._passed = False  # whether the test that is running has passed so far
         self._student: RemoteStudent | None = None  # of the test that is running
         self._rng_state: torch.Tensor | None = None  # of the test's generator, before the test ran
         self._cases = Cases(job.course)
-        self._done = self._to_run = 0
-        self.interrupted = False
-        self.error: Exception | None = None
-
-    def pytest_configure(self, config: pytest.Config) -> None:
-        """Turn tracebacks off: nobody reads them here, and they take longer than most tests."""
-        config.option.tbstyle = "no"
-
-    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """Record Ctrl-C; pytest reports its own exit exceptions through the same hook."""
-        self.interrupted = type(excinfo.value) is KeyboardInterrupt
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Record a test file that cannot be read."""
-        if report.failed:
-            self._outcomes.cannot_be_read(
-                report.nodeid, (report.longreprtext.strip().splitlines() or [""])[-1]
-            )
-
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Record the tests that were found, and deselect those whose outcome is already known."""
-        try:
-            settled = self._settle()
-        except Exception as e:  # pytest would report it as a fault of its own
-            self.error, settled = e, {}
-            items.clear()
-        waiting = []
-        for item in items:
-            entry = self._outcomes.entry_of(item)
-            if verdict := self._settled_for(entry, settled):
-                entry.settle(verdict)
-            else:
-                waiting.append(item)
-        items[:] = waiting
-        self._to_run = len(items)
-
-    def _settled_for(self, entry: Entry, settled: Settled) -> Verdict | None:
-        """The verdict on a test that need not run: deferred, or settled with its whole problem."""
-        if entry.device != self._job.device:
-            return Verdict(Status.DEFERRED, NEEDS[entry.device])
-        return settled.get(entry.problem.id)
+        self._done, self._to_run = 0, to_run
+        self.is_enough = False
 
     @pytest.hookimpl(optionalhook=True)  # specified by the tests' conftest.py
     def pytest_make_student(self, item: pytest.Item) -> RemoteStudent:
@@ -217,7 +158,8 @@ class Plugin:
                 entry.mistake = mistake
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Report progress."""
+        """Report progress, and whether the submission has to pass the remaining tests."""
+        self.is_enough |= report.failed and self._job.until_one_fails
         if report.when == "teardown":
             self._done += 1
             if self._job.progress:

@@ -396,6 +396,7 @@ UNREADABLE = {
     "syntax": "def test_one(student:\n    pass\n",
     "imports": "import no_such_module\n\ndef test_one(student):\n    pass\n",
     "cuda/there": "import no_such_module\n\ndef test_one(student):\n    pass\n",
+    "leaves": "import pytest\n\ndef test_one(student):\n    pytest.exit('enough')\n",
 }
 
 DRIVER = """
@@ -404,6 +405,7 @@ from pathlib import Path
 import msgspec
 from grader import course as courses, submission
 from grader.grading.grade import grade
+from grader.grading.hidden_tests import HiddenTests
 from grader.report import json as report
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
@@ -413,14 +415,19 @@ course = courses.load(root)
 no_time = msgspec.structs.replace(course.limits, submission_seconds=0.0)
 short = msgspec.structs.replace(course, limits=no_time)
 handed_in = submission.read(work)
-ours = [p for p in course.problems if p.id not in ("syntax", "imports", "there")]
+ours = [p for p in course.problems if p.id not in ("syntax", "imports", "there", "leaves")]
 some = [course.problem(p) for p in ("passes", "syntax", "imports", "there", "cases")]
 shown, forks = [], {}
-really_open = Session._open
+really_open, really_collect = Session._open, HiddenTests.__init__
 def counted(session):
     forks[name_of_run] += 1
     really_open(session)
 Session._open = counted
+collected_by = []
+def noted(tests, *arguments):
+    collected_by.append(name_of_run)
+    really_collect(tests, *arguments)
+HiddenTests.__init__ = noted
 with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandbox:
     def run(name, course=course, **options):
         global name_of_run
@@ -432,6 +439,8 @@ with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandb
     run("fresh", problems=ours, fresh=True)
     run("three cases", problems=[course.problem("cases")], explain=False)
     run("three cases, fresh", problems=[course.problem("cases")], explain=False, fresh=True)
+    run("until one fails", problems=[course.problem("cases")], until_one_fails=True)
+    run("three cases, again", problems=[course.problem("cases")], explain=False)
     run("counts", problems=[course.problem("counts")])
     run("seed 1", problems=[course.problem("draws")], seed=1)
     run("unreadable", problems=some)
@@ -439,7 +448,9 @@ with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandb
     run("cuda", problems=ours, device="cuda")
     run("waiting", problems=[course.problem("passes")], device="cuda")
     os.environ["PYTEST_ADDOPTS"] = "-k it_doubles"
-    run("options", problems=[course.problem("passes")])
+    run("options", problems=[course.problem("passes"), course.problem("absent")])
+    run("leaves", problems=[course.problem("passes"), course.problem("leaves")])
+(out / "collected.json").write_text(msgspec.json.encode(collected_by).decode())
 (out / "forks.json").write_text(msgspec.json.encode(forks).decode())
 (out / "progress.json").write_text(msgspec.json.encode(shown).decode())
 """
@@ -943,6 +954,24 @@ def test_only_a_test_that_does_not_pass_ends_its_process(results):
 def test_a_marked_test_has_its_process_to_itself(results):
     """The second case is repeated; the marked test and the one after it start in new processes."""
     assert 1 + 4 == json.loads(results["forks"])["counts"]
+
+
+def test_the_tests_of_the_last_grade_are_not_collected_again(results):
+    """They are as good as new, even if the last grade stopped after its first failure."""
+    by = ["first", "three cases", "counts", "seed 1", "unreadable", "short", "cuda", "waiting"]
+    assert [*by, "options", "leaves"] == json.loads(results["collected"])
+    (stopped,) = json_report.parse(results["until one fails"]).problems
+    assert ["passed", "failed"] == [test.status for test in stopped.tests]
+    assert without_seconds(results["three cases"]) == without_seconds(results["three cases, again"])
+
+
+def test_a_hidden_test_that_stops_pytest_is_our_fault(results):
+    """No test of that grade counts, because nobody knows which of them ran."""
+    got = json_report.parse(results["leaves"])
+    for name in ("passes", "leaves"):
+        ((test, status, _, message, _),) = ended(got, name)
+        assert ("suite", "grader_error") == (test, status)
+        assert message.endswith("pytest stopped before the tests were done: Exit: enough")
 
 
 def test_another_seed_gives_other_inputs(results, first):

@@ -1,0 +1,143 @@
+"""Collect hidden tests with pytest, once for all submissions that this process grades with them.
+
+Collecting takes a third of the time that a warm process needs to grade one problem. pytest.main
+would collect them for every submission, so this module drives pytest's session itself, as
+pytest-xdist does in its workers.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+from _pytest.config import _prepareconfig
+
+from grader.course import Course
+from grader.errors import GraderFault
+
+# Slow pytest plugins that a grade does not need, and two that would change this process for good.
+OF_NO_USE = (
+    *("terminal", "cacheprovider", "logging", "unraisableexception", "threadexception"),
+    *("doctest", "junitxml", "legacypath", "pastebin", "setuponly", "setupplan", "stepwise"),
+    *("debugging", "faulthandler"),
+)
+
+
+class Runs(Protocol):
+    """A pytest plugin with hooks for running tests.
+
+    Attributes:
+        is_enough: Whether no further test needs to run.
+    """
+
+    is_enough: bool
+
+
+class HiddenTests:
+    """The collected tests of some files.
+
+    Args:
+        root: The course's root folder.
+        files: The files of hidden tests.
+
+    Attributes:
+        items: The tests, in the order in which they run.
+        unreadable: For each file that cannot be read, its name and the reason.
+
+    Raises:
+        GraderFault: pytest cannot start with this course.
+    """
+
+    def __init__(self, root: Path, files: list[str]) -> None:
+        # Settings of the person who runs the grader must not affect a grade.
+        for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
+            os.environ.pop(name, None)
+        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+        options = ["-c", os.devnull, "--rootdir", str(root), "--import-mode=importlib"]
+        options += ["--continue-on-collection-errors", "--assert=plain", "-s"]
+        options += [word for plugin in OF_NO_USE for word in ("-p", f"no:{plugin}")]
+        self.unreadable: list[tuple[str, str]] = []
+        with _faults():
+            self._config = _prepareconfig([*options, *files], [self])
+            # Nobody reads tracebacks here, and they take longer than most tests.
+            self._config.option.tbstyle = "no"
+            self._config._do_configure()
+            self._session = pytest.Session.from_config(self._config)
+            self._config.hook.pytest_sessionstart(session=self._session)
+            self._config.hook.pytest_collection(session=self._session)
+        self.items: list[pytest.Item] = self._session.items
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Record a test file that cannot be read; pytest calls this."""
+        if report.failed:
+            reason = (report.longreprtext.strip().splitlines() or [""])[-1]
+            self.unreadable.append((report.nodeid, reason))
+
+    def run(self, items: list[pytest.Item], plugin: "Runs", seed: int) -> None:
+        """Run some of the tests.
+
+        Args:
+            items: The tests.
+            plugin: Gives each test its student, and records how the test ends.
+            seed: The seed of the tests' inputs.
+
+        Raises:
+            GraderFault: pytest stopped before all tests were done.
+        """
+        self._config.option.seed = seed
+        self._config.pluginmanager.register(plugin)
+        try:
+            with _faults():
+                for item, following in pairwise([*items, None]):
+                    assert item is not None
+                    item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                    if plugin.is_enough:
+                        break
+        finally:
+            self._config.pluginmanager.unregister(plugin)
+            # If the tests stopped early, the set-up of the last one is still there.
+            self._session._setupstate.teardown_exact(None)
+
+    def close(self) -> None:
+        """Undo what pytest has set up."""
+        self._config._ensure_unconfigure()
+
+
+_collected: tuple[object, HiddenTests] | None = None
+
+
+def collected(course: Course, files: list[str], suite_sha256: str) -> HiddenTests:
+    """The hidden tests in these files; they are collected again only if something has changed.
+
+    Args:
+        course: The course.
+        files: The files.
+        suite_sha256: The hash of the course's tests.
+
+    Raises:
+        GraderFault: pytest cannot start with this course.
+    """
+    global _collected
+    key = (course.root, tuple(files), suite_sha256)
+    if _collected is None or _collected[0] != key:
+        if _collected is not None:
+            _collected[1].close()
+            _collected = None
+        _collected = key, HiddenTests(course.root, files)
+    return _collected[1]
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    """Turn an exception with which pytest stops into a fault of the grader."""
+    try:
+        yield
+    except GraderFault:
+        raise
+    except (Exception, SystemExit) as e:
+        raise GraderFault(
+            f"pytest stopped before the tests were done: {type(e).__name__}: {e}"
+        ) from e
