@@ -67,7 +67,6 @@ def freeze_what_is_imported() -> None:
 
     Each collection then takes 1 ms instead of 150 ms.
     """
-    gc.collect()
     gc.freeze()
 
 

@@ -30,6 +30,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -308,7 +309,8 @@ def _folders() -> list[str]:
         RUNTIME,
         f"{RUNTIME}/grader",
     ]
-    return _folder_arguments([*below, COURSE, f"{COURSE}/tests", f"{COURSE}/tests/probes"])
+    probes = f"{COURSE}/tests/probes"
+    return _folder_arguments([*below, COURSE, f"{COURSE}/tests", probes, f"{probes}/__pycache__"])
 
 
 def _folder_arguments(folders: Iterable[str]) -> list[str]:
@@ -369,8 +371,13 @@ def _worker() -> list[str]:
 
 
 def _probes(tests: Path) -> list[str]:
-    """Show each probe's file separately, because it may be a link to a file of another course."""
-    return _bound(shown.probes(tests), f"{COURSE}/tests/probes")
+    """Show each probe's file separately, because it may be a link to a file of another course.
+
+    Its cached bytecode saves the worker compiling it.
+    """
+    sources, folder = shown.probes(tests), f"{COURSE}/tests/probes"
+    cached = [path for path in map(Path, map(cache_from_source, sources)) if path.exists()]
+    return [*_bound(sources, folder), *_bound(cached, f"{folder}/__pycache__")]
 
 
 def _bound(paths: Iterable[Path], folder: str) -> list[str]:
