@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import types
+import weakref
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,10 @@ from pathlib import Path
 IMPORTED = (
     *("torch", "torch._dynamo", "numpy", "pytest", "typer", "pydantic", "msgspec"),
     *("rich.console", "rich.progress", "packaging.requirements", "yaml", "sqlite3", "jinja2"),
+    # What typer imports when a command starts, and for its help and errors.
+    *("typer._adapters", "typer.rich_utils", "rich.markdown", "rich.traceback", "pydantic.fields"),
 )
+HEAP = Path(__file__).resolve().parents[3] / "grader" / "worker" / "heap.py"
 HIGHEST = 512  # a process's own descriptors are below
 
 # Freed in a forked process, these objects would close descriptors that have become other files.
@@ -193,7 +197,10 @@ if __name__ == "__main__":
     for name in IMPORTED:
         with suppress(ImportError):  # not every version of a library needs every other library
             importlib.import_module(name)
+    for info in weakref.finalize._registry.values():
+        info.atexit = False  # what the imports created is freed by the end of the process
     gc.collect()
+    runpy.run_path(str(HEAP))["use_up_free_memory"]()
     gc.freeze()
     server = Server(address)
     print("ready", flush=True)
