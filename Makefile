@@ -7,6 +7,8 @@ EXTRAS ?= dev
 WORKERS ?= $(shell expr $$(nproc) + $$(expr $$(nproc) / 2))
 SUBMISSION ?= examples/sample.zip
 
+# The workers of pytest already use all CPUs.
+export OMP_NUM_THREADS := 1
 # Let Python write its bytecode files, because the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 

@@ -8,6 +8,7 @@ the wrong solution passes too. Repeating a test with a wrong solution is called 
 in the trusted process, on our own solutions; it neither runs nor trusts the student's code.
 """
 
+import gc
 import os
 import random
 import sys
@@ -257,6 +258,7 @@ def _loaded(
         source = mistake.applied_to(reference)
         exec(compile(source, f"<{problem_id}/{mistake.name}>", "exec"), loaded.__dict__)
         found.append((mistake, Package(**{module: loaded})))
+    gc.freeze()  # some probes collect garbage, which then takes 1 ms instead of 70 ms
     return found
 
 
