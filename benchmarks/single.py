@@ -60,14 +60,9 @@ def main() -> None:
         metavar="SUBMISSION",
         help="grade this submission once and print the CPU seconds of both sides",
     )
-    parser.add_argument("--warm-grades", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--warm-tests", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--warm", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    for run, given in [
-        (cpu_of, options.cpu_of),
-        (warm_grades, options.warm_grades),
-        (warm_tests, options.warm_tests),
-    ]:
+    for run, given in [(cpu_of, options.cpu_of), (warm_rounds, options.warm)]:
         if given:
             run(given)
             return
@@ -127,25 +122,24 @@ def plain_pytest() -> list[str]:
 
 
 def warm(rounds: int) -> dict[str, Any]:
-    """CPU seconds of a grading and of the tests alone, each repeated in a warm process."""
-    graded, alone = (
-        [float(x) for x in output_of([sys.executable, __file__, option, str(rounds)]).split()]
-        for option in ("--warm-grades", "--warm-tests")
-    )
+    """CPU seconds of a grading and of the tests alone, in turns in one warm process."""
+    lines = output_of([sys.executable, __file__, "--warm", str(rounds)]).splitlines()
+    pairs = [tuple(map(float, line.split())) for line in lines]
+    ratios = [graded / alone for graded, alone in pairs]
     return {
-        "tests alone, warm, CPU s (median)": round(statistics.median(alone), 2),
-        "warm grade / tests alone, CPU (of medians)": round(
-            statistics.median(graded) / statistics.median(alone), 3
-        ),
-        "warm grade / tests alone, CPU (min, max)": [
-            round(min(graded) / max(alone), 3),
-            round(max(graded) / min(alone), 3),
-        ],
+        "tests alone, warm, CPU s (median)": round(statistics.median(a for _, a in pairs), 2),
+        "warm grade / tests alone, CPU (median)": round(statistics.median(ratios), 3),
+        "warm grade / tests alone, CPU (min, max)": [round(min(ratios), 3), round(max(ratios), 3)],
     }
 
 
-def warm_grades(rounds: int) -> None:
-    """Print the CPU seconds of both sides for each grading except the first."""
+def warm_rounds(rounds: int) -> None:
+    """For each round except the first, print the CPU seconds of a grading and of pytest.
+
+    The seconds of the grading are those of both sides.
+    """
+    import pytest
+
     from grader.grading.grade import grade
     from grader.submission import Submission
 
@@ -153,24 +147,16 @@ def warm_grades(rounds: int) -> None:
     sources = {p.path: course.reference_of(p).encode() for p in course.problems}
     with Sandbox.of(course, isolation="bubblewrap") as sandbox:
         for number in range(rounds + 1):
-            before = cpu_seconds(sandbox)
+            marks = [cpu_seconds(sandbox)]
             grade(Submission("reference", sources, []), course, sandbox)
+            marks.append(cpu_seconds(sandbox))
+            before = os.times()
+            with contextlib.redirect_stdout(io.StringIO()):
+                if pytest.main(plain_pytest()[3:]):
+                    sys.exit("the reference fails a test")
+            alone = sum(os.times()[:4]) - sum(before[:4])
             if number:
-                print(cpu_seconds(sandbox) - before)
-
-
-def warm_tests(rounds: int) -> None:
-    """Print the CPU seconds of pytest on the reference for each run except the first."""
-    import pytest
-
-    arguments = plain_pytest()[3:]
-    for number in range(rounds + 1):
-        before = os.times()
-        with contextlib.redirect_stdout(io.StringIO()):
-            if pytest.main(arguments):
-                sys.exit("the reference fails a test")
-        if number:
-            print(sum(os.times()[:4]) - sum(before[:4]))
+                print(marks[1] - marks[0], alone)
 
 
 def cpu_seconds(sandbox: Sandbox) -> float:
