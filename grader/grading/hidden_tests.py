@@ -89,6 +89,7 @@ class HiddenTests:
         """
         self._config.option.seed = seed
         self._config.pluginmanager.register(plugin)
+        is_whole = False
         try:
             with _faults():
                 for item, following in pairwise([*items, None]):
@@ -96,10 +97,13 @@ class HiddenTests:
                     item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
                     if plugin.is_enough:
                         break
+            is_whole = True
         finally:
             self._config.pluginmanager.unregister(plugin)
             # If the tests stopped early, the set-up of the last one is still there.
             self._session._setupstate.teardown_exact(None)
+            if not is_whole:  # a test that was interrupted may not be able to run again
+                _forget()
 
     def close(self) -> None:
         """Undo what pytest has set up."""
@@ -123,11 +127,17 @@ def collected(course: Course, files: list[str], suite_sha256: str) -> HiddenTest
     global _collected
     key = (course.root, tuple(files), suite_sha256)
     if _collected is None or _collected[0] != key:
-        if _collected is not None:
-            _collected[1].close()
-            _collected = None
+        _forget()
         _collected = key, HiddenTests(course.root, files)
     return _collected[1]
+
+
+def _forget() -> None:
+    """Have the next grade collect its tests."""
+    global _collected
+    if _collected is not None:
+        _collected[1].close()
+    _collected = None
 
 
 @contextmanager

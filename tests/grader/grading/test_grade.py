@@ -450,6 +450,7 @@ with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandb
     os.environ["PYTEST_ADDOPTS"] = "-k it_doubles"
     run("options", problems=[course.problem("passes"), course.problem("absent")])
     run("leaves", problems=[course.problem("passes"), course.problem("leaves")])
+    run("leaves again", problems=[course.problem("passes"), course.problem("leaves")])
 (out / "collected.json").write_text(msgspec.json.encode(collected_by).decode())
 (out / "forks.json").write_text(msgspec.json.encode(forks).decode())
 (out / "progress.json").write_text(msgspec.json.encode(shown).decode())
@@ -959,7 +960,8 @@ def test_a_marked_test_has_its_process_to_itself(results):
 def test_the_tests_of_the_last_grade_are_not_collected_again(results):
     """They are as good as new, even if the last grade stopped after its first failure."""
     by = ["first", "three cases", "counts", "seed 1", "unreadable", "short", "cuda", "waiting"]
-    assert [*by, "options", "leaves"] == json.loads(results["collected"])
+    by += ["options", "leaves", "leaves again"]  # what was interrupted is not used again
+    assert by == json.loads(results["collected"])
     (stopped,) = json_report.parse(results["until one fails"]).problems
     assert ["passed", "failed"] == [test.status for test in stopped.tests]
     assert without_seconds(results["three cases"]) == without_seconds(results["three cases, again"])
@@ -972,6 +974,7 @@ def test_a_hidden_test_that_stops_pytest_is_our_fault(results):
         ((test, status, _, message, _),) = ended(got, name)
         assert ("suite", "grader_error") == (test, status)
         assert message.endswith("pytest stopped before the tests were done: Exit: enough")
+    assert without_seconds(results["leaves"]) == without_seconds(results["leaves again"])
 
 
 def test_another_seed_gives_other_inputs(results, first):
