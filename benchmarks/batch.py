@@ -56,7 +56,7 @@ def main() -> None:
 def batch(submissions: int) -> dict[str, Any]:
     """Grade the reference `submissions` times, then one submission of each other kind.
 
-    pytest runs before every tenth submission, so that both meet the same changes of the machine.
+    pytest runs before every tenth submission, so that a change in the machine's speed affects both.
     """
     course = courses.load()
     single.timed(single.plain_pytest())

@@ -58,7 +58,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Exclude everything that was imported so far from later garbage collections.
+    freeze_what_is_imported()
+
+
+@cache
+def freeze_what_is_imported() -> None:
+    """Once per process, exclude everything that was imported from later garbage collections.
 
     Each collection then takes 1 ms instead of 150 ms.
     """

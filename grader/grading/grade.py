@@ -25,7 +25,7 @@ from grader import __version__
 from grader.course import Course, Problem
 from grader.errors import CourseFault, GraderFault
 from grader.grading.gpu_health import GpuHealth
-from grader.grading.hidden_tests import collected
+from grader.grading.hidden_tests import collected, forget
 from grader.grading.job import Job, Progress
 from grader.grading.outcomes import Outcomes
 from grader.grading.plugin import run_tests
@@ -174,6 +174,7 @@ def _tests_of(course: Course) -> Iterator[None]:
     finally:
         sys.path.remove(str(course.root))
         if is_another:
+            forget()  # the collected tests need the modules that are removed here
             _modules_of_tests()
             sys.modules.update(others)
 

@@ -1,4 +1,4 @@
-"""Collect hidden tests with pytest, once for all submissions that this process grades with them.
+"""Collect hidden tests with pytest; again only if the files or the course change.
 
 Collecting takes a third of the time that a warm process needs to grade one problem. pytest.main
 would collect them for every submission, so this module drives pytest's session itself, as
@@ -60,14 +60,18 @@ class HiddenTests:
         options += ["--continue-on-collection-errors", "--assert=plain", "-s"]
         options += [word for plugin in OF_NO_USE for word in ("-p", f"no:{plugin}")]
         self.unreadable: list[tuple[str, str]] = []
-        with _faults():
+        with _faults("pytest cannot start with this course"):
             self._config = _prepareconfig([*options, *files], [self])
             # Nobody reads tracebacks here, and they take longer than most tests.
             self._config.option.tbstyle = "no"
-            self._config._do_configure()
-            self._session = pytest.Session.from_config(self._config)
-            self._config.hook.pytest_sessionstart(session=self._session)
-            self._config.hook.pytest_collection(session=self._session)
+            try:
+                self._config._do_configure()
+                self._session = pytest.Session.from_config(self._config)
+                self._config.hook.pytest_sessionstart(session=self._session)
+                self._config.hook.pytest_collection(session=self._session)
+            except BaseException:
+                self._config._ensure_unconfigure()
+                raise
         self.items: list[pytest.Item] = self._session.items
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -76,13 +80,14 @@ class HiddenTests:
             reason = (report.longreprtext.strip().splitlines() or [""])[-1]
             self.unreadable.append((report.nodeid, reason))
 
-    def run(self, items: list[pytest.Item], plugin: "Runs", seed: int) -> None:
+    def run(self, items: list[pytest.Item], plugin: Runs, seed: int) -> None:
         """Run some of the tests.
 
         Args:
             items: The tests.
-            plugin: Gives each test its student, and records how the test ends.
-            seed: The seed of the tests' inputs.
+            plugin: Gives each test its student, and records how the test ends. It is empty
+                afterwards, because pytest never forgets a plugin.
+            seed: The seed of the tests' inputs. It cannot affect which tests are collected.
 
         Raises:
             GraderFault: pytest stopped before all tests were done.
@@ -91,22 +96,30 @@ class HiddenTests:
         self._config.pluginmanager.register(plugin)
         is_whole = False
         try:
-            with _faults():
-                for item, following in pairwise([*items, None]):
-                    assert item is not None
-                    item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-                    if plugin.is_enough:
-                        break
+            with _faults("pytest stopped before the tests were done"):
+                try:
+                    self._run(items, plugin)
+                finally:
+                    # If the tests stopped early, the set-up of the last one is still there.
+                    self._session._setupstate.teardown_exact(None)
             is_whole = True
         finally:
             self._config.pluginmanager.unregister(plugin)
-            # If the tests stopped early, the set-up of the last one is still there.
-            self._session._setupstate.teardown_exact(None)
+            vars(plugin).clear()
+            os.chdir(self._session.startpath)
             if not is_whole:  # a test that was interrupted may not be able to run again
-                _forget()
+                forget()
+
+    def _run(self, items: list[pytest.Item], plugin: Runs) -> None:
+        for item, following in pairwise([*items, None]):
+            assert item is not None
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if plugin.is_enough:
+                break
 
     def close(self) -> None:
         """Undo what pytest has set up."""
+        self._config.hook.pytest_sessionfinish(session=self._session, exitstatus=0)
         self._config._ensure_unconfigure()
 
 
@@ -114,7 +127,7 @@ _collected: tuple[object, HiddenTests] | None = None
 
 
 def collected(course: Course, files: list[str], suite_sha256: str) -> HiddenTests:
-    """The hidden tests in these files; they are collected again only if something has changed.
+    """The hidden tests in these files, which are those of the last grade if nothing has changed.
 
     Args:
         course: The course.
@@ -127,12 +140,12 @@ def collected(course: Course, files: list[str], suite_sha256: str) -> HiddenTest
     global _collected
     key = (course.root, tuple(files), suite_sha256)
     if _collected is None or _collected[0] != key:
-        _forget()
+        forget()
         _collected = key, HiddenTests(course.root, files)
     return _collected[1]
 
 
-def _forget() -> None:
+def forget() -> None:
     """Have the next grade collect its tests."""
     global _collected
     if _collected is not None:
@@ -141,13 +154,11 @@ def _forget() -> None:
 
 
 @contextmanager
-def _faults() -> Iterator[None]:
+def _faults(what: str) -> Iterator[None]:
     """Turn an exception with which pytest stops into a fault of the grader."""
     try:
         yield
     except GraderFault:
         raise
     except (Exception, SystemExit) as e:
-        raise GraderFault(
-            f"pytest stopped before the tests were done: {type(e).__name__}: {e}"
-        ) from e
+        raise GraderFault(f"{what}: {type(e).__name__}: {e}") from e

@@ -158,7 +158,7 @@ class Plugin:
                 entry.mistake = mistake
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Report progress, and whether the submission has to pass the remaining tests."""
+        """Report progress, and whether no further test needs to run."""
         self.is_enough |= report.failed and self._job.until_one_fails
         if report.when == "teardown":
             self._done += 1

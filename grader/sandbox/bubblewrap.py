@@ -376,8 +376,10 @@ def _probes(tests: Path) -> list[str]:
     Its cached bytecode saves the worker compiling it.
     """
     sources, folder = shown.probes(tests), f"{COURSE}/tests/probes"
-    cached = [path for path in map(Path, map(cache_from_source, sources)) if path.exists()]
-    return [*_bound(sources, folder), *_bound(cached, f"{folder}/__pycache__")]
+    shown_sources = _bound(sources, folder)
+    for cached in map(Path, map(cache_from_source, sources)):
+        shown_sources += ["--ro-bind-try", str(cached), f"{folder}/__pycache__/{cached.name}"]
+    return shown_sources
 
 
 def _bound(paths: Iterable[Path], folder: str) -> list[str]:

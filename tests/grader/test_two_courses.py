@@ -23,8 +23,9 @@ def graded(root):
     with Sandbox.of(course, isolation="bubblewrap") as sandbox:
         problems = [course.problem("tensor_memory")]
         given = submission.read(Path(sys.argv[1]))
-        result = grade(given, course, sandbox, problems=problems, explain=False)
-    (problem,) = result.problems
+        results = [grade(given, course, sandbox, problems=problems, explain=False) for _ in "12"]
+    problem, again = (result.problems[0] for result in results)
+    assert [t.what for t in problem.tests] == [t.what for t in again.tests]
     lost = next(test for test in problem.tests if test.status == "failed")
     return [problem.score, lost.what, sys.modules["tests"].__file__]
 

@@ -400,12 +400,13 @@ UNREADABLE = {
 }
 
 DRIVER = """
-import os, sys
+import gc, os, sys, weakref
 from pathlib import Path
 import msgspec
 from grader import course as courses, submission
 from grader.grading.grade import grade
 from grader.grading.hidden_tests import HiddenTests
+from grader.grading.plugin import Plugin
 from grader.report import json as report
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
@@ -428,6 +429,12 @@ def noted(tests, *arguments):
     collected_by.append(name_of_run)
     really_collect(tests, *arguments)
 HiddenTests.__init__ = noted
+outcomes_of_runs = []
+really_begin = Plugin.__init__
+def begun(plugin, job, outcomes, *arguments, **options):
+    outcomes_of_runs.append(weakref.ref(outcomes))
+    really_begin(plugin, job, outcomes, *arguments, **options)
+Plugin.__init__ = begun
 with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandbox:
     def run(name, course=course, **options):
         global name_of_run
@@ -451,6 +458,9 @@ with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandb
     run("options", problems=[course.problem("passes"), course.problem("absent")])
     run("leaves", problems=[course.problem("passes"), course.problem("leaves")])
     run("leaves again", problems=[course.problem("passes"), course.problem("leaves")])
+gc.collect()
+left = sum(outcomes() is not None for outcomes in outcomes_of_runs)
+(out / "left.json").write_text(msgspec.json.encode([left, len(outcomes_of_runs)]).decode())
 (out / "collected.json").write_text(msgspec.json.encode(collected_by).decode())
 (out / "forks.json").write_text(msgspec.json.encode(forks).decode())
 (out / "progress.json").write_text(msgspec.json.encode(shown).decode())
@@ -965,6 +975,16 @@ def test_the_tests_of_the_last_grade_are_not_collected_again(results):
     (stopped,) = json_report.parse(results["until one fails"]).problems
     assert ["passed", "failed"] == [test.status for test in stopped.tests]
     assert without_seconds(results["three cases"]) == without_seconds(results["three cases, again"])
+
+
+def test_nothing_of_a_submission_is_kept(results):
+    """pytest never forgets a plugin, so a plugin must not hold its submission.
+
+    The last two grades ended with an exception, and pytest leaves the last one in `sys.last_value`.
+    """
+    left, runs = json.loads(results["left"])
+    assert runs > 10
+    assert left <= 2
 
 
 def test_a_hidden_test_that_stops_pytest_is_our_fault(results):

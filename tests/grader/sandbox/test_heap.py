@@ -8,7 +8,7 @@ import pytest
 
 from grader.worker.kernel import LIBC
 
-# Frees every second of many objects, so that there is free memory between the others.
+# Frees every second object, so that there is free memory between the others.
 IN_A_PROCESS_OF_ITS_OWN = """
 import ctypes
 from grader.worker import heap
