@@ -7,8 +7,6 @@ EXTRAS ?= dev
 WORKERS ?= $(shell expr $$(nproc) + $$(expr $$(nproc) / 2))
 SUBMISSION ?= examples/sample.zip
 
-# The workers of pytest already use all CPUs.
-export OMP_NUM_THREADS := 1
 # Let Python write its bytecode files, because the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -25,6 +23,9 @@ install: $(INSTALLED) bubblewrap ## Create .venv and install everything, includi
 
 grade: install   ## Grade a submission: make grade SUBMISSION=path (default: the sample)
 	@$(BIN)/grader grade "$(SUBMISSION)" $(ARGS)
+
+# The workers of pytest already use all CPUs.
+test quick proof: export OMP_NUM_THREADS := 1
 
 test: install browser ## Run the tests of the grader, the course and the handout (ARGS=--require-browser: fail without Chromium)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not proof" $(ARGS)

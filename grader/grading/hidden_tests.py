@@ -148,9 +148,9 @@ def collected(course: Course, files: list[str], suite_sha256: str) -> HiddenTest
 def forget() -> None:
     """Have the next grade collect its tests."""
     global _collected
-    if _collected is not None:
-        _collected[1].close()
-    _collected = None
+    last, _collected = _collected, None
+    if last is not None:
+        last[1].close()
 
 
 @contextmanager

@@ -23,6 +23,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from grader.sandbox.shown import HUGE_HEAP
+
 from . import client
 
 HERE = Path(__file__).parent
@@ -39,11 +41,9 @@ def python() -> str:
     )
     executable.chmod(0o755)
     environment = {k: v for k, v in os.environ.items() if k not in client.CAN_BE_FOLLOWED}
-    # Forks are cheaper with huge pages; see grader/sandbox/shown.py.
-    environment |= {"PYTHONMALLOC": "malloc", "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
     server = subprocess.Popen(
         [sys.executable, HERE / "server.py", address, executable],
-        env=environment,
+        env=environment | HUGE_HEAP,
         stdin=subprocess.PIPE,  # the server ends, and removes the folder, when this is closed
         stdout=subprocess.PIPE,
         start_new_session=True,
