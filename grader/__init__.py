@@ -3,8 +3,8 @@
 import os
 import tempfile
 
-# torch.optim imports torch._dynamo, which creates a cache folder for compiled code even if nothing
-# is compiled. That folder would be left behind, so point the cache at a folder that already exists.
+# torch._dynamo creates a cache folder for compiled code even if nothing is compiled. That folder
+# would be left behind, so point the cache at a folder that already exists.
 os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", tempfile.gettempdir())
 
 # For gc.set_threshold. Python's default of 700 makes the slow imports a sixth slower, though they

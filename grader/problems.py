@@ -219,7 +219,7 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, dict)
 
 
-PRELOAD = ('a list of names of modules, like "torch._dynamo"', _list_of(DOTTED, 0))
+PRELOAD = ('a list of names of modules, like "einops.layers.torch"', _list_of(DOTTED, 0))
 # The keys of a problem: the expected value in words, and a function that checks a value.
 KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "id": ('lower-case letters, digits and underscores, like "lr_schedule"', _matches(ID)),

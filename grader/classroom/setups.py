@@ -27,6 +27,7 @@ DECIDES = (
     "results",
     "sandbox",
     "submission.py",
+    "torch_compiler.py",
     "worker",
 )
 

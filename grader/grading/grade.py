@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from grader import __version__
+from grader import __version__, torch_compiler
 from grader.course import Course, Problem
 from grader.errors import CourseFault, GraderFault
 from grader.grading.gpu_health import GpuHealth
@@ -124,6 +124,7 @@ def import_preloaded(course: Course) -> None:
             importlib.import_module(name)
         except ImportError as e:
             raise CourseFault(f"problems.toml: preload: {name} cannot be imported: {e}") from None
+    torch_compiler.postpone_import()
 
 
 def _tested(job: Job, suite_sha256: str) -> tuple[Outcomes, dict[str, str]]:

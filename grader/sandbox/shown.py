@@ -31,8 +31,8 @@ HUGE_PAGES = tuple(
 # 11 ms.
 HUGE_HEAP = {"PYTHONMALLOC": "malloc", "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 GRADER = Path(__file__).parent.parent
-# The worker's code, and the one module that it shares with the grader.
-WORKER = (GRADER / "protocol.py", GRADER / "worker")
+# The worker's code, and the modules that it shares with the grader.
+WORKER = (GRADER / "protocol.py", GRADER / "torch_compiler.py", GRADER / "worker")
 
 
 def unused_user() -> int:

@@ -182,7 +182,7 @@ def _inside(thing: object) -> Iterable[object]:
         set_on_it = [
             value
             for name, value in thing.__dict__.items()
-            if name != "__dynamo_disable" or not _is_dynamos(value)
+            if name != "__dynamo_disable" or not (value is thing or _is_dynamos(value))
         ]
         return [
             *(thing.__defaults__ or ()),

@@ -37,6 +37,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
+from grader import torch_compiler
 from grader.worker import child, heap
 from grader.worker.walls import NoWall, status_of_this_process
 
@@ -61,7 +64,10 @@ def import_slow_packages(preload: list[str]) -> None:
         importlib.import_module(f"tests.probes.{module.name}")
     for name in preload:
         importlib.import_module(name)
-    torch.manual_seed(0)  # the first call imports more modules, and every child calls it
+    torch_compiler.postpone_import()
+    # The first calls import more modules, and every child makes these calls.
+    torch.manual_seed(0)
+    np.random.seed(0)
     torch.set_num_threads(1)
     gc.enable()
 

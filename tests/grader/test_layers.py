@@ -13,12 +13,14 @@ GRADER = ROOT / "grader"
 # These folders belong to the course, not to the program.
 COURSE_CODE = ("solutions/reference", "solutions/variants", "course_files")
 
+# The modules that both the grader and the sandbox load.
+SHARED = {"grader.protocol", "grader.torch_compiler"}
 # The layers of the grader: a component may import those of the layers above its line. A component
 # is a folder of grader/, or a module next to these folders. Imports inside a component form no
 # cycle.
 FLOORS = [
     ["grader"],
-    ["grader.errors", "grader.printable", "grader.markdown_figures", "grader.protocol"],
+    ["grader.errors", "grader.printable", "grader.markdown_figures", *sorted(SHARED)],
     ["grader.interrupts", "grader.problems", "grader.results"],
     ["grader.files", "grader.course"],
     ["grader.solutions", "grader.sandbox", "grader.archives"],
@@ -176,7 +178,7 @@ def test_reports_know_results_alone(path):
 
 @pytest.mark.parametrize("path", sources("grader/worker"), ids=ids(sources("grader/worker")))
 def test_the_worker_imports_little(path):
-    """The worker imports the standard library, torch, numpy and the protocol.
+    """The worker imports the standard library, torch, numpy, and what both sides share.
 
     The zygote also imports the probes and what submissions will import.
     """
@@ -185,14 +187,15 @@ def test_the_worker_imports_little(path):
     assert tops(names) - sys.stdlib_module_names <= {"torch", "numpy", "grader", *warm}
     assert {n for n in names if n.split(".")[0] == "grader"} <= {
         "grader",
-        "grader.protocol",
+        *SHARED,
         *WORKER,
     }
 
 
-def test_the_protocol_imports_only_what_both_sides_have():
-    """The protocol is the one module that both sides share."""
-    assert tops(imports(GRADER / "protocol.py")) - sys.stdlib_module_names == {"torch", "numpy"}
+@pytest.mark.parametrize("name", sorted(SHARED))
+def test_what_both_sides_share_imports_only_what_both_have(name):
+    path = (ROOT / name.replace(".", "/")).with_suffix(".py")
+    assert tops(imports(path)) - sys.stdlib_module_names <= {"torch", "numpy"}
 
 
 @pytest.mark.parametrize("path", PROGRAM, ids=ids(PROGRAM))
@@ -273,10 +276,15 @@ def test_no_import_hides_in_a_call():
     """Only modules that import a solution may use importlib.
 
     These are the worker, the probes, those that run one of our solutions in their own process, and
-    what imports the modules that a course preloads.
+    what imports the modules that a course preloads, or torch's compiler.
     """
     users = {name_of(p) for p in [*TRUSTED, *PUBLIC] for n in imports(p) if n == "importlib"}
-    assert {"tests.probes", "grader.grading.local_student", "grader.grading.grade"} == users
+    assert users == {
+        "tests.probes",
+        "grader.grading.local_student",
+        "grader.grading.grade",
+        "grader.torch_compiler",
+    }
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ WRONG = [
     ("MatMul = [", "linear_backward = [", 35,
      'forbidden_in: expected one of its functions; got "linear_backward"'),
     ("[limits]  # of a test", 'preload = "torch"\n[limits]', 1,
-     'preload: expected a list of names of modules, like "torch._dynamo"; got "torch"'),
+     'preload: expected a list of names of modules, like "einops.layers.torch"; got "torch"'),
     ("points = 5", "points = = 5", 15, "this is not TOML: Invalid value"),
     ('forbidden = []\n\n[[', 'forbidden = []\npoints = 6\n\n[[', 19,
      "this is not TOML: Cannot overwrite a value"),

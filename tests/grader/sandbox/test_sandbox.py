@@ -118,7 +118,7 @@ def test_a_course_says_what_is_imported_before_its_tests(sandbox):
     """Preloading takes no test's time, and a course that preloads nothing saves the seconds."""
     assert all(answer(sandbox, IMPORTED, name) for name in COURSE.preload)
     with Sandbox(COURSE.tests, isolation="none", scratch_bytes=MIB) as without:
-        assert not answer(without, IMPORTED, "torch._dynamo")
+        assert not answer(without, IMPORTED, "torch.fx.experimental.symbolic_shapes")
 
 
 # --- several tests in one process -----------------------------------------------------------------
@@ -1633,7 +1633,8 @@ def test_of_the_project_only_the_worker_and_the_probes_can_be_seen(sandbox):
     worker = [f"/runtime/{p.relative_to(root)}" for p in (root / "grader/worker").glob("*.py")]
     probes = [f"/course/{p.relative_to(root)}" for p in (root / "tests/probes").rglob("*.py")]
     theirs = {f"/tmp/submission/assignment/{name}" for name in ("__init__.py", "m.py")}
-    expected = {*worker, *probes, *theirs, "/runtime/grader/protocol.py"}
+    shared = {f"/runtime/grader/{name}.py" for name in ("protocol", "torch_compiler")}
+    expected = {*worker, *probes, *theirs, *shared}
     assert expected == set(answer(sandbox, source)) - {"/etc/ld.so.cache"}
 
 

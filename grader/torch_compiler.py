@@ -1,0 +1,103 @@
+"""Postpone the import of torch's compiler until code compiles something.
+
+torch.optim, torch.utils.checkpoint and dispatch modes import `torch._dynamo` when they are first
+used, to tell the compiler what it must not compile. The import takes a second and 40 MiB. This
+module puts a stand-in for that package into sys.modules. The stand-in answers these calls, which
+have no effect without a compiler; whatever else is asked of it makes it import the package.
+
+This module runs on both sides of the sandbox.
+"""
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+PACKAGE = "torch._dynamo"
+CONFIG = f"{PACKAGE}.config"  # torch.utils.checkpoint reads it; it imports nothing of the package
+
+
+def postpone_import() -> None:
+    """Put the stand-in in place of torch._dynamo, unless that has been imported already."""
+    if PACKAGE in sys.modules:
+        return
+    import torch
+
+    spec = importlib.util.find_spec(PACKAGE)
+    assert spec is not None
+    package = importlib.util.module_from_spec(spec)
+    package.__class__ = StandIn
+    sys.modules[PACKAGE] = torch._dynamo = package
+    sys.meta_path.insert(0, Finder())
+
+
+class StandIn(ModuleType):
+    """Looks like torch._dynamo, and becomes it when anything but this is used."""
+
+    @staticmethod
+    def disable(fn: Any = None, recursive: bool = True, **_: Any) -> Any:
+        """Return a function that must not be compiled; also usable as a decorator."""
+        return _unchanged if fn is None else fn
+
+    @staticmethod
+    def graph_break(msg: str = "") -> None:
+        """Do nothing, because nothing is being compiled."""
+
+    def __getattr__(self, name: str) -> Any:
+        # Python looks for names like __wrapped__ in every module, for example in inspect.
+        if name.startswith("__"):
+            raise AttributeError(f"module {PACKAGE!r} has no attribute {name!r}")
+        if name == "config":
+            return importlib.import_module(CONFIG)
+        self.import_package()
+        return getattr(self, name)
+
+    def import_package(self) -> None:
+        """Execute the package in this module."""
+        self.__class__ = ModuleType  # type: ignore[assignment]
+        assert self.__spec__ is not None
+        assert self.__spec__.loader is not None
+        self.__spec__.loader.exec_module(self)
+
+
+class Finder(MetaPathFinder):
+    """Imports the package before one of its modules, as Python itself would."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find only modules that the package has imported in the meantime."""
+        package = sys.modules.get(PACKAGE)
+        is_inside = name.startswith(f"{PACKAGE}.") and name != CONFIG
+        if not is_inside or not isinstance(package, StandIn):
+            return None
+        package.import_package()
+        module = sys.modules.get(name)
+        if module is None:
+            return None
+        # Python would load it once more if its own spec said how.
+        module.__spec__ = ModuleSpec(name, Imported(module))
+        return module.__spec__
+
+
+class Imported(Loader):
+    """Loads a module that has been imported already."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module, self._spec = module, module.__spec__
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Return the module itself."""
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give the module its own spec again."""
+        module.__spec__ = self._spec
+
+
+def _unchanged(fn: Callable[..., Any]) -> Callable[..., Any]:
+    return fn

@@ -1,0 +1,124 @@
+"""Postponing the import of torch's compiler."""
+
+import json
+import subprocess
+import sys
+import textwrap
+import types
+
+import pytest
+
+from grader import torch_compiler
+
+# Runs each case in a forked process, and prints for each whether it imported the compiler, or how
+# it failed.
+IN_A_NEW_INTERPRETER = """
+import json, os, sys, traceback
+import torch
+from grader import torch_compiler
+
+torch_compiler.postpone_import()
+x = torch.nn.Parameter(torch.ones(3))
+
+def run(case, writing):
+    try:
+        exec(case, {"torch": torch, "x": x})
+        said = "torch._dynamo.eval_frame" in sys.modules
+    except BaseException:
+        said = traceback.format_exc()
+    with open(writing, "w") as pipe:
+        json.dump(said, pipe)
+
+found = {}
+for name, case in json.loads(sys.stdin.read()).items():
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        run(case, writing)
+        os._exit(0)
+    os.close(writing)
+    with open(reading) as pipe:
+        found[name] = json.load(pipe)
+print(json.dumps(found))
+"""
+
+# What looks for the compiler, and has to work without it.
+EAGER = {
+    "an optimizer": """
+        o = torch.optim.AdamW([x])
+        x.sum().backward()
+        o.step()
+        o.zero_grad()
+        o.load_state_dict(o.state_dict())
+        assert x[0] < 1
+    """,
+    "a checkpointed function": """
+        from torch.utils.checkpoint import checkpoint
+        for reentrant in (False, True):
+            checkpoint(lambda x: (x**2).sum(), x, use_reentrant=reentrant).backward()
+        assert x.grad.tolist() == [4, 4, 4]
+    """,
+    "a dispatch mode": """
+        from torch.utils.flop_counter import FlopCounterMode
+        with FlopCounterMode(display=False) as counter:
+            torch.ones(2, 3) @ torch.ones(3, 4)
+        assert counter.get_total_flops() == 48
+    """,
+    "a function that must not be compiled": """
+        assert torch.compiler.disable(len)("abc") == 3
+        assert torch._dynamo.disable(recursive=False)(len)("abc") == 3
+    """,
+    "an inspection of all modules": """
+        import inspect
+        assert inspect.getmodule((lambda: 0).__code__) is None
+    """,
+}
+# What needs the compiler, and gets it.
+COMPILED = {
+    "a compiled function": """
+        twice = torch.compile(lambda x: 2 * x, backend="eager")
+        assert twice(x).tolist() == [2, 2, 2]
+    """,
+    "an import of a module in it": """
+        import torch._dynamo.eval_frame
+        assert torch._dynamo.eval_frame.OptimizedModule is torch._dynamo.OptimizedModule
+        assert torch._dynamo.eval_frame.__spec__.origin.endswith("eval_frame.py")
+    """,
+    "an import of a name": """
+        from torch._dynamo import allow_in_graph
+        assert allow_in_graph(len) is len
+    """,
+}
+
+
+@pytest.fixture(scope="module")
+def is_imported() -> dict[str, bool | str]:
+    """For each case, whether it imported the compiler; a traceback if it failed."""
+    cases = {name: textwrap.dedent(case) for name, case in (EAGER | COMPILED).items()}
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", IN_A_NEW_INTERPRETER],
+        input=json.dumps(cases),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stderr
+    found: dict[str, bool | str] = json.loads(ran.stdout)
+    return found
+
+
+@pytest.mark.parametrize("what", EAGER)
+def test_the_compiler_is_not_imported_for(is_imported: dict[str, bool | str], what: str) -> None:
+    assert is_imported[what] is False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", COMPILED)
+def test_the_compiler_is_imported_for(is_imported: dict[str, bool | str], what: str) -> None:
+    assert is_imported[what] is True
+
+
+def test_a_compiler_that_has_been_imported_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    imported = types.ModuleType(torch_compiler.PACKAGE)
+    monkeypatch.setitem(sys.modules, torch_compiler.PACKAGE, imported)
+    torch_compiler.postpone_import()
+    assert sys.modules[torch_compiler.PACKAGE] is imported
