@@ -273,9 +273,17 @@ def test_the_peak_is_that_of_the_dtype(student, rng):
         for dtype in DTYPES:
             # What the student's own code returns for a device with this peak for every dtype.
             same = {**hw, "peak_flops": dict.fromkeys(DTYPES, hw["peak_flops"][dtype])}
-            of_device = [ask(student, function, before, hw, dtype) for before in befores]
-            for before, got in zip(befores, of_device, strict=True):
-                alone = ask(student, function, before, same, dtype)
+            of_device, of_same = (
+                student.run(
+                    probes.with_hardware_each,
+                    function=function,
+                    hardware=fields,
+                    befores=befores,
+                    after=(dtype,),
+                )
+                for fields in (hw, same)
+            )
+            for got, alone in zip(of_device, of_same, strict=True):
                 expect.kind(alone, (float, int, bool), of=function)
                 expect.value(got, alone, of=function, hint=hint)
             answers.append(of_device)

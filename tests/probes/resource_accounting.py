@@ -35,6 +35,21 @@ def with_hardware(
     return getattr(module, function)(*before, module.Hardware(**hardware), *after)
 
 
+def with_hardware_each(
+    student: Any,
+    *,
+    function: str,
+    hardware: dict[str, Any],
+    befores: Sequence[Sequence[Any]],
+    after: Sequence[Any],
+) -> list[Any]:
+    """Call a function as `with_hardware` does, once for each of these arguments."""
+    return [
+        with_hardware(student, function=function, hardware=hardware, before=before, after=after)
+        for before in befores
+    ]
+
+
 def with_recipe(
     student: Any,
     *,
