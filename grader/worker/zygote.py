@@ -37,8 +37,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
 from grader import torch_compiler
 from grader.worker import child, heap
 from grader.worker.walls import NoWall, status_of_this_process
@@ -65,10 +63,9 @@ def import_slow_packages(preload: list[str]) -> None:
     for name in preload:
         importlib.import_module(name)
     torch_compiler.postpone_import()
-    # The first calls import more modules, and every child makes these calls.
     torch.manual_seed(0)
-    np.random.seed(0)
     torch.set_num_threads(1)
+    child.rehearse()
     gc.enable()
 
 

@@ -103,15 +103,16 @@ def spy(python: Path, folder: Path) -> dict[str, list[str]]:
     return json.loads(done.stdout)
 
 
+RUNTIME = tuple(
+    f"/runtime/grader/{name}" for name in ("worker/", "protocol.py", "torch_compiler.py")
+)
+
+
 def nothing_is_seen(seen: dict[str, list[str]]) -> None:
-    """Check that a submission sees only the two folders of the grader that the worker needs."""
+    """Check that a submission sees nothing of the grader but what the worker needs."""
     assert seen["imports"] == []
     assert seen["readable"] == []
-    others = [
-        path
-        for path in seen["files"]
-        if not path.startswith(("/runtime/grader/worker/", "/runtime/grader/protocol.py"))
-    ]
+    others = [path for path in seen["files"] if not path.startswith(RUNTIME)]
     assert [path for path in others if not path.startswith("/tmp/submission/")] == []
 
 
