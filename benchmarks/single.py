@@ -7,8 +7,8 @@ worker: with more threads, pytest would take more CPU time for the same tests.
 
 The benchmark prints the wall and CPU seconds of `grader grade` relative to pytest in one process
 (medians of interleaved rounds), the round-trip time of an empty probe, the time to transfer a
-tensor of 100 MB in each direction relative to copying it, and the peak memory of the trusted
-process and of the zygote.
+tensor of 100 MB in each direction relative to copying it, and the peak memory of both sides of a
+grading.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def main() -> None:
         "--cpu-of",
         type=Path,
         metavar="SUBMISSION",
-        help="grade this submission once and print the CPU seconds of both sides",
+        help="grade this submission once; print the CPU seconds and the peak memory of both sides",
     )
     parser.add_argument("--warm", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -100,7 +100,8 @@ def whole_commands(rounds: int) -> dict[str, Any]:
             timed(command)
         pairs = [(timed(plain), timed(grade)) for _ in range(rounds)]
         both = [sys.executable, __file__, "--cpu-of", folder]
-        cpu = [float(output_of(both)) for _ in range(rounds)]
+        used = [list(map(float, output_of(both).split())) for _ in range(rounds)]
+    cpu, zygote, trusted = (statistics.median(of_one) for of_one in zip(*used, strict=True))
     walls = [g[0] / p[0] for p, g in pairs]
     plain_cpu = statistics.median(p[1] for p, _ in pairs)
     return {
@@ -109,8 +110,10 @@ def whole_commands(rounds: int) -> dict[str, Any]:
         "grade / pytest, wall (median)": round(statistics.median(walls), 3),
         "grade / pytest, wall (min, max)": [round(min(walls), 3), round(max(walls), 3)],
         "pytest CPU s (median)": round(plain_cpu, 2),
-        "grade CPU s, both sides (median)": round(statistics.median(cpu), 2),
-        "grade / pytest, CPU (of medians)": round(statistics.median(cpu) / plain_cpu, 3),
+        "grade CPU s, both sides (median)": round(cpu, 2),
+        "grade / pytest, CPU (of medians)": round(cpu / plain_cpu, 3),
+        "peak memory, zygote, MiB": round(zygote, 1),
+        "peak memory, trusted side, MiB": round(trusted, 1),
         **warm(rounds),
     }
 
@@ -173,9 +176,9 @@ def cpu_seconds(sandbox: Sandbox) -> float:
 
 
 def cpu_of(submission: Path) -> None:
-    """Grade as the command does, and print the CPU seconds of both sides.
+    """Grade as the command does; print the CPU seconds of both sides, and the peak memory of each.
 
-    The two sides are this process, and the zygote with its children.
+    The two sides are the zygote with its children, and this process.
     """
     from grader.grading.grade import grade
     from grader.submission import read
@@ -183,10 +186,10 @@ def cpu_of(submission: Path) -> None:
     course = courses.load()
     with Sandbox.of(course, isolation="bubblewrap") as sandbox:
         result = grade(read(submission), course, sandbox)
-        seconds = cpu_seconds(sandbox)
+        seconds, zygote = cpu_seconds(sandbox), peak_memory(sandbox.host_pid)
     if result.score != result.max_score:
         sys.exit(f"the reference has {result.score} of {result.max_score}")
-    print(seconds)
+    print(seconds, zygote, peak_memory(os.getpid()))
 
 
 def timed(command: list[str]) -> tuple[float, float]:
@@ -212,7 +215,7 @@ def output_of(command: list[str]) -> str:
 
 
 def inside() -> dict[str, Any]:
-    """Round trips and memory in one warm sandbox."""
+    """Round trips and transfers in one warm sandbox."""
     course = courses.load()
     sources = {p.path: course.reference_of(p).encode() for p in course.problems}
     with Sandbox.of(course, isolation="bubblewrap") as sandbox:
@@ -224,7 +227,6 @@ def inside() -> dict[str, Any]:
         there, back, fresh, warm = transfers(
             Session(sandbox, sources, course.limits, seed=0, forbidden=[])
         )
-        zygote = peak_memory(sandbox.host_pid)
     return {
         "empty probe, first of a test, own process, ms": milliseconds(t[0] for t in trips),
         "empty probe, next one, ms": milliseconds(t[1] for t in trips),
@@ -238,8 +240,6 @@ def inside() -> dict[str, Any]:
         f"{MEGABYTES} MB out / fresh copy": round(
             statistics.median(back) / statistics.median(fresh), 2
         ),
-        "peak memory, zygote, MiB": zygote,
-        "peak memory, trusted side, MiB": peak_memory(os.getpid()),
     }
 
 
