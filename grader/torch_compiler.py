@@ -1,9 +1,13 @@
-"""Postpone the import of torch's compiler until code compiles something.
+"""Postpone the import of torch's compiler until something needs it.
 
 torch.optim, torch.utils.checkpoint and dispatch modes import `torch._dynamo` when they are first
 used, to tell the compiler what it must not compile. The import takes a second and 40 MiB. This
 module puts a stand-in for that package into sys.modules. The stand-in answers these calls, which
 have no effect without a compiler; whatever else is asked of it makes it import the package.
+
+A submission that may need the compiler (`is_needed_by`) never meets the stand-in: the zygote
+imports the package before it forks. So nothing is charged to the student, and no tripwire is armed
+yet that the import could touch.
 
 This module runs on both sides of the sandbox.
 """
@@ -11,7 +15,7 @@ This module runs on both sides of the sandbox.
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -19,6 +23,26 @@ from typing import Any
 
 PACKAGE = "torch._dynamo"
 CONFIG = f"{PACKAGE}.config"  # torch.utils.checkpoint reads it; it imports nothing of the package
+# Code that needs the compiler, or calls something in torch that imports it, contains one of these.
+WORDS = (
+    *(b"compile", b"dynamo", b"inductor", b"deterministic", b"export", b"profile"),
+    *(b"torch.func", b"import func", b"functorch", b"vmap", b"jvp", b"vjp"),
+    *(b"jacrev", b"jacfwd", b"hessian", b"flex_attention"),
+)
+
+
+def is_needed_by(sources: Iterable[bytes]) -> bool:
+    """Whether one of these sources may need the compiler."""
+    return any(word in source for source in sources for word in WORDS)
+
+
+def import_now() -> bool:
+    """Import the compiler if its import was postponed; return whether it was."""
+    package = sys.modules.get(PACKAGE)
+    if not isinstance(package, StandIn):
+        return False
+    package.import_package()
+    return True
 
 
 def postpone_import() -> None:
@@ -36,7 +60,7 @@ def postpone_import() -> None:
 
 
 class StandIn(ModuleType):
-    """Looks like torch._dynamo, and becomes it when anything but this is used."""
+    """Has two functions of torch._dynamo and its `config`; becomes it when asked for more."""
 
     @staticmethod
     def disable(fn: Any = None, recursive: bool = True, **_: Any) -> Any:
@@ -49,7 +73,7 @@ class StandIn(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         # Python looks for names like __wrapped__ in every module, for example in inspect.
-        if name.startswith("__"):
+        if name.startswith("__") and name != "__all__":
             raise AttributeError(f"module {PACKAGE!r} has no attribute {name!r}")
         if name == "config":
             return importlib.import_module(CONFIG)
@@ -58,10 +82,14 @@ class StandIn(ModuleType):
 
     def import_package(self) -> None:
         """Execute the package in this module."""
-        self.__class__ = ModuleType  # type: ignore[assignment]
         assert self.__spec__ is not None
         assert self.__spec__.loader is not None
-        self.__spec__.loader.exec_module(self)
+        self.__class__ = ModuleType  # type: ignore[assignment]
+        try:
+            self.__spec__.loader.exec_module(self)
+        except BaseException:
+            self.__class__ = StandIn
+            raise
 
 
 class Finder(MetaPathFinder):

@@ -63,7 +63,8 @@ class LocalBox:
         shutil.rmtree(package, ignore_errors=True)
         for path, content in {"assignment/__init__.py": b"", **sources}.items():
             file = Path(self._folder.name, path)
-            file.parent.mkdir(parents=True, exist_ok=True)
+            # Without parents, so that a folder that `close` has removed is not made again.
+            file.parent.mkdir(exist_ok=True)
             file.write_bytes(content)
         importlib.invalidate_caches()
         self._sources = sources

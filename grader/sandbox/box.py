@@ -124,8 +124,10 @@ class Sandbox:
         self._forget_files()
         return ended
 
-    def spawn(self, limits: Limits, descriptors: list[int]) -> None:
+    def spawn(self, limits: Limits, descriptors: list[int], *, with_compiler: bool = False) -> None:
         """Ask the zygote to fork a child, and pass these file descriptors to the child.
+
+        With `with_compiler`, torch's compiler is imported before the fork.
 
         Raises:
             GraderFault: The zygote has exited, and has been restarted.
@@ -136,6 +138,7 @@ class Sandbox:
         self._killed_before = out_of_memory_kills()
         request = {
             "op": "spawn",
+            "compiler": with_compiler,
             "limits": {
                 "memory_bytes": limits.memory_bytes,
                 "cpu_seconds": limits.cpu_seconds,

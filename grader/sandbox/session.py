@@ -30,7 +30,7 @@ from typing import Any
 
 import msgspec
 
-from grader import protocol
+from grader import protocol, torch_compiler
 from grader.course import Limits
 from grader.errors import (
     Crashed,
@@ -148,6 +148,7 @@ class Session:
         patience: Patience | None = None,
     ) -> None:
         self._sandbox = sandbox
+        self._sources = sources
         self._setup = {
             "sources": sources,
             "forbidden": list(forbidden),
@@ -334,7 +335,11 @@ class Session:
         ends = [self._output.writing_end, self._dump.writing_end]
         try:
             limits = msgspec.structs.replace(self._limits, cpu_seconds=self._cpu_limit)
-            self._sandbox.spawn(limits, [theirs.fileno(), *ends])
+            self._sandbox.spawn(
+                limits,
+                [theirs.fileno(), *ends],
+                with_compiler=torch_compiler.is_needed_by(self._sources.values()),
+            )
         except BaseException:
             self._close_channel()
             raise

@@ -15,7 +15,6 @@ import faulthandler
 import fcntl
 import importlib
 import json
-import logging
 import os
 import random
 import resource
@@ -40,18 +39,17 @@ MAX_TEXT = 2000
 CHANNEL, TRACEBACKS = 3, 4
 
 
-def rehearse() -> None:
+def warm_up() -> None:
     """Do once in the zygote what every child does.
 
     Python then imports and allocates before the fork what it would otherwise import and allocate in
-    every child. The locks of logging need no reset in a child, because the zygote has no threads.
+    every child.
     """
     leftovers.surroundings()
     random.seed(0)
     np.random.seed(0)
     _, head = protocol.encode({"value": [0, 0.0, "", None]})
     protocol.decode(bytes(head), memoryview(b""))
-    getattr(logging, "_at_fork_reinit_lock_weakset", set()).clear()
 
 
 def main(handover: socket.socket, confine: Callable[[], None]) -> NoReturn:

@@ -205,7 +205,7 @@ def _inside(thing: object) -> Iterable[object]:
 
 
 def _is_dynamos(value: object) -> bool:
-    """Whether torch made this function.
+    """Whether torch's compiler made this function.
 
     At the first use of a method that torch.compile must skip, such as that of a dispatch mode,
     torch keeps a wrapper for it as an attribute of the student's function.

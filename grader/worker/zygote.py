@@ -6,7 +6,8 @@ No process that a test starts can kill or stop the zygote. Orphaned processes be
 children, and `kill(-1)` ends every process of the test, whatever that process did to escape
 (walls.py). The zygote talks to the grader over one SEQPACKET socket:
 
-    spawn {limits}  + three file descriptors: the child's channel,
+    spawn {compiler, limits}
+                    + three file descriptors: the child's channel,
                       and pipes for what it prints and for Python's tracebacks
     look            → how much CPU time the test has used, and whether all its threads sleep
     trace             have the child print a traceback of all its threads
@@ -65,7 +66,7 @@ def import_slow_packages(preload: list[str]) -> None:
     torch_compiler.postpone_import()
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    child.rehearse()
+    child.warm_up()
     gc.enable()
 
 
@@ -132,8 +133,7 @@ class Zygote:
         self._wall = wall
         self._running: Running | None = None
         self._spare: tuple[int, socket.socket] | None = None
-        self._idle_bytes = _own_bytes("self")
-        self._idle_resident_bytes = _resident_bytes()
+        self._measure_itself()
 
     def turn(self) -> bool:
         """Wait for a request, for the child's exit, or until it is time to check the child.
@@ -154,6 +154,8 @@ class Zygote:
             return False
         request = json.loads(message)
         if request["op"] == "spawn":
+            if request["compiler"]:
+                self._import_compiler()
             self._spawn(request["limits"], descriptors)
         elif request["op"] == "look":
             self._control.send(json.dumps(self._activity()).encode())
@@ -165,6 +167,21 @@ class Zygote:
             self._control.send(json.dumps(self._ended()).encode())
             self._spare = self._fork()
         return True
+
+    def _import_compiler(self) -> None:
+        """Import torch's compiler, once, for this child and all later ones."""
+        with self._wall.as_student():
+            was_postponed = torch_compiler.import_now()
+        if was_postponed:
+            self.end_everything()  # the spare child, which has no compiler
+            self.wipe_scratch()
+            gc.freeze()
+            self._measure_itself()
+
+    def _measure_itself(self) -> None:
+        """Measure the memory that every child shares with this process."""
+        self._idle_bytes = _own_bytes("self")
+        self._idle_resident_bytes = _resident_bytes()
 
     def _spawn(self, limits: dict[str, Any], descriptors: list[int]) -> None:
         """Give a test to a waiting child: send it the limits, the channel and the pipes."""

@@ -8,6 +8,7 @@ import types
 
 import pytest
 
+from grader import course as courses
 from grader import torch_compiler
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("torch_compiler")]
@@ -105,6 +106,28 @@ def is_imported() -> dict[str, bool | str]:
     assert ran.returncode == 0, ran.stderr
     found: dict[str, bool | str] = json.loads(ran.stdout)
     return found
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "f = torch.compile(g)",
+        "torch.use_deterministic_algorithms(True)",
+        "from torch import func",
+        "torch.func.grad(f)(x)",
+        "with torch.profiler.profile(): pass",
+    ],
+)
+def test_a_submission_that_needs_the_compiler_is_recognized(source: str) -> None:
+    assert torch_compiler.is_needed_by([b"import torch", source.encode()])
+
+
+def test_the_course_itself_needs_no_compiler() -> None:
+    """Otherwise every submission would take longer."""
+    course = courses.load()
+    sources = [course.reference_of(problem).encode() for problem in course.problems]
+    stubs = [path.read_bytes() for path in (course.root / "assignment").glob("*.py")]
+    assert not torch_compiler.is_needed_by(sources + stubs)
 
 
 @pytest.mark.parametrize("what", EAGER)

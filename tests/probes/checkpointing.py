@@ -895,8 +895,8 @@ def _ending(work: Callable[[], Any], *, tell: bool = False) -> Any:
 
 
 def _fork(work: Callable[[], Any]) -> tuple[str, Any]:
-    # The first optimizer of a process imports torch._dynamo, which takes seconds, unless the grader
-    # has put something else in its place. Do it here once, not in each forked process.
+    # The first optimizer of a process imports torch._dynamo, which may take seconds. Import it here
+    # once, not in each forked process.
     import torch._dynamo
 
     reading, writing = os.pipe()

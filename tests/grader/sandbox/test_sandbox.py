@@ -121,6 +121,30 @@ def test_a_course_says_what_is_imported_before_its_tests(sandbox):
         assert not answer(without, IMPORTED, "torch.fx.experimental.symbolic_shapes")
 
 
+# Import torch's compiler, each in its own way.
+NEEDS_THE_COMPILER = """
+    import sys
+    import torch
+    before = set(sys.modules)
+    def f():
+        torch.use_deterministic_algorithms(True)
+        torch.compiler.reset()
+        return "torch._dynamo.eval_frame" in before
+"""
+
+
+@pytest.mark.slow
+def test_the_compiler_is_imported_before_the_student_needs_it():
+    """Imported later, it would cost the student's time, and run into a tripwire for `adamw`."""
+    with Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB) as own:
+        assert not answer(own, IMPORTED, "torch._dynamo.eval_frame")
+        for problem in COURSE.problems:
+            assert answer(own, NEEDS_THE_COMPILER, forbidden=problem.forbidden), problem.id
+        # The memory of the compiler is the sandbox's, not the student's.
+        grown = "def f():\n    import torch\n    return torch.ones(100 * 2**20).numel()\n"
+        assert answer(own, grown, memory_bytes=512 * MIB) == 100 * MIB
+
+
 # --- several tests in one process -----------------------------------------------------------------
 
 COUNTS = """
@@ -531,7 +555,7 @@ def test_only_the_students_calls_are_charged(sandbox, monkeypatch):
     ready, spawn = Sandbox.wait_until_ready, Sandbox.spawn
     monkeypatch.setattr(Sandbox, "wait_until_ready", lambda self: (time.sleep(0.7), ready(self)))
     monkeypatch.setattr(
-        Sandbox, "spawn", lambda self, *given: (time.sleep(0.7), spawn(self, *given))
+        Sandbox, "spawn", lambda *given, **named: (time.sleep(0.7), spawn(*given, **named))
     )
     budget = Budget(cpu_seconds=5.0, wall_seconds=5.0)
     with session(sandbox, SLOW, budget=budget, wall_seconds=2.0) as made:
