@@ -182,6 +182,7 @@ def _inside(thing: object) -> Iterable[object]:
         set_on_it = [
             value
             for name, value in thing.__dict__.items()
+            # Without its compiler, torch keeps the function itself there.
             if name != "__dynamo_disable" or not (value is thing or _is_dynamos(value))
         ]
         return [
