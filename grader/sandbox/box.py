@@ -80,6 +80,7 @@ class Sandbox:
         self._preload = list(preload)
         self.gpu = gpu
         self.usage = Usage(gpu) if gpu else None
+        self._is_closed = False
         inherited.raise_limits(scratch_bytes)
         self._start()
 
@@ -106,7 +107,8 @@ class Sandbox:
         self.close()
 
     def close(self) -> None:
-        """Stop the zygote and all other processes in its box."""
+        """Stop the zygote and all other processes in its box; it is not restarted any more."""
+        self._is_closed = True
         self._end_box()
 
     def _end_box(self) -> bool:
@@ -271,10 +273,12 @@ class Sandbox:
 
         Raises:
             GraderFault: A killed process of the old box hangs in the GPU's driver, where no signal
-                can end it.
+                can end it; or another thread has closed the sandbox.
         """
         self._kill()
         ended = self._end_box()
+        if self._is_closed:
+            raise GraderFault("the sandbox has been closed")
         self._start()
         if self.gpu and not ended:
             raise GraderFault(
