@@ -148,8 +148,7 @@ class Session:
         patience: Patience | None = None,
     ) -> None:
         self._sandbox = sandbox
-        self._sources = sources
-        self._setup = {
+        self._setup: dict[str, Any] = {
             "sources": sources,
             "forbidden": list(forbidden),
             "by_hand": list(by_hand),
@@ -333,12 +332,13 @@ class Session:
             Pipe(head_bytes=0, tail_bytes=MAX_DUMP),
         )
         ends = [self._output.writing_end, self._dump.writing_end]
+        sources: dict[str, bytes] = self._setup["sources"]
         try:
             limits = msgspec.structs.replace(self._limits, cpu_seconds=self._cpu_limit)
             self._sandbox.spawn(
                 limits,
                 [theirs.fileno(), *ends],
-                with_compiler=torch_compiler.is_needed_by(self._sources.values()),
+                with_compiler=torch_compiler.is_needed_by(sources.values()),
             )
         except BaseException:
             self._close_channel()

@@ -42,14 +42,12 @@ CHANNEL, TRACEBACKS = 3, 4
 def warm_up() -> None:
     """Do once in the zygote what every child does.
 
-    Python then imports and allocates before the fork what it would otherwise import and allocate in
-    every child.
+    The first calls import modules, and every child would import them anew.
     """
     leftovers.surroundings()
     random.seed(0)
     np.random.seed(0)
-    _, head = protocol.encode({"value": [0, 0.0, "", None]})
-    protocol.decode(bytes(head), memoryview(b""))
+    torch.manual_seed(0)
 
 
 def main(handover: socket.socket, confine: Callable[[], None]) -> NoReturn:

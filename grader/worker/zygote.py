@@ -64,7 +64,6 @@ def import_slow_packages(preload: list[str]) -> None:
     for name in preload:
         importlib.import_module(name)
     torch_compiler.postpone_import()
-    torch.manual_seed(0)
     torch.set_num_threads(1)
     child.warm_up()
     gc.enable()

@@ -71,7 +71,7 @@ def copy_of_the_course(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def quick_course(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the course whose sandbox starts sooner, because nothing in it uses an optimizer."""
+    """A copy of the course whose sandbox starts sooner."""
     return starts_sooner(copied_course(tmp_path_factory.mktemp("quick")))
 
 
@@ -87,7 +87,7 @@ def copied_course(folder: Path) -> Path:
 def starts_sooner(course: Path) -> Path:
     """Let a copy of the course preload nothing, so that it starts faster.
 
-    Its tests must not grade anything that needs an optimizer.
+    Each process of a test then imports what it needs.
     """
     listed = course / "assignment" / "problems.toml"
     listed.write_text(re.sub(r"(?m)^preload = .*", "preload = []", listed.read_text()))

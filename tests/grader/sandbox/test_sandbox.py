@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from contextlib import contextmanager, suppress
@@ -1148,6 +1149,18 @@ def test_a_zygote_that_dies_is_a_fault_of_ours_and_is_replaced(when):
         assert answer(own, "def f(): return 1") == 1
         last = own.host_pid
     assert not Path(f"/proc/{last}").exists()
+
+
+@pytest.mark.slow
+def test_a_closed_sandbox_is_not_restarted(tmp_path, monkeypatch):
+    """One thread may close it while another still asks it something."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    own = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB)
+    own.wait_until_ready()
+    own.close()
+    with pytest.raises(GraderFault, match=r"^the sandbox has been closed$"):
+        answer(own, "def f(): return 1")
+    assert list(tmp_path.iterdir()) == []
 
 
 # --- limits of the caller's environment -----------------------------------------------------------

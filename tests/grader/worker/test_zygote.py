@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[3]
 IN_A_NEW_INTERPRETER = """
 import random, sys
 import numpy as np
+import torch
 from grader.worker import leftovers, zygote
 
 zygote.import_slow_packages([])
@@ -18,6 +19,7 @@ before = set(sys.modules)
 assert leftovers.changed(leftovers.surroundings()) == []
 random.seed(0)
 np.random.seed(0)
+torch.manual_seed(0)
 print(sorted(set(sys.modules) - before))
 """
 
