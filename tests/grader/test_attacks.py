@@ -10,6 +10,8 @@ file that an editor cannot show. The docstring of an attack has this header:
                 or archive (`def build(folder: Path) -> Path`)
     reference:  before or after: the right solution precedes or follows the attack in its module
     limits:     tighter limits of the target's tests, as in `wall_seconds=1`
+    tests:      words: `make test` runs only the target's tests whose names contain one of them, as
+                in `a | b`, and `make proof` runs all; for attacks that do the same in each test
     status:     the statuses that the problem may have
     earns:      the points of the target: 0 (default), less (than full) or full
     refused:    words from the message that refuses the archive; `a | b` if either may appear
@@ -26,6 +28,7 @@ control character, and no process or file is left. An attack that gains forbidde
 """
 
 import ast
+import copy
 import gc
 import importlib.util
 import re
@@ -33,7 +36,7 @@ import tempfile
 import unicodedata
 import uuid
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -43,6 +46,7 @@ import pytest
 from grader import course as courses
 from grader import submission as submissions
 from grader.errors import Status, SubmissionRefused
+from grader.grading import hidden_tests
 from grader.grading.grade import grade
 from grader.printable import UNSAFE
 from grader.report import json as json_report
@@ -70,6 +74,7 @@ KEYS = {
     "kind",
     "reference",
     "limits",
+    "tests",
     "status",
     "earns",
     "refused",
@@ -88,6 +93,7 @@ class Attack:
 
     path: Path
     header: dict[str, str]
+    in_every_test: bool = False
 
     @property
     def kind(self) -> str:
@@ -123,6 +129,12 @@ class Attack:
     @property
     def earns(self) -> str:
         return self.header.get("earns", "0")
+
+    def runs(self, test: pytest.Item) -> bool:
+        """Whether a test is run for this attack."""
+        if self.in_every_test or courses.problem_of_file(test.nodeid) != self.target.id:
+            return True
+        return any(word.strip() in test.name for word in self.header.get("tests", "").split("|"))
 
     def source(self) -> bytes:
         """The source of the target's module."""
@@ -209,6 +221,10 @@ def at_each_level(attacks: list[Attack]):
             more = [pytest.mark.proof] if of_both and "stronger" not in attack.header else []
             case = f"{name}-{attack.path.stem}"
             both.append(pytest.param(name, attack, id=case, marks=[*marks, *more]))
+            if "tests" in attack.header:
+                whole = replace(attack, in_every_test=True)
+                more = [pytest.mark.proof]
+                both.append(pytest.param(name, whole, id=f"{case}-whole", marks=[*marks, *more]))
     return pytest.mark.parametrize(("sandbox", "attack"), both, indirect=["sandbox"])
 
 
@@ -306,6 +322,20 @@ def assert_harmless(result, problem: courses.Problem, secrets: list[str]) -> Non
     assert max(map(len, texts[:-1])) <= 2000
 
 
+@contextmanager
+def only(runs):
+    """Have `grade` run only those of the collected tests that `runs` accepts."""
+
+    def chosen(*arguments):
+        tests = copy.copy(hidden_tests.collected(*arguments))
+        tests.items = [test for test in tests.items if runs(test)]
+        return tests
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("grader.grading.grade.collected", chosen)
+        yield
+
+
 def run(attack: Attack, submission: Submission, sandbox: Sandbox, secrets: list[str]):
     """Grade an attack, and check that it harmed nothing."""
     target, control = attack.target, attack.control
@@ -313,7 +343,8 @@ def run(attack: Attack, submission: Submission, sandbox: Sandbox, secrets: list[
     # An attack that the tripwire stops has no answers to compare with known mistakes. The
     # comparison runs in this process, and is the same at each level.
     explain = "policy" not in attack.statuses and sandbox.isolation == "bubblewrap"
-    result = grade(submission, course, sandbox, problems=[target, control], explain=explain)
+    with only(attack.runs):
+        result = grade(submission, course, sandbox, problems=[target, control], explain=explain)
     attacked, honest = result.problems
     print(*dict.fromkeys(told(target.id, t) for t in attacked.tests), sep="\n\n")
     assert_harmless(result, target, secrets)

@@ -2,6 +2,7 @@
 
 group: survive or spread
 target: tensor_memory
+tests: storage_bytes
 status: crashed, failed
 holds: the filter kills the process; on other processors there is no such call.
 """

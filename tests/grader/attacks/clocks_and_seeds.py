@@ -3,6 +3,7 @@
 group: cheat the exercise
 target: tensor_memory
 limits: wall_seconds=1
+tests: storage_bytes_of_another_dtype
 status: timeout
 holds: time is measured outside the sandbox.
 """

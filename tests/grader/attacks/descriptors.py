@@ -3,6 +3,7 @@
 group: exhaust the host
 target: tensor_memory
 limits: wall_seconds=1
+tests: storage_bytes
 status: crashed, timeout, failed, memory
 holds: the number of descriptors is limited, and all of them are closed when the test ends.
 """

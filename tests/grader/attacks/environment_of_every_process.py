@@ -2,6 +2,7 @@
 
 group: read the answers
 target: tensor_memory
+tests: storage_bytes_of_another_dtype
 status: failed
 holds: the grader's environment is not visible anywhere in the sandbox.
 """

@@ -2,6 +2,7 @@
 
 group: attack the reader
 target: tensor_memory
+tests: needs_no_data | of_another_dtype
 status: failed
 holds: control characters are escaped, and markup is shown as text.
 """

@@ -3,6 +3,7 @@
 group: exhaust the host
 target: tensor_memory
 reference: before
+tests: storage_bytes
 status: crashed, failed
 earns: less
 stronger: at the second level the folder is not a file system of its own, so only files with a name are counted.

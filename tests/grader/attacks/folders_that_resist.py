@@ -3,6 +3,7 @@
 group: exhaust the host
 target: tensor_memory
 reference: before
+tests: storage_bytes
 earns: full
 holds: the next test starts from an empty folder.
 """

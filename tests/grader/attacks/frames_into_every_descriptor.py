@@ -2,6 +2,7 @@
 
 group: forge the verdict
 target: tensor_memory
+tests: storage_bytes
 status: failed, crashed
 holds: a reply can carry a value but never a verdict.
 """

@@ -2,6 +2,7 @@
 
 group: lie about types
 target: tensor_memory
+tests: storage_bytes_of_another_dtype
 status: crashed
 holds: no memory is allocated because a header claims a size, and every frame has a maximum size.
 """

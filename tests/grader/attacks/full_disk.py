@@ -2,6 +2,7 @@
 
 group: exhaust the host
 target: tensor_memory
+tests: storage_bytes
 status: crashed
 holds: all files together are limited to 64 MiB, and the next test starts with an empty disk.
 """

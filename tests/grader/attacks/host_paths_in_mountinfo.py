@@ -2,6 +2,7 @@
 
 group: read the answers
 target: tensor_memory
+tests: storage_bytes
 status: failed
 holds: host paths do not exist in the sandbox, even if the student knows them.
 """

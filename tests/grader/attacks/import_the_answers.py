@@ -2,6 +2,7 @@
 
 group: read the answers
 target: tensor_memory
+tests: storage_bytes
 status: failed
 holds: none of them can be imported.
 """

@@ -2,6 +2,7 @@
 
 group: read the answers
 target: tensor_memory
+tests: storage_bytes
 status: failed
 holds: System V and POSIX objects, keys and socket names are refused, or end with their process.
 """

@@ -2,6 +2,7 @@
 
 group: survive or spread
 target: tensor_memory
+tests: storage_bytes
 status: crashed, failed
 holds: it can end only itself.
 """

@@ -2,6 +2,7 @@
 
 group: survive or spread
 target: tensor_memory
+tests: tensor_bytes_needs_no_data | storage_bytes_of_another_dtype | unique_bytes_counts_views_once
 status: crashed
 holds: a SIGKILL that it sent itself counts as the student's crash, and never as a grader fault that leaves the score pending.
 """

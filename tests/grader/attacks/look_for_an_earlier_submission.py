@@ -2,6 +2,7 @@
 
 group: read the answers
 target: tensor_memory
+tests: storage_bytes
 status: failed
 holds: a test finds nothing that an earlier test left.
 """

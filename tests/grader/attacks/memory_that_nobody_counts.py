@@ -2,6 +2,7 @@
 
 group: exhaust the host
 target: tensor_memory
+tests: storage_bytes
 status: failed
 holds: no such memory can be allocated.
 """

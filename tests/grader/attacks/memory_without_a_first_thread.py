@@ -3,6 +3,7 @@
 group: exhaust the host
 target: tensor_memory
 limits: memory_bytes=268435456
+tests: storage_bytes_of_another_dtype
 status: memory
 holds: the memory of the remaining threads is counted.
 """

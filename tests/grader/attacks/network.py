@@ -2,6 +2,7 @@
 
 group: survive or spread
 target: tensor_memory
+tests: storage_bytes
 status: failed
 holds: there is no network of any kind.
 """

@@ -2,6 +2,7 @@
 
 group: survive or spread
 target: tensor_memory
+tests: storage_bytes
 status: failed
 holds: every way to create a namespace is closed.
 """

@@ -3,6 +3,7 @@
 group: exhaust the host
 target: tensor_memory
 limits: memory_bytes=268435456
+tests: storage_bytes
 status: memory
 holds: the problem is reported as out of memory.
 """

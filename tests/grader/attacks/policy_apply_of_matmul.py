@@ -2,6 +2,7 @@
 
 group: cheat the exercise
 target: autograd
+tests: backward | matmul
 status: failed
 earns: less
 holds: gradients count only where MatMul.backward ran.

@@ -2,6 +2,7 @@
 
 group: cheat the exercise
 target: linear
+tests: test_linear
 status: policy
 holds: the call is detected in the source, and would also be detected at run time.
 """

@@ -2,6 +2,7 @@
 
 group: cheat the exercise
 target: autograd
+tests: backward | matmul
 status: policy
 earns: 0
 holds: a backward pass is detected at run time.

@@ -2,6 +2,7 @@
 
 group: cheat the exercise
 target: autograd
+tests: linear_backward_of_a_batch | mlp_backward_of_a_batch | matmul_of_matrices
 status: policy
 earns: 0
 holds: a compiled backward pass counts as a backward pass.

@@ -2,6 +2,7 @@
 
 group: cheat the exercise
 target: autograd
+tests: backward | matmul
 status: policy
 earns: 0
 holds: the line is detected in the source, and the backward pass at run time, also in inference mode.

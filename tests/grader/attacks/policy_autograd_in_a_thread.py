@@ -2,6 +2,7 @@
 
 group: cheat the exercise
 target: autograd
+tests: backward | matmul
 status: policy
 earns: 0
 holds: a problem with functions to be written by hand cannot start a thread.

@@ -2,6 +2,7 @@
 
 group: cheat the exercise
 target: linear
+tests: test_linear
 status: policy
 earns: less
 holds: the call is detected at run time.

@@ -2,6 +2,7 @@
 
 group: cheat the exercise
 target: autograd
+tests: numerical_gradient
 status: policy
 earns: less
 holds: where one name belongs to both a function and a module, both are guarded.

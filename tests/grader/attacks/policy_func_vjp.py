@@ -2,6 +2,7 @@
 
 group: cheat the exercise
 target: autograd
+tests: backward | matmul
 status: failed, policy
 earns: 0
 holds: torch.func's backward pass cannot run where a backward pass is forbidden.

@@ -2,6 +2,7 @@
 
 group: cheat the exercise
 target: linear
+tests: test_linear
 status: policy
 earns: less
 holds: every thread is watched, and a forbidden call in any of them ends the test.

@@ -2,6 +2,7 @@
 
 group: cheat the exercise
 target: autograd
+tests: backward | matmul
 status: policy
 earns: 0
 open: the watching code shares a process with the student's code, which can remove it; that is harder than the exercise.

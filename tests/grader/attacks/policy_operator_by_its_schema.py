@@ -2,6 +2,7 @@
 
 group: cheat the exercise
 target: linear
+tests: test_linear
 status: policy
 earns: less
 holds: the operator's kernels are guarded, whatever code looks them up.

@@ -2,6 +2,7 @@
 
 group: cheat the exercise
 target: linear
+tests: linear_gradients
 status: policy
 earns: less
 holds: the first kernel that torch.func dispatches to is guarded too.

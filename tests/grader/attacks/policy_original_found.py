@@ -2,6 +2,7 @@
 
 group: cheat the exercise
 target: linear
+tests: linear_gradients
 status: policy
 earns: less
 holds: the function's operator is guarded too, so finding the function does not help.

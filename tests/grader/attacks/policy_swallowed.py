@@ -2,6 +2,7 @@
 
 group: cheat the exercise
 target: linear
+tests: test_linear
 status: policy
 earns: less
 holds: a forbidden call ends the test without an exception that could be caught.

@@ -2,6 +2,7 @@
 
 group: cheat the exercise
 target: linear
+tests: test_linear
 status: policy
 holds: a call from compiled code is detected too.
 """

@@ -2,6 +2,7 @@
 
 group: cheat the exercise
 target: linear
+tests: test_linear
 status: policy
 holds: the source is read as Python reads it, with normalized names.
 """

@@ -2,6 +2,7 @@
 
 group: cheat the exercise
 target: linear
+tests: test_linear
 status: policy
 earns: less
 holds: a forbidden call ends the test, so no code runs afterwards to clear the record.

@@ -2,6 +2,7 @@
 
 group: read the answers
 target: tensor_memory
+tests: storage_bytes
 status: failed
 holds: of the grader, only the worker and the probes are in the sandbox.
 """

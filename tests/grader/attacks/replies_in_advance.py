@@ -2,6 +2,7 @@
 
 group: forge the verdict
 target: tensor_memory
+tests: storage_bytes
 status: crashed, failed
 holds: an answer counts only for the question whose id it carries, and it has to be right.
 """

@@ -2,6 +2,7 @@
 
 group: read the answers
 target: tensor_memory
+tests: storage_bytes
 status: failed
 holds: the process holds only the inputs of one test, one socket, and pipes for output and tracebacks.
 """

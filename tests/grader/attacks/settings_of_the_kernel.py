@@ -2,6 +2,7 @@
 
 group: survive or spread
 target: tensor_memory
+tests: storage_bytes
 status: failed
 holds: none of them can be opened for writing.
 """

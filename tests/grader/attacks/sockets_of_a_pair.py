@@ -2,6 +2,7 @@
 
 group: survive or spread
 target: tensor_memory
+tests: storage_bytes
 status: failed
 holds: one end of a pair reaches only the other end, or a network without any other host.
 """

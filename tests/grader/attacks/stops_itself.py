@@ -3,6 +3,7 @@
 group: survive or spread
 target: tensor_memory
 limits: wall_seconds=1
+tests: storage_bytes_of_another_dtype
 status: timeout
 holds: a stopped process is killed like any other.
 """

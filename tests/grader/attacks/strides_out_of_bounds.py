@@ -2,6 +2,7 @@
 
 group: lie about types
 target: tensor_memory
+tests: storage_bytes
 status: crashed
 holds: bounds are checked before a tensor is created, so the grader's memory is never read.
 """

@@ -2,6 +2,7 @@
 
 group: exhaust the host
 target: tensor_memory
+tests: storage_bytes
 status: crashed
 holds: threads count as processes, and the message names the limit.
 """

@@ -2,6 +2,7 @@
 
 group: survive or spread
 target: tensor_memory
+tests: storage_bytes
 status: failed
 holds: each call is refused, and the user's keyring is empty afterwards.
 """
