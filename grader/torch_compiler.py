@@ -42,13 +42,16 @@ def _has_a_word(source: bytes) -> bool:
     return any(word in source for word in WORDS)
 
 
-def import_now() -> bool:
-    """Import the compiler if its import was postponed; return whether it was."""
+def is_postponed() -> bool:
+    """Whether the stand-in is in place."""
+    return isinstance(sys.modules.get(PACKAGE), StandIn)
+
+
+def import_now() -> None:
+    """Import the compiler if its import was postponed."""
     package = sys.modules.get(PACKAGE)
-    if not isinstance(package, StandIn):
-        return False
-    package.import_package()
-    return True
+    if isinstance(package, StandIn):
+        package.import_package()
 
 
 def postpone_import() -> None:

@@ -169,13 +169,16 @@ class Zygote:
 
     def _import_compiler(self) -> None:
         """Import torch's compiler, once, for this child and all later ones."""
+        if not torch_compiler.is_postponed():
+            return
+        # The spare child has no compiler. And while it lives, every page that the import writes to
+        # would be copied, and a huge page would become 512 small ones.
+        self.end_everything()
         with self._wall.as_student():
-            was_postponed = torch_compiler.import_now()
-        if was_postponed:
-            self.end_everything()  # the spare child, which has no compiler
-            self.wipe_scratch()
-            gc.freeze()
-            self._measure_itself()
+            torch_compiler.import_now()
+        self.wipe_scratch()
+        gc.freeze()
+        self._measure_itself()
 
     def _measure_itself(self) -> None:
         """Measure the memory that every child shares with this process."""
