@@ -1,9 +1,10 @@
 """Grade on this machine: one process per processor, each with its own warm sandbox."""
 
 from collections.abc import Generator
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
+from queue import Empty, SimpleQueue
 
 from grader.classroom.executor import TICK_SECONDS, Ended, Event, Started, Take, fault_of, graded
 from grader.classroom.setups import Setup
@@ -41,22 +42,26 @@ class LocalExecutor:
         """
         running: dict[Future[bytes], tuple[Submission, Pool]] = {}
         idle: list[Pool] = []
+        arrived: SimpleQueue[Future[bytes]] = SimpleQueue()
         with ExitStack() as pools:
             while True:
                 while len(running) < self._jobs and (submission := take()):
                     pool = idle.pop() if idle else pools.enter_context(self._pool())
-                    future = pool.submit(_graded, submission, self._setup, self._fresh)
+                    future = pool.submit(arrived, _graded, submission, self._setup, self._fresh)
                     running[future] = submission, pool
                     yield Started(submission)
                 if not running:
                     return
-                for future in wait(running, TICK_SECONDS, FIRST_COMPLETED).done:
-                    submission, pool = running.pop(future)
-                    ended = _ended(submission, future)
-                    if not ended.lost:
-                        idle.append(pool)
-                    yield ended
-                yield None
+                try:
+                    future = arrived.get(timeout=TICK_SECONDS)
+                except Empty:
+                    yield None
+                    continue
+                submission, pool = running.pop(future)
+                ended = _ended(submission, future)
+                if not ended.lost:
+                    idle.append(pool)
+                yield ended
 
     def _pool(self) -> Pool:
         return Pool(self._course, 1, gpu=self._gpu, isolation=self._setup.isolation)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from multiprocessing.util import Finalize
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
@@ -60,14 +61,25 @@ class Pool:
                 process.terminate()
         self._pool.shutdown(cancel_futures=True)
 
-    def submit(self, task: Callable[..., Found], *arguments: Any) -> "Future[Found]":
+    def submit(
+        self, ended: "SimpleQueue[Future[Found]]", task: Callable[..., Found], *arguments: Any
+    ) -> "Future[Found]":
         """Run a task in one of the processes.
+
+        Args:
+            ended: Receives the task's future as soon as the task has ended. To wait for the future
+                itself is not safe: an interrupt during the wait may leave a lock of the future
+                locked, and the pool needs that lock to stop.
+            task: The task.
+            arguments: Its arguments.
 
         Raises:
             BrokenProcessPool: A process has died, which also stops all tasks that were running.
         """
         with _deaf_children():
-            return self._pool.submit(task, *arguments)
+            future = self._pool.submit(task, *arguments)
+            future.add_done_callback(ended.put)
+        return future
 
 
 @contextmanager

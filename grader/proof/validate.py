@@ -15,9 +15,10 @@ because the CPU tests of a CUDA problem are worth no points.
 """
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, wait
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
+from queue import SimpleQueue
 from typing import cast
 
 from grader.course import Course, Problem, id_of_test
@@ -155,13 +156,14 @@ def _rows(
     needs_sandbox = gpu is not None or not all(trial.in_process for trial in trials)
     isolation = levels.strongest() if needs_sandbox else None
     with Pool(course, jobs, gpu=gpu, isolation=isolation) as pool:
-        waiting = {pool.submit(_run, trial): i for i, trial in enumerate(trials)}
+        ended: SimpleQueue[Future[Row]] = SimpleQueue()
+        waiting = {pool.submit(ended, _run, trial): i for i, trial in enumerate(trials)}
         while waiting:
-            for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                i = waiting.pop(future)
-                rows[i] = future.result()
-                if progress:
-                    progress(f"{rows[i].problem} {rows[i].name}"[:60], len(rows), len(trials))
+            future = ended.get()
+            i = waiting.pop(future)
+            rows[i] = future.result()
+            if progress:
+                progress(f"{rows[i].problem} {rows[i].name}"[:60], len(rows), len(trials))
     return [rows[i] for i in sorted(rows)]
 
 

@@ -198,6 +198,47 @@ time.sleep(10)
     assert (done.returncode, done.stdout, done.stderr) == (1, "closes a\ncloses b\n", "")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.5, 0.53, 0.56])
+def test_an_interrupt_while_tasks_are_waited_for_stops_their_pool(root, tmp_path, seconds):
+    """The pool stops although thousands of its tasks are still waiting.
+
+    If the command waited for their futures, three of four interrupts would hang it.
+    """
+    program = tmp_path / "program.py"
+    program.write_text(
+        f"SECONDS = {seconds}"
+        """
+import os, signal, threading, time
+from queue import SimpleQueue
+from grader import course, interrupts
+from grader.grading.pool import Pool
+
+def interrupt():
+    time.sleep(SECONDS)
+    os.kill(os.getpid(), signal.SIGINT)
+
+if __name__ == "__main__":
+    interrupts.watch()
+    with Pool(course.load(), 1, isolation=None) as pool:
+        ended = SimpleQueue()
+        waiting = {pool.submit(ended, os.getpid) for _ in range(20_000)}
+        threading.Thread(target=interrupt).start()
+        while waiting:
+            waiting.remove(ended.get())
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, program],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
+
+
 @pytest.mark.parametrize("command", ["merge", "release"])
 def test_other_commands_that_are_interrupted_write_nothing(command, interrupted, tmp_path):
     """The interrupt comes at the start, while the command imports its modules."""
