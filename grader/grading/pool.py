@@ -13,7 +13,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing.util import Finalize
 from queue import SimpleQueue
 from types import TracebackType
@@ -115,7 +115,7 @@ class Closes(Protocol):
 _course: Course | None = None
 _sandbox: Sandbox | GraderFault | None = None
 _to_close: list[Closes] = []
-_leaving = threading.Lock()
+_closing = threading.Lock()
 
 
 def own_course() -> Course:
@@ -137,9 +137,17 @@ def own_sandbox() -> Sandbox:
 
 
 def close_at_end(what: Closes) -> None:
-    """Close something when this process exits."""
+    """Close something once when this process exits, in whichever way it exits."""
+    if not _to_close:
+        Finalize(None, _close_everything, exitpriority=1)
     _to_close.append(what)
-    Finalize(None, what.close, exitpriority=1)
+
+
+def _close_everything() -> None:
+    """Close what is still open; return when nothing is, even if another thread closes it."""
+    with _closing, ExitStack() as stack:
+        while _to_close:
+            stack.callback(_to_close.pop().close)
 
 
 def _start(course: Course, gpu: Gpu | None, isolation: Isolation | None) -> None:
@@ -177,15 +185,12 @@ def leave() -> None:
     """Close everything and end this process.
 
     Call this in a thread, because the main thread may hold a lock while it waits for the box. There
-    may be several calls at once, because the parent's exit and the pool both send SIGTERM; only the
-    first call has an effect. Errors are not shown, because the main thread may still be using the
-    things that are closed.
+    may be several calls at once, because the parent's exit and the pool both send SIGTERM, and the
+    process may be exiting already. Errors are not shown, because the main thread may still be using
+    the things that are closed.
     """
-    if not _leaving.acquire(blocking=False):
-        return
     try:
-        for what in _to_close:
-            with suppress(Exception):
-                what.close()
+        with suppress(Exception):
+            _close_everything()
     finally:
         os._exit(1)

@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -81,6 +82,8 @@ class Sandbox:
         self.gpu = gpu
         self.usage = Usage(gpu) if gpu else None
         self._is_closed = False
+        # Held while the box ends or is replaced. A signal may close it in another thread.
+        self._changing = threading.Lock()
         inherited.raise_limits(scratch_bytes)
         self._start()
 
@@ -107,14 +110,18 @@ class Sandbox:
         self.close()
 
     def close(self) -> None:
-        """Stop the zygote and all other processes in its box; it is not restarted any more."""
+        """Stop the zygote and all other processes in its box; it is not restarted any more.
+
+        Another thread may still be using the sandbox.
+        """
         self._is_closed = True
-        self._end_box()
+        with self._changing:
+            self._end_box()
 
     def _end_box(self) -> bool:
         """Stop all processes in the box; return False if that took too long."""
         if self._process.returncode is None:
-            self._control.close()
+            _hang_up(self._control)
             if not _ends(self._process):
                 self._kill()
         self._end_processes()
@@ -275,11 +282,12 @@ class Sandbox:
             GraderFault: A killed process of the old box hangs in the GPU's driver, where no signal
                 can end it; or another thread has closed the sandbox.
         """
-        self._kill()
-        ended = self._end_box()
-        if self._is_closed:
-            raise GraderFault("the sandbox has been closed")
-        self._start()
+        with self._changing:
+            if self._is_closed:
+                raise GraderFault("the sandbox has been closed")
+            self._kill()
+            ended = self._end_box()
+            self._start()
         if self.gpu and not ended:
             raise GraderFault(
                 f"a killed process still hangs in the driver of the GPU ({self.gpu.name}): "
@@ -531,8 +539,7 @@ def _end_processes(control: socket.socket, process: "subprocess.Popen[bytes]", u
         user: A user id whose processes are all killed too, even if the zygote has exited; 0 for
             none.
     """
-    # The closed socket tells the zygote to kill all remaining processes and exit.
-    control.close()
+    _hang_up(control)
     if process.returncode is None:
         _ends(process)
         # The process is not reaped yet, so its pid still identifies its own group and no other.
@@ -541,6 +548,14 @@ def _end_processes(control: socket.socket, process: "subprocess.Popen[bytes]", u
         process.wait()
     if user:
         landlock.kill_all(user)
+
+
+def _hang_up(control: socket.socket) -> None:
+    """Close the zygote's socket, which tells it to kill all remaining processes and exit."""
+    # If another thread is waiting for an answer, closing alone would not end the connection.
+    with suppress(OSError):
+        control.shutdown(socket.SHUT_RDWR)
+    control.close()
 
 
 def _ends(process: "subprocess.Popen[bytes]") -> bool:

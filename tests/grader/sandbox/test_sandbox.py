@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -1160,6 +1161,27 @@ def test_a_closed_sandbox_is_not_restarted(tmp_path, monkeypatch):
     own.close()
     with pytest.raises(GraderFault, match=r"^the sandbox has been closed$"):
         answer(own, "def f(): return 1")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_thread_that_closes_a_sandbox_in_use_ends_it_once(tmp_path, monkeypatch):
+    """Both threads notice that the zygote is gone, but only one of them ends the box."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    own = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB)
+    own.wait_until_ready()
+    ends, end = [], own._end_box
+    monkeypatch.setattr(own, "_end_box", lambda: [ends.append(threading.get_ident()), end()][1])
+    closing = threading.Thread(target=own.close)
+    threading.Timer(0.2, closing.start).start()
+
+    def use():
+        while True:
+            answer(own, "def f(): return 1")
+
+    with pytest.raises(GraderFault, match=r"^the sandbox has been closed$"):
+        use()
+    closing.join()
+    assert ends == [closing.ident]
     assert list(tmp_path.iterdir()) == []
 
 
