@@ -546,16 +546,19 @@ def _end_processes(control: socket.socket, process: "subprocess.Popen[bytes]", u
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+    control.close()
     if user:
         landlock.kill_all(user)
 
 
 def _hang_up(control: socket.socket) -> None:
-    """Close the zygote's socket, which tells it to kill all remaining processes and exit."""
-    # If another thread is waiting for an answer, closing alone would not end the connection.
-    with suppress(OSError):
+    """Tell the zygote to kill all remaining processes and exit.
+
+    Another thread that is waiting for an answer stops waiting. The socket stays open for now: if
+    its descriptor were used for another file at once, that thread would wait for the wrong one.
+    """
+    with suppress(OSError):  # it has been closed already
         control.shutdown(socket.SHUT_RDWR)
-    control.close()
 
 
 def _ends(process: "subprocess.Popen[bytes]") -> bool:

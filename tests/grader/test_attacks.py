@@ -223,8 +223,8 @@ def at_each_level(attacks: list[Attack]):
             both.append(pytest.param(name, attack, id=case, marks=[*marks, *more]))
             if "tests" in attack.header:
                 whole = replace(attack, in_every_test=True)
-                more = [pytest.mark.proof]
-                both.append(pytest.param(name, whole, id=f"{case}-whole", marks=[*marks, *more]))
+                for_proof = [*marks, pytest.mark.proof]
+                both.append(pytest.param(name, whole, id=f"{case}-whole", marks=for_proof))
     return pytest.mark.parametrize(("sandbox", "attack"), both, indirect=["sandbox"])
 
 
