@@ -42,7 +42,10 @@ MAX_NODES = 100_000
 # The most keys in all dicts together. Colliding keys would take quadratic time.
 MAX_KEYS = 1024
 MAX_INT_BITS = 8192
-ATOMS = (type(None), bool, int, float, str)
+ATOMS = frozenset([type(None), bool, int, float, str])
+SIMPLE = ATOMS - {int}  # an int may be too large
+
+TOO_MUCH = "a value nested too deep or with too many parts"
 
 Tree = Any
 Buffer = memoryview | bytes
@@ -87,13 +90,15 @@ def encode(value: object, *, views: bool = False, strict: bool = False) -> list[
     """
     encoder = _Encoder(views, strict)
     tree = encoder.tree(value, 0)
-    head = json.dumps({"value": tree, "blobs": encoder.places}, ensure_ascii=False).encode(
-        "utf-8", "surrogatepass"
-    )
+    head = _to_json({"value": tree, "blobs": encoder.places}).encode("utf-8", "surrogatepass")
     body = sum(len(blob) for blob in encoder.blobs)
     if len(head) > MAX_HEAD_BYTES or body > MAX_BODY_BYTES:
         raise ProtocolError(f"a value of {len(head) + body} bytes is too large for a frame")
     return [HEADER.pack(len(head), body), head, *encoder.blobs]
+
+
+# json.dumps would make such an encoder for each value. A tree has no circles.
+_to_json = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 
 
 def decode(head: bytes, body: memoryview) -> Any:
@@ -174,7 +179,7 @@ class _Encoder:
         self._path: list[object] = []  # indices and keys that lead to the current value
         self._in_key = False
         self._storages: dict[int, int] = {}
-        self._nodes = 0
+        self._nodes = 1
         self._keys = 0
         # Storages are identified by address, so they must stay alive.
         self._kept: list[object] = []
@@ -182,20 +187,20 @@ class _Encoder:
         self.places: list[list[int]] = []
 
     def tree(self, value: object, depth: int) -> Tree:
-        self._nodes += 1
-        if depth > MAX_DEPTH or self._nodes > MAX_NODES:
-            return self._other("a value nested too deep or with too many parts")
-        is_plain = type(value) in ATOMS or type(value) in self._WRITERS
-        plain = value if is_plain or self._strict else _plain(value)
-        if type(plain) is int and plain.bit_length() > MAX_INT_BITS:
-            return self._other(f"int of {plain.bit_length()} bits")
-        if type(plain) in ATOMS:
-            return plain
-        write = self._WRITERS.get(type(plain))
+        kind = type(value)
+        if kind in SIMPLE:
+            return value
+        if not (self._strict or kind in ATOMS or kind in self._WRITERS):
+            value = _plain(value)
+        if type(value) is int and value.bit_length() > MAX_INT_BITS:
+            return self._other(f"int of {value.bit_length()} bits")
+        if type(value) in ATOMS:
+            return value
+        write = self._WRITERS.get(type(value))
         # A key may be an instance of a hashable subclass of an unhashable type.
-        if write is None or (self._in_key and type(plain).__hash__ is None):
-            return self._other(_qualified_name(type(value)))
-        return write(self, plain, depth + 1)
+        if write is None or (self._in_key and type(value).__hash__ is None):
+            return self._other(_qualified_name(kind))
+        return write(self, value, depth)
 
     def _other(self, what: str) -> Tree:
         """The tree that is sent in place of a value that cannot cross."""
@@ -209,15 +214,37 @@ class _Encoder:
         self._path.pop()
         return tree
 
+    def _has_room(self, parts: int, depth: int) -> bool:
+        """Count the parts of a value; return whether they may cross."""
+        self._nodes += parts
+        return depth < MAX_DEPTH and self._nodes <= MAX_NODES
+
     def _sequence(self, value: Sequence[object], depth: int) -> Tree:
+        if not self._has_room(len(value), depth):
+            return self._other(TOO_MUCH)
         kind = "list" if type(value) is list else "tuple"
-        return {kind: [self._part(i, v, depth) for i, v in enumerate(value)]}
+        return {
+            kind: [
+                part if type(part) in SIMPLE else self._part(i, part, depth + 1)
+                for i, part in enumerate(value)
+            ]
+        }
 
     def _dict(self, value: dict[object, object], depth: int) -> Tree:
         self._keys += len(value)
         if self._keys > MAX_KEYS:
             return self._other("a dict with too many keys")
-        return {"dict": [[self._key(k, depth), self._part(k, v, depth)] for k, v in value.items()]}
+        if not self._has_room(2 * len(value), depth):
+            return self._other(TOO_MUCH)
+        return {
+            "dict": [
+                [
+                    key if type(key) is str else self._key(key, depth + 1),
+                    part if type(part) in SIMPLE else self._part(key, part, depth + 1),
+                ]
+                for key, part in value.items()
+            ]
+        }
 
     def _key(self, key: object, depth: int) -> Tree:
         outermost, self._in_key = not self._in_key, True
@@ -314,30 +341,40 @@ class _Decoder:
         return self._body[start : start + length]
 
     def value(self, tree: Tree, depth: int) -> Any:
-        self._nodes += 1
-        if depth > MAX_DEPTH + 1 or self._nodes > 2 * MAX_NODES:
-            raise ValueError("nested too deep or too many parts")
         if not isinstance(tree, dict):
             if isinstance(tree, list):
                 raise ValueError("a bare list")
             return tree
+        if depth > MAX_DEPTH:
+            raise ValueError("nested too deep")
         ((kind, content),) = tree.items()
-        return getattr(self, f"_read_{kind}", self._unknown)(content, depth + 1)
+        return self._READERS[kind](self, content, depth + 1)
 
-    def _unknown(self, content: Tree, depth: int) -> Any:
-        raise ValueError("an unknown kind of value")
+    def _parts(self, content: Tree) -> list[Any]:
+        """Count the parts of a list or dict."""
+        parts = _a_list(content)
+        self._nodes += len(parts)
+        if self._nodes > MAX_NODES:
+            raise ValueError("too many parts")
+        return parts
 
     def _read_list(self, content: Tree, depth: int) -> list[Any]:
-        return [self.value(v, depth) for v in _a_list(content)]
+        parts = self._parts(content)
+        return [part if type(part) in ATOMS else self.value(part, depth) for part in parts]
 
     def _read_tuple(self, content: Tree, depth: int) -> tuple[Any, ...]:
         return tuple(self._read_list(content, depth))
 
     def _read_dict(self, content: Tree, depth: int) -> dict[Any, Any]:
-        self._keys += len(_a_list(content))
+        self._keys += len(self._parts(content))
         if self._keys > MAX_KEYS:
             raise ValueError("too many keys")
-        return {self.value(k, depth): self.value(v, depth) for k, v in content}
+        return {
+            key if type(key) is str else self.value(key, depth): part
+            if type(part) in ATOMS
+            else self.value(part, depth)
+            for key, part in content
+        }
 
     def _read_bytes(self, content: Tree, depth: int) -> bytes:
         return bytes(self._blobs[_index(content)])
@@ -383,6 +420,17 @@ class _Decoder:
             self._storages[blob] = raw.untyped_storage()
         return self._storages[blob]
 
+    _READERS: ClassVar[dict[str, Callable[..., Any]]] = {
+        "list": _read_list,
+        "tuple": _read_tuple,
+        "dict": _read_dict,
+        "bytes": _read_bytes,
+        "dtype": _read_dtype,
+        "other": _read_other,
+        "array": _read_array,
+        "tensor": _read_tensor,
+    }
+
 
 def _a_list(content: Tree) -> list[Any]:
     if not isinstance(content, list):
@@ -399,8 +447,9 @@ def _index(content: Tree) -> int:
 def _sizes(content: Tree) -> tuple[int, ...]:
     if not isinstance(content, list) or len(content) > 64:
         raise ValueError("not a shape")
-    if any(type(n) is not int or not 0 <= n < 2**62 for n in content):
-        raise ValueError("not a shape")
+    for n in content:
+        if type(n) is not int or not 0 <= n < 2**62:
+            raise ValueError("not a shape")
     return tuple(content)
 
 
