@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -242,6 +243,7 @@ def device_of(hidden_test: Path) -> str:
     return "cuda" if hidden_test.parent.name == "cuda" else "cpu"
 
 
+@lru_cache(maxsize=4096)  # asked several times for each test
 def problem_of_file(hidden_test: str) -> str:
     """The id of the problem that a file in tests/hidden belongs to.
 

@@ -37,6 +37,7 @@ from torch import Tensor
 HEADER = struct.Struct("!IQ")
 MAX_HEAD_BYTES = 4 * 2**20
 MAX_BODY_BYTES = 512 * 2**20
+MOST_BUFFERS = 64  # that one system call writes; the system accepts 1024
 MAX_DEPTH = 24
 MAX_NODES = 100_000
 # The most keys in all dicts together. Colliding keys would take quadratic time.
@@ -118,8 +119,24 @@ def decode(head: bytes, body: memoryview) -> Any:
 
 def send(sock: socket.socket, value: object, *, views: bool = False) -> None:
     """Write `value` as one frame; block until it is written."""
-    for buffer in encode(value, views=views):
-        sock.sendall(buffer)
+    write(sock, [memoryview(buffer) for buffer in encode(value, views=views)])
+
+
+def write(sock: socket.socket, buffers: list[memoryview]) -> None:
+    """Write the buffers of a frame, and remove from the list what is written.
+
+    One system call writes a small frame, so that its reader wakes up once. Here, a blocking socket
+    waits until all is written.
+
+    Raises:
+        BlockingIOError: The socket does not block, and its buffer is full.
+    """
+    while buffers:
+        sent = sock.sendmsg(buffers[:MOST_BUFFERS])
+        while buffers and sent >= len(buffers[0]):
+            sent -= len(buffers.pop(0))
+        if sent:
+            buffers[0] = buffers[0][sent:]
 
 
 def receive(sock: socket.socket) -> Any:

@@ -166,6 +166,7 @@ class Session:
         self._cpu_limit = limits.cpu_seconds
         self._over: TimedOut | None = None  # set once the time is used up
         self._channel: socket.socket | None = None
+        self._selector = selectors.PollSelector()  # of the channel and the pipes of one child
         self._output: Pipe | None = None  # what the student's code prints
         self._dump: Pipe | None = None  # where Python itself prints tracebacks
         self._requests = 0
@@ -207,7 +208,7 @@ class Session:
             "inputs": inputs,
         }
         reply = self._request(request)
-        if not _fits(reply, _promised_by(probe)):
+        if not _promised_by(probe)(reply):
             if foreign := _foreign(reply):
                 raise StudentFault(
                     f"a value of type {printable(foreign, 100)} came back "
@@ -348,6 +349,10 @@ class Session:
             for end in ends:
                 os.close(end)
         self._channel.setblocking(False)
+        self._selector = selectors.PollSelector()
+        self._selector.register(self._channel, selectors.EVENT_READ)
+        for pipe in self._open_pipes:
+            self._selector.register(pipe, selectors.EVENT_READ)
 
     def _begin(self, frames: list[protocol.Buffer]) -> None:
         """Send the first request, and wait until the child is about to run student code.
@@ -385,47 +390,57 @@ class Session:
             _Asleep: The child did nothing for too long, and `may_sleep` is False.
             _Gone: The child closed its channel before it replied.
         """
-        assert self._channel is not None
         waiting = [memoryview(frame) for frame in frames]
         reader = protocol.FrameReader()
         usage = self._sandbox.usage
         watch = None if may_sleep or usage else _Watch(self._sandbox, self._patience.seconds)
-        with selectors.PollSelector() as selector:
-            for pipe in self._open_pipes:
-                selector.register(pipe, selectors.EVENT_READ)
-            selector.register(
-                self._channel, selectors.EVENT_READ | (selectors.EVENT_WRITE if waiting else 0)
-            )
-            while True:
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    raise _Late
-                if usage and usage.exceeds(self._limits.device_memory_bytes):
-                    raise self._took_too_much()
-                if watch and watch.has_slept_too_long():
-                    raise _Asleep
-                pause = LOOK_EVERY_SECONDS if usage else watch.pause if watch else left
-                for key, events in selector.select(min(left, pause)):
-                    if isinstance(key.fileobj, Pipe):
-                        if not key.fileobj.read():
-                            selector.unregister(key.fileobj)
-                            key.fileobj.close()
-                    elif self._talk(events, waiting, reader):
-                        return reader.value()
-                    elif not waiting:
-                        selector.modify(self._channel, selectors.EVENT_READ)
+        self._write(waiting)
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise _Late
+            if usage and usage.exceeds(self._limits.device_memory_bytes):
+                raise self._took_too_much()
+            if watch and watch.has_slept_too_long():
+                raise _Asleep
+            pause = LOOK_EVERY_SECONDS if usage else watch.pause if watch else left
+            for key, events in self._selector.select(min(left, pause)):
+                if isinstance(key.fileobj, Pipe):
+                    if not key.fileobj.read():
+                        self._selector.unregister(key.fileobj)
+                        key.fileobj.close()
+                    continue
+                if events & selectors.EVENT_WRITE:
+                    self._write(waiting)
+                if events & selectors.EVENT_READ and self._read(reader):
+                    return reader.value()
 
-    def _talk(self, events: int, waiting: list[memoryview], reader: protocol.FrameReader) -> bool:
-        """Send and receive what is possible without blocking; return whether the reply is complete.
+    def _write(self, waiting: list[memoryview]) -> None:
+        """Send what is possible without blocking; remove it from the list.
 
         Raises:
             _Gone: The child has closed its channel.
         """
         assert self._channel is not None
         try:
-            if waiting and events & selectors.EVENT_WRITE:
-                self._write(waiting)
-            return bool(events & selectors.EVENT_READ) and reader.read_from(self._channel)
+            protocol.write(self._channel, waiting)
+        except BlockingIOError:
+            pass
+        except ConnectionError:
+            raise _Gone from None
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if waiting else 0)
+        if self._selector.get_key(self._channel).events != events:
+            self._selector.modify(self._channel, events)
+
+    def _read(self, reader: protocol.FrameReader) -> bool:
+        """Receive what is possible without blocking; return whether the reply is complete.
+
+        Raises:
+            _Gone: The child has closed its channel.
+        """
+        assert self._channel is not None
+        try:
+            return reader.read_from(self._channel)
         except BlockingIOError:
             return False
         except (EOFError, ConnectionError):
@@ -434,14 +449,6 @@ class Session:
     @property
     def _open_pipes(self) -> list[Pipe]:
         return [pipe for pipe in (self._output, self._dump) if pipe and pipe.is_open]
-
-    def _write(self, waiting: list[memoryview]) -> None:
-        assert self._channel is not None
-        sent = self._channel.sendmsg(waiting[:64])
-        while waiting and sent >= len(waiting[0]):
-            sent -= len(waiting.pop(0))
-        if waiting:
-            waiting[0] = waiting[0][sent:]
 
     def _end(self) -> Ending:
         """End the child, and read the rest of its output."""
@@ -457,6 +464,7 @@ class Session:
 
     def _close_channel(self) -> None:
         if self._channel is not None:
+            self._selector.close()
             self._channel.close()
             self._channel = None
 
@@ -547,9 +555,9 @@ class Session:
 
 
 @cache
-def _promised_by(probe: Probe) -> Any:
-    """The type that a probe's annotation promises."""
-    return typing.get_type_hints(probe).get("return", Any)
+def _promised_by(probe: Probe) -> Callable[[Any], bool]:
+    """A check whether a reply has the type that the probe's annotation promises."""
+    return _check_of(typing.get_type_hints(probe).get("return", Any))
 
 
 class _Watch:
@@ -581,38 +589,37 @@ class _Watch:
         return now - self._since >= self._seconds
 
 
-def _fits(value: Any, kind: Any) -> bool:
-    """Whether a reply has the type that a probe's annotation promises; tests rely on that type."""
-    if type(value) is kind or kind is Any:
-        return True
+@cache
+def _check_of(kind: Any) -> Callable[[Any], bool]:
+    """A check whether a reply has the type that a probe promises; tests rely on that type."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return lambda value: True
     if typing.is_typeddict(kind):
-        fields = _fields_of(kind)
-        return (
+        fields = {name: _check_of(of) for name, of in typing.get_type_hints(kind).items()}
+        return lambda value: (
             type(value) is dict
             and value.keys() == fields.keys()
-            and all(_fits(value[k], fields[k]) for k in fields)
+            and all(fits(value[name]) for name, fits in fields.items())
         )
+    checks = [_check_of(argument) for argument in arguments]
     if origin is list:
-        return type(value) is list and all(_fits(v, arguments[0]) for v in value)
+        return lambda value: type(value) is list and all(map(checks[0], value))
     if origin is tuple:
-        return (
+        return lambda value: (
             type(value) is tuple
-            and len(value) == len(arguments)
-            and all(map(_fits, value, arguments))
+            and len(value) == len(checks)
+            and all(fits(part) for fits, part in zip(checks, value, strict=True))
         )
     if origin is dict:
-        return type(value) is dict and all(
-            _fits(k, arguments[0]) and _fits(v, arguments[1]) for k, v in value.items()
+        return lambda value: (
+            type(value) is dict
+            and all(map(checks[0], value))
+            and all(map(checks[1], value.values()))
         )
     if origin in (typing.Union, types.UnionType):
-        return any(_fits(value, argument) for argument in arguments)
-    return False
-
-
-@cache
-def _fields_of(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
+        return lambda value: any(fits(value) for fits in checks)
+    return lambda value: type(value) is kind
 
 
 def _foreign(value: Any) -> str | None:

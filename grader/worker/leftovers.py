@@ -28,6 +28,7 @@ from torch.nn.modules import module as modules
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
+SIGNALS = sorted(signal.valid_signals())
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 LIMITS = (
     resource.RLIMIT_AS,
@@ -52,10 +53,10 @@ def surroundings() -> dict[str, Any]:
         "processes": _processes(),
         "threads": (threading.active_count(), len(os.listdir("/proc/self/task"))),
         "descriptors": os.listdir("/proc/self/fd"),
-        "environment": dict(os.environ),
+        "environment": os.environ._data.copy(),  # type: ignore[attr-defined]  # not decoded
         "import path": list(sys.path),
         "signals": (
-            [signal.getsignal(number) for number in signal.valid_signals()],
+            [signal.getsignal(number) for number in SIGNALS],
             signal.pthread_sigmask(signal.SIG_BLOCK, ()),
             [signal.getitimer(timer) for timer in TIMERS],
         ),
