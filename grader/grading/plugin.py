@@ -12,7 +12,7 @@ from grader.grading.hidden_tests import HiddenTests
 from grader.grading.job import Job
 from grader.grading.outcomes import Entry, Outcomes
 from grader.grading.recorded_cases import Cases
-from grader.grading.sandboxed_student import RemoteStudent, Students, settings_for
+from grader.grading.sandboxed_student import RemoteStudent, Students
 from grader.grading.verdict import Verdict, our_fault, verdict_on
 
 # The message of a deferred test.
@@ -44,10 +44,6 @@ def run_tests(
             entry.settle(verdict)
         else:
             waiting.append(item)
-    # Problems with the same settings follow one another, so that their tests can share a process.
-    settings = [settings_for(problem, job) for problem in job.problems]
-    groups = {p.id: settings.index(s) for p, s in zip(job.problems, settings, strict=True)}
-    waiting.sort(key=lambda item: groups[outcomes.problem_of(item).id])
     tests.run(waiting, Plugin(job, outcomes, health, to_run=len(waiting)), job.seed)
 
 

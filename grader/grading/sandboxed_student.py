@@ -100,18 +100,6 @@ class ProcessSettings:
     by_hand: list[str]
 
 
-def settings_for(problem: Problem, job: Job) -> ProcessSettings:
-    """The settings of the processes that run a problem's tests."""
-    starting = STARTING_SECONDS[job.device]
-    usual = job.course.limits_of(problem)
-    limits = msgspec.structs.replace(
-        usual,
-        wall_seconds=usual.wall_seconds + starting,
-        cpu_seconds=usual.cpu_seconds + starting,
-    )
-    return ProcessSettings(limits, problem.forbidden, problem.by_hand)
-
-
 class Students:
     """Makes a student for each test of a grade.
 
@@ -131,7 +119,7 @@ class Students:
         seed = int.from_bytes(
             hashlib.sha256(f"{self._job.seed}:{name}:student".encode()).digest()[:7], "big"
         )
-        if self._settings != (settings := settings_for(problem, self._job)):
+        if self._settings != (settings := self._settings_for(problem)):
             self.end()
         if self._session is None:
             self._session, self._settings = self._open(settings), settings
@@ -144,7 +132,17 @@ class Students:
             self._session.close()
             self._session = None
 
-    def _open(self, settings: ProcessSettings) -> Any:
+    def _settings_for(self, problem: Problem) -> "ProcessSettings":
+        starting = STARTING_SECONDS[self._job.device]
+        usual = self._job.course.limits_of(problem)
+        limits = msgspec.structs.replace(
+            usual,
+            wall_seconds=usual.wall_seconds + starting,
+            cpu_seconds=usual.cpu_seconds + starting,
+        )
+        return ProcessSettings(limits, problem.forbidden, problem.by_hand)
+
+    def _open(self, settings: "ProcessSettings") -> Any:
         return self._job.open_session(
             self._job.sandbox,
             self._job.sources,
