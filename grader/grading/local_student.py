@@ -87,7 +87,7 @@ class LocalSession:
         self._started = False
         self._modes = len(_get_current_dispatch_mode_stack())
 
-    def begin_test(self, seed: int, budget: object = None) -> None:
+    def begin_test(self, seed: int) -> None:
         """Begin another test: clean up after the last one, and set the seed."""
         self.close()
         self._seed, self._started = seed, False

@@ -143,14 +143,14 @@ class Plugin:
         return our_fault(item.name, self._health.complaint) if self._health.complaint else verdict
 
     def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
-        """End the student's process, unless another test may share it.
+        """End the student's process, unless the next test may share it.
 
         After the last test of a problem, compare its failures with the known mistakes.
         """
         problem = self._outcomes.problem_of(item)
         is_last = nextitem is None or self._outcomes.problem_of(nextitem) != problem
         may_share = self._passed and self._job.shares_processes and not _wants_its_own_process(item)
-        if nextitem is None or not may_share:
+        if is_last or not may_share:
             self._students.end()
         self._student = None
         if is_last:

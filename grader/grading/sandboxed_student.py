@@ -1,10 +1,9 @@
 """The `student` of a hidden test: like the imported package, but its calls run in the sandbox.
 
-The tests run one after the other in one process as long as they pass, and as long as their problems
-have the same limits and forbid the same. A test that does not pass there is repeated in a process
-of its own. Only the repetition counts, and the process ends with it. So a test that passes does not
-need a process of its own, a test that fails is judged in a fresh process, and what one test leaves
-behind cannot make the next test fail.
+The tests of a problem run one after the other in one process as long as they pass. A test that does
+not pass there is repeated in a process of its own. Only the repetition counts, and the process ends
+with it. So a test that passes does not need a process of its own, a test that fails is judged in a
+fresh process, and what one test leaves behind cannot make the next test fail.
 """
 
 import hashlib
@@ -14,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from grader.course import Limits, Problem
+from grader.course import Problem
 from grader.grading.budget import STARTING_SECONDS, Budgets
 from grader.grading.job import Job
 from grader.grading.mistake_matching import Call, name_of
@@ -91,39 +90,27 @@ class RemoteModule:
         return remote
 
 
-@dataclass(frozen=True)
-class ProcessSettings:
-    """What a process is set up with, once for all tests that run in it."""
-
-    limits: Limits
-    forbidden: list[str]
-    by_hand: list[str]
-
-
 class Students:
     """Makes a student for each test of a grade.
 
-    Each student gets the limits and the remaining time of its problem, and a seed. Tests share a
-    process as long as they pass, and as long as their problems have the same settings.
+    Each student gets the limits and the remaining time of its problem, and a seed. Tests of the
+    same problem share a process as long as they pass.
     """
 
     def __init__(self, job: Job) -> None:
         self._job = job
         self._budgets = Budgets(job.course, job.device)
         self._patience = Patience()
-        self._session: Any = None
-        self._settings: ProcessSettings | None = None  # of the session
+        self._session: Any = None  # of the problem whose tests are running
 
     def for_test(self, problem: Problem, name: str) -> RemoteStudent:
         """A student for one test; a process starts at its first call if none is left to share."""
         seed = int.from_bytes(
             hashlib.sha256(f"{self._job.seed}:{name}:student".encode()).digest()[:7], "big"
         )
-        if self._settings != (settings := self._settings_for(problem)):
-            self.end()
         if self._session is None:
-            self._session, self._settings = self._open(settings), settings
-        self._session.begin_test(seed, self._budgets.of(problem))
+            self._session = self._open(problem)
+        self._session.begin_test(seed)
         return RemoteStudent(self._session, seed)
 
     def end(self) -> None:
@@ -132,22 +119,20 @@ class Students:
             self._session.close()
             self._session = None
 
-    def _settings_for(self, problem: Problem) -> "ProcessSettings":
-        starting = STARTING_SECONDS[self._job.device]
-        usual = self._job.course.limits_of(problem)
+    def _open(self, problem: Problem) -> Any:
+        job, starting = self._job, STARTING_SECONDS[self._job.device]
+        usual = job.course.limits_of(problem)
         limits = msgspec.structs.replace(
             usual,
             wall_seconds=usual.wall_seconds + starting,
             cpu_seconds=usual.cpu_seconds + starting,
         )
-        return ProcessSettings(limits, problem.forbidden, problem.by_hand)
-
-    def _open(self, settings: "ProcessSettings") -> Any:
-        return self._job.open_session(
-            self._job.sandbox,
-            self._job.sources,
-            settings.limits,
-            forbidden=settings.forbidden,
-            by_hand=settings.by_hand,
+        return job.open_session(
+            job.sandbox,
+            job.sources,
+            limits,
+            forbidden=problem.forbidden,
+            by_hand=problem.by_hand,
+            budget=self._budgets.of(problem),
             patience=self._patience,
         )

@@ -5,8 +5,7 @@ before this report is the grader's fault, and the time until then is not charged
 the student's calls are charged, both in CPU time and in wall time. The grader's own work, the
 sandbox's start-up and waiting for a busy machine are never charged.
 
-One child serves several tests, as long as they pass and leave nothing behind; they may belong to
-several problems with the same limits and forbidden names. `begin_test` marks
+One child serves several tests, as long as they pass and leave nothing behind. `begin_test` marks
 the start of the next test, and `is_shared` shows whether an earlier test has used the same child. A
 failure in a shared child does not count, because an earlier test may have caused it: the caller has
 to call `begin_again` and repeat the test in a child of its own. This is also why a shared child has
@@ -165,7 +164,6 @@ class Session:
         self._wall_used = 0.0
         self._wall_is_cut = False  # whether the budget left less wall time than the limits
         self._cpu_limit = limits.cpu_seconds
-        self._cpu_charged = 0.0  # of the running child, to earlier budgets
         self._over: TimedOut | None = None  # set once the time is used up
         self._channel: socket.socket | None = None
         self._selector = selectors.PollSelector()  # of the channel and the pipes of one child
@@ -173,17 +171,13 @@ class Session:
         self._dump: Pipe | None = None  # where Python itself prints tracebacks
         self._requests = 0
 
-    def begin_test(self, seed: int, budget: Budget | None = None) -> None:
+    def begin_test(self, seed: int) -> None:
         """Begin another test: the next call belongs to it.
 
         Args:
             seed: The seed that the global generators are set to before each call of this test.
-            budget: The budget of this test's problem; None: the same as before.
         """
         self._charge_wall()
-        if budget is not None and budget is not self._budget:
-            self._charge_running_child()
-            self._budget = budget
         self._seed, self._test = seed, self._test + 1
         self._over, self._has_called, self._wall_is_cut = None, False, False
         self._wall_left = self._limits.wall_seconds
@@ -254,8 +248,7 @@ class Session:
         self._close_channel()
         for pipe in self._open_pipes:
             pipe.close()
-        budget, charged = self._budget, self._cpu_charged + free_seconds
-        self._sandbox.end_soon(lambda ending: _charge_processor(budget, ending, charged))
+        self._sandbox.end_soon(lambda ending: self._charge_processor(ending, free_seconds))
 
     def _request(self, request: dict[str, Any]) -> Any:
         try:
@@ -356,7 +349,6 @@ class Session:
             for end in ends:
                 os.close(end)
         self._channel.setblocking(False)
-        self._cpu_charged = 0.0
         self._selector = selectors.PollSelector()
         self._selector.register(self._channel, selectors.EVENT_READ)
         for pipe in self._open_pipes:
@@ -467,7 +459,7 @@ class Session:
             for pipe in self._open_pipes:
                 pipe.read_the_rest()
                 pipe.close()
-        _charge_processor(self._budget, ending, self._cpu_charged)
+        self._charge_processor(ending)
         return ending
 
     def _close_channel(self) -> None:
@@ -476,12 +468,9 @@ class Session:
             self._channel.close()
             self._channel = None
 
-    def _charge_running_child(self) -> None:
-        """Charge the CPU time that the running child has used since the last time."""
-        if self._channel is not None and self._budget:
-            used = self._sandbox.activity().nanoseconds / 1e9
-            self._budget.charge(cpu=used - self._cpu_charged)
-            self._cpu_charged = used
+    def _charge_processor(self, ending: Ending, free_seconds: float = 0.0) -> None:
+        if self._budget:
+            self._budget.charge(cpu=max(0.0, ending.cpu_seconds_of_all - free_seconds))
 
     def _charge_wall(self) -> None:
         if self._budget:
@@ -563,12 +552,6 @@ class Session:
         # Reading the reply may fail in any way: student code may have sent it.
         except Exception:
             raise Crashed("it sent something that does not answer the request") from None
-
-
-def _charge_processor(budget: Budget | None, ending: Ending, charged: float) -> None:
-    """Charge a child's CPU time, except for `charged` seconds."""
-    if budget:
-        budget.charge(cpu=ending.cpu_seconds_of_all - charged)
 
 
 @cache

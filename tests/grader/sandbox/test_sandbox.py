@@ -695,41 +695,6 @@ def test_processes_that_it_starts_are_charged_as_well(sandbox):
     assert 1.0 <= budget.cpu_used < 2.5
 
 
-def test_a_shared_process_is_charged_to_the_problem_whose_test_used_it(sandbox):
-    """A slow problem takes no time from the next one."""
-    source = """
-        import time
-        def f():
-            until = time.process_time() + 0.6
-            while time.process_time() < until: pass
-        def g(): pass
-    """
-    slow, quick = (Budget(cpu_seconds=60.0, wall_seconds=60.0) for _ in range(2))
-    with session(sandbox, source) as made:
-        made.begin_test(0, slow)
-        ask(made)
-        made.begin_test(0, quick)
-        ask(made, function="g")
-        assert made.is_shared
-    sandbox.wait_until_ready()
-    assert slow.cpu_used >= 0.6 > 2 * quick.cpu_used > 0
-    assert slow.wall_used >= 0.6 > 2 * quick.wall_used > 0
-
-
-def test_problems_with_the_same_settings_share_a_process(sandbox, monkeypatch):
-    """Nothing is forbidden in the first two problems, but something in the third."""
-    started = []
-    spawn = sandbox.spawn
-    monkeypatch.setattr(
-        sandbox, "spawn", lambda *given, **named: (started.append(1), spawn(*given, **named))
-    )
-    problems = [COURSE.problem(name) for name in ("roofline", "napkin_math", "lr_schedule")]
-    sources = {p.path: COURSE.reference_of(p).encode() for p in problems}
-    result = grade(Submission("reference", sources, []), COURSE, sandbox, problems=problems)
-    assert result.score == result.max_score
-    assert 3 == len(started)  # the first one reads the sources
-
-
 def test_a_session_works_with_a_thousand_files_open(sandbox):
     """`select` cannot handle a descriptor above 1,023."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
