@@ -132,9 +132,13 @@ def write(sock: socket.socket, buffers: list[memoryview]) -> None:
         BlockingIOError: The socket does not block, and its buffer is full.
     """
     while buffers:
-        sent = sock.sendmsg(buffers[:MOST_BUFFERS])
-        while buffers and sent >= len(buffers[0]):
-            sent -= len(buffers.pop(0))
+        some = buffers[:MOST_BUFFERS]
+        sent = sock.sendmsg(some)
+        whole = 0
+        while whole < len(some) and sent >= len(some[whole]):
+            sent -= len(some[whole])
+            whole += 1
+        del buffers[:whole]
         if sent:
             buffers[0] = buffers[0][sent:]
 
@@ -349,6 +353,7 @@ class _Decoder:
         self._storages: dict[int, torch.UntypedStorage] = {}
         self._nodes = 0
         self._keys = 0
+        self._copied = 0  # bytes of byte strings; many may name one blob
 
     def _place(self, start: int, length: int) -> memoryview:
         if type(start) is not int or type(length) is not int or start < 0 or length < 0:
@@ -394,7 +399,11 @@ class _Decoder:
         }
 
     def _read_bytes(self, content: Tree, depth: int) -> bytes:
-        return bytes(self._blobs[_index(content)])
+        blob = self._blobs[_index(content)]
+        self._copied += len(blob)
+        if self._copied > MAX_BODY_BYTES:
+            raise ValueError("more bytes than a frame may hold")
+        return bytes(blob)
 
     def _read_dtype(self, content: Tree, depth: int) -> torch.dtype:
         return DTYPES[content]

@@ -245,9 +245,7 @@ class Session:
         """End the child without waiting; charge its CPU time, except for `free_seconds`."""
         if self._channel is None:
             return
-        self._close_channel()
-        for pipe in self._open_pipes:
-            pipe.close()
+        self._close_channels()
         self._sandbox.end_soon(lambda ending: self._charge_processor(ending, free_seconds))
 
     def _request(self, request: dict[str, Any]) -> Any:
@@ -342,7 +340,7 @@ class Session:
                 with_compiler=torch_compiler.is_needed_by(sources.values()),
             )
         except BaseException:
-            self._close_channel()
+            self._close_channels()
             raise
         finally:
             theirs.close()
@@ -350,9 +348,10 @@ class Session:
                 os.close(end)
         self._channel.setblocking(False)
         self._selector = selectors.PollSelector()
-        self._selector.register(self._channel, selectors.EVENT_READ)
+        # The pipes come first, so that what was printed is read before the answer is returned.
         for pipe in self._open_pipes:
             self._selector.register(pipe, selectors.EVENT_READ)
+        self._selector.register(self._channel, selectors.EVENT_READ)
 
     def _begin(self, frames: list[protocol.Buffer]) -> None:
         """Send the first request, and wait until the child is about to run student code.
@@ -461,6 +460,12 @@ class Session:
                 pipe.close()
         self._charge_processor(ending)
         return ending
+
+    def _close_channels(self) -> None:
+        """Close the channel and the pipes; what is still in the pipes is lost."""
+        self._close_channel()
+        for pipe in self._open_pipes:
+            pipe.close()
 
     def _close_channel(self) -> None:
         if self._channel is not None:

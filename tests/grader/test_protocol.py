@@ -599,6 +599,27 @@ def test_frames_follow_one_another(pair):
     assert ["a", b"body", ["c", (1,)]] == [protocol.receive(ours) for _ in range(3)]
 
 
+def test_a_frame_of_many_buffers_is_written_piece_by_piece(pair):
+    """A socket that does not block takes what fits; the rest stays in the list."""
+    ours, theirs = pair
+    theirs.setblocking(False)
+    parts = [bytes([i % 256]) * (5000 * (i % 3)) for i in range(300)]
+    waiting, received = [memoryview(part) for part in parts], bytearray()
+    blocked = 0
+    while waiting:
+        try:
+            protocol.write(theirs, waiting)
+        except BlockingIOError:
+            blocked += 1
+            assert waiting
+            received += ours.recv(7777)
+    theirs.close()
+    while more := ours.recv(2**20):
+        received += more
+    assert blocked > 1
+    assert received == b"".join(parts)
+
+
 @pytest.mark.parametrize("length", [0, 1, 11, 12, 20, 41])
 def test_a_frame_that_ends_early_is_no_frame(pair, length):
     """The other side closes after any number of bytes of the header, the head or the body."""
@@ -765,6 +786,16 @@ def test_what_is_read_has_an_end_as_well():
     with pytest.raises(ProtocolError, match=r"^not a frame: ValueError$"):
         decoded({"list": [0] * 100_001})
     assert 100_000 == len(decoded({"list": [0] * 100_000}))
+
+
+def test_a_blob_that_is_named_often_is_not_copied_without_end(monkeypatch):
+    """A small frame could otherwise take all memory of the grader."""
+    monkeypatch.setattr(protocol, "MAX_BODY_BYTES", 1000)
+    tree = {"list": [{"bytes": 0}] * 10}
+    assert [b"x" * 100] * 10 == decoded(tree, [[0, 100]], b"x" * 100)
+    tree["list"].append({"bytes": 0})
+    with pytest.raises(ProtocolError, match=r"^not a frame: ValueError$"):
+        decoded(tree, [[0, 100]], b"x" * 100)
 
 
 def test_the_name_in_an_other_is_text_and_is_cut():

@@ -26,7 +26,6 @@ def tensor_bytes(x):
         if isinstance(thing, types.FunctionType) and thing.__name__ in (
             "changed",
             "surroundings",
-            "_check_of",
         ):
             thing.__code__ = (lambda *arguments: []).__code__
     return honest(x)
