@@ -119,17 +119,17 @@ def decode(head: bytes, body: memoryview) -> Any:
 
 def send(sock: socket.socket, value: object, *, views: bool = False) -> None:
     """Write `value` as one frame; block until it is written."""
-    write(sock, [memoryview(buffer) for buffer in encode(value, views=views)])
+    write(sock, encode(value, views=views))
 
 
-def write(sock: socket.socket, buffers: list[memoryview]) -> None:
+def write(sock: socket.socket, buffers: list[Buffer]) -> None:
     """Write the buffers of a frame, and remove from the list what is written.
 
-    One system call writes a small frame, so that its reader wakes up once. Here, a blocking socket
-    waits until all is written.
+    One system call writes a small frame, so that its reader wakes up once.
 
     Raises:
-        BlockingIOError: The socket does not block, and its buffer is full.
+        BlockingIOError: The socket is set not to block, and takes no more for now. The list then
+            has the rest.
     """
     while buffers:
         some = buffers[:MOST_BUFFERS]
@@ -140,7 +140,7 @@ def write(sock: socket.socket, buffers: list[memoryview]) -> None:
             whole += 1
         del buffers[:whole]
         if sent:
-            buffers[0] = buffers[0][sent:]
+            buffers[0] = memoryview(buffers[0])[sent:]
 
 
 def receive(sock: socket.socket) -> Any:

@@ -166,7 +166,7 @@ class Session:
         self._cpu_limit = limits.cpu_seconds
         self._over: TimedOut | None = None  # set once the time is used up
         self._channel: socket.socket | None = None
-        self._selector = selectors.PollSelector()  # of the channel and the pipes of one child
+        self._selector: selectors.PollSelector  # of an open channel and its pipes
         self._output: Pipe | None = None  # what the student's code prints
         self._dump: Pipe | None = None  # where Python itself prints tracebacks
         self._requests = 0
@@ -325,6 +325,7 @@ class Session:
     def _open(self) -> None:
         """Have the zygote fork the child."""
         self._channel, theirs = socket.socketpair()
+        self._selector = selectors.PollSelector()
         half = self._limits.output_bytes // 2
         self._output, self._dump = (
             Pipe(head_bytes=half, tail_bytes=half),
@@ -347,7 +348,6 @@ class Session:
             for end in ends:
                 os.close(end)
         self._channel.setblocking(False)
-        self._selector = selectors.PollSelector()
         # The pipes come first, so that what was printed is read before the answer is returned.
         for pipe in self._open_pipes:
             self._selector.register(pipe, selectors.EVENT_READ)
@@ -389,7 +389,7 @@ class Session:
             _Asleep: The child did nothing for too long, and `may_sleep` is False.
             _Gone: The child closed its channel before it replied.
         """
-        waiting = [memoryview(frame) for frame in frames]
+        waiting = list(frames)
         reader = protocol.FrameReader()
         usage = self._sandbox.usage
         watch = None if may_sleep or usage else _Watch(self._sandbox, self._patience.seconds)
@@ -414,7 +414,7 @@ class Session:
                 if events & selectors.EVENT_READ and self._read(reader):
                     return reader.value()
 
-    def _write(self, waiting: list[memoryview]) -> None:
+    def _write(self, waiting: list[protocol.Buffer]) -> None:
         """Send what is possible without blocking; remove it from the list.
 
         Raises:

@@ -222,7 +222,7 @@ def _send(channel: socket.socket, reply: dict[str, Any]) -> None:
             else f"{type(e).__name__[:100]}: {_text(e)}"
         )
         frame = protocol.encode({"id": reply["id"], "unsendable": why})
-    protocol.write(channel, [memoryview(buffer) for buffer in frame])
+    protocol.write(channel, frame)
 
 
 class _Submission:
