@@ -20,13 +20,14 @@ frame never executes code: a hostile frame can at most occupy memory up to the l
 ends in a `ProtocolError`.
 """
 
+import ctypes
 import itertools
 import json
-import math
 import re
 import socket
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -132,15 +133,18 @@ def write(sock: socket.socket, buffers: list[Buffer]) -> None:
             has the rest.
     """
     while buffers:
-        some = buffers[:MOST_BUFFERS]
-        sent = sock.sendmsg(some)
-        whole = 0
-        while whole < len(some) and sent >= len(some[whole]):
-            sent -= len(some[whole])
-            whole += 1
-        del buffers[:whole]
-        if sent:
-            buffers[0] = memoryview(buffers[0])[sent:]
+        _remove(buffers, sock.sendmsg(buffers[:MOST_BUFFERS]))
+
+
+def _remove(buffers: list[Buffer], size: int) -> None:
+    """Remove the first `size` bytes from a list of buffers, and the empty buffers after them."""
+    whole = 0
+    while whole < len(buffers) and size >= len(buffers[whole]):
+        size -= len(buffers[whole])
+        whole += 1
+    del buffers[:whole]
+    if size:
+        buffers[0] = memoryview(buffers[0])[size:]
 
 
 def receive(sock: socket.socket) -> Any:
@@ -160,37 +164,45 @@ class FrameReader:
     """Collects one frame from a socket, piece by piece, and allocates only what the caps allow."""
 
     def __init__(self) -> None:
-        self._parts = [memoryview(bytearray(HEADER.size))]
-        self._filled = 0
+        self._header = bytearray(HEADER.size)
+        self._head = self._body = memoryview(b"")
+        self._empty: list[Buffer] = [memoryview(self._header)]  # what is still to be filled
+        self._has_header = False
 
     def read_from(self, sock: socket.socket) -> bool:
-        """Read once from the socket; return True when the frame is complete.
+        """Read from the socket what there is of the frame; return True when it is complete.
 
         Raises:
             EOFError: The other side closed before the frame was complete.
             ProtocolError: The header claims more than a frame may hold.
         """
-        part = self._parts[-1]
-        received = sock.recv_into(part[self._filled :])
-        if received == 0:
-            raise EOFError
-        self._filled += received
-        while self._filled == len(self._parts[-1]) and len(self._parts) < 3:
-            self._next_part()
-        return self._filled == len(self._parts[-1]) and len(self._parts) == 3
+        self._fill(sock)
+        if not self._empty and not self._has_header:
+            self._allocate()
+            if self._empty:
+                # The rest usually arrives together with the header.
+                with suppress(BlockingIOError):
+                    self._fill(sock, socket.MSG_DONTWAIT)
+        return not self._empty
 
     def value(self) -> Any:
         """The value of the complete frame."""
-        return decode(bytes(self._parts[1]), self._parts[2])
+        return decode(bytes(self._head), self._body)
 
-    def _next_part(self) -> None:
-        head, body = HEADER.unpack(self._parts[0])
+    def _fill(self, sock: socket.socket, flags: int = 0) -> None:
+        received = sock.recvmsg_into(self._empty, 0, flags)[0]
+        if received == 0:
+            raise EOFError
+        _remove(self._empty, received)
+
+    def _allocate(self) -> None:
+        self._has_header = True
+        head, body = HEADER.unpack(self._header)
         if head > MAX_HEAD_BYTES or body > MAX_BODY_BYTES:
             raise ProtocolError(f"a frame claims {head} + {body} bytes")
-        size = head if len(self._parts) == 1 else body
         # np.empty does not touch the memory until it is filled.
-        self._parts.append(np.empty(size, dtype=np.uint8).data)
-        self._filled = 0
+        self._head, self._body = (np.empty(size, dtype=np.uint8).data for size in (head, body))
+        self._empty = [part for part in (self._head, self._body) if len(part)]
 
 
 class _Encoder:
@@ -202,8 +214,8 @@ class _Encoder:
         self._storages: dict[int, int] = {}
         self._nodes = 1
         self._keys = 0
-        # Storages are identified by address, so they must stay alive.
-        self._kept: list[object] = []
+        self._end = 0  # of the last blob
+        # Storages are identified by address. The blobs keep them alive.
         self.blobs: list[Buffer] = []
         self.places: list[list[int]] = []
 
@@ -286,50 +298,35 @@ class _Encoder:
         blob = self._blob(contiguous.reshape(-1).view(np.uint8).data)
         return {"array": [value.dtype.str, list(value.shape), blob]}
 
-    def _tensor(self, value: Tensor, depth: int) -> Tree:
-        x = value.detach()
-        if x.layout != torch.strided or x.dtype not in DTYPE_NAMES or x.is_quantized:
+    def _tensor(self, x: Tensor, depth: int) -> Tree:
+        dtype = DTYPE_NAMES.get(x.dtype)
+        if dtype is None or x.layout != torch.strided or x.is_quantized:
             return self._other(f"a {x.layout} tensor of {x.dtype}")
-        if x.device.type == "meta":
-            return {
-                "tensor": [
-                    DTYPE_NAMES[x.dtype],
-                    list(x.shape),
-                    list(x.stride()),
-                    x.storage_offset(),
-                    None,
-                ]
-            }
-        x = x.resolve_conj().resolve_neg().cpu()
-        if not self._views:
-            x = x.contiguous()
-            if x.untyped_storage().nbytes() != x.numel() * x.element_size():
-                x = x.clone()
-        return {
-            "tensor": [
-                DTYPE_NAMES[x.dtype],
-                list(x.shape),
-                list(x.stride()),
-                x.storage_offset(),
-                self._storage(x),
-            ]
-        }
+        blob = None
+        if not x.is_meta:
+            if not x.is_cpu or x.is_conj() or x.is_neg():
+                x = x.detach().resolve_conj().resolve_neg().cpu()
+            if not self._views and not (
+                x.is_contiguous() and x.untyped_storage().nbytes() == x.nbytes
+            ):
+                x = x.detach().clone(memory_format=torch.contiguous_format)
+            blob = self._storage(x.untyped_storage())
+        return {"tensor": [dtype, [*x.shape], [*x.stride()], x.storage_offset(), blob]}
 
-    def _storage(self, x: Tensor) -> int:
-        storage = x.untyped_storage()
-        if storage._cdata not in self._storages:
-            raw = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
-            self._kept.append(storage)
-            self._storages[storage._cdata] = self._blob(raw.data)
-        return self._storages[storage._cdata]
+    def _storage(self, storage: torch.UntypedStorage) -> int:
+        blob = self._storages.get(storage._cdata)
+        if blob is None:
+            blob = self._storages[storage._cdata] = self._blob(_memory_of(storage))
+        return blob
 
     def _blob(self, data: Buffer) -> int:
-        start = sum(self.places[-1]) if self.places else 0
-        padding = -start % 16  # aligns every dtype in the receiver's buffer
+        padding = -self._end % 16  # aligns every dtype in the receiver's buffer
         if padding:
             self.blobs.append(bytes(padding))
+        start = self._end + padding
+        self._end = start + len(data)
         self.blobs.append(data)
-        self.places.append([start + padding, len(data)])
+        self.places.append([start, len(data)])
         return len(self.places) - 1
 
     _WRITERS: ClassVar[dict[type, Callable[..., Tree]]] = {
@@ -344,6 +341,14 @@ class _Encoder:
         Tensor: _tensor,
         torch.nn.Parameter: _tensor,
     }
+
+
+def _memory_of(storage: torch.UntypedStorage) -> memoryview:
+    """The bytes of a storage, not copied; the result keeps the storage alive."""
+    # The way through a numpy array takes ten times as long.
+    data = (ctypes.c_char * storage.nbytes()).from_address(storage.data_ptr())
+    data.storage = storage  # type: ignore[attr-defined]
+    return memoryview(data)
 
 
 class _Decoder:
@@ -421,30 +426,30 @@ class _Decoder:
 
     def _read_tensor(self, content: Tree, depth: int) -> Tensor:
         name, shape, stride, offset, blob = content
-        dtype, shape, stride = DTYPES[name], _sizes(shape), _sizes(stride)
-        if len(shape) != len(stride) or type(offset) is not int or offset < 0:
-            raise ValueError("strides or offset do not fit the shape")
+        dtype, size, last = DTYPES[name], 1, _index(offset)
+        for n, step in zip(_sizes(shape), _sizes(stride), strict=True):
+            size *= n
+            last += (n - 1) * step
         if blob is None:
             return torch.empty_strided(shape, stride, dtype=dtype, device="meta")
-        storage = self._storage(_index(blob))
-        if math.prod(shape) * dtype.itemsize > MAX_BODY_BYTES:
+        if size * dtype.itemsize > MAX_BODY_BYTES:
             raise ValueError("a tensor shows more than a frame may hold")
-        last = offset + sum((n - 1) * s for n, s in zip(shape, stride, strict=True))
-        if math.prod(shape) and last >= storage.nbytes() // dtype.itemsize:
+        if size and last >= len(self._blobs[_index(blob)]) // dtype.itemsize:
             raise ValueError("a tensor reaches outside its storage")
-        return torch.empty(0, dtype=dtype).set_(storage, offset, shape, stride)
+        return torch.empty(0, dtype=dtype).set_(self._storage(blob), offset, shape, stride)
 
     def _storage(self, blob: int) -> torch.UntypedStorage:
         """A blob as a storage, created once, so that its views share one storage here too."""
-        if blob not in self._storages:
-            data = self._blobs[blob]
+        storage = self._storages.get(blob)
+        if storage is None:
+            data = self._blobs[_index(blob)]
             raw = (
                 torch.frombuffer(data, dtype=torch.uint8)
-                if len(data)
+                if data
                 else torch.empty(0, dtype=torch.uint8)
             )
-            self._storages[blob] = raw.untyped_storage()
-        return self._storages[blob]
+            storage = self._storages[blob] = raw.untyped_storage()
+        return storage
 
     _READERS: ClassVar[dict[str, Callable[..., Any]]] = {
         "list": _read_list,
@@ -470,13 +475,13 @@ def _index(content: Tree) -> int:
     return content
 
 
-def _sizes(content: Tree) -> tuple[int, ...]:
-    if not isinstance(content, list) or len(content) > 64:
+def _sizes(content: Tree) -> list[int]:
+    if type(content) is not list or len(content) > 64:
         raise ValueError("not a shape")
     for n in content:
         if type(n) is not int or not 0 <= n < 2**62:
             raise ValueError("not a shape")
-    return tuple(content)
+    return content
 
 
 def _plain(value: object) -> object:
