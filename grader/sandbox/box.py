@@ -28,6 +28,7 @@ from grader.course import Course, Limits
 from grader.errors import GraderFault, SandboxUnavailable
 from grader.printable import printable
 from grader.sandbox import bubblewrap, inherited, landlock, seccomp, shown
+from grader.sandbox.cores import SharedCore
 from grader.sandbox.gpu import Gpu
 from grader.sandbox.levels import Isolation
 from grader.sandbox.usage import Usage
@@ -64,6 +65,8 @@ class Sandbox:
     _process: "subprocess.Popen[bytes]"
     _end_processes: "weakref.finalize[..., Sandbox]"
     _pidfd: int | None
+    _host_pid: int
+    _core: SharedCore
     _tell: Callable[["Ending"], None] | None
 
     def __init__(
@@ -120,6 +123,7 @@ class Sandbox:
 
     def _end_box(self) -> bool:
         """Stop all processes in the box; return False if that took too long."""
+        self._core.leave()
         if self._process.returncode is None:
             _hang_up(self._control)
             if not _ends(self._process):
@@ -144,6 +148,8 @@ class Sandbox:
         self.wait_until_ready()
         if self.usage:
             self.usage.start()
+        else:
+            self._core.take(self._host_pid)
         self._killed_before = out_of_memory_kills()
         request = {
             "op": "spawn",
@@ -207,6 +213,7 @@ class Sandbox:
         Args:
             tell: Called with the test's `Ending` before the next test begins.
         """
+        self._core.leave()
         self._unanswered = True
         self._tell = tell
         # If the zygote has exited, reading its answer reports that.
@@ -319,6 +326,7 @@ class Sandbox:
         self._tell = None
         self._killed_before = 0
         self._host_pid = 0
+        self._core = SharedCore()
         self._pidfd = None
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:

@@ -105,6 +105,39 @@ def fault(sandbox, kind, source, *args, **options):
 # --- answers --------------------------------------------------------------------------------------
 
 
+# --- cores ----------------------------------------------------------------------------------------
+
+CORES = """
+    import os
+    def f():
+        return sorted(os.sched_getaffinity(0))
+"""
+
+
+def test_both_sides_of_a_test_share_a_core(sandbox):
+    """And afterwards, the grader may use all its cores again."""
+    allowed = os.sched_getaffinity(0)
+    try:
+        for core in sorted(allowed):  # so that the child that waits is on the core before
+            os.sched_setaffinity(0, {core})
+            with session(sandbox, CORES) as made:
+                assert ask(made) == [core]
+        os.sched_setaffinity(0, allowed)
+        with session(sandbox, CORES) as made:
+            assert ask(made) == sorted(os.sched_getaffinity(0))
+            assert len(os.sched_getaffinity(0)) == 1
+        assert os.sched_getaffinity(0) == allowed
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+def test_a_test_that_is_killed_leaves_the_core(sandbox):
+    """However a test ends, the grader may use all its cores again."""
+    allowed = os.sched_getaffinity(0)
+    fault(sandbox, Crashed, "import os\ndef f(): os.kill(os.getpid(), 9)")
+    assert os.sched_getaffinity(0) == allowed
+
+
 # --- what the zygote has imported -----------------------------------------------------------------
 
 IMPORTED = """

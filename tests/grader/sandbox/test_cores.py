@@ -1,0 +1,88 @@
+"""The core that the two sides of a test share."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from grader.sandbox.cores import SharedCore
+
+# Stands in for a zygote: it forks a child, and says so.
+PARENT = """
+import os, sys
+if os.fork() == 0:
+    sys.stdin.read()
+    os._exit(0)
+print("forked", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def parent() -> Iterator[int]:
+    """The id of a process that has a child."""
+    command = [sys.executable, "-c", PARENT]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"forked\n"
+        yield process.pid
+
+
+def children_of(pid: int) -> list[int]:
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return list(map(int, file.read().split()))
+
+
+def test_a_thread_shares_its_core_with_a_process_and_its_children(parent: int) -> None:
+    allowed = os.sched_getaffinity(0)
+    shared = SharedCore()
+    shared.take(parent)
+    taken = os.sched_getaffinity(0)
+    (child,) = children_of(parent)
+    others = [os.sched_getaffinity(pid) for pid in (parent, child)]
+    shared.leave()
+    assert len(taken) == 1
+    assert taken <= allowed
+    assert others == [taken, taken]
+    assert os.sched_getaffinity(0) == allowed
+
+
+def test_they_follow_to_another_core(parent: int) -> None:
+    allowed = os.sched_getaffinity(0)
+    shared = SharedCore()
+    (child,) = children_of(parent)
+    seen = {}
+    try:
+        for core in allowed:
+            os.sched_setaffinity(0, {core})
+            shared.take(parent)
+            shared.leave()
+            seen[core] = [os.sched_getaffinity(pid) for pid in (0, parent, child)]
+    finally:
+        os.sched_setaffinity(0, allowed)
+    assert seen == {core: [{core}] * 3 for core in allowed}
+
+
+def test_another_thread_may_end_it(parent: int) -> None:
+    """A signal may close a sandbox in another thread."""
+    allowed = os.sched_getaffinity(0)
+    shared = SharedCore()
+    shared.take(parent)
+    other = threading.Thread(target=shared.leave)
+    other.start()
+    other.join()
+    assert os.sched_getaffinity(0) == allowed
+
+
+def test_nothing_changes_for_a_process_that_has_ended() -> None:
+    allowed = os.sched_getaffinity(0)
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    shared = SharedCore()
+    shared.take(process.pid)
+    assert os.sched_getaffinity(0) == allowed
+    shared.leave()
+    assert os.sched_getaffinity(0) == allowed
