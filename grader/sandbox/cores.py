@@ -29,6 +29,7 @@ class SharedCore:
         Args:
             zygote: Its process id.
         """
+        self.leave()
         with suppress(OSError, AttributeError):
             core, allowed = ctypes.CDLL(None).sched_getcpu(), os.sched_getaffinity(0)
             if core != self._core:

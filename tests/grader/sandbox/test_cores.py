@@ -66,6 +66,16 @@ def test_they_follow_to_another_core(parent: int) -> None:
     assert seen == {core: [{core}] * 3 for core in allowed}
 
 
+def test_to_take_a_core_twice_does_not_forget_the_others(parent: int) -> None:
+    """A test may end before its process is asked to."""
+    allowed = os.sched_getaffinity(0)
+    shared = SharedCore()
+    shared.take(parent)
+    shared.take(parent)
+    shared.leave()
+    assert os.sched_getaffinity(0) == allowed
+
+
 def test_another_thread_may_end_it(parent: int) -> None:
     """A signal may close a sandbox in another thread."""
     allowed = os.sched_getaffinity(0)
