@@ -298,18 +298,19 @@ class _Encoder:
         blob = self._blob(contiguous.reshape(-1).view(np.uint8).data)
         return {"array": [value.dtype.str, list(value.shape), blob]}
 
-    def _tensor(self, x: Tensor, depth: int) -> Tree:
+    def _tensor(self, value: Tensor, depth: int) -> Tree:
+        x = value.detach()  # also unwraps a tensor that has left torch.func.grad
         dtype = DTYPE_NAMES.get(x.dtype)
         if dtype is None or x.layout != torch.strided or x.is_quantized:
             return self._other(f"a {x.layout} tensor of {x.dtype}")
         blob = None
         if not x.is_meta:
             if not x.is_cpu or x.is_conj() or x.is_neg():
-                x = x.detach().resolve_conj().resolve_neg().cpu()
+                x = x.resolve_conj().resolve_neg().cpu()
             if not self._views and not (
                 x.is_contiguous() and x.untyped_storage().nbytes() == x.nbytes
             ):
-                x = x.detach().clone(memory_format=torch.contiguous_format)
+                x = x.clone(memory_format=torch.contiguous_format)
             blob = self._storage(x.untyped_storage())
         return {"tensor": [dtype, [*x.shape], [*x.stride()], x.storage_offset(), blob]}
 

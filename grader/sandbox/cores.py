@@ -5,46 +5,87 @@ of its own, one of the cores is always idle, and has to be woken for the next tu
 processes or other virtual machines have used its caches. On one core, a grade takes about a tenth
 less CPU time. A submission that starts many processes then also slows down only itself, and not the
 submissions that are graded on the other cores.
+
+No two graders of a machine keep to the same core, because the scheduler could not move them apart.
 """
 
 import ctypes
 import os
+import socket
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+
+# Of a socket that belongs to the grader that keeps to a core; \0 means that it is not a file.
+NAME = "\0grader-core-{}"
 
 
 class SharedCore:
     """The core that a thread of the grader shares with the children of a zygote."""
 
     def __init__(self) -> None:
-        self._core: int | None = None  # the last one, where the zygote stays
-        self._thread: tuple[int, set[int]] | None = None  # and the cores that it may use otherwise
+        self._thread = 0  # that keeps to the core
+        self._zygotes_cores: set[int] | None = None
+        self._allowed: set[int] = set()  # the cores that the thread may use otherwise
+        self._reserved: socket.socket | None = None
 
     def take(self, zygote: int) -> None:
-        """Keep the calling thread, the zygote and its children on the core that this thread is on.
+        """Keep the calling thread, the zygote and its children on one core.
 
-        If the system does not allow this, everything stays as it is.
+        If every core is taken, or the system does not allow this, they may use all cores.
 
         Args:
             zygote: Its process id.
         """
         self.leave()
-        with suppress(OSError, AttributeError):
-            core, allowed = ctypes.CDLL(None).sched_getcpu(), os.sched_getaffinity(0)
-            if core != self._core:
-                os.sched_setaffinity(zygote, {core})  # those that it forks from now on inherit it
-                children = Path(f"/proc/{zygote}/task/{zygote}/children").read_text()
-                for child in map(int, children.split()):
-                    os.sched_setaffinity(child, {core})
-                self._core = core
-            os.sched_setaffinity(0, {core})
-            self._thread = (threading.get_native_id(), allowed)
+        self._allowed = os.sched_getaffinity(0)
+        cores = self._reserve_one() or self._allowed
+        try:
+            if cores != self._zygotes_cores:
+                _keep_on(cores, zygote)
+                self._zygotes_cores = cores
+            os.sched_setaffinity(0, cores)
+            self._thread = threading.get_native_id()
+        except OSError:
+            self.leave()
+            with suppress(OSError):
+                _keep_on(self._allowed, zygote)
+            self._zygotes_cores = None
 
     def leave(self) -> None:
         """Let the thread use all its cores again. The zygote stays until the next `take`."""
-        if self._thread:
-            thread, allowed = self._thread
-            self._thread = None
+        thread, self._thread = self._thread, 0
+        if thread:
             with suppress(OSError):  # the thread may have ended
-                os.sched_setaffinity(thread, allowed)
+                os.sched_setaffinity(thread, self._allowed)
+        if self._reserved:
+            self._reserved.close()
+            self._reserved = None
+
+    def _reserve_one(self) -> set[int]:
+        """Reserve a core, if possible the one that this thread is on; none if all are taken."""
+        now = ctypes.CDLL(None).sched_getcpu()
+        for core in sorted(self._allowed, key=lambda core: core != now):
+            name = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            try:
+                # Only one process can have this name, and it loses it at the latest when it ends.
+                name.bind(NAME.format(core))
+            except OSError:
+                name.close()
+            else:
+                self._reserved = name
+                return {core}
+        return set()
+
+
+def _keep_on(cores: Iterable[int], parent: int) -> None:
+    """Keep a process and its children on these cores. Those that it forks later inherit this.
+
+    Raises:
+        OSError: The system does not allow it for all of them.
+    """
+    os.sched_setaffinity(parent, cores)
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text()
+    for child in map(int, children.split()):
+        os.sched_setaffinity(child, cores)

@@ -168,7 +168,8 @@ class Zygote:
         else:
             ending = self._ended()
             # Before the answer: the grader then moves all of this process's children to its core.
-            self._spare = self._fork()
+            with suppress(OSError):  # the next test then tries again
+                self._spare = self._fork()
             self._control.send(json.dumps(ending).encode())
         return True
 

@@ -897,3 +897,16 @@ def _read_or_refused(head, body):
         return protocol.decode(head, memoryview(bytearray(body)))
     except ProtocolError:
         return None
+
+
+def test_a_tensor_that_has_left_a_transform_crosses():
+    """torch.func.grad leaves a wrapper around a tensor that a function kept."""
+    kept = []
+
+    def loss(x):
+        kept.append(x * 2)
+        return (x * x).sum()
+
+    torch.func.grad(loss)(torch.ones(3))
+    (got,) = crossed(kept)
+    assert torch.equal(got, torch.full((3,), 2.0))

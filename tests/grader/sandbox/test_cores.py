@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from grader.sandbox import cores
 from grader.sandbox.cores import SharedCore
 
 # Stands in for a zygote: it forks a child, and says so.
@@ -19,6 +20,12 @@ if os.fork() == 0:
 print("forked", flush=True)
 sys.stdin.read()
 """
+
+
+@pytest.fixture(autouse=True)
+def no_other_graders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The graders of other tests keep to no core of this test's."""
+    monkeypatch.setattr(cores, "NAME", f"\0core-{{}}-of-{os.getpid()}")
 
 
 @pytest.fixture
@@ -74,6 +81,28 @@ def test_to_take_a_core_twice_does_not_forget_the_others(parent: int) -> None:
     shared.take(parent)
     shared.leave()
     assert os.sched_getaffinity(0) == allowed
+
+
+def test_no_two_graders_keep_to_the_same_core(parent: int) -> None:
+    """Even if all begin on the same one. One that finds no core uses all of them."""
+    allowed = os.sched_getaffinity(0)
+    late = SharedCore()
+    late.take(parent)
+    late.leave()
+    early, taken = [SharedCore() for _ in allowed], []
+    for shared in early:
+        shared.take(parent)
+        taken.append(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, allowed)
+    late.take(parent)
+    of_the_late = [os.sched_getaffinity(pid) for pid in (0, parent, *children_of(parent))]
+    for shared in early:
+        shared.leave()
+    assert sorted(taken, key=min) == [{core} for core in sorted(allowed)]
+    assert of_the_late == [allowed] * 3
+    late.take(parent)  # the cores are free again
+    assert len(os.sched_getaffinity(0)) == 1
+    late.leave()
 
 
 def test_another_thread_may_end_it(parent: int) -> None:

@@ -102,9 +102,6 @@ def fault(sandbox, kind, source, *args, **options):
     return caught.value.status, str(caught.value), caught.value.where
 
 
-# --- answers --------------------------------------------------------------------------------------
-
-
 # --- cores ----------------------------------------------------------------------------------------
 
 CORES = """
@@ -124,8 +121,8 @@ def test_both_sides_of_a_test_share_a_core(sandbox):
                 assert ask(made) == [core]
         os.sched_setaffinity(0, allowed)
         with session(sandbox, CORES) as made:
+            # If the graders of other tests have all cores, these are all of them.
             assert ask(made) == sorted(os.sched_getaffinity(0))
-            assert len(os.sched_getaffinity(0)) == 1
         assert os.sched_getaffinity(0) == allowed
     finally:
         os.sched_setaffinity(0, allowed)
@@ -136,6 +133,9 @@ def test_a_test_that_is_killed_leaves_the_core(sandbox):
     allowed = os.sched_getaffinity(0)
     fault(sandbox, Crashed, "import os\ndef f(): os.kill(os.getpid(), 9)")
     assert os.sched_getaffinity(0) == allowed
+
+
+# --- answers --------------------------------------------------------------------------------------
 
 
 # --- what the zygote has imported -----------------------------------------------------------------
