@@ -435,15 +435,15 @@ class _Decoder:
             return torch.empty_strided(shape, stride, dtype=dtype, device="meta")
         if size * dtype.itemsize > MAX_BODY_BYTES:
             raise ValueError("a tensor shows more than a frame may hold")
-        if size and last >= len(self._blobs[_index(blob)]) // dtype.itemsize:
+        data = self._blobs[_index(blob)]
+        if size and last >= len(data) // dtype.itemsize:
             raise ValueError("a tensor reaches outside its storage")
-        return torch.empty(0, dtype=dtype).set_(self._storage(blob), offset, shape, stride)
+        return torch.empty(0, dtype=dtype).set_(self._storage(blob, data), offset, shape, stride)
 
-    def _storage(self, blob: int) -> torch.UntypedStorage:
+    def _storage(self, blob: int, data: memoryview) -> torch.UntypedStorage:
         """A blob as a storage, created once, so that its views share one storage here too."""
         storage = self._storages.get(blob)
         if storage is None:
-            data = self._blobs[_index(blob)]
             raw = (
                 torch.frombuffer(data, dtype=torch.uint8)
                 if data
