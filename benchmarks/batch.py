@@ -6,7 +6,8 @@ The benchmark prints three things: the CPU seconds per submission relative to pl
 same tests and solution, with one thread each; the memory of the trusted process and the zygote
 after the tenth and the last submission; and the wall seconds, relative to the reference, of
 submissions whose functions fail in every way, of one whose functions all sleep, and of the
-reference with a new process for each test.
+reference with a new process for each test. The first failing submission is not measured, just as
+the first reference is not.
 """
 
 import argparse
@@ -79,9 +80,11 @@ def batch(submissions: int) -> dict[str, Any]:
             taken.append(graded(reference))
             memory.append((single.memory("self"), single.memory(sandbox.host_pid)))
         wall = statistics.median(w for _, w in taken[1:])
+        failing = changed(course, in_turn(FAILURES))
+        graded(failing)  # loads the known mistakes that failures are compared with
         others = {
             "one process a test": graded(reference, fresh=True)[1],
-            "every kind of failure": graded(changed(course, in_turn(FAILURES)))[1],
+            "every kind of failure": graded(failing)[1],
             "every function sleeps": graded(changed(course, in_turn(ASLEEP)))[1],
         }
     cpu, of_pytest = [c for c, _ in taken], statistics.median(plain)

@@ -29,7 +29,7 @@ from grader.grading.hidden_tests import collected, forget
 from grader.grading.job import Job, Progress
 from grader.grading.outcomes import Outcomes
 from grader.grading.plugin import run_tests
-from grader.grading.static_checks import settled_without_running
+from grader.grading.static_checks import check_without_running
 from grader.printable import printable
 from grader.results.points import problem_result, submission_result
 from grader.results.records import GraderInfo, SubmissionResult
@@ -138,9 +138,9 @@ def _tested(job: Job, suite_sha256: str) -> tuple[Outcomes, dict[str, str]]:
             check_cpu(session)
         environment = _environment(job.sandbox, job.device)
         try:
-            settled = settled_without_running(job, session)
+            checked = check_without_running(job, session)
             health.look()
-            run_tests(job, tests, outcomes, settled, health)
+            run_tests(job, tests, outcomes, checked, health)
         except GraderFault as e:
             outcomes.faults = {problem.id: str(e) for problem in job.problems}
     return outcomes, environment

@@ -121,6 +121,10 @@ class LocalSession:
         read = importlib.import_module("tests.probes.forbidden_in_source").read
         return {path: read(self._sources[path], those) for path, those in rules.items()}
 
+    def compile(self) -> dict[str, bytes]:
+        """Nothing: Python compiles each module once in this process, when it is imported."""
+        return {}
+
     def close(self) -> None:
         """Exit the torch modes that the solution entered; there is no process to end."""
         leave_modes(self._modes)

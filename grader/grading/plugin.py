@@ -6,22 +6,22 @@ import pytest
 import torch
 
 from grader.course import problem_of_file
-from grader.errors import GraderFault, Status
+from grader.errors import GraderFault, NotAttempted, Status
 from grader.grading.gpu_health import GpuHealth
 from grader.grading.hidden_tests import HiddenTests
 from grader.grading.job import Job
 from grader.grading.outcomes import Entry, Outcomes
 from grader.grading.recorded_cases import Cases
 from grader.grading.sandboxed_student import RemoteStudent, Students
+from grader.grading.static_checks import Checked
 from grader.grading.verdict import Verdict, our_fault, verdict_on
 
 # The message of a deferred test.
 NEEDS = {"cpu": "runs on a CPU", "cuda": "needs a CUDA device"}
-Settled = dict[str, Verdict]  # by problem
 
 
 def run_tests(
-    job: Job, tests: HiddenTests, outcomes: Outcomes, settled: Settled, health: GpuHealth
+    job: Job, tests: HiddenTests, outcomes: Outcomes, checked: Checked, health: GpuHealth
 ) -> None:
     """Run the hidden tests with pytest in this process, and record how each of them ended.
 
@@ -29,7 +29,7 @@ def run_tests(
         job: What is graded.
         tests: The collected tests.
         outcomes: Where to record how a test ended.
-        settled: The verdicts of the problems whose tests need not run.
+        checked: What is known about the submission before its tests run.
         health: The state of the GPU.
 
     Raises:
@@ -40,14 +40,14 @@ def run_tests(
     waiting = []
     for item in tests.items:
         entry = outcomes.entry_of(item)
-        if verdict := _settled_for(entry, job, settled):
+        if verdict := _settled_for(entry, job, checked.settled):
             entry.settle(verdict)
         else:
             waiting.append(item)
-    tests.run(waiting, Plugin(job, outcomes, health, to_run=len(waiting)), job.seed)
+    tests.run(waiting, Plugin(job, outcomes, checked, health, to_run=len(waiting)), job.seed)
 
 
-def _settled_for(entry: Entry, job: Job, settled: Settled) -> Verdict | None:
+def _settled_for(entry: Entry, job: Job, settled: dict[str, Verdict]) -> Verdict | None:
     """The verdict on a test that need not run: deferred, or settled with its whole problem."""
     if entry.device != job.device:
         return Verdict(Status.DEFERRED, NEEDS[entry.device])
@@ -60,6 +60,7 @@ class Plugin:
     Args:
         job: What is graded.
         outcomes: Where to record how a test ended.
+        checked: What is known about the submission before its tests run.
         health: The state of the GPU.
         to_run: The number of tests that will run.
 
@@ -67,10 +68,12 @@ class Plugin:
         is_enough: Whether no further test needs to run.
     """
 
-    def __init__(self, job: Job, outcomes: Outcomes, health: GpuHealth, *, to_run: int) -> None:
+    def __init__(
+        self, job: Job, outcomes: Outcomes, checked: Checked, health: GpuHealth, *, to_run: int
+    ) -> None:
         self._job, self._outcomes, self._health = job, outcomes, health
-        self._students = Students(job)
-        self._passed = False  # whether the test that is running has passed so far
+        self._students, self._stubs = Students(job, checked.compiled), checked.stubs
+        self._may_share = False  # whether the next test may use the process of this one
         self._student: RemoteStudent | None = None  # of the test that is running
         self._rng_state: torch.Tensor | None = None  # of the test's generator, before the test ran
         self._cases = Cases(job.course)
@@ -82,20 +85,23 @@ class Plugin:
         """Make a student in the sandbox for this test."""
         if self._health.complaint:
             raise GraderFault(self._health.complaint)
-        self._passed = False
+        self._may_share = False
         if _wants_its_own_process(item):
             self._students.end()
         self._student = self._students.for_test(self._outcomes.problem_of(item), item.name)
         return self._student
 
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
-        """Run a test; if it does not pass in a shared process, repeat it in a fresh process."""
+        """Run a test; if it does not pass in a shared process, repeat it in a fresh process.
+
+        A stub does the same in any process, so a test that ends in one is not repeated.
+        """
         names = pyfuncitem._fixtureinfo.argnames
         arguments: dict[str, Any] = {name: pyfuncitem.funcargs[name] for name in names}
         try:
             pyfuncitem.obj(**arguments)
-        except (Exception, pytest.fail.Exception):
-            if self._student is None or not self._student.is_shared:
+        except (Exception, pytest.fail.Exception) as e:
+            if self._student is None or not self._student.is_shared or self._is_a_stub(e):
                 raise
             self._student.begin_again()
             if self._rng_state is not None:
@@ -121,12 +127,17 @@ class Plugin:
         if call.when == "call" or error is not None:
             verdict = self._judged(item, error)
             entry.add(verdict)
-            self._passed = verdict.status is Status.PASSED
+            self._may_share = verdict.status is Status.PASSED or self._is_a_stub(error)
             if self._job.explain and self._student and isinstance(item, pytest.Function):
                 self._cases.keep(item, entry, self._student, self._rng_state, verdict, error)
         assert call.when != "collect"
         outcome: Literal["passed", "failed"] = "passed" if error is None else "failed"
         return pytest.TestReport(item.nodeid, item.location, {}, outcome, None, call.when)
+
+    def _is_a_stub(self, error: BaseException | None) -> bool:
+        """Whether an exception comes from a function that does nothing but raise it."""
+        place = (error.where or "").partition(" in ")[0] if isinstance(error, NotAttempted) else ""
+        return place in self._stubs
 
     def _judged(self, item: pytest.Item, error: BaseException | None) -> Verdict:
         """The verdict on a test.
@@ -149,8 +160,8 @@ class Plugin:
         """
         problem = self._outcomes.problem_of(item)
         is_last = nextitem is None or self._outcomes.problem_of(nextitem) != problem
-        may_share = self._passed and self._job.shares_processes and not _wants_its_own_process(item)
-        if is_last or not may_share:
+        shares = self._job.shares_processes and not _wants_its_own_process(item)
+        if is_last or not (shares and self._may_share):
             self._students.end()
         self._student = None
         if is_last:

@@ -1,13 +1,14 @@
 """The `student` of a hidden test: like the imported package, but its calls run in the sandbox.
 
-The tests of a problem run one after the other in one process as long as they pass. A test that does
-not pass there is repeated in a process of its own. Only the repetition counts, and the process ends
-with it. So a test that passes does not need a process of its own, a test that fails is judged in a
-fresh process, and what one test leaves behind cannot make the next test fail.
+The tests of a problem run one after the other in one process as long as they pass, or end in a
+stub, which `static_checks` knows. A test that ends there in any other way is repeated in a process
+of its own. Only the repetition counts, and the process ends with it. So a test that passes does not
+need a process of its own, a test that fails is judged in a fresh process, and what one test leaves
+behind cannot make the next test fail.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,11 +95,15 @@ class Students:
     """Makes a student for each test of a grade.
 
     Each student gets the limits and the remaining time of its problem, and a seed. Tests of the
-    same problem share a process as long as they pass.
+    same problem share a process; see above.
+
+    Args:
+        job: What is graded.
+        compiled: The compiled sources; see `Session.compile`.
     """
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
+    def __init__(self, job: Job, compiled: Mapping[str, bytes]) -> None:
+        self._job, self._compiled = job, compiled
         self._budgets = Budgets(job.course, job.device)
         self._patience = Patience()
         self._session: Any = None  # of the problem whose tests are running
@@ -131,6 +136,8 @@ class Students:
             job.sandbox,
             job.sources,
             limits,
+            # The other modules are not sent, because tests rarely import them.
+            compiled={p: code for p, code in self._compiled.items() if p == problem.path},
             forbidden=problem.forbidden,
             by_hand=problem.by_hand,
             budget=self._budgets.of(problem),

@@ -1,10 +1,12 @@
-"""Reach verdicts without running code: on missing modules, syntax errors and forbidden calls.
+"""Do what needs no student code to run: judge what the source shows, and compile the modules once.
 
-A module is parsed in the sandbox, in a process that executes none of it, because even a parser can
-be made to crash.
+Missing modules, syntax errors and forbidden calls can be judged. A module is parsed and compiled in
+the sandbox, in a process that executes none of it, because even a parser can be made to crash.
 """
 
+from collections.abc import Iterator
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from typing import Any
 
 from grader.course import Problem
@@ -17,11 +19,26 @@ from grader.results.records import Fact
 Found = StudentFault | dict[str, Any]  # what a parser reports about a module
 
 
-def settled_without_running(job: Job, session: Any) -> dict[str, Verdict]:
-    """The verdicts on problems whose tests need not run, by the id of the problem.
+@dataclass(frozen=True)
+class Checked:
+    """What is known about a submission before any of it runs.
 
-    These are the problems whose module is missing or is not Python, and those whose module
-    certainly uses a name that the problem forbids.
+    Attributes:
+        settled: The verdicts on problems whose tests need not run, by the id of the problem. These
+            are the problems whose module is missing or is not Python, and those whose module
+            certainly uses a name that the problem forbids.
+        stubs: The places, as `file:line`, of functions that do nothing but raise
+            NotImplementedError there.
+        compiled: The compiled modules, for the sessions of tests; see `Session.compile`.
+    """
+
+    settled: dict[str, Verdict]
+    stubs: frozenset[str]
+    compiled: dict[str, bytes]
+
+
+def check_without_running(job: Job, session: Any) -> Checked:
+    """Read the modules of a submission.
 
     Args:
         job: What is graded.
@@ -36,21 +53,25 @@ def settled_without_running(job: Job, session: Any) -> dict[str, Verdict]:
     for problem in problems:
         if problem.path in job.sources:
             owners.setdefault(problem.path, []).append(problem)
-    for path, found in _read(job, session, owners).items():
+    rules = {path: [problem.rules for problem in each] for path, each in owners.items()}
+    with closing(session):
+        reports = _read(job, session, rules)
+        compiled = _compile(session)
+    for path, found in reports.items():
         settled |= _unfit(path, found, owners[path])
-    return settled
+    return Checked(settled, frozenset(_stubs(reports)), compiled)
 
 
-def _read(job: Job, session: Any, owners: dict[str, list[Problem]]) -> dict[str, Found]:
+def _read(job: Job, session: Any, rules: dict[str, list[dict[str, Any]]]) -> dict[str, Found]:
     """What a parser reports about each module.
 
     All modules are parsed in one process. If that process dies, each module is parsed in a process
     of its own, which alone can show that the module is to blame.
     """
-    rules = {path: [problem.rules for problem in each] for path, each in owners.items()}
-    with closing(session), suppress(StudentFault):
+    with suppress(StudentFault):
         found: dict[str, Found] = session.inspect(rules)
         return found
+    session.close()
     return {path: _read_alone(job, path, each) for path, each in rules.items()}
 
 
@@ -61,6 +82,23 @@ def _read_alone(job: Job, path: str, rules: list[dict[str, Any]]) -> Found:
             return found
         except StudentFault as e:
             return e
+
+
+def _stubs(reports: dict[str, Found]) -> Iterator[str]:
+    for path, found in reports.items():
+        if not isinstance(found, StudentFault):
+            yield from (f"{path}:{line}" for line in found["stubs"])
+
+
+def _compile(session: Any) -> dict[str, bytes]:
+    """The compiled modules; none if a module makes the compiler crash.
+
+    Each test then compiles what it imports.
+    """
+    with suppress(StudentFault):
+        compiled: dict[str, bytes] = session.compile()
+        return compiled
+    return {}
 
 
 def _unfit(path: str, found: Found, owners: list[Problem]) -> dict[str, Verdict]:

@@ -23,7 +23,7 @@ import socket
 import time
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -126,6 +126,8 @@ class Session:
         limits: What a test may use.
         seed: The seed that the global generators of random, numpy and torch are set to before each
             call of the first test.
+        compiled: What `compile` returned for the same sources, or a part of it. A file that is
+            missing here is compiled whenever it is imported.
         forbidden: Dotted names of functions and other objects that student code must not use.
         by_hand: Definitions in which no backward pass may run, such as "autograd.linear_backward".
         budget: What all tests of the problem may use together; None for no such limit.
@@ -142,6 +144,7 @@ class Session:
         limits: Limits,
         *,
         seed: int = 0,
+        compiled: Mapping[str, bytes] | None = None,
         forbidden: Sequence[str] = (),
         by_hand: Sequence[str] = (),
         budget: Budget | None = None,
@@ -150,6 +153,7 @@ class Session:
         self._sandbox = sandbox
         self._setup: dict[str, Any] = {
             "sources": sources,
+            "compiled": dict(compiled or {}),
             "forbidden": list(forbidden),
             "by_hand": list(by_hand),
         }
@@ -223,6 +227,13 @@ class Session:
         Return the findings by path; see `read` in tests/probes/forbidden_in_source.py.
         """
         return self._request({"op": "inspect", "rules": rules})
+
+    def compile(self) -> Any:
+        """Compile each source without running it.
+
+        Return by path what other sessions take as `compiled`. Only a child may read it.
+        """
+        return self._request({"op": "compile"})
 
     def look_at_device(self, name: str) -> Any:
         """Check that the device "cuda" or "cpu" works, in a process that has run no student code.

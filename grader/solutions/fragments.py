@@ -51,12 +51,9 @@ class Solution:
             names: Definitions of the module.
             reference: The source of the reference module.
         """
-        known, uses = _statements(reference), _uses(reference)
-        source = self.applied_to(reference)
-        new = [node for node in ast.parse(source).body if _text(source, node) not in known]
-        if not all(isinstance(node, Harmless) for node in new):
-            return True  # a statement that could do anything
-        changed = {name for node in new for name in _bound(node)}
+        changed, uses = _changed(self, reference), _uses(reference)
+        if changed is None:
+            return True
         waiting, seen = list(names), set(names)
         while waiting:
             used = uses.get(waiting.pop(), frozenset())
@@ -97,15 +94,13 @@ def replaced(reference: str, source: str) -> str:
     ]
     if not ours:
         raise ValueError("replaces no definition of the reference")
-    lines = reference.splitlines()
+    lines, their_lines = reference.splitlines(), source.splitlines()
     taken = [theirs[node.name] for node in ours]
     for node in reversed(ours):
-        lines[_start(node) - 1 : node.end_lineno] = _text(source, theirs[node.name]).splitlines()
+        lines[_start(node) - 1 : node.end_lineno] = _lines(their_lines, theirs[node.name])
     rest = [node for node in given if node not in taken and not _is_docstring(node)]
     before = _start(ours[0]) - 1
-    lines[before:before] = [
-        line for node in rest for line in (*_text(source, node).splitlines(), "", "")
-    ]
+    lines[before:before] = [line for node in rest for line in (*_lines(their_lines, node), "", "")]
     return "\n".join(lines) + "\n"
 
 
@@ -156,9 +151,25 @@ def _said(docstring: str, word: str) -> str | None:
 
 
 @cache
+def _changed(solution: Solution, reference: str) -> frozenset[str] | None:
+    """The names that a solution binds otherwise than the reference.
+
+    None if a statement could do anything.
+    """
+    known = _statements(reference)
+    source = solution.applied_to(reference)
+    lines = source.splitlines()
+    new = [node for node in ast.parse(source).body if _text(lines, node) not in known]
+    if not all(isinstance(node, Harmless) for node in new):
+        return None
+    return frozenset(name for node in new for name in _bound(node))
+
+
+@cache
 def _statements(module: str) -> frozenset[str]:
     """The text of each top-level statement."""
-    return frozenset(_text(module, node) for node in ast.parse(module).body)
+    lines = module.splitlines()
+    return frozenset(_text(lines, node) for node in ast.parse(module).body)
 
 
 @cache
@@ -190,6 +201,11 @@ def _start(node: Definition) -> int:
     return min([node.lineno, *(d.lineno for d in node.decorator_list)])
 
 
-def _text(source: str, node: ast.stmt) -> str:
+def _text(lines: list[str], node: ast.stmt) -> str:
+    return "\n".join(_lines(lines, node))
+
+
+def _lines(lines: list[str], node: ast.stmt) -> list[str]:
+    """A statement's own lines, of all lines of its module."""
     start = _start(node) if isinstance(node, Definition) else node.lineno
-    return "\n".join(source.splitlines()[start - 1 : node.end_lineno])
+    return lines[start - 1 : node.end_lineno]

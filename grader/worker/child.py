@@ -15,6 +15,7 @@ import faulthandler
 import fcntl
 import importlib
 import json
+import marshal
 import os
 import random
 import resource
@@ -22,9 +23,9 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.machinery import FileFinder, SourceFileLoader
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -204,6 +205,9 @@ def _serve(channel: socket.socket, *, on_gpu: bool) -> NoReturn:
                     for path, rules in request["rules"].items()
                 }
             }
+        elif request["op"] == "compile":
+            sources = setup["sources"].items()
+            answer = {"value": {path: _compiled(path, source) for path, source in sources}}
         elif request["op"] == "look":
             answer = {"value": device.look(request["device"])}
         else:
@@ -225,6 +229,49 @@ def _send(channel: socket.socket, reply: dict[str, Any]) -> None:
     protocol.write(channel, frame)
 
 
+def _folder() -> str:
+    """Where the files of the submission are."""
+    return f"{os.environ['TMPDIR']}/submission"
+
+
+def _compiled(path: str, source: bytes) -> bytes:
+    """The marshalled code of a module, without running it.
+
+    Empty if it cannot be compiled, so that its import fails where the student sees it.
+    """
+    try:
+        return marshal.dumps(compile(source, f"{_folder()}/{path}", "exec", dont_inherit=True))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return b""
+
+
+def _loader(
+    folder: str, compiled: Mapping[str, bytes], imported: dict[ModuleType, list[object]]
+) -> type[SourceFileLoader]:
+    """A loader of the student's modules.
+
+    Args:
+        folder: Where they are.
+        compiled: See `_compiled`; by path in the folder.
+        imported: Receives the state of each module after its import.
+    """
+
+    class Loader(SourceFileLoader):
+        def get_code(self, fullname: str) -> CodeType | None:
+            if marshalled := compiled.get(self.path.removeprefix(f"{folder}/")):
+                code: CodeType = marshal.loads(marshalled)
+                if code.co_filename == self.path:  # else it was compiled in another box
+                    return code
+            return super().get_code(fullname)
+
+        def exec_module(self, module: ModuleType) -> None:
+            super().exec_module(module)
+            if not hasattr(module, "__path__"):  # later imports add attributes to a package
+                imported[module] = leftovers.state(module)
+
+    return Loader
+
+
 class _Submission:
     """Writes the student's files to disk, installs the tripwire, and runs probes on the files."""
 
@@ -236,13 +283,16 @@ class _Submission:
         on_gpu: bool,
     ) -> None:
         self._scratch = os.environ["TMPDIR"]
-        self._folder = f"{self._scratch}/submission"
-        for path, source in {"assignment/__init__.py": b"", **setup["sources"]}.items():
-            target = f"{self._folder}/{path}"
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            with open(target, "wb") as file:  # pathlib would take twice as long
+        self._folder = _folder()
+        files = {f"{self._folder}/assignment/__init__.py": b""}
+        files |= {f"{self._folder}/{path}": source for path, source in setup["sources"].items()}
+        for folder in {os.path.dirname(path) for path in files}:
+            os.makedirs(folder, exist_ok=True)
+        for path, source in files.items():
+            with open(path, "wb") as file:  # pathlib would take twice as long
                 file.write(source)
         self._imported: dict[ModuleType, list[object]] = {}
+        self._loader = _loader(self._folder, setup["compiled"], self._imported)
         sys.path.insert(0, self._folder)
         sys.path_hooks.insert(0, self._finder)
         tripwire = Tripwire(setup["forbidden"], setup["by_hand"], self._folder, on_violation)
@@ -276,18 +326,10 @@ class _Submission:
         return answer
 
     def _finder(self, path: str) -> FileFinder:
-        """Find the student's modules, and record the state of each module after its import."""
+        """Find the student's modules."""
         if not path.startswith(self._folder):
             raise ImportError
-        imported = self._imported
-
-        class Loader(SourceFileLoader):
-            def exec_module(self, module: ModuleType) -> None:
-                super().exec_module(module)
-                if not hasattr(module, "__path__"):  # later imports add attributes to a package
-                    imported[module] = leftovers.state(module)
-
-        return FileFinder(path, (Loader, [".py"]))
+        return FileFinder(path, (self._loader, [".py"]))
 
     def _left_over(self) -> list[str]:
         """What earlier tests left behind in this process that may affect the next test."""

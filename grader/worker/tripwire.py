@@ -75,7 +75,7 @@ class Tripwire:
         self._by_hand = by_hand
         self._sources: set[str] = set()
         self._operators: set[str] = set()
-        self._library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
+        self._library: Any = None  # registers the traps of operators; made for the first one
         for name in [*forbidden, *(STARTS_A_THREAD if by_hand else ())]:
             self._guard(name)
         if forbidden or by_hand:
@@ -129,12 +129,14 @@ class Tripwire:
         def kernel(*args: object, **kwargs: object) -> NoReturn:
             self.trip(name)
 
+        if overloads and self._library is None:
+            self._library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns that a kernel is replaced
             for overload in overloads:
                 full = f"{operator}.{overload}" if overload else operator
                 for key in DISPATCH_KEYS:
-                    self._library.impl(full, kernel, key)  # type: ignore[no-untyped-call]
+                    self._library.impl(full, kernel, key)
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Stop exec and compile by student code, new programs, and reads of forbidden sources."""

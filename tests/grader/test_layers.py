@@ -200,8 +200,12 @@ def test_what_both_sides_share_imports_only_what_both_have(name):
 
 @pytest.mark.parametrize("path", PROGRAM, ids=ids(PROGRAM))
 def test_nothing_is_ever_unpickled(path):
-    """Bytes from a student's process must never become objects, not even through a library."""
-    assert set() == tops(imports(path)) & {
+    """Bytes from a student's process must never become objects, not even through a library.
+
+    The students' processes themselves read the code that another such process has compiled.
+    """
+    at_home = {"marshal"} if name_of(path) == "grader.worker.child" else set()
+    assert at_home == tops(imports(path)) & {
         "pickle",
         "dill",
         "cloudpickle",

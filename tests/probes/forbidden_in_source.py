@@ -61,10 +61,15 @@ class Use(TypedDict):
 
 
 class Found(TypedDict):
-    """The findings in one file. `syntax` is None, or the line and the text of a syntax error."""
+    """The findings in one file.
+
+    `syntax` is None, or the line and the text of a syntax error. `stubs` are the lines of functions
+    that do nothing but raise NotImplementedError there.
+    """
 
     syntax: tuple[int, str] | None
     uses: list[Use]
+    stubs: list[int]
 
 
 def read(source: bytes, problems: Iterable[Mapping[str, Any]]) -> Found:
@@ -75,15 +80,34 @@ def read(source: bytes, problems: Iterable[Mapping[str, Any]]) -> Found:
         problems: The problems whose definitions are in the file, each with the keys of `Rules`.
     """
     try:
-        module = _Module(ast.parse(source))
+        tree = ast.parse(source)
+        module = _Module(tree)
     except SyntaxError as e:
-        return {"syntax": (e.lineno or 0, e.msg), "uses": []}
+        return {"syntax": (e.lineno or 0, e.msg), "uses": [], "stubs": []}
     except (ValueError, RecursionError, MemoryError) as e:
-        return {"syntax": (0, str(e) or "nested too deeply to be parsed"), "uses": []}
+        text = str(e) or "nested too deeply to be parsed"
+        return {"syntax": (0, text), "uses": [], "stubs": []}
     return {
         "syntax": None,
         "uses": [use for problem in problems for use in _uses(module, _rules(problem))],
+        "stubs": _stubs(tree),
     }
+
+
+def _stubs(tree: ast.Module) -> list[int]:
+    """The lines on which functions raise NotImplementedError and do nothing else."""
+    functions = (node for node in ast.walk(tree) if isinstance(node, Function))
+    bodies = (f.body[1:] if ast.get_docstring(f) is not None else f.body for f in functions)
+    return [
+        body[0].lineno
+        for body in bodies
+        if len(body) == 1 and isinstance(body[0], ast.Raise) and _is_of_a_stub(body[0])
+    ]
+
+
+def _is_of_a_stub(statement: ast.Raise) -> bool:
+    raised = statement.exc.func if isinstance(statement.exc, ast.Call) else statement.exc
+    return isinstance(raised, ast.Name) and raised.id == "NotImplementedError"
 
 
 def _rules(problem: Mapping[str, Any]) -> Rules:

@@ -139,6 +139,29 @@ MODULES = {
                 os.abort()
             return 1
         """,
+    "unfinished": """
+        import math
+
+        class Layer:
+            def forward(self):
+                '''Not written yet.'''
+                raise NotImplementedError("later")
+
+        def todo():
+            raise NotImplementedError
+
+        def layer():
+            return Layer().forward()
+
+        def done():
+            return 1
+
+        def later_a_stub():
+            math.calls = getattr(math, "calls", 0) + 1
+            if math.calls > 2:
+                raise NotImplementedError("used")
+            return 1
+        """,
     "optimizers": """
         import math
 
@@ -336,6 +359,15 @@ TESTS = {
             got = [student.good.double(x), student.stateful.last()]
             expect.value(got, [2 * x, 1], of="last")
         """),
+    "stubs": ("unfinished", 3, "cpu", [], """
+        @pytest.mark.parametrize("function", ["todo", "layer", "todo", "done"])
+        def test_early(student, function):
+            expect.value(getattr(student.unfinished, function)(), 1, of=function)
+
+        @pytest.mark.parametrize("x", range(4))
+        def test_later(student, x):
+            expect.value(student.unfinished.later_a_stub(), 1, of="later_a_stub")
+        """),
     "lr_schedule": ("optimizers", 2, "cpu", [], """
         def test_halfway(student):
             got = student.optimizers.lr_cosine_schedule(15, 1.0, 0.1, 10, 30)
@@ -449,6 +481,7 @@ with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandb
     run("until one fails", problems=[course.problem("cases")], until_one_fails=True)
     run("three cases, again", problems=[course.problem("cases")], explain=False)
     run("counts", problems=[course.problem("counts")])
+    run("stubs", problems=[course.problem("stubs")])
     run("seed 1", problems=[course.problem("draws")], seed=1)
     run("unreadable", problems=some)
     run("short", short, problems=[course.problem("passes"), course.problem("absent")])
@@ -967,9 +1000,30 @@ def test_a_marked_test_has_its_process_to_itself(results):
     assert 1 + 4 == json.loads(results["forks"])["counts"]
 
 
+def test_a_stub_ends_no_process(results):
+    """A function that only raises NotImplementedError does so in any process.
+
+    The first process serves the first six cases. The seventh ends in a function that raises that
+    exception only in a used process, so a second process repeats it, and serves the last one too.
+    """
+    assert 1 + 2 == json.loads(results["forks"])["stubs"]
+    got = ended(json_report.parse(results["stubs"]), "stubs")
+    assert ["not_attempted", "passed"] == [status for _, status, *_ in got]
+
+
 def test_the_tests_of_the_last_grade_are_not_collected_again(results):
     """They are as good as new, even if the last grade stopped after its first failure."""
-    by = ["first", "three cases", "counts", "seed 1", "unreadable", "short", "cuda", "waiting"]
+    by = [
+        "first",
+        "three cases",
+        "counts",
+        "stubs",
+        "seed 1",
+        "unreadable",
+        "short",
+        "cuda",
+        "waiting",
+    ]
     by += ["options", "leaves", "leaves again"]  # what was interrupted is not used again
     assert by == json.loads(results["collected"])
     (stopped,) = json_report.parse(results["until one fails"]).problems

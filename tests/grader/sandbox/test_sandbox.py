@@ -1,6 +1,7 @@
 """The real sandbox: each limit and its message, what a submission can do, and cleanup."""
 
 import errno
+import marshal
 import os
 import platform
 import random
@@ -33,6 +34,7 @@ from grader.errors import (
     Raised,
     SandboxUnavailable,
     Status,
+    StudentFault,
     TimedOut,
 )
 from grader.grading.budget import Budgets
@@ -70,12 +72,21 @@ def sandbox():
 
 
 @contextmanager
-def session(sandbox, source, *, seed=0, forbidden=(), budget=None, patience=None, **limits):
+def session(
+    sandbox, source, *, seed=0, compiled=None, forbidden=(), budget=None, patience=None, **limits
+):
     """A sandbox session for one test, in which the student's module is assignment/m.py."""
     sources = {"assignment/m.py": textwrap.dedent(source).encode()}
     limited = msgspec.structs.replace(LIMITS, **limits)
     made = Session(
-        sandbox, sources, limited, seed=seed, forbidden=forbidden, budget=budget, patience=patience
+        sandbox,
+        sources,
+        limited,
+        seed=seed,
+        compiled=compiled,
+        forbidden=forbidden,
+        budget=budget,
+        patience=patience,
     )
     try:
         yield made
@@ -100,6 +111,46 @@ def fault(sandbox, kind, source, *args, **options):
         ask(made, *args)
     assert kind is type(caught.value) or kind is Raised
     return caught.value.status, str(caught.value), caught.value.where
+
+
+# --- compiled modules -----------------------------------------------------------------------------
+
+
+def test_a_module_is_compiled_once_for_many_sessions(sandbox):
+    """What one session compiled, another one runs, here in place of another source.
+
+    Tracebacks name the file of the submission.
+    """
+    with session(sandbox, "def f():\n    raise ValueError('first')") as made:
+        compiled = made.compile()
+    second = "def f():\n    return 'second'"
+    with (
+        session(sandbox, second, compiled=compiled) as made,
+        pytest.raises(Raised, match="first") as caught,
+    ):
+        ask(made)
+    assert caught.value.where == "assignment/m.py:2 in f"
+
+
+def test_code_that_was_compiled_for_another_folder_is_not_used(sandbox):
+    """A box that replaces another one may have its files elsewhere."""
+    elsewhere = compile("def f(): return 1", "/elsewhere/assignment/m.py", "exec")
+    compiled = {"assignment/m.py": marshal.dumps(elsewhere)}
+    assert 2 == answer(sandbox, "def f(): return 2", compiled=compiled)
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["def f(:", "f = " + "-" * 100_000 + "1", "f = 1\0"],
+    ids=["not Python", "nested deeply", "a null byte"],
+)
+def test_what_cannot_be_compiled_fails_when_it_is_imported(sandbox, source):
+    """Compiling raises nothing, so that the error appears where the module is used."""
+    with session(sandbox, source) as made:
+        compiled = made.compile()
+        assert {"assignment/m.py": b""} == compiled
+    with session(sandbox, source, compiled=compiled) as made, pytest.raises(StudentFault):
+        ask(made)
 
 
 # --- cores ----------------------------------------------------------------------------------------

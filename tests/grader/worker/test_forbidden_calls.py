@@ -29,6 +29,49 @@ def found(problem, source):
     return [(use["name"], use["line"], use["certain"]) for use in read["uses"]]
 
 
+STUBS = """
+import abc
+
+def plain(x):
+    raise NotImplementedError
+
+def with_text(x):
+    '''What it should do.'''
+    raise NotImplementedError("linear: see handout")
+
+class Layer:
+    async def method(self):
+        def inner():
+            raise NotImplementedError
+        raise NotImplementedError
+
+    @property
+    def size(self): raise NotImplementedError()
+
+def begun(x):
+    y = x
+    raise NotImplementedError
+
+def conditional(x):
+    if x:
+        raise NotImplementedError
+
+def another():
+    raise ValueError
+
+def again():
+    raise
+
+def empty():
+    '''Nothing.'''
+"""
+
+
+def test_functions_that_only_raise_not_implemented_are_stubs():
+    """Their lines are reported; a function that does anything else is no stub."""
+    assert [5, 9, 14, 18] == sorted(forbidden_in_source.read(STUBS.encode(), [])["stubs"])
+
+
 CERTAIN = {
     "a call": LINEAR.format("return F.linear(x, self.weight)"),
     "after a check that raises": LINEAR.format(
