@@ -87,9 +87,19 @@ class Raised(StudentFault):
 
 
 class NotAttempted(StudentFault, NotImplementedError):
-    """The stub is still there."""
+    """The stub is still there.
+
+    Args:
+        text: What happened, for the student to read.
+        where: The place of the stub.
+        is_direct: Whether the test called the stub itself, and not other code of the student's.
+    """
 
     status = Status.NOT_ATTEMPTED
+
+    def __init__(self, text: str, where: str | None = None, *, is_direct: bool = False) -> None:
+        super().__init__(text, where)
+        self.is_direct = is_direct
 
 
 class Crashed(StudentFault):

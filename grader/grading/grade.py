@@ -67,7 +67,7 @@ def grade(
         explain: Compare wrong answers with those of known mistakes.
         until_one_fails: Stop at the first failure. Later tests are then missing from the result,
             and its scores are meaningless.
-        fresh: Give each test a process of its own; otherwise tests share one while they pass.
+        fresh: Give each test a process of its own; otherwise they may share one.
         session: The factory of each test's connection to the submission's code: `Session` through
             the sandbox, or `LocalSession` for our own code.
 

@@ -41,7 +41,7 @@ class Job:
 
     @property
     def shares_processes(self) -> bool:
-        """Whether tests that pass share a process.
+        """Whether tests share a process; see sandboxed_student.py.
 
         On a GPU they do not, because the GPU memory that a test measures depends on the state of
         its process.

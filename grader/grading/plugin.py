@@ -94,14 +94,14 @@ class Plugin:
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
         """Run a test; if it does not pass in a shared process, repeat it in a fresh process.
 
-        A stub does the same in any process, so a test that ends in one is not repeated.
+        A test that has called a stub ends in the same way in any process, so it is not repeated.
         """
         names = pyfuncitem._fixtureinfo.argnames
         arguments: dict[str, Any] = {name: pyfuncitem.funcargs[name] for name in names}
         try:
             pyfuncitem.obj(**arguments)
         except (Exception, pytest.fail.Exception) as e:
-            if self._student is None or not self._student.is_shared or self._is_a_stub(e):
+            if self._student is None or not self._student.is_shared or self._called_a_stub(e):
                 raise
             self._student.begin_again()
             if self._rng_state is not None:
@@ -127,17 +127,21 @@ class Plugin:
         if call.when == "call" or error is not None:
             verdict = self._judged(item, error)
             entry.add(verdict)
-            self._may_share = verdict.status is Status.PASSED or self._is_a_stub(error)
+            self._may_share = verdict.status is Status.PASSED or self._called_a_stub(error)
             if self._job.explain and self._student and isinstance(item, pytest.Function):
                 self._cases.keep(item, entry, self._student, self._rng_state, verdict, error)
         assert call.when != "collect"
         outcome: Literal["passed", "failed"] = "passed" if error is None else "failed"
         return pytest.TestReport(item.nodeid, item.location, {}, outcome, None, call.when)
 
-    def _is_a_stub(self, error: BaseException | None) -> bool:
-        """Whether an exception comes from a function that does nothing but raise it."""
-        place = (error.where or "").partition(" in ")[0] if isinstance(error, NotAttempted) else ""
-        return place in self._stubs
+    def _called_a_stub(self, error: BaseException | None) -> bool:
+        """Whether the test itself called a function that does nothing but raise this exception.
+
+        If other code of the student's called the function, it may do so only in a used process.
+        """
+        if not isinstance(error, NotAttempted) or not error.is_direct:
+            return False
+        return (error.where or "").partition(" in ")[0] in self._stubs
 
     def _judged(self, item: pytest.Item, error: BaseException | None) -> Verdict:
         """The verdict on a test.

@@ -1,10 +1,9 @@
 """The `student` of a hidden test: like the imported package, but its calls run in the sandbox.
 
-The tests of a problem run one after the other in one process as long as they pass, or end in a
-stub, which `static_checks` knows. A test that ends there in any other way is repeated in a process
-of its own. Only the repetition counts, and the process ends with it. So a test that passes does not
-need a process of its own, a test that fails is judged in a fresh process, and what one test leaves
-behind cannot make the next test fail.
+The tests of a problem run one after the other in one process as long as they pass, or call a stub,
+which `static_checks` knows. A test that ends there in any other way is repeated in a process of its
+own. Only the repetition counts, and the process ends with it. So a test that passes does not need a
+process of its own, and what one test leaves behind cannot make the next test fail.
 """
 
 import hashlib

@@ -40,6 +40,9 @@ class Checked:
 def check_without_running(job: Job, session: Any) -> Checked:
     """Read the modules of a submission.
 
+    All modules are read in one process. If that process dies while it parses them, each module is
+    parsed in a process of its own, which alone can show that the module is to blame.
+
     Args:
         job: What is graded.
         session: A session with the job's sources; it is closed afterwards.
@@ -54,25 +57,16 @@ def check_without_running(job: Job, session: Any) -> Checked:
         if problem.path in job.sources:
             owners.setdefault(problem.path, []).append(problem)
     rules = {path: [problem.rules for problem in each] for path, each in owners.items()}
-    with closing(session):
-        reports = _read(job, session, rules)
-        compiled = _compile(session)
+    reports: dict[str, Found] = {}
+    compiled: dict[str, bytes] = {}
+    with closing(session), suppress(StudentFault):
+        reports = session.inspect(rules)
+        compiled = session.compile(list(rules))
+    if not reports:
+        reports = {path: _read_alone(job, path, each) for path, each in rules.items()}
     for path, found in reports.items():
         settled |= _unfit(path, found, owners[path])
     return Checked(settled, frozenset(_stubs(reports)), compiled)
-
-
-def _read(job: Job, session: Any, rules: dict[str, list[dict[str, Any]]]) -> dict[str, Found]:
-    """What a parser reports about each module.
-
-    All modules are parsed in one process. If that process dies, each module is parsed in a process
-    of its own, which alone can show that the module is to blame.
-    """
-    with suppress(StudentFault):
-        found: dict[str, Found] = session.inspect(rules)
-        return found
-    session.close()
-    return {path: _read_alone(job, path, each) for path, each in rules.items()}
 
 
 def _read_alone(job: Job, path: str, rules: list[dict[str, Any]]) -> Found:
@@ -88,17 +82,6 @@ def _stubs(reports: dict[str, Found]) -> Iterator[str]:
     for path, found in reports.items():
         if not isinstance(found, StudentFault):
             yield from (f"{path}:{line}" for line in found["stubs"])
-
-
-def _compile(session: Any) -> dict[str, bytes]:
-    """The compiled modules; none if a module makes the compiler crash.
-
-    Each test then compiles what it imports.
-    """
-    with suppress(StudentFault):
-        compiled: dict[str, bytes] = session.compile()
-        return compiled
-    return {}
 
 
 def _unfit(path: str, found: Found, owners: list[Problem]) -> dict[str, Verdict]:

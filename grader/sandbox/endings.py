@@ -98,7 +98,7 @@ def exception(error: dict[str, Any], limits: Limits, gpu: Gpu | None) -> Student
     line = str(where[3]).strip() if where else ""
     at = place(where)
     if is_a_stub(kinds, line):
-        return NotAttempted(text, at)
+        return NotAttempted(text, at, is_direct=error["frames"] == 1)
     if gpu and re.search(r"CUDA out of memory|CUDA error: out of memory|STATUS_ALLOC_FAILED", text):
         why = f"it asked for more than {_device_memory(limits, gpu)}, the limit of a test"
         return OutOfMemory(why, at)

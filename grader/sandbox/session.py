@@ -5,10 +5,10 @@ before this report is the grader's fault, and the time until then is not charged
 the student's calls are charged, both in CPU time and in wall time. The grader's own work, the
 sandbox's start-up and waiting for a busy machine are never charged.
 
-One child serves several tests, as long as they pass and leave nothing behind. `begin_test` marks
+One child may serve several tests, as long as they leave nothing behind. `begin_test` marks
 the start of the next test, and `is_shared` shows whether an earlier test has used the same child. A
-failure in a shared child does not count, because an earlier test may have caused it: the caller has
-to call `begin_again` and repeat the test in a child of its own. This is also why a shared child has
+failure in a shared child may have been caused by an earlier test: the caller has to call
+`begin_again` and repeat the test in a child of its own. This is also why a shared child has
 just the limits of a single test: if a test exceeds them because of earlier tests, it is repeated.
 
 The sources are sent to each child; they are not mounted into the box. So exactly the files that
@@ -52,6 +52,7 @@ BEGIN_SECONDS = 120.0
 LEAST_PATIENCE = 0.08  # seconds
 # How long to wait for a traceback that the child was asked to print.
 TRACEBACK_SECONDS = 1.0
+MAX_COMPILED = 2**20  # bytes of a module's code; a short source may have a long code
 MAX_DUMP = 64 * 1024  # how many of the last bytes of Python's own tracebacks are kept
 
 
@@ -228,12 +229,16 @@ class Session:
         """
         return self._request({"op": "inspect", "rules": rules})
 
-    def compile(self) -> Any:
-        """Compile each source without running it.
+    def compile(self, paths: Sequence[str]) -> dict[str, bytes]:
+        """Compile these sources without running them.
 
-        Return by path what other sessions take as `compiled`. Only a child may read it.
+        Return by path what other sessions take as `compiled`. Only a child may read it. It is
+        empty for what cannot be compiled, and lacks what is too large to be sent to every child.
         """
-        return self._request({"op": "compile"})
+        reply = self._request({"op": "compile", "paths": list(paths), "most_bytes": MAX_COMPILED})
+        if not _check_of(dict[str, bytes])(reply) or not reply.keys() <= set(paths):
+            raise Crashed("it sent something that does not answer the request")
+        return {path: code for path, code in reply.items() if len(code) <= MAX_COMPILED}
 
     def look_at_device(self, name: str) -> Any:
         """Check that the device "cuda" or "cpu" works, in a process that has run no student code.

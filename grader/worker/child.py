@@ -1,4 +1,4 @@
-"""The process that runs one test, or several that pass; no other process imports student code.
+"""The process that runs one test, or several in a row; no other process imports student code.
 
 It runs probes on the code and answers with plain data.
 
@@ -206,8 +206,9 @@ def _serve(channel: socket.socket, *, on_gpu: bool) -> NoReturn:
                 }
             }
         elif request["op"] == "compile":
-            sources = setup["sources"].items()
-            answer = {"value": {path: _compiled(path, source) for path, source in sources}}
+            codes = {path: _compiled(path, setup["sources"][path]) for path in request["paths"]}
+            fitting = {p: code for p, code in codes.items() if len(code) <= request["most_bytes"]}
+            answer = {"value": fitting}
         elif request["op"] == "look":
             answer = {"value": device.look(request["device"])}
         else:
@@ -342,7 +343,7 @@ class _Submission:
 
     def _describe(self, error: BaseException) -> dict[str, Any]:
         """Describe an exception for the grader, as text and numbers."""
-        where = student_place(error, self._folder)
+        where, frames = student_place(error, self._folder)
         if isinstance(error, SyntaxError) and (error.filename or "").startswith(self._folder):
             where = [
                 str(error.filename).removeprefix(self._folder).lstrip("/"),
@@ -356,6 +357,7 @@ class _Submission:
             "text": _text(error),
             "errno": errno.errorcode.get(getattr(error, "errno", None) or 0),
             "where": where,
+            "frames": frames,
         }
 
 

@@ -357,18 +357,20 @@ def student_frame(frame: FrameType | None, folder: str) -> Place | None:
     return place(frame, frame.f_lineno, folder) if frame else None
 
 
-def student_place(error: BaseException, folder: str) -> Place | None:
+def student_place(error: BaseException, folder: str) -> tuple[Place | None, int]:
     """The place in the student's code that an exception came from.
 
-    It is the innermost frame of that code in the traceback.
+    It is the innermost frame of that code in the traceback; the number of such frames comes with
+    it.
     """
-    found = None
+    found, frames = None, 0
     traceback = error.__traceback__
     while traceback:
         if traceback.tb_frame.f_code.co_filename.startswith(folder):
             found = place(traceback.tb_frame, traceback.tb_lineno, folder)
+            frames += 1
         traceback = traceback.tb_next
-    return found
+    return found, frames
 
 
 def place(frame: FrameType, line: int, folder: str) -> Place:

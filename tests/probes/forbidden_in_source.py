@@ -97,7 +97,7 @@ def read(source: bytes, problems: Iterable[Mapping[str, Any]]) -> Found:
 def _stubs(tree: ast.Module) -> list[int]:
     """The lines on which functions raise NotImplementedError and do nothing else."""
     functions = (node for node in ast.walk(tree) if isinstance(node, Function))
-    bodies = (f.body[1:] if ast.get_docstring(f) is not None else f.body for f in functions)
+    bodies = (f.body[1:] if ast.get_docstring(f, clean=False) else f.body for f in functions)
     return [
         body[0].lineno
         for body in bodies
@@ -106,8 +106,13 @@ def _stubs(tree: ast.Module) -> list[int]:
 
 
 def _is_of_a_stub(statement: ast.Raise) -> bool:
-    raised = statement.exc.func if isinstance(statement.exc, ast.Call) else statement.exc
-    return isinstance(raised, ast.Name) and raised.id == "NotImplementedError"
+    raised = statement.exc
+    if isinstance(raised, ast.Call):
+        if raised.keywords or not all(isinstance(each, ast.Constant) for each in raised.args):
+            return False
+        raised = raised.func
+    is_named = isinstance(raised, ast.Name) and raised.id == "NotImplementedError"
+    return is_named and statement.cause is None
 
 
 def _rules(problem: Mapping[str, Any]) -> Rules:

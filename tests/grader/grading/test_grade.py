@@ -156,11 +156,19 @@ MODULES = {
         def done():
             return 1
 
-        def later_a_stub():
+        def ends_in_a_stub_later():
             math.calls = getattr(math, "calls", 0) + 1
-            if math.calls > 2:
-                raise NotImplementedError("used")
-            return 1
+            return 1 if math.calls < 3 else todo()
+
+        def has_its_code():
+            cells = [cell.cell_contents for cell in type(__loader__).get_code.__closure__]
+            return [len(c["assignment/unfinished.py"]) > 0 for c in cells if type(c) is dict]
+
+        def is_a_stub_later():
+            math.more_calls = getattr(math, "more_calls", 0) + 1
+            if math.more_calls < 3:
+                return 1
+            raise NotImplementedError("used")
         """,
     "optimizers": """
         import math
@@ -360,13 +368,17 @@ TESTS = {
             expect.value(got, [2 * x, 1], of="last")
         """),
     "stubs": ("unfinished", 3, "cpu", [], """
-        @pytest.mark.parametrize("function", ["todo", "layer", "todo", "done"])
+        @pytest.mark.parametrize("function", ["todo", "todo", "done", "layer"])
         def test_early(student, function):
             expect.value(getattr(student.unfinished, function)(), 1, of=function)
 
         @pytest.mark.parametrize("x", range(4))
-        def test_later(student, x):
-            expect.value(student.unfinished.later_a_stub(), 1, of="later_a_stub")
+        @pytest.mark.parametrize("function", ["ends_in_a_stub_later", "is_a_stub_later"])
+        def test_later(student, function, x):
+            expect.value(getattr(student.unfinished, function)(), 1, of=function)
+
+        def test_the_code_is_sent(student):
+            expect.value(student.unfinished.has_its_code(), [True], of="has_its_code")
         """),
     "lr_schedule": ("optimizers", 2, "cpu", [], """
         def test_halfway(student):
@@ -1001,14 +1013,21 @@ def test_a_marked_test_has_its_process_to_itself(results):
 
 
 def test_a_stub_ends_no_process(results):
-    """A function that only raises NotImplementedError does so in any process.
+    """A test that calls a function that only raises NotImplementedError does so in any process.
 
-    The first process serves the first six cases. The seventh ends in a function that raises that
-    exception only in a used process, so a second process repeats it, and serves the last one too.
+    The first process serves three cases. A second one repeats the fourth, in which other code of
+    the student's calls the stub: it might do so only in a used process, as in two later cases. They
+    are repeated too, in the fourth and the fifth process.
     """
-    assert 1 + 2 == json.loads(results["forks"])["stubs"]
+    assert 1 + 5 == json.loads(results["forks"])["stubs"]
     got = ended(json_report.parse(results["stubs"]), "stubs")
-    assert ["not_attempted", "passed"] == [status for _, status, *_ in got]
+    assert ["not_attempted", "passed", "passed"] == [status for _, status, *_ in got]
+
+
+def test_the_processes_of_tests_get_compiled_modules(results):
+    """The loader of the student's module has its code."""
+    got = ended(json_report.parse(results["stubs"]), "stubs")
+    assert ("test_the_code_is_sent", "passed") == got[-1][:2]
 
 
 def test_the_tests_of_the_last_grade_are_not_collected_again(results):

@@ -122,7 +122,7 @@ def test_a_module_is_compiled_once_for_many_sessions(sandbox):
     Tracebacks name the file of the submission.
     """
     with session(sandbox, "def f():\n    raise ValueError('first')") as made:
-        compiled = made.compile()
+        compiled = made.compile(["assignment/m.py"])
     second = "def f():\n    return 'second'"
     with (
         session(sandbox, second, compiled=compiled) as made,
@@ -139,6 +139,14 @@ def test_code_that_was_compiled_for_another_folder_is_not_used(sandbox):
     assert 2 == answer(sandbox, "def f(): return 2", compiled=compiled)
 
 
+def test_code_that_is_much_longer_than_its_source_is_not_sent(sandbox):
+    """Every process of a test would get it, and with its other files it might not fit a message."""
+    values = ", ".join(f"'{number:05}' * 800" for number in range(1000))
+    with session(sandbox, f"def f():\n    return len(({values}))") as made:
+        assert {} == made.compile(["assignment/m.py"])
+        assert 1000 == ask(made)
+
+
 @pytest.mark.parametrize(
     "source",
     ["def f(:", "f = " + "-" * 100_000 + "1", "f = 1\0"],
@@ -147,7 +155,7 @@ def test_code_that_was_compiled_for_another_folder_is_not_used(sandbox):
 def test_what_cannot_be_compiled_fails_when_it_is_imported(sandbox, source):
     """Compiling raises nothing, so that the error appears where the module is used."""
     with session(sandbox, source) as made:
-        compiled = made.compile()
+        compiled = made.compile(["assignment/m.py"])
         assert {"assignment/m.py": b""} == compiled
     with session(sandbox, source, compiled=compiled) as made, pytest.raises(StudentFault):
         ask(made)

@@ -48,6 +48,10 @@ class Layer:
     @property
     def size(self): raise NotImplementedError()
 
+def careful(x): raise NotImplementedError(print("a call"))
+
+def chained(x): raise NotImplementedError("it") from ValueError("because")
+
 def begun(x):
     y = x
     raise NotImplementedError
