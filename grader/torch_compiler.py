@@ -69,7 +69,7 @@ def postpone_import() -> None:
 
 
 class StandIn(ModuleType):
-    """Has two functions of torch._dynamo and its `config`; becomes it when asked for more."""
+    """Has three functions of torch._dynamo and its `config`; becomes it when asked for more."""
 
     @staticmethod
     def disable(fn: Any = None, recursive: bool = True, **_: Any) -> Any:
@@ -79,6 +79,11 @@ class StandIn(ModuleType):
     @staticmethod
     def graph_break(msg: str = "") -> None:
         """Do nothing, because nothing is being compiled."""
+
+    @staticmethod
+    def allow_in_graph(fn: Any) -> Any:
+        """Return the function; einops calls this with torch before 2.8."""
+        return fn
 
     def __getattr__(self, name: str) -> Any:
         # Python looks for names like __wrapped__ in every module, for example in inspect.

@@ -136,7 +136,10 @@ def leave_modes(depth: int) -> None:
     A wrong FLOP counter may enter a mode and never exit it. Every later tensor operation of this
     process would then go through that counter.
     """
-    while len(_get_current_dispatch_mode_stack()) > depth:
+    # This list keeps the modes while they are popped: torch 2.6 returns a mode that it has just freed
+    # if nothing else refers to it.
+    modes = _get_current_dispatch_mode_stack()
+    for _ in modes[depth:]:
         _pop_mode()
 
 

@@ -53,6 +53,7 @@ def environment(scratch: str, libraries: str) -> dict[str, str]:
     """
     return {
         "HOME": scratch,
+        "USER": "student",  # some versions of torch ask for it, and no account has the user's id
         "TMPDIR": scratch,
         "LANG": "C.UTF-8",
         "LD_LIBRARY_PATH": libraries,

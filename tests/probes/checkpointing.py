@@ -377,10 +377,16 @@ def stream(student: Any, *, weight: Tensor, before: bytes, as_file: bool) -> Str
 
 
 class _PathLike:
-    """A path that is neither a str nor a Path."""
+    """A path that is neither a str nor a Path.
+
+    Its text is the path, because torch.save of torch 2.6 takes that.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
+
+    def __str__(self) -> str:
+        return self.path
 
     def __fspath__(self) -> str:
         return self.path

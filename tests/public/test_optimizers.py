@@ -149,10 +149,14 @@ def test_a_group_that_is_added_later_is_updated(student, name):
     (mine, p), (theirs, q) = both(student, name)
     step(mine, p, [WIDE] * 3)
     step(theirs, q, [WIDE] * 3)
-    for optimizer, parameters in ((mine, p), (theirs, q)):
-        parameters += weights(1)
-        optimizer.add_param_group({"params": parameters[-1:]})
-        step(optimizer, parameters, [WIDE] * 4)
+    p += weights(1)
+    mine.add_param_group({"params": p[-1:]})
+    step(mine, p, [WIDE] * 4)
+    # An optimizer of its own, because torch's Adagrad cannot add a group in some versions of torch.
+    kind, options, _ = SAME_AS[name]
+    step(theirs, q, [WIDE] * 3)
+    q += weights(1)
+    step(kind(q[-1:], **options), q[-1:], [WIDE])
     check_same(p, q, of=name, when="after a step with a new group")
 
 

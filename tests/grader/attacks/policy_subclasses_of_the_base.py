@@ -9,16 +9,10 @@ holds: the class itself is guarded, not only its name.
 
 import torch
 
-found = [
-    cls
-    for cls in torch.optim.Optimizer.__subclasses__()
-    if cls.__name__.startswith("Ada") and hasattr(cls, "step")
-]
-theirs = (
-    next(cls for base in found for cls in base.__subclasses__())
-    if any(c.__subclasses__() for c in found)
-    else found[0]
-)
+found = [torch.optim.Optimizer]
+for cls in found:
+    found += cls.__subclasses__()
+theirs = next(cls for cls in found if cls.__name__ == "Adam" + "W")
 
 
 class AdamW(torch.optim.Optimizer):

@@ -459,7 +459,7 @@ def test_the_box_has_the_drivers_libraries_where_the_loader_looks(boxed):
         import ctypes, os
         def f():
             ctypes.CDLL("libcuda.so.1")
-            mapped = {line.split()[-1] for line in open("/proc/self/maps") if "libcuda" in line}
+            mapped = {line.split()[-1] for line in open("/proc/self/maps") if "libcuda.so" in line}
             return os.listdir("/driver"), sorted(mapped), os.stat("/driver/libcuda.so.1").st_ino
     """
     names, mapped, inode = answer(boxed, source)
