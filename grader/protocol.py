@@ -524,7 +524,7 @@ _CONVERSIONS: list[tuple[type, Callable[[Any], object]]] = [
     (int, int.__int__),
     (float, float.__float__),
     (str, str.__str__),
-    (bytes, lambda value: bytes(memoryview(value))),
+    (bytes, lambda value: bytes.__getitem__(value, slice(None))),
     (np.generic, _plain_number),
     (list, lambda value: list.__getitem__(value, slice(None))),
     (tuple, lambda value: tuple.__getitem__(value, slice(None))),

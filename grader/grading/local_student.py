@@ -136,8 +136,8 @@ def leave_modes(depth: int) -> None:
     A wrong FLOP counter may enter a mode and never exit it. Every later tensor operation of this
     process would then go through that counter.
     """
-    # This list keeps the modes while they are popped: torch 2.6 returns a mode that it has just freed
-    # if nothing else refers to it.
+    # If nothing but the stack refers to a mode, torch 2.6 frees it while popping it, and then
+    # returns it. This list refers to all of them.
     modes = _get_current_dispatch_mode_stack()
     for _ in modes[depth:]:
         _pop_mode()

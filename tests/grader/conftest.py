@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from grader import OBJECTS_BETWEEN_COLLECTIONS
 from grader.grading.local_student import no_mode_left
@@ -22,9 +22,14 @@ from tests.grader.warm_python import python
 ROOT = Path(__file__).resolve().parents[2]
 # Libraries create many objects and hardly any garbage; Python's default would look at them often.
 gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
-# Hypothesis generates the same examples in every run and sets no deadline.
+# Hypothesis generates the same examples in every run, however slow the machine is.
 settings.register_profile(
-    "seeded", derandomize=True, deadline=None, database=None, max_examples=100
+    "seeded",
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    database=None,
+    max_examples=100,
 )
 settings.load_profile("seeded")
 
