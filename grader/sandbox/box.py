@@ -289,6 +289,7 @@ class Sandbox:
             GraderFault: A killed process of the old box hangs in the GPU's driver, where no signal
                 can end it; or another thread has closed the sandbox.
         """
+        self._core.leave()  # this thread may have taken it after the other one closed the sandbox
         with self._changing:
             if self._is_closed:
                 raise GraderFault("the sandbox has been closed")

@@ -56,12 +56,12 @@ class SharedCore:
     def leave(self) -> None:
         """Let the thread use all its cores again. The zygote stays until the next `take`."""
         thread, self._thread = self._thread, 0
+        reserved, self._reserved = self._reserved, None
         if thread:
             with suppress(OSError):  # the thread may have ended
                 os.sched_setaffinity(thread, self._allowed)
-        if self._reserved:
-            self._reserved.close()
-            self._reserved = None
+        if reserved:
+            reserved.close()
 
     def _reserve_one(self) -> set[int]:
         """Reserve a core, if possible the one that this thread is on; none if all are taken."""

@@ -1277,6 +1277,25 @@ def test_a_thread_that_closes_a_sandbox_in_use_ends_it_once(tmp_path, monkeypatc
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_sandbox_that_is_closed_as_a_test_begins_leaves_the_thread_its_cores(monkeypatch):
+    """This thread moves to the shared core after the other one has left it, and before the end."""
+    before = os.sched_getaffinity(0)
+    own = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB)
+    own.wait_until_ready()
+    take = own._core.take
+
+    def take_while_it_closes(zygote):
+        take(zygote)
+        with monkeypatch.context() as patch:
+            patch.setattr(own._core, "leave", lambda: None)
+            own.close()
+
+    monkeypatch.setattr(own._core, "take", take_while_it_closes)
+    with pytest.raises(GraderFault, match=r"^the sandbox has been closed$"):
+        answer(own, "def f(): return 1")
+    assert before == os.sched_getaffinity(0)
+
+
 # --- limits of the caller's environment -----------------------------------------------------------
 
 
