@@ -194,9 +194,11 @@ def end(code):
 
 if __name__ == "__main__":
     address, executable = sys.argv[1:]
+    path = list(sys.path)
     for name in IMPORTED:
         with suppress(ImportError):  # not every version of a library needs every other library
             importlib.import_module(name)
+    sys.path[:] = path  # the compiler of torch 2.6 adds a folder of its own
     for info in weakref.finalize._registry.values():
         info.atexit = False  # what the imports created is freed by the end of the process
     gc.collect()
