@@ -246,10 +246,8 @@ def test_ctrl_c_ends_at_once_and_what_was_graded_is_kept(started):
 def graded(book):
     """Count the results in a gradebook; 0 if there is no gradebook yet."""
     try:
-        database = sqlite3.connect(f"{book.as_uri()}?mode=ro", uri=True)
-        with database:
+        with contextlib.closing(sqlite3.connect(f"{book.as_uri()}?mode=ro", uri=True)) as database:
             (count,) = database.execute("SELECT COUNT(*) FROM grade").fetchone()
-        database.close()
     except sqlite3.Error:
         return 0
     return count
