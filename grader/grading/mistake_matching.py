@@ -184,7 +184,7 @@ def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, 
             reaching = [
                 (mistake, package)
                 for mistake, package in solutions
-                if _reaches(mistake, function, reference)
+                if mistake.reaches([function], reference)
             ]
             agreeing = [
                 mistake for mistake, package in reaching if _explains(package, of_function, passed)
@@ -233,11 +233,6 @@ def _passes(package: Package, case: Case) -> bool:
     except Exception:
         return False
     return True
-
-
-@cache
-def _reaches(mistake: Mistake, function: str, reference: str) -> bool:
-    return mistake.reaches([function], reference)
 
 
 def wrong_solutions(course: Course, problem: Problem) -> list[tuple[Mistake, Package]]:

@@ -136,7 +136,7 @@ class Students:
             job.sources,
             limits,
             # The other modules are not sent, because tests rarely import them.
-            compiled={p: code for p, code in self._compiled.items() if p == problem.path},
+            compiled={problem.path: self._compiled.get(problem.path, b"")},
             forbidden=problem.forbidden,
             by_hand=problem.by_hand,
             budget=self._budgets.of(problem),

@@ -75,7 +75,6 @@ class Tripwire:
         self._by_hand = by_hand
         self._sources: set[str] = set()
         self._operators: set[str] = set()
-        self._library: Any = None  # registers the traps of operators; made for the first one
         for name in [*forbidden, *(STARTS_A_THREAD if by_hand else ())]:
             self._guard(name)
         if forbidden or by_hand:
@@ -120,6 +119,11 @@ class Tripwire:
                 setattr(parent, attribute, _Trap(self, name))
                 self._guard_operator(attribute, name)
 
+    @functools.cached_property
+    def _library(self) -> Any:
+        """Registers the traps of operators; most problems have none."""
+        return torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
+
     def _guard_operator(self, operator: str, name: str) -> None:
         """If the name is that of a torch operator, replace the kernels of all its overloads."""
         overloads = torch._C._jit_get_operation(f"aten::{operator}")[1] or []
@@ -129,8 +133,6 @@ class Tripwire:
         def kernel(*args: object, **kwargs: object) -> NoReturn:
             self.trip(name)
 
-        if overloads and self._library is None:
-            self._library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns that a kernel is replaced
             for overload in overloads:
