@@ -3,13 +3,18 @@
 The format of a frame, in both directions:
 
 - 4 bytes: length of the head, big-endian; 8 bytes: length of the body, big-endian
-- the head: JSON, `{"value": tree, "blobs": [[start, bytes], ...]}`
+- the head: a tree in JSON, and spaces that align the body
 - the body: raw bytes of tensors, arrays and byte strings, one after the other
 
 A tree is None, a bool, an int, a float or a string in JSON (including NaN and infinities), or an
-object with one key that names its kind: `list`, `tuple`, `dict` (pairs), `bytes`, `dtype`,
-`tensor`, `array`, `other`. A tensor is a dtype, a shape, strides and an offset into a blob, so that
-views of one storage arrive as views of one storage. Its bounds are checked before it is built.
+object with one key that names its kind: `list`, `tuple`, `dict` (with strings as keys), `pairs` (a
+dict with other keys), `bytes`, `dtype`, `tensor`, `view`, `array`, `other`.
+
+A `tensor` is the number of its dtype, the place of its bytes in the body, and its shape. A tensor
+that shows only a part of its storage, or in another order, or shares it with an earlier tensor, is
+a `view`: the number of its dtype, its offset, the place and the size of its storage, its shape and
+its strides. So views of one storage arrive as views of one storage. The bounds of every tensor are
+checked before it is used.
 
 Values that a student's code returns are handled leniently: a value of a related type crosses as the
 plain value that it represents (see `_plain`), and any other value crosses as `other`, with only the
@@ -23,12 +28,12 @@ ends in a `ProtocolError`.
 import ctypes
 import itertools
 import json
+import math
 import re
 import socket
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,12 +49,15 @@ MAX_NODES = 100_000
 # The most keys in all dicts together. Colliding keys would take quadratic time.
 MAX_KEYS = 1024
 MAX_INT_BITS = 8192
+ALIGNMENT = 16  # bytes; fits every dtype
+PADDING = [bytes(-size % ALIGNMENT) for size in range(ALIGNMENT)]
 ATOMS = frozenset([type(None), bool, int, float, str])
 SIMPLE = ATOMS - {int}  # an int may be too large
 
 TOO_MUCH = "a value nested too deep or with too many parts"
 
 Tree = Any
+Writers = dict[type, Callable[..., Tree]]
 Buffer = memoryview | bytes
 
 DTYPES: dict[str, torch.dtype] = {
@@ -61,6 +69,9 @@ DTYPES: dict[str, torch.dtype] = {
     ]
 }  # fmt: skip
 DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+DTYPE_OF_NUMBER = dict(enumerate(DTYPES.values()))
+NUMBER_OF_DTYPE = {dtype: number for number, dtype in DTYPE_OF_NUMBER.items()}
+NOWHERE = -1  # the place of a storage on the meta device, which has no bytes
 ARRAY_DTYPE = re.compile(r"[<>|]?[biufc](1|2|4|8|16)")
 
 
@@ -91,19 +102,25 @@ def encode(value: object, *, views: bool = False, strict: bool = False) -> list[
             part and the reason.
     """
     encoder = _Encoder(views, strict)
-    tree = encoder.tree(value, 0)
-    head = _to_json({"value": tree, "blobs": encoder.places}).encode("utf-8", "surrogatepass")
-    body = sum(len(blob) for blob in encoder.blobs)
-    if len(head) > MAX_HEAD_BYTES or body > MAX_BODY_BYTES:
-        raise ProtocolError(f"a value of {len(head) + body} bytes is too large for a frame")
-    return [HEADER.pack(len(head), body), head, *encoder.blobs]
+    try:
+        tree = encoder.part(None, value, 0)
+    except _Refused as e:
+        path = "".join(f"[{at!r}]" for at in e.path[-2::-1])
+        raise ProtocolError(f"{path or 'it'} is {e.what}") from None
+    head = _to_json(tree).encode("utf-8", "surrogatepass")
+    head += b" " * (-len(head) % ALIGNMENT)  # the body follows
+    if len(head) > MAX_HEAD_BYTES or encoder.size > MAX_BODY_BYTES:
+        size = len(head) + encoder.size
+        raise ProtocolError(f"a value of {size} bytes is too large for a frame")
+    return [HEADER.pack(len(head), encoder.size), head, *encoder.body]
 
 
 # json.dumps would make such an encoder for each value. A tree has no circles.
-_to_json = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
+_to_json = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
+_from_json = json.JSONDecoder().decode
 
 
-def decode(head: bytes, body: memoryview) -> Any:
+def decode(head: Buffer, body: memoryview) -> Any:
     """Decode a frame.
 
     Tensors and arrays are views of `body`, which must be writable and stay alive.
@@ -112,8 +129,7 @@ def decode(head: bytes, body: memoryview) -> Any:
         ProtocolError: The bytes are not a valid frame, or a tensor does not fit its bytes.
     """
     try:
-        outer = json.loads(head)
-        return _Decoder(outer["blobs"], body).value(outer["value"], 0)
+        return _Decoder(body).value(_from_json(str(head, "utf-8", "surrogatepass")), 0)
     except (ValueError, LookupError, TypeError, RecursionError, OverflowError, RuntimeError) as e:
         raise ProtocolError(f"not a frame: {type(e).__name__}") from None
 
@@ -165,9 +181,9 @@ class FrameReader:
 
     def __init__(self) -> None:
         self._header = bytearray(HEADER.size)
-        self._head = self._body = memoryview(b"")
-        self._empty: list[Buffer] = [memoryview(self._header)]  # what is still to be filled
-        self._has_header = False
+        self._frame: memoryview | None = None  # the head and the body
+        self._head_size = 0
+        self._empty = memoryview(self._header)  # what is still to be filled
 
     def read_from(self, sock: socket.socket) -> bool:
         """Read from the socket what there is of the frame; return True when it is complete.
@@ -177,75 +193,87 @@ class FrameReader:
             ProtocolError: The header claims more than a frame may hold.
         """
         self._fill(sock)
-        if not self._empty and not self._has_header:
-            self._allocate()
+        if not self._empty and self._frame is None:
+            self._empty = self._frame = self._allocated()
             if self._empty:
-                # The rest usually arrives together with the header.
-                with suppress(BlockingIOError):
+                try:  # the rest usually arrives together with the header
                     self._fill(sock, socket.MSG_DONTWAIT)
+                except BlockingIOError:
+                    return False
         return not self._empty
 
     def value(self) -> Any:
         """The value of the complete frame."""
-        return decode(bytes(self._head), self._body)
+        assert self._frame is not None
+        return decode(self._frame[: self._head_size], self._frame[self._head_size :])
 
     def _fill(self, sock: socket.socket, flags: int = 0) -> None:
-        received = sock.recvmsg_into(self._empty, 0, flags)[0]
+        received = sock.recv_into(self._empty, 0, flags)
         if received == 0:
             raise EOFError
-        _remove(self._empty, received)
+        self._empty = self._empty[received:]
 
-    def _allocate(self) -> None:
-        self._has_header = True
+    def _allocated(self) -> memoryview:
+        """Room for what the header announces."""
         head, body = HEADER.unpack(self._header)
         if head > MAX_HEAD_BYTES or body > MAX_BODY_BYTES:
             raise ProtocolError(f"a frame claims {head} + {body} bytes")
+        self._head_size = head
         # np.empty does not touch the memory until it is filled.
-        self._head, self._body = (np.empty(size, dtype=np.uint8).data for size in (head, body))
-        self._empty = [part for part in (self._head, self._body) if len(part)]
+        return np.empty(head + body, dtype=np.uint8).data
+
+
+@dataclass
+class _Refused(Exception):
+    """A part of a value that may not be sent.
+
+    Attributes:
+        what: What it is.
+        path: The indices and keys that lead to it, from the inside out.
+    """
+
+    what: str
+    path: list[object] = field(default_factory=list)
 
 
 class _Encoder:
     def __init__(self, views: bool, strict: bool) -> None:
         self._views = views
         self._strict = strict
-        self._path: list[object] = []  # indices and keys that lead to the current value
-        self._in_key = False
-        self._storages: dict[int, int] = {}
+        self._writers: Writers = _WRITERS
+        self._storages: dict[int, int] = {}  # the place of each, by its address
         self._nodes = 1
         self._keys = 0
-        self._end = 0  # of the last blob
-        # Storages are identified by address. The blobs keep them alive.
-        self.blobs: list[Buffer] = []
-        self.places: list[list[int]] = []
+        self.body: list[Buffer] = []  # keeps the storages alive
+        self.size = 0  # of the body
 
-    def tree(self, value: object, depth: int) -> Tree:
-        kind = type(value)
-        if kind in SIMPLE:
-            return value
-        if not (self._strict or kind in ATOMS or kind in self._WRITERS):
-            value = _plain(value)
-        if type(value) is int and value.bit_length() > MAX_INT_BITS:
-            return self._other(f"int of {value.bit_length()} bits")
-        if type(value) in ATOMS:
-            return value
-        write = self._WRITERS.get(type(value))
-        # A key may be an instance of a hashable subclass of an unhashable type.
-        if write is None or (self._in_key and type(value).__hash__ is None):
-            return self._other(_qualified_name(kind))
-        return write(self, value, depth)
+    def part(self, at: object, value: object, depth: int) -> Tree:
+        """The tree of a value, which is at this index or key of another value."""
+        try:
+            write = self._writers.get(type(value))
+            return write(self, value, depth) if write else self._related(value, depth)
+        except _Refused as e:
+            e.path.append(at)
+            raise
+
+    def _related(self, value: object, depth: int) -> Tree:
+        """The tree of the plain value that this value represents."""
+        plain = value if self._strict else _plain(value)
+        write = self._writers.get(type(plain))
+        return write(self, plain, depth) if write else self._other(_qualified_name(type(value)))
 
     def _other(self, what: str) -> Tree:
         """The tree that is sent in place of a value that cannot cross."""
         if self._strict:
-            raise ProtocolError(f"{''.join(f'[{at!r}]' for at in self._path) or 'it'} is {what}")
+            raise _Refused(what)
         return {"other": what}
 
-    def _part(self, at: object, value: object, depth: int) -> Tree:
-        self._path.append(at)
-        tree = self.tree(value, depth)
-        self._path.pop()
-        return tree
+    def _atom(self, value: object, depth: int) -> Tree:
+        return value
+
+    def _int(self, value: int, depth: int) -> Tree:
+        bits = value.bit_length()
+        return value if bits <= MAX_INT_BITS else self._other(f"int of {bits} bits")
 
     def _has_room(self, parts: int, depth: int) -> bool:
         """Count the parts of a value; return whether they may cross."""
@@ -258,7 +286,7 @@ class _Encoder:
         kind = "list" if type(value) is list else "tuple"
         return {
             kind: [
-                part if type(part) in SIMPLE else self._part(i, part, depth + 1)
+                part if type(part) in SIMPLE else self.part(i, part, depth + 1)
                 for i, part in enumerate(value)
             ]
         }
@@ -269,24 +297,29 @@ class _Encoder:
             return self._other("a dict with too many keys")
         if not self._has_room(2 * len(value), depth):
             return self._other(TOO_MUCH)
+        if {*map(type, value)} <= {str}:
+            return {
+                "dict": {
+                    key: part if type(part) in SIMPLE else self.part(key, part, depth + 1)
+                    for key, part in value.items()
+                }
+            }
         return {
-            "dict": [
-                [
-                    key if type(key) is str else self._key(key, depth + 1),
-                    part if type(part) in SIMPLE else self._part(key, part, depth + 1),
-                ]
+            "pairs": [
+                [self._key(key, depth + 1), self.part(key, part, depth + 1)]
                 for key, part in value.items()
             ]
         }
 
     def _key(self, key: object, depth: int) -> Tree:
-        outermost, self._in_key = not self._in_key, True
-        tree = self._part("a key", key, depth)
-        self._in_key = not outermost
+        # A key may be an instance of a hashable subclass of an unhashable type.
+        around, self._writers = self._writers, _KEY_WRITERS
+        tree = self.part("a key", key, depth)
+        self._writers = around
         return tree
 
     def _bytes(self, value: bytes, depth: int) -> Tree:
-        return {"bytes": self._blob(value)}
+        return {"bytes": [self._blob(value), len(value)]}
 
     def _dtype(self, value: torch.dtype, depth: int) -> Tree:
         return {"dtype": DTYPE_NAMES[value]} if value in DTYPE_NAMES else self._other(str(value))
@@ -295,88 +328,95 @@ class _Encoder:
         if not ARRAY_DTYPE.fullmatch(value.dtype.str):
             return self._other(f"numpy array of {value.dtype}")
         contiguous = np.ascontiguousarray(value).reshape(value.shape)
-        blob = self._blob(contiguous.reshape(-1).view(np.uint8).data)
-        return {"array": [value.dtype.str, list(value.shape), blob]}
+        start = self._blob(contiguous.reshape(-1).view(np.uint8).data)
+        return {"array": [value.dtype.str, list(value.shape), start, value.nbytes]}
 
     def _tensor(self, value: Tensor, depth: int) -> Tree:
         x = value.detach()  # also unwraps a tensor that has left torch.func.grad
-        dtype = DTYPE_NAMES.get(x.dtype)
-        if dtype is None or x.layout != torch.strided or x.is_quantized:
+        number = NUMBER_OF_DTYPE.get(x.dtype)  # none of a quantized tensor
+        if number is None or x.layout is not torch.strided:
             return self._other(f"a {x.layout} tensor of {x.dtype}")
-        blob = None
-        if not x.is_meta:
-            if not x.is_cpu or x.is_conj() or x.is_neg():
-                x = x.resolve_conj().resolve_neg().cpu()
-            if not self._views and not (
-                x.is_contiguous() and x.untyped_storage().nbytes() == x.nbytes
-            ):
-                x = x.clone(memory_format=torch.contiguous_format)
-            blob = self._storage(x.untyped_storage())
-        return {"tensor": [dtype, [*x.shape], [*x.stride()], x.storage_offset(), blob]}
-
-    def _storage(self, storage: torch.UntypedStorage) -> int:
-        blob = self._storages.get(storage._cdata)
-        if blob is None:
-            blob = self._storages[storage._cdata] = self._blob(_memory_of(storage))
-        return blob
+        if x.is_meta:
+            return {"view": [number, x.storage_offset(), NOWHERE, 0, *x.shape, *x.stride()]}
+        if not x.is_cpu or x.is_conj() or x.is_neg():
+            x = x.resolve_conj().resolve_neg().cpu()
+        storage = x.untyped_storage()
+        size = storage.nbytes()
+        is_whole = size == x.nbytes and x.is_contiguous()
+        if not is_whole and not self._views:
+            x = x.clone(memory_format=torch.contiguous_format)
+            storage = x.untyped_storage()
+            size, is_whole = storage.nbytes(), True
+        start = self._storages.get(storage._cdata)
+        if start is None:
+            start = self._storages[storage._cdata] = self._blob(_memory_of(storage, size))
+            # The stride of a dimension of size 1 may be anything.
+            if is_whole and size and not (self._views and 1 in x.shape):
+                return {"tensor": [number, start, *x.shape]}
+        return {"view": [number, x.storage_offset(), start, size, *x.shape, *x.stride()]}
 
     def _blob(self, data: Buffer) -> int:
-        padding = -self._end % 16  # aligns every dtype in the receiver's buffer
-        if padding:
-            self.blobs.append(bytes(padding))
-        start = self._end + padding
-        self._end = start + len(data)
-        self.blobs.append(data)
-        self.places.append([start, len(data)])
-        return len(self.places) - 1
-
-    _WRITERS: ClassVar[dict[type, Callable[..., Tree]]] = {
-        list: _sequence,
-        tuple: _sequence,
-        torch.Size: _sequence,
-        dict: _dict,
-        bytes: _bytes,
-        torch.dtype: _dtype,
-        np.ndarray: _array,
-        np.memmap: _array,
-        Tensor: _tensor,
-        torch.nn.Parameter: _tensor,
-    }
+        """Add bytes to the body, and return their place in it."""
+        if padding := PADDING[self.size % ALIGNMENT]:
+            self.body.append(padding)
+        start = self.size + len(padding)
+        self.body.append(data)
+        self.size = start + len(data)
+        return start
 
 
-def _memory_of(storage: torch.UntypedStorage) -> memoryview:
+_KEY_WRITERS: Writers = {
+    **dict.fromkeys(ATOMS, _Encoder._atom),
+    int: _Encoder._int,
+    tuple: _Encoder._sequence,
+    torch.Size: _Encoder._sequence,
+    bytes: _Encoder._bytes,
+    torch.dtype: _Encoder._dtype,
+    Tensor: _Encoder._tensor,
+    torch.nn.Parameter: _Encoder._tensor,
+}
+_WRITERS: Writers = {
+    **_KEY_WRITERS,
+    list: _Encoder._sequence,
+    dict: _Encoder._dict,
+    np.ndarray: _Encoder._array,
+    np.memmap: _Encoder._array,
+}
+# A type for each size would have to be made, and would be forgotten.
+_ANY_MEMORY = ctypes.c_char * (2**62)
+
+
+def _memory_of(storage: torch.UntypedStorage, size: int) -> memoryview:
     """The bytes of a storage, not copied; the result keeps the storage alive."""
     # The way through a numpy array takes ten times as long.
-    data = (ctypes.c_char * storage.nbytes()).from_address(storage.data_ptr())
+    data = _ANY_MEMORY.from_address(storage.data_ptr())
     data.storage = storage  # type: ignore[attr-defined]
-    return memoryview(data)
+    return memoryview(data)[:size]
 
 
 class _Decoder:
-    def __init__(self, places: list[list[int]], body: memoryview) -> None:
+    def __init__(self, body: memoryview) -> None:
         self._body = body
-        self._blobs = [self._place(start, length) for start, length in places]
-        self._storages: dict[int, torch.UntypedStorage] = {}
+        self._storages: dict[int, torch.UntypedStorage] = {}  # by their place in the body
         self._nodes = 0
         self._keys = 0
-        self._copied = 0  # bytes of byte strings; many may name one blob
-
-    def _place(self, start: int, length: int) -> memoryview:
-        if type(start) is not int or type(length) is not int or start < 0 or length < 0:
-            raise ValueError("a blob's place is not two counts")
-        if start + length > len(self._body):
-            raise ValueError("a blob lies outside the body")
-        return self._body[start : start + length]
+        self._copied = 0  # bytes of byte strings; many may be at one place
 
     def value(self, tree: Tree, depth: int) -> Any:
-        if not isinstance(tree, dict):
-            if isinstance(tree, list):
+        if type(tree) is not dict:
+            if type(tree) is list:
                 raise ValueError("a bare list")
             return tree
         if depth > MAX_DEPTH:
             raise ValueError("nested too deep")
         ((kind, content),) = tree.items()
         return self._READERS[kind](self, content, depth + 1)
+
+    def _blob(self, start: Tree, size: Tree) -> memoryview:
+        """Bytes of the body."""
+        if _index(start) + _index(size) > len(self._body):
+            raise ValueError("not a place in the body")
+        return self._body[start : start + size]
 
     def _parts(self, content: Tree) -> list[Any]:
         """Count the parts of a list or dict."""
@@ -394,18 +434,25 @@ class _Decoder:
         return tuple(self._read_list(content, depth))
 
     def _read_dict(self, content: Tree, depth: int) -> dict[Any, Any]:
-        self._keys += len(self._parts(content))
-        if self._keys > MAX_KEYS:
-            raise ValueError("too many keys")
+        if type(content) is not dict:
+            raise ValueError("not a dict")
+        self._count_keys(len(content))
         return {
-            key if type(key) is str else self.value(key, depth): part
-            if type(part) in ATOMS
-            else self.value(part, depth)
-            for key, part in content
+            key: part if type(part) in ATOMS else self.value(part, depth)
+            for key, part in content.items()
         }
 
+    def _read_pairs(self, content: Tree, depth: int) -> dict[Any, Any]:
+        self._count_keys(len(self._parts(content)))
+        return {self.value(key, depth): self.value(part, depth) for key, part in content}
+
+    def _count_keys(self, count: int) -> None:
+        self._keys += count
+        if self._keys > MAX_KEYS:
+            raise ValueError("too many keys")
+
     def _read_bytes(self, content: Tree, depth: int) -> bytes:
-        blob = self._blobs[_index(content)]
+        blob = self._blob(*content)
         self._copied += len(blob)
         if self._copied > MAX_BODY_BYTES:
             raise ValueError("more bytes than a frame may hold")
@@ -418,49 +465,59 @@ class _Decoder:
         return Other(str(content)[:200])
 
     def _read_array(self, content: Tree, depth: int) -> "np.ndarray[Any, Any]":
-        dtype, shape, blob = content
+        dtype, shape, start, size = content
         if not ARRAY_DTYPE.fullmatch(dtype):
             raise ValueError("not a plain numpy dtype")
-        return np.frombuffer(self._blobs[_index(blob)], dtype=np.dtype(dtype)).reshape(
-            _sizes(shape)
-        )
+        return np.frombuffer(self._blob(start, size), dtype=np.dtype(dtype)).reshape(_sizes(shape))
 
     def _read_tensor(self, content: Tree, depth: int) -> Tensor:
-        name, shape, stride, offset, blob = content
-        dtype, size, last = DTYPES[name], 1, _index(offset)
-        for n, step in zip(_sizes(shape), _sizes(stride), strict=True):
-            size *= n
-            last += (n - 1) * step
-        if blob is None:
-            return torch.empty_strided(shape, stride, dtype=dtype, device="meta")
-        if size * dtype.itemsize > MAX_BODY_BYTES:
-            raise ValueError("a tensor shows more than a frame may hold")
-        data = self._blobs[_index(blob)]
-        if size and last >= len(data) // dtype.itemsize:
-            raise ValueError("a tensor reaches outside its storage")
-        return torch.empty(0, dtype=dtype).set_(self._storage(blob, data), offset, shape, stride)
+        number, start, *shape = content
+        # torch refuses a place outside the body.
+        data = torch.frombuffer(
+            self._body, dtype=DTYPE_OF_NUMBER[number], count=math.prod(_sizes(shape)), offset=start
+        )
+        self._storages[start] = data.untyped_storage()
+        return data.resize_(shape)
 
-    def _storage(self, blob: int, data: memoryview) -> torch.UntypedStorage:
-        """A blob as a storage, created once, so that its views share one storage here too."""
-        storage = self._storages.get(blob)
+    def _read_view(self, content: Tree, depth: int) -> Tensor:
+        number, offset, start, size, *rest = content
+        dims = len(rest) // 2
+        shape, stride = _sizes(rest[:dims]), _sizes(rest[dims:])
+        dtype = DTYPE_OF_NUMBER[number]
+        if start == NOWHERE:
+            return torch.empty_strided(shape, stride, dtype=dtype, device="meta")
+        storage = self._storage(start, size)
+        elements, width = math.prod(shape), dtype.itemsize
+        if elements * width > MAX_BODY_BYTES:
+            raise ValueError("a tensor shows more than a frame may hold")
+        # The last element is (n - 1) * step after the first, summed over the dimensions.
+        last = _index(offset) + sum((n - 1) * step for n, step in zip(shape, stride, strict=True))
+        if elements and last >= storage.nbytes() // width:
+            raise ValueError("a tensor reaches outside its storage")
+        return torch.empty(0, dtype=dtype).set_(storage, offset, shape, stride)
+
+    def _storage(self, start: Tree, size: Tree) -> torch.UntypedStorage:
+        """The storage at this place of the body, made once, so that its views share it here too."""
+        data = self._blob(start, size)
+        if not data:  # the next storage is at the same place
+            return torch.empty(0, dtype=torch.uint8).untyped_storage()
+        storage = self._storages.get(start)
         if storage is None:
-            raw = (
-                torch.frombuffer(data, dtype=torch.uint8)
-                if data
-                else torch.empty(0, dtype=torch.uint8)
-            )
-            storage = self._storages[blob] = raw.untyped_storage()
+            storage = torch.frombuffer(data, dtype=torch.uint8).untyped_storage()
+            self._storages[start] = storage
         return storage
 
     _READERS: ClassVar[dict[str, Callable[..., Any]]] = {
         "list": _read_list,
         "tuple": _read_tuple,
         "dict": _read_dict,
+        "pairs": _read_pairs,
         "bytes": _read_bytes,
         "dtype": _read_dtype,
         "other": _read_other,
         "array": _read_array,
         "tensor": _read_tensor,
+        "view": _read_view,
     }
 
 

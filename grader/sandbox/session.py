@@ -17,9 +17,7 @@ number of submissions.
 """
 
 import math
-import os
-import selectors
-import socket
+import select
 import time
 import types
 import typing
@@ -42,8 +40,8 @@ from grader.errors import (
 from grader.printable import printable
 from grader.sandbox import endings
 from grader.sandbox.box import Ending, Sandbox
-from grader.sandbox.pipes import Pipe
-from grader.sandbox.usage import LOOK_EVERY_SECONDS
+from grader.sandbox.channel import Channel, Gone, Late, Watch
+from grader.sandbox.usage import LOOK_EVERY_SECONDS, Usage
 
 Probe = Callable[..., Any]
 # The longest wait until a forked process runs student code; only a machine in trouble takes this
@@ -53,7 +51,6 @@ LEAST_PATIENCE = 0.08  # seconds
 # How long to wait for a traceback that the child was asked to print.
 TRACEBACK_SECONDS = 1.0
 MAX_COMPILED = 2**20  # bytes of a module's code; a short source may have a long code
-MAX_DUMP = 64 * 1024  # how many of the last bytes of Python's own tracebacks are kept
 
 
 @dataclass
@@ -103,16 +100,12 @@ class Budget:
         return max(0.0, self.wall_seconds - self.wall_used)
 
 
-class _Late(Exception):
-    """No reply before the deadline."""
-
-
 class _Asleep(Exception):
     """The test sleeps, and nothing will wake it."""
 
 
-class _Gone(Exception):
-    """The child has closed its channel, so it has ended."""
+class _TookTooMuch(Exception):
+    """The test uses more GPU memory than it may."""
 
 
 class Session:
@@ -170,10 +163,7 @@ class Session:
         self._wall_is_cut = False  # whether the budget left less wall time than the limits
         self._cpu_limit = limits.cpu_seconds
         self._over: TimedOut | None = None  # set once the time is used up
-        self._channel: socket.socket | None = None
-        self._selector: selectors.PollSelector  # of an open channel and its pipes
-        self._output: Pipe | None = None  # what the student's code prints
-        self._dump: Pipe | None = None  # where Python itself prints tracebacks
+        self._channel: Channel | None = None  # to the child, or to the last one after its end
         self._requests = 0
 
     def begin_test(self, seed: int) -> None:
@@ -186,7 +176,7 @@ class Session:
         self._seed, self._test = seed, self._test + 1
         self._over, self._has_called, self._wall_is_cut = None, False, False
         self._wall_left = self._limits.wall_seconds
-        self.is_shared = self._channel is not None
+        self.is_shared = self._has_child
 
     def begin_again(self) -> None:
         """Restart the running test in a child of its own.
@@ -250,18 +240,22 @@ class Session:
     @property
     def printed(self) -> str:
         """What the student's code has printed, without the middle if it is long."""
-        return self._output.text if self._output else ""
+        return self._channel.output.text if self._channel else ""
 
     def close(self) -> None:
         """End the child, if there is one, without waiting for it."""
         self._end_child()
         self._charge_wall()
 
+    @property
+    def _has_child(self) -> bool:
+        return self._channel is not None and self._channel.is_open
+
     def _end_child(self, free_seconds: float = 0.0) -> None:
         """End the child without waiting; charge its CPU time, except for `free_seconds`."""
-        if self._channel is None:
+        if self._channel is None or not self._channel.is_open:
             return
-        self._close_channels()
+        self._channel.close()
         self._sandbox.end_soon(lambda ending: self._charge_processor(ending, free_seconds))
 
     def _request(self, request: dict[str, Any]) -> Any:
@@ -288,7 +282,7 @@ class Session:
     def _ask(self, request: dict[str, Any]) -> Any:
         """Send a request and return the child's reply; fork a child if there is none."""
         self._requests += 1
-        opened = self._channel is None
+        opened = not self._has_child
         if opened or not self._has_called:
             self._keep_to_the_budget()
             self._has_called = True
@@ -297,18 +291,30 @@ class Session:
             self._open()
             self._begin(frames)
             frames = []
+        assert self._channel is not None
         started = time.monotonic()
         try:
-            return self._exchange(frames, started + self._wall_left, may_sleep=False)
-        except (_Late, _Asleep, _Gone) as e:
+            return self._channel.exchange(frames, started + self._wall_left, self._watch())
+        except (Late, _Asleep, _TookTooMuch, Gone) as e:
             how = type(e)
         finally:
             seconds = time.monotonic() - started
             self._wall_left -= seconds
             self._wall_used += seconds
         # From here on the time is ours.
-        fault = {_Late: self._timed_out, _Asleep: self._fell_asleep, _Gone: self._death}[how]
-        raise fault()
+        faults: dict[type[Exception], Callable[[], Exception]] = {
+            Late: self._timed_out,
+            _Asleep: self._fell_asleep,
+            _TookTooMuch: self._took_too_much,
+            Gone: self._death,
+        }
+        raise faults[how]()
+
+    def _watch(self) -> Watch:
+        usage = self._sandbox.usage
+        if usage:
+            return _MemoryWatch(usage, self._limits.device_memory_bytes)
+        return _SleepWatch(self._sandbox, self._patience.seconds)
 
     def _keep_to_the_budget(self) -> None:
         """Reduce the test's time limits to what its problem's budget has left.
@@ -323,7 +329,7 @@ class Session:
             raise endings.too_late_to_begin(cpu_seconds=budget.cpu_seconds)
         if budget.wall_left <= 0:
             raise endings.too_late_to_begin(wall_seconds=budget.wall_seconds)
-        if self._channel is None:  # the limit of a running child cannot be changed
+        if not self._has_child:  # the limit of a running child cannot be changed
             left = math.ceil(budget.cpu_left + budget.free_seconds)
             self._cpu_limit = min(self._limits.cpu_seconds, left)
         if budget.wall_left + budget.free_seconds < self._wall_left:
@@ -340,34 +346,20 @@ class Session:
 
     def _open(self) -> None:
         """Have the zygote fork the child."""
-        self._channel, theirs = socket.socketpair()
-        self._selector = selectors.PollSelector()
-        half = self._limits.output_bytes // 2
-        self._output, self._dump = (
-            Pipe(head_bytes=half, tail_bytes=half),
-            Pipe(head_bytes=0, tail_bytes=MAX_DUMP),
-        )
-        ends = [self._output.writing_end, self._dump.writing_end]
+        self._channel = Channel(self._limits.output_bytes)
         sources: dict[str, bytes] = self._setup["sources"]
         try:
             limits = msgspec.structs.replace(self._limits, cpu_seconds=self._cpu_limit)
             self._sandbox.spawn(
                 limits,
-                [theirs.fileno(), *ends],
+                self._channel.childs_ends,
                 with_compiler=torch_compiler.is_needed_by(sources.values()),
             )
         except BaseException:
-            self._close_channels()
+            self._channel.close()
             raise
         finally:
-            theirs.close()
-            for end in ends:
-                os.close(end)
-        self._channel.setblocking(False)
-        # The pipes come first, so that what was printed is read before the answer is returned.
-        for pipe in self._open_pipes:
-            self._selector.register(pipe, selectors.EVENT_READ)
-        self._selector.register(self._channel, selectors.EVENT_READ)
+            self._channel.close_childs_ends()
 
     def _begin(self, frames: list[protocol.Buffer]) -> None:
         """Send the first request, and wait until the child is about to run student code.
@@ -376,14 +368,15 @@ class Session:
             GraderFault: The child exits too early or takes too long. It has not run any student
                 code, so this is not the student's fault.
         """
+        assert self._channel is not None
         try:
-            said = self._exchange(frames, time.monotonic() + BEGIN_SECONDS)
-        except _Late:
+            said = self._channel.exchange(frames, time.monotonic() + BEGIN_SECONDS)
+        except Late:
             self._end()
             raise GraderFault(
                 f"a test's process was not ready after {BEGIN_SECONDS:.0f} s"
             ) from None
-        except (_Gone, protocol.ProtocolError):
+        except (Gone, protocol.ProtocolError):
             ending = self._end()
             how = f"signal {ending.signal}" if ending.signal else f"exit code {ending.exit}"
             *_, reason = self.printed.strip().splitlines() or ["it printed no reason"]
@@ -395,99 +388,16 @@ class Session:
         if said != {"begins": True}:
             raise GraderFault("a test's process answered before it was asked")
 
-    def _exchange(
-        self, frames: list[protocol.Buffer], deadline: float, *, may_sleep: bool = True
-    ) -> Any:
-        """Send a request and wait for the reply, while reading output and checking the GPU.
-
-        Raises:
-            _Late: No reply came before the deadline.
-            _Asleep: The child did nothing for too long, and `may_sleep` is False.
-            _Gone: The child closed its channel before it replied.
-        """
-        waiting = list(frames)
-        reader = protocol.FrameReader()
-        usage = self._sandbox.usage
-        watch = None if may_sleep or usage else _Watch(self._sandbox, self._patience.seconds)
-        self._write(waiting)
-        while True:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise _Late
-            if usage and usage.exceeds(self._limits.device_memory_bytes):
-                raise self._took_too_much()
-            if watch and watch.has_slept_too_long():
-                raise _Asleep
-            pause = LOOK_EVERY_SECONDS if usage else watch.pause if watch else left
-            for key, events in self._selector.select(min(left, pause)):
-                if isinstance(key.fileobj, Pipe):
-                    if not key.fileobj.read():
-                        self._selector.unregister(key.fileobj)
-                        key.fileobj.close()
-                    continue
-                if events & selectors.EVENT_WRITE:
-                    self._write(waiting)
-                if events & selectors.EVENT_READ and self._read(reader):
-                    return reader.value()
-
-    def _write(self, waiting: list[protocol.Buffer]) -> None:
-        """Send what is possible without blocking; remove it from the list.
-
-        Raises:
-            _Gone: The child has closed its channel.
-        """
-        assert self._channel is not None
-        try:
-            protocol.write(self._channel, waiting)
-        except BlockingIOError:
-            pass
-        except ConnectionError:
-            raise _Gone from None
-        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if waiting else 0)
-        if self._selector.get_key(self._channel).events != events:
-            self._selector.modify(self._channel, events)
-
-    def _read(self, reader: protocol.FrameReader) -> bool:
-        """Receive what is possible without blocking; return whether the reply is complete.
-
-        Raises:
-            _Gone: The child has closed its channel.
-        """
-        assert self._channel is not None
-        try:
-            return reader.read_from(self._channel)
-        except BlockingIOError:
-            return False
-        except (EOFError, ConnectionError):
-            raise _Gone from None
-
-    @property
-    def _open_pipes(self) -> list[Pipe]:
-        return [pipe for pipe in (self._output, self._dump) if pipe and pipe.is_open]
-
     def _end(self) -> Ending:
         """End the child, and read the rest of its output."""
-        self._close_channel()
+        assert self._channel is not None
+        self._channel.hang_up()
         try:
             ending = self._sandbox.end()
         finally:
-            for pipe in self._open_pipes:
-                pipe.read_the_rest()
-                pipe.close()
+            self._channel.read_the_rest()
         self._charge_processor(ending)
         return ending
-
-    def _close_channels(self) -> None:
-        """Close the channel and the pipes; what is still in the pipes is lost."""
-        self._close_channel()
-        for pipe in self._open_pipes:
-            pipe.close()
-
-    def _close_channel(self) -> None:
-        if self._channel is not None:
-            self._selector.close()
-            self._channel.close()
-            self._channel = None
 
     def _charge_processor(self, ending: Ending, free_seconds: float = 0.0) -> None:
         if self._budget:
@@ -513,15 +423,17 @@ class Session:
 
     def _read_traceback(self) -> None:
         """Have the child print a traceback; keep only what it prints within a moment."""
-        if self._dump is None or not self._dump.is_open:
+        assert self._channel is not None
+        pipe = self._channel.tracebacks
+        if not pipe.is_open:
             return
-        self._dump.forget()  # student code may have printed there too
+        pipe.forget()  # student code may have printed there too
         self._sandbox.print_traceback()
-        with selectors.PollSelector() as selector:
-            selector.register(self._dump, selectors.EVENT_READ)
-            pause, deadline = TRACEBACK_SECONDS, time.monotonic() + TRACEBACK_SECONDS
-            while time.monotonic() < deadline and selector.select(pause) and self._dump.read():
-                pause = TRACEBACK_SECONDS / 20  # the rest of the traceback follows at once
+        poll = select.poll()
+        poll.register(pipe, select.POLLIN)
+        pause, deadline = TRACEBACK_SECONDS, time.monotonic() + TRACEBACK_SECONDS
+        while time.monotonic() < deadline and poll.poll(1000 * pause) and pipe.read():
+            pause = TRACEBACK_SECONDS / 20  # the rest of the traceback follows at once
 
     def _timed_out(self) -> TimedOut:
         busy = self._sandbox.gpu.busy() if self._sandbox.gpu else False
@@ -549,7 +461,7 @@ class Session:
 
     @property
     def _tracebacks(self) -> str:
-        return self._dump.text if self._dump else ""
+        return self._channel.tracebacks.text if self._channel else ""
 
     def _value(self, reply: Any) -> Any:
         """Return the value of a reply; raise for any other reply."""
@@ -581,33 +493,43 @@ def _promised_by(probe: Probe) -> Callable[[Any], bool]:
     return _check_of(typing.get_type_hints(probe).get("return", Any))
 
 
-class _Watch:
-    """Detects that a test has stopped doing anything.
+class _MemoryWatch(Watch):
+    """Raises `_TookTooMuch` when a test uses too much GPU memory."""
+
+    pause = LOOK_EVERY_SECONDS
+
+    def __init__(self, usage: Usage, limit: int) -> None:
+        self._usage, self._limit = usage, limit
+
+    def check(self) -> None:
+        if self._usage.exceeds(self._limit):
+            raise _TookTooMuch
+
+
+class _SleepWatch(Watch):
+    """Raises `_Asleep` when a test has stopped doing anything.
 
     Args:
         sandbox: The sandbox that the test runs in.
         seconds: How long the test may do nothing.
-
-    Attributes:
-        pause: The seconds between two checks.
     """
 
     def __init__(self, sandbox: Sandbox, seconds: float) -> None:
         self._sandbox, self._seconds = sandbox, seconds
-        self._nanoseconds = -1  # CPU time of the test at the last check
+        self._nanoseconds = -1  # CPU time of the test at the last look
         self._since = self._looked = time.monotonic()
         self.pause = seconds / 4
 
-    def has_slept_too_long(self) -> bool:
-        """Check the test, if the next check is due; return whether it has done nothing too long."""
+    def check(self) -> None:
         now = time.monotonic()
         if now < self._looked + self.pause:
-            return False
+            return
         activity = self._sandbox.activity()
         if not activity.sleeps or activity.nanoseconds != self._nanoseconds:
             self._since, self._nanoseconds = now, activity.nanoseconds
         self._looked = now
-        return now - self._since >= self._seconds
+        if now - self._since >= self._seconds:
+            raise _Asleep
 
 
 @cache
