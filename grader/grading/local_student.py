@@ -87,6 +87,9 @@ class LocalSession:
         self._started = False
         self._modes = len(_get_current_dispatch_mode_stack())
 
+    def begin_problem(self, budget: object) -> None:
+        """Nothing: our own solutions have no budget."""
+
     def begin_test(self, seed: int) -> None:
         """Begin another test: clean up after the last one, and set the seed."""
         self.close()

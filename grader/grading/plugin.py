@@ -163,12 +163,13 @@ class Plugin:
         After the last test of a problem, compare its failures with the known mistakes.
         """
         problem = self._outcomes.problem_of(item)
-        is_last = nextitem is None or self._outcomes.problem_of(nextitem) != problem
+        following = None if nextitem is None else self._outcomes.problem_of(nextitem)
         shares = self._job.shares_processes and not _wants_its_own_process(item)
-        if is_last or not (shares and self._may_share):
+        goes_on = following is not None and self._students.go_on_with(following)
+        if not (shares and self._may_share and goes_on):
             self._students.end()
         self._student = None
-        if is_last:
+        if following is not problem:
             for entry, mistake in self._cases.explained(problem).items():
                 entry.mistake = mistake
 

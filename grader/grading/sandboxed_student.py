@@ -4,6 +4,9 @@ The tests of a problem run one after the other in one process as long as they pa
 which `static_checks` knows. A test that ends there in any other way is repeated in a process of its
 own. Only the repetition counts, and the process ends with it. So a test that passes does not need a
 process of its own, and what one test leaves behind cannot make the next test fail.
+
+The next problem's tests go on in the same process if they test the same module under the same
+rules. Another module may not: its tests would also meet what the import of this one has changed.
 """
 
 import hashlib
@@ -93,8 +96,8 @@ class RemoteModule:
 class Students:
     """Makes a student for each test of a grade.
 
-    Each student gets the limits and the remaining time of its problem, and a seed. Tests of the
-    same problem share a process; see above.
+    Each student gets the limits and the remaining time of its problem, and a seed. Tests share a
+    process; see above.
 
     Args:
         job: What is graded.
@@ -105,17 +108,31 @@ class Students:
         self._job, self._compiled = job, compiled
         self._budgets = Budgets(job.course, job.device)
         self._patience = Patience()
-        self._session: Any = None  # of the problem whose tests are running
+        self._session: Any = None  # of the test that is running
+        self._problem: Problem | None = None  # the problem of that test
 
     def for_test(self, problem: Problem, name: str) -> RemoteStudent:
         """A student for one test; a process starts at its first call if none is left to share."""
         seed = int.from_bytes(
             hashlib.sha256(f"{self._job.seed}:{name}:student".encode()).digest()[:7], "big"
         )
+        if not self.go_on_with(problem):
+            self.end()
         if self._session is None:
             self._session = self._open(problem)
+        elif problem is not self._problem:
+            self._session.begin_problem(self._budgets.of(problem))
+        self._problem = problem
         self._session.begin_test(seed)
         return RemoteStudent(self._session, seed)
+
+    def go_on_with(self, problem: Problem) -> bool:
+        """Whether tests of this problem may use the process of the last test."""
+        return self._problem is not None and self._rules(problem) == self._rules(self._problem)
+
+    def _rules(self, problem: Problem) -> tuple[object, ...]:
+        limits = self._job.course.limits_of(problem)
+        return problem.module, problem.forbidden, problem.by_hand, limits
 
     def end(self) -> None:
         """End the process, so that the next test begins in another one."""

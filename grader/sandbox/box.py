@@ -497,10 +497,12 @@ class Activity:
     Attributes:
         nanoseconds: The CPU time of all their threads.
         sleeps: Whether all their threads sleep: none of them runs, or waits for a CPU or a disk.
+        cpu_seconds_of_all: The CPU time of all of them, including those that have exited.
     """
 
     nanoseconds: int
     sleeps: bool
+    cpu_seconds_of_all: float
 
 
 @dataclass(frozen=True)

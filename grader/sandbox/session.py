@@ -124,7 +124,7 @@ class Session:
             missing here is compiled whenever it is imported.
         forbidden: Dotted names of functions and other objects that student code must not use.
         by_hand: Definitions in which no backward pass may run, such as "autograd.linear_backward".
-        budget: What all tests of the problem may use together; None for no such limit.
+        budget: What all tests of the first test's problem may use together; None for no such limit.
         patience: How long a test may do nothing; shared by all tests of the submission.
 
     Attributes:
@@ -160,11 +160,21 @@ class Session:
         self.is_shared = False
         self._wall_left = limits.wall_seconds
         self._wall_used = 0.0
+        self._cpu_charged = 0.0  # of the running child
         self._wall_is_cut = False  # whether the budget left less wall time than the limits
         self._cpu_limit = limits.cpu_seconds
         self._over: TimedOut | None = None  # set once the time is used up
         self._channel: Channel | None = None  # to the child, or to the last one after its end
         self._requests = 0
+
+    def begin_problem(self, budget: Budget | None) -> None:
+        """Charge all further tests to this budget, instead of that of an earlier problem."""
+        self._charge_wall()
+        if self._has_child:
+            used = self._sandbox.activity().cpu_seconds_of_all
+            self._charge_processor()(used)
+            self._cpu_charged = used
+        self._budget = budget
 
     def begin_test(self, seed: int) -> None:
         """Begin another test: the next call belongs to it.
@@ -256,7 +266,8 @@ class Session:
         if self._channel is None or not self._channel.is_open:
             return
         self._channel.close()
-        self._sandbox.end_soon(lambda ending: self._charge_processor(ending, free_seconds))
+        charge = self._charge_processor(free_seconds)
+        self._sandbox.end_soon(lambda ending: charge(ending.cpu_seconds_of_all))
 
     def _request(self, request: dict[str, Any]) -> Any:
         try:
@@ -346,7 +357,7 @@ class Session:
 
     def _open(self) -> None:
         """Have the zygote fork the child."""
-        self._channel = Channel(self._limits.output_bytes)
+        self._channel, self._cpu_charged = Channel(self._limits.output_bytes), 0.0
         sources: dict[str, bytes] = self._setup["sources"]
         try:
             limits = msgspec.structs.replace(self._limits, cpu_seconds=self._cpu_limit)
@@ -396,12 +407,22 @@ class Session:
             ending = self._sandbox.end()
         finally:
             self._channel.read_the_rest()
-        self._charge_processor(ending)
+        self._charge_processor()(ending.cpu_seconds_of_all)
         return ending
 
-    def _charge_processor(self, ending: Ending, free_seconds: float = 0.0) -> None:
-        if self._budget:
-            self._budget.charge(cpu=max(0.0, ending.cpu_seconds_of_all - free_seconds))
+    def _charge_processor(self, free_seconds: float = 0.0) -> Callable[[float], None]:
+        """A function that charges the child's CPU time to the present budget.
+
+        It takes the child's whole CPU time, of which the part that was charged before is free, and
+        so are `free_seconds`.
+        """
+        budget, free = self._budget, self._cpu_charged + free_seconds
+
+        def charge(used: float) -> None:
+            if budget:
+                budget.charge(cpu=max(0.0, used - free))
+
+        return charge
 
     def _charge_wall(self) -> None:
         if self._budget:

@@ -26,10 +26,8 @@ FIRST_USER, USERS = 1_000_000_000, 1_000_000_000
 HUGE_PAGES = tuple(
     f"/sys/kernel/mm/transparent_hugepage/{name}" for name in ("enabled", "hpage_pmd_size")
 )
-# Huge pages, if the kernel supports them, make forking cheaper, because a fork copies the page
-# tables of the 220 MB that torch and Python occupy. To fork a child and end it took 4 ms instead of
-# 11 ms.
-HUGE_HEAP = {"PYTHONMALLOC": "malloc", "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+# malloc then asks for huge pages; see also grader/worker/heap.py.
+HUGE_PAGES_OF_MALLOC = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 GRADER = Path(__file__).parent.parent
 # The worker's code, and the modules that it shares with the grader.
 WORKER = (GRADER / "protocol.py", GRADER / "torch_compiler.py", GRADER / "worker")
@@ -60,7 +58,7 @@ def environment(scratch: str, libraries: str) -> dict[str, str]:
         # With more threads, forked children would hang, and results would depend on the machine.
         "OMP_NUM_THREADS": "1",
         "PYTHONHASHSEED": "0",
-        **HUGE_HEAP,
+        **HUGE_PAGES_OF_MALLOC,
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONWARNINGS": "ignore",
     }

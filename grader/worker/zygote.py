@@ -84,6 +84,7 @@ def serve(control_fd: int, wall: NoWall) -> None:
     control = socket.socket(fileno=control_fd)
     gc.collect()
     heap.use_up_free_memory()
+    heap.use_huge_pages()
     gc.freeze()  # children share these pages until they are written to
     control.send(json.dumps(facts(wall)).encode())
     zygote = Zygote(control, wall)
@@ -183,6 +184,7 @@ class Zygote:
         with self._wall.as_student():
             torch_compiler.import_now()
         self.wipe_scratch()
+        heap.use_huge_pages()
         gc.freeze()
         self._measure_itself()
 
@@ -221,7 +223,8 @@ class Zygote:
         used = sum(max(0, _own_bytes(pid) - self._idle_bytes) for pid in processes)
         if used > running.limits["memory_bytes"]:
             running.breach = "memory"
-        elif _seconds_of_others(processes, running.pid) > running.limits["cpu_seconds"]:
+        # The kernel itself limits the CPU time of the child.
+        elif _seconds_of(processes, without=running.pid) > running.limits["cpu_seconds"]:
             running.breach = "processor"
         else:
             files, size = self._wall.scratch_use()
@@ -236,15 +239,15 @@ class Zygote:
             self.end_everything()
 
     def _activity(self) -> dict[str, Any]:
-        """The CPU time of all threads of the running test, and whether all of them sleep."""
-        tasks = [
-            task
-            for pid in (self._wall.processes(self._running.pid) if self._running else [])
-            for task in _tasks(pid)
-        ]
+        """What the processes of the running test have done so far; see `Activity`."""
+        running = self._running
+        processes = self._wall.processes(running.pid) if running else []
+        tasks = [task for pid in processes for task in _tasks(pid)]
         return {
             "nanoseconds": sum(nanoseconds for nanoseconds, _ in tasks),
             "sleeps": all(state in ASLEEP for _, state in tasks),
+            "cpu_seconds_of_all": _seconds_of(processes)
+            + (running.cpu_seconds_of_all if running else 0.0),
         }
 
     def end_everything(self) -> None:
@@ -346,17 +349,20 @@ def _tasks(pid: str) -> list[tuple[int, str]]:
     return found
 
 
-def _seconds_of_others(processes: list[str], child: int) -> float:
-    """The CPU time of all processes of a test except its child, including those that have exited.
+def _seconds_of(processes: list[str], without: int | None = None) -> float:
+    """The CPU time of all processes of a test, including those that have exited.
 
-    The kernel itself limits the CPU time of the child. The time of a process that has exited is
-    counted in the process that waited for it.
+    The time of a process that has exited is counted in the process that waited for it.
+
+    Args:
+        processes: The ids of the processes that are left.
+        without: A process whose own time is left out.
     """
     ticks = 0
     for pid in processes:
         with suppress(OSError):
             times = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[11:15]
-            ticks += sum(map(int, times[2:] if pid == str(child) else times))
+            ticks += sum(map(int, times[2:] if pid == str(without) else times))
     return ticks / TICKS_A_SECOND
 
 

@@ -492,6 +492,7 @@ with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandb
     run("three cases, fresh", problems=[course.problem("cases")], explain=False, fresh=True)
     run("until one fails", problems=[course.problem("cases")], until_one_fails=True)
     run("three cases, again", problems=[course.problem("cases")], explain=False)
+    run("one module", problems=[course.problem("passes"), course.problem("both")])
     run("counts", problems=[course.problem("counts")])
     run("stubs", problems=[course.problem("stubs")])
     run("seed 1", problems=[course.problem("draws")], seed=1)
@@ -1007,6 +1008,11 @@ def test_only_a_test_that_does_not_pass_ends_its_process(results):
     }
 
 
+def test_problems_of_one_module_share_a_process(results):
+    """The tests of both problems pass."""
+    assert 1 + 1 == json.loads(results["forks"])["one module"]
+
+
 def test_a_marked_test_has_its_process_to_itself(results):
     """The second case is repeated; the marked test and the one after it start in new processes."""
     assert 1 + 4 == json.loads(results["forks"])["counts"]
@@ -1035,6 +1041,7 @@ def test_the_tests_of_the_last_grade_are_not_collected_again(results):
     by = [
         "first",
         "three cases",
+        "one module",
         "counts",
         "stubs",
         "seed 1",

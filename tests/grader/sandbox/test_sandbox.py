@@ -787,6 +787,34 @@ def test_processes_that_it_starts_are_charged_as_well(sandbox):
     assert 1.0 <= budget.cpu_used < 2.5
 
 
+def test_each_problem_is_charged_for_its_own_tests(sandbox):
+    """Two problems that share a process are charged for what their own tests have used."""
+    source = """
+        import os, time
+        def f(seconds):
+            for _ in range(2):
+                child = os.fork()
+                end = time.process_time() + seconds / 2
+                while time.process_time() < end: pass
+                if child == 0:
+                    os._exit(0)
+                os.waitpid(child, 0)
+    """
+    first, second = (Budget(cpu_seconds=60.0, wall_seconds=60.0) for _ in range(2))
+    with session(sandbox, source, budget=first) as made:
+        ask(made, 0.5)
+        made.begin_problem(second)
+        made.begin_test(0)
+        assert made.is_shared
+        before = first.wall_used
+        ask(made, 0.1)
+    sandbox.wait_until_ready()
+    assert 0.95 <= first.cpu_used < 1.5
+    assert 0.15 <= second.cpu_used < 0.6
+    assert before == first.wall_used > 0
+    assert second.wall_used > 0
+
+
 def test_a_session_works_with_a_thousand_files_open(sandbox):
     """`select` cannot handle a descriptor above 1,023."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -1603,7 +1631,6 @@ def test_the_environment_holds_only_our_variables(sandbox):
         "LD_LIBRARY_PATH",
         "OMP_NUM_THREADS",
         "PYTHONHASHSEED",
-        "PYTHONMALLOC",
         "GLIBC_TUNABLES",
         "PYTHONDONTWRITEBYTECODE",
         "PYTHONWARNINGS",

@@ -23,7 +23,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from grader.sandbox.shown import HUGE_HEAP
+from grader.sandbox.shown import HUGE_PAGES_OF_MALLOC
 
 from . import client
 
@@ -43,7 +43,7 @@ def python() -> str:
     environment = {k: v for k, v in os.environ.items() if k not in client.CAN_BE_FOLLOWED}
     server = subprocess.Popen(
         [sys.executable, HERE / "server.py", address, executable],
-        env=environment | HUGE_HEAP,
+        env=environment | HUGE_PAGES_OF_MALLOC,
         stdin=subprocess.PIPE,  # the server ends, and removes the folder, when this is closed
         stdout=subprocess.PIPE,
         start_new_session=True,

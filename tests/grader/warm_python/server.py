@@ -202,7 +202,9 @@ if __name__ == "__main__":
     for info in weakref.finalize._registry.values():
         info.atexit = False  # what the imports created is freed by the end of the process
     gc.collect()
-    runpy.run_path(str(HEAP))["use_up_free_memory"]()
+    heap = runpy.run_path(str(HEAP))
+    heap["use_up_free_memory"]()
+    heap["use_huge_pages"]()
     gc.freeze()
     server = Server(address)
     print("ready", flush=True)

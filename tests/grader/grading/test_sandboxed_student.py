@@ -1,0 +1,65 @@
+"""Which problems' tests may share a process."""
+
+from itertools import pairwise
+
+import pytest
+
+from grader import course as courses
+from grader.grading.job import Job
+from grader.grading.local_student import LocalBox, LocalSession
+from grader.grading.sandboxed_student import Students
+
+COURSE = courses.load()
+
+
+@pytest.fixture
+def students():
+    """The students of a grade of the reference solution in this process."""
+    box = LocalBox()
+    sources = {p.path: COURSE.reference_of(p).encode() for p in COURSE.problems}
+    yield Students(
+        Job(
+            sources=sources,
+            course=COURSE,
+            sandbox=box,
+            problems=COURSE.problems,
+            device="cpu",
+            seed=0,
+            progress=None,
+            explain=False,
+            until_one_fails=False,
+            fresh=False,
+            open_session=LocalSession,
+        ),
+        compiled={},
+    )
+    box.close()
+
+
+def test_a_process_serves_one_module_under_one_set_of_rules(students):
+    """Problems share a process if they have the same module, forbidden names and limits."""
+    shared = []
+    for one, other in pairwise(COURSE.problems):
+        first = students.for_test(one, "test_one")
+        assert students.go_on_with(one)
+        if students.go_on_with(other):
+            shared.append((one.id, other.id))
+            assert first._session is students.for_test(other, "test_other")._session
+        else:
+            assert first._session is not students.for_test(other, "test_other")._session
+    assert shared == [
+        ("tensor_memory", "storage_views"),
+        ("roofline", "napkin_math"),
+        ("gpu_memory", "gpu_timing"),
+        ("gpu_timing", "gpu_prefetch"),
+        ("gpu_prefetch", "gpu_mixed_precision"),
+    ]
+
+
+def test_no_process_goes_on_after_its_end(students):
+    """After `end`, the next test gets a session of its own."""
+    problem = COURSE.problem("linear")
+    first = students.for_test(problem, "test_one")
+    assert first._session is students.for_test(problem, "test_two")._session
+    students.end()
+    assert first._session is not students.for_test(problem, "test_three")._session
