@@ -224,22 +224,19 @@ def inside() -> dict[str, Any]:
             empty_trip(sandbox, Session(sandbox, sources, course.limits, seed=0, forbidden=[]))
             for _ in range(50)
         ]
-        there, back, fresh, warm = transfers(
-            Session(sandbox, sources, course.limits, seed=0, forbidden=[])
+        there, back, fresh, warm = map(
+            statistics.median,
+            transfers(Session(sandbox, sources, course.limits, seed=0, forbidden=[])),
         )
     return {
         "empty probe, first of a test, own process, ms": milliseconds(t[0] for t in trips),
         "empty probe, next one, ms": milliseconds(t[1] for t in trips),
         "empty probe, first of a test, shared process, ms": milliseconds(t[2] for t in trips),
         "end of a process, ms": milliseconds(t[3] for t in trips),
-        f"{MEGABYTES} MB copied, fresh memory, ms": milliseconds(fresh),
-        f"{MEGABYTES} MB copied, warm memory, ms": milliseconds(warm),
-        f"{MEGABYTES} MB in / fresh copy": round(
-            statistics.median(there) / statistics.median(fresh), 2
-        ),
-        f"{MEGABYTES} MB out / fresh copy": round(
-            statistics.median(back) / statistics.median(fresh), 2
-        ),
+        f"{MEGABYTES} MB copied, fresh memory, ms": milliseconds([fresh]),
+        f"{MEGABYTES} MB copied, warm memory, ms": milliseconds([warm]),
+        f"{MEGABYTES} MB in / copy to warm memory": round(there / warm, 2),
+        f"{MEGABYTES} MB out / copy to warm memory": round(back / warm, 2),
     }
 
 

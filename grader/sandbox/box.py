@@ -52,6 +52,7 @@ class Sandbox:
         gpu: The GPU that tests may use; the caller must have locked it.
 
     Attributes:
+        core: The core that the thread shares with the zygote's children while a test runs.
         usage: Measures the GPU memory that the running test uses; None without a GPU.
         promises: The security properties that were verified when the box started. Empty before
             that, and without isolation.
@@ -66,7 +67,7 @@ class Sandbox:
     _end_processes: "weakref.finalize[..., Sandbox]"
     _pidfd: int | None
     _host_pid: int
-    _core: SharedCore
+    core: SharedCore
     _tell: Callable[["Ending"], None] | None
 
     def __init__(
@@ -123,7 +124,7 @@ class Sandbox:
 
     def _end_box(self) -> bool:
         """Stop all processes in the box; return False if that took too long."""
-        self._core.leave()
+        self.core.leave()
         if self._process.returncode is None:
             _hang_up(self._control)
             if not _ends(self._process):
@@ -149,7 +150,7 @@ class Sandbox:
         if self.usage:
             self.usage.start()
         else:
-            self._core.take(self._host_pid)
+            self.core.take(self._host_pid)
         self._killed_before = out_of_memory_kills()
         request = {
             "op": "spawn",
@@ -213,7 +214,7 @@ class Sandbox:
         Args:
             tell: Called with the test's `Ending` before the next test begins.
         """
-        self._core.leave()
+        self.core.leave()
         self._unanswered = True
         self._tell = tell
         # If the zygote has exited, reading its answer reports that.
@@ -289,7 +290,7 @@ class Sandbox:
             GraderFault: A killed process of the old box hangs in the GPU's driver, where no signal
                 can end it; or another thread has closed the sandbox.
         """
-        self._core.leave()  # this thread may have taken it after the other one closed the sandbox
+        self.core.leave()  # this thread may have taken it after the other one closed the sandbox
         with self._changing:
             if self._is_closed:
                 raise GraderFault("the sandbox has been closed")
@@ -327,7 +328,7 @@ class Sandbox:
         self._tell = None
         self._killed_before = 0
         self._host_pid = 0
-        self._core = SharedCore()
+        self.core = SharedCore()
         self._pidfd = None
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:

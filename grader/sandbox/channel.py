@@ -8,8 +8,13 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from grader import protocol
+from grader.sandbox.cores import SharedCore
 from grader.sandbox.pipes import Pipe
 
+# How much a socket holds, if the system allows so much, before its writer has to wait.
+SOCKET_BYTES = 2**20
+# Both sides work at the same time on a larger frame: one writes while the other reads.
+LARGE_BYTES = 2**20
 MAX_TRACEBACKS = 64 * 1024  # how many of the last bytes of Python's own tracebacks are kept
 
 
@@ -40,6 +45,7 @@ class Channel:
 
     Args:
         output_bytes: How much to keep of what the child prints.
+        core: The core that the grader shares with the child.
 
     Attributes:
         is_open: Whether the child can still be reached.
@@ -47,12 +53,15 @@ class Channel:
         tracebacks: Where Python itself prints tracebacks.
     """
 
-    def __init__(self, output_bytes: int) -> None:
+    def __init__(self, output_bytes: int, core: SharedCore) -> None:
+        self._core, self._is_apart = core, False
         half = output_bytes // 2
         self.output = Pipe(head_bytes=half, tail_bytes=half)
         self.tracebacks = Pipe(head_bytes=0, tail_bytes=MAX_TRACEBACKS)
         self._socket, self._childs_socket = socket.socketpair()
         self._socket.setblocking(False)
+        for one in (self._socket, self._childs_socket):
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BYTES)
         self.is_open = True
         # `selectors` would take longer than most calls.
         self._poll = select.poll()
@@ -92,7 +101,17 @@ class Channel:
             Gone: The child closed its socket before it replied.
             ProtocolError: It sent something that is not a frame.
         """
-        waiting, reader = list(frames), protocol.FrameReader()
+        try:
+            return self._exchanged(list(frames), deadline, watch)
+        finally:
+            if self._is_apart:
+                self._is_apart = False
+                self._core.meet()
+
+    def _exchanged(
+        self, waiting: list[protocol.Buffer], deadline: float, watch: Watch | None
+    ) -> Any:
+        reader = protocol.FrameReader()
         self._write(waiting)
         while True:
             left = deadline - time.monotonic()
@@ -124,6 +143,8 @@ class Channel:
             pass
         except ConnectionError:
             raise Gone from None
+        if waiting:
+            self._part_for(sum(map(len, waiting)))
         if self._waits_to_write != bool(waiting):
             self._waits_to_write = bool(waiting)
             self._poll.modify(self._socket, select.POLLIN | (select.POLLOUT if waiting else 0))
@@ -131,11 +152,20 @@ class Channel:
     def _read(self, reader: protocol.FrameReader) -> bool:
         """Receive what is possible without blocking; return whether the reply is complete."""
         try:
-            return reader.read_from(self._socket)
+            is_complete = reader.read_from(self._socket)
         except BlockingIOError:
             return False
         except (EOFError, ConnectionError):
             raise Gone from None
+        if not is_complete:
+            self._part_for(reader.missing)
+        return is_complete
+
+    def _part_for(self, size: int) -> None:
+        """Leave the child's core until the end of the exchange, if a frame misses many bytes."""
+        if size > LARGE_BYTES and not self._is_apart:
+            self._is_apart = True
+            self._core.part()
 
     def hang_up(self) -> None:
         """Close the socket, so that the child can no longer be reached; keep the pipes."""

@@ -53,6 +53,22 @@ class SharedCore:
                 _keep_on(self._allowed, zygote)
             self._zygotes_cores = None
 
+    def part(self) -> None:
+        """Keep the thread on other cores until `meet`, because both sides will work at once."""
+        others = self._allowed - (self._zygotes_cores or set())
+        if self._thread and others:
+            with suppress(OSError):
+                os.sched_setaffinity(self._thread, others)
+
+    def meet(self) -> None:
+        """Keep the thread on the core again, if it has not left in the meantime."""
+        if self._thread and self._zygotes_cores:
+            with suppress(OSError):
+                os.sched_setaffinity(self._thread, self._zygotes_cores)
+        if not self._thread:  # another thread has just closed the sandbox
+            with suppress(OSError):
+                os.sched_setaffinity(0, self._allowed)
+
     def leave(self) -> None:
         """Let the thread use all its cores again. The zygote stays until the next `take`."""
         thread, self._thread = self._thread, 0

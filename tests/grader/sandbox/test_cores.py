@@ -105,6 +105,22 @@ def test_no_two_graders_keep_to_the_same_core(parent: int) -> None:
     late.leave()
 
 
+def test_the_sides_may_part_for_a_while(parent: int) -> None:
+    """While they are apart, the thread is on the other cores."""
+    allowed = os.sched_getaffinity(0)
+    shared = SharedCore()
+    shared.take(parent)
+    taken = os.sched_getaffinity(0)
+    shared.part()
+    assert os.sched_getaffinity(0) == (allowed - taken or allowed)
+    shared.meet()
+    assert os.sched_getaffinity(0) == taken
+    shared.part()
+    shared.leave()
+    shared.meet()
+    assert os.sched_getaffinity(0) == allowed
+
+
 def test_another_thread_may_end_it(parent: int) -> None:
     """A signal may close a sandbox in another thread."""
     allowed = os.sched_getaffinity(0)

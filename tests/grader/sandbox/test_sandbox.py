@@ -187,6 +187,35 @@ def test_both_sides_of_a_test_share_a_core(sandbox):
         os.sched_setaffinity(0, allowed)
 
 
+def test_the_sides_part_while_a_large_frame_crosses(sandbox, monkeypatch):
+    """One writes while the other reads. For other frames, they stay on their core."""
+    parted = []
+    really_part = sandbox.core.part
+    monkeypatch.setattr(
+        sandbox.core,
+        "part",
+        lambda: (really_part(), parted.append(os.sched_getaffinity(0))),
+    )
+    source = """
+        import torch
+        def f(x, size):
+            return [len(x), torch.ones(size, dtype=torch.uint8)]
+    """
+    large = 8 * MIB
+    with session(sandbox, source) as made:
+        ask(made, torch.ones(9), 7)
+        shared, seen = os.sched_getaffinity(0), []
+        for size, answered in [(9, 7), (large, 7), (9, large), (large, large)]:
+            parted.clear()
+            count, got = ask(made, torch.ones(size, dtype=torch.uint8), answered)
+            assert (size, answered) == (count, got.numel())
+            assert os.sched_getaffinity(0) == shared
+            seen.append(len(parted))
+    assert seen == [0, 1, 1, 1]
+    if len(shared) == 1 < len(os.sched_getaffinity(0)):  # other tests may have all cores
+        assert not shared & parted[0]
+
+
 def test_a_test_that_is_killed_leaves_the_core(sandbox):
     """However a test ends, the grader may use all its cores again."""
     allowed = os.sched_getaffinity(0)
@@ -1310,15 +1339,15 @@ def test_a_sandbox_that_is_closed_as_a_test_begins_leaves_the_thread_its_cores(m
     before = os.sched_getaffinity(0)
     own = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB)
     own.wait_until_ready()
-    take = own._core.take
+    take = own.core.take
 
     def take_while_it_closes(zygote):
         take(zygote)
         with monkeypatch.context() as patch:
-            patch.setattr(own._core, "leave", lambda: None)
+            patch.setattr(own.core, "leave", lambda: None)
             own.close()
 
-    monkeypatch.setattr(own._core, "take", take_while_it_closes)
+    monkeypatch.setattr(own.core, "take", take_while_it_closes)
     with pytest.raises(GraderFault, match=r"^the sandbox has been closed$"):
         answer(own, "def f(): return 1")
     assert before == os.sched_getaffinity(0)
