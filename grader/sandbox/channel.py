@@ -112,6 +112,7 @@ class Channel:
         self, waiting: list[protocol.Buffer], deadline: float, watch: Watch | None
     ) -> Any:
         reader = protocol.FrameReader()
+        self._part_for(sum(map(len, waiting)))
         self._write(waiting)
         while True:
             left = deadline - time.monotonic()
@@ -143,8 +144,6 @@ class Channel:
             pass
         except ConnectionError:
             raise Gone from None
-        if waiting:
-            self._part_for(sum(map(len, waiting)))
         if self._waits_to_write != bool(waiting):
             self._waits_to_write = bool(waiting)
             self._poll.modify(self._socket, select.POLLIN | (select.POLLOUT if waiting else 0))
@@ -162,7 +161,7 @@ class Channel:
         return is_complete
 
     def _part_for(self, size: int) -> None:
-        """Leave the child's core until the end of the exchange, if a frame misses many bytes."""
+        """Leave the child's core until the end of the exchange, if so many bytes are to cross."""
         if size > LARGE_BYTES and not self._is_apart:
             self._is_apart = True
             self._core.part()
