@@ -3,26 +3,26 @@
 The format of a frame, in both directions:
 
 - 4 bytes: length of the head, big-endian; 8 bytes: length of the body, big-endian
-- the head: a tree in JSON, and spaces that align the body
+- the head: a tree in JSON
 - the body: raw bytes of tensors, arrays and byte strings, one after the other
 
 A tree is None, a bool, an int, a float or a string in JSON (including NaN and infinities), or an
 object with one key that names its kind: `list`, `tuple`, `dict` (with strings as keys), `pairs` (a
 dict with other keys), `bytes`, `dtype`, `tensor`, `view`, `array`, `other`.
 
-A `tensor` is the number of its dtype, the place of its bytes in the body, and its shape. A tensor
-that shows only a part of its storage, or in another order, or shares it with an earlier tensor, is
-a `view`: the number of its dtype, its offset, the place and the size of its storage, its shape and
-its strides. So views of one storage arrive as views of one storage. The bounds of every tensor are
-checked before it is used.
+A `tensor` is the number of its dtype, the place of its bytes in the body, and its shape. It has a
+storage of its own, and shows all of it in order. Any other tensor is a `view`: the number of its
+dtype, its offset, the place and the size of its storage, its shape and its strides. So views of one
+storage arrive as views of one storage. The place of a storage on the meta device is -1. The bounds
+and the alignment of every tensor are checked before it is used.
 
 Values that a student's code returns are handled leniently: a value of a related type crosses as the
 plain value that it represents (see `_plain`), and any other value crosses as `other`, with only the
 name of its type. Values that a test sends are handled strictly: both cases are errors.
 
 This module runs on both sides, so it imports only the standard library, torch and numpy. Reading a
-frame never executes code: a hostile frame can at most occupy memory up to the length limits, and
-ends in a `ProtocolError`.
+frame never executes code: a hostile frame becomes a value or a `ProtocolError`, and can at most
+occupy memory up to the length limits.
 """
 
 import ctypes
@@ -49,7 +49,8 @@ MAX_NODES = 100_000
 # The most keys in all dicts together. Colliding keys would take quadratic time.
 MAX_KEYS = 1024
 MAX_INT_BITS = 8192
-ALIGNMENT = 16  # bytes; fits every dtype
+# In bytes; fits every dtype. If a complex number is not aligned, torch crashes.
+ALIGNMENT = 16
 PADDING = [bytes(-size % ALIGNMENT) for size in range(ALIGNMENT)]
 ATOMS = frozenset([type(None), bool, int, float, str])
 SIMPLE = ATOMS - {int}  # an int may be too large
@@ -94,7 +95,7 @@ def encode(value: object, *, views: bool = False, strict: bool = False) -> list[
             else as `Other`.
         views: Keep strides, offsets and shared storages of tensors by sending each storage whole.
             Without it, tensors are sent contiguous, so that a small view of a large storage stays
-            small.
+            small; the stride of a dimension of size 1 may change.
         strict: Refuse anything that is not already plain data.
 
     Raises:
@@ -108,7 +109,6 @@ def encode(value: object, *, views: bool = False, strict: bool = False) -> list[
         path = "".join(f"[{at!r}]" for at in e.path[-2::-1])
         raise ProtocolError(f"{path or 'it'} is {e.what}") from None
     head = _to_json(tree).encode("utf-8", "surrogatepass")
-    head += b" " * (-len(head) % ALIGNMENT)  # the body follows
     if len(head) > MAX_HEAD_BYTES or encoder.size > MAX_BODY_BYTES:
         size = len(head) + encoder.size
         raise ProtocolError(f"a value of {size} bytes is too large for a frame")
@@ -123,7 +123,7 @@ _from_json = json.JSONDecoder().decode
 def decode(head: Buffer, body: memoryview) -> Any:
     """Decode a frame.
 
-    Tensors and arrays are views of `body`, which must be writable and stay alive.
+    Tensors and arrays are views of `body`, which must be writable, aligned, and stay alive.
 
     Raises:
         ProtocolError: The bytes are not a valid frame, or a tensor does not fit its bytes.
@@ -224,8 +224,9 @@ class FrameReader:
         if head > MAX_HEAD_BYTES or body > MAX_BODY_BYTES:
             raise ProtocolError(f"a frame claims {head} + {body} bytes")
         self._head_size = head
+        unused = -head % ALIGNMENT  # so that the body is aligned
         # np.empty does not touch the memory until it is filled.
-        return np.empty(head + body, dtype=np.uint8).data
+        return np.empty(unused + head + body, dtype=np.uint8).data[unused:]
 
 
 @dataclass
@@ -387,7 +388,7 @@ _WRITERS: Writers = {
     np.ndarray: _Encoder._array,
     np.memmap: _Encoder._array,
 }
-# A type for each size would have to be made, and would be forgotten.
+# ctypes would make a type for each size, which is slow.
 _ANY_MEMORY = ctypes.c_char * (2**62)
 
 
@@ -419,7 +420,7 @@ class _Decoder:
 
     def _blob(self, start: Tree, size: Tree) -> memoryview:
         """Bytes of the body."""
-        if _index(start) + _index(size) > len(self._body):
+        if _index(start) % ALIGNMENT or start + _index(size) > len(self._body):
             raise ValueError("not a place in the body")
         return self._body[start : start + size]
 
@@ -477,6 +478,8 @@ class _Decoder:
 
     def _read_tensor(self, content: Tree, depth: int) -> Tensor:
         number, start, *shape = content
+        if _index(start) % ALIGNMENT:
+            raise ValueError("not aligned")
         # torch refuses a place outside the body.
         data = torch.frombuffer(
             self._body, dtype=DTYPE_OF_NUMBER[number], count=math.prod(_sizes(shape)), offset=start

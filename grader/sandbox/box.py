@@ -215,6 +215,8 @@ class Sandbox:
             tell: Called with the test's `Ending` before the next test begins.
         """
         self.core.leave()
+        if not self._facts:
+            return  # the test ended with an earlier box
         self._unanswered = True
         self._tell = tell
         # If the zygote has exited, reading its answer reports that.

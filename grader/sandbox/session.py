@@ -85,7 +85,7 @@ class Budget:
     wall_used: float = 0.0
 
     def charge(self, *, cpu: float = 0.0, wall: float = 0.0) -> None:
-        """Record what one test used."""
+        """Record what a test, or all tests of a process, have used."""
         self.cpu_used += max(0.0, cpu - self.free_seconds)
         self.wall_used += max(0.0, wall - self.free_seconds)
 
@@ -168,13 +168,27 @@ class Session:
         self._requests = 0
 
     def begin_problem(self, budget: Budget | None) -> None:
-        """Charge all further tests to this budget, instead of that of an earlier problem."""
+        """Charge all further tests to this budget, instead of that of an earlier problem.
+
+        `begin_test` has to follow. The child keeps its own limit of CPU time.
+
+        Raises:
+            GraderFault: The sandbox failed.
+        """
         self._charge_wall()
         if self._has_child:
-            used = self._sandbox.activity().cpu_seconds_of_all
+            used = self._cpu_seconds_so_far()
             self._charge_processor()(used)
             self._cpu_charged = used
         self._budget = budget
+
+    def _cpu_seconds_so_far(self) -> float:
+        assert self._channel is not None
+        try:
+            return self._sandbox.activity().cpu_seconds_of_all
+        except GraderFault:
+            self._channel.close()  # the child ended with its box
+            raise
 
     def begin_test(self, seed: int) -> None:
         """Begin another test: the next call belongs to it.

@@ -28,8 +28,6 @@ def use_up_free_memory() -> None:
     New objects of a child then lie next to each other in new pages. Otherwise they lie all over
     the heap, and for almost every one of them the kernel copies a page that the child shares with
     its parent.
-
-    It has no effect unless glibc is the C library.
     """
     _use_up_pools()
     _use_up_chunks()
@@ -48,10 +46,15 @@ def _use_up_pools() -> None:
             if in_a_row == 3:
                 break
             last = place
+        else:
+            return  # this build of Python has no such pools
 
 
 def _use_up_chunks() -> None:
-    """Allocate the free memory of malloc, which has the larger objects and those of C++."""
+    """Allocate the free memory of malloc, which has the larger objects and those of C++.
+
+    It has no effect unless glibc is the C library.
+    """
     libc = ctypes.CDLL(None)
     try:
         counts, sbrk, malloc = libc.mallinfo, libc.sbrk, libc.malloc
@@ -87,7 +90,8 @@ def use_huge_pages() -> None:
     """Have the kernel put this process's memory into huge pages.
 
     malloc asks for them itself; see `HUGE_PAGES_OF_MALLOC` in grader/sandbox/shown.py. This is
-    mainly for the memory of CPython's pools. It has no effect before Linux 6.1.
+    mainly for the memory of CPython's pools. Before Linux 6.1, the kernel does so only for pages
+    that are not used yet.
     """
     madvise = ctypes.CDLL(None).madvise
     madvise.argtypes = [ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int]

@@ -9,7 +9,8 @@ children, and `kill(-1)` ends every process of the test, whatever that process d
     spawn {compiler, limits}
                     + three file descriptors: the child's channel,
                       and pipes for what it prints and for Python's tracebacks
-    look            → how much CPU time the test has used, and whether all its threads sleep
+    look            → how much CPU time the child and its processes have used,
+                      and whether all their threads sleep
     trace             have the child print a traceback of all its threads
     end             → how the child ended;
                       everything it left behind is removed before the answer is sent
@@ -218,12 +219,14 @@ class Zygote:
         return pid, handover
 
     def _look_at(self, running: Running) -> None:
-        """End a test whose processes together exceed a limit."""
+        """End a test whose processes together exceed a limit.
+
+        The kernel itself limits the CPU time of the child.
+        """
         processes = self._wall.processes(running.pid)
         used = sum(max(0, _own_bytes(pid) - self._idle_bytes) for pid in processes)
         if used > running.limits["memory_bytes"]:
             running.breach = "memory"
-        # The kernel itself limits the CPU time of the child.
         elif _seconds_of(processes, without=running.pid) > running.limits["cpu_seconds"]:
             running.breach = "processor"
         else:

@@ -7,7 +7,6 @@ status: crashed
 holds: the number of files is limited as well as their size.
 """
 
-
 import tempfile
 
 

@@ -6,9 +6,14 @@ status: crashed
 holds: a forged field counts as the student's crash, never as a fault of the grader.
 """
 
-import json
 import os
-import struct
+import sys
+
+# The codec cannot be imported, but a caller of this module has it.
+frame = sys._getframe()
+while "protocol" not in frame.f_globals:
+    frame = frame.f_back
+protocol = frame.f_globals["protocol"]
 
 names = [
     "args",
@@ -22,7 +27,6 @@ names = [
     "x",
     "all",
 ]
-answer = {"dict": [["id", 1], ["value", {"dict": [[name, 5] for name in names]}]]}
-head = json.dumps({"value": answer, "blobs": []}).encode()
-os.write(3, struct.pack("!IQ", len(head), 0) + head)
+answer = {"id": 1, "value": dict.fromkeys(names, 5)}
+os.write(3, b"".join(protocol.encode(answer)))
 os._exit(0)

@@ -7,20 +7,18 @@ status: failed, crashed
 holds: a reply can carry a value but never a verdict.
 """
 
-import json
 import os
-import struct
+import sys
 
-answer = {
-    "dict": [
-        ["id", 1],
-        ["status", "passed"],
-        ["value", {"dict": [["status", "passed"], ["score", 4.0]]}],
-    ]
-}
-head = json.dumps({"value": answer, "blobs": []}).encode()
+# The codec cannot be imported, but a caller of this module has it.
+frame = sys._getframe()
+while "protocol" not in frame.f_globals:
+    frame = frame.f_back
+protocol = frame.f_globals["protocol"]
+
+answer = {"id": 1, "status": "passed", "value": {"status": "passed", "score": 4.0}}
 for fd in range(1, 1024):
     try:
-        os.write(fd, struct.pack("!IQ", len(head), 0) + head)
+        os.write(fd, b"".join(protocol.encode(answer)))
     except OSError:
         pass

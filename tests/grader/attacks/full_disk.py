@@ -7,7 +7,6 @@ status: crashed
 holds: all files together are limited to 64 MiB, and the next test starts with an empty disk.
 """
 
-
 import tempfile
 
 

@@ -13,7 +13,9 @@ import socket
 import sys
 import tempfile
 
-left = [p for p in glob.glob(f"{tempfile.gettempdir()}/**", recursive=True) if "attack-escaped" in p]
+left = [
+    p for p in glob.glob(f"{tempfile.gettempdir()}/**", recursive=True) if "attack-escaped" in p
+]
 try:
     socket.socket(socket.AF_UNIX).connect("\0attack-escaped")
     left.append("a listening socket")

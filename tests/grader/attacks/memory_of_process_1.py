@@ -25,10 +25,14 @@ for file in ("mem", "maps", "smaps", "environ", "syscall", "stack", "auxv"):
         pass
 for folder in ("fd", "map_files", "root/", "cwd/", "task"):
     try:
-        got.append(os.listdir(f"/proc/{zygote}/{folder}") if folder != "task" or zygote > 1 else 1 / 0)
+        got.append(
+            os.listdir(f"/proc/{zygote}/{folder}") if folder != "task" or zygote > 1 else 1 / 0
+        )
     except (OSError, ArithmeticError):
         pass
 got += ["ptrace"] * (libc.ptrace(16, zygote, 0, 0) == 0)
-got += ["process_vm_readv"] * (libc.syscall(310 if x86 else 270, zygote, vector, 1, vector, 1, 0) >= 0)
+got += ["process_vm_readv"] * (
+    libc.syscall(310 if x86 else 270, zygote, vector, 1, vector, 1, 0) >= 0
+)
 got += ["pidfd_getfd"] * (libc.syscall(438, os.pidfd_open(zygote), 3, 0) >= 0)
 raise LookupError(f"BREACH: {got}" if got else "nothing")

@@ -21,7 +21,9 @@ names = [
     "proc/version",
 ]
 known = {sys.executable, sys.prefix, os.getcwd(), *sys.path, *os.environ.values()}
-known |= {module.__file__ for module in list(sys.modules.values()) if getattr(module, "__file__", 0)}
+known |= {
+    module.__file__ for module in list(sys.modules.values()) if getattr(module, "__file__", 0)
+}
 for path in list(known):
     try:
         known |= {os.path.realpath(os.path.join(path, name)) for name in os.listdir(path)}

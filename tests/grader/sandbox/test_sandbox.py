@@ -460,12 +460,14 @@ def test_a_test_begins_again_in_a_process_of_its_own(sandbox):
 def test_an_answer_that_the_process_was_used_counts_once(sandbox):
     """In a new process, the answer `used` is a crash: only student code can have sent it."""
     source = """
-        import os, sys, json
+        import os, sys
 
         def f():
-            head = json.dumps({"value": {"dict": [["id", 1], ["used", {"list": []}]]}, "blobs": []})
-            data = head.encode()
-            os.write(3, len(data).to_bytes(4, "little") + bytes(8) + data)
+            frame = sys._getframe()
+            while "protocol" not in frame.f_globals:
+                frame = frame.f_back
+            encode = frame.f_globals["protocol"].encode
+            os.write(3, b"".join(encode({"id": 1, "used": ["x"]})))
         """
     with session(sandbox, source) as made:
         made.begin_test(0)
@@ -842,6 +844,27 @@ def test_each_problem_is_charged_for_its_own_tests(sandbox):
     assert 0.15 <= second.cpu_used < 0.6
     assert before == first.wall_used > 0
     assert second.wall_used > 0
+
+
+@pytest.mark.parametrize("dies", ["between problems", "during a test"])
+def test_a_box_that_ends_while_a_child_lives_is_replaced(dies):
+    """One test is a fault of the grader, and the next ones have the new box."""
+    own = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB)
+    with own, session(own, "import time\ndef f(seconds):\n    time.sleep(seconds)") as made:
+        ask(made, 0)
+        if dies == "between problems":
+            os.kill(own.host_pid, signal.SIGKILL)
+            with pytest.raises(GraderFault, match=r"^the sandbox stopped answering: "):
+                made.begin_problem(None)
+        else:
+            killer = threading.Timer(0.3, os.kill, [own.host_pid, signal.SIGKILL])
+            killer.start()
+            made.begin_test(0)
+            with pytest.raises(GraderFault, match=r"^the sandbox stopped answering: "):
+                ask(made, 100)
+        made.close()
+        for number in range(3):
+            assert number == answer(own, "def f(x): return x", number)
 
 
 def test_a_session_works_with_a_thousand_files_open(sandbox):
