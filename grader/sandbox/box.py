@@ -52,7 +52,7 @@ class Sandbox:
         gpu: The GPU that tests may use; the caller must have locked it.
 
     Attributes:
-        core: The core that the thread shares with the zygote's children while a test runs.
+        core: The core that the thread shares with the test's processes.
         usage: Measures the GPU memory that the running test uses; None without a GPU.
         promises: The security properties that were verified when the box started. Empty before
             that, and without isolation.

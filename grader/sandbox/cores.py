@@ -6,7 +6,9 @@ processes or other virtual machines have used its caches. On one core, a grade t
 less CPU time. A submission that starts many processes then also slows down only itself, and not the
 submissions that are graded on the other cores.
 
-No two graders of a machine keep to the same core, because the scheduler could not move them apart.
+The zygote keeps to no core: it ends a child and forks the next one while the grader judges what the
+child has answered. No two graders of a machine keep to the same core, because the scheduler could
+not move them apart.
 """
 
 import ctypes
@@ -26,12 +28,12 @@ class SharedCore:
 
     def __init__(self) -> None:
         self._thread = 0  # that keeps to the core
-        self._zygotes_cores: set[int] | None = None
+        self._cores: set[int] = set()  # the core, or all cores if none was free
         self._allowed: set[int] = set()  # the cores that the thread may use otherwise
         self._reserved: socket.socket | None = None
 
     def take(self, zygote: int) -> None:
-        """Keep the calling thread, the zygote and its children on one core.
+        """Keep the calling thread and the zygote's present children on one core.
 
         If every core is taken, or the system does not allow this, they may use all cores.
 
@@ -40,37 +42,34 @@ class SharedCore:
         """
         self.leave()
         self._allowed = os.sched_getaffinity(0)
-        cores = self._reserve_one() or self._allowed
+        self._cores = self._reserve_one() or self._allowed
         try:
-            if cores != self._zygotes_cores:
-                _keep_on(cores, zygote)
-                self._zygotes_cores = cores
-            os.sched_setaffinity(0, cores)
+            _keep_on(self._cores, zygote)
+            os.sched_setaffinity(0, self._cores)
             self._thread = threading.get_native_id()
         except OSError:
             self.leave()
             with suppress(OSError):
                 _keep_on(self._allowed, zygote)
-            self._zygotes_cores = None
 
     def part(self) -> None:
         """Keep the thread on other cores until `meet`, because both sides will work at once."""
-        others = self._allowed - (self._zygotes_cores or set())
+        others = self._allowed - self._cores
         if self._thread and others:
             with suppress(OSError):
                 os.sched_setaffinity(self._thread, others)
 
     def meet(self) -> None:
         """Keep the thread on the core again, if it has not left in the meantime."""
-        if self._thread and self._zygotes_cores:
+        if self._thread:
             with suppress(OSError):
-                os.sched_setaffinity(self._thread, self._zygotes_cores)
+                os.sched_setaffinity(self._thread, self._cores)
         if not self._thread:  # another thread has just closed the sandbox
             with suppress(OSError):
                 os.sched_setaffinity(0, self._allowed)
 
     def leave(self) -> None:
-        """Let the thread use all its cores again. The zygote stays until the next `take`."""
+        """Let the thread use all its cores again. The zygote's children stay on the core."""
         thread, self._thread = self._thread, 0
         reserved, self._reserved = self._reserved, None
         if thread:
@@ -96,12 +95,11 @@ class SharedCore:
 
 
 def _keep_on(cores: Iterable[int], parent: int) -> None:
-    """Keep a process and its children on these cores. Those that it forks later inherit this.
+    """Keep the children of a process on these cores. Those that they fork later inherit this.
 
     Raises:
         OSError: The system does not allow it for all of them.
     """
-    os.sched_setaffinity(parent, cores)
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text()
     for child in map(int, children.split()):
         os.sched_setaffinity(child, cores)
