@@ -87,9 +87,11 @@ def serve(control_fd: int, wall: NoWall) -> None:
     heap.use_up_free_memory()
     heap.use_huge_pages()
     gc.freeze()  # children share these pages until they are written to
-    control.send(json.dumps(facts(wall)).encode())
+    about_itself = facts(wall)
     zygote = Zygote(control, wall)
     zygote.wipe_scratch()  # the imports leave folders there
+    zygote.fork_early()
+    control.send(json.dumps(about_itself).encode())
     while zygote.turn():
         pass
     zygote.end_everything()
@@ -169,9 +171,7 @@ class Zygote:
                     signal.pidfd_send_signal(running.pidfd, signal.SIGUSR1)
         else:
             ending = self._ended()
-            # Before the answer: the grader then moves all of this process's children to its core.
-            with suppress(OSError):  # the next test then tries again
-                self._spare = self._fork()
+            self.fork_early()
             self._control.send(json.dumps(ending).encode())
         return True
 
@@ -204,11 +204,16 @@ class Zygote:
             os.close(descriptor)
         self._running = Running(pid, os.pidfd_open(pid), limits)
 
-    def _fork(self) -> tuple[int, socket.socket]:
-        """Fork a child that waits for its test.
+    def fork_early(self) -> None:
+        """Fork the next child while the grader is still judging the answers of the last one.
 
-        It is forked early, while the grader is still judging the answers of the last child.
+        When the grader begins a test, it moves all children of this process to its core.
         """
+        with suppress(OSError):  # `_spawn` then tries again
+            self._spare = self._fork()
+
+    def _fork(self) -> tuple[int, socket.socket]:
+        """Fork a child that waits for its test."""
         handover, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         pid = os.fork()
         if pid == 0:
