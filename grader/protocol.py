@@ -234,7 +234,7 @@ class _Refused(Exception):
     """A part of a value that may not be sent.
 
     Attributes:
-        what: What it is.
+        what: The words that describe the part.
         path: The indices and keys that lead to it, from the inside out.
     """
 

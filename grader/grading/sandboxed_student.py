@@ -128,7 +128,8 @@ class Students:
 
     def go_on_with(self, problem: Problem) -> bool:
         """Whether tests of this problem may use the process of the last test."""
-        return self._problem is not None and self._rules(problem) == self._rules(self._problem)
+        last = self._problem
+        return last is problem or (last is not None and self._rules(problem) == self._rules(last))
 
     def _rules(self, problem: Problem) -> tuple[object, ...]:
         limits = self._job.course.limits_of(problem)

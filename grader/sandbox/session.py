@@ -371,10 +371,8 @@ class Session:
 
     def _open(self) -> None:
         """Have the zygote fork the child."""
-        self._channel, self._cpu_charged = (
-            Channel(self._limits.output_bytes, self._sandbox.core),
-            0.0,
-        )
+        self._channel = Channel(self._limits.output_bytes, self._sandbox.core)
+        self._cpu_charged = 0.0
         sources: dict[str, bytes] = self._setup["sources"]
         try:
             limits = msgspec.structs.replace(self._limits, cpu_seconds=self._cpu_limit)
