@@ -160,7 +160,8 @@ class _Trap:
     def __init__(self, tripwire: Tripwire, name: str) -> None:
         self._tripwire, self._name = tripwire, name
 
-    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+    # Without annotations, because TorchScript refuses those that it does not know.
+    def __call__(self, *args, **kwargs):  # type: ignore[no-untyped-def]
         self._tripwire.trip(self._name)
 
     def __getattr__(self, attribute: str) -> NoReturn:

@@ -3,8 +3,8 @@
 group: cheat the exercise
 target: linear
 tests: test_linear
-status: policy, failed
-holds: a call from compiled code is detected too, unless this version of torch refuses to compile it.
+status: policy
+holds: a call from compiled code is detected too.
 """
 
 import torch
