@@ -220,20 +220,26 @@ def _weight(node: ast.FunctionDef) -> int:
 
 
 def table(matrix: Matrix) -> Table:
-    """The matrix as a table for readers: one row per trial, with the tests that it fails.
+    """The matrix as a table for readers: one row per solution, with the tests that it fails.
 
-    Trials made by a rule appear only if they have a complaint.
+    A solution whose outcome depends on the seed has several rows. Trials made by a rule appear only
+    if they have a complaint.
     """
     shown = Table(box=None, padding=(0, 2, 0, 0))
     shown.add_column("problem", no_wrap=True)
     shown.add_column("what", no_wrap=True, overflow="ellipsis", max_width=60)
     shown.add_column("points", justify="right", no_wrap=True)
     shown.add_column("fails")
+    seeds: dict[tuple[object, ...], list[Row]] = {}
     for row in matrix.rows:
+        outcome = (row.score, row.max_score, *row.failed, bool(row.complaint))
+        seeds.setdefault((row.problem, row.kind, row.name, outcome), []).append(row)
+    for row, *others in seeds.values():
         if row.kind not in ("reference", "stub", "wrong", "variant") and not row.complaint:
             continue
         mark = Text("✗ ", style="bold red") if row.complaint else Text("✓ ", style="green")
         name = row.name if row.kind == row.name else f"{row.kind} {row.name}"
+        name += f" ({1 + len(others)} seeds)" if others else ""
         more = f" and {len(row.failed) - 2} more" if len(row.failed) > 2 else ""
         fails = Text(", ".join(row.failed[:2]) + more)
         shown.add_row(row.problem, mark + Text(name), f"{row.score:.2f}/{row.max_score:g}", fails)

@@ -4,9 +4,11 @@ A mutant makes one observable change, inside the solution alone.
 """
 
 import ast
+import io
 import json
 
 import pytest
+from rich.console import Console
 
 from grader import course as courses
 from grader.proof import matrix as matrices
@@ -276,3 +278,21 @@ def test_memory_that_nobody_wrote_fails_alike_with_every_seed():
         "p · torch.empty: it fails different tests with different seeds"
     ]
     assert Matrix(rows[:1]).complaints() == []
+
+
+def test_seeds_with_the_same_outcome_share_a_row():
+    """The table has a row for each outcome of a solution, and says how many seeds lead to it."""
+    rows = [
+        Row("p", "variant", "v", seed, 2.0, 2.0, [], "")
+        if seed != 3
+        else Row("p", "variant", "v", seed, 1.0, 2.0, ["test_a"], "it loses a point")
+        for seed in range(20)
+    ]
+    console = Console(width=100, file=io.StringIO(), color_system=None)
+    with console.capture() as shown:
+        console.print(matrices.table(Matrix([row("reference", "reference", []), *rows])))
+    assert [line.split() for line in shown.get().splitlines()[1:]] == [
+        ["p", "✓", "reference", "1.00/2"],
+        ["p", "✓", "variant", "v", "(19", "seeds)", "2.00/2"],
+        ["p", "✗", "variant", "v", "1.00/2", "test_a"],
+    ]
