@@ -20,7 +20,8 @@ from grader.course import Problem
 from grader.grading.budget import STARTING_SECONDS, Budgets
 from grader.grading.job import Job
 from grader.grading.mistake_matching import Call, name_of
-from grader.sandbox.session import Patience, Probe
+from grader.sandbox.replies import Probe
+from grader.sandbox.session import Patience
 
 
 class RemoteStudent:

@@ -19,11 +19,8 @@ number of submissions.
 import math
 import select
 import time
-import types
-import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import msgspec
@@ -38,12 +35,12 @@ from grader.errors import (
     TimedOut,
 )
 from grader.printable import printable
-from grader.sandbox import endings
+from grader.sandbox import endings, replies
 from grader.sandbox.box import Ending, Sandbox
 from grader.sandbox.channel import Channel, Gone, Late, Watch
+from grader.sandbox.replies import Probe
 from grader.sandbox.usage import LOOK_EVERY_SECONDS, Usage
 
-Probe = Callable[..., Any]
 # The longest wait until a forked process runs student code; only a machine in trouble takes this
 # long.
 BEGIN_SECONDS = 120.0
@@ -227,8 +224,8 @@ class Session:
             "inputs": inputs,
         }
         reply = self._request(request)
-        if not _promised_by(probe)(reply):
-            if foreign := _foreign(reply):
+        if not replies.promised_by(probe)(reply):
+            if foreign := replies.foreign(reply):
                 raise StudentFault(
                     f"a value of type {printable(foreign, 100)} came back "
                     "where plain data is expected"
@@ -250,7 +247,7 @@ class Session:
         empty for what cannot be compiled, and lacks what is too large to be sent to every child.
         """
         reply = self._request({"op": "compile", "paths": list(paths), "most_bytes": MAX_COMPILED})
-        if not _check_of(dict[str, bytes])(reply) or not reply.keys() <= set(paths):
+        if not replies.check_of(dict[str, bytes])(reply) or not reply.keys() <= set(paths):
             raise Crashed("it sent something that does not answer the request")
         return {path: code for path, code in reply.items() if len(code) <= MAX_COMPILED}
 
@@ -523,12 +520,6 @@ class Session:
             raise Crashed("it sent something that does not answer the request") from None
 
 
-@cache
-def _promised_by(probe: Probe) -> Callable[[Any], bool]:
-    """A check whether a reply has the type that the probe's annotation promises."""
-    return _check_of(typing.get_type_hints(probe).get("return", Any))
-
-
 class _MemoryWatch(Watch):
     """Raises `_TookTooMuch` when a test uses too much GPU memory."""
 
@@ -566,50 +557,3 @@ class _SleepWatch(Watch):
         self._looked = now
         if now - self._since >= self._seconds:
             raise _Asleep
-
-
-@cache
-def _check_of(kind: Any) -> Callable[[Any], bool]:
-    """A check whether a reply has the type that a probe promises; tests rely on that type."""
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if kind is Any:
-        return lambda value: True
-    if typing.is_typeddict(kind):
-        fields = {name: _check_of(of) for name, of in typing.get_type_hints(kind).items()}
-        return lambda value: (
-            type(value) is dict
-            and value.keys() == fields.keys()
-            and all(fits(value[name]) for name, fits in fields.items())
-        )
-    checks = [_check_of(argument) for argument in arguments]
-    if origin is list:
-        return lambda value: type(value) is list and all(map(checks[0], value))
-    if origin is tuple:
-        return lambda value: (
-            type(value) is tuple
-            and len(value) == len(checks)
-            and all(fits(part) for fits, part in zip(checks, value, strict=True))
-        )
-    if origin is dict:
-        return lambda value: (
-            type(value) is dict
-            and all(map(checks[0], value))
-            and all(map(checks[1], value.values()))
-        )
-    if origin in (typing.Union, types.UnionType):
-        return lambda value: any(fits(value) for fits in checks)
-    return lambda value: type(value) is kind
-
-
-def _foreign(value: Any) -> str | None:
-    """The type name of the first value in a reply that is not plain data."""
-    if isinstance(value, protocol.Other):
-        return value.type_name
-    inner = (
-        value.values()
-        if isinstance(value, dict)
-        else value
-        if isinstance(value, (list, tuple))
-        else ()
-    )
-    return next((name for name in map(_foreign, inner) if name), None)

@@ -1,0 +1,65 @@
+"""What a reply has to look like: the type that a probe promises, made of plain data."""
+
+import types
+import typing
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from grader.protocol import Other
+
+Probe = Callable[..., Any]
+Check = Callable[[Any], bool]
+
+
+@cache
+def promised_by(probe: Probe) -> Check:
+    """A check whether a reply has the type that the probe's annotation promises."""
+    return check_of(typing.get_type_hints(probe).get("return", Any))
+
+
+@cache
+def check_of(kind: Any) -> Check:
+    """A check whether a reply has the type that a probe promises; tests rely on that type."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return lambda value: True
+    if typing.is_typeddict(kind):
+        fields = {name: check_of(of) for name, of in typing.get_type_hints(kind).items()}
+        return lambda value: (
+            type(value) is dict
+            and value.keys() == fields.keys()
+            and all(fits(value[name]) for name, fits in fields.items())
+        )
+    checks = [check_of(argument) for argument in arguments]
+    if origin is list:
+        return lambda value: type(value) is list and all(map(checks[0], value))
+    if origin is tuple:
+        return lambda value: (
+            type(value) is tuple
+            and len(value) == len(checks)
+            and all(fits(part) for fits, part in zip(checks, value, strict=True))
+        )
+    if origin is dict:
+        return lambda value: (
+            type(value) is dict
+            and all(map(checks[0], value))
+            and all(map(checks[1], value.values()))
+        )
+    if origin in (typing.Union, types.UnionType):
+        return lambda value: any(fits(value) for fits in checks)
+    return lambda value: type(value) is kind
+
+
+def foreign(value: Any) -> str | None:
+    """The type name of the first value in a reply that is not plain data."""
+    if isinstance(value, Other):
+        return value.type_name
+    inner = (
+        value.values()
+        if isinstance(value, dict)
+        else value
+        if isinstance(value, (list, tuple))
+        else ()
+    )
+    return next((name for name in map(foreign, inner) if name), None)
