@@ -223,9 +223,6 @@ def test_a_test_that_is_killed_leaves_the_core(sandbox):
     assert os.sched_getaffinity(0) == allowed
 
 
-# --- answers --------------------------------------------------------------------------------------
-
-
 # --- what the zygote has imported -----------------------------------------------------------------
 
 IMPORTED = """
