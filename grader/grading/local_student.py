@@ -13,17 +13,17 @@ import random
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import _get_current_dispatch_mode_stack, _pop_mode
 
 from grader import protocol
 from grader.errors import NotAttempted, StudentFault, raised
+from grader.grading.restored import restored
 from grader.sandbox.endings import is_a_stub
 
 Probe = Callable[..., Any]
@@ -85,14 +85,12 @@ class LocalSession:
     ) -> None:
         self._box, self._sources, self._seed = box, sources, seed
         self._started = False
-        self._modes = len(_get_current_dispatch_mode_stack())
 
     def begin_problem(self, budget: object) -> None:
         """Nothing: our own solutions have no budget."""
 
     def begin_test(self, seed: int) -> None:
-        """Begin another test: clean up after the last one, and set the seed."""
-        self.close()
+        """Begin another test: set its seed."""
         self._seed, self._started = seed, False
 
     def run(self, probe: Probe, inputs: dict[str, Any]) -> Any:
@@ -104,7 +102,7 @@ class LocalSession:
         if not self._started:
             self._box.load(self._sources)
             self._started = True
-        home, settings = os.getcwd(), (torch.get_default_dtype(), torch.is_grad_enabled())
+        home = os.getcwd()
         os.chdir(self._box.scratch)
         try:
             return answer(
@@ -116,8 +114,6 @@ class LocalSession:
         finally:
             with suppress(OSError):
                 os.chdir(home)
-            torch.set_default_dtype(settings[0])
-            torch.set_grad_enabled(settings[1])
 
     def inspect(self, rules: dict[str, list[dict[str, Any]]]) -> Any:
         """Return the findings in each source, by path; see tests/probes/forbidden_in_source.py."""
@@ -129,31 +125,7 @@ class LocalSession:
         return {}
 
     def close(self) -> None:
-        """Exit the torch modes that the solution entered; there is no process to end."""
-        leave_modes(self._modes)
-
-
-def leave_modes(depth: int) -> None:
-    """Exit torch dispatch modes until only `depth` of them are active.
-
-    A wrong FLOP counter may enter a mode and never exit it. Every later tensor operation of this
-    process would then go through that counter.
-    """
-    # If nothing but the stack refers to a mode, torch 2.6 frees it while popping it, and then
-    # returns it. This list refers to all of them.
-    modes = _get_current_dispatch_mode_stack()
-    for _ in modes[depth:]:
-        _pop_mode()
-
-
-@contextmanager
-def no_mode_left() -> Iterator[None]:
-    """At the end of the block, exit the torch dispatch modes that the block has entered."""
-    depth = len(_get_current_dispatch_mode_stack())
-    try:
-        yield
-    finally:
-        leave_modes(depth)
+        """Nothing: there is no process to end."""
 
 
 def answer(student: Any, probe: Probe, inputs: dict[str, Any], seed: int) -> Any:
@@ -170,7 +142,8 @@ def answer(student: Any, probe: Probe, inputs: dict[str, Any], seed: int) -> Any
     """
     seed_everything(seed)
     try:
-        value = probe(student, **as_data(inputs, views=True))
+        with restored():
+            value = probe(student, **as_data(inputs, views=True))
     except Exception as e:
         kinds = [t.__name__ for t in type(e).__mro__ if t.__module__ == "builtins"]
         if is_a_stub(kinds, _line_of(e)):

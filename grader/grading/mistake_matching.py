@@ -27,6 +27,7 @@ import torch
 from grader.course import Course, Problem
 from grader.errors import Raised, StudentFault
 from grader.grading import local_student
+from grader.grading.restored import restored
 from grader.grading.same_answers import elements, has_numbers, same
 from grader.solutions import mistakes
 from grader.solutions.mistakes import Mistake
@@ -207,8 +208,7 @@ def _fails_alike(package: Package, case: Case) -> bool:
     if not case.can_be_repeated:
         return False
     try:
-        with local_student.no_mode_left():
-            case.repeat(Rehearsal(package, case if case.can_be_rehearsed else None, case.seed))
+        case.repeat(Rehearsal(package, case if case.can_be_rehearsed else None, case.seed))
     except _Other:
         return False
     except Exception as e:
@@ -226,8 +226,7 @@ def _passes(package: Package, case: Case) -> bool:
     if not case.can_be_repeated:
         return True
     try:
-        with local_student.no_mode_left():
-            case.repeat(Rehearsal(package, None, case.seed))
+        case.repeat(Rehearsal(package, None, case.seed))
     except _NeedsAProcess:
         return True
     except Exception:
@@ -268,18 +267,13 @@ def _undisturbed() -> Iterator[None]:
     def no_process(*arguments: Any) -> Any:
         raise _NeedsAProcess
 
-    states = (
-        random.getstate(),
-        np.random.get_state(),
-        torch.get_rng_state(),
-        torch.get_default_dtype(),
-    )
-    folder, grad = os.getcwd(), torch.is_grad_enabled()
+    states = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    folder = os.getcwd()
     of_processes = {name: getattr(os, name) for name in ("fork", "kill", "_exit")}
     for name in of_processes:
         setattr(os, name, no_process)
     try:
-        with tempfile.TemporaryDirectory() as scratch:
+        with restored(), tempfile.TemporaryDirectory() as scratch:
             os.chdir(scratch)
             try:
                 yield
@@ -291,5 +285,3 @@ def _undisturbed() -> Iterator[None]:
         random.setstate(states[0])
         np.random.set_state(states[1])
         torch.set_rng_state(states[2])
-        torch.set_default_dtype(states[3])
-        torch.set_grad_enabled(grad)

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from grader import OBJECTS_BETWEEN_COLLECTIONS
-from grader.grading.local_student import no_mode_left
+from grader.grading.restored import restored
 from tests.grader.warm_python import python
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,9 +41,9 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(autouse=True)
-def modes_end_with_their_test() -> Iterator[None]:
-    """Leave the torch dispatch modes that a test entered, so that none changes the next test."""
-    with no_mode_left():
+def settings_end_with_their_test() -> Iterator[None]:
+    """Restore the settings that a test changed, so that none changes the next test."""
+    with restored():
         yield
 
 

@@ -1,0 +1,65 @@
+"""Settings of this process that our own solutions may change when a probe calls them here."""
+
+import gc
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack, _pop_mode
+
+
+def _autocast_nesting() -> int:
+    """How many autocast blocks this thread is in; torch keeps its cache until it is in none."""
+    torch.autocast_increment_nesting()
+    return torch.autocast_decrement_nesting()
+
+
+def _set_autocast_nesting(depth: int) -> None:
+    while torch.autocast_decrement_nesting() > depth:
+        pass
+    torch.clear_autocast_cache()
+
+
+SETTINGS: list[tuple[Callable[[], Any], Callable[[Any], object]]] = [
+    (torch.get_default_dtype, torch.set_default_dtype),
+    (torch.is_grad_enabled, torch.set_grad_enabled),
+    (torch.is_anomaly_enabled, torch.set_anomaly_enabled),
+    (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
+    (torch.get_num_threads, torch.set_num_threads),
+    (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+    (_autocast_nesting, _set_autocast_nesting),
+    (torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled),
+    (lambda: torch.is_autocast_enabled("cpu"), lambda on: torch.set_autocast_enabled("cpu", on)),
+    (
+        lambda: torch.get_autocast_dtype("cpu"),
+        lambda dtype: torch.set_autocast_dtype("cpu", dtype),
+    ),
+    (np.geterr, lambda how: np.seterr(**how)),
+    (gc.isenabled, lambda on: gc.enable() if on else gc.disable()),
+    (sys.getrecursionlimit, sys.setrecursionlimit),
+]
+
+
+@contextmanager
+def restored() -> Iterator[None]:
+    """At the end of the block, restore these settings and exit the torch modes of the block.
+
+    Otherwise, a wrong solution that leaves autocast on would change what later tests expect, and
+    one that never exits its dispatch mode would see every later tensor operation.
+    """
+    before = [get() for get, _ in SETTINGS]
+    depth = len(_get_current_dispatch_mode_stack())
+    try:
+        yield
+    finally:
+        # If nothing but the stack refers to a mode, torch 2.6 frees it while popping it, and then
+        # returns it. This list refers to all of them.
+        modes = _get_current_dispatch_mode_stack()
+        for _ in modes[depth:]:
+            _pop_mode()
+        for (get, put), value in zip(SETTINGS, before, strict=True):
+            if get() != value:
+                put(value)

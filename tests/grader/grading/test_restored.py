@@ -1,0 +1,119 @@
+"""Our own solutions run in the grader's process too, and leave it as it was."""
+
+import gc
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from grader import course as courses
+from grader.grading import local_student
+from grader.grading.grade import grade
+from grader.proof.validate import sources_in
+from grader.sandbox import levels
+from grader.sandbox.box import Sandbox
+from grader.solutions import mistakes
+from grader.submission import Submission
+from grader.worker import leftovers
+from tests.sampling import every
+
+COURSE = courses.load()
+REFERENCE = sources_in(COURSE.reference)
+# pytest changes the other entries by itself.
+COMPARED = ("garbage collector", "limits", "locale", "numpy", "python", "torch")
+
+
+def surroundings():
+    """The state of this process that a result may depend on."""
+    now = leftovers.surroundings()
+    return {name: now[name] for name in COMPARED}
+
+
+class Mode(torch.utils._python_dispatch.TorchDispatchMode):
+    """A dispatch mode that runs each operator."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        """Run the operator."""
+        return function(*args, **(kwargs or {}))
+
+
+CHANGES = {
+    "default dtype": lambda: torch.set_default_dtype(torch.float64),
+    "grad mode": lambda: torch.set_grad_enabled(False),
+    "anomaly mode": lambda: torch.set_anomaly_enabled(True),
+    "deterministic algorithms": lambda: torch.use_deterministic_algorithms(True),
+    "threads": lambda: torch.set_num_threads(torch.get_num_threads() + 1),
+    "precision of products": lambda: torch.set_float32_matmul_precision("medium"),
+    "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16).__enter__(),
+    "autocast with another dtype": lambda: torch.autocast("cpu", dtype=torch.float16).__enter__(),
+    "autocast without a cache": lambda: torch.autocast("cpu", cache_enabled=False).__enter__(),
+    "dispatch mode": lambda: Mode().__enter__(),
+    "numpy's errors": lambda: np.seterr(all="raise"),
+    "garbage collector": gc.disable,
+    "recursion limit": lambda: sys.setrecursionlimit(sys.getrecursionlimit() + 1),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_a_solution_changes_ends_with_its_call(name):
+    """Each setting is as before, and each torch mode has ended."""
+    before, nesting = surroundings(), torch.autocast_increment_nesting()
+    torch.autocast_decrement_nesting()
+    changed = []
+
+    def probe(student):
+        CHANGES[name]()
+        changed.append(surroundings() != before)
+        return 8
+
+    box = local_student.LocalBox()
+    session = local_student.LocalSession(box, {"assignment/m.py": b""}, seed=0)
+    assert session.run(probe, {}) == 8
+    box.close()
+    assert changed == [True]
+    assert surroundings() == before
+    assert torch.autocast_increment_nesting() == nesting
+    torch.autocast_decrement_nesting()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("problem", every(4, COURSE.problems[::-1]), ids=lambda p: p.id)
+def test_no_known_mistake_changes_this_process(problem):
+    """All tests of a problem run on each known mistake in this process, which stays as it was."""
+    box = local_student.LocalBox()
+
+    def graded(sources):
+        grade(
+            Submission("one", sources, []),
+            COURSE,
+            box,
+            problems=[problem],
+            explain=False,
+            session=local_student.LocalSession,
+        )
+
+    graded(REFERENCE)
+    before = surroundings()
+    module = REFERENCE[problem.path].decode()
+    for mistake in mistakes.load(COURSE.mistakes, problem.id):
+        if mistake.is_tried_on("cpu", ("cpu",)):
+            graded(REFERENCE | {problem.path: mistake.applied_to(module).encode()})
+            assert surroundings() == before, mistake.name
+    box.close()
+
+
+@pytest.mark.slow
+def test_explaining_one_submission_costs_the_next_one_nothing():
+    """The known mistake leaves autocast on, and finding its name runs it in this process."""
+    mistaken, other = COURSE.problem("gpu_mixed_precision"), COURSE.problem("flop_counter")
+    module = REFERENCE[mistaken.path].decode()
+    mistake = next(
+        m for m in mistakes.load(COURSE.mistakes, mistaken.id) if m.name == "autocast_left_on"
+    )
+    sources = REFERENCE | {mistaken.path: mistake.applied_to(module).encode()}
+    with Sandbox.of(COURSE, isolation=levels.strongest()) as sandbox:
+        first = grade(Submission("first", sources, []), COURSE, sandbox, problems=[mistaken])
+        second = grade(Submission("second", REFERENCE, []), COURSE, sandbox, problems=[other])
+    assert mistake.says in [test.mistake for test in first.problems[0].tests]
+    assert second.score == second.max_score == other.points
