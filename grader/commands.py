@@ -277,7 +277,7 @@ def validate(
         bool,
         typer.Option(
             "--draft",
-            help="Skip the sandbox: ten times as fast. Use it to write tests, not to prove them.",
+            help="Skip the sandbox: twice as fast. Use it to write tests, not to prove them.",
         ),
     ] = False,
     jobs: Annotated[

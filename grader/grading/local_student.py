@@ -1,9 +1,8 @@
 """Run one of our own solutions in this process instead of a sandbox.
 
-This is a hundred times as fast as a sandbox, but gives no isolation at all. Use it for the
-variations of the reference that `trials` makes and for drafts of tests, never for code from others.
-A probe's result is encoded and decoded as if it came out of a sandbox, so that a test sees no
-difference.
+This is faster than a sandbox, but gives no isolation at all. Use it for the variations of the
+reference that `trials` makes and for drafts of tests, never for code from others. A probe's result
+is encoded and decoded as if it came out of a sandbox, so that a test sees no difference.
 """
 
 import importlib
@@ -67,6 +66,7 @@ class LocalBox:
             file.parent.mkdir(exist_ok=True)
             file.write_bytes(content)
         importlib.invalidate_caches()
+        linecache.clearcache()  # the last package's lines had the same file names
         self._sources = sources
 
     def _forget(self) -> None:

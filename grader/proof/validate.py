@@ -109,9 +109,8 @@ def validate(
         with_mutants: Whether to try mutants of the reference too, on a CPU.
         quick: Try a sample of each kind, and stop wrong solutions at their first failed test. Tests
             then need not earn their place, and mistakes need not justify their cost.
-        draft: Run everything in the processes of the tests, without a sandbox, which is many times
-            as fast. Trials that only a sandbox can judge, such as uninitialized memory, are left
-            out.
+        draft: Run everything in the processes of the tests, without a sandbox, which is twice as
+            fast. Trials that only a sandbox can judge, such as uninitialized memory, are left out.
         jobs: The number of processes, each with its own sandbox. On a CUDA device, only one process
             is used.
         progress: Called after each trial.
