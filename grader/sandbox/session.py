@@ -48,6 +48,8 @@ LEAST_PATIENCE = 0.08  # seconds
 # How long to wait for a traceback that the child was asked to print.
 TRACEBACK_SECONDS = 1.0
 MAX_COMPILED = 2**20  # bytes of a module's code; a short source may have a long code
+# After how much wall time of its tests the CPU time of a shared child is looked up again.
+LOOK_AFTER_SECONDS = 0.1
 
 
 @dataclass
@@ -158,6 +160,8 @@ class Session:
         self._wall_left = limits.wall_seconds
         self._wall_used = 0.0
         self._cpu_charged = 0.0  # of the running child
+        self._cpu_before = 0.0  # of the running child, before the running test
+        self._wall_since_look = 0.0  # of the tests, since `_cpu_before` was looked up
         self._wall_is_cut = False  # whether the budget left less wall time than the limits
         self._cpu_limit = limits.cpu_seconds
         self._over: TimedOut | None = None  # set once the time is used up
@@ -168,24 +172,23 @@ class Session:
         """Charge all further tests to this budget, instead of that of an earlier problem.
 
         `begin_test` has to follow. The child keeps its own limit of CPU time.
-
-        Raises:
-            GraderFault: The sandbox failed.
         """
         self._charge_wall()
         if self._has_child:
-            used = self._cpu_seconds_so_far()
-            self._charge_processor()(used)
-            self._cpu_charged = used
+            self._look_at_cpu()
+            if self._budget:
+                self._budget.charge(cpu=self._cpu_before - self._cpu_charged)
+            self._cpu_charged = self._cpu_before
         self._budget = budget
 
-    def _cpu_seconds_so_far(self) -> float:
+    def _look_at_cpu(self) -> None:
+        """Look up the CPU time that the child has used so far."""
         assert self._channel is not None
         try:
-            return self._sandbox.activity().cpu_seconds_of_all
+            self._cpu_before = self._sandbox.activity().cpu_seconds_of_all
         except GraderFault:
-            self._channel.close()  # the child ended with its box
-            raise
+            self._channel.close()  # the child ended with its box; the next test gets another one
+        self._wall_since_look = 0.0
 
     def begin_test(self, seed: int) -> None:
         """Begin another test: the next call belongs to it.
@@ -194,6 +197,8 @@ class Session:
             seed: The seed that the global generators are set to before each call of this test.
         """
         self._charge_wall()
+        if self._has_child and self._wall_since_look >= LOOK_AFTER_SECONDS:
+            self._look_at_cpu()
         self._seed, self._test = seed, self._test + 1
         self._over, self._has_called, self._wall_is_cut = None, False, False
         self._wall_left = self._limits.wall_seconds
@@ -204,7 +209,7 @@ class Session:
 
         The time that the test has used so far is not charged.
         """
-        self._end_child(free_seconds=self._wall_used)
+        self._end_child(to_repeat=True)
         self._wall_used = 0.0
         self.begin_test(self._seed)
 
@@ -272,12 +277,12 @@ class Session:
     def _has_child(self) -> bool:
         return self._channel is not None and self._channel.is_open
 
-    def _end_child(self, free_seconds: float = 0.0) -> None:
-        """End the child without waiting; charge its CPU time, except for `free_seconds`."""
+    def _end_child(self, *, to_repeat: bool = False) -> None:
+        """End the child without waiting for it."""
         if self._channel is None or not self._channel.is_open:
             return
         self._channel.close()
-        charge = self._charge_processor(free_seconds)
+        charge = self._charge_at_end(to_repeat=to_repeat)
         self._sandbox.end_soon(lambda ending: charge(ending.cpu_seconds_of_all))
 
     def _request(self, request: dict[str, Any]) -> Any:
@@ -285,12 +290,12 @@ class Session:
             self._sandbox.wait_until_ready()
             if self._over:
                 raise self._over
+            may_be_used = self.is_shared and not self._has_called
             reply = self._ask(request)
-            if self.is_shared and type(reply) is dict and "used" in reply:
+            if may_be_used and self._answers(reply) and "used" in reply:
                 # An earlier test left something behind, so run this test in a child of its own.
-                self._end_child()
-                self.is_shared = False
-                reply = self._ask(request)
+                self.begin_again()
+                reply = self._ask({**request, "test": self._test})
         except protocol.ProtocolError as e:
             self._end()
             raise Crashed(f"it sent something that is not an answer: {e}") from None
@@ -369,7 +374,7 @@ class Session:
     def _open(self) -> None:
         """Have the zygote fork the child."""
         self._channel = Channel(self._limits.output_bytes, self._sandbox.core)
-        self._cpu_charged = 0.0
+        self._cpu_charged = self._cpu_before = self._wall_since_look = 0.0
         sources: dict[str, bytes] = self._setup["sources"]
         try:
             limits = msgspec.structs.replace(self._limits, cpu_seconds=self._cpu_limit)
@@ -419,26 +424,29 @@ class Session:
             ending = self._sandbox.end()
         finally:
             self._channel.read_the_rest()
-        self._charge_processor()(ending.cpu_seconds_of_all)
+        # A test that fails in a shared child is repeated.
+        self._charge_at_end(to_repeat=self.is_shared)(ending.cpu_seconds_of_all)
         return ending
 
-    def _charge_processor(self, free_seconds: float = 0.0) -> Callable[[float], None]:
-        """A function that charges the child's CPU time to the present budget.
+    def _charge_at_end(self, *, to_repeat: bool) -> Callable[[float], None]:
+        """A function that charges the child's CPU time, which is known after its end.
 
-        It takes the child's whole CPU time, of which the part that was charged before is free, and
-        so are `free_seconds`.
+        Args:
+            to_repeat: Whether the running test is repeated, so that its first attempt is free.
         """
-        budget, free = self._budget, self._cpu_charged + free_seconds
+        budget, charged = self._budget, self._cpu_charged
+        most = self._cpu_before if to_repeat else math.inf
 
         def charge(used: float) -> None:
             if budget:
-                budget.charge(cpu=max(0.0, used - free))
+                budget.charge(cpu=min(used, most) - charged)
 
         return charge
 
     def _charge_wall(self) -> None:
         if self._budget:
             self._budget.charge(wall=self._wall_used)
+        self._wall_since_look += self._wall_used
         self._wall_used = 0.0
 
     def _took_too_much(self) -> StudentFault:
@@ -496,13 +504,17 @@ class Session:
     def _tracebacks(self) -> str:
         return self._channel.tracebacks.text if self._channel else ""
 
+    def _answers(self, reply: Any) -> bool:
+        """Whether a reply answers the last request."""
+        return (
+            type(reply) is dict
+            and type(reply.get("id")) is int
+            and bool(reply["id"] == self._requests)
+        )
+
     def _value(self, reply: Any) -> Any:
         """Return the value of a reply; raise for any other reply."""
-        if (
-            type(reply) is not dict
-            or type(reply.get("id")) is not int
-            or reply["id"] != self._requests
-        ):
+        if not self._answers(reply):
             raise Crashed("it sent something that does not answer the request")
         if "value" in reply:
             return reply["value"]

@@ -472,6 +472,28 @@ def test_an_answer_that_the_process_was_used_counts_once(sandbox):
             ask(made)
 
 
+def test_the_answer_that_a_process_was_used_comes_first(sandbox):
+    """Later in a test, a process that says so would get its limits of time again."""
+    source = """
+        import os, sys
+
+        def f(number):
+            frame = sys._getframe()
+            while "protocol" not in frame.f_globals:
+                frame = frame.f_back
+            encode = frame.f_globals["protocol"].encode
+            if number:
+                os.write(3, b"".join(encode({"id": number, "used": ["x"]})))
+        """
+    with session(sandbox, source) as made:
+        ask(made, 0)
+        made.begin_test(0)
+        ask(made, 0)
+        assert made.is_shared
+        with pytest.raises(Crashed):
+            ask(made, 3)
+
+
 def test_a_call_returns_plain_data_and_tensors(sandbox):
     """Arguments keep their strides and shared storages, and answers arrive as real tensors."""
     x = torch.arange(12.0).view(3, 4).T
@@ -843,16 +865,90 @@ def test_each_problem_is_charged_for_its_own_tests(sandbox):
     assert second.wall_used > 0
 
 
-@pytest.mark.parametrize("dies", ["between problems", "during a test"])
+def test_only_the_attempt_that_is_repeated_is_free(sandbox):
+    """A test that sleeps in a shared process frees no CPU time of the tests before it."""
+    source = """
+        import time
+        def f(seconds):
+            end = time.process_time() + seconds
+            while time.process_time() < end: pass
+        def sleep(seconds):
+            time.sleep(seconds)
+            raise ValueError
+    """
+    budget = Budget(cpu_seconds=60.0, wall_seconds=60.0)
+    with session(sandbox, source, budget=budget) as made:
+        for _ in range(4):
+            made.begin_test(0)
+            ask(made, 0.25)
+        made.begin_test(0)
+        with pytest.raises(Raised):
+            ask(made, 1.5, function="sleep")
+        made.begin_again()
+        assert not made.is_shared
+        ask(made, 0.0)
+    sandbox.wait_until_ready()
+    assert 0.95 <= budget.cpu_used < 1.5
+    assert 0.95 <= budget.wall_used < 2.0
+
+
+@pytest.mark.parametrize("end", ["while True: pass", "os._exit(3)"])
+def test_an_attempt_that_ends_its_shared_process_is_free(sandbox, end):
+    """It is repeated in a process of its own, and only that is charged."""
+    source = f"""
+        import os, time
+        def f(seconds):
+            end = time.process_time() + seconds
+            while time.process_time() < end: pass
+            if seconds == 2:
+                {end}
+    """
+    budget = Budget(cpu_seconds=60.0, wall_seconds=60.0)
+    with session(sandbox, source, budget=budget, cpu_seconds=3) as made:
+        ask(made, 0.25)
+        made.begin_test(0)
+        with pytest.raises((TimedOut, Crashed)):
+            ask(made, 2)
+        made.begin_again()
+        ask(made, 0.25)
+    sandbox.wait_until_ready()
+    assert 0.45 <= budget.cpu_used < 1.0
+    assert 0.45 <= budget.wall_used < 1.5
+
+
+def test_a_process_that_cannot_be_shared_takes_no_time_from_the_next_test(sandbox):
+    """What an earlier test left behind may run while the process is checked."""
+    source = """
+        import gc, time
+        def f():
+            gc.callbacks.append(lambda *_: time.sleep(0.1))
+        def g():
+            return 1
+    """
+    budget = Budget(cpu_seconds=60.0, wall_seconds=60.0)
+    with session(sandbox, source, budget=budget, wall_seconds=1.5) as made:
+        ask(made)
+        made.begin_test(0)
+        assert made.is_shared
+        assert ask(made, function="g") == 1
+        assert not made.is_shared
+        assert ask(made, function="g") == 1
+    assert budget.wall_used < 0.5
+
+
+@pytest.mark.parametrize("dies", ["between tests", "between problems", "during a test"])
 def test_a_box_that_ends_while_a_child_lives_is_replaced(dies):
-    """One test is a fault of the grader, and the next ones have the new box."""
+    """The next test has the new box; only a test that was running is a fault of the grader."""
     own = Sandbox(COURSE.tests, isolation="bubblewrap", scratch_bytes=MIB)
     with own, session(own, "import time\ndef f(seconds):\n    time.sleep(seconds)") as made:
-        ask(made, 0)
-        if dies == "between problems":
+        ask(made, 0.2)
+        if dies.startswith("between"):
             os.kill(own.host_pid, signal.SIGKILL)
-            with pytest.raises(GraderFault, match=r"^the sandbox stopped answering: "):
+            if dies == "between problems":
                 made.begin_problem(None)
+            made.begin_test(0)
+            assert not made.is_shared
+            ask(made, 0)
         else:
             killer = threading.Timer(0.3, os.kill, [own.host_pid, signal.SIGKILL])
             killer.start()
