@@ -32,8 +32,12 @@ class Entry:
 
     def settle(self, verdict: Verdict) -> None:
         """Set the verdict of the whole function, however many cases it has."""
-        self.statuses = []
+        self.forget()
         self.add(verdict)
+
+    def forget(self) -> None:
+        """Forget how all its cases ended, because they run again."""
+        self.statuses, self.verdict, self.mistake, self.seconds = [], None, None, 0.0
 
     def outcome(self) -> Outcome:
         """How the function ended.
@@ -62,12 +66,14 @@ class Outcomes:
 
     Attributes:
         faults: By problem, the fault of the grader that prevented its tests from running.
+        in_doubt: The problems with a test that failed in a shared process and passed in a new one.
     """
 
     def __init__(self, problems: list[Problem]) -> None:
         self._problems = {problem.id: problem for problem in problems}
         self._entries: dict[tuple[str, str], Entry] = {}
         self.faults: dict[str, str] = {}
+        self.in_doubt: set[str] = set()
 
     def problem_of(self, item: pytest.Item) -> Problem:
         """The problem that a test belongs to, by the name of its file."""

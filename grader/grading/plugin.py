@@ -1,12 +1,13 @@
 """The pytest plugin of one grading: gives each test its student, and records how each test ends."""
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
 import torch
 
 from grader.course import problem_of_file
-from grader.errors import GraderFault, NotAttempted, Status
+from grader.errors import GraderFault, NotAttempted, Status, StudentFault
 from grader.grading.gpu_health import GpuHealth
 from grader.grading.hidden_tests import HiddenTests
 from grader.grading.job import Job
@@ -24,6 +25,9 @@ def run_tests(
     job: Job, tests: HiddenTests, outcomes: Outcomes, checked: Checked, health: GpuHealth
 ) -> None:
     """Run the hidden tests with pytest in this process, and record how each of them ended.
+
+    If a wrong answer in a shared process is right in a new process, the student's code may have two
+    answers to each test. Then all tests of the problem run again, each in a process of its own.
 
     Args:
         job: What is graded.
@@ -45,6 +49,13 @@ def run_tests(
         else:
             waiting.append(item)
     tests.run(waiting, Plugin(job, outcomes, checked, health, to_run=len(waiting)), job.seed)
+    again = [item for item in waiting if outcomes.problem_of(item).id in outcomes.in_doubt]
+    if again:
+        for item in again:
+            outcomes.entry_of(item).forget()
+        job = replace(job, fresh=True)
+        plugin = Plugin(job, outcomes, checked, health, to_run=len(again), done=len(waiting))
+        tests.run(again, plugin, job.seed)
 
 
 def _settled_for(entry: Entry, job: Job, settled: dict[str, Verdict]) -> Verdict | None:
@@ -63,13 +74,21 @@ class Plugin:
         checked: What is known about the submission before its tests run.
         health: The state of the GPU.
         to_run: The number of tests that will run.
+        done: The number of tests that have run before.
 
     Attributes:
         is_enough: Whether no further test needs to run.
     """
 
     def __init__(
-        self, job: Job, outcomes: Outcomes, checked: Checked, health: GpuHealth, *, to_run: int
+        self,
+        job: Job,
+        outcomes: Outcomes,
+        checked: Checked,
+        health: GpuHealth,
+        *,
+        to_run: int,
+        done: int = 0,
     ) -> None:
         self._job, self._outcomes, self._health = job, outcomes, health
         self._students, self._stubs = Students(job, checked.compiled), checked.stubs
@@ -77,7 +96,7 @@ class Plugin:
         self._student: RemoteStudent | None = None  # of the test that is running
         self._rng_state: torch.Tensor | None = None  # of the test's generator, before the test ran
         self._cases = Cases(job.course)
-        self._done, self._to_run = 0, to_run
+        self._done, self._to_run = done, done + to_run
         self.is_enough = False
 
     @pytest.hookimpl(optionalhook=True)  # specified by the tests' conftest.py
@@ -107,6 +126,8 @@ class Plugin:
             if self._rng_state is not None:
                 arguments["rng"].set_state(self._rng_state)
             pyfuncitem.obj(**arguments)
+            if not isinstance(e, StudentFault):  # which is no answer
+                self._outcomes.in_doubt.add(self._outcomes.problem_of(pyfuncitem).id)
         return True
 
     def pytest_runtest_call(self, item: pytest.Item) -> None:

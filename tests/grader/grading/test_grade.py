@@ -139,6 +139,17 @@ MODULES = {
                 os.abort()
             return 1
         """,
+    "two_faced": """
+        import functools
+
+        @functools.cache
+        def kept():
+            return []
+
+        def f(x):
+            kept().append(x)
+            return 2 if len(kept()) == 1 else 1
+        """,
     "unfinished": """
         import math
 
@@ -367,6 +378,19 @@ TESTS = {
             got = [student.good.double(x), student.stateful.last()]
             expect.value(got, [2 * x, 1], of="last")
         """),
+    "two_answers": ("two_faced", 3, "cpu", [], """
+        def test_first(student):
+            expect.value(student.two_faced.f(0), 2, of="f")
+
+        def test_second(student):
+            expect.value(student.two_faced.f(0), 1, of="f")
+
+        def test_third(student):
+            expect.value(student.two_faced.f(0), 2, of="f")
+
+        def test_fourth(student):
+            expect.value(student.two_faced.f(0), 1, of="f")
+        """),
     "stubs": ("unfinished", 3, "cpu", [], """
         @pytest.mark.parametrize("function", ["todo", "todo", "done", "layer"])
         def test_early(student, function):
@@ -495,6 +519,7 @@ with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandb
     run("one module", problems=[course.problem("passes"), course.problem("both")])
     run("counts", problems=[course.problem("counts")])
     run("stubs", problems=[course.problem("stubs")])
+    run("two answers", problems=[course.problem("two_answers")])
     run("seed 1", problems=[course.problem("draws")], seed=1)
     run("unreadable", problems=some)
     run("short", short, problems=[course.problem("passes"), course.problem("absent")])
@@ -505,7 +530,7 @@ with Sandbox(course.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandb
     run("leaves", problems=[course.problem("passes"), course.problem("leaves")])
     run("leaves again", problems=[course.problem("passes"), course.problem("leaves")])
 gc.collect()
-left = sum(outcomes() is not None for outcomes in outcomes_of_runs)
+left = len({id(outcomes()) for outcomes in outcomes_of_runs if outcomes()})
 (out / "left.json").write_text(msgspec.json.encode([left, len(outcomes_of_runs)]).decode())
 (out / "collected.json").write_text(msgspec.json.encode(collected_by).decode())
 (out / "forks.json").write_text(msgspec.json.encode(forks).decode())
@@ -993,6 +1018,17 @@ def test_what_an_earlier_test_leaves_helps_nobody(first):
     assert ["failed", "failed", "passed"] == [s for _, s, *_ in ended(first, "warms_up")]
 
 
+def test_two_answers_earn_no_more_than_one(results, first):
+    """A function that answers 2 in a new process and 1 in a used one passes only the tests of 2.
+
+    All four tests pass, the third one in a new process, after it has failed in a used one. So they
+    run again, each in a process of its own.
+    """
+    got = [status for _, status, *_ in ended(first, "two_answers")]
+    assert ["passed", "failed", "passed", "failed"] == got
+    assert 1 + 2 + 4 == json.loads(results["forks"])["two answers"]
+
+
 def test_only_a_test_that_does_not_pass_ends_its_process(results):
     """A new process starts only after a test that does not pass.
 
@@ -1044,6 +1080,7 @@ def test_the_tests_of_the_last_grade_are_not_collected_again(results):
         "one module",
         "counts",
         "stubs",
+        "two answers",
         "seed 1",
         "unreadable",
         "short",
