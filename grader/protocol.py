@@ -177,9 +177,14 @@ def receive(sock: socket.socket) -> Any:
 
 
 class FrameReader:
-    """Collects one frame from a socket, piece by piece, and allocates only what the caps allow."""
+    """Collects one frame from a socket, piece by piece, and allocates only what the caps allow.
 
-    def __init__(self) -> None:
+    Args:
+        most_bytes: The largest body to accept.
+    """
+
+    def __init__(self, most_bytes: int = MAX_BODY_BYTES) -> None:
+        self._most_bytes = most_bytes
         self._header = bytearray(HEADER.size)
         self._frame: memoryview | None = None  # the head and the body
         self._head_size = 0
@@ -207,6 +212,12 @@ class FrameReader:
         """How many bytes of the frame have not arrived, as far as is known."""
         return len(self._empty)
 
+    @property
+    def body_bytes(self) -> int:
+        """The size of the complete frame's body, which its tensors keep in memory."""
+        assert self._frame is not None
+        return len(self._frame) - self._head_size
+
     def value(self) -> Any:
         """The value of the complete frame."""
         assert self._frame is not None
@@ -221,8 +232,9 @@ class FrameReader:
     def _allocated(self) -> memoryview:
         """Room for what the header announces."""
         head, body = HEADER.unpack(self._header)
-        if head > MAX_HEAD_BYTES or body > MAX_BODY_BYTES:
-            raise ProtocolError(f"a frame claims {head} + {body} bytes")
+        if head > MAX_HEAD_BYTES or body > self._most_bytes:
+            most = f"{MAX_HEAD_BYTES} + {self._most_bytes}"
+            raise ProtocolError(f"a frame claims {head} + {body} bytes; accepted are {most}")
         self._head_size = head
         unused = -head % ALIGNMENT  # so that the body is aligned
         # np.empty does not touch the memory until it is filled.

@@ -1,5 +1,6 @@
 """The pytest plugin of one grading: gives each test its student, and records how each test ends."""
 
+import traceback
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -151,6 +152,8 @@ class Plugin:
             self._may_share = verdict.status is Status.PASSED or self._called_a_stub(error)
             if self._job.explain and self._student and isinstance(item, pytest.Function):
                 self._cases.keep(item, entry, self._student, self._rng_state, verdict, error)
+        if error is not None:
+            _empty_frames(error)
         assert call.when != "collect"
         outcome: Literal["passed", "failed"] = "passed" if error is None else "failed"
         return pytest.TestReport(item.nodeid, item.location, {}, outcome, None, call.when)
@@ -206,3 +209,15 @@ class Plugin:
 def _wants_its_own_process(item: pytest.Item) -> bool:
     """Whether a test is marked `own_process`: no other test may use its process."""
     return item.get_closest_marker("own_process") is not None
+
+
+def _empty_frames(error: BaseException) -> None:
+    """Free the variables of a test that has ended, among them its answers.
+
+    pytest's record of the call and the traceback refer to each other, and the garbage collector
+    does not see how large the answers are.
+    """
+    link: BaseException | None = error
+    while link is not None:
+        traceback.clear_frames(link.__traceback__)
+        link = link.__context__

@@ -12,6 +12,9 @@ from grader.grading.sandboxed_student import RemoteStudent
 from grader.grading.verdict import Verdict
 from grader.solutions.mistakes import Mistake
 
+# Bytes of answers that are kept until the problem's end. Tests with more cannot be rehearsed.
+MOST_BYTES = 64 * 2**20
+
 
 class Cases:
     """The recorded test runs of the problem that is currently being graded."""
@@ -19,6 +22,7 @@ class Cases:
     def __init__(self, course: Course) -> None:
         self._course = course
         self._cases: list[Case] = []
+        self._bytes = 0
 
     def keep(
         self,
@@ -53,6 +57,10 @@ class Cases:
                 **{**arguments, **{name: again[name] for name in again if name in arguments}}
             )
 
+        if self._bytes + student.answered_bytes > MOST_BYTES:
+            student.calls.clear()
+        else:
+            self._bytes += student.answered_bytes
         failure = error if isinstance(error, Exception) else None
         function = verdict.function if verdict.function in entry.problem.functions else ""
         self._cases.append(
@@ -64,7 +72,7 @@ class Cases:
 
         This discards the recorded runs.
         """
-        cases, self._cases = self._cases, []
+        cases, self._cases, self._bytes = self._cases, [], 0
         try:
             return explained(problem, self._course, cases)
         # A failed explanation must not cost the student the grade. A test checks that every wrong

@@ -60,6 +60,11 @@ class RemoteStudent:
         return value
 
     @property
+    def answered_bytes(self) -> int:
+        """How much memory the answers of the calls take."""
+        return int(self._session.answered_bytes)
+
+    @property
     def is_shared(self) -> bool:
         """Whether an earlier test has used the same process."""
         return bool(self._session.is_shared)

@@ -203,6 +203,8 @@ class Session:
         self._over, self._has_called, self._wall_is_cut = None, False, False
         self._wall_left = self._limits.wall_seconds
         self.is_shared = self._has_child
+        if self._channel:
+            self._channel.bytes_left = protocol.MAX_BODY_BYTES
 
     def begin_again(self) -> None:
         """Restart the running test in a child of its own.
@@ -262,6 +264,11 @@ class Session:
         See `worker.device.look`.
         """
         return self._request({"op": "look", "device": name})
+
+    @property
+    def answered_bytes(self) -> int:
+        """How much memory the answers of the running test take, as long as one of each is kept."""
+        return protocol.MAX_BODY_BYTES - self._channel.bytes_left if self._channel else 0
 
     @property
     def printed(self) -> str:

@@ -659,7 +659,7 @@ def test_a_huge_claim_is_refused_before_anything_is_allocated(pair, head, body):
     theirs.send(HEADER.pack(head, body))
     tracemalloc.start()
     try:
-        with pytest.raises(ProtocolError, match=rf"^a frame claims {head} \+ {body} bytes$"):
+        with pytest.raises(ProtocolError, match=rf"^a frame claims {head} \+ {body} bytes;"):
             protocol.receive(ours)
         assert tracemalloc.get_traced_memory()[1] < 2**20
     finally:

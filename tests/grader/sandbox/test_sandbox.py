@@ -472,6 +472,22 @@ def test_an_answer_that_the_process_was_used_counts_once(sandbox):
             ask(made)
 
 
+def test_the_answers_of_a_test_take_a_limited_memory(sandbox):
+    """A test may keep all of its answers. The next test may have as many again."""
+    source = "import torch\ndef f(): return torch.empty(180 * 2**20, dtype=torch.uint8)"
+    with session(sandbox, source) as made:
+        for number in range(2):
+            made.begin_test(number)
+            assert made.answered_bytes == 0
+            for _ in range(2):
+                assert ask(made).numel() == 180 * MIB
+            assert made.answered_bytes == 360 * MIB
+        with pytest.raises(Crashed, match=r"claims \d+ \+ 188743680 bytes; accepted are \d+ \+"):
+            ask(made)
+        made.begin_again()
+        assert ask(made).numel() == 180 * MIB
+
+
 def test_the_answer_that_a_process_was_used_comes_first(sandbox):
     """Later in a test, a process that says so would get its limits of time again."""
     source = """
@@ -1201,7 +1217,7 @@ def is_alive(pid):
             "os.write(3, b'x' * 100)",
             (
                 "it sent something that is not an answer: a frame claims 2021161080 + "
-                "8680820740569200760 bytes"
+                "8680820740569200760 bytes; accepted are 4194304 + 536870912"
             ),
         ),
     ],
