@@ -1,4 +1,6 @@
-"""The text that a student sees for a test, as lines that a test can compare."""
+"""What a result says, in a form that a test can compare."""
+
+import json
 
 
 def told(problem_id, test):
@@ -9,3 +11,13 @@ def told(problem_id, test):
         if test.what
         else ""
     )
+
+
+def without_seconds(text):
+    """A result as JSON with every duration set to 0."""
+    tree = json.loads(text)
+    tree["seconds"] = 0
+    for entry in tree["problems"]:
+        for test in entry["tests"]:
+            test["seconds"] = 0
+    return json.dumps(tree)

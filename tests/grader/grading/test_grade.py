@@ -17,7 +17,7 @@ import torch
 from grader import course as courses
 from grader.report import json as json_report
 from grader.results.records import SubmissionResult
-from tests.grader.told import told
+from tests.grader.told import told, without_seconds
 from tests.grader.warm_python import python
 
 pytestmark = [
@@ -1121,16 +1121,6 @@ def test_another_seed_gives_other_inputs(results, first):
     assert (0, 1) == (first.grader.seed, other.grader.seed)
     differing = [a != b for a, b in zip(one.split("\n"), two.split("\n"), strict=True)]
     assert [False, True, True] == differing
-
-
-def without_seconds(text):
-    """A result as JSON with every duration set to 0."""
-    tree = json.loads(text)
-    tree["seconds"] = 0
-    for entry in tree["problems"]:
-        for test in entry["tests"]:
-            test["seconds"] = 0
-    return json.dumps(tree)
 
 
 def test_pytests_options_in_the_environment_change_nothing(results):

@@ -11,11 +11,13 @@ from grader import course as courses
 from grader.grading import local_student
 from grader.grading.grade import grade
 from grader.proof.validate import sources_in
+from grader.report import json as json_report
 from grader.sandbox import levels
 from grader.sandbox.box import Sandbox
 from grader.solutions import mistakes
 from grader.submission import Submission
 from grader.worker import leftovers
+from tests.grader.told import without_seconds
 from tests.sampling import every
 
 COURSE = courses.load()
@@ -117,3 +119,26 @@ def test_explaining_one_submission_costs_the_next_one_nothing():
         second = grade(Submission("second", REFERENCE, []), COURSE, sandbox, problems=[other])
     assert mistake.says in [test.mistake for test in first.problems[0].tests]
     assert second.score == second.max_score == other.points
+
+
+@pytest.mark.slow
+@pytest.mark.proof
+# A wrong solution may leave a file open.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_the_order_of_submissions_changes_nothing():
+    """In one process and one sandbox, each submission gets the same result in any order."""
+    submissions = [Submission("right", REFERENCE, [])]
+    for number in range(4):
+        sources = dict(REFERENCE)
+        for path in sources:
+            problems = [p for p in COURSE.problems if p.path == path]
+            known = mistakes.load(COURSE.mistakes, problems[number % len(problems)].id)
+            mistake = known[(7 * number) % len(known)]
+            sources[path] = mistake.applied_to(sources[path].decode()).encode()
+        submissions.append(Submission(f"wrong {number}", sources, []))
+    results = {}
+    with Sandbox.of(COURSE, isolation=levels.strongest()) as sandbox:
+        for submission in [*submissions, *reversed(submissions)]:
+            got = without_seconds(json_report.render(grade(submission, COURSE, sandbox)))
+            assert got == results.setdefault(submission.name, got)
+    assert len(set(results.values())) == len(submissions)
