@@ -898,14 +898,15 @@ def test_only_the_attempt_that_is_repeated_is_free(sandbox):
             made.begin_test(0)
             ask(made, 0.25)
         made.begin_test(0)
+        wall_used = budget.wall_used
         with pytest.raises(Raised):
             ask(made, 1.5, function="sleep")
         made.begin_again()
         assert not made.is_shared
+        assert budget.wall_used == wall_used > 0.95
         ask(made, 0.0)
     sandbox.wait_until_ready()
     assert 0.95 <= budget.cpu_used < 1.5
-    assert 0.95 <= budget.wall_used < 2.0
 
 
 @pytest.mark.parametrize("end", ["while True: pass", "os._exit(3)"])
@@ -923,13 +924,14 @@ def test_an_attempt_that_ends_its_shared_process_is_free(sandbox, end):
     with session(sandbox, source, budget=budget, cpu_seconds=3) as made:
         ask(made, 0.25)
         made.begin_test(0)
+        wall_used = budget.wall_used
         with pytest.raises((TimedOut, Crashed)):
             ask(made, 2)
         made.begin_again()
+        assert budget.wall_used == wall_used > 0.2
         ask(made, 0.25)
     sandbox.wait_until_ready()
     assert 0.45 <= budget.cpu_used < 1.0
-    assert 0.45 <= budget.wall_used < 1.5
 
 
 def test_a_process_that_cannot_be_shared_takes_no_time_from_the_next_test(sandbox):
@@ -937,19 +939,19 @@ def test_a_process_that_cannot_be_shared_takes_no_time_from_the_next_test(sandbo
     source = """
         import gc, time
         def f():
-            gc.callbacks.append(lambda *_: time.sleep(0.1))
+            gc.callbacks.append(lambda *_: time.sleep(0.5))
         def g():
             return 1
     """
     budget = Budget(cpu_seconds=60.0, wall_seconds=60.0)
-    with session(sandbox, source, budget=budget, wall_seconds=1.5) as made:
+    with session(sandbox, source, budget=budget) as made:
         ask(made)
         made.begin_test(0)
         assert made.is_shared
         assert ask(made, function="g") == 1
         assert not made.is_shared
         assert ask(made, function="g") == 1
-    assert budget.wall_used < 0.5
+    assert budget.wall_used < 1.5  # the check takes 3 s
 
 
 @pytest.mark.parametrize("dies", ["between tests", "between problems", "during a test"])
