@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from grader.course import problem_of_file
-from grader.errors import GraderFault, NotAttempted, Status, StudentFault
+from grader.errors import GraderFault, NotAttempted, Status, TimedOut
 from grader.grading.gpu_health import GpuHealth
 from grader.grading.hidden_tests import HiddenTests
 from grader.grading.job import Job
@@ -27,7 +27,7 @@ def run_tests(
 ) -> None:
     """Run the hidden tests with pytest in this process, and record how each of them ended.
 
-    If a wrong answer in a shared process is right in a new process, the student's code may have two
+    If a test fails in a shared process and passes in a new one, the student's code may give two
     answers to each test. Then all tests of the problem run again, each in a process of its own.
 
     Args:
@@ -94,6 +94,7 @@ class Plugin:
         self._job, self._outcomes, self._health = job, outcomes, health
         self._students, self._stubs = Students(job, checked.compiled), checked.stubs
         self._may_share = False  # whether the next test may use the process of this one
+        self._alone: set[str] = set()  # the problems whose tests no longer share a process
         self._student: RemoteStudent | None = None  # of the test that is running
         self._rng_state: torch.Tensor | None = None  # of the test's generator, before the test ran
         self._cases = Cases(job.course)
@@ -114,7 +115,8 @@ class Plugin:
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
         """Run a test; if it does not pass in a shared process, repeat it in a fresh process.
 
-        A test that has called a stub ends in the same way in any process, so it is not repeated.
+        A test that has called a stub ends in the same way in any process, so it is not repeated. If
+        a repetition passes, the problem's other tests no longer share a process.
         """
         names = pyfuncitem._fixtureinfo.argnames
         arguments: dict[str, Any] = {name: pyfuncitem.funcargs[name] for name in names}
@@ -124,11 +126,14 @@ class Plugin:
             if self._student is None or not self._student.is_shared or self._called_a_stub(e):
                 raise
             self._student.begin_again()
+            _empty_frames(e)
             if self._rng_state is not None:
                 arguments["rng"].set_state(self._rng_state)
             pyfuncitem.obj(**arguments)
-            if not isinstance(e, StudentFault):  # which is no answer
-                self._outcomes.in_doubt.add(self._outcomes.problem_of(pyfuncitem).id)
+            problem = self._outcomes.problem_of(pyfuncitem)
+            self._alone.add(problem.id)
+            if not isinstance(e, (TimedOut, GraderFault)):  # which are no answers
+                self._outcomes.in_doubt.add(problem.id)
         return True
 
     def pytest_runtest_call(self, item: pytest.Item) -> None:
@@ -189,6 +194,7 @@ class Plugin:
         problem = self._outcomes.problem_of(item)
         following = None if nextitem is None else self._outcomes.problem_of(nextitem)
         shares = self._job.shares_processes and not _wants_its_own_process(item)
+        shares = shares and problem.id not in self._alone
         goes_on = following is not None and self._students.go_on_with(following)
         if not (shares and self._may_share and goes_on):
             self._students.end()

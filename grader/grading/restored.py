@@ -3,7 +3,7 @@
 import gc
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,30 @@ def _autocast_nesting() -> int:
 
 
 def _set_autocast_nesting(depth: int) -> None:
+    while torch.autocast_increment_nesting() <= depth:
+        pass
     while torch.autocast_decrement_nesting() > depth:
         pass
     torch.clear_autocast_cache()
 
 
-SETTINGS: list[tuple[Callable[[], Any], Callable[[Any], object]]] = [
+Setting = tuple[Callable[[], Any], Callable[[Any], object]]  # reads it, and sets it
+
+
+def _autocast_on(device: str) -> list[Setting]:
+    return [
+        (
+            lambda: torch.is_autocast_enabled(device),
+            lambda on: torch.set_autocast_enabled(device, on),
+        ),
+        (
+            lambda: torch.get_autocast_dtype(device),
+            lambda dtype: torch.set_autocast_dtype(device, dtype),
+        ),
+    ]
+
+
+SETTINGS: list[Setting] = [
     (torch.get_default_dtype, torch.set_default_dtype),
     (torch.is_grad_enabled, torch.set_grad_enabled),
     (torch.is_anomaly_enabled, torch.set_anomaly_enabled),
@@ -32,11 +50,8 @@ SETTINGS: list[tuple[Callable[[], Any], Callable[[Any], object]]] = [
     (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
     (_autocast_nesting, _set_autocast_nesting),
     (torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled),
-    (lambda: torch.is_autocast_enabled("cpu"), lambda on: torch.set_autocast_enabled("cpu", on)),
-    (
-        lambda: torch.get_autocast_dtype("cpu"),
-        lambda dtype: torch.set_autocast_dtype("cpu", dtype),
-    ),
+    *_autocast_on("cpu"),
+    *_autocast_on("cuda"),
     (np.geterr, lambda how: np.seterr(**how)),
     (gc.isenabled, lambda on: gc.enable() if on else gc.disable()),
     (sys.getrecursionlimit, sys.setrecursionlimit),
@@ -45,21 +60,27 @@ SETTINGS: list[tuple[Callable[[], Any], Callable[[Any], object]]] = [
 
 @contextmanager
 def restored() -> Iterator[None]:
-    """At the end of the block, restore these settings and exit the torch modes of the block.
+    """At the end of the block, restore these settings and exit the block's torch dispatch modes.
 
     Otherwise, a wrong solution that leaves autocast on would change what later tests expect, and
     one that never exits its dispatch mode would see every later tensor operation.
     """
-    before = [get() for get, _ in SETTINGS]
-    depth = len(_get_current_dispatch_mode_stack())
-    try:
+    with ExitStack() as stack:  # which restores the others even if one cannot be restored
+        for get, put in SETTINGS:
+            stack.callback(_restore, get, put, get())
+        stack.callback(_exit_modes, len(_get_current_dispatch_mode_stack()))
         yield
-    finally:
-        # If nothing but the stack refers to a mode, torch 2.6 frees it while popping it, and then
-        # returns it. This list refers to all of them.
-        modes = _get_current_dispatch_mode_stack()
-        for _ in modes[depth:]:
-            _pop_mode()
-        for (get, put), value in zip(SETTINGS, before, strict=True):
-            if get() != value:
-                put(value)
+
+
+def _restore(get: Callable[[], Any], put: Callable[[Any], object], value: object) -> None:
+    if get() != value:
+        put(value)
+
+
+def _exit_modes(depth: int) -> None:
+    """Exit dispatch modes until only `depth` of them are active."""
+    # If nothing but the stack refers to a mode, torch 2.6 frees it while popping it, and then
+    # returns it. This list refers to all of them.
+    modes = _get_current_dispatch_mode_stack()
+    for _ in modes[depth:]:
+        _pop_mode()

@@ -267,7 +267,7 @@ class Session:
 
     @property
     def answered_bytes(self) -> int:
-        """How much memory the answers of the running test take, as long as one of each is kept."""
+        """How much memory the answers of the running test take if all of them are kept."""
         return protocol.MAX_BODY_BYTES - self._channel.bytes_left if self._channel else 0
 
     @property
@@ -302,6 +302,7 @@ class Session:
             if may_be_used and self._answers(reply) and "used" in reply:
                 # An earlier test left something behind, so run this test in a child of its own.
                 self.begin_again()
+                self._sandbox.wait_until_ready()  # the child that has ended is charged now
                 reply = self._ask({**request, "test": self._test})
         except protocol.ProtocolError as e:
             self._end()

@@ -2,8 +2,8 @@
 
 Student code could falsify this check, as it could falsify everything in its own process. It would
 gain little: a test that fails in a used process is repeated in a fresh one, unless it calls a stub,
-and a wrong value fails in any process. Only a test that compares the student's code with itself
-could pass because of something that was left behind.
+and a wrong value fails in any process. Only a test that expects an error, or that compares the
+student's code with itself, could pass because of something that was left behind.
 """
 
 import _signal  # type: ignore[import-not-found]

@@ -756,7 +756,9 @@ def test_submit_killed_from_outside_leaves_no_half_written_zip(tmp_path):
     """SIGTERM during the write keeps the old zip and removes the temporary file."""
     program = (
         "import os, sys, time; from pathlib import Path; from tests.student_side import submit\n"
-        "def wait(fd): print('writing', flush=True); time.sleep(60)\n"
+        "def wait(fd):\n"
+        "    print('writing', flush=True)\n"
+        "    while True: time.sleep(0.01)\n"  # a signal just before a sleep does not end it
         "submit.os.fsync = wait; submit.write(Path(sys.argv[1]), b'new' * 100000)"
     )
     out = tmp_path / "submission.zip"

@@ -1021,12 +1021,12 @@ def test_what_an_earlier_test_leaves_helps_nobody(first):
 def test_two_answers_earn_no_more_than_one(results, first):
     """A function that answers 2 in a new process and 1 in a used one passes only the tests of 2.
 
-    All four tests pass, the third one in a new process, after it has failed in a used one. So they
-    run again, each in a process of its own.
+    The third test fails in a used process and passes in a new one. So the fourth has a process of
+    its own, and then all four tests run again, each in a process of its own.
     """
     got = [status for _, status, *_ in ended(first, "two_answers")]
     assert ["passed", "failed", "passed", "failed"] == got
-    assert 1 + 2 + 4 == json.loads(results["forks"])["two answers"]
+    assert 1 + 3 + 4 == json.loads(results["forks"])["two answers"]
 
 
 def test_only_a_test_that_does_not_pass_ends_its_process(results):
@@ -1058,10 +1058,11 @@ def test_a_stub_ends_no_process(results):
     """A test that calls a function that only raises NotImplementedError does so in any process.
 
     The first process serves three cases. A second one repeats the fourth, in which other code of
-    the student's calls the stub: it might do so only in a used process, as in two later cases. They
-    are repeated too, in the fourth and the fifth process.
+    the student's calls the stub: it might do so only in a used process. The code of the seventh
+    case does: it fails in the third process and passes in the fourth. So the last six cases have a
+    process each, and then all thirteen cases run again.
     """
-    assert 1 + 5 == json.loads(results["forks"])["stubs"]
+    assert 1 + 4 + 6 + 13 == json.loads(results["forks"])["stubs"]
     got = ended(json_report.parse(results["stubs"]), "stubs")
     assert ["not_attempted", "passed", "passed"] == [status for _, status, *_ in got]
 

@@ -10,6 +10,7 @@ import torch
 from grader import course as courses
 from grader.grading import local_student
 from grader.grading.grade import grade
+from grader.grading.restored import restored
 from grader.proof.validate import sources_in
 from grader.report import json as json_report
 from grader.sandbox import levels
@@ -50,6 +51,7 @@ CHANGES = {
     "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16).__enter__(),
     "autocast with another dtype": lambda: torch.autocast("cpu", dtype=torch.float16).__enter__(),
     "autocast without a cache": lambda: torch.autocast("cpu", cache_enabled=False).__enter__(),
+    "autocast on another device": lambda: torch.set_autocast_enabled("cuda", True),
     "dispatch mode": lambda: Mode().__enter__(),
     "numpy's errors": lambda: np.seterr(all="raise"),
     "garbage collector": gc.disable,
@@ -79,7 +81,21 @@ def test_what_a_solution_changes_ends_with_its_call(name):
     torch.autocast_decrement_nesting()
 
 
+def test_an_exit_too_many_is_undone():
+    """The depth of autocast blocks is also restored if a solution has left more than it entered."""
+    before = torch.autocast_increment_nesting()
+    with restored():
+        torch.autocast_decrement_nesting()
+        torch.autocast_decrement_nesting()
+    assert torch.autocast_decrement_nesting() == before - 1
+
+
+# A wrong solution may leave a file open.
+LEAVES_FILES_OPEN = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
 @pytest.mark.slow
+@LEAVES_FILES_OPEN
 @pytest.mark.parametrize("problem", every(4, COURSE.problems[::-1]), ids=lambda p: p.id)
 def test_no_known_mistake_changes_this_process(problem):
     """All tests of a problem run on each known mistake in this process, which stays as it was."""
@@ -123,8 +139,7 @@ def test_explaining_one_submission_costs_the_next_one_nothing():
 
 @pytest.mark.slow
 @pytest.mark.proof
-# A wrong solution may leave a file open.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@LEAVES_FILES_OPEN
 def test_the_order_of_submissions_changes_nothing():
     """In one process and one sandbox, each submission gets the same result in any order."""
     submissions = [Submission("right", REFERENCE, [])]
