@@ -309,13 +309,13 @@ class Replay:
         tasks = self.drawn(1000)
         rows = [
             (
-                "seconds of a submission on one processor, mean",
+                "seconds of a submission on one CPU, mean",
                 f"{statistics.mean(self.times):.1f}",
             ),
             ("core-hours of 1,000 submissions", f"{sum(tasks) / 3600:.1f}"),
         ]
         for nodes, cpus in ((1, 2), (1, 16), (1, 64), (4, 16), (20, 16)):
-            what = f"{nodes} node{'s' * (nodes > 1)} of {cpus} processors"
+            what = f"{nodes} node{'s' * (nodes > 1)} of {cpus} CPUs"
             rows.append((f"minutes on {what}", f"{self.span(tasks, nodes, cpus) / 60:.0f}"))
         return _table(("a class of 1,000", ""), rows)
 
