@@ -260,14 +260,11 @@ def summary(matrix: Matrix) -> str:
             score = {
                 row.problem: min(r.score for r in rows if r.problem == row.problem) for row in rows
             }
-            points = f"{sum(score.values()):g} of {sum(best.values()):g} in {len(best)} problems"
+            where = f"{len(best)} problem{'s' if len(best) != 1 else ''}"
             lines.append(
-                "reference "
-                f"""{
-                    points
-                    if any(best.values())
-                    else f"in {len(best)} problems, which have no points on this device"
-                }"""
+                f"reference {sum(score.values()):g} of {sum(best.values()):g} in {where}"
+                if any(best.values())
+                else f"reference in {where}, without points on this device"
             )
         elif kind == "stub":
             lines.append(f"stubs {sum(row.score for row in rows):g}")
