@@ -90,12 +90,16 @@ def test_an_exit_too_many_is_undone():
     assert torch.autocast_decrement_nesting() == before - 1
 
 
-# A wrong solution may leave a file open.
-LEAVES_FILES_OPEN = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.fixture
+def files_may_stay_open(monkeypatch):
+    """Ignore what Python says about the files that a wrong solution leaves open."""
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: None)
+    yield
+    gc.collect()
 
 
 @pytest.mark.slow
-@LEAVES_FILES_OPEN
+@pytest.mark.usefixtures("files_may_stay_open")
 @pytest.mark.parametrize("problem", every(4, COURSE.problems[::-1]), ids=lambda p: p.id)
 def test_no_known_mistake_changes_this_process(problem):
     """All tests of a problem run on each known mistake in this process, which stays as it was."""
@@ -139,7 +143,7 @@ def test_explaining_one_submission_costs_the_next_one_nothing():
 
 @pytest.mark.slow
 @pytest.mark.proof
-@LEAVES_FILES_OPEN
+@pytest.mark.usefixtures("files_may_stay_open")
 def test_the_order_of_submissions_changes_nothing():
     """In one process and one sandbox, each submission gets the same result in any order."""
     submissions = [Submission("right", REFERENCE, [])]
