@@ -12,7 +12,7 @@ import random
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,7 @@ from grader import protocol
 from grader.errors import NotAttempted, StudentFault, raised
 from grader.grading.restored import restored
 from grader.sandbox.endings import is_a_stub
-
-Probe = Callable[..., Any]
+from grader.sandbox.replies import Probe
 
 
 class LocalBox:

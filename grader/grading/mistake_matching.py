@@ -29,13 +29,13 @@ from grader.errors import Raised, StudentFault
 from grader.grading import local_student
 from grader.grading.restored import restored
 from grader.grading.same_answers import elements, has_numbers, same
+from grader.sandbox.replies import Probe
 from grader.solutions import mistakes
 from grader.solutions.mistakes import Mistake
 
 # If the inputs and answers of a test have more elements than this in total, they are not compared.
 MAX_ELEMENTS = 5_000_000
 
-Probe = Callable[..., Any]
 Package = types.SimpleNamespace  # passed to a probe as the student's package
 
 

@@ -66,7 +66,8 @@ class Outcomes:
 
     Attributes:
         faults: By problem, the fault of the grader that prevented its tests from running.
-        in_doubt: The problems with a test that failed in a shared process and passed in a new one.
+        in_doubt: The problems with a test that failed in a shared process, but not by a time-out,
+            and passed in a new one.
     """
 
     def __init__(self, problems: list[Problem]) -> None:

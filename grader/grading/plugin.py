@@ -193,8 +193,8 @@ class Plugin:
         """
         problem = self._outcomes.problem_of(item)
         following = None if nextitem is None else self._outcomes.problem_of(nextitem)
-        shares = self._job.shares_processes and not _wants_its_own_process(item)
-        shares = shares and problem.id not in self._alone
+        is_alone = _wants_its_own_process(item) or problem.id in self._alone
+        shares = self._job.shares_processes and not is_alone
         goes_on = following is not None and self._students.go_on_with(following)
         if not (shares and self._may_share and goes_on):
             self._students.end()

@@ -2,7 +2,7 @@
 
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
@@ -55,11 +55,11 @@ def foreign(value: Any) -> str | None:
     """The type name of the first value in a reply that is not plain data."""
     if isinstance(value, Other):
         return value.type_name
-    inner = (
-        value.values()
-        if isinstance(value, dict)
-        else value
-        if isinstance(value, (list, tuple))
-        else ()
-    )
-    return next((name for name in map(foreign, inner) if name), None)
+    return next((name for name in map(foreign, parts(value)) if name), None)
+
+
+def parts(value: Any) -> Iterable[Any]:
+    """The values directly inside a value of plain data; none in a tensor or an array."""
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, (list, tuple)) else ()

@@ -454,22 +454,37 @@ def test_a_test_begins_again_in_a_process_of_its_own(sandbox):
         assert budget.wall_used == used
 
 
+# Its function answers request `number` with `used`, or says nothing for 0.
+SAYS_USED = """
+    import os, sys
+
+    def f(number):
+        frame = sys._getframe()
+        while "protocol" not in frame.f_globals:
+            frame = frame.f_back
+        encode = frame.f_globals["protocol"].encode
+        if number:
+            os.write(3, b"".join(encode({"id": number, "used": ["x"]})))
+"""
+
+
 def test_an_answer_that_the_process_was_used_counts_once(sandbox):
     """In a new process, the answer `used` is a crash: only student code can have sent it."""
-    source = """
-        import os, sys
-
-        def f():
-            frame = sys._getframe()
-            while "protocol" not in frame.f_globals:
-                frame = frame.f_back
-            encode = frame.f_globals["protocol"].encode
-            os.write(3, b"".join(encode({"id": 1, "used": ["x"]})))
-        """
-    with session(sandbox, source) as made:
+    with session(sandbox, SAYS_USED) as made:
         made.begin_test(0)
         with pytest.raises(Crashed):
-            ask(made)
+            ask(made, 1)
+
+
+def test_the_answer_that_a_process_was_used_comes_first(sandbox):
+    """Later in a test, a process that says so would get its limits of time again."""
+    with session(sandbox, SAYS_USED) as made:
+        ask(made, 0)
+        made.begin_test(0)
+        ask(made, 0)
+        assert made.is_shared
+        with pytest.raises(Crashed):
+            ask(made, 3)
 
 
 def test_the_answers_of_a_test_take_a_limited_memory(sandbox):
@@ -486,28 +501,6 @@ def test_the_answers_of_a_test_take_a_limited_memory(sandbox):
             ask(made)
         made.begin_again()
         assert ask(made).numel() == 180 * MIB
-
-
-def test_the_answer_that_a_process_was_used_comes_first(sandbox):
-    """Later in a test, a process that says so would get its limits of time again."""
-    source = """
-        import os, sys
-
-        def f(number):
-            frame = sys._getframe()
-            while "protocol" not in frame.f_globals:
-                frame = frame.f_back
-            encode = frame.f_globals["protocol"].encode
-            if number:
-                os.write(3, b"".join(encode({"id": number, "used": ["x"]})))
-        """
-    with session(sandbox, source) as made:
-        ask(made, 0)
-        made.begin_test(0)
-        ask(made, 0)
-        assert made.is_shared
-        with pytest.raises(Crashed):
-            ask(made, 3)
 
 
 def test_a_call_returns_plain_data_and_tensors(sandbox):
