@@ -39,7 +39,7 @@ from grader.course import Course, Problem
 from grader.errors import Status
 from grader.grading.grade import grade
 from grader.grading.local_student import LocalBox, LocalSession
-from grader.proof.validate import sources_in
+from grader.course import sources_in
 from grader.sandbox.box import Sandbox
 from grader.solutions import fragments, mistakes
 from grader.solutions.fragments import Solution

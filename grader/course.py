@@ -234,6 +234,13 @@ class Course(msgspec.Struct, frozen=True):
         return _sha256(self.handout_sources())
 
 
+def sources_in(folder: Path) -> dict[str, bytes]:
+    """The modules in a folder, as a submission would contain them."""
+    return {
+        f"assignment/{path.name}": path.read_bytes() for path in sorted(folder.glob("[!_]*.py"))
+    }
+
+
 def device_of(hidden_test: Path) -> str:
     """The device that a file in tests/hidden needs, which its folder determines.
 

@@ -4,7 +4,6 @@ import argparse
 from pathlib import Path
 
 from grader import course as courses
-from grader.proof import validate
 from grader.publish import bundles
 
 
@@ -14,7 +13,7 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="the zip to write; its folder is created")
     out = parser.parse_args().out
     out.parent.mkdir(parents=True, exist_ok=True)
-    sources = validate.sources_in(courses.load().reference)
+    sources = courses.sources_in(courses.load().reference)
     out.write_bytes(bundles.zipped(sources))
     print(f"{out}: {len(sources)} modules")
 

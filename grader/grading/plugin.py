@@ -9,11 +9,12 @@ import torch
 
 from grader.course import problem_of_file
 from grader.errors import GraderFault, NotAttempted, Status, TimedOut
+from grader.grading.blame import JudgingTime, answer_at_fault, is_unexpected
 from grader.grading.gpu_health import GpuHealth
 from grader.grading.hidden_tests import HiddenTests
 from grader.grading.job import Job
 from grader.grading.outcomes import Entry, Outcomes
-from grader.grading.recorded_cases import Cases
+from grader.grading.recorded_cases import Cases, repetition
 from grader.grading.sandboxed_student import RemoteStudent, Students
 from grader.grading.static_checks import Checked
 from grader.grading.verdict import Verdict, our_fault, verdict_on
@@ -97,7 +98,7 @@ class Plugin:
         self._alone: set[str] = set()  # the problems whose tests no longer share a process
         self._student: RemoteStudent | None = None  # of the test that is running
         self._rng_state: torch.Tensor | None = None  # of the test's generator, before the test ran
-        self._cases = Cases(job.course)
+        self._cases, self._judging_time = Cases(job.course), JudgingTime()
         self._done, self._to_run = done, done + to_run
         self.is_enough = False
 
@@ -121,7 +122,8 @@ class Plugin:
         names = pyfuncitem._fixtureinfo.argnames
         arguments: dict[str, Any] = {name: pyfuncitem.funcargs[name] for name in names}
         try:
-            pyfuncitem.obj(**arguments)
+            with self._judging_time.limit():
+                pyfuncitem.obj(**arguments)
         except (Exception, pytest.fail.Exception) as e:
             if self._student is None or not self._student.is_shared or self._called_a_stub(e):
                 raise
@@ -129,7 +131,8 @@ class Plugin:
             _empty_frames(e)
             if self._rng_state is not None:
                 arguments["rng"].set_state(self._rng_state)
-            pyfuncitem.obj(**arguments)
+            with self._judging_time.limit():
+                pyfuncitem.obj(**arguments)
             problem = self._outcomes.problem_of(pyfuncitem)
             self._alone.add(problem.id)
             if not isinstance(e, (TimedOut, GraderFault)):  # which are no answers
@@ -150,7 +153,7 @@ class Plugin:
         """
         entry = self._outcomes.entry_of(item)
         entry.seconds += call.duration
-        error = call.excinfo.value if call.excinfo else None
+        error = self._blamed(item, call.excinfo.value) if call.excinfo else None
         if call.when == "call" or error is not None:
             verdict = self._judged(item, error)
             entry.add(verdict)
@@ -162,6 +165,18 @@ class Plugin:
         assert call.when != "collect"
         outcome: Literal["passed", "failed"] = "passed" if error is None else "failed"
         return pytest.TestReport(item.nodeid, item.location, {}, outcome, None, call.when)
+
+    def _blamed(self, item: pytest.Item, error: BaseException) -> BaseException:
+        """The exception that a test ends with: a Mismatch if an answer broke the test."""
+        if self._student is None or not is_unexpected(error):
+            return error
+        # The exception may have interrupted a call, and the reference must not share the process.
+        self._students.end()
+        assert isinstance(item, pytest.Function)
+        repeat = repetition(item, self._rng_state)
+        problem = self._outcomes.problem_of(item)
+        found = repeat and answer_at_fault(self._job, problem, self._student, repeat)
+        return found or error
 
     def _called_a_stub(self, error: BaseException | None) -> bool:
         """Whether the test itself called a function that does nothing but raise this exception.

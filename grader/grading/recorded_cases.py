@@ -1,5 +1,6 @@
 """Record the calls that a problem's tests make, so that the tests can be rehearsed at the end."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,6 +15,31 @@ from grader.solutions.mistakes import Mistake
 
 # Bytes of answers that are kept until the problem's end. Tests with more cannot be rehearsed.
 MOST_BYTES = 64 * 2**20
+
+
+def repetition(
+    item: pytest.Function, rng_state: torch.Tensor | None
+) -> Callable[[RemoteStudent], None] | None:
+    """A function that runs a test again with another student and the same inputs.
+
+    None if a fixture failed, so that the test has no arguments.
+
+    Args:
+        item: The test.
+        rng_state: The state of the test's generator before the test ran; None without a generator.
+    """
+    names = item._fixtureinfo.argnames
+    if not item.funcargs.keys() >= set(names):
+        return None
+    arguments = {name: item.funcargs[name] for name in names}
+
+    def repeat(student: RemoteStudent) -> None:
+        again: dict[str, Any] = {"student": student}
+        if rng_state is not None:
+            again["rng"] = torch.Generator().set_state(rng_state)
+        item.function(**arguments | {name: again[name] for name in again if name in arguments})
+
+    return repeat
 
 
 class Cases:
@@ -44,19 +70,9 @@ class Cases:
             verdict: How the test ended.
             error: The exception that it raised.
         """
-        names = item._fixtureinfo.argnames
-        if entry.device == "cuda" or not item.funcargs.keys() >= set(names):
-            return  # the fixtures are incomplete if one of them failed
-        arguments = {name: item.funcargs[name] for name in names}
-
-        def repeat(rehearsal: Any) -> None:
-            again: dict[str, Any] = {"student": RemoteStudent(rehearsal)}
-            if rng_state is not None:
-                again["rng"] = torch.Generator().set_state(rng_state)
-            item.function(
-                **{**arguments, **{name: again[name] for name in again if name in arguments}}
-            )
-
+        repeat = repetition(item, rng_state)
+        if entry.device == "cuda" or repeat is None:
+            return
         if self._bytes + student.answered_bytes > MOST_BYTES:
             student.calls.clear()
         else:
@@ -64,7 +80,15 @@ class Cases:
         failure = error if isinstance(error, Exception) else None
         function = verdict.function if verdict.function in entry.problem.functions else ""
         self._cases.append(
-            Case(entry, student.seed, repeat, student.calls, failure, function, entry.seconds)
+            Case(
+                entry,
+                student.seed,
+                lambda rehearsal: repeat(RemoteStudent(rehearsal)),
+                student.calls,
+                failure,
+                function,
+                entry.seconds,
+            )
         )
 
     def explained(self, problem: Problem) -> dict[Entry, Mistake]:

@@ -21,6 +21,7 @@ KINDS = {
     "types": "reference(s) with other types",
     "arithmetic": "reference(s) by other arithmetic",
     "unwritten": "reference(s) that return unwritten memory",
+    "hostile": "reference(s) with a hostile value in an answer",
     "mutant": "mutant",
 }
 STAYS = "# Stays:"

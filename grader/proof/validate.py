@@ -17,16 +17,17 @@ because the CPU tests of a CUDA problem are worth no points.
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import cast
+from typing import Any, cast
 
-from grader.course import Course, Problem, id_of_test
+from grader.course import Course, Problem, id_of_test, sources_in
 from grader.errors import Status, UsageError
 from grader.grading.grade import grade
 from grader.grading.local_student import LocalBox, LocalSession
 from grader.grading.pool import Pool, close_at_end, own_course, own_sandbox
-from grader.proof import mutants, trials
+from grader.proof import hostile, mutants, trials
 from grader.proof.matrix import HiddenTest, Matrix, Row, tests_in
 from grader.results.records import ProblemResult, SubmissionResult, TestResult, worst
 from grader.sandbox import levels
@@ -45,6 +46,8 @@ RIGHT = ("reference", "variant", "words", "types", "arithmetic")  # kinds that l
 ONE_IN = 32
 # A part of the message that reports uninitialized memory in an answer.
 TOLD_OF_EMPTY = "torch.empty"
+# How often each hostile value is tried, each time in other places and on other inputs.
+HOSTILE_ROUNDS = 2
 Progress = Callable[[str, int, int], None]
 
 
@@ -67,6 +70,7 @@ class Trial:
         twice: Whether to grade it again with a process for each test, which must change nothing.
         in_process: Whether the trial runs in the process of the tests, which is faster; allowed
             because the code is ours. A GPU needs the sandbox.
+        session: The factory of the connections to a solution that runs in the process of the tests.
     """
 
     problem: Problem
@@ -81,6 +85,7 @@ class Trial:
     until_one_fails: bool = False
     twice: bool = False
     in_process: bool = False
+    session: Callable[..., Any] = LocalSession
 
 
 def validate(
@@ -182,6 +187,7 @@ def _sample(trials: list[Trial]) -> list[Trial]:
         "types": 20,
         "arithmetic": 10,
         "unwritten": 5,
+        "hostile": 60,
     }
     kinds = dict.fromkeys(trial.kind for trial in trials)
     kept = [
@@ -235,6 +241,18 @@ def trials_of(
                 seed,
                 in_process=kind != "unwritten",
             )
+    for which in hostile.VALUES:
+        for number in range(HOSTILE_ROUNDS):
+            yield Trial(
+                problem,
+                "hostile",
+                which,
+                reference,
+                device,
+                number,
+                in_process=True,
+                session=partial(hostile.HostileSession, which=which, round=number),
+            )
     if with_mutants:
         excused = mutants.listed(course.mutants).get(problem.id, {})
         for mutant in mutants.of(module, problem.id):
@@ -264,13 +282,6 @@ def right_solutions(course: Course, problem: Problem, device: str) -> list[Solut
         *mistakes.bases(course.mistakes, problem.id),
     ]
     return [f for f in found if f.is_tried_on(device, fragments.DEVICES)]
-
-
-def sources_in(folder: Path) -> dict[str, bytes]:
-    """The modules in a folder, as a submission would contain them."""
-    return {
-        f"assignment/{path.name}": path.read_bytes() for path in sorted(folder.glob("[!_]*.py"))
-    }
 
 
 # --- in a process of its own ----------------------------------------------------------------------
@@ -304,7 +315,7 @@ def _run(trial: Trial) -> Row:
             explain=False,
             until_one_fails=trial.until_one_fails,
             fresh=fresh,
-            session=LocalSession if here else Session,
+            session=trial.session if here else Session,
         )
 
     graded = graded_with(fresh=False)

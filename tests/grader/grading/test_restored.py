@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from grader import course as courses
+from grader.course import sources_in
 from grader.grading import local_student
 from grader.grading.grade import grade
 from grader.grading.restored import restored
-from grader.proof.validate import sources_in
 from grader.report import json as json_report
 from grader.sandbox import levels
 from grader.sandbox.box import Sandbox

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from grader import course as courses
+from grader.course import sources_in
 from grader.grading.grade import grade
 from grader.grading.local_student import LocalBox, LocalSession
-from grader.proof.validate import sources_in
 from grader.solutions import fragments, mistakes
 from grader.submission import Submission
 

@@ -1002,7 +1002,7 @@ from grader.errors import GraderFault
 from grader.report import json as report
 from grader.sandbox.box import Sandbox
 from grader.submission import Submission
-from grader.proof.validate import sources_in
+from grader.course import sources_in
 from test_gpu import stand_in
 
 looks = json.loads(sys.argv[1])

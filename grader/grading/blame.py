@@ -1,0 +1,193 @@
+"""Decide whose fault an unexpected exception of a test is: the student's answer or the test.
+
+A test may do anything with an answer before it has judged it: convert it, index it, compute with
+it. With a hostile answer each of these can raise an exception or take minutes. No test can foresee
+all such answers, so one rule covers them: repeat the test on the reference. If the reference passes
+and its answers differ from the student's, the student's answer broke the test, and the test counts
+as failed. Otherwise the test itself is wrong, which is a fault of the grader.
+"""
+
+import math
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from grader.course import Problem, sources_in
+from grader.errors import GraderFault, StudentFault
+from grader.grading.job import Job
+from grader.grading.local_student import LocalSession
+from grader.grading.mistake_matching import Call
+from grader.grading.same_answers import same
+from grader.grading.sandboxed_student import RemoteStudent
+from grader.sandbox.box import Sandbox
+from grader.sandbox.session import Session
+
+# The CPU time that one test may take in this process, at first and at least. The slowest hidden
+# test takes less than half of the least.
+JUDGING_SECONDS, LEAST_JUDGING_SECONDS = 20.0, 2.0
+MOST_BITS = 64  # of an int that is described by its type alone
+
+Repeat = Callable[[RemoteStudent], None]
+
+
+class TookTooLong(Exception):
+    """A test computed too long in this process."""
+
+
+def is_unexpected(error: BaseException | None) -> bool:
+    """Whether an exception of a test neither judges an answer nor names a fault of the grader."""
+    from tests import expect  # the course's module, importable only during grading
+
+    known = (expect.Mismatch, StudentFault, GraderFault)
+    return isinstance(error, Exception) and not isinstance(error, known)
+
+
+def answer_at_fault(
+    job: Job, problem: Problem, student: RemoteStudent, repeat: Repeat
+) -> Exception | None:
+    """Return the Mismatch for an answer that broke a test; None if the test is to blame.
+
+    Args:
+        job: What is graded.
+        problem: The problem of the test.
+        student: The student that the test called, with its calls.
+        repeat: Runs the test again with another student.
+    """
+    from tests import expect  # the course's module, importable only during grading
+
+    if not student.calls:
+        return None
+    theirs = list(student.calls)
+    try:
+        ours = _calls_of_reference(job, problem, student.seed, repeat)
+    except Exception:
+        return None
+    for got, expected in zip(theirs, ours, strict=False):
+        if found := _difference_between_calls(got, expected):
+            facts = [("expected", found[0]), ("got", found[1])]
+            return expect.Mismatch(student.asked_for, "an unusable answer", facts=facts)
+    return None
+
+
+def _calls_of_reference(job: Job, problem: Problem, seed: int, repeat: Repeat) -> list[Call]:
+    """The calls of a test that the reference passes.
+
+    Raises:
+        Exception: The reference does not pass it.
+    """
+    open_session: Callable[..., Any] = Session if isinstance(job.sandbox, Sandbox) else LocalSession
+    sources, limits = sources_in(job.course.reference), job.course.limits_of(problem)
+    with closing(open_session(job.sandbox, sources, limits, seed=seed)) as session:
+        session.begin_test(seed)
+        reference = RemoteStudent(session, seed)
+        with JudgingTime().limit():
+            repeat(reference)
+    return reference.calls
+
+
+def _difference_between_calls(got: Call, expected: Call) -> tuple[str, str] | None:
+    if got.raised != expected.raised:
+        return got.raised or "an answer", expected.raised or "an answer"
+    return difference(got.value, expected.value)
+
+
+def difference(got: Any, expected: Any) -> tuple[str, str] | None:
+    """The first difference of two answers as descriptions (expected, got), without their values.
+
+    A difference in type, shape, dtype or size comes before a difference in value, because it is
+    more likely to be what broke the test.
+    """
+    with np.errstate(all="ignore"):
+        return _in_kind(got, expected, "") or (
+            None if same(got, expected) else ("another value", _kind(got))
+        )
+
+
+def _in_kind(got: Any, expected: Any, where: str) -> tuple[str, str] | None:
+    kinds = _kind(expected), _kind(got)
+    if kinds[0] != kinds[1]:
+        return f"{kinds[0]}{where}", kinds[1]
+    for inner, place in _inside(expected, got):
+        if found := _in_kind(
+            inner[1], inner[0], f"{where}[{place}]" if where else f" at [{place}]"
+        ):
+            return found
+    return None
+
+
+def _inside(expected: Any, got: Any) -> Iterator[tuple[tuple[Any, Any], str]]:
+    if isinstance(expected, dict):
+        for key in expected:
+            yield (expected[key], got[key]), repr(key)[:40]
+    elif isinstance(expected, (list, tuple)):
+        for i, pair in enumerate(zip(expected, got, strict=True)):
+            yield pair, str(i)
+
+
+def _kind(value: Any) -> str:
+    """A value's type and size, with everything else that could break a test but its value."""
+    from tests import expect
+
+    if isinstance(value, Tensor):
+        place = "" if value.device.type == "cpu" else f" on {value.device.type}"
+        return expect.describe(value) + place + ("" if _is_finite(value) else " with NaN or inf")
+    if isinstance(value, np.ndarray):
+        return expect.describe(value)
+    if isinstance(value, dict):
+        return f"dict with the keys {', '.join(sorted(map(repr, value)))}"[:200]
+    if isinstance(value, (list, tuple, str, bytes)):
+        return f"{expect.type_name(value)} of length {len(value)}"
+    if type(value) is int and value.bit_length() > MOST_BITS:
+        return f"int of {value.bit_length()} bits"
+    if type(value) is float and not math.isfinite(value):
+        return str(value)
+    return expect.type_name(value)
+
+
+def _is_finite(value: Tensor) -> bool:
+    if value.device.type == "meta" or not (value.is_floating_point() or value.is_complex()):
+        return True
+    return bool(torch.isfinite(value.detach().to(torch.complex128)).all())
+
+
+@dataclass
+class JudgingTime:
+    """How long the tests of a submission may compute in this process.
+
+    Attributes:
+        seconds: The CPU time for each further test. It is halved whenever a test exceeds it, so
+            that a submission cannot make every test use all of it.
+    """
+
+    seconds: float = JUDGING_SECONDS
+
+    @contextmanager
+    def limit(self) -> Iterator[None]:
+        """Raise `TookTooLong` in the block once this process has used the time in it.
+
+        Waiting for the student's process uses none. One long call of C code delays the exception
+        until the call returns. Python delivers signals to the main thread, so there is no limit in
+        another thread.
+        """
+
+        def too_long(*_: object) -> None:
+            used, self.seconds = self.seconds, max(LEAST_JUDGING_SECONDS, self.seconds / 2)
+            raise TookTooLong(f"the test computed for more than {used:g} s")
+
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.signal(signal.SIGPROF, too_long)
+        signal.setitimer(signal.ITIMER_PROF, self.seconds)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            signal.signal(signal.SIGPROF, before)
