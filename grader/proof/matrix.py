@@ -21,6 +21,7 @@ KINDS = {
     "types": "reference(s) with other types",
     "arithmetic": "reference(s) by other arithmetic",
     "unwritten": "reference(s) that return unwritten memory",
+    "input": "classes of input",
     "hostile": "reference(s) with a hostile value in an answer",
     "mutant": "mutant",
 }
@@ -78,6 +79,21 @@ class Row:
     reason: str = ""
 
 
+@dataclass(frozen=True)
+class Claims:
+    """What is known of the claims of one problem's stubs.
+
+    Attributes:
+        said: The number of claims.
+        tried: The number of claims that wrong solutions contradict; the others have a reason.
+        complaints: Claims without either, and entries of the file that match nothing.
+    """
+
+    said: int = 0
+    tried: int = 0
+    complaints: list[str] = field(default_factory=list)
+
+
 @dataclass
 class Matrix:
     """What the tests for one device prove.
@@ -86,12 +102,14 @@ class Matrix:
         rows: Every trial.
         tests: For each problem, its hidden tests as their file describes them; empty in a quick
             run.
+        claims: For each problem, what is known of its stubs' claims; empty in a quick run.
         owed: The number of wrong solutions left out because only tests on a CUDA device can detect
             them.
     """
 
     rows: list[Row] = field(default_factory=list)
     tests: dict[str, dict[str, HiddenTest]] = field(default_factory=dict)
+    claims: dict[str, Claims] = field(default_factory=dict)
     owed: int = 0
 
     def complaints(self) -> list[str]:
@@ -99,6 +117,7 @@ class Matrix:
         found = [row.complaint for row in self.rows if row.complaint]
         return [
             *found,
+            *(complaint for claims in self.claims.values() for complaint in claims.complaints),
             *self._idle_tests(),
             *self._small_cores(),
             *self._unexplained_prices(),
@@ -275,6 +294,10 @@ def summary(matrix: Matrix) -> str:
                 f"{count}, {killed} noticed ({100 * killed / len(rows):.1f} %), "
                 f"{good - killed} listed as equivalent"
             )
+        elif kind == "input":
+            judged = sum(bool(row.failed) for row in rows)
+            refused = sum(bool(row.reason) for row in rows)
+            lines.append(f"{len(rows)} {word}: {judged} tried and judged, {refused} not promised")
         else:
             names = len({(row.problem, row.name) for row in rows})
             plural = "s" if names != 1 and not word.startswith("reference") else ""
@@ -289,6 +312,9 @@ def summary(matrix: Matrix) -> str:
         f"{row.reason or 'no reason given'}"
         for row in matrix.dear()
     ]
+    if said := sum(claims.said for claims in matrix.claims.values()):
+        tried = sum(claims.tried for claims in matrix.claims.values())
+        lines.append(f"{said} claims of stubs, {tried} of them contradicted by wrong solutions")
     if matrix.owed:
         lines.append(
             f"not tried: {matrix.owed} wrong solution"

@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from grader.course import Problem
-from grader.proof import disguise
+from grader.proof import disguise, inputs
+from grader.proof.promised import Class
 
-DISGUISE = "assignment/disguise.py"
+DISGUISE, INPUTS = "assignment/disguise.py", "assignment/inputs.py"
 # Exceptions that argument checks raise.
 REFUSALS = ("ValueError", "IndexError", "TypeError", "KeyError")
 # A function with an argument of one of these types is not a formula for numbers.
@@ -54,6 +55,13 @@ def of(problem: Problem, reference: str) -> Iterator[tuple[str, str, dict[str, b
             "torch.empty",
             _disguised(problem, reference, f"unwritten(globals(), {names})"),
         )
+
+
+def wrong_for(problem: Problem, reference: str, one: Class) -> dict[str, bytes]:
+    """The files of a submission that is wrong for one class of inputs only."""
+    arguments = f"globals(), {one.function!r}, {one.parameter!r}, {one.which!r}"
+    source = f"{reference}\nfrom assignment import inputs\n\ninputs.wrong_for({arguments})\n"
+    return {problem.path: source.encode(), INPUTS: Path(inputs.__file__).read_bytes()}
 
 
 def _disguised(problem: Problem, module: str, call: str) -> dict[str, bytes]:

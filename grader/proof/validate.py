@@ -27,8 +27,8 @@ from grader.errors import Status, UsageError
 from grader.grading.grade import grade
 from grader.grading.local_student import LocalBox, LocalSession
 from grader.grading.pool import Pool, close_at_end, own_course, own_sandbox
-from grader.proof import hostile, mutants, trials
-from grader.proof.matrix import HiddenTest, Matrix, Row, tests_in
+from grader.proof import hostile, mutants, promised, trials
+from grader.proof.matrix import Claims, HiddenTest, Matrix, Row, tests_in
 from grader.results.records import ProblemResult, SubmissionResult, TestResult, worst
 from grader.sandbox import levels
 from grader.sandbox.box import Sandbox
@@ -147,6 +147,8 @@ def validate(
             for problem in problems
             for m in mistakes.load(course.mistakes, problem.id)
         )
+    if device == "cpu" and not quick:
+        matrix.claims = {problem.id: _claims(course, problem) for problem in chosen}
     jobs = 1 if device == "cuda" else min(jobs, len(trials))
     matrix.rows = _rows(trials, course, gpu, jobs, progress)
     return matrix
@@ -188,6 +190,7 @@ def _sample(trials: list[Trial]) -> list[Trial]:
         "arithmetic": 10,
         "unwritten": 5,
         "hostile": 60,
+        "input": 40,
     }
     kinds = dict.fromkeys(trial.kind for trial in trials)
     kept = [
@@ -241,6 +244,19 @@ def trials_of(
                 seed,
                 in_process=kind != "unwritten",
             )
+    promises = promised.load(course.promises, problem.id)
+    if promises and device == "cpu":
+        for one in promised.classes(problem, module):
+            yield Trial(
+                problem,
+                "input",
+                one.name,
+                reference | trials.wrong_for(problem, module, one),
+                device,
+                excused=promises.reason(one.name),
+                until_one_fails=True,
+                in_process=True,
+            )
     for which in hostile.VALUES:
         for number in range(HOSTILE_ROUNDS):
             yield Trial(
@@ -267,6 +283,23 @@ def trials_of(
                 excused=reason,
                 until_one_fails=True,
             )
+
+
+def _claims(course: Course, problem: Problem) -> Claims:
+    """What a problem's file says of the claims of its stubs."""
+    promises = promised.load(course.promises, problem.id)
+    if promises is None:
+        return Claims()
+    reference = course.reference_of(problem)
+    names = {m.name for m in mistakes.load(course.mistakes, problem.id)}
+    names |= {one.name for one in promised.classes(problem, reference)}
+    said = promised.sentences(problem, reference)
+    wrong = [w for listed in promises.claims.values() for w in listed.values()]
+    return Claims(
+        said=sum(map(len, said.values())),
+        tried=sum(isinstance(w, list) for w in wrong),
+        complaints=list(promised.complaints(problem, reference, promises, names)),
+    )
 
 
 def to_catch(course: Course, problem: Problem, device: str) -> list[Mistake]:
@@ -355,6 +388,12 @@ def _complaint(trial: Trial, result: ProblemResult, graded: SubmissionResult) ->
         return "it passes every test; a wrong solution has to be caught"
     if trial.kind == "wrong" and (status := worst([t.status for t in lost])) is not Status.FAILED:
         return f"its status is {status}: {lost[0].said}"
+    if trial.kind == "input" and bool(lost) == bool(trial.excused):
+        return (
+            f"listed as not promised ({trial.excused}), but {lost[0].id} sends such an input"
+            if lost
+            else "no hidden test notices a wrong answer for such an input"
+        )
     if trial.most is not None and result.score > trial.most + 0.005:
         return f"it earns {result.score:.2f} points, and may earn at most {trial.most:g}"
     if trial.kind == "junk" and (
