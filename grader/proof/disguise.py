@@ -34,6 +34,36 @@ def _first(args: tuple[Any, ...], kwargs: Namespace) -> Any:
     return next(iter([*args, *kwargs.values()]), None)
 
 
+def _tensors(args: tuple[Any, ...], kwargs: Namespace) -> list[Tensor]:
+    """The tensors among the arguments, also those inside lists and tuples."""
+    parts = [
+        part
+        for value in [*args, *kwargs.values()]
+        for part in (value if isinstance(value, (list, tuple)) else [value])
+    ]
+    return [part for part in parts if isinstance(part, Tensor)]
+
+
+def _of_tensor(change: Callable[[Tensor], Tensor]) -> Callable[[tuple[Any, ...], Namespace], Any]:
+    """A function of the first tensor, or of a tensor of zeros if there is none."""
+    return lambda args, kwargs: change(next(iter(_tensors(args, kwargs)), torch.zeros(2, 3)))
+
+
+def _together(
+    args: tuple[Any, ...], kwargs: Namespace, join: Callable[[Tensor, Tensor], Tensor]
+) -> Any:
+    found = _tensors(args, kwargs)
+    return functools.reduce(join, found) if found else None
+
+
+def _numbers(args: tuple[Any, ...], kwargs: Namespace) -> list[Any]:
+    return [n for n in [*args, *kwargs.values()] if isinstance(n, (int, float))]
+
+
+def _number(args: tuple[Any, ...], kwargs: Namespace) -> Any:
+    return next(iter(_numbers(args, kwargs)), 0)
+
+
 CONSTANTS: dict[str, Callable[[], object]] = {
     "None": lambda: None,
     "0": lambda: 0,
@@ -86,7 +116,20 @@ CONSTANTS: dict[str, Callable[[], object]] = {
 }
 ECHOES: dict[str, Callable[[tuple[Any, ...], Namespace], object]] = {
     "the first argument": _first,
+    "the last argument": lambda args, kwargs: next(iter([*kwargs.values(), *args][::-1]), None),
     "all arguments": lambda args, kwargs: (*args, *kwargs.values()),
+    "the first tensor as zeros": _of_tensor(lambda x: x * 0),
+    "the first tensor as ones": _of_tensor(lambda x: x * 0 + 1),
+    "the first tensor negated": _of_tensor(lambda x: -x),
+    "the first tensor copied": _of_tensor(lambda x: x.clone()),
+    "the first tensor flat": _of_tensor(lambda x: x.reshape(-1)),
+    "the first tensor summed": _of_tensor(lambda x: x.sum()),
+    "the first tensor detached": _of_tensor(lambda x: x.detach()),
+    "tensors multiplied": lambda args, kwargs: _together(args, kwargs, lambda a, b: a * b),
+    "tensors added": lambda args, kwargs: _together(args, kwargs, lambda a, b: a + b),
+    "the first number doubled": lambda args, kwargs: 2 * _number(args, kwargs),
+    "numbers multiplied": lambda args, kwargs: math.prod(_numbers(args, kwargs)),
+    "numbers added": lambda args, kwargs: sum(_numbers(args, kwargs)),
 }
 JUNK = [*CONSTANTS, *ECHOES]
 

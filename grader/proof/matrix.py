@@ -25,9 +25,10 @@ KINDS = {
     "hostile": "reference(s) with a hostile value in an answer",
     "mutant": "mutant",
 }
+NOT_RIGHT = ("wrong", "input")
 STAYS = "# Stays:"
-# A mistake that costs a larger share of its problem than this must give a reason.
-DEAR = 0.4
+# A mistake that costs a larger share of its problem than this must be more than a slip, and say so.
+DEAR = 1 / 3
 # The tests of a problem's core must carry at least this share of its points.
 HALF = 0.5
 # A submission that checks no arguments may lose at most this many points in the whole course.
@@ -133,7 +134,7 @@ class Matrix:
     def _unexplained_prices(self) -> list[str]:
         return [
             f"{row.problem} · wrong {row.name}: it costs {100 * row.share:.0f} %; "
-            "say why (price: …), or make it cost less"
+            "say why it is more than a slip (price: …), or make it cost less"
             for row in self.dear()
             if not row.reason
         ]
@@ -171,8 +172,11 @@ class Matrix:
         ]
 
     def alone(self, problem: str) -> dict[str, list[str]]:
-        """For each test of a problem, the wrong solutions that fail this test and no other."""
-        wrong = [row for row in self.rows if row.problem == problem and row.kind == "wrong"]
+        """For each test of a problem, the wrong solutions that fail this test and no other.
+
+        A program that is wrong for one class of inputs is such a solution, too.
+        """
+        wrong = [row for row in self.rows if row.problem == problem and row.kind in NOT_RIGHT]
         return {
             test: [row.name for row in wrong if row.failed == [test]]
             for test in self.tests[problem]
@@ -184,7 +188,7 @@ class Matrix:
             caught = Counter(
                 test
                 for row in self.rows
-                if row.problem == problem and row.kind == "wrong"
+                if row.problem == problem and row.kind in NOT_RIGHT
                 for test in row.failed
             )
             for test, sole in self.alone(problem).items():

@@ -201,7 +201,7 @@ def _sample(trials: list[Trial]) -> list[Trial]:
     return [
         replace(t, until_one_fails=True, neighbours=(), most=None, excused="-")
         if t.kind == "wrong"
-        else t
+        else replace(t, until_one_fails=t.kind == "input")
         for t in kept
     ]
 
@@ -254,7 +254,6 @@ def trials_of(
                 reference | trials.wrong_for(problem, module, one),
                 device,
                 excused=promises.reason(one.name),
-                until_one_fails=True,
                 in_process=True,
             )
     for which in hostile.VALUES:

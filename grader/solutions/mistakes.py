@@ -22,7 +22,7 @@ program altogether has its definitions as `source`, without changes.
     hint      what to tell a student who made it
     devices   ["cpu"], ["cuda"] or both: where tests must detect it;
               by default on a CPU, and for a CUDA problem on both
-    price     why it costs more than 40 % of its problem
+    price     why it costs more than a third of its problem
     most      the most points that such a program may earn
 """
 
@@ -60,7 +60,7 @@ class Mistake(Solution):
             source is complete.
         source: Definitions that replace the reference's: those of its base, or its own.
         base: The name of its base; None if it is based on the reference.
-        price: Why it costs more than 40 % of its problem; None if it does not.
+        price: Why it costs more than a third of its problem; None if it does not.
         most: The most points that such a program may earn; None for no such limit.
     """
 
