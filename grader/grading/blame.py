@@ -32,6 +32,7 @@ from grader.sandbox.session import Session
 # The CPU time that one test may take in this process, at first and at least. The slowest hidden
 # test takes less than half of the least.
 JUDGING_SECONDS, LEAST_JUDGING_SECONDS = 20.0, 2.0
+UNUSABLE = "an unusable answer"
 MOST_BITS = 64  # of an int that is described by its type alone
 
 Repeat = Callable[[RemoteStudent], None]
@@ -72,7 +73,7 @@ def answer_at_fault(
     for got, expected in zip(theirs, ours, strict=False):
         if found := _difference_between_calls(got, expected):
             facts = [("expected", found[0]), ("got", found[1])]
-            return expect.Mismatch(student.asked_for, "an unusable answer", facts=facts)
+            return expect.Mismatch(student.asked_for, UNUSABLE, facts=facts)
     return None
 
 

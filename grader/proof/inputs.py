@@ -178,7 +178,7 @@ def _spoilt(value: Any) -> Any:
     if isinstance(value, int):
         return value + 1
     if isinstance(value, float):
-        return value * 1.5 + 1 if math.isfinite(value) else 0.0
+        return value + abs(value) + 1 if math.isfinite(value) else 0.0
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {f.name: _spoilt(getattr(value, f.name)) for f in dataclasses.fields(value)}
         return dataclasses.replace(value, **fields)
@@ -196,7 +196,8 @@ def _spoilt_tensor(value: Tensor) -> Tensor:
         return ~value
     if not value.is_floating_point():
         return value + 1
-    return value.nan_to_num(0.0, 0.0, 0.0) * 0.5 + 1
+    number = value.nan_to_num(0.0, 0.0, 0.0)
+    return number + number.abs() + 1
 
 
 def _gradients(values: Any) -> Iterator[Tensor]:

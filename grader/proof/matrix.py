@@ -103,15 +103,15 @@ class Matrix:
         rows: Every trial.
         tests: For each problem, its hidden tests as their file describes them; empty in a quick
             run.
-        claims: For each problem, what is known of its stubs' claims; empty in a quick run.
         owed: The number of wrong solutions left out because only tests on a CUDA device can detect
             them.
+        claims: For each problem, what is known of its stubs' claims; empty in a quick run.
     """
 
     rows: list[Row] = field(default_factory=list)
     tests: dict[str, dict[str, HiddenTest]] = field(default_factory=dict)
-    claims: dict[str, Claims] = field(default_factory=dict)
     owed: int = 0
+    claims: dict[str, Claims] = field(default_factory=dict)
 
     def complaints(self) -> list[str]:
         """Everything that differs from what is required."""

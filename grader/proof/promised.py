@@ -83,7 +83,11 @@ def load(folder: Path, problem: str) -> Promises | None:
         raise CourseFault(f"{path.name}: {e}") from None
     if unknown := tree.keys() - {"claims", "not_promised"}:
         raise CourseFault(f"{path.name}: expected claims and not_promised, got {min(unknown)}")
-    return Promises(tree.get("claims", {}), tree.get("not_promised", {}))
+    claims = {
+        function: {" ".join(sentence.split()): wrong for sentence, wrong in listed.items()}
+        for function, listed in tree.get("claims", {}).items()
+    }
+    return Promises(claims, tree.get("not_promised", {}))
 
 
 def _matches(name: str, pattern: str) -> bool:
@@ -249,6 +253,7 @@ def _claims(docstring: str) -> Iterator[str]:
 
 
 def _split(text: str) -> list[str]:
+    text = " ".join(text.split())
     return [s.strip() for s in re.split(r"(?<=[.!?])\s+(?=[A-Z`\"(])", text) if s.strip()]
 
 

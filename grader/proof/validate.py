@@ -24,6 +24,7 @@ from typing import Any, cast
 
 from grader.course import Course, Problem, id_of_test, sources_in
 from grader.errors import Status, UsageError
+from grader.grading.blame import UNUSABLE
 from grader.grading.grade import grade
 from grader.grading.local_student import LocalBox, LocalSession
 from grader.grading.pool import Pool, close_at_end, own_course, own_sandbox
@@ -374,6 +375,10 @@ def _complaint(trial: Trial, result: ProblemResult, graded: SubmissionResult) ->
     """What differs from the required outcome, or an empty string."""
     if faults := graded.grader_errors:
         return f"a fault of the tests: {faults[0][1].said}"
+    unusable = [t for t in _lost(result, trial.device) if t.what == UNUSABLE]
+    if unusable and trial.kind != "hostile":
+        facts = ", ".join(f"{fact.label} {fact.text}" for fact in unusable[0].facts)
+        return f"{unusable[0].id} raises an exception of its own ({facts}); judge the answer first"
     others = [p.id for p in graded.problems if p.id != trial.problem.id and _lost(p, trial.device)]
     lost = _lost(result, trial.device)
     if trial.kind in RIGHT and lost:

@@ -226,13 +226,14 @@ def priced(name, share, reason=""):
 
 
 def test_a_dear_mistake_says_why():
-    """A mistake that costs over 40 % of its problem is listed and needs a stated reason."""
+    """A mistake that costs over a third of its problem is listed and needs a stated reason."""
     matrix = Matrix(
-        [priced("cheap", 0.4), priced("dear", 0.5), priced("whole", 1.0, "all of it follows")],
+        [priced("cheap", 0.33), priced("dear", 0.5), priced("whole", 1.0, "all of it follows")],
         {"p": hidden(test_a="")},
     )
     assert matrix.complaints() == [
-        "p · wrong dear: it costs 50 %; say why (price: …), or make it cost less"
+        "p · wrong dear: it costs 50 %; say why it is more than a slip (price: …), "
+        "or make it cost less"
     ]
     assert "p · wrong whole costs 100 %: all of it follows" in matrices.summary(matrix).split("\n")
     assert "cheap" not in matrices.summary(matrix)

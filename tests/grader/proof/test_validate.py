@@ -109,7 +109,8 @@ def test_of_two(student):
     got = student.tensor_memory.unique_bytes([torch.ones(2)])
     expect.that(got > 7, "too few", of="unique_bytes")
 """,
-        "a fault of the tests: test_of_two: TypeError",
+        "tensor_memory · junk None (seed 0): test_of_two raises an exception of its own "
+        "(expected int, got NoneType); judge the answer first",
     ),
     "a test that reads the words of an error": (
         """

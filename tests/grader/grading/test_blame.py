@@ -1,0 +1,162 @@
+"""Whose fault it is that a hidden test raises an exception of its own, or computes for too long."""
+
+import shutil
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from grader import course as courses
+from grader.errors import Status
+from grader.grading import blame
+from grader.grading.blame import JudgingTime, TookTooLong, difference
+from grader.grading.grade import grade
+from grader.grading.local_student import LocalBox, LocalSession
+from grader.submission import Submission
+from tests.grader.conftest import ROOT
+
+RIGHT = b"def relu(x):\n    return x * (x > 0)\n"
+NONE = RIGHT.replace(b"x * (x > 0)", b"x.new_zeros(0)")
+NEGATIVE = RIGHT.replace(b"x *", b"-x *")
+
+
+@pytest.fixture
+def graded(tmp_path):
+    """Grade a solution of relu with another hidden test in the tiny course."""
+    root = tmp_path / "course"
+    shutil.copytree(ROOT / "examples/tiny_course", root)
+
+    def run(test: str, solution: bytes = RIGHT):
+        file = root / "tests/hidden/test_relu.py"
+        file.write_text("import torch\nfrom tests import expect\n" + textwrap.dedent(test))
+        course, box = courses.load(root), LocalBox()
+        submission = Submission("s", {"assignment/activations.py": solution}, [])
+        problems = [course.problem("relu")]
+        try:
+            result = grade(submission, course, box, problems=problems, session=LocalSession)
+        finally:
+            box.close()
+        (test_result,) = result.problems[0].tests
+        return test_result
+
+    return run
+
+
+FIRST_ENTRY = '''
+    def test_the_first_entry(student, rng):
+        """The rule."""
+        x = torch.randn(3, 5, generator=rng)
+        assert float(student.activations.relu(x)[0, 0]) >= 0
+    '''
+
+
+def test_an_answer_that_breaks_a_test_is_wrong(graded):
+    """The test fails with what the answer should have been, without its values."""
+    got = graded(FIRST_ENTRY, NONE)
+    assert (Status.FAILED, "an unusable answer") == (got.status, got.what)
+    facts = {fact.label: fact.text for fact in got.facts}
+    assert {"expected": "float32[3, 5]", "got": "float32[0]"} == facts
+    assert ("relu", "The rule.") == (got.about, got.rule)
+
+
+def test_a_wrong_value_that_breaks_a_test_is_wrong(graded):
+    """An assertion of a test may also fail only for a wrong value."""
+    got = graded(FIRST_ENTRY.replace("[0, 0]", ".sum()"), NEGATIVE)
+    assert Status.FAILED == got.status
+    assert ["another value", "float32[3, 5]"] == [fact.text for fact in got.facts]
+
+
+def test_a_test_that_the_reference_breaks_too_is_our_fault(graded):
+    """The student's answer is right, or makes no difference."""
+    for solution in (RIGHT, NONE):
+        broken = FIRST_ENTRY.replace("(student.", "(1 / 0 + student.")
+        got = graded(broken, solution)
+        assert (Status.GRADER_ERROR, 0) == (got.status, len(got.facts))
+        assert "ZeroDivisionError" in got.what
+
+
+def test_right_answers_that_break_a_test_are_our_fault(graded):
+    """The reference passes, but its answers are the same."""
+    test = '''
+    calls = []
+    def test_once(student, rng):
+        """The rule."""
+        x = torch.randn(3, 5, generator=rng)
+        student.activations.relu(x)
+        calls.append(1)
+        assert len(calls) > 1
+    '''
+    got = graded(test)
+    assert (Status.GRADER_ERROR, True) == (got.status, "AssertionError" in got.what)
+
+
+def test_an_answer_that_keeps_a_test_busy_is_wrong(graded, monkeypatch):
+    """The time for further tests is halved, down to a least time."""
+    monkeypatch.setattr(blame.JudgingTime, "seconds", 0.2)
+    test = '''
+    def test_counts(student, rng):
+        """The rule."""
+        entries = student.activations.relu(torch.ones(2, 3)).numel()
+        while entries != 6:
+            pass
+    '''
+    got = graded(test, NONE)
+    assert (Status.FAILED, "an unusable answer") == (got.status, got.what)
+
+
+def compute_forever(time):
+    with time.limit():
+        while True:
+            pass
+
+
+def test_the_judging_time_is_cpu_time_and_is_halved(monkeypatch):
+    """Waiting is free; each test that takes too long leaves the next one half of the time."""
+    monkeypatch.setattr(blame, "LEAST_JUDGING_SECONDS", 0.02)
+    time = JudgingTime(0.1)
+    with time.limit():
+        threading.Event().wait(0.3)
+    left = []
+    for _ in range(4):
+        with pytest.raises(TookTooLong):
+            compute_forever(time)
+        left.append(time.seconds)
+    assert [0.05, 0.025, 0.02, 0.02] == left
+
+
+HUGE = 2**8000
+
+
+@pytest.mark.parametrize(
+    ("got", "expected", "said"),
+    [
+        (1.0, 1.0, None),
+        (torch.ones(2), torch.ones(2), None),
+        (1, 1.0, ("float", "int")),
+        (HUGE, 3, ("int", "int of 8001 bits")),
+        (float("nan"), 0.5, ("float", "nan")),
+        (None, (1, 2), ("tuple of length 2", "NoneType")),
+        ([1], [1, 2], ("list of length 2", "list of length 1")),
+        ([1, "a"], [2, 3], ("int at [1]", "str of length 1")),
+        ({"a": [1]}, {"a": [None]}, ("NoneType at ['a'][0]", "int")),
+        ({1: 2}, {"a": 2}, ("dict with the keys 'a'", "dict with the keys 1")),
+        (torch.ones(2), torch.ones(3), ("float32[3]", "float32[2]")),
+        (
+            torch.tensor([1, torch.nan]),
+            torch.ones(2),
+            ("float32[2]", "float32[2] with NaN or inf"),
+        ),
+        (
+            torch.ones(2, device="meta"),
+            torch.ones(2),
+            ("float32[2]", "float32[2] on meta"),
+        ),
+        (np.ones(2), torch.ones(2), ("float32[2]", "float64[2]")),
+        (torch.ones(2), torch.zeros(2), ("another value", "float32[2]")),
+    ],
+)
+def test_the_difference_says_no_value(got, expected, said):
+    """A difference in kind comes first, wherever it is; a value is never shown."""
+    assert said == difference(got, expected)
