@@ -2,9 +2,9 @@
 
 A test calls the student's code until one of the answers is wrong. A wrong solution explains that
 failure if it gives the same answers to the same calls and fails with the same message. A mistake is
-reported if exactly one wrong solution explains everything observed about a function: if the
-student's code failed a test, the wrong solution fails it in the same way, and if the code passed,
-the wrong solution passes too. Repeating a test with a wrong solution is called a rehearsal. It runs
+reported if it explains everything observed about a function: if the student's code failed a test,
+the wrong solution fails it in the same way, and if the code passed, the wrong solution passes too.
+If two mistakes explain it, the report names both; if more do, it names none. Repeating a test with a wrong solution is called a rehearsal. It runs
 in the trusted process, on our own solutions; it neither runs nor trusts the student's code.
 """
 
@@ -16,7 +16,7 @@ import tempfile
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,8 @@ from grader.solutions.mistakes import Mistake
 
 # If the inputs and answers of a test have more elements than this in total, they are not compared.
 MAX_ELEMENTS = 5_000_000
+# If more known mistakes than this explain the failures, they say too little to be named.
+MOST_NAMED = 2
 
 Package = types.SimpleNamespace  # passed to a probe as the student's package
 
@@ -158,7 +160,7 @@ def name_of(fault: Exception) -> str:
 
 
 def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, Mistake]:
-    """For each failed test, find the one known mistake that explains it.
+    """For each failed test, find the known mistake that explains it, or the two that do.
 
     The mistake must also explain everything else observed about the same function.
 
@@ -190,9 +192,16 @@ def explained(problem: Problem, course: Course, cases: list[Case]) -> dict[Any, 
             agreeing = [
                 mistake for mistake, package in reaching if _explains(package, of_function, passed)
             ]
-            if len(agreeing) == 1:
-                found |= {case.test: agreeing[0] for case in of_function}
+            if 1 <= len(agreeing) <= MOST_NAMED:
+                found |= {case.test: _either(agreeing) for case in of_function}
     return found
+
+
+def _either(agreeing: list[Mistake]) -> Mistake:
+    """One mistake, or the texts of several that no test can tell apart."""
+    says = " Or: ".join(mistake.says for mistake in agreeing)
+    hints = dict.fromkeys(mistake.hint for mistake in agreeing if mistake.hint)
+    return replace(agreeing[0], says=says, hint=" Or: ".join(hints) or None)
 
 
 def _explains(package: Package, failed: list[Case], passed: list[Case]) -> bool:

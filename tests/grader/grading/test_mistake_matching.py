@@ -184,10 +184,15 @@ def test_only_the_same_answer_is_the_same_mistake(twice):
     assert named(failed(8, asks_twice)) == {}
 
 
-def test_two_mistakes_that_explain_it_are_not_named(twice):
-    """If two mistakes explain a failure, naming either one could be wrong."""
-    twice.append((dataclasses.replace(twice[0][0], name="another"), twice[0][1]))
-    assert named(failed(8)) == {}
+def test_two_mistakes_that_explain_it_are_both_named(twice):
+    """If no test tells two mistakes apart, the text has both; three say too little."""
+    (first, package) = twice[0]
+    for name in ("another", "third"):
+        twice.append((dataclasses.replace(first, name=name, says=name, hint=name), package))
+        found = explained(COURSE.problem("linear"), COURSE, [failed(8)])
+        said = [f"{first.says} Or: another"] if name == "another" else []
+        assert said == [mistake.says for mistake in found.values()]
+        assert [f"{first.hint} Or: another"] * len(said) == [m.hint for m in found.values()]
 
 
 def test_a_mistake_has_to_explain_every_failure_of_the_function(twice):
