@@ -4,8 +4,9 @@ A test calls the student's code until one of the answers is wrong. A wrong solut
 failure if it gives the same answers to the same calls and fails with the same message. A mistake is
 reported if it explains everything observed about a function: if the student's code failed a test,
 the wrong solution fails it in the same way, and if the code passed, the wrong solution passes too.
-If two mistakes explain it, the report names both; if more do, it names none. Repeating a test with a wrong solution is called a rehearsal. It runs
-in the trusted process, on our own solutions; it neither runs nor trusts the student's code.
+If two mistakes explain it, the report names both; if more do, it names none. Repeating a test with
+a wrong solution is called a rehearsal. It runs in the trusted process, on our own solutions; it
+neither runs nor trusts the student's code.
 """
 
 import gc
