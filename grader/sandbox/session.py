@@ -204,7 +204,7 @@ class Session:
         self._wall_left = self._limits.wall_seconds
         self.is_shared = self._has_child
         if self._channel:
-            self._channel.bytes_left = protocol.MAX_BODY_BYTES
+            self._channel.bytes_left = protocol.MAX_ANSWER_BYTES
 
     def begin_again(self) -> None:
         """Restart the running test in a child of its own.
@@ -268,7 +268,7 @@ class Session:
     @property
     def answered_bytes(self) -> int:
         """How much memory the answers of the running test take if all of them are kept."""
-        return protocol.MAX_BODY_BYTES - self._channel.bytes_left if self._channel else 0
+        return protocol.MAX_ANSWER_BYTES - self._channel.bytes_left if self._channel else 0
 
     @property
     def printed(self) -> str:

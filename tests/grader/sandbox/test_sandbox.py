@@ -25,6 +25,7 @@ import pytest
 import torch
 
 from grader import course as courses
+from grader import protocol
 from grader.errors import (
     Crashed,
     GraderFault,
@@ -489,18 +490,30 @@ def test_the_answer_that_a_process_was_used_comes_first(sandbox):
 
 def test_the_answers_of_a_test_take_a_limited_memory(sandbox):
     """A test may keep all of its answers. The next test may have as many again."""
-    source = "import torch\ndef f(): return torch.empty(180 * 2**20, dtype=torch.uint8)"
+    source = "import torch\ndef f(n=5 * 2**20): return torch.empty(n, dtype=torch.uint8)"
     with session(sandbox, source) as made:
         for number in range(2):
             made.begin_test(number)
             assert made.answered_bytes == 0
-            for _ in range(2):
-                assert ask(made).numel() == 180 * MIB
-            assert made.answered_bytes == 360 * MIB
-        with pytest.raises(Crashed, match=r"claims \d+ \+ 188743680 bytes; accepted are \d+ \+"):
+            for _ in range(3):
+                assert ask(made).numel() == 5 * MIB
+            assert 15 * MIB < made.answered_bytes < 15 * MIB + 2048
+        with pytest.raises(Crashed, match=r"claims \d+ \+ 5242880 bytes; the answers of a test"):
             ask(made)
         made.begin_again()
-        assert ask(made).numel() == 180 * MIB
+        assert ask(made).numel() == 5 * MIB
+        with pytest.raises(Crashed, match=r"cannot be sent: a value of 335\d+ bytes is too large"):
+            ask(made, 32 * MIB)
+
+
+def test_answers_without_tensors_take_a_limited_memory_too(sandbox):
+    """A test with many calls could otherwise be sent a list of 99,000 numbers by each."""
+    with session(sandbox, "def f(): return [0.5] * 99_000") as made:
+        for _ in range(4):
+            ask(made)
+        with pytest.raises(Crashed, match="the answers of a test may take"):
+            ask(made)
+        assert made.answered_bytes <= protocol.MAX_ANSWER_BYTES
 
 
 def test_a_call_returns_plain_data_and_tensors(sandbox):
@@ -1212,7 +1225,7 @@ def is_alive(pid):
             "os.write(3, b'x' * 100)",
             (
                 "it sent something that is not an answer: a frame claims 2021161080 + "
-                "8680820740569200760 bytes; accepted are 4194304 + 536870912"
+                "8680820740569200760 bytes; the answers of a test may take 16777216"
             ),
         ),
     ],
