@@ -45,7 +45,7 @@ from grader.report import json as json_report
 from grader.sandbox import bubblewrap, seccomp, shown
 from grader.sandbox.box import Sandbox
 from grader.sandbox.preflight import check_cpu
-from grader.sandbox.session import Budget, Patience, Session
+from grader.sandbox.session import Budget, Patience, Session, Spare
 from grader.submission import Submission
 from tests.grader.told import told
 from tests.probes import call, call_and_keep_inputs
@@ -202,7 +202,7 @@ def test_the_sides_part_while_a_large_frame_crosses(sandbox, monkeypatch):
         def f(x, size):
             return [len(x), torch.ones(size, dtype=torch.uint8)]
     """
-    large = 8 * MIB
+    large = 5 * MIB
     with session(sandbox, source) as made:
         ask(made, torch.ones(9), 7)
         shared, seen = os.sched_getaffinity(0), []
@@ -438,9 +438,9 @@ def test_what_a_test_leaves_ends_its_process(sandbox, leave):
 
 
 def test_a_test_begins_again_in_a_process_of_its_own(sandbox):
-    """Time used in the shared process does not count."""
-    budget = Budget(cpu_seconds=100, wall_seconds=100)
-    source = "import time\ndef f():\n    time.sleep(0.2)\ndef g():\n    pass"
+    """What is set aside for repeated tests pays for the time in the shared process."""
+    budget = Budget(cpu_seconds=100, wall_seconds=100, spare=Spare(1.0, 1.0))
+    source = "import time\ndef f():\n    time.sleep(0.3)\ndef g():\n    pass"
     with session(sandbox, source, budget=budget) as made:
         made.begin_test(0)
         ask(made)
@@ -450,9 +450,77 @@ def test_a_test_begins_again_in_a_process_of_its_own(sandbox):
         ask(made)
         assert made.is_shared
         made.begin_again()
+        assert 1.0 - budget.spare.wall_seconds >= 0.2
+        assert budget.wall_used == used
         ask(made, function="g")
         assert not made.is_shared
-        assert budget.wall_used == used
+
+
+def test_an_attempt_is_charged_to_its_problem_once_nothing_is_set_aside(sandbox):
+    """Otherwise, code that fails in every shared process would have two budgets."""
+    budget = Budget(cpu_seconds=100, wall_seconds=100, spare=Spare(0.0, 0.15))
+    source = "import time\ndef f():\n    time.sleep(0.3)\ndef g():\n    pass"
+    with session(sandbox, source, budget=budget) as made:
+        ask(made, function="g")
+        made.begin_test(0)
+        used = budget.wall_used
+        ask(made)
+        made.begin_again()
+        assert budget.spare.wall_seconds == 0
+        assert budget.wall_used >= used + 0.05
+
+
+WAITS_AND_SAYS_USED = """
+    import functools, os, sys, time, torch
+
+    @functools.cache
+    def kept():
+        return {}
+
+    def f():
+        first = kept().setdefault("first", torch.initial_seed())
+        if first == torch.initial_seed():
+            return 1
+        frame = sys._getframe()
+        while frame.f_code.co_name != "_serve":
+            frame = frame.f_back
+        end = time.process_time() + 0.3
+        while time.process_time() < end:
+            pass
+        encode = frame.f_globals["protocol"].encode
+        number = frame.f_locals["request"]["id"]
+        os.write(3, b"".join(encode({"id": number, "used": ["x"]})))
+        time.sleep(1000)
+"""
+
+
+def test_a_process_that_waits_before_it_says_that_it_was_used_is_charged(sandbox):
+    """Only student code can wait: an honest process says so before it runs any."""
+    budget = Budget(cpu_seconds=100, wall_seconds=100)
+    with session(sandbox, WAITS_AND_SAYS_USED, budget=budget) as made:
+        for test in range(3):
+            made.begin_test(test)
+            assert ask(made) == 1
+    sandbox.wait_until_ready()
+    assert budget.wall_used >= 0.3
+    assert budget.cpu_used >= 0.3
+
+
+def test_code_that_prints_no_traceback_is_charged_for_the_wait(sandbox):
+    """A test that hangs may ignore the signal that asks it for a traceback."""
+    source = """
+        import signal, time
+        def f():
+            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+            time.sleep(1000)
+    """
+    budget, patience = Budget(cpu_seconds=100, wall_seconds=100), Patience(0.1)
+    with session(sandbox, source, budget=budget, patience=patience) as made:
+        with pytest.raises(TimedOut, match="stopped doing anything"):
+            ask(made)
+        made.begin_test(0)
+        assert budget.wall_used >= 1.0
 
 
 # Its function answers request `number` with `used`, or says nothing for 0.
@@ -787,7 +855,31 @@ def test_the_time_of_a_problem_does_not_depend_on_what_else_is_graded():
     problem, budgets = COURSE.problem("lr_schedule"), Budgets(COURSE, "cpu")
     budget = budgets.of(problem)
     assert (720 * 2 / 120, 4 * 720 * 2 / 120) == (budget.cpu_seconds, budget.wall_seconds)
-    assert budget is budgets.of(problem) is not budgets.of(COURSE.problem("linear"))
+    other = budgets.of(COURSE.problem("linear"))
+    assert budget is budgets.of(problem) is not other
+    assert budget.spare is other.spare
+    assert (72, 4 * 72) == (budget.spare.cpu_seconds, budget.spare.wall_seconds)
+
+
+def test_the_time_of_an_option_includes_that_of_repeated_tests():
+    """A submission that uses up everything still ends before Gradescope's deadline."""
+    course = COURSE.limited(seconds=220)
+    budgets = Budgets(course, "cpu")
+    here = [problem for problem in course.problems if "cpu" in course.hidden_tests(problem)]
+    shares = [budgets.of(problem) for problem in here]
+    wall = sum(share.wall_seconds for share in shares) + shares[0].spare.wall_seconds
+    assert wall == pytest.approx(220)
+
+
+def test_a_problem_that_is_repeated_keeps_to_its_time():
+    """What is set aside pays for the first pass as far as it goes; the problem pays the rest."""
+    budget = Budget(cpu_seconds=10, wall_seconds=40, spare=Spare(3, 12))
+    budget.charge(cpu=5, wall=11)
+    budget.begin_again()
+    assert (2, 0) == (budget.cpu_used, budget.wall_used)
+    assert (0, 1) == (budget.spare.cpu_seconds, budget.spare.wall_seconds)
+    budget.charge_attempt(cpu=1, wall=2)
+    assert (3, 1) == (budget.cpu_used, budget.wall_used)
 
 
 def test_tests_share_what_their_problem_has_of_the_processor(sandbox):
@@ -887,7 +979,7 @@ def test_each_problem_is_charged_for_its_own_tests(sandbox):
     assert second.wall_used > 0
 
 
-def test_only_the_attempt_that_is_repeated_is_free(sandbox):
+def test_only_the_attempt_that_is_repeated_does_not_count(sandbox):
     """A test that sleeps in a shared process frees no CPU time of the tests before it."""
     source = """
         import time
@@ -898,7 +990,7 @@ def test_only_the_attempt_that_is_repeated_is_free(sandbox):
             time.sleep(seconds)
             raise ValueError
     """
-    budget = Budget(cpu_seconds=60.0, wall_seconds=60.0)
+    budget = Budget(cpu_seconds=60.0, wall_seconds=60.0, spare=Spare(9.0, 9.0))
     with session(sandbox, source, budget=budget) as made:
         for _ in range(4):
             made.begin_test(0)
@@ -910,14 +1002,16 @@ def test_only_the_attempt_that_is_repeated_is_free(sandbox):
         made.begin_again()
         assert not made.is_shared
         assert budget.wall_used == wall_used > 0.95
+        assert 9.0 - budget.spare.wall_seconds >= 1.5
         ask(made, 0.0)
     sandbox.wait_until_ready()
     assert 0.95 <= budget.cpu_used < 1.5
+    assert budget.spare.cpu_seconds <= 9.0
 
 
 @pytest.mark.parametrize("end", ["while True: pass", "os._exit(3)"])
-def test_an_attempt_that_ends_its_shared_process_is_free(sandbox, end):
-    """It is repeated in a process of its own, and only that is charged."""
+def test_an_attempt_that_ends_its_shared_process_does_not_count(sandbox, end):
+    """It is repeated in a process of its own, and what is set aside pays for the attempt."""
     source = f"""
         import os, time
         def f(seconds):
@@ -926,7 +1020,7 @@ def test_an_attempt_that_ends_its_shared_process_is_free(sandbox, end):
             if seconds == 2:
                 {end}
     """
-    budget = Budget(cpu_seconds=60.0, wall_seconds=60.0)
+    budget = Budget(cpu_seconds=60.0, wall_seconds=60.0, spare=Spare(60.0, 60.0))
     with session(sandbox, source, budget=budget, cpu_seconds=3) as made:
         ask(made, 0.25)
         made.begin_test(0)
@@ -938,6 +1032,7 @@ def test_an_attempt_that_ends_its_shared_process_is_free(sandbox, end):
         ask(made, 0.25)
     sandbox.wait_until_ready()
     assert 0.45 <= budget.cpu_used < 1.0
+    assert 60.0 - budget.spare.cpu_seconds >= 2.0
 
 
 def test_a_process_that_cannot_be_shared_takes_no_time_from_the_next_test(sandbox):
@@ -949,7 +1044,7 @@ def test_a_process_that_cannot_be_shared_takes_no_time_from_the_next_test(sandbo
         def g():
             return 1
     """
-    budget = Budget(cpu_seconds=60.0, wall_seconds=60.0)
+    budget = Budget(cpu_seconds=60.0, wall_seconds=60.0, spare=Spare(60.0, 60.0))
     with session(sandbox, source, budget=budget) as made:
         ask(made)
         made.begin_test(0)
