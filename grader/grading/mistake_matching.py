@@ -8,7 +8,6 @@ the wrong solution passes too. Repeating a test with a wrong solution is called 
 in the trusted process, on our own solutions; it neither runs nor trusts the student's code.
 """
 
-import gc
 import os
 import random
 import sys
@@ -26,7 +25,7 @@ import torch
 
 from grader.course import Course, Problem
 from grader.errors import Raised, StudentFault
-from grader.grading import local_student
+from grader.grading import garbage, local_student
 from grader.grading.restored import restored
 from grader.grading.same_answers import elements, has_numbers, same
 from grader.sandbox.replies import Probe
@@ -252,7 +251,7 @@ def _loaded(
         source = mistake.applied_to(reference)
         exec(compile(source, f"<{problem_id}/{mistake.name}>", "exec"), loaded.__dict__)
         found.append((mistake, Package(**{module: loaded})))
-    gc.freeze()  # some probes collect garbage, which then takes 1 ms instead of 70 ms
+    garbage.freeze()  # some probes collect garbage, which then takes 1 ms instead of 70 ms
     return found
 
 
