@@ -238,11 +238,31 @@ def _check_directory(data: bytes) -> None:
         name, extra, comment = struct.unpack_from("<HHH", data, at + 28)
         if (count := count + 1) > MAX_ENTRIES:
             raise _TooMany
+        path = data[at + 46 : at + 46 + name]
         if name > MAX_PATH_BYTES:
-            raise _too_long(data[at + 46 : at + 46 + name])
+            raise _too_long(path)
         if extra > MAX_EXTRA_BYTES:
             raise Damaged(f"an entry has an extra field of {extra} bytes")
-        at += 46 + name + extra + comment
+        at += 46 + name
+        for one in (path, *_paths_in(data[at : at + extra])):
+            if b"\0" in one:
+                raise _with_null(one)  # zipfile would cut it there
+        at += extra + comment
+
+
+def _paths_in(extra: bytes) -> Iterator[bytes]:
+    """The paths in an extra field of a zip: its records 0x7075, which replace the entry's path."""
+    at = 0
+    while at + 4 <= len(extra):
+        kind, size = struct.unpack_from("<HH", extra, at)
+        if kind == 0x7075:
+            yield extra[at + 9 : at + 4 + size]  # after a version and a checksum
+        at += 4 + size
+
+
+def _with_null(path: bytes) -> Damaged:
+    start = printable(path[:40].decode(errors="replace"), 60)
+    return Damaged(f"the path '{start}' contains a null byte")
 
 
 def _too_long(path: bytes) -> SubmissionRefused:
@@ -359,6 +379,8 @@ def in_tar(stream: _Stream) -> Iterator[Entry]:
     while (header := headers.next()) is not None:
         if len(header.path) > MAX_PATH_BYTES:
             raise _too_long(header.path)
+        if b"\0" in header.path:
+            raise _with_null(header.path)
         path = header.path.decode("utf-8", "surrogateescape")
         # Programs before 1988 marked a folder this way.
         old_folder = header.type == b"\0" and path.endswith("/")
@@ -408,7 +430,7 @@ class _Headers:
                 )
             content = self._content(header.size)
             if header.type == b"L":
-                path = content.split(b"\0")[0]
+                path = content.rstrip(b"\0")
             elif header.type in b"xX":
                 for key, value in _pax(content):
                     self._spend(RECORD_BYTES)

@@ -13,6 +13,8 @@ from grader.errors import CourseFault
 
 CODE_BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 PACKAGE = Path(__file__).parent
+# The time for repeated attempts, in addition to `submission_seconds`, as a share of it.
+SPARE_SHARE = 0.1
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -176,13 +178,14 @@ class Course(msgspec.Struct, frozen=True):
         """The same course with lower limits, for a machine with fewer resources.
 
         Args:
-            seconds: Wall time for all tests of a submission together; None: unchanged.
+            seconds: Wall time for all tests of a submission together, with those that are
+                repeated; None: unchanged.
             memory_mib: The most memory for one test; None: unchanged.
         """
         was = self.limits
         changed: dict[str, float] = {}
         if seconds is not None:
-            cpu_seconds = seconds * was.cpu_seconds / was.wall_seconds
+            cpu_seconds = seconds / (1 + SPARE_SHARE) * was.cpu_seconds / was.wall_seconds
             changed["submission_seconds"] = min(was.submission_seconds, cpu_seconds)
         if memory_mib is not None:
             changed["memory_bytes"] = min(was.memory_bytes, memory_mib * 2**20)

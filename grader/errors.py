@@ -133,6 +133,11 @@ EXPECTABLE: tuple[type[Exception], ...] = (
     AssertionError, LookupError, ArithmeticError,
 )  # fmt: skip
 
+# Made once, because a type is a circle of references, which only the garbage collector frees.
+RAISED: dict[type[Exception], type[Raised]] = {
+    base: type(f"Raised{base.__name__}", (Raised, base), {}) for base in EXPECTABLE
+}
+
 
 def raised(kinds: list[str], type_name: str, text: str, where: str | None) -> Raised:
     """Represent an exception of the student's code as an instance of the same builtin type.
@@ -144,10 +149,6 @@ def raised(kinds: list[str], type_name: str, text: str, where: str | None) -> Ra
         where: Where the exception was raised.
     """
     base = next((e for e in EXPECTABLE if e.__name__ in kinds), None)
-    error = _raised_type(base)(text, where)
+    error = (RAISED[base] if base else Raised)(text, where)
     error.type_name = type_name
     return error
-
-
-def _raised_type(base: type[Exception] | None) -> type[Raised]:
-    return type(f"Raised{base.__name__}", (Raised, base), {}) if base else Raised

@@ -22,7 +22,8 @@ name of its type. Values that a test sends are handled strictly: both cases are 
 
 This module runs on both sides, so it imports only the standard library, torch and numpy. Reading a
 frame never executes code: a hostile frame becomes a value or a `ProtocolError`, and can at most
-occupy memory up to the length limits.
+occupy memory up to the length limits. The answers of a test have a limit of their own, so that the
+grader needs little memory whatever they are.
 """
 
 import ctypes
@@ -41,8 +42,12 @@ import torch
 from torch import Tensor
 
 HEADER = struct.Struct("!IQ")
-MAX_HEAD_BYTES = 4 * 2**20
+MAX_HEAD_BYTES = 2 * 2**20
 MAX_BODY_BYTES = 512 * 2**20
+# What all answers of a test may take together; those of the largest hidden test take 2 MiB.
+MAX_ANSWER_BYTES = 16 * 2**20
+# How much memory a byte of a head may become: the number in "1e9," takes 32 bytes.
+BYTES_PER_HEAD_BYTE = 10
 MOST_BUFFERS = 64  # that one system call writes; the system accepts 1024
 MAX_DEPTH = 24
 MAX_NODES = 100_000
@@ -87,7 +92,9 @@ class Other:
     type_name: str
 
 
-def encode(value: object, *, views: bool = False, strict: bool = False) -> list[Buffer]:
+def encode(
+    value: object, *, views: bool = False, strict: bool = False, most_bytes: int = MAX_BODY_BYTES
+) -> list[Buffer]:
     """Encode `value` as a frame: buffers to be written one after the other.
 
     Args:
@@ -97,6 +104,7 @@ def encode(value: object, *, views: bool = False, strict: bool = False) -> list[
             Without it, tensors are sent contiguous, so that a small view of a large storage stays
             small; the stride of a dimension of size 1 may change.
         strict: Refuse anything that is not already plain data.
+        most_bytes: How much memory the value may take on the other side.
 
     Raises:
         ProtocolError: The value is too large for a frame, or is refused; the message names the
@@ -109,10 +117,15 @@ def encode(value: object, *, views: bool = False, strict: bool = False) -> list[
         path = "".join(f"[{at!r}]" for at in e.path[-2::-1])
         raise ProtocolError(f"{path or 'it'} is {e.what}") from None
     head = _to_json(tree).encode("utf-8", "surrogatepass")
-    if len(head) > MAX_HEAD_BYTES or encoder.size > MAX_BODY_BYTES:
+    if len(head) > MAX_HEAD_BYTES or memory_of(len(head), encoder.size) > most_bytes:
         size = len(head) + encoder.size
         raise ProtocolError(f"a value of {size} bytes is too large for a frame")
     return [HEADER.pack(len(head), encoder.size), head, *encoder.body]
+
+
+def memory_of(head_bytes: int, body_bytes: int) -> int:
+    """How much memory the value of a frame may take."""
+    return body_bytes + BYTES_PER_HEAD_BYTE * head_bytes
 
 
 # json.dumps would make such an encoder for each value. A tree has no circles.
@@ -120,16 +133,21 @@ _to_json = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators
 _from_json = json.JSONDecoder().decode
 
 
-def decode(head: Buffer, body: memoryview) -> Any:
+def decode(head: Buffer, body: memoryview, most_shown: int = MAX_BODY_BYTES) -> Any:
     """Decode a frame.
 
     Tensors and arrays are views of `body`, which must be writable, aligned, and stay alive.
+
+    Args:
+        head: The tree.
+        body: The bytes.
+        most_shown: How many bytes a tensor may show, each counted as often as it is shown.
 
     Raises:
         ProtocolError: The bytes are not a valid frame, or a tensor does not fit its bytes.
     """
     try:
-        return _Decoder(body).value(_from_json(str(head, "utf-8", "surrogatepass")), 0)
+        return _Decoder(body, most_shown).value(_from_json(str(head, "utf-8", "surrogatepass")), 0)
     except (ValueError, LookupError, TypeError, RecursionError, OverflowError, RuntimeError) as e:
         raise ProtocolError(f"not a frame: {type(e).__name__}") from None
 
@@ -180,7 +198,7 @@ class FrameReader:
     """Collects one frame from a socket, piece by piece, and allocates only what the caps allow.
 
     Args:
-        most_bytes: The largest body to accept.
+        most_bytes: How much memory the value of the frame may take.
     """
 
     def __init__(self, most_bytes: int = MAX_BODY_BYTES) -> None:
@@ -213,15 +231,16 @@ class FrameReader:
         return len(self._empty)
 
     @property
-    def body_bytes(self) -> int:
-        """The size of the complete frame's body, which its tensors keep in memory."""
+    def kept_bytes(self) -> int:
+        """How much memory the value of the complete frame may take."""
         assert self._frame is not None
-        return len(self._frame) - self._head_size
+        return memory_of(self._head_size, len(self._frame) - self._head_size)
 
     def value(self) -> Any:
         """The value of the complete frame."""
         assert self._frame is not None
-        return decode(self._frame[: self._head_size], self._frame[self._head_size :])
+        head, body = self._frame[: self._head_size], self._frame[self._head_size :]
+        return decode(head, body, self._most_bytes)
 
     def _fill(self, sock: socket.socket, flags: int = 0) -> None:
         received = sock.recv_into(self._empty, 0, flags)
@@ -232,9 +251,9 @@ class FrameReader:
     def _allocated(self) -> memoryview:
         """Room for what the header announces."""
         head, body = HEADER.unpack(self._header)
-        if head > MAX_HEAD_BYTES or body > self._most_bytes:
-            most = f"{MAX_HEAD_BYTES} + {self._most_bytes}"
-            raise ProtocolError(f"a frame claims {head} + {body} bytes; accepted are {most}")
+        if head > MAX_HEAD_BYTES or memory_of(head, body) > self._most_bytes:
+            most = f"the answers of a test may take {MAX_ANSWER_BYTES}"
+            raise ProtocolError(f"a frame claims {head} + {body} bytes; {most}")
         self._head_size = head
         unused = -head % ALIGNMENT  # so that the body is aligned
         # np.empty does not touch the memory until it is filled.
@@ -413,12 +432,13 @@ def _memory_of(storage: torch.UntypedStorage, size: int) -> memoryview:
 
 
 class _Decoder:
-    def __init__(self, body: memoryview) -> None:
+    def __init__(self, body: memoryview, most_shown: int) -> None:
         self._body = body
+        self._most_shown = most_shown
         self._storages: dict[int, torch.UntypedStorage] = {}  # by their place in the body
         self._nodes = 0
         self._keys = 0
-        self._copied = 0  # bytes of byte strings; many may be at one place
+        self._copied = 0  # bytes of byte strings; a hostile frame has many at one place
 
     def value(self, tree: Tree, depth: int) -> Any:
         if type(tree) is not dict:
@@ -472,8 +492,8 @@ class _Decoder:
     def _read_bytes(self, content: Tree, depth: int) -> bytes:
         blob = self._blob(*content)
         self._copied += len(blob)
-        if self._copied > MAX_BODY_BYTES:
-            raise ValueError("more bytes than a frame may hold")
+        if self._copied > len(self._body):
+            raise ValueError("byte strings overlap")
         return bytes(blob)
 
     def _read_dtype(self, content: Tree, depth: int) -> torch.dtype:
@@ -508,7 +528,7 @@ class _Decoder:
             return torch.empty_strided(shape, stride, dtype=dtype, device="meta")
         storage = self._storage(start, size)
         elements, width = math.prod(shape), dtype.itemsize
-        if elements * width > MAX_BODY_BYTES:
+        if elements * width > self._most_shown:
             raise ValueError("a tensor shows more than a frame may hold")
         # The last element is (n - 1) * step after the first, summed over the dimensions.
         last = _index(offset) + sum((n - 1) * step for n, step in zip(shape, stride, strict=True))

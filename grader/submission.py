@@ -22,6 +22,9 @@ from grader.results.records import Ignored, SubmissionInfo
 
 MAX_SOURCES = 200
 MAX_LISTED = 50
+# Of a source's path. Every file system accepts them, and the sources make few folders in the box.
+MAX_NAME = 100  # characters of one name
+MAX_FOLDERS = 10  # below each other
 
 SOURCE = re.compile(r"assignment/(?:[A-Za-z_]\w*/)*[A-Za-z_]\w*\.py", re.ASCII)
 OURS = (
@@ -115,6 +118,7 @@ def _select(found: list[Entry]) -> tuple[dict[str, bytes], list[Ignored]]:
             )
         if path == "assignment":
             raise SubmissionRefused("assignment is a file; it has to be a folder")
+        _check_length(path)
         if path in sources:
             raise SubmissionRefused(f"{path} is in the archive twice")
         sources[path] = _content(entry, path, budget)
@@ -178,6 +182,20 @@ def _reason_to_ignore(entry: Entry, path: str, prefix: str) -> str | None:
     if not SOURCE.fullmatch(path):
         return "its name cannot be imported" if path.endswith(".py") else "not a Python module"
     return None
+
+
+def _check_length(path: str) -> None:
+    """Refuse a source that could not be written to every file system."""
+    *folders, name = path.split("/")
+    long = next((part for part in (*folders, name) if len(part) > MAX_NAME), "")
+    if long:
+        said = f"the name {printable(long, 40)!r} in it has {len(long)} characters"
+        limit = f"the name of a Python file or of its folder may have {MAX_NAME}"
+    elif len(folders) > MAX_FOLDERS:
+        said, limit = f"it is in {len(folders)} folders", f"a source may be in {MAX_FOLDERS}"
+    else:
+        return
+    raise SubmissionRefused(f"the path {printable(path, 60)!r} is too long: {said}; {limit}")
 
 
 def _note(ignored: dict[str, str], path: str, reason: str) -> None:

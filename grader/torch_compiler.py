@@ -16,7 +16,6 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -37,9 +36,19 @@ def is_needed_by(sources: Iterable[bytes]) -> bool:
     return any(map(_has_a_word, sources))
 
 
-@lru_cache(maxsize=64)  # asked for every process of a submission, whose sources take 1 ms to search
+# By the size and the hash of a source; the sources themselves may have megabytes.
+_searched: dict[tuple[int, int], bool] = {}
+MOST_SEARCHED = 1024
+
+
 def _has_a_word(source: bytes) -> bool:
-    return any(word in source for word in WORDS)
+    """Asked for every process of a submission, whose sources take 1 ms to search."""
+    key = len(source), hash(source)
+    if key not in _searched:
+        if len(_searched) >= MOST_SEARCHED:
+            _searched.clear()
+        _searched[key] = any(word in source for word in WORDS)
+    return _searched[key]
 
 
 def is_postponed() -> bool:

@@ -9,6 +9,7 @@ is a fault of the test.
 and leaves out the private values.
 """
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,9 @@ UNWRITTEN = (
         "Or is 0 divided by 0?",
     ),
 )
+
+
+BRACKETS: dict[type, str] = {list: "[]", tuple: "()", dict: "{}"}
 
 
 class Mismatch(AssertionError):
@@ -450,5 +454,24 @@ def _apart(expected: complex, got: complex) -> tuple[str, str]:
 
 
 def _short(x: object, limit: int = 200) -> str:
-    text = repr(x)
+    """The repr of a value, cut; a large value costs no more than a small one."""
+    text = "".join(itertools.islice(_pieces(x, limit), limit + 1))
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _pieces(x: object, limit: int) -> Iterator[str]:
+    """The repr of a value, piece by piece; each piece has at least one character."""
+    if type(x) in BRACKETS and x:
+        brackets = BRACKETS[type(x)]
+        yield brackets[0]
+        for place, part in enumerate(x):  # type: ignore[arg-type, var-annotated]
+            yield from [", "] * bool(place)
+            yield from _pieces(part, limit)
+            if type(x) is dict:
+                yield ": "
+                yield from _pieces(x[part], limit)
+        yield "," * (type(x) is tuple and len(x) == 1) + brackets[1]
+    elif isinstance(x, (str, bytes, bytearray)):
+        yield repr(x[: limit + 1])
+    else:
+        yield repr(x)

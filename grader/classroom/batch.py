@@ -16,6 +16,7 @@ import msgspec
 
 from grader import interrupts
 from grader import submission as submissions
+from grader.archives import MAX_ARCHIVE_BYTES
 from grader.classroom.executor import Ended, Event, Executor, Noted, Started
 from grader.classroom.gradebook import Gradebook
 from grader.classroom.records import HandedIn, Student
@@ -114,12 +115,18 @@ def add(
 
 
 def _hash_of(path: Path) -> str:
-    """The identity of a refused submission: a hash of an archive's bytes, or a folder's name."""
+    """The identity of a refused submission: a hash of an archive's bytes, or the name and size.
+
+    What is larger than any archive is not read, and neither is what is no file.
+    """
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        size = path.stat().st_size if path.is_file() else None
+        if size is not None and size <= MAX_ARCHIVE_BYTES:
+            with path.open("rb") as file:
+                return hashlib.sha256(file.read(MAX_ARCHIVE_BYTES)).hexdigest()
     except OSError:
-        return f"name {path.name}"
+        size = None
+    return f"name {path.name}" if size is None else f"name {path.name} of {size} bytes"
 
 
 # --- grading --------------------------------------------------------------------------------------

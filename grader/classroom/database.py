@@ -10,8 +10,9 @@ import socket
 import sqlite3
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import IO
 
@@ -20,6 +21,8 @@ import msgspec
 from grader.errors import UsageError
 from grader.printable import one_line
 
+# Of what a field holds, packed or unpacked: a student's source, or a result.
+MOST_BYTES = 64 * 2**20
 APPLICATION = 0x67726472  # "grdr", in the header of the file
 # Migration number n, counted from 1, brings a file to version n.
 MIGRATIONS = [
@@ -123,6 +126,7 @@ def to_write(path: Path, *, create: bool) -> Iterator[sqlite3.Connection]:
 def _connected(path: Path, mode: str) -> sqlite3.Connection:
     name = path.absolute().as_uri()
     database = sqlite3.connect(f"{name}?mode={mode}", uri=True, timeout=10.0)
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
     try:
         database.execute("SELECT * FROM sqlite_master").fetchone()
     except sqlite3.OperationalError:
@@ -132,6 +136,7 @@ def _connected(path: Path, mode: str) -> sqlite3.Connection:
         if mode != "ro" or Path(f"{path}-wal").exists():
             raise
         database = sqlite3.connect(f"{name}?mode=ro&immutable=1", uri=True)
+        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
     except BaseException:
         database.close()
         raise
@@ -156,6 +161,10 @@ def _prepare(path: Path, database: sqlite3.Connection) -> None:
 
 
 def _version(path: Path, database: sqlite3.Connection) -> int:
+    """The version of a gradebook's format, after a check that the file is a gradebook.
+
+    A file from somebody else may have any schema, such as a view without an end for a table.
+    """
     (application,) = database.execute("PRAGMA application_id").fetchone()
     if application != APPLICATION:
         raise UsageError(f"{path} is an SQLite file, but not a gradebook")
@@ -165,7 +174,39 @@ def _version(path: Path, database: sqlite3.Connection) -> int:
             f"{path} was written by a newer grader (version {version} of the format; this grader "
             f"knows {len(MIGRATIONS)})"
         )
+    if application == APPLICATION and _schema(database) != _schema_of(version):
+        raise UsageError(f"{path}: its tables are not those of a gradebook; use a backup of it")
     return int(version)
+
+
+def _schema(database: sqlite3.Connection) -> set[tuple[str, ...]]:
+    """Everything that a database defines, except what SQLite adds by itself."""
+    rows = database.execute(
+        "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%'"
+        " ESCAPE '\\'"
+    )
+    return {tuple(map(str, row)) for row in rows}
+
+
+@cache
+def _schema_of(version: int) -> set[tuple[str, ...]]:
+    """Everything that a gradebook of this version defines."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.executescript(";".join(MIGRATIONS[:version]))
+        return _schema(database)
+
+
+def unpacked(compressed: bytes) -> bytes:
+    """What a field holds, unpacked.
+
+    Raises:
+        zlib.error: It is damaged, or more than a gradebook ever holds.
+    """
+    inflate = zlib.decompressobj()
+    content = inflate.decompress(compressed, MOST_BYTES)
+    if not inflate.eof:
+        raise zlib.error("cut off, or too large")
+    return content
 
 
 @contextmanager
@@ -185,6 +226,7 @@ def _told(path: Path) -> Iterator[None]:
             "file is not a database": "it is not an SQLite file",
             "database disk image is malformed": "it is damaged; use a backup of it",
             "disk I/O error": "the disk cannot be written or read",
+            "string or blob too big": f"it holds more than {MOST_BYTES >> 20} MiB in one field",
         }.get(said, said)
         raise UsageError(f"{path}: {sentence}") from None
 

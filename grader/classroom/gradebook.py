@@ -239,7 +239,7 @@ class Gradebook:
             " WHERE sources = ? ORDER BY path",
             (sources,),
         )
-        files = {row["path"]: zlib.decompress(row["compressed"]) for row in rows}
+        files = {row["path"]: database.unpacked(row["compressed"]) for row in rows}
         first = self._database.execute(
             "SELECT name, ignored FROM attempt WHERE sources = ? ORDER BY id", (sources,)
         ).fetchone()
@@ -399,7 +399,9 @@ class Gradebook:
         row = self._database.execute(
             "SELECT result FROM grade WHERE sources = ? AND setup = ?", (sources, setup)
         ).fetchone()
-        return json_report.parse(zlib.decompress(row["result"])) if row and row["result"] else None
+        return (
+            json_report.parse(database.unpacked(row["result"])) if row and row["result"] else None
+        )
 
     def first_result(self, sources: str | None, setups: Iterable[int]) -> SubmissionResult | None:
         """The whole result of some sources from the first of these setups that has one."""

@@ -24,6 +24,7 @@ import torch
 from grader import __version__, torch_compiler
 from grader.course import Course, Problem
 from grader.errors import CourseFault, GraderFault
+from grader.grading import garbage
 from grader.grading.gpu_health import GpuHealth
 from grader.grading.hidden_tests import collected, forget
 from grader.grading.job import Job, Progress
@@ -79,6 +80,7 @@ def grade(
             could be graded.
     """
     import_preloaded(course)
+    garbage.collect()
     started = time.monotonic()
     # The tests' own tensors are small, and a second thread would compete with the student's code.
     torch.set_num_threads(1)

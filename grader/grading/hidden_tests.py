@@ -6,6 +6,7 @@ pytest-xdist does in its workers.
 """
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -24,6 +25,9 @@ OF_NO_USE = (
     *("doctest", "junitxml", "legacypath", "pastebin", "setuponly", "setupplan", "stepwise"),
     *("debugging", "faulthandler"),
 )
+
+# Where pytest keeps the last exception of a test for debuggers, and with it what the frames held.
+KEPT_BY_PYTEST = ("last_exc", "last_type", "last_value", "last_traceback")
 
 
 class Runs(Protocol):
@@ -106,6 +110,8 @@ class HiddenTests:
         finally:
             self._config.pluginmanager.unregister(plugin)
             vars(plugin).clear()
+            for name in KEPT_BY_PYTEST:
+                vars(sys).pop(name, None)
             os.chdir(self._session.startpath)
             if not is_whole:  # a test that was interrupted may not be able to run again
                 forget()

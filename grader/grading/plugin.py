@@ -10,6 +10,7 @@ import torch
 from grader.course import problem_of_file
 from grader.errors import GraderFault, NotAttempted, Status, TimedOut
 from grader.grading.blame import JudgingTime, answer_at_fault, is_unexpected
+from grader.grading.budget import Budgets
 from grader.grading.gpu_health import GpuHealth
 from grader.grading.hidden_tests import HiddenTests
 from grader.grading.job import Job
@@ -29,7 +30,8 @@ def run_tests(
     """Run the hidden tests with pytest in this process, and record how each of them ended.
 
     If a test fails in a shared process and passes in a new one, the student's code may give two
-    answers to each test. Then all tests of the problem run again, each in a process of its own.
+    answers to each test. Then all tests of the problem run again, each in a process of its own, and
+    with what is left of the same time.
 
     Args:
         job: What is graded.
@@ -50,13 +52,18 @@ def run_tests(
             entry.settle(verdict)
         else:
             waiting.append(item)
-    tests.run(waiting, Plugin(job, outcomes, checked, health, to_run=len(waiting)), job.seed)
+    budgets = Budgets(job.course, job.device)
+    plugin = Plugin(job, outcomes, checked, health, budgets, to_run=len(waiting))
+    tests.run(waiting, plugin, job.seed)
     again = [item for item in waiting if outcomes.problem_of(item).id in outcomes.in_doubt]
     if again:
         for item in again:
             outcomes.entry_of(item).forget()
-        job = replace(job, fresh=True)
-        plugin = Plugin(job, outcomes, checked, health, to_run=len(again), done=len(waiting))
+        for problem in job.problems:
+            if problem.id in outcomes.in_doubt:
+                budgets.of(problem).begin_again()
+        job, done = replace(job, fresh=True), len(waiting)
+        plugin = Plugin(job, outcomes, checked, health, budgets, to_run=len(again), done=done)
         tests.run(again, plugin, job.seed)
 
 
@@ -75,6 +82,7 @@ class Plugin:
         outcomes: Where to record how a test ended.
         checked: What is known about the submission before its tests run.
         health: The state of the GPU.
+        budgets: The time of the submission.
         to_run: The number of tests that will run.
         done: The number of tests that have run before.
 
@@ -88,12 +96,14 @@ class Plugin:
         outcomes: Outcomes,
         checked: Checked,
         health: GpuHealth,
+        budgets: Budgets,
         *,
         to_run: int,
         done: int = 0,
     ) -> None:
         self._job, self._outcomes, self._health = job, outcomes, health
-        self._students, self._stubs = Students(job, checked.compiled), checked.stubs
+        self._students = Students(job, checked.compiled, budgets)
+        self._stubs = checked.stubs
         self._may_share = False  # whether the next test may use the process of this one
         self._alone: set[str] = set()  # the problems whose tests no longer share a process
         self._student: RemoteStudent | None = None  # of the test that is running

@@ -23,7 +23,6 @@ from grader.grading.budget import STARTING_SECONDS, Budgets
 from grader.grading.job import Job
 from grader.grading.mistake_matching import Call, name_of
 from grader.sandbox.replies import Probe
-from grader.sandbox.session import Patience
 
 
 class RemoteStudent:
@@ -110,12 +109,11 @@ class Students:
     Args:
         job: What is graded.
         compiled: The compiled sources; see `Session.compile`.
+        budgets: The time of the submission, which all its students share.
     """
 
-    def __init__(self, job: Job, compiled: Mapping[str, bytes]) -> None:
-        self._job, self._compiled = job, compiled
-        self._budgets = Budgets(job.course, job.device)
-        self._patience = Patience()
+    def __init__(self, job: Job, compiled: Mapping[str, bytes], budgets: Budgets) -> None:
+        self._job, self._compiled, self._budgets = job, compiled, budgets
         self._session: Any = None  # of the test that is running
         self._problem: Problem | None = None  # the problem of that test
 
@@ -166,5 +164,5 @@ class Students:
             forbidden=problem.forbidden,
             by_hand=problem.by_hand,
             budget=self._budgets.of(problem),
-            patience=self._patience,
+            patience=self._budgets.patience,
         )

@@ -19,7 +19,10 @@ from grader.report.reasons import Reason
 MAX_LINES = 60  # of a definition
 AROUND = 4  # lines shown before and after the line of a failure
 MAX_WIDTH = 160  # characters of a line
-MAX_SOURCE = 400_000  # bytes of a source that are searched
+# Of a source that is searched; a page may have two hundred excerpts.
+MAX_SOURCE = 400_000  # bytes
+MAX_SEARCHED = 10_000  # lines
+MAX_NAMES = 3  # definitions inside each other, as in "Model.Layer.forward"
 PLACE = re.compile(r"(assignment/[\w/]+\.py):(\d+)", re.ASCII)
 LINE_END = re.compile(r"\r\n|\r|\n")
 DOCSTRING = re.compile(r"[rRuUbB]{0,2}(\"\"\"|''')")
@@ -76,7 +79,8 @@ def excerpt(reason: Reason, sources: Mapping[str, bytes]) -> Excerpt | None:
 
 def _lines(source: bytes) -> list[str]:
     """The lines by Python's line numbers; `splitlines` would also split at other characters."""
-    return LINE_END.split(source[:MAX_SOURCE].decode("utf-8", errors="replace"))
+    text = source[:MAX_SOURCE].decode("utf-8", errors="replace")
+    return LINE_END.split(text, MAX_SEARCHED)[:MAX_SEARCHED]
 
 
 def _definition(lines: list[str], names: list[str]) -> list[int]:
@@ -85,7 +89,7 @@ def _definition(lines: list[str], names: list[str]) -> list[int]:
     If the class has no such method, the lines of the class; an empty list if there is no class.
     """
     body, found = range(len(lines)), False
-    for name in names:
+    for name in names[:MAX_NAMES]:
         head = re.compile(rf"(\s*)(?:async\s+)?(?:def|class)\s+{re.escape(name)}\b")
         # If a name is defined several times, Python uses the last definition.
         starts = [i for i in body if head.match(lines[i][:MAX_WIDTH])] if name else []
@@ -141,7 +145,7 @@ def _shown(path: str, lines: list[str], numbers: list[int], marked: int | None) 
 
 def _text(line: str) -> str:
     """A line with its indentation; unsafe characters become escapes."""
-    text = line.expandtabs(4)[: MAX_WIDTH * 2]
+    text = line[: MAX_WIDTH * 2].expandtabs(4)[: MAX_WIDTH * 2]
     inside = text.lstrip(" ")
     return " " * (len(text) - len(inside)) + one_line(inside, MAX_WIDTH)
 

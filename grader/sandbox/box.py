@@ -387,6 +387,7 @@ class Sandbox:
         try:
             with _holding(seccomp.program(cuda=self.gpu is not None)) as rules:
                 command = bubblewrap.command(
+                    Path(self._folder.name),
                     control_fd=theirs.fileno(),
                     seccomp_fd=rules.fileno(),
                     info_fd=info,

@@ -30,7 +30,6 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -111,6 +110,7 @@ INSTALL = {
 
 
 def command(
+    folder: Path,
     *,
     control_fd: int,
     seccomp_fd: int,
@@ -124,6 +124,7 @@ def command(
     """The command line that starts the worker in its box.
 
     Args:
+        folder: An empty folder, for what the box shows of the grader's and the course's files.
         control_fd: The worker's end of its socket.
         seccomp_fd: The descriptor that the filter is read from.
         info_fd: The descriptor that bubblewrap writes the worker's process id to.
@@ -139,6 +140,25 @@ def command(
     """
     found = find_bubblewrap()
     return [
+        *_box(found, user, _worker(folder, tests), scratch_bytes=scratch_bytes, gpu=gpu),
+        *("--seccomp", str(seccomp_fd), "--info-fd", str(info_fd)),
+        *_start(control_fd, user, preload),
+    ]
+
+
+def _box(
+    found: "Bubblewrap", user: int, worker: list[str], *, scratch_bytes: int, gpu: Gpu | None
+) -> list[str]:
+    """The arguments that describe the box; what runs in it follows them.
+
+    Args:
+        found: The program.
+        user: See `command`.
+        worker: The arguments that show the worker's files.
+        scratch_bytes: See `command`.
+        gpu: See `command`.
+    """
+    return [
         found.path,
         *_namespaces(user, found),
         *_privileges(user),
@@ -147,19 +167,16 @@ def command(
         *_system_libraries(),
         *_python(),
         *_packages(),
-        *_worker(),
-        *_probes(tests),
+        *worker,
         *_kernel_files(),
         *_gpu(gpu, user),
         *_scratch(scratch_bytes, found),
         *_seal(gpu),
-        *("--seccomp", str(seccomp_fd), "--info-fd", str(info_fd)),
-        *_start(control_fd, user, preload),
     ]
 
 
 def why_not() -> str | None:
-    """Try to create a minimal box; return why bubblewrap cannot, or None if it can.
+    """Try to create a box without a worker; return why bubblewrap cannot, or None if it can.
 
     The text includes the fix.
     """
@@ -168,9 +185,8 @@ def why_not() -> str | None:
     except SandboxUnavailable as e:
         return str(e)
     user = shown.unused_user()
-    small = ["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", SCRATCH]
-    program = [str(shown.interpreter()), "-I", "-S", "-c", ""]
-    command = [found.path, *_namespaces(user, found), *_privileges(user), *small, *program]
+    program = [f"{PYTHON}/bin/{shown.interpreter().name}", "-s", "-S", "-P", "-c", ""]
+    command = [*_box(found, user, [], scratch_bytes=2**20, gpu=None), *program]
     try:
         # If bubblewrap is killed while it starts, it leaves a process that waits for it forever.
         with interrupts.held():
@@ -306,11 +322,8 @@ def _folders() -> list[str]:
         f"{PYTHON}/bin",
         *sorted(libraries),
         SITE,
-        RUNTIME,
-        f"{RUNTIME}/grader",
     ]
-    probes = f"{COURSE}/tests/probes"
-    return _folder_arguments([*below, COURSE, f"{COURSE}/tests", probes, f"{probes}/__pycache__"])
+    return _folder_arguments([*below, RUNTIME, COURSE])
 
 
 def _folder_arguments(folders: Iterable[str]) -> list[str]:
@@ -365,25 +378,17 @@ def _packages() -> list[str]:
     ]
 
 
-def _worker() -> list[str]:
-    """The worker's own code and the one module that it shares with the grader; nothing else."""
-    return _bound(shown.WORKER, f"{RUNTIME}/grader")
+def _worker(folder: Path, tests: Path) -> list[str]:
+    """Show copies of the worker's code, of what it shares with the grader, and of the probes.
 
-
-def _probes(tests: Path) -> list[str]:
-    """Show each probe's file separately, because it may be a link to a file of another course.
-
-    Its cached bytecode saves the worker compiling it.
+    Args:
+        folder: An empty folder for the copies.
+        tests: See `command`.
     """
-    sources, folder = shown.probes(tests), f"{COURSE}/tests/probes"
-    shown_sources = _bound(sources, folder)
-    for cached in map(Path, map(cache_from_source, sources)):
-        shown_sources += ["--ro-bind-try", str(cached), f"{folder}/__pycache__/{cached.name}"]
-    return shown_sources
-
-
-def _bound(paths: Iterable[Path], folder: str) -> list[str]:
-    return [word for p in paths for word in ("--ro-bind", str(p), f"{folder}/{p.name}")]
+    runtime, course = folder / "runtime", folder / "course"
+    shown.copy(shown.WORKER, runtime / "grader")
+    shown.copy(shown.probes(tests), course / "tests" / "probes")
+    return ["--ro-bind", str(runtime), RUNTIME, "--ro-bind", str(course), COURSE]
 
 
 def _kernel_files() -> list[str]:

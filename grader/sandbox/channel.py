@@ -49,7 +49,7 @@ class Channel:
 
     Attributes:
         is_open: Whether the child can still be reached.
-        bytes_left: How many bytes the bodies of further replies may have.
+        bytes_left: How much memory further replies may take.
         output: What the student's code prints.
         tracebacks: Where Python itself prints tracebacks.
     """
@@ -64,7 +64,7 @@ class Channel:
         for one in (self._socket, self._childs_socket):
             one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BYTES)
         self.is_open = True
-        self.bytes_left = protocol.MAX_BODY_BYTES
+        self.bytes_left = protocol.MAX_ANSWER_BYTES
         # `selectors` would take longer than most calls.
         self._poll = select.poll()
         # The pipes come first, so that what was printed is read before the reply is returned.
@@ -113,7 +113,7 @@ class Channel:
     def _exchanged(
         self, waiting: list[protocol.Buffer], deadline: float, watch: Watch | None
     ) -> Any:
-        reader = protocol.FrameReader(self.bytes_left)
+        reader = protocol.FrameReader(max(0, self.bytes_left))
         self._part_for(sum(map(len, waiting)))
         self._write(waiting)
         while True:
@@ -130,7 +130,7 @@ class Channel:
                 if events & select.POLLOUT:
                     self._write(waiting)
                 if events & ~select.POLLOUT and self._read(reader):
-                    self.bytes_left -= reader.body_bytes
+                    self.bytes_left -= reader.kept_bytes
                     return reader.value()
 
     def _read_pipe(self, descriptor: int, pipe: Pipe) -> None:

@@ -106,8 +106,8 @@ def command(
     if reason := why_not():
         raise SandboxUnavailable(f"the isolation level landlock cannot be used: {reason}")
     shows = _Shows(folder)
-    shows.copies(shown.WORKER, "runtime/grader")
-    shows.copies(shown.probes(tests), "course/tests/probes")
+    shown.copy(shown.WORKER, folder / "runtime" / "grader")
+    shown.copy(shown.probes(tests), folder / "course" / "tests" / "probes")
     shows.packages()
     interpreter = shows.python()
     shows.in_place(p for f in shown.library_folders() for p in _without_packages(f))
@@ -149,16 +149,6 @@ class _Shows:
         self._copied_bytes = 0
         self.readable = [folder / name for name in ("runtime", "course", "site", "python")]
 
-    def copies(self, paths: Iterable[Path], place: str) -> None:
-        """Copy sources, so that it does not matter which users may read the originals."""
-        target = self._folder / place
-        target.mkdir(parents=True)
-        for path in paths:
-            if path.is_dir():
-                self.copies(path.glob("*.py"), f"{place}/{path.name}")
-            else:
-                shutil.copyfile(path, target / path.name)
-
     def packages(self) -> None:
         """Show each file or folder of an allowed package."""
         for path in shown.package_paths():
@@ -175,7 +165,7 @@ class _Shows:
             self._show(shared, "python/lib")
         # The interpreter searches for its library next to itself, so it must not be a link.
         binary = self._folder / "python" / "bin" / shown.interpreter().name
-        binary.parent.mkdir()
+        shown.make_folder(binary.parent)
         shutil.copy(shown.interpreter(), binary)
         return binary
 
@@ -185,7 +175,7 @@ class _Shows:
 
     def _show(self, path: Path, place: str) -> None:
         target = self._folder / place / path.name
-        target.parent.mkdir(parents=True, exist_ok=True)
+        shown.make_folder(target.parent)
         if not (closed := _closed_above(path)):
             target.symlink_to(path)
             self.readable.append(path)

@@ -2,8 +2,9 @@
 
 A child reports when it is about to run student code for the first time. Anything that goes wrong
 before this report is the grader's fault, and the time until then is not charged. After the report,
-the student's calls are charged, both in CPU time and in wall time. The grader's own work, the
-sandbox's start-up and waiting for a busy machine are never charged.
+the student's calls are charged, both in CPU time and in wall time, whether they count or are
+repeated. The grader's own work, the sandbox's start-up and waiting for a busy machine are never
+charged.
 
 One child may serve several tests, as long as they leave nothing behind. `begin_test` marks
 the start of the next test, and `is_shared` shows whether an earlier test has used the same child. A
@@ -20,7 +21,7 @@ import math
 import select
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -68,6 +69,25 @@ class Patience:
 
 
 @dataclass
+class Spare:
+    """Time for attempts that do not count, because their tests are repeated.
+
+    All problems of a submission share it. An attempt that finds it used up is charged to its
+    problem, so that repeating tests takes no time from which nobody is charged.
+    """
+
+    cpu_seconds: float
+    wall_seconds: float
+
+    def pay(self, *, cpu: float = 0.0, wall: float = 0.0) -> tuple[float, float]:
+        """Pay for an attempt as far as possible; return the CPU time and wall time that remain."""
+        paid, paid_wall = min(cpu, self.cpu_seconds), min(wall, self.wall_seconds)
+        self.cpu_seconds -= paid
+        self.wall_seconds -= paid_wall
+        return cpu - paid, wall - paid_wall
+
+
+@dataclass
 class Budget:
     """What all tests of a problem may use together, and how much they have used so far.
 
@@ -75,11 +95,13 @@ class Budget:
         cpu_seconds: CPU time, for all processes of a test together.
         wall_seconds: Wall time of the calls to the student's code.
         free_seconds: Extra time for each test, for example for CUDA start-up.
+        spare: What pays for attempts that do not count.
     """
 
     cpu_seconds: float
     wall_seconds: float
     free_seconds: float = 0.0
+    spare: Spare = field(default_factory=lambda: Spare(0.0, 0.0))
     cpu_used: float = 0.0
     wall_used: float = 0.0
 
@@ -87,6 +109,15 @@ class Budget:
         """Record what a test, or all tests of a process, have used."""
         self.cpu_used += max(0.0, cpu - self.free_seconds)
         self.wall_used += max(0.0, wall - self.free_seconds)
+
+    def charge_attempt(self, *, cpu: float = 0.0, wall: float = 0.0) -> None:
+        """Record what an attempt has used that does not count, because its test is repeated."""
+        cpu, wall = self.spare.pay(cpu=max(0.0, cpu), wall=wall)
+        self.charge(cpu=cpu, wall=wall)
+
+    def begin_again(self) -> None:
+        """Have all tests of the problem repeated: what they have used does not count."""
+        self.cpu_used, self.wall_used = self.spare.pay(cpu=self.cpu_used, wall=self.wall_used)
 
     @property
     def cpu_left(self) -> float:
@@ -204,14 +235,13 @@ class Session:
         self._wall_left = self._limits.wall_seconds
         self.is_shared = self._has_child
         if self._channel:
-            self._channel.bytes_left = protocol.MAX_BODY_BYTES
+            self._channel.bytes_left = protocol.MAX_ANSWER_BYTES
 
     def begin_again(self) -> None:
-        """Restart the running test in a child of its own.
-
-        The time that the test has used so far is not charged.
-        """
+        """Restart the running test in a child of its own; see `Budget.charge_attempt`."""
         self._end_child(to_repeat=True)
+        if self._budget:
+            self._budget.charge_attempt(wall=self._wall_used)
         self._wall_used = 0.0
         self.begin_test(self._seed)
 
@@ -268,7 +298,7 @@ class Session:
     @property
     def answered_bytes(self) -> int:
         """How much memory the answers of the running test take if all of them are kept."""
-        return protocol.MAX_BODY_BYTES - self._channel.bytes_left if self._channel else 0
+        return protocol.MAX_ANSWER_BYTES - self._channel.bytes_left if self._channel else 0
 
     @property
     def printed(self) -> str:
@@ -440,7 +470,7 @@ class Session:
         """A function that charges the child's CPU time, which is known after its end.
 
         Args:
-            to_repeat: Whether the running test is repeated, so that its first attempt is free.
+            to_repeat: Whether the running test is repeated, so that this attempt does not count.
         """
         budget, charged = self._budget, self._cpu_charged
         most = self._cpu_before if to_repeat else math.inf
@@ -448,6 +478,7 @@ class Session:
         def charge(used: float) -> None:
             if budget:
                 budget.charge(cpu=min(used, most) - charged)
+                budget.charge_attempt(cpu=used - most)
 
         return charge
 
@@ -478,11 +509,13 @@ class Session:
             return
         pipe.forget()  # student code may have printed there too
         self._sandbox.print_traceback()
+        started = time.monotonic()
         poll = select.poll()
         poll.register(pipe, select.POLLIN)
         pause, deadline = TRACEBACK_SECONDS, time.monotonic() + TRACEBACK_SECONDS
         while time.monotonic() < deadline and poll.poll(1000 * pause) and pipe.read():
             pause = TRACEBACK_SECONDS / 20  # the rest of the traceback follows at once
+        self._wall_used += time.monotonic() - started  # student code may have kept it waiting
 
     def _timed_out(self) -> TimedOut:
         busy = self._sandbox.gpu.busy() if self._sandbox.gpu else False

@@ -8,10 +8,13 @@ solutions and the hidden tests are not among them.
 import importlib.metadata
 import os
 import secrets
+import shutil
 import site
 import sys
 import sysconfig
+from collections.abc import Iterable
 from functools import cache
+from importlib.util import cache_from_source
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -133,6 +136,32 @@ def package_paths() -> tuple[Path, ...]:
         ]
         waiting += [(r.name, extra) for r in needed for extra in ("", *r.extras)]
     return tuple(sorted(paths))
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and its parents, which every user may list, whatever the umask is."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir()
+        folder.chmod(0o755)
+
+
+def copy(paths: Iterable[Path], place: Path) -> None:
+    """Copy sources, so that it does not matter which users may read the originals.
+
+    Cached bytecode is copied too, which saves the worker compiling them.
+    """
+    make_folder(place)
+    for path in paths:
+        if path.is_dir():
+            copy(sorted(path.glob("*.py")), place / path.name)
+            continue
+        cached = Path(cache_from_source(path))
+        for source, folder in [(path, place), (cached, place / "__pycache__")]:
+            if source == path or source.is_file():
+                make_folder(folder)
+                copied = shutil.copy2(source, folder)  # keeps the time that bytecode refers to
+                os.chmod(copied, 0o644)
 
 
 def probes(tests: Path) -> list[Path]:

@@ -219,7 +219,7 @@ def _serve(channel: socket.socket, *, on_gpu: bool) -> NoReturn:
 
 def _send(channel: socket.socket, reply: dict[str, Any]) -> None:
     try:
-        frame = protocol.encode(reply)
+        frame = protocol.encode(reply, most_bytes=protocol.MAX_ANSWER_BYTES)
     except BaseException as e:  # encoding a student's value can raise anything
         why = (
             _text(e)

@@ -11,6 +11,9 @@ a module            all functions and classes that it defines are guarded
 an operator         its kernels in torch's dispatcher are replaced, for Python, TorchScript and C++
 autograd            no backward pass may run inside a function to be written by hand (`Watched`)
 
+The source of a guarded object cannot be read either, because a copy of it would not be guarded
+(sources.py).
+
 This module shares a process with the code that it watches, so it is not a security boundary. It
 makes delegation harder than the exercise itself, and honest code never triggers it.
 """
@@ -19,7 +22,6 @@ import functools
 import importlib
 import importlib.util
 import linecache
-import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -31,8 +33,11 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from grader.worker.sources import GuardedSources
+
 Place = list[Any]  # [file, line, function, text of the line]; plain data, because it is sent
 Violation = dict[str, Any]  # {"name": str, "where": Place | None}
+FINDS_C_FUNCTIONS = ("ctypes.dlopen", "ctypes.dlsym", "ctypes.dlsym/handle")
 STARTS_A_PROGRAM = ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.system")
 # A backward pass in another process or thread would go unnoticed.
 FORKS = ("os.fork", "os.forkpty")
@@ -73,7 +78,7 @@ class Tripwire:
         self.folder = folder
         self._on_violation = on_violation
         self._by_hand = by_hand
-        self._sources: set[str] = set()
+        self._sources = GuardedSources()
         self._operators: set[str] = set()
         for name in [*forbidden, *(STARTS_A_THREAD if by_hand else ())]:
             self._guard(name)
@@ -81,6 +86,7 @@ class Tripwire:
             trap = _Trap(self, "subprocess.Popen")
             # multiprocessing calls this function.
             vars(importlib.import_module("_posixsubprocess"))["fork_exec"] = trap
+            self._sources.guard_openers_in_c(self._library)
             sys.addaudithook(self._audit)
 
     def trip(self, name: str) -> NoReturn:
@@ -106,10 +112,7 @@ class Tripwire:
                 else sys.modules.get(getattr(thing, "__module__", None) or "")
             )
             if source := getattr(home, "__file__", None):
-                self._sources |= {
-                    os.path.realpath(path)
-                    for path in (source, importlib.util.cache_from_source(source))
-                }
+                self._sources.add(source, importlib.util.cache_from_source(source))
             for function in _functions_of(thing, home):
                 _set_trap(function, trap)
             if isinstance(thing, type):
@@ -149,9 +152,16 @@ class Tripwire:
         elif event in STARTS_A_PROGRAM or (self._by_hand and event in FORKS):
             self.trip(event)
         elif event == "open" and isinstance(arguments[0], (str, bytes)):
-            path = os.fsdecode(arguments[0])
-            if os.path.realpath(path) in self._sources:
-                raise PermissionError(f"{path} may not be read in this problem")
+            self._sources.check(arguments[0])
+        elif event in FINDS_C_FUNCTIONS and self._is_called_by_student_code():
+            raise PermissionError("C functions may not be looked up in this problem")
+
+    def _is_called_by_student_code(self) -> bool:
+        """Whether the code that called ctypes is the student's, not that of a library."""
+        frame: FrameType | None = sys._getframe(2)
+        while frame and frame.f_globals.get("__name__", "").partition(".")[0] == "ctypes":
+            frame = frame.f_back
+        return frame is not None and frame.f_code.co_filename.startswith(self.folder)
 
 
 class _Trap:

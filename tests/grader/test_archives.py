@@ -140,6 +140,27 @@ def test_a_zip_with_a_long_path(tmp_path):
     assert expected == read(tmp_path / "a.zip")
 
 
+NULL = "PATH is damaged: the path 'assignment/a.py\\x00.txt' contains a null byte"
+
+
+def test_a_zip_with_a_null_byte_in_a_path(tmp_path):
+    """It is in the name, or in the extra field that replaces the name."""
+    name = b"assignment/a.py\0.txt"
+    field = struct.pack("<HHBI", 0x7075, 5 + len(name), 1, zlib.crc32(b"a")) + name
+    before = struct.pack("<HHI", 9, 4, 0)
+    for table in (listing(1, name), listing(1, b"assignment/a.py", extra=before + field)):
+        (tmp_path / "a.zip").write_bytes(table + end(1, len(table)))
+        assert NULL == read(tmp_path / "a.zip")
+
+
+def test_a_tar_with_a_null_byte_in_a_path(tmp_path):
+    """A record of an extended header and a long name could have one; a plain header cannot."""
+    name = b"assignment/a.py\0.txt"
+    record = b"%d path=%b\n" % (len(name) + 9, name)
+    for more in (extended(b"x", record), extended(b"L", name + b"\0")):
+        assert NULL == read(packed(tmp_path / "a.tar.gz", [more, header("b")]))
+
+
 def test_a_zip_whose_entries_share_their_content(tmp_path):
     """200 sources share one stream of 60 MB: unpacking is cheap once, but not 200 times."""
     stream = EMPTY_BLOCK * (12 * 2**20)

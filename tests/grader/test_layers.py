@@ -49,6 +49,7 @@ WORKER = {
             "child",
             "device",
             "leftovers",
+            "sources",
             "tripwire",
         )
     ),

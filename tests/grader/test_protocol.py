@@ -9,6 +9,7 @@ import socket
 import tracemalloc
 from collections import ChainMap, Counter, OrderedDict, UserDict, defaultdict, namedtuple
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 
@@ -558,14 +559,15 @@ def test_the_number_of_keys_has_an_end():
         decoded({"dict": dict.fromkeys(map(str, range(1025)), 0)})
 
 
-def test_a_head_or_body_that_is_too_large_is_not_sent(monkeypatch):
+def test_a_head_or_body_that_is_too_large_is_not_sent():
     """The sender gets an error before anything is written."""
-    with pytest.raises(ProtocolError, match=r"^a value of 4194306 bytes is too large for a frame$"):
-        protocol.encode("x" * 2**22)
-    monkeypatch.setattr(protocol, "MAX_BODY_BYTES", 1000)
-    assert 3 == len(protocol.encode(torch.zeros(250)))
+    with pytest.raises(ProtocolError, match=r"^a value of 2097154 bytes is too large for a frame$"):
+        protocol.encode("x" * 2**21)
+    size, head, body = map(len, protocol.encode(torch.zeros(250)))
+    most = protocol.memory_of(head, body)
+    assert [size, head, body] == [*map(len, protocol.encode(torch.zeros(250), most_bytes=most))]
     with pytest.raises(ProtocolError, match=r"^a value of \d+ bytes is too large for a frame$"):
-        protocol.encode(torch.zeros(251))
+        protocol.encode(torch.zeros(251), most_bytes=most)
 
 
 # --- frames on a socket ---------------------------------------------------------------------------
@@ -650,7 +652,7 @@ def test_a_frame_that_ends_early_is_no_frame(pair, length):
 
 @pytest.mark.parametrize(
     ("head", "body"),
-    [(2**22 + 1, 0), (0, 2**29 + 1), (2**32 - 1, 2**64 - 1)],
+    [(2**21 + 1, 0), (0, 2**29 + 1), (2**32 - 1, 2**64 - 1)],
     ids=["head", "body", "both"],
 )
 def test_a_huge_claim_is_refused_before_anything_is_allocated(pair, head, body):
@@ -814,14 +816,46 @@ def test_what_is_read_has_an_end_as_well():
     assert 100_000 == len(decoded({"list": [0] * 100_000}))
 
 
-def test_bytes_that_are_named_often_are_not_copied_without_end(monkeypatch):
+def test_bytes_that_are_named_often_are_not_copied_without_end():
     """A small frame could otherwise take all memory of the grader."""
-    monkeypatch.setattr(protocol, "MAX_BODY_BYTES", 1000)
-    tree = {"list": [{"bytes": [0, 100]}] * 10}
-    assert [b"x" * 100] * 10 == decoded(tree, b"x" * 100)
-    tree["list"].append({"bytes": [0, 100]})
+    body = bytes(range(32))
+    tree = {"list": [{"bytes": [0, 16]}, {"bytes": [0, 16]}]}
+    assert [body[:16]] * 2 == decoded(tree, body)
+    tree["list"].append({"bytes": [0, 1]})
     with pytest.raises(ProtocolError, match=r"^not a frame: ValueError$"):
-        decoded(tree, b"x" * 100)
+        decoded(tree, body)
+
+
+def test_a_tensor_shows_no_more_than_its_reader_allows():
+    """Elements of a small storage that are shown often would take memory when they are copied."""
+    head = json.dumps({"view": [F, 0, 0, 16, 25, 0]}).encode()
+    body = memoryview(bytearray(16))
+    assert 25 == protocol.decode(head, body, 100).numel()
+    with pytest.raises(ProtocolError, match=r"^not a frame: ValueError$"):
+        protocol.decode(head, body, 99)
+
+
+HEADS = {
+    "empty lists": b'{"list":[' + b'{"list":[]},' * 80_000 + b"0]}",
+    "floats": b'{"list":[' + b"1e9," * 99_000 + b"0]}",
+    "text of four bytes": b'"' + b"x" * 999_000 + "😀".encode() + b'"',
+    "objects of another format": b"[" + b'{"":0},' * 280_000 + b"0]",
+    "lists of another format": b"[" + b"[]," * 300_000 + b"0]",
+}
+
+
+@pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
+def test_a_head_takes_as_much_memory_as_is_counted_for_it(head):
+    """A value takes what `memory_of` says; reading the JSON takes at most five times as much."""
+    tracemalloc.start()
+    try:
+        with suppress(ProtocolError):
+            value = protocol.decode(head, memoryview(b""))
+            assert value
+            assert tracemalloc.get_traced_memory()[0] <= protocol.memory_of(len(head), 0)
+        assert tracemalloc.get_traced_memory()[1] < 5 * protocol.memory_of(len(head), 0)
+    finally:
+        tracemalloc.stop()
 
 
 def test_the_name_in_an_other_is_text_and_is_cut():

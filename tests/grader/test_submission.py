@@ -474,6 +474,30 @@ def test_more_than_200_files_are_refused(kind, tmp_path):
 
 
 @pytest.mark.parametrize("kind", FORMATS)
+def test_a_long_path_of_a_source_is_refused(kind, tmp_path):
+    """A long name or many folders could not be written in every sandbox; the rest may be long."""
+    deep = "/".join("a" * 11)
+    longest = {"a" * 97 + ".py": b"", f"{deep[:-2]}/b.py"[2:]: b"", "n" * 250 + ".txt": b""}
+    fits = make(kind, tmp_path, {f"assignment/{name}": text for name, text in longest.items()})
+    assert 2 == len(submission.read(fits).sources)
+    name = f"the name '{'a' * 40}…' in it has 101 characters"
+    for path, said in [
+        ("a" * 98 + ".py", name),
+        (f"{'a' * 101}/b.py", name),
+        (f"{deep[2:]}/b.py", "it is in 11 folders; a source may be in 10"),
+    ]:
+        refused = make(kind, tmp_path, {f"assignment/{path}": b""}, name=f"b{len(path)}")
+        with pytest.raises(SubmissionRefused) as told:
+            submission.read(refused)
+        assert f"is too long: {said}" in str(told.value)
+
+
+def test_most_sources_in_most_folders_fit_into_a_box():
+    """Each needs its folders, and a test may make 4096 files."""
+    assert submission.MAX_SOURCES * (submission.MAX_FOLDERS + 1) < 4096
+
+
+@pytest.mark.parametrize("kind", FORMATS)
 def test_more_than_10_mib_are_refused(kind, tmp_path):
     """The limit applies to all sources together; in a zip they may take a few KiB."""
     half = b"#" * (5 * 2**20)

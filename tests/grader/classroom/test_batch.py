@@ -1,6 +1,7 @@
 """The commands grade a class in real sandboxes, through hostile submissions, kills and regrades."""
 
 import contextlib
+import hashlib
 import json
 import os
 import random
@@ -15,7 +16,7 @@ import zipfile
 
 import pytest
 
-from grader.classroom import gradebook, tables
+from grader.classroom import batch, gradebook, tables
 from tests.grader.warm_python import python
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("batch")]
@@ -58,6 +59,19 @@ def hand_in(folder, name, source):
         return
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("assignment/activations.py", f"import torch\n{source}")
+
+
+def test_a_refused_file_is_read_only_if_it_is_as_small_as_an_archive(tmp_path):
+    """A larger file is known by its name and size, and a pipe or a folder by its name."""
+    small, large, pipe = (tmp_path / name for name in ("small", "large", "pipe"))
+    small.write_bytes(b"no zip")
+    assert hashlib.sha256(b"no zip").hexdigest() == batch._hash_of(small)
+    with large.open("wb") as file:
+        file.truncate(2**40)  # to read it would take hours
+    assert f"name large of {2**40} bytes" == batch._hash_of(large)
+    os.mkfifo(pipe)  # to open it would take forever
+    assert ["name pipe", "name absent"] == [batch._hash_of(p) for p in (pipe, tmp_path / "absent")]
+    assert f"name {tmp_path.name}" == batch._hash_of(tmp_path)
 
 
 @pytest.fixture

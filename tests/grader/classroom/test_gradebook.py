@@ -4,6 +4,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import zlib
 from datetime import UTC, datetime
 
 import msgspec
@@ -281,6 +282,50 @@ def test_a_truncated_file_is_named(path):
     path.write_bytes(content)
     assert said(path) == ": it is damaged; use a backup of it"
     assert path.read_bytes() == content
+
+
+ENDLESS = "WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n) SELECT id FROM n"
+CHANGES = {
+    "a view": f"ALTER TABLE student RENAME TO other; CREATE VIEW student AS {ENDLESS}",
+    "a view more": f"CREATE VIEW more AS {ENDLESS}",
+    "a trigger": "CREATE TRIGGER t AFTER INSERT ON attempt BEGIN DELETE FROM grade; END",
+    "a generated column": "ALTER TABLE student ADD COLUMN more INTEGER AS (length(name))",
+    "a table less": "DROP TABLE extension",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("write", [True, False])
+def test_a_gradebook_with_other_tables_is_named(book, path, write, change):
+    """Reading a view or a computed column could take forever, and a trigger changes grades."""
+    with gradebook.writing(path.with_name("changed"), create=True) as opened:
+        opened._database.executescript(change)
+    expected = ": its tables are not those of a gradebook; use a backup of it"
+    assert said(path.with_name("changed"), write=write) == expected
+
+
+def test_statistics_of_sqlite_are_no_other_tables(path):
+    """Whoever optimises the file by SQLite's own command can still use it."""
+    with gradebook.writing(path, create=True) as opened:
+        opened.enrol([Student(id="ada")])
+        opened._database.execute("ANALYZE")
+    with gradebook.reading(path) as opened:
+        assert ["ada"] == [student.id for student in opened.students()]
+
+
+def test_a_field_that_unpacks_to_much_is_named(book, path):
+    """A gradebook never holds as much in one field, packed or unpacked."""
+    book.add_attempt("ada", "ada.zip", of("x = 1"))
+    bomb = zlib.compressobj(9)
+    packed = b"".join(bomb.compress(bytes(2**20)) for _ in range(65)) + bomb.flush()
+    for stored in (packed, zlib.compress(b"x = 1")[:-1]):
+        book._database.execute("UPDATE content SET compressed = ?", (stored,))
+        book._database.commit()
+        with (
+            pytest.raises(UsageError, match="it is damaged; use a backup of it"),
+            gradebook.reading(path) as opened,
+        ):
+            opened.submission(of("x = 1").sha256)
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root can write to read-only files")

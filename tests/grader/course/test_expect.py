@@ -1,11 +1,14 @@
 """The wording of failures: each message is pinned word for word, and each check can fail."""
 
 import math
+import tracemalloc
 import types
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from grader.errors import Crashed, GraderFault, NotAttempted, PolicyBroken, Status, TimedOut, raised
 from grader.grading.verdict import verdict_on
@@ -188,6 +191,47 @@ def test_a_long_value_is_cut():
     error = mismatch(expect.value, [1] * 500, [2] * 500)
     assert [200, 200] == [len(text) for _, text in error.values]
     assert all(text.endswith("…") for _, text in error.values)
+
+
+LARGE = {
+    "bytes": bytes(2**24),
+    "text": "é" * 2**24,
+    "list": [b"x"] * 2**18,
+    "list of large parts": [(bytes(2**24),)],
+    "dict": {"key": bytes(2**24)},
+}
+
+
+@pytest.mark.parametrize("got", LARGE.values(), ids=LARGE)
+def test_a_large_value_costs_no_more_than_a_small_one(got):
+    """Its whole repr would take several times its memory."""
+    tracemalloc.start()
+    try:
+        error = mismatch(expect.value, got, False)
+        assert tracemalloc.get_traced_memory()[1] < 2**18
+    finally:
+        tracemalloc.stop()
+    assert dict(error.values)["got"] == repr(got)[:199] + "…"
+
+
+SMALL = st.recursive(
+    st.none() | st.integers() | st.floats() | st.text() | st.binary(),
+    lambda part: st.lists(part) | st.lists(part).map(tuple) | st.dictionaries(st.text(), part),
+)
+
+
+@given(SMALL)
+def test_a_small_value_is_shown_as_python_shows_it(got):
+    """What is shown of a larger value begins in the same way, apart from the kind of quotes."""
+    text = expect._short(got)
+    assert text == repr(got) if len(repr(got)) <= 200 else text.endswith("…")
+
+
+def test_a_list_that_holds_itself_is_cut():
+    """It has no end."""
+    got = []
+    got.append(got)
+    assert expect._short(got) == "[" * 199 + "…"
 
 
 # --- number ---------------------------------------------------------------------------------------

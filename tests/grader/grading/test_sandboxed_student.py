@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 
 from grader import course as courses
+from grader.grading.budget import Budgets
 from grader.grading.job import Job
 from grader.grading.local_student import LocalBox, LocalSession
 from grader.grading.sandboxed_student import Students
@@ -17,22 +18,20 @@ def students():
     """The students of a grade of the reference solution in this process."""
     box = LocalBox()
     sources = {p.path: COURSE.reference_of(p).encode() for p in COURSE.problems}
-    yield Students(
-        Job(
-            sources=sources,
-            course=COURSE,
-            sandbox=box,
-            problems=COURSE.problems,
-            device="cpu",
-            seed=0,
-            progress=None,
-            explain=False,
-            until_one_fails=False,
-            fresh=False,
-            open_session=LocalSession,
-        ),
-        compiled={},
+    job = Job(
+        sources=sources,
+        course=COURSE,
+        sandbox=box,
+        problems=COURSE.problems,
+        device="cpu",
+        seed=0,
+        progress=None,
+        explain=False,
+        until_one_fails=False,
+        fresh=False,
+        open_session=LocalSession,
     )
+    yield Students(job, {}, Budgets(COURSE, "cpu"))
     box.close()
 
 

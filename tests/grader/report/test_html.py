@@ -3,6 +3,7 @@
 import html as html_module
 import io
 import re
+import sys
 
 import pytest
 
@@ -80,6 +81,38 @@ def quoted(about, *facts, module=MODULE):
     if found is None:
         return None
     return [(line.number, line.html.striptags(), line.is_marked) for line in found.lines]
+
+
+def calls_of(work):
+    """How many functions a piece of work calls, in Python and in C."""
+    count = 0
+
+    def counting(frame, event, argument):
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(counting)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+AT_2 = Fact("at", "assignment/m.py:2")
+LONG = {
+    "nested classes": "".join(f"{' ' * i}class C{i}:\n" for i in range(85)) + "\n" * 390_000,
+    "definitions": "def forward(x): pass\n" * 19_000,
+    "one line": "class C0:\n" + "\t" * 399_000,
+}
+
+
+@pytest.mark.parametrize("module", LONG.values(), ids=LONG)
+def test_the_cost_of_an_excerpt_has_an_end(module):
+    """The worker names the function, so it may name classes in as many classes as it likes."""
+    for about in (".".join(f"C{i}" for i in range(85)), "forward", "C0"):
+        assert calls_of(lambda about=about: quoted(about, module=module)) < 150_000
+        assert calls_of(lambda about=about: quoted(about, AT_2, module=module)) < 10_000
 
 
 # --- what it says ---------------------------------------------------------------------------------

@@ -590,7 +590,10 @@ def test_nodes_that_a_student_may_not_open_are_named_with_what_mends_them(tmp_pa
     node.unlink()
     node.touch()
     node.chmod(0o660)
+    (tmp_path / "shown").mkdir()
     options = {
+        "folder": tmp_path / "shown",
+        "user": 1_000_000_000,
         "control_fd": 3,
         "seccomp_fd": 4,
         "info_fd": 5,
@@ -602,9 +605,9 @@ def test_nodes_that_a_student_may_not_open_are_named_with_what_mends_them(tmp_pa
         SandboxUnavailable,
         match=rf"may not open {node}: chmod a\+rw {node}, and load the driver with NVreg_",
     ):
-        bubblewrap.command(**options, user=1_000_000_000, gpu=closed)
+        bubblewrap.command(**options, gpu=closed)
     node.chmod(0o666)
-    assert f"/dev/{node.name}" in bubblewrap.command(**options, user=1_000_000_000, gpu=closed)
+    assert f"/dev/{node.name}" in bubblewrap.command(**options, gpu=closed)
 
 
 def test_a_capability_need_not_be_writable(tmp_path):

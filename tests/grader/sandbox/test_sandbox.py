@@ -25,6 +25,7 @@ import pytest
 import torch
 
 from grader import course as courses
+from grader import protocol
 from grader.errors import (
     Crashed,
     GraderFault,
@@ -44,7 +45,7 @@ from grader.report import json as json_report
 from grader.sandbox import bubblewrap, seccomp, shown
 from grader.sandbox.box import Sandbox
 from grader.sandbox.preflight import check_cpu
-from grader.sandbox.session import Budget, Patience, Session
+from grader.sandbox.session import Budget, Patience, Session, Spare
 from grader.submission import Submission
 from tests.grader.told import told
 from tests.probes import call, call_and_keep_inputs
@@ -201,7 +202,7 @@ def test_the_sides_part_while_a_large_frame_crosses(sandbox, monkeypatch):
         def f(x, size):
             return [len(x), torch.ones(size, dtype=torch.uint8)]
     """
-    large = 8 * MIB
+    large = 5 * MIB
     with session(sandbox, source) as made:
         ask(made, torch.ones(9), 7)
         shared, seen = os.sched_getaffinity(0), []
@@ -437,9 +438,9 @@ def test_what_a_test_leaves_ends_its_process(sandbox, leave):
 
 
 def test_a_test_begins_again_in_a_process_of_its_own(sandbox):
-    """Time used in the shared process does not count."""
-    budget = Budget(cpu_seconds=100, wall_seconds=100)
-    source = "import time\ndef f():\n    time.sleep(0.2)\ndef g():\n    pass"
+    """What is set aside for repeated tests pays for the time in the shared process."""
+    budget = Budget(cpu_seconds=100, wall_seconds=100, spare=Spare(1.0, 1.0))
+    source = "import time\ndef f():\n    time.sleep(0.3)\ndef g():\n    pass"
     with session(sandbox, source, budget=budget) as made:
         made.begin_test(0)
         ask(made)
@@ -449,9 +450,77 @@ def test_a_test_begins_again_in_a_process_of_its_own(sandbox):
         ask(made)
         assert made.is_shared
         made.begin_again()
+        assert 1.0 - budget.spare.wall_seconds >= 0.2
+        assert budget.wall_used == used
         ask(made, function="g")
         assert not made.is_shared
-        assert budget.wall_used == used
+
+
+def test_an_attempt_is_charged_to_its_problem_once_nothing_is_set_aside(sandbox):
+    """Otherwise, code that fails in every shared process would have two budgets."""
+    budget = Budget(cpu_seconds=100, wall_seconds=100, spare=Spare(0.0, 0.15))
+    source = "import time\ndef f():\n    time.sleep(0.3)\ndef g():\n    pass"
+    with session(sandbox, source, budget=budget) as made:
+        ask(made, function="g")
+        made.begin_test(0)
+        used = budget.wall_used
+        ask(made)
+        made.begin_again()
+        assert budget.spare.wall_seconds == 0
+        assert budget.wall_used >= used + 0.05
+
+
+WAITS_AND_SAYS_USED = """
+    import functools, os, sys, time, torch
+
+    @functools.cache
+    def kept():
+        return {}
+
+    def f():
+        first = kept().setdefault("first", torch.initial_seed())
+        if first == torch.initial_seed():
+            return 1
+        frame = sys._getframe()
+        while frame.f_code.co_name != "_serve":
+            frame = frame.f_back
+        end = time.process_time() + 0.3
+        while time.process_time() < end:
+            pass
+        encode = frame.f_globals["protocol"].encode
+        number = frame.f_locals["request"]["id"]
+        os.write(3, b"".join(encode({"id": number, "used": ["x"]})))
+        time.sleep(1000)
+"""
+
+
+def test_a_process_that_waits_before_it_says_that_it_was_used_is_charged(sandbox):
+    """Only student code can wait: an honest process says so before it runs any."""
+    budget = Budget(cpu_seconds=100, wall_seconds=100)
+    with session(sandbox, WAITS_AND_SAYS_USED, budget=budget) as made:
+        for test in range(3):
+            made.begin_test(test)
+            assert ask(made) == 1
+    sandbox.wait_until_ready()
+    assert budget.wall_used >= 0.3
+    assert budget.cpu_used >= 0.3
+
+
+def test_code_that_prints_no_traceback_is_charged_for_the_wait(sandbox):
+    """A test that hangs may ignore the signal that asks it for a traceback."""
+    source = """
+        import signal, time
+        def f():
+            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+            time.sleep(1000)
+    """
+    budget, patience = Budget(cpu_seconds=100, wall_seconds=100), Patience(0.1)
+    with session(sandbox, source, budget=budget, patience=patience) as made:
+        with pytest.raises(TimedOut, match="stopped doing anything"):
+            ask(made)
+        made.begin_test(0)
+        assert budget.wall_used >= 1.0
 
 
 # Its function answers request `number` with `used`, or says nothing for 0.
@@ -489,18 +558,30 @@ def test_the_answer_that_a_process_was_used_comes_first(sandbox):
 
 def test_the_answers_of_a_test_take_a_limited_memory(sandbox):
     """A test may keep all of its answers. The next test may have as many again."""
-    source = "import torch\ndef f(): return torch.empty(180 * 2**20, dtype=torch.uint8)"
+    source = "import torch\ndef f(n=5 * 2**20): return torch.empty(n, dtype=torch.uint8)"
     with session(sandbox, source) as made:
         for number in range(2):
             made.begin_test(number)
             assert made.answered_bytes == 0
-            for _ in range(2):
-                assert ask(made).numel() == 180 * MIB
-            assert made.answered_bytes == 360 * MIB
-        with pytest.raises(Crashed, match=r"claims \d+ \+ 188743680 bytes; accepted are \d+ \+"):
+            for _ in range(3):
+                assert ask(made).numel() == 5 * MIB
+            assert 15 * MIB < made.answered_bytes < 15 * MIB + 2048
+        with pytest.raises(Crashed, match=r"claims \d+ \+ 5242880 bytes; the answers of a test"):
             ask(made)
         made.begin_again()
-        assert ask(made).numel() == 180 * MIB
+        assert ask(made).numel() == 5 * MIB
+        with pytest.raises(Crashed, match=r"cannot be sent: a value of 335\d+ bytes is too large"):
+            ask(made, 32 * MIB)
+
+
+def test_answers_without_tensors_take_a_limited_memory_too(sandbox):
+    """A test with many calls could otherwise be sent a list of 99,000 numbers by each."""
+    with session(sandbox, "def f(): return [0.5] * 99_000") as made:
+        for _ in range(4):
+            ask(made)
+        with pytest.raises(Crashed, match="the answers of a test may take"):
+            ask(made)
+        assert made.answered_bytes <= protocol.MAX_ANSWER_BYTES
 
 
 def test_a_call_returns_plain_data_and_tensors(sandbox):
@@ -774,7 +855,31 @@ def test_the_time_of_a_problem_does_not_depend_on_what_else_is_graded():
     problem, budgets = COURSE.problem("lr_schedule"), Budgets(COURSE, "cpu")
     budget = budgets.of(problem)
     assert (720 * 2 / 120, 4 * 720 * 2 / 120) == (budget.cpu_seconds, budget.wall_seconds)
-    assert budget is budgets.of(problem) is not budgets.of(COURSE.problem("linear"))
+    other = budgets.of(COURSE.problem("linear"))
+    assert budget is budgets.of(problem) is not other
+    assert budget.spare is other.spare
+    assert (72, 4 * 72) == (budget.spare.cpu_seconds, budget.spare.wall_seconds)
+
+
+def test_the_time_of_an_option_includes_that_of_repeated_tests():
+    """A submission that uses up everything still ends before Gradescope's deadline."""
+    course = COURSE.limited(seconds=220)
+    budgets = Budgets(course, "cpu")
+    here = [problem for problem in course.problems if "cpu" in course.hidden_tests(problem)]
+    shares = [budgets.of(problem) for problem in here]
+    wall = sum(share.wall_seconds for share in shares) + shares[0].spare.wall_seconds
+    assert wall == pytest.approx(220)
+
+
+def test_a_problem_that_is_repeated_keeps_to_its_time():
+    """What is set aside pays for the first pass as far as it goes; the problem pays the rest."""
+    budget = Budget(cpu_seconds=10, wall_seconds=40, spare=Spare(3, 12))
+    budget.charge(cpu=5, wall=11)
+    budget.begin_again()
+    assert (2, 0) == (budget.cpu_used, budget.wall_used)
+    assert (0, 1) == (budget.spare.cpu_seconds, budget.spare.wall_seconds)
+    budget.charge_attempt(cpu=1, wall=2)
+    assert (3, 1) == (budget.cpu_used, budget.wall_used)
 
 
 def test_tests_share_what_their_problem_has_of_the_processor(sandbox):
@@ -874,7 +979,7 @@ def test_each_problem_is_charged_for_its_own_tests(sandbox):
     assert second.wall_used > 0
 
 
-def test_only_the_attempt_that_is_repeated_is_free(sandbox):
+def test_only_the_attempt_that_is_repeated_does_not_count(sandbox):
     """A test that sleeps in a shared process frees no CPU time of the tests before it."""
     source = """
         import time
@@ -885,7 +990,7 @@ def test_only_the_attempt_that_is_repeated_is_free(sandbox):
             time.sleep(seconds)
             raise ValueError
     """
-    budget = Budget(cpu_seconds=60.0, wall_seconds=60.0)
+    budget = Budget(cpu_seconds=60.0, wall_seconds=60.0, spare=Spare(9.0, 9.0))
     with session(sandbox, source, budget=budget) as made:
         for _ in range(4):
             made.begin_test(0)
@@ -897,14 +1002,16 @@ def test_only_the_attempt_that_is_repeated_is_free(sandbox):
         made.begin_again()
         assert not made.is_shared
         assert budget.wall_used == wall_used > 0.95
+        assert 9.0 - budget.spare.wall_seconds >= 1.5
         ask(made, 0.0)
     sandbox.wait_until_ready()
     assert 0.95 <= budget.cpu_used < 1.5
+    assert budget.spare.cpu_seconds <= 9.0
 
 
 @pytest.mark.parametrize("end", ["while True: pass", "os._exit(3)"])
-def test_an_attempt_that_ends_its_shared_process_is_free(sandbox, end):
-    """It is repeated in a process of its own, and only that is charged."""
+def test_an_attempt_that_ends_its_shared_process_does_not_count(sandbox, end):
+    """It is repeated in a process of its own, and what is set aside pays for the attempt."""
     source = f"""
         import os, time
         def f(seconds):
@@ -913,7 +1020,7 @@ def test_an_attempt_that_ends_its_shared_process_is_free(sandbox, end):
             if seconds == 2:
                 {end}
     """
-    budget = Budget(cpu_seconds=60.0, wall_seconds=60.0)
+    budget = Budget(cpu_seconds=60.0, wall_seconds=60.0, spare=Spare(60.0, 60.0))
     with session(sandbox, source, budget=budget, cpu_seconds=3) as made:
         ask(made, 0.25)
         made.begin_test(0)
@@ -925,6 +1032,7 @@ def test_an_attempt_that_ends_its_shared_process_is_free(sandbox, end):
         ask(made, 0.25)
     sandbox.wait_until_ready()
     assert 0.45 <= budget.cpu_used < 1.0
+    assert 60.0 - budget.spare.cpu_seconds >= 2.0
 
 
 def test_a_process_that_cannot_be_shared_takes_no_time_from_the_next_test(sandbox):
@@ -936,7 +1044,7 @@ def test_a_process_that_cannot_be_shared_takes_no_time_from_the_next_test(sandbo
         def g():
             return 1
     """
-    budget = Budget(cpu_seconds=60.0, wall_seconds=60.0)
+    budget = Budget(cpu_seconds=60.0, wall_seconds=60.0, spare=Spare(60.0, 60.0))
     with session(sandbox, source, budget=budget) as made:
         ask(made)
         made.begin_test(0)
@@ -1212,7 +1320,7 @@ def is_alive(pid):
             "os.write(3, b'x' * 100)",
             (
                 "it sent something that is not an answer: a frame claims 2021161080 + "
-                "8680820740569200760 bytes; accepted are 4194304 + 536870912"
+                "8680820740569200760 bytes; the answers of a test may take 16777216"
             ),
         ),
     ],
@@ -1328,6 +1436,78 @@ def test_a_forbidden_call_is_policy(sandbox):
     expected = (Status.POLICY, "calls torch.nn.Linear", "assignment/m.py:5 in f")
     assert expected == fault(sandbox, PolicyBroken, source, forbidden=["torch.nn.Linear"])
     assert answer(sandbox, source) == 1
+
+
+WAYS_TO_READ = {
+    "open": "open(path, 'rb').read()",
+    "a path object": "os.read(os.open(pathlib.Path(path), 0), 10**6)",
+    "bytes": "io.FileIO(path.encode()).read()",
+    "open_code": "io.open_code(path).read()",
+    "a folder's descriptor": "os.read(os.open(name, 0, dir_fd=os.open(folder, 0)), 10**6)",
+    "its folder": "(os.chdir(folder), open(name, 'rb').read())[1]",
+    "a folder below /proc": "open(f'/proc/self/fd/{os.open(folder, 0)}/{name}', 'rb').read()",
+    "the root below /proc": "open(f'/proc/self/root{path}', 'rb').read()",
+    "a link": "(os.symlink(path, '/tmp/link'), open('/tmp/link', 'rb').read())[1]",
+    "a link to its folder": "(os.symlink(folder, 'l'), open(f'l/{name}', 'rb').read())[1]",
+    "a dotted path": "open(f'{folder}/../{os.path.basename(folder)}/./{name}', 'rb').read()",
+    "a map": "np.memmap(path, dtype=np.uint8, mode='r').tobytes()",
+    "numpy": "np.fromfile(path, dtype=np.uint8).tobytes()",
+    "linecache": "''.join(linecache.getlines(path)).encode()",
+    "a loader": "importlib.machinery.SourceFileLoader('m', path).get_data(path)",
+    "resources": "importlib.resources.files('torch.nn.modules').joinpath(name).read_bytes()",
+    "a tensor": "bytes(torch.from_file(path, size=size, dtype=torch.uint8).tolist())",
+    "a storage": "bytes(torch.UntypedStorage.from_file(path, False, size).tolist())",
+    "a typed storage": "bytes(torch.ByteStorage.from_file(path, False, size).tolist())",
+    "an operator": "bytes(torch.ops.aten.from_file(path, size=size, dtype=torch.uint8).tolist())",
+}
+READS = """
+import importlib.machinery, importlib.resources, io, linecache, os, pathlib
+import numpy as np, torch
+def f(path):
+    folder, name = os.path.split(path)
+    size = os.path.getsize(path)
+    try:
+        return {}
+    except PermissionError:
+        return b"denied"
+"""
+
+
+@pytest.mark.parametrize("way", WAYS_TO_READ.values(), ids=WAYS_TO_READ)
+def test_a_guarded_source_is_read_in_no_way(way, sandbox):
+    """Any other file is read in each of these ways, so that honest code may use them."""
+    source = READS.format(way)
+    forbidden = ["torch.nn.functional.linear", "torch.nn.Linear"]
+    assert b"class" in answer(sandbox, source, "/site/torch/nn/modules/linear.py")
+    guarded = answer(sandbox, source, "/site/torch/nn/modules/linear.py", forbidden=forbidden)
+    assert guarded == b"" if "linecache" in way else guarded == b"denied"
+    assert b"class" in answer(
+        sandbox, source, "/site/torch/nn/modules/activation.py", forbidden=forbidden
+    )
+
+
+def test_modules_in_c_that_open_files_are_no_way_to_a_guarded_source(sandbox):
+    """They would not tell Python, so they cannot be imported or used where something is guarded."""
+    source = """
+        def imports():
+            import readline
+        def finds():
+            import ctypes
+            return bool(ctypes.CDLL(None).open)
+        def has():
+            import ctypes
+            return bool(ctypes.pythonapi.Py_IncRef)
+    """
+    rules = {"forbidden": ["torch.nn.Linear"]}
+    for function, error in [
+        ("imports", ImportError),
+        ("finds", PermissionError),
+        ("has", PermissionError),
+    ]:
+        with session(sandbox, source, **rules) as made, pytest.raises(error):
+            ask(made, function=function)
+    with session(sandbox, source) as made:
+        assert ask(made, function="finds")
 
 
 # --- cleanup --------------------------------------------------------------------------------------

@@ -1,0 +1,82 @@
+"""The time of a submission's tests is one, however often the tests run."""
+
+import pytest
+
+from grader import course as courses
+from grader.course import SPARE_SHARE
+from grader.errors import Status
+from grader.grading import budget, plugin
+from grader.grading.grade import grade
+from grader.sandbox.box import Sandbox
+from grader.submission import Submission
+from tests.grader.test_attacks import ATTACKS
+
+pytestmark = pytest.mark.slow
+COURSE = courses.load()
+PROBLEM = COURSE.problem("storage_views")  # has more than 15 tests
+SECONDS = 0.004
+# Every call takes its time, and in a used process some answers are wrong.
+SLOW = f"""
+import time
+
+def slowly(function):
+    @functools.wraps(function)
+    def called(*args, **kwargs):
+        end = time.process_time() + {SECONDS}
+        while time.process_time() < end:
+            pass
+        return function(*args, **kwargs)
+    return called
+
+for name in {PROBLEM.functions!r}:
+    globals()[name] = slowly(globals()[name])
+"""
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox.of(COURSE, isolation="bubblewrap") as running:
+        yield running
+
+
+@pytest.fixture
+def graded(sandbox, monkeypatch):
+    """Grades the submission; returns its result and the budgets that were made for it."""
+
+    def run(course=COURSE):
+        made = []
+
+        def kept(*arguments):
+            made.append(budget.Budgets(*arguments))
+            return made[-1]
+
+        monkeypatch.setattr(plugin, "Budgets", kept)
+        attack = (ATTACKS / "two_answers.py").read_text()
+        source = f"{COURSE.reference_of(PROBLEM)}\n\n{attack}\n{SLOW}".encode()
+        submission = Submission("slow", {PROBLEM.path: source}, [])
+        result = grade(submission, course, sandbox, problems=[PROBLEM], explain=False)
+        sandbox.wait_until_ready()  # the last process is charged now
+        return result.problems[0], made
+
+    return run
+
+
+def test_both_passes_are_charged(graded):
+    """What is set aside pays for the first pass, and the problem for the second."""
+    result, (made,) = graded()
+    assert len(result.tests) > 15
+    least = 0.9 * SECONDS * len(result.tests)
+    mine = made.of(PROBLEM)
+    assert SPARE_SHARE * COURSE.limits.submission_seconds - mine.spare.cpu_seconds >= least
+    assert mine.cpu_used >= least
+
+
+def test_both_passes_have_the_time_of_one(graded, monkeypatch):
+    """A submission that gives two answers gets no second budget for its second pass."""
+    monkeypatch.setattr(budget, "SPARE_SHARE", 0.0)
+    _, (made,) = graded()
+    both = made.of(PROBLEM).cpu_used
+    assert both >= 1.8 * SECONDS * 15
+    share = made.of(PROBLEM).cpu_seconds / COURSE.limits.submission_seconds
+    result, (made,) = graded(COURSE.limited(seconds=4 * 0.7 * both / share))
+    assert Status.TIMEOUT in {test.status for test in result.tests}

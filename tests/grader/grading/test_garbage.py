@@ -1,0 +1,83 @@
+"""A process that grades many submissions keeps nothing of those before."""
+
+import gc
+import weakref
+
+import pytest
+
+from grader import course as courses
+from grader import torch_compiler
+from grader.errors import raised
+from grader.grading import garbage, grade, sandboxed_student
+from grader.protocol import FrameReader
+from grader.sandbox.box import Sandbox
+from grader.sandbox.session import Session
+from grader.submission import Submission
+
+COURSE = courses.load()
+IDS = ("storage_views", "lr_schedule")
+# Answers that are wrong in odd ways, so that tests fail in odd ways too.
+ODD = {
+    "tensors": "torch.ones(2000)",
+    "nested": "[[(1, {'a': torch.ones(3)})]] * 100",
+    "errors": "{}['x']",
+    "other": "object()",
+}
+
+
+@pytest.mark.slow
+def test_nothing_of_earlier_submissions_is_left_when_a_grade_begins(monkeypatch):
+    """Students, sessions and frames of answers are freed, although solutions were loaded."""
+    seen = []
+
+    def watched(kind):
+        make = kind.__init__
+
+        def __init__(self, *args, **kwargs):
+            make(self, *args, **kwargs)
+            seen.append(weakref.ref(self))
+
+        monkeypatch.setattr(kind, "__init__", __init__)
+
+    for kind in (sandboxed_student.RemoteStudent, Session, FrameReader, Submission):
+        watched(kind)
+    problems = [COURSE.problem(name) for name in IDS]
+    with Sandbox.of(COURSE, isolation="bubblewrap") as sandbox:
+        for answer in ODD.values():
+            sources = {
+                p.path: "\n".join(
+                    ["import torch", *(f"def {f}(*a, **k): return {answer}" for f in p.functions)]
+                ).encode()
+                for p in problems
+            }
+            result = grade.grade(Submission("odd", sources, []), COURSE, sandbox, problems=problems)
+            assert result.score < result.max_score
+            assert len(seen) > 50
+            del result, sources
+            gc.disable()  # as rarely as in the grader's process
+            try:
+                garbage.collect()
+                left = [type(found).__name__ for one in seen if (found := one()) is not None]
+                assert left == []
+            finally:
+                gc.enable()
+            seen.clear()
+
+
+def test_an_exception_of_a_student_needs_no_type_of_its_own():
+    """A type is a circle of references, and a class may raise a hundred thousand exceptions."""
+    first, second = (raised(["ValueError"], "Mine", "no", None) for _ in range(2))
+    assert type(first) is type(second)
+
+
+def test_sources_are_searched_once_but_not_kept(monkeypatch):
+    """Sixty-four of them could take 640 MiB."""
+    monkeypatch.setattr(torch_compiler, "_searched", {})
+    monkeypatch.setattr(torch_compiler, "MOST_SEARCHED", 8)
+    for number in range(20):
+        assert not torch_compiler.is_needed_by([b"x = %d" % number])
+        assert torch_compiler.is_needed_by([b"x = %d\nexport" % number])
+    assert len(torch_compiler._searched) <= 8
+    assert {int, bool} == {
+        type(part) for key in torch_compiler._searched.items() for part in (*key[0], key[1])
+    }

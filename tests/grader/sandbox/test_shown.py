@@ -1,0 +1,65 @@
+"""What a box shows does not depend on where the grader is installed, or for whom it is readable."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from grader import course as courses
+from grader.sandbox import bubblewrap, landlock, shown
+from grader.sandbox.box import Sandbox
+from grader.sandbox.session import Session
+from tests.probes import call
+
+pytestmark = pytest.mark.slow
+COURSE = courses.load()
+LEVELS = [
+    "bubblewrap",
+    pytest.param(
+        "landlock",
+        marks=pytest.mark.skipif(landlock.why_not() is not None, reason=str(landlock.why_not())),
+    ),
+]
+
+
+@pytest.fixture
+def closed(tmp_path, monkeypatch):
+    """An installation of the grader and the course that is readable only by its owner."""
+    home = tmp_path / "source"
+    shutil.copytree(shown.GRADER / "worker", home / "grader" / "worker")
+    for path in shown.WORKER[:-1]:
+        shutil.copy(path, home / "grader")
+    shutil.copytree(COURSE.tests / "probes", home / "tests" / "probes")
+    for path in [home, *home.rglob("*")]:
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    monkeypatch.setattr(shown, "WORKER", tuple(home / "grader" / p.name for p in shown.WORKER))
+    before = os.umask(0o077)
+    yield home
+    os.umask(before)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_worker_reads_what_only_the_grader_may_read(closed, level):
+    """Gradescope's setup.sh makes the grader and the course private to root."""
+    with Sandbox(closed / "tests", isolation=level, scratch_bytes=2**20) as sandbox:
+        made = Session(sandbox, {"assignment/m.py": b"def f(): return 1"}, COURSE.limits)
+        inputs = {"module": "m", "function": "f", "args": (), "kwargs": {}}
+        assert 1 == made.run(call, inputs)
+        made.close()
+
+
+def test_what_is_tried_is_the_box_that_is_used(tmp_path, monkeypatch):
+    """The interpreter may be below the folder that the box replaces by its own."""
+    copy = tmp_path / "bin" / shown.interpreter().name
+    copy.parent.mkdir()
+    shutil.copy(shown.interpreter(), copy)
+    assert copy.is_relative_to(bubblewrap.SCRATCH)
+    monkeypatch.setattr(shown, "interpreter", lambda: copy)
+    assert bubblewrap.why_not() is None
+
+
+def test_a_box_that_cannot_be_built_is_not_used(tmp_path, monkeypatch):
+    """What the box would show is missing, so the reason says which step of bubblewrap fails."""
+    monkeypatch.setattr(shown, "package_paths", lambda: (Path("/does/not/exist"),))
+    assert "Can't find source path /does/not/exist" in str(bubblewrap.why_not())
