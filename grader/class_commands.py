@@ -49,6 +49,7 @@ from grader.commands import app as app
 from grader.course import Course
 from grader.errors import GraderFault, UsageError
 from grader.grading.pool import usual_jobs
+from grader.outputs import Writes
 from grader.report import difference, terminal
 from grader.report import json as json_report
 from grader.sandbox.levels import Isolation
@@ -114,7 +115,9 @@ def batch(
         Path, typer.Argument(help="The folder with one file or folder per submission.")
     ],
     book: Annotated[
-        Path, typer.Option("--gradebook", metavar="FILE", help="The gradebook (SQLite).")
+        Path,
+        typer.Option("--gradebook", metavar="FILE", help="The gradebook (SQLite)."),
+        Writes(sidecars=True),
     ],
     listed: Annotated[
         Path | None,
@@ -310,11 +313,12 @@ def override(
     """Give a student points by hand; the grader's own result is kept."""
     if points is not None and not points < policy.MOST:
         raise UsageError(f"--points {points:g}: expected a number of points")
+    _require_reason(reason)
     if (points is None) != remove:
         raise UsageError("override: give either --points or --remove")
     course, rules = course_and_rules(course_folder, rules_file)
     if problem:
-        chosen(course, [problem])
+        chosen(course, [problem], "--problem")
     with gradebook.writing(book) as opened:
         whole = Class(opened, course, rules)
         whole.standing(student)  # the student must exist
@@ -335,6 +339,7 @@ def extend(
     course_folder: Folder = None,
 ) -> None:
     """Give a student a later deadline."""
+    _require_reason(reason)
     course, rules = course_and_rules(course_folder, rules_file)
     time_limit: datetime = policy.when(until, what="--until")
     with gradebook.writing(book) as opened:
@@ -344,6 +349,11 @@ def extend(
         standing = whole.standing(student)
         due = standing.deadline.isoformat() if standing.deadline else "no deadline applies"
         files.say(f"{texts.grade(standing)}\ndeadline: {due}\n", needed=False)
+
+
+def _require_reason(reason: str) -> None:
+    if not reason.strip():
+        raise UsageError("--reason is empty: expected why, for the record")
 
 
 # --- grading again --------------------------------------------------------------------------------
@@ -481,9 +491,13 @@ def _current(book: Gradebook, device: str) -> int:
 @app.command()
 def export(
     book: Book,
-    csv: Annotated[Path | None, typer.Option("--csv", help="Everything in one table.")] = None,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", help="Everything in one table."), Writes()
+    ] = None,
     canvas: Annotated[
-        Path | None, typer.Option("--canvas", metavar="FILE", help="A file for Canvas to import.")
+        Path | None,
+        typer.Option("--canvas", metavar="FILE", help="A file for Canvas to import."),
+        Writes(),
     ] = None,
     canvas_export: Annotated[
         Path | None,
@@ -496,15 +510,22 @@ def export(
     gradescope_folder: Annotated[
         Path | None,
         typer.Option("--gradescope", metavar="DIR", help="A results.json for each student."),
+        Writes(SUFFIXES["gradescope"]),
     ] = None,
     junit_folder: Annotated[
-        Path | None, typer.Option("--junit", metavar="DIR", help="JUnit XML for each student.")
+        Path | None,
+        typer.Option("--junit", metavar="DIR", help="JUnit XML for each student."),
+        Writes(SUFFIXES["junit"]),
     ] = None,
     markdown_folder: Annotated[
-        Path | None, typer.Option("--markdown", metavar="DIR", help="A report for each student.")
+        Path | None,
+        typer.Option("--markdown", metavar="DIR", help="A report for each student."),
+        Writes(SUFFIXES["markdown"]),
     ] = None,
     html_folder: Annotated[
-        Path | None, typer.Option("--html", metavar="DIR", help="A web page for each student.")
+        Path | None,
+        typer.Option("--html", metavar="DIR", help="A web page for each student."),
+        Writes(SUFFIXES["html"]),
     ] = None,
     rules_file: Rules = None,
     course_folder: Folder = None,
@@ -522,7 +543,6 @@ def export(
         )
     if canvas_export and not canvas:
         raise UsageError("export: --canvas-export needs --canvas, the file to write")
-    files.check_apart([csv, canvas], kept=[book, Path(f"{book}-wal"), Path(f"{book}.lock")])
     course, rules = course_and_rules(course_folder, rules_file)
     with gradebook.reading(book) as opened:
         whole = Class(opened, course, rules)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from grader import problems
-from grader.errors import CourseFault
+from grader.errors import CourseFault, UsageError
 
 CODE_BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 PACKAGE = Path(__file__).parent
@@ -267,20 +267,33 @@ def _sha256(files: dict[str, Path]) -> str:
     return digest.hexdigest()
 
 
+def own_files(root: Path | None = None) -> list[Path]:
+    """The files and folders of the course in `root`, which no output may overwrite."""
+    root = _own_root() if root is None else root.absolute()
+    names = ("assignment", "tests", "handout", "solutions", "bundle", "policy.toml")
+    return [path for name in names if (path := root / name).exists()] + [PACKAGE]
+
+
 def load(root: Path | None = None) -> Course:
     """Load the course in `root`.
 
     By default, load the course installed with the grader or, in a checkout, the one next to it.
 
     Raises:
-        CourseFault: `root` contains no course, or its problems.toml is wrong.
+        UsageError: There is no course in `root`.
+        CourseFault: Its problems.toml is wrong, or the course that comes with the grader is gone.
     """
-    root = _own_root() if root is None else root.absolute()
-    path = root / "assignment" / "problems.toml"
+    folder = _own_root() if root is None else root.absolute()
+    path = folder / "assignment" / "problems.toml"
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as e:
-        raise CourseFault(f"no course in {root}: {e}") from None
+    except OSError as e:
+        if root is None:
+            raise CourseFault(f"no course in {folder}: {e}") from None
+        why = "there is no such folder" if not root.is_dir() else f"there is no {path}"
+        raise UsageError(f"--course {root}: expected the folder of a course; {why}") from None
+    except UnicodeDecodeError as e:
+        raise CourseFault(f"{path} is not UTF-8 text: {e}") from None
     listed = problems.load(
         text, {name: kind for name, kind in Limits.__annotations__.items() if kind in (int, float)}
     )
@@ -288,8 +301,8 @@ def load(root: Path | None = None) -> Course:
         raise CourseFault(f"{path}:{listed.line}: {listed.text}")
     try:
         return Course(
-            root=root,
-            solutions=_solutions(root),
+            root=folder,
+            solutions=_solutions(folder),
             limits=msgspec.convert(listed["limits"], Limits),
             problems=msgspec.convert(listed["problem"], list[Problem]),
             preload=listed.get("preload", []),

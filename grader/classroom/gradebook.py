@@ -535,7 +535,8 @@ def writing(path: Path, *, create: bool = False) -> Iterator[Gradebook]:
         create: Whether to create it if there is none.
 
     Raises:
-        UsageError: Another process writes it, it cannot be written, or it is not a gradebook.
+        UsageError: It is not a gradebook.
+        MachineFault: Another process writes it, or it cannot be written.
     """
     with database.to_write(path, create=create) as opened:
         yield Gradebook(path, opened)

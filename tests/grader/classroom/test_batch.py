@@ -353,7 +353,7 @@ def test_an_export_never_overwrites_the_gradebook(grader, course, handed_in, tmp
     content = book.read_bytes()
     done = grader("export", book, "--course", course, "--csv", book)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "would be overwritten" in done.stderr
+    assert f"--csv {book} would overwrite GRADEBOOK {book}" in done.stderr
     assert book.read_bytes() == content
 
 

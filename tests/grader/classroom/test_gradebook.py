@@ -14,7 +14,7 @@ from grader.classroom.policy import Policy
 from grader.classroom.records import State, Student
 from grader.classroom.setups import Setup
 from grader.classroom.standings import standings
-from grader.errors import Status, UsageError
+from grader.errors import MachineFault, Status, UsageError
 from grader.results.points import problem_result, submission_result
 from grader.results.records import GraderInfo, Outcome
 from grader.submission import Submission
@@ -229,7 +229,7 @@ def test_a_second_writer_is_told_who_holds_it_and_a_killed_one_holds_nothing(pat
     with holder:
         assert holder.stdout.readline() == "open\n"
         with (
-            pytest.raises(UsageError, match=f"is being written by process {holder.pid} of "),
+            pytest.raises(MachineFault, match=f"is being written by process {holder.pid} of "),
             gradebook.writing(path),
         ):
             pass
@@ -286,7 +286,7 @@ def test_a_truncated_file_is_named(path):
 @pytest.mark.skipif(os.getuid() == 0, reason="root can write to read-only files")
 def test_a_read_only_file_is_named(book, path):
     path.chmod(0o400)
-    with pytest.raises(UsageError, match="read-only"), gradebook.writing(path):
+    with pytest.raises(MachineFault, match="read-only"), gradebook.writing(path):
         pass
 
 
@@ -313,12 +313,12 @@ READ_ONLY = """
 import sys
 from pathlib import Path
 from grader.classroom import gradebook
-from grader.errors import UsageError
+from grader.errors import MachineFault
 path = Path(sys.argv[1]) / "class.sqlite"
 try:
     with gradebook.writing(path):
         pass
-except UsageError as e:
+except MachineFault as e:
     print(e)
 with gradebook.reading(path) as book:
     print([student.id for student in book.students()])
@@ -352,7 +352,7 @@ import os, sys
 from pathlib import Path
 from grader.classroom import gradebook
 from grader.classroom.records import Student
-from grader.errors import UsageError
+from grader.errors import MachineFault
 from grader.submission import Submission
 path = Path(sys.argv[1]) / "class.sqlite"
 try:
@@ -361,7 +361,7 @@ try:
         for i in range(10_000):
             sources = {"assignment/a.py": os.urandom(9999)}
             book.add_attempt("ada", f"{i}", Submission("a", sources, []))
-except UsageError as e:
+except MachineFault as e:
     print(e)
 with gradebook.reading(path) as book:
     kept = len(book.attempts())
