@@ -128,7 +128,7 @@ class Course(msgspec.Struct, frozen=True):
 
     def reference_of(self, problem: Problem) -> str:
         """The source of the reference module that contains a problem."""
-        return (self.reference / f"{problem.module}.py").read_text(encoding="utf-8")
+        return text_of(self.reference / f"{problem.module}.py")
 
     @property
     def modules(self) -> list[str]:
@@ -192,9 +192,9 @@ class Course(msgspec.Struct, frozen=True):
     def given_sources(self) -> list[str]:
         """All code that every student gets: stubs, public tests, and examples of the handout."""
         given = [*self.assignment.glob("*.py"), *(self.tests / "public").rglob("*.py")]
-        pages = [page.read_text(encoding="utf-8") for page in sorted(self.handout.glob("*.md"))]
+        pages = [text_of(page) for page in sorted(self.handout.glob("*.md"))]
         examples = [text for page in pages for text in CODE_BLOCK.findall(page)]
-        return [path.read_text(encoding="utf-8") for path in sorted(given)] + examples
+        return [text_of(path) for path in sorted(given)] + examples
 
     def suite_sha256(self) -> str:
         """A hash of the course's files that affect a score: tests, probes, problems.toml."""
@@ -267,11 +267,25 @@ def _sha256(files: dict[str, Path]) -> str:
     return digest.hexdigest()
 
 
+def text_of(path: Path) -> str:
+    """The text of one of a course's files.
+
+    Raises:
+        CourseFault: It is missing, or is not UTF-8 text.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as e:
+        raise CourseFault(f"{path} cannot be read: {e.strerror}") from None
+    except UnicodeDecodeError as e:
+        raise CourseFault(f"{path} is not UTF-8 text: {e}") from None
+
+
 def own_files(root: Path | None = None) -> list[Path]:
-    """The files and folders of the course in `root`, which no output may overwrite."""
+    """The files and folders of the course in `root`, some of which need not exist."""
     root = _own_root() if root is None else root.absolute()
     names = ("assignment", "tests", "handout", "solutions", "bundle", "policy.toml")
-    return [path for name in names if (path := root / name).exists()] + [PACKAGE]
+    return [*(root / name for name in names), PACKAGE / "solutions"]
 
 
 def load(root: Path | None = None) -> Course:

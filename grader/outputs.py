@@ -9,7 +9,8 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
@@ -19,7 +20,7 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from grader import course as courses
 from grader import files
-from grader.errors import UsageError
+from grader.errors import CourseFault, UsageError
 from grader.printable import one_line
 
 SIDECARS = ("-wal", "-shm", ".lock")  # what SQLite and the grader put next to a gradebook
@@ -74,7 +75,8 @@ class App(typer.Typer):
             @functools.wraps(function)
             def checked(**values: Any) -> None:
                 _check(parameters, values)
-                function(**values)
+                with _faults_of(next(map(values.get, _course_keys(parameters)), None)):
+                    function(**values)
 
             add(checked)
             return function
@@ -153,6 +155,26 @@ def _described(key: str, annotation: Any) -> Parameter:
     return Parameter(key, name, options, kind, tuple(marks))
 
 
+def _course_keys(parameters: Iterable[Parameter]) -> list[str]:
+    return [one.key for one in parameters if one.name == "--course"]
+
+
+@contextmanager
+def _faults_of(root: Path | None) -> Iterator[None]:
+    """Report a file that the course lacks as a fault of the course.
+
+    Raises:
+        CourseFault: A file of the course in this folder cannot be read.
+    """
+    try:
+        yield
+    except OSError as e:
+        path = Path(e.filename) if isinstance(e.filename, str) else Path()
+        if not any(path.is_relative_to(one) for one in courses.own_files(root)):
+            raise
+        raise CourseFault(f"{path}, which the course needs: {e.strerror}") from None
+
+
 # --- the check ------------------------------------------------------------------------------------
 
 
@@ -197,7 +219,8 @@ def check(
         UsageError: An output is an input, lies inside one, or is another output.
         MachineFault: An output cannot be written.
     """
-    read = inputs + [(Named("the course's", path), False) for path in courses.own_files(root)]
+    given = [*filter(Path.exists, courses.own_files(root)), courses.PACKAGE]
+    read = inputs + [(Named("the course's", path), False) for path in given]
     for output, mark in outputs:
         if mark.suffix:
             files.check_folder(output.path)

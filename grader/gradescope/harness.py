@@ -57,8 +57,9 @@ def run(home: Path, course: Course, rules: Policy) -> dict[str, Any]:
     """
     began = time.monotonic()
     target = home / "results" / "results.json"
-    handed_in = Named("the folder", home / "submission")
-    outputs.check([(Named("the result", target), Writes())], [(handed_in, False)], course.root)
+    read = [Named("the input", home / name) for name in ("submission", "submission_metadata.json")]
+    result = Named("the result", target)
+    outputs.check([(result, Writes())], [(one, False) for one in read], course.root)
     container = containers.of_this_process()
     print(f"grader: this container has {container}", file=sys.stderr)
     try:

@@ -238,6 +238,50 @@ def test_an_empty_or_wrong_value_is_named(call, tmp_path, arguments, sentence):
     assert contents(tmp_path) == before
 
 
+NO_GPU = not Path("/dev/nvidiactl").exists()
+WITH_DEVICES = [
+    name
+    for name, function in COMMANDS.items()
+    if "--device" in [one.name for one in outputs._parameters(function)] and name != "diff"
+]
+
+
+@pytest.mark.skipif(not NO_GPU, reason="this machine has a GPU")
+@pytest.mark.parametrize("name", WITH_DEVICES)
+def test_a_gpu_that_is_not_there_changes_nothing(call, tmp_path, name):
+    before = contents(tmp_path)
+    code, said = call(name, *CALLS[name], "--device", "cuda")
+    assert (code, contents(tmp_path)) == (2, before), said
+
+
+@pytest.mark.parametrize("book", ["BOOK", "ABSENT"])
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (["--isolation", "none", "--executor", "ray", "--ray-address", "127.0.0.1:1"], 2),
+        (["--isolation", "none", "--ray-address", "127.0.0.1:1"], 2),
+        (["--isolation", "bubblewrap"], 3),
+        (["--isolation", "none", "--seed", "8"], 2),
+    ],
+    ids=["no cluster", "no executor", "no bubblewrap", "another setup"],
+)
+def test_a_batch_that_cannot_start_changes_nothing(
+    call, places, tmp_path, monkeypatch, book, options, code
+):
+    """The gradebook gets no new student or attempt, and a new one is not created."""
+    if book == "ABSENT" and "--seed" in options:
+        return  # a new gradebook takes any seed
+    with zipfile.ZipFile(places["FOLDER"] / "zoe.zip", "w") as archive:
+        archive.writestr("assignment/activations.py", SOURCE)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    before = contents(tmp_path)
+    ended = call("batch", "FOLDER", "--gradebook", book, "--only", PROBLEM, *options)
+    assert ended[0] in {code, 2}, ended
+    assert ended[0] == code or book == "BOOK"
+    assert contents(tmp_path) == before
+    assert places["ABSENT"].exists() is False
+
+
 # --- outputs and inputs ---------------------------------------------------------------------------
 
 
