@@ -15,6 +15,7 @@ from grader.classroom.standings import Class
 from grader.commands import Folder, advancing
 from grader.errors import UsageError
 from grader.grading.pool import usual_jobs
+from grader.outputs import Holds, Writes
 
 # grader.analysis imports numpy and the libraries for pages, so only these commands import it.
 
@@ -22,7 +23,7 @@ from grader.grading.pool import usual_jobs
 @app.command()
 def page(
     book: Book,
-    out: Annotated[Path, typer.Argument(metavar="OUT.html", help="The page to write.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT.html", help="The page to write."), Writes()],
     anonymous: Annotated[
         bool, typer.Option("--anonymous", help="Leave out names, to show the page in class.")
     ] = False,
@@ -33,6 +34,7 @@ def page(
             metavar="DIR",
             help="Link each student to the page that `grader export --html DIR` wrote.",
         ),
+        Holds(),
     ] = None,
     rules_file: Rules = None,
     course_folder: Folder = None,
@@ -42,7 +44,6 @@ def page(
         raise UsageError("page: the reports contain names; remove --reports or --anonymous")
     if reports and not reports.is_dir():
         raise UsageError(f"--reports {reports}: expected the folder that `export --html` wrote")
-    files.check_apart([out], kept=[book])
     course, rules = course_and_rules(course_folder, rules_file)
     from grader.analysis import page as class_page
     from grader.analysis.survey import Member, survey
@@ -89,6 +90,7 @@ def similar(
     html: Annotated[
         Path | None,
         typer.Option("--html", metavar="DIR", help="Write web pages that compare each pair."),
+        Writes("html"),
     ] = None,
     threshold: Annotated[
         float | None,

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, redirect_stdout
+from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stdout
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -33,6 +33,7 @@ from grader.classroom.policy import Policy
 from grader.classroom.records import Standing, State
 from grader.classroom.setups import Setup
 from grader.classroom.standings import Class
+from grader.classroom.switching import Switch, losing
 from grader.commands import (
     Device,
     Folder,
@@ -47,10 +48,12 @@ from grader.commands import (
 )
 from grader.commands import app as app
 from grader.course import Course
-from grader.errors import GraderFault, UsageError
+from grader.errors import GraderFault, SandboxUnavailable, UsageError
 from grader.grading.pool import usual_jobs
+from grader.outputs import Writes
 from grader.report import difference, terminal
 from grader.report import json as json_report
+from grader.sandbox import levels
 from grader.sandbox.levels import Isolation
 
 # The reports that `export` writes for each student, and the suffix of their files.
@@ -114,7 +117,9 @@ def batch(
         Path, typer.Argument(help="The folder with one file or folder per submission.")
     ],
     book: Annotated[
-        Path, typer.Option("--gradebook", metavar="FILE", help="The gradebook (SQLite).")
+        Path,
+        typer.Option("--gradebook", metavar="FILE", help="The gradebook (SQLite)."),
+        Writes(sidecars=True),
     ],
     listed: Annotated[
         Path | None,
@@ -147,8 +152,11 @@ def batch(
     found = intake.recognise(folder)
     students = roster.read(listed) if listed else None
     today = setups.of_today(course, problems, device=device, isolation=level, seed=seed)
-    with gradebook.writing(book, create=True) as opened:
-        setup = _setup_of(opened, today)
+    with _opened(book, today, where, course, course_folder) as (opened, grades):
+        switch = Switch(opened, today, course, course_folder)
+        setup = opened.number_of(today)
+        if switch.is_needed and not opened.has_grades:
+            switch.apply(setup, why="batch")
         if rules:
             opened.remember(rules)
         if students is None and opened.has_roster:
@@ -167,29 +175,51 @@ def batch(
             f"{new} of them new; {len(opened.to_grade(setup))} to grade",
             file=sys.stderr,
         )
-        _grade(opened, setup, where, limit=limit)
-        files.say(texts.status(Class(opened, course), verbose=False), needed=False)
+        _grade(opened, setup, grades, limit=limit)
+        whole = Class(opened, course)
+        if opened.current(device) != setup:
+            _count_if_complete(whole, Switch(opened, today, course, course_folder), setup)
+        files.say(texts.status(whole, verbose=False), needed=False)
         if _any_fault(opened, setup):
             raise typer.Exit(3)
 
 
-def _setup_of(book: Gradebook, today: Setup) -> int:
-    """The number of today's setup; a gradebook's first setup takes effect at once.
+@contextmanager
+def _opened(
+    path: Path, today: Setup, where: "ExecutorFor", course: Course, folder: Path | None
+) -> Iterator[tuple[Gradebook, Executor]]:
+    """Open or create a gradebook for `batch`, together with what grades.
+
+    Nothing is written before it is certain that the setup is right and that this machine can grade.
 
     Raises:
-        UsageError: The gradebook was graded with another setup.
+        UsageError: Another setup counts in the gradebook, or the executor cannot be used.
     """
-    current = book.current(today.device)
-    setup = book.number_of(today)
-    if current is None:
-        book.apply(setup, why="batch")
-    elif setup != current:
-        changed = "; ".join(setups.differences(book.setup(current), today))
-        raise UsageError(
-            f"{book.path} was graded with another setup ({changed}): "
-            f"`grader regrade {book.path}` shows what would change, and --apply makes it count"
-        )
-    return setup
+    with ExitStack() as stack:
+        opened = stack.enter_context(gradebook.writing(path)) if path.exists() else None
+        if opened is not None:
+            Switch(opened, today, course, folder).require_none()
+        executor = stack.enter_context(where(today))
+        yield opened or stack.enter_context(gradebook.writing(path, create=True)), executor
+
+
+def _count_if_complete(whole: Class, switch: Switch, setup: int) -> None:
+    """Make a first run on another device count as soon as nobody would lose a grade by it."""
+    counting = switch.counting_with(setup)
+    left = losing(whole, counting) if counting else []
+    if counting and not left:
+        interrupts.stop_if_seen()
+        switch.apply(setup, why="batch")
+        undo = f"`grader regrade {whole.book.path} --undo` reverts that"
+        print(f"grader: the results of both devices count from now on; {undo}", file=sys.stderr)
+        return
+    some = ", ".join(one.student.id for one in left[: texts.SHOWN])
+    print(
+        f"grader: {len(left)} students have no result of the new run yet, so the old results "
+        f"count: {some}; run batch again, or give these students their points with "
+        "`grader override`",
+        file=sys.stderr,
+    )
 
 
 ExecutorFor = Callable[[Setup], AbstractContextManager[Executor]]
@@ -213,16 +243,17 @@ def _where(
     one_of("--executor", name, "local", "ray")
     if name == "local" and ray_address is not None:
         raise UsageError("--ray-address needs --executor ray")
+    if name == "local" and (why_not := levels.why_not(isolation)):
+        raise SandboxUnavailable(why_not)
     if name == "ray":
         ray_executor.require(ray_address, isolation)
 
     @contextmanager
     def executor(setup: Setup) -> Iterator[Executor]:
         if name == "ray":
-            with redirect_stdout(sys.stderr):  # Ray prints the cluster's events on stdout
-                yield ray_executor.RayExecutor(
-                    course, folder, setup, address=ray_address, jobs=jobs, fresh=fresh
-                )
+            yield ray_executor.RayExecutor(
+                course, folder, setup, address=ray_address, jobs=jobs, fresh=fresh
+            )
             return
         with device_named(setup.device) as gpu:
             yield LocalExecutor(course, setup, jobs=jobs or usual_jobs(), gpu=gpu, fresh=fresh)
@@ -230,13 +261,13 @@ def _where(
     return executor
 
 
-def _grade(book: Gradebook, setup: int, where: ExecutorFor, *, limit: int | None = None) -> None:
+def _grade(book: Gradebook, setup: int, executor: Executor, *, limit: int | None = None) -> None:
     """Grade the remaining submissions, and print how long it took."""
     started = time.monotonic()
-    with where(book.setup(setup)) as executor:
-        files.kept.append(book.path)
-        with display.display() as show:
-            progress = batches.grade(book, setup, executor, limit=limit, show=show)
+    files.kept.append(book.path)
+    # Ray prints the cluster's events on stdout.
+    with display.display() as show, redirect_stdout(sys.stderr):
+        progress = batches.grade(book, setup, executor, limit=limit, show=show)
     if progress.total:
         took = display.duration(time.monotonic() - started)
         print(f"graded {progress.done} submissions in {took}", file=sys.stderr)
@@ -310,11 +341,12 @@ def override(
     """Give a student points by hand; the grader's own result is kept."""
     if points is not None and not points < policy.MOST:
         raise UsageError(f"--points {points:g}: expected a number of points")
+    _require_reason(reason)
     if (points is None) != remove:
         raise UsageError("override: give either --points or --remove")
     course, rules = course_and_rules(course_folder, rules_file)
     if problem:
-        chosen(course, [problem])
+        chosen(course, [problem], "--problem")
     with gradebook.writing(book) as opened:
         whole = Class(opened, course, rules)
         whole.standing(student)  # the student must exist
@@ -335,6 +367,7 @@ def extend(
     course_folder: Folder = None,
 ) -> None:
     """Give a student a later deadline."""
+    _require_reason(reason)
     course, rules = course_and_rules(course_folder, rules_file)
     time_limit: datetime = policy.when(until, what="--until")
     with gradebook.writing(book) as opened:
@@ -344,6 +377,11 @@ def extend(
         standing = whole.standing(student)
         due = standing.deadline.isoformat() if standing.deadline else "no deadline applies"
         files.say(f"{texts.grade(standing)}\ndeadline: {due}\n", needed=False)
+
+
+def _require_reason(reason: str) -> None:
+    if not reason.strip():
+        raise UsageError("--reason is empty: expected why, for the record")
 
 
 # --- grading again --------------------------------------------------------------------------------
@@ -357,60 +395,106 @@ def regrade(
         bool, typer.Option("--undo", help="Make the results before the last --apply count again.")
     ] = False,
     jobs: Jobs = None,
+    only: Only = None,
+    all_problems: Annotated[
+        bool,
+        typer.Option("--all-problems", help="All problems (default: those graded before)."),
+    ] = False,
     fresh: Fresh = False,
     device: Device = "cpu",
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Another seed (default: the one used before).")
+    ] = None,
+    isolation: Annotated[
+        str | None,
+        typer.Option("--isolation", help="Another level (default: the one used before)."),
+    ] = None,
     executor: Where = "local",
     ray_address: RayAddress = None,
     by: Who = "",
     rules_file: Rules = None,
     course_folder: Folder = None,
 ) -> None:
-    """Grade the stored sources again with today's suite; the old results are kept.
+    """Grade the stored sources again with today's suite or other options; old results are kept.
 
     No student's grade changes without --apply, which --undo reverts.
     """
     if apply and undo:
         raise UsageError("regrade: give either --apply or --undo")
+    if only and all_problems:
+        raise UsageError("regrade: give either --only or --all-problems")
+    one_of("--device", device, "cpu", "cuda")
     course, rules = course_and_rules(course_folder, rules_file)
     with gradebook.writing(book) as opened:
-        current = _current(opened, device)
         if undo:
-            before = opened.before(device)
-            if before is None:
+            if not opened.undo(who=by):
                 raise UsageError(f"{book}: there is no applied regrade to undo")
-            opened.apply(before, why="undo", who=by)
             files.say("the results before the last regrade count again\n", needed=False)
             return
-        was = opened.setup(current)
-        where = _where(
-            executor, ray_address, was.isolation, course, course_folder, jobs=jobs, fresh=fresh
-        )
-        problems = [course.problem(p) for p in was.problems if p in {q.id for q in course.problems}]
+        was = opened.setup(_current(opened, device))
+        problems = chosen(course, only if only or all_problems else _graded_before(was, course))
+        level = was.isolation if isolation is None else level_named(isolation)
         today = setups.of_today(
-            course, problems, device=device, isolation=was.isolation, seed=was.seed
+            course,
+            problems,
+            device=device,
+            isolation=level,
+            seed=was.seed if seed is None else seed,
         )
-        setup = opened.number_of(today)
-        if setup == current:
-            files.say("nothing to regrade: suite, grader and torch are unchanged\n", needed=False)
-            return
-        _grade(opened, setup, where)
-        whole = Class(opened, course, rules)
-        _say_changes(whole, current, setup, verbose=False)
-        if faulty := _faulty(whole, setup):
-            raise GraderFault(
-                f"the grader failed on {', '.join(faulty[: texts.SHOWN])}; the old results still "
-                "count; give these students their points with `grader override`, then regrade again"
+        where = _where(executor, ray_address, level, course, course_folder, jobs=jobs, fresh=fresh)
+        switch = Switch(opened, today, course, course_folder)
+        if not switch.is_needed:
+            files.say(
+                "nothing to regrade: suite, grader, torch and options are unchanged\n",
+                needed=False,
             )
+            return
         if apply:
-            interrupts.stop_if_seen()
-            opened.apply(setup, why="regrade", who=by)
-            opened.merge_devices()
-        said = (
-            "the new results count"
-            if apply
-            else "the old results still count; --apply changes that"
+            switch.require_partner()
+        _regrade(Class(opened, course, rules), switch, where, apply=apply, by=by)
+
+
+def _graded_before(was: Setup, course: Course) -> list[str]:
+    """The problems of a setup that the course still has."""
+    return [problem.id for problem in course.problems if problem.id in was.problems]
+
+
+def _regrade(
+    whole: Class, switch: Switch, where: ExecutorFor, *, apply: bool, by: str = ""
+) -> None:
+    """Grade what has no result of the new setup yet, show what changes, and apply it if asked."""
+    book, today = whole.book, switch.today
+    setup = book.find(today)
+    if setup is None or book.to_grade(setup):
+        with where(today) as executor:
+            setup = book.number_of(today)
+            _grade(book, setup, executor)
+    old, counting = book.current(today.device), switch.counting_with(setup)
+    assert old is not None
+    _say_changes(whole, old, setup, verbose=False)
+    if faulty := _ids(_faulty(whole, counting or [setup])):
+        raise GraderFault(
+            f"the grader failed on {faulty}; the old results still "
+            "count; give these students their points with `grader override`, then regrade again"
         )
-        files.say(f"{said}\n", needed=False)
+    if apply:
+        if counting is None or (left := _ids(losing(whole, counting))):
+            raise GraderFault(
+                f"{left} would have no grade; the old results still count; regrade again on both "
+                "devices"
+            )
+        interrupts.stop_if_seen()
+        switch.apply(setup, why="regrade", who=by)
+    said = (
+        f"the new results count; `grader regrade {book.path} --undo` reverts that"
+        if apply
+        else "the old results still count; --apply changes that"
+    )
+    files.say(f"{said}\n", needed=False)
+
+
+def _ids(found: list[Standing]) -> str:
+    return ", ".join(one.student.id for one in found[: texts.SHOWN])
 
 
 @app.command()
@@ -455,10 +539,10 @@ def diff(
         _say_changes(whole, current, other, verbose=verbose)
 
 
-def _faulty(whole: Class, setup: int) -> list[str]:
-    """The ids of the students on whose submissions the grader failed."""
-    found = whole.standings(setups=[setup], problems=False)
-    return [one.student.id for one in found if one.state is State.GRADER_ERROR]
+def _faulty(whole: Class, counting: list[int]) -> list[Standing]:
+    """The students on whose submissions the grader failed, if these setups counted."""
+    found = whole.standings(setups=counting, problems=False)
+    return [one for one in found if one.state is State.GRADER_ERROR]
 
 
 def _say_changes(whole: Class, old: int, new: int, *, verbose: bool) -> None:
@@ -471,7 +555,10 @@ def _say_changes(whole: Class, old: int, new: int, *, verbose: bool) -> None:
 def _current(book: Gradebook, device: str) -> int:
     current = book.current(device)
     if current is None:
-        raise UsageError(f"{book.path}: nothing has been graded on this device yet")
+        raise UsageError(
+            f"{book.path}: nothing has been graded on this device yet; `grader batch` with "
+            f"--device {device} does that"
+        )
     return current
 
 
@@ -481,9 +568,13 @@ def _current(book: Gradebook, device: str) -> int:
 @app.command()
 def export(
     book: Book,
-    csv: Annotated[Path | None, typer.Option("--csv", help="Everything in one table.")] = None,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", help="Everything in one table."), Writes()
+    ] = None,
     canvas: Annotated[
-        Path | None, typer.Option("--canvas", metavar="FILE", help="A file for Canvas to import.")
+        Path | None,
+        typer.Option("--canvas", metavar="FILE", help="A file for Canvas to import."),
+        Writes(),
     ] = None,
     canvas_export: Annotated[
         Path | None,
@@ -496,15 +587,22 @@ def export(
     gradescope_folder: Annotated[
         Path | None,
         typer.Option("--gradescope", metavar="DIR", help="A results.json for each student."),
+        Writes(SUFFIXES["gradescope"]),
     ] = None,
     junit_folder: Annotated[
-        Path | None, typer.Option("--junit", metavar="DIR", help="JUnit XML for each student.")
+        Path | None,
+        typer.Option("--junit", metavar="DIR", help="JUnit XML for each student."),
+        Writes(SUFFIXES["junit"]),
     ] = None,
     markdown_folder: Annotated[
-        Path | None, typer.Option("--markdown", metavar="DIR", help="A report for each student.")
+        Path | None,
+        typer.Option("--markdown", metavar="DIR", help="A report for each student."),
+        Writes(SUFFIXES["markdown"]),
     ] = None,
     html_folder: Annotated[
-        Path | None, typer.Option("--html", metavar="DIR", help="A web page for each student.")
+        Path | None,
+        typer.Option("--html", metavar="DIR", help="A web page for each student."),
+        Writes(SUFFIXES["html"]),
     ] = None,
     rules_file: Rules = None,
     course_folder: Folder = None,
@@ -522,7 +620,6 @@ def export(
         )
     if canvas_export and not canvas:
         raise UsageError("export: --canvas-export needs --canvas, the file to write")
-    files.check_apart([csv, canvas], kept=[book, Path(f"{book}-wal"), Path(f"{book}.lock")])
     course, rules = course_and_rules(course_folder, rules_file)
     with gradebook.reading(book) as opened:
         whole = Class(opened, course, rules)

@@ -22,6 +22,7 @@ from grader.classroom import policy as policies
 from grader.course import Course, Problem
 from grader.errors import SandboxUnavailable, UsageError
 from grader.gradescope import harness
+from grader.outputs import App, Writes
 from grader.proof import matrix as matrices
 from grader.publish import bundles, gradescope_bundle
 from grader.publish import stubs as stub_files
@@ -46,7 +47,7 @@ Choice = TypeVar("Choice", bound=str)
 # Seconds between two lines of progress when stderr is not a terminal.
 SECONDS_BETWEEN_LINES = 60.0
 
-app = typer.Typer(
+app = App(
     name="grader",
     help="Grade submissions in a sandbox, and prove that the hidden tests can be trusted.",
     no_args_is_help=True,
@@ -94,10 +95,12 @@ Folder = Annotated[
     ),
 ]
 Json = Annotated[
-    Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON.")
+    Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON."), Writes()
 ]
 Html = Annotated[
-    Path | None, typer.Option("--html", metavar="FILE", help="Write the report as a web page.")
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="Write the report as a web page."),
+    Writes(),
 ]
 Markdown = Annotated[
     Path | None,
@@ -106,13 +109,17 @@ Markdown = Annotated[
         metavar="FILE",
         help='Write the report as Markdown. In a GitHub workflow, use "$GITHUB_STEP_SUMMARY".',
     ),
+    Writes(),
 ]
 Junit = Annotated[
-    Path | None, typer.Option("--junit", metavar="FILE", help="Write the report as JUnit XML.")
+    Path | None,
+    typer.Option("--junit", metavar="FILE", help="Write the report as JUnit XML."),
+    Writes(),
 ]
 Gradescope = Annotated[
     Path | None,
     typer.Option("--gradescope", metavar="FILE", help="Write the report as a results.json."),
+    Writes(),
 ]
 
 
@@ -287,6 +294,7 @@ def validate(
     matrix: Annotated[
         Path | None,
         typer.Option("--matrix", metavar="FILE", help="Write the matrix: .json or .md."),
+        Writes(),
     ] = None,
     folder: Folder = None,
 ) -> None:
@@ -305,7 +313,6 @@ def validate(
         raise UsageError("--quick produces no matrix: remove --quick or --matrix")
     if matrix:
         one_of("--matrix", matrix.suffix, *matrices.FORMATS)
-        files.check_writable(matrix)
     from grader.grading.pool import usual_jobs
     from grader.proof.validate import validate as run
 
@@ -344,7 +351,7 @@ def release(
             "including everything that is secret."
         ),
     ],
-    out: Annotated[Path, typer.Argument(help="The zip to write.")],
+    out: Annotated[Path, typer.Argument(help="The zip to write."), Writes()],
     handout: Annotated[
         Path | None,
         typer.Option(help="The built handout (default: handout/build, from `make handout`)."),
@@ -366,7 +373,12 @@ def release(
     Exits 1 and writes nothing if the student bundle would contain a secret line.
     """
     one_of("release", kind, "student", "gradescope")
-    files.check_writable(out)
+    if kind == "student" and (wheels or index_url):
+        raise UsageError("release student: --wheels and --index-url are for release gradescope")
+    if kind == "gradescope" and handout:
+        raise UsageError("release gradescope: --handout is for release student")
+    if handout and not handout.is_dir():
+        raise UsageError(f"--handout {handout}: expected the folder of the built handout")
     course = courses.load(folder)
     if kind == "gradescope":
         bundle = gradescope_bundle.bundle(course, wheels=wheels, index_url=index_url)
@@ -421,8 +433,8 @@ def isolation(folder: Folder = None) -> None:
         raise typer.Exit(3)
 
 
-def chosen(course: Course, only: list[str] | None) -> list[Problem]:
-    """The problems that --only names; all problems by default.
+def chosen(course: Course, only: list[str] | None, option: str = "--only") -> list[Problem]:
+    """The problems that an option names; all problems by default.
 
     Raises:
         UsageError: A name is not the id of a problem.
@@ -430,7 +442,9 @@ def chosen(course: Course, only: list[str] | None) -> list[Problem]:
     known = {p.id: p for p in course.problems}
     for problem_id in only or []:
         if problem_id not in known:
-            raise UsageError(f"--only {problem_id}: no such problem; there are {', '.join(known)}")
+            raise UsageError(
+                f"{option} {problem_id}: no such problem; there are {', '.join(known)}"
+            )
     return [known[p] for p in known if not only or p in only]
 
 
@@ -440,9 +454,6 @@ class Reports:
     Args:
         course: The course that was graded.
         paths: A file for each kind of report: json, html, markdown, junit or gradescope.
-
-    Raises:
-        UsageError: A file cannot be written, or two options name the same one.
     """
 
     def __init__(self, course: Course, **paths: Path | None) -> None:
@@ -450,7 +461,6 @@ class Reports:
         policy = policies.load(course.policy)
         self._links, self._shows = course.handout_links(policy.handout_url), policy.gradescope
         self._paths = {kind: path for kind, path in paths.items() if path}
-        files.check_apart(self._paths.values())
 
     def write(
         self, result: SubmissionResult, sources: Mapping[str, bytes], *, verbose: bool

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from grader import problems
-from grader.errors import CourseFault
+from grader.errors import CourseFault, UsageError
 
 CODE_BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 PACKAGE = Path(__file__).parent
@@ -135,7 +135,7 @@ class Course(msgspec.Struct, frozen=True):
 
     def reference_of(self, problem: Problem) -> str:
         """The source of the reference module that contains a problem."""
-        return (self.reference / f"{problem.module}.py").read_text(encoding="utf-8")
+        return text_of(self.reference / f"{problem.module}.py")
 
     @property
     def modules(self) -> list[str]:
@@ -200,9 +200,9 @@ class Course(msgspec.Struct, frozen=True):
     def given_sources(self) -> list[str]:
         """All code that every student gets: stubs, public tests, and examples of the handout."""
         given = [*self.assignment.glob("*.py"), *(self.tests / "public").rglob("*.py")]
-        pages = [page.read_text(encoding="utf-8") for page in sorted(self.handout.glob("*.md"))]
+        pages = [text_of(page) for page in sorted(self.handout.glob("*.md"))]
         examples = [text for page in pages for text in CODE_BLOCK.findall(page)]
-        return [path.read_text(encoding="utf-8") for path in sorted(given)] + examples
+        return [text_of(path) for path in sorted(given)] + examples
 
     def suite_sha256(self) -> str:
         """A hash of the course's files that affect a score: tests, probes, problems.toml."""
@@ -282,20 +282,47 @@ def _sha256(files: dict[str, Path]) -> str:
     return digest.hexdigest()
 
 
+def text_of(path: Path) -> str:
+    """The text of one of a course's files.
+
+    Raises:
+        CourseFault: It is missing, or is not UTF-8 text.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as e:
+        raise CourseFault(f"{path} cannot be read: {e.strerror}") from None
+    except UnicodeDecodeError as e:
+        raise CourseFault(f"{path} is not UTF-8 text: {e}") from None
+
+
+def own_files(root: Path | None = None) -> list[Path]:
+    """The files and folders of the course in `root`, some of which need not exist."""
+    root = _own_root() if root is None else root.absolute()
+    names = ("assignment", "tests", "handout", "solutions", "bundle", "policy.toml")
+    return [*(root / name for name in names), PACKAGE / "solutions"]
+
+
 def load(root: Path | None = None) -> Course:
     """Load the course in `root`.
 
     By default, load the course installed with the grader or, in a checkout, the one next to it.
 
     Raises:
-        CourseFault: `root` contains no course, or its problems.toml is wrong.
+        UsageError: There is no course in `root`.
+        CourseFault: Its problems.toml is wrong, or the course that comes with the grader is gone.
     """
-    root = _own_root() if root is None else root.absolute()
-    path = root / "assignment" / "problems.toml"
+    folder = _own_root() if root is None else root.absolute()
+    path = folder / "assignment" / "problems.toml"
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as e:
-        raise CourseFault(f"no course in {root}: {e}") from None
+    except OSError as e:
+        if root is None:
+            raise CourseFault(f"no course in {folder}: {e}") from None
+        why = "there is no such folder" if not root.is_dir() else f"there is no {path}"
+        raise UsageError(f"--course {root}: expected the folder of a course; {why}") from None
+    except UnicodeDecodeError as e:
+        raise CourseFault(f"{path} is not UTF-8 text: {e}") from None
     listed = problems.load(
         text, {name: kind for name, kind in Limits.__annotations__.items() if kind in (int, float)}
     )
@@ -303,8 +330,8 @@ def load(root: Path | None = None) -> Course:
         raise CourseFault(f"{path}:{listed.line}: {listed.text}")
     try:
         return Course(
-            root=root,
-            solutions=_solutions(root),
+            root=folder,
+            solutions=_solutions(folder),
             limits=msgspec.convert(listed["limits"], Limits),
             problems=msgspec.convert(listed["problem"], list[Problem]),
             preload=listed.get("preload", []),

@@ -6,6 +6,7 @@ Exception
 ├── ReleaseRefused         a secret would be published, or a stub has drifted        exit 1
 ├── GraderFault            a fault of the grader, which never costs a point          exit 3
 │   ├── CourseFault        the course's own files are wrong                          exit 3
+│   ├── MachineFault       a full disk, a read-only file or folder, a locked file    exit 3
 │   └── SandboxUnavailable no isolation on this machine; the text says how to fix it exit 3
 └── StudentFault           how a call into the student's code ended without a value
     ├── Raised             an exception; also an instance of its builtin type, as tests expect
@@ -53,6 +54,10 @@ class GraderFault(Exception):
 
 class CourseFault(GraderFault):
     """The course's files are wrong; the text gives the file, the line and what was expected."""
+
+
+class MachineFault(GraderFault):
+    """This machine cannot write a file now; the same command may succeed later, or elsewhere."""
 
 
 class SandboxUnavailable(GraderFault):

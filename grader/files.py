@@ -5,23 +5,28 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from grader import interrupts
-from grader.errors import UsageError
+from grader.errors import MachineFault, UsageError
 from grader.printable import one_line
 
 written: list[Path] = []  # the files that this process wrote, in order
 kept: list[Path] = []  # gradebooks that this process updates while it runs
+# Errors of the system that mean that a command names a place where nothing can be written.
+WRONG_PLACE = (
+    errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP,
+    errno.EINVAL, errno.EBADF,
+)  # fmt: skip
 
 
 def check_writable(path: Path) -> None:
     """Report at the start, before minutes of work, that a file cannot be written.
 
     Raises:
-        UsageError: It is a folder, or stdout goes to it, or its folder is missing or read-only.
+        UsageError: It is a folder, or stdout goes to it, or its folder is missing.
+        MachineFault: Its folder is read-only.
     """
     folder = Path(os.path.realpath(path)).parent
     if path.is_dir():
@@ -34,39 +39,40 @@ def check_writable(path: Path) -> None:
             "name another file"
         )
     if (path.is_file() or not path.exists()) and not os.access(folder, os.W_OK):
-        raise UsageError(f"{path} cannot be written: {folder} is read-only")
+        raise MachineFault(f"{path} cannot be written: {folder} is read-only")
 
 
-def check_apart(paths: Iterable[Path | None], *, kept: Iterable[Path] = ()) -> None:
-    """Report at the start that files cannot be written, or that one would be overwritten.
-
-    Args:
-        paths: The files that options name; None where an option is not given.
-        kept: Files that no option may overwrite.
+def check_folder(path: Path) -> None:
+    """Report at the start that files cannot be written into a folder, which need not exist yet.
 
     Raises:
-        UsageError: See `check_writable`; or two paths are one file.
+        UsageError: It is a file, or lies in one.
+        MachineFault: It is read-only, or cannot be made.
     """
-    seen = {path.resolve() for path in kept}
-    for path in filter(None, paths):
-        check_writable(path)
-        if path.exists() and not path.is_file():
-            continue  # a terminal or a pipe can receive several texts
-        if path.resolve() in seen:
-            raise UsageError(f"{path} would be overwritten: name another file")
-        seen.add(path.resolve())
+    found = next(one for one in (path.absolute(), *path.absolute().parents) if one.exists())
+    if not found.is_dir():
+        raise UsageError(f"{path} cannot be made: {found} is not a folder")
+    if not os.access(found, os.W_OK):
+        raise MachineFault(f"{path} cannot be written: {found} is read-only")
 
 
 def make_folder(path: Path) -> None:
     """Make a folder, unless it exists already.
 
     Raises:
-        UsageError: The folder cannot be made.
+        UsageError: The folder cannot have this name.
+        MachineFault: The folder cannot be made.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as e:
-        raise UsageError(f"{path} cannot be made: {e.strerror}") from None
+        raise _of(e, f"{path} cannot be made") from None
+
+
+def _of(error: OSError, what: str) -> Exception:
+    """The error to raise: the command named a wrong place, or the machine cannot write there."""
+    kind = UsageError if error.errno in WRONG_PLACE else MachineFault
+    return kind(f"{what}: {error.strerror}")
 
 
 def _is_stdout(path: Path) -> bool:
@@ -83,7 +89,8 @@ def write(path: Path, content: bytes) -> None:
     Anything other than a regular file (a pipe of the shell, a terminal) is written to directly.
 
     Raises:
-        UsageError: The file cannot be written.
+        UsageError: The file cannot have this name.
+        MachineFault: The file cannot be written.
         KeyboardInterrupt: The command was interrupted.
     """
     interrupts.stop_if_seen()
@@ -93,7 +100,7 @@ def write(path: Path, content: bytes) -> None:
         else:
             _replace(Path(os.path.realpath(path)), content)
     except OSError as e:
-        raise UsageError(f"{path} cannot be written: {e.strerror}") from None
+        raise _of(e, f"{path} cannot be written") from None
     written.append(path)
 
 
@@ -167,7 +174,8 @@ def say(text: str, *, needed: bool = True) -> None:
             the failure is reported on stderr.
 
     Raises:
-        UsageError: The text is needed and could not be printed.
+        UsageError: The text is needed, and stdout is closed.
+        MachineFault: The text is needed and could not be printed.
     """
     try:
         if sys.stdout is None:  # stdout was closed before Python started
@@ -178,10 +186,10 @@ def say(text: str, *, needed: bool = True) -> None:
         _silence()
     except OSError as e:
         _silence()
-        sentence = f"the report cannot be printed: {e.strerror}"
+        error = _of(e, "the report cannot be printed")
         if needed:
-            raise UsageError(sentence) from None
-        print(f"grader: {sentence}", file=sys.stderr)
+            raise error from None
+        print(f"grader: {error}", file=sys.stderr)
 
 
 def _silence() -> None:

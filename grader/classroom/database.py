@@ -18,7 +18,7 @@ from typing import IO
 
 import msgspec
 
-from grader.errors import UsageError
+from grader.errors import MachineFault, UsageError
 from grader.printable import one_line
 
 # Of what a field holds, packed or unpacked: a student's source, or a result.
@@ -106,7 +106,8 @@ def to_write(path: Path, *, create: bool) -> Iterator[sqlite3.Connection]:
     """Open a gradebook's file as its only writer, with the tables of this version.
 
     Raises:
-        UsageError: Another process writes it, it cannot be written, or it is not a gradebook.
+        UsageError: It is not a gradebook.
+        MachineFault: Another process writes it, or it cannot be written.
     """
     if not create and not os.path.isfile(path):
         raise UsageError(f"{path}: there is no such gradebook; `grader batch` creates one")
@@ -211,21 +212,25 @@ def unpacked(compressed: bytes) -> bytes:
 
 @contextmanager
 def _told(path: Path) -> Iterator[None]:
-    """Report an SQLite error in one sentence."""
+    """Report an SQLite error in one sentence, as a fault of the machine if it is one."""
     try:
         yield
     except (zlib.error, msgspec.MsgspecError):
         raise UsageError(f"{path}: it is damaged; use a backup of it") from None
     except sqlite3.Error as e:
         said = str(e)
-        sentence = {
+        of_machine = {
             "database or disk is full": "there is no space left; everything written before is kept",
             "attempt to write a readonly database": "it is read-only",
             "unable to open database file": "it cannot be opened",
             "database is locked": "another program has locked it",
+            "disk I/O error": "the disk cannot be written or read",
+        }
+        if said in of_machine:
+            raise MachineFault(f"{path}: {of_machine[said]}") from None
+        sentence = {
             "file is not a database": "it is not an SQLite file",
             "database disk image is malformed": "it is damaged; use a backup of it",
-            "disk I/O error": "the disk cannot be written or read",
             "string or blob too big": f"it holds more than {MOST_BYTES >> 20} MiB in one field",
         }.get(said, said)
         raise UsageError(f"{path}: {sentence}") from None
@@ -236,22 +241,24 @@ def _locked(path: Path) -> Iterator[None]:
     """Be the only writer; the kernel releases the lock when the process exits, even by a signal.
 
     Raises:
-        UsageError: Another process is the writer; the message names it.
+        MachineFault: Another process is the writer; the message names it.
     """
     beside = Path(f"{path}.lock")
     try:
         file: IO[str] = beside.open("a+")
     except OSError as e:
-        raise UsageError(f"{path} cannot be written: {beside.name}: {e.strerror}") from None
+        raise MachineFault(f"{path} cannot be written: {beside.name}: {e.strerror}") from None
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
             holder = one_line(file.read(300), 300) or "another process"
-            raise UsageError(f"{path} is being written by {holder}; wait until it exits") from None
+            raise MachineFault(
+                f"{path} is being written by {holder}; wait until it exits"
+            ) from None
         except OSError as e:
-            raise UsageError(f"{path} cannot be locked: {e.strerror}") from None
+            raise MachineFault(f"{path} cannot be locked: {e.strerror}") from None
         me = f"process {os.getpid()} of {user()} on {socket.gethostname()} since {now()}"
         with suppress(OSError):  # on a full disk, the lock holds without a name
             os.ftruncate(file.fileno(), 0)

@@ -1,7 +1,8 @@
 """The gradebook: one SQLite file with every attempt, its sources, and every result.
 
-Nothing is ever overwritten: a regrade adds results next to the old ones, and the last row of the
-table `applied` selects the setup whose results count. A grade belongs to sources and a setup, not
+Nothing is ever overwritten: a regrade adds results next to the old ones, and the rows of the table
+`applied` select the setups whose results count: each adds a step or undoes the last one, and a row
+whose `why` is "together" belongs to the step before it. A grade belongs to sources and a setup, not
 to a student, so identical sources are graded and stored once. The writing process holds a lock; all
 other processes only read.
 
@@ -14,14 +15,14 @@ import json
 import re
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
-from grader.classroom import database
+from grader.classroom import database, setups
 from grader.classroom.policy import Policy
 from grader.classroom.records import Override, Student
 from grader.classroom.setups import Setup
@@ -255,31 +256,107 @@ class Gradebook:
                 "INSERT OR IGNORE INTO setup (sha256, device, facts) VALUES (?, ?, ?)",
                 (setup.sha256, setup.device, msgspec.json.encode(setup).decode()),
             )
-        (number,) = self._database.execute(
+        number = self.find(setup)
+        assert number is not None
+        return number
+
+    def find(self, setup: Setup) -> int | None:
+        """The number of a setup; None if the gradebook does not have it."""
+        row = self._database.execute(
             "SELECT id FROM setup WHERE sha256 = ?", (setup.sha256,)
         ).fetchone()
-        return int(number)
+        return row and int(row["id"])
 
     def setup(self, number: int) -> Setup:
         """The setup with this number."""
         row = self._database.execute("SELECT facts FROM setup WHERE id = ?", (number,)).fetchone()
         return msgspec.json.decode(row["facts"], type=Setup)
 
+    def _steps(self) -> list[dict[str, int]]:
+        """The changes of the setups that count, by device, without those that were undone."""
+        steps: list[dict[str, int]] = []
+        for row in self._database.execute("SELECT device, setup, why FROM applied ORDER BY id"):
+            device, setup = row["device"], int(row["setup"])
+            if row["why"] == "undo":
+                del steps[max(n for n, step in enumerate(steps) if device in step)]
+            elif row["why"] == "together":
+                steps[-1][device] = setup
+            else:
+                steps.append({device: setup})
+        return steps
+
+    def in_force(self) -> dict[str, int]:
+        """The number of the setup whose results count on each device that has one.
+
+        A setup does not count before the other device has a setup that belongs together with it.
+        """
+        steps = self._steps()
+        for count in range(len(steps), 0, -1):
+            found = {device: setup for step in steps[:count] for device, setup in step.items()}
+            first, *others = map(self.setup, found.values())
+            if all(setups.belong_together(first, other) for other in others):
+                return found
+        return {}
+
     def current(self, device: str) -> int | None:
         """The number of the setup whose results count on a device; None before the first."""
-        row = self._database.execute(
-            "SELECT setup FROM applied WHERE device = ? ORDER BY id DESC", (device,)
-        ).fetchone()
-        return row and int(row["setup"])
+        return self.in_force().get(device)
 
-    def apply(self, setup: int, *, why: str, who: str = "") -> None:
-        """Make the results of a setup count from now on."""
-        device = self.setup(setup).device
+    def apply(self, *numbers: int, why: str, who: str = "") -> None:
+        """Make the results of setups count from now on, as one step: one setup for each device."""
         with self._database as db:
-            db.execute(
+            db.executemany(
                 "INSERT INTO applied (device, setup, who, why, at) VALUES (?, ?, ?, ?, ?)",
-                (device, setup, who or database.user(), why, database.now()),
+                [
+                    (
+                        self.setup(setup).device,
+                        setup,
+                        who or database.user(),
+                        "together" if place else why,
+                        database.now(),
+                    )
+                    for place, setup in enumerate(numbers)
+                ],
             )
+
+    def undo(self, *, who: str = "") -> bool:
+        """Make the results before the last step count again; return whether there were any."""
+        steps = self._steps()
+        if len(steps) < 2:
+            return False
+        setup = next(iter(steps[-1].values()))
+        self.apply(setup, why="undo", who=who)
+        return True
+
+    @property
+    def has_grades(self) -> bool:
+        """Whether any result counts, other than those in which the grader failed."""
+        return any(
+            self._database.execute(
+                "SELECT * FROM grade WHERE setup = ? AND fault = ''", (setup,)
+            ).fetchone()
+            for setup in self.in_force().values()
+        )
+
+    def partner_of(self, setup: Setup) -> int | None:
+        """The newest setup with results on the other device that belongs together with this one."""
+        rows = self._database.execute(
+            "SELECT DISTINCT setup.id FROM setup JOIN grade ON grade.setup = setup.id"
+            " WHERE device IN ('cpu', 'cuda') AND device != ? ORDER BY setup.id DESC",
+            (setup.device,),
+        )
+        found = (int(row["id"]) for row in rows)
+        return next((n for n in found if setups.belong_together(setup, self.setup(n))), None)
+
+    def under_way(self) -> dict[str, int]:
+        """How many sources have a result on each device of which no result counts yet."""
+        rows = self._database.execute(
+            "SELECT device, setup.id, COUNT(*) AS count FROM setup JOIN grade"
+            " ON grade.setup = setup.id WHERE device IN ('cpu', 'cuda') AND fault = ''"
+            " GROUP BY setup.id ORDER BY setup.id"
+        ).fetchall()
+        counting = self.in_force()
+        return {row["device"]: row["count"] for row in rows if row["device"] not in counting}
 
     def last_other(self, device: str, current: int) -> int | None:
         """The newest setup on a device that has results and is not the current one."""
@@ -291,16 +368,8 @@ class Gradebook:
         return row["last"] and int(row["last"])
 
     def before(self, device: str) -> int | None:
-        """The setup that counted before the current one; None if there was none."""
-        counted: list[int] = []
-        for row in self._database.execute(
-            "SELECT setup, why FROM applied WHERE device = ? ORDER BY id", (device,)
-        ):
-            # An undo removes the last entry, so that two undos go back two steps.
-            if row["why"] == "undo":
-                counted.pop()
-            else:
-                counted.append(int(row["setup"]))
+        """The setup that counted on a device before the current one; None if there was none."""
+        counted = [step[device] for step in self._steps() if device in step]
         return counted[-2] if len(counted) > 1 else None
 
     def to_grade(self, setup: int) -> list[str]:
@@ -363,13 +432,15 @@ class Gradebook:
                 ],
             )
 
-    def merge_devices(self) -> None:
-        """Store merged results for all sources that the current setups of both devices graded.
+    def merge_devices(self, numbers: Mapping[str, int] | None = None) -> None:
+        """Store merged results for all sources that the setups of both devices graded.
 
-        Runs of different suites, versions or seeds are not merged.
+        Args:
+            numbers: The setup of each device; by default, those that count.
         """
-        cpu, cuda = self.current("cpu"), self.current("cuda")
-        if not cpu or not cuda or not self._belong_together(cpu, cuda):
+        found = self.in_force() if numbers is None else numbers
+        cpu, cuda = found.get("cpu"), found.get("cuda")
+        if not cpu or not cuda:
             return
         both = self.number_of(self._both(self.setup(cpu), self.setup(cuda)))
         rows = self._database.execute(
@@ -384,11 +455,6 @@ class Gradebook:
                 order = [problem.id for problem in one.problems]
                 with self._database as db:
                     self._keep(db, both, merged(one, other, order=order), "")
-
-    def _belong_together(self, cpu: int, cuda: int) -> bool:
-        one, other = self.setup(cpu), self.setup(cuda)
-        fields = ("suite_sha256", "version", "seed")
-        return all(getattr(one, field) == getattr(other, field) for field in fields)
 
     def _both(self, one: Setup, other: Setup) -> Setup:
         cpu, cuda = sorted((one, other), key=lambda setup: setup.device)
@@ -430,20 +496,20 @@ class Gradebook:
             row["sources"]: Grade(**dict(row), problems=scores.get(row["id"], {})) for row in rows
         }
 
-    def counting(self) -> list[int]:
+    def counting(self, numbers: Mapping[str, int] | None = None) -> list[int]:
         """The setups whose results count; if several have a result, the first one's counts.
 
         If both devices have a run, the setup of the merged results comes first.
+
+        Args:
+            numbers: The setup of each device; by default, those that count.
         """
-        cpu, cuda = self.current("cpu"), self.current("cuda")
-        if cpu and cuda:
-            both = self._both(self.setup(cpu), self.setup(cuda))
-            row = self._database.execute(
-                "SELECT id FROM setup WHERE sha256 = ?", (both.sha256,)
-            ).fetchone()
-            merged_setup = [int(row["id"])] if row and self._belong_together(cpu, cuda) else []
-            return [*merged_setup, cpu, cuda]
-        return [number for number in (cpu, cuda) if number]
+        found = self.in_force() if numbers is None else numbers
+        each = [found[device] for device in ("cpu", "cuda") if device in found]
+        if len(each) < 2:
+            return each
+        both = self.find(self._both(*map(self.setup, each)))
+        return each if both is None else [both, *each]
 
     # --- decisions of people ----------------------------------------------------------------------
 
@@ -537,7 +603,8 @@ def writing(path: Path, *, create: bool = False) -> Iterator[Gradebook]:
         create: Whether to create it if there is none.
 
     Raises:
-        UsageError: Another process writes it, it cannot be written, or it is not a gradebook.
+        UsageError: It is not a gradebook.
+        MachineFault: Another process writes it, or it cannot be written.
     """
     with database.to_write(path, create=create) as opened:
         yield Gradebook(path, opened)

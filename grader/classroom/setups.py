@@ -1,7 +1,7 @@
 """Everything that a result depends on besides the submission: suite, program, torch and options.
 
-Only results with the same setup can be compared, so a gradebook never mixes setups: before another
-setup counts, `grader regrade` shows what would change.
+Only results with the same setup can be compared, so a gradebook never mixes setups; `switching`
+says how another setup comes to count.
 """
 
 import hashlib
@@ -30,6 +30,10 @@ DECIDES = (
     "torch_compiler.py",
     "worker",
 )
+
+
+# The fields that a CPU run and a CUDA run must have in common, to be merged.
+SHARED = ("suite_sha256", "version", "seed")
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +84,11 @@ def of_today(
         seed=seed,
         problems=[problem.id for problem in problems],
     )
+
+
+def belong_together(one: Setup, other: Setup) -> bool:
+    """Whether the results of two devices can be merged."""
+    return all(getattr(one, field) == getattr(other, field) for field in SHARED)
 
 
 def differences(old: Setup, new: Setup, *, then: str = "now") -> list[str]:

@@ -32,9 +32,12 @@ class Class:
     @property
     def max_score(self) -> float:
         """The most points that the gradebook's runs can give together."""
-        counting = self.book.counting()
-        graded = {problem for setup in counting for problem in self.book.setup(setup).problems}
-        devices = {"cpu", "cuda"} if self.book.current("cuda") else {"cpu"}
+        return self._max_score(self.book.counting())
+
+    def _max_score(self, numbers: Sequence[int]) -> float:
+        found = [self.book.setup(number) for number in numbers]
+        graded = {problem for setup in found for problem in setup.problems}
+        devices = {"cpu", "cuda"} if any("cuda" in setup.device for setup in found) else {"cpu"}
         problems = [p for p in self.course.problems if p.id in graded and p.device in devices]
         return float(sum(problem.points for problem in problems))
 
@@ -51,7 +54,9 @@ class Class:
         self, *, setups: Sequence[int] | None = None, problems: bool = True
     ) -> list[Standing]:
         """Every student's standing, by id; see the function `standings`."""
-        return standings(self.book, self.rules, self.max_score, setups=setups, problems=problems)
+        setups = self.book.counting() if setups is None else setups
+        most = self._max_score(setups)
+        return standings(self.book, self.rules, most, setups=setups, problems=problems)
 
     def standing(self, student: str) -> Standing:
         """A student's standing.

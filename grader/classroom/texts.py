@@ -28,6 +28,11 @@ def status(whole: Class, *, verbose: bool) -> str:
         console.width = WIDE
     with console.capture() as text:
         console.print(_counts(found))
+        for device, count in whole.book.under_way().items():
+            console.print(
+                f"a run with --device {device} is under way, with results of {count} submissions; "
+                "until each student has one, the results of the other device count"
+            )
         for note in _notes_on_deadlines(whole.rules, found):
             console.print(Text(note))
         listed = found if verbose else [one for one in found if _needs_a_person(one)]

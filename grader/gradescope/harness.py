@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from grader import files
+from grader import files, outputs
 from grader import submission as submissions
 from grader.classroom.policy import Policy
 from grader.course import Course
@@ -23,6 +23,7 @@ from grader.errors import SubmissionRefused, UsageError
 from grader.gradescope import container as containers
 from grader.gradescope import metadata as metadatas
 from grader.gradescope.container import Container
+from grader.outputs import Named, Writes
 from grader.report import gradescope
 from grader.report import json as json_report
 
@@ -51,11 +52,14 @@ def run(home: Path, course: Course, rules: Policy) -> dict[str, Any]:
         rules: The course's rules for a class.
 
     Raises:
-        UsageError: The result cannot be written.
+        UsageError: The result would overwrite an input, or has no folder.
+        MachineFault: The result cannot be written.
     """
     began = time.monotonic()
     target = home / "results" / "results.json"
-    files.check_writable(target)
+    read = [Named("the input", home / name) for name in ("submission", "submission_metadata.json")]
+    result = Named("the result", target)
+    outputs.check([(result, Writes())], [(one, False) for one in read], course.root)
     container = containers.of_this_process()
     print(f"grader: this container has {container}", file=sys.stderr)
     try:

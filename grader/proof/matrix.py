@@ -10,6 +10,8 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
+from grader import course as courses
+
 KINDS = {
     "reference": "reference",
     "stub": "stub",
@@ -207,7 +209,7 @@ def tests_in(path: Path) -> dict[str, HiddenTest]:
 
     They include tests imported from another file of hidden tests, as that file describes them.
     """
-    source = path.read_text(encoding="utf-8")
+    source = courses.text_of(path)
     lines = source.splitlines()
     found: dict[str, HiddenTest] = {}
     for node in ast.parse(source).body:

@@ -14,6 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
+from grader import course as courses
+from grader.errors import CourseFault
 from grader.solutions.regions import lines_of
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -66,9 +70,20 @@ def of(reference: str, problem: str) -> list[Mutant]:
 
 
 def listed(path: Path) -> dict[str, dict[str, str]]:
-    """Load the mutants that no test can detect, as {problem: {name of the mutant: reason}}."""
-    found: dict[str, dict[str, str]] = tomllib.loads(path.read_text(encoding="utf-8"))
-    return found
+    """Load the mutants that no test can detect, as {problem: {name of the mutant: reason}}.
+
+    A course without this file has none.
+
+    Raises:
+        CourseFault: The file is wrong.
+    """
+    if not path.exists():
+        return {}
+    try:
+        found = tomllib.loads(courses.text_of(path))
+        return msgspec.convert(found, dict[str, dict[str, str]])
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as e:
+        raise CourseFault(f"{path}: {e}") from None
 
 
 def _statements(node: ast.AST, owner: str) -> Iterator[tuple[str, ast.stmt]]:

@@ -212,7 +212,7 @@ def trials_of(
 ) -> Iterator[Trial]:
     """Yield every trial of a problem's tests for a device."""
     reference = sources_in(course.reference)
-    module = reference[problem.path].decode()
+    module = course.reference_of(problem)
     for seed in range(seeds):
         yield Trial(problem, "reference", "reference", reference, device, seed)
     yield Trial(problem, "stub", "stub", sources_in(course.assignment), device)

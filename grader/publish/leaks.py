@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from grader import course as courses
 from grader.course import Course, Problem
 from grader.solutions import mistakes
 from grader.solutions.regions import lines_of
@@ -52,14 +53,14 @@ def secrets(course: Course) -> dict[str, str]:
     """Every revealing statement that students must not see, squeezed, and where it comes from."""
     found: dict[str, str] = {}
     for path in sorted(course.reference.glob("*.py")):
-        source = path.read_text(encoding="utf-8")
+        source = courses.text_of(path)
         inside = lines_of(source)
         told = (code for number, code in _numbered(source) if number in inside)
         found |= dict.fromkeys(told, f"the solution of {path.stem}")
     for folder, kind in [(course.tests / "hidden", "hidden test"), (course.variants, "variant")]:
         for path in sorted(folder.rglob("*.py")):
             where = f"the {kind} {path.relative_to(folder).with_suffix('').as_posix()}"
-            for code in _of(path.read_text(encoding="utf-8")):
+            for code in _of(courses.text_of(path)):
                 found.setdefault(code, where)
     for problem in course.problems:
         for code, name in _of_mistakes(course, problem):

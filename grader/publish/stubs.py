@@ -9,6 +9,7 @@ its number of lines.
 import re
 from pathlib import Path
 
+from grader import course as courses
 from grader.course import Course
 from grader.errors import GraderFault
 from grader.solutions.regions import BEGIN, END, MARK
@@ -94,4 +95,4 @@ def _replacement(
 
 
 def _reference(course: Course, stub_path: Path) -> str:
-    return (course.reference / stub_path.name).read_text(encoding="utf-8")
+    return courses.text_of(course.reference / stub_path.name)

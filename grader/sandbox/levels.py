@@ -15,6 +15,11 @@ TRIED: dict[Isolation, Callable[[], str | None]] = {
 }
 
 
+def why_not(level: Isolation) -> str | None:
+    """Why a level does not work on this machine, with the fix; None if it may work."""
+    return TRIED[level]() if level in TRIED else None
+
+
 def strongest() -> Isolation:
     """The strongest level that works on this machine; prints a notice if it is not the first.
 

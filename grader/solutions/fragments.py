@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
+from grader import course as courses
+from grader.errors import CourseFault
+
 Definition = ast.FunctionDef | ast.ClassDef
 Harmless = (ast.Import, ast.ImportFrom, ast.Assign, ast.FunctionDef, ast.ClassDef)
 DEVICES = ("cpu", "cuda")
@@ -113,21 +116,24 @@ def load(folder: Path, problem: str = "*") -> list[Fragment]:
     """Every fragment below a folder, or those of one problem, sorted by problem and name.
 
     Raises:
-        ValueError: A file has no docstring, or its docstring names an unknown device.
+        CourseFault: A file is not Python, has no docstring, or names an unknown device.
     """
     return [_read(path) for path in sorted(folder.glob(f"{problem}/*.py"))]
 
 
 def _read(path: Path) -> Fragment:
-    source = path.read_text(encoding="utf-8")
-    docstring = ast.get_docstring(ast.parse(source))
+    source = courses.text_of(path)
+    try:
+        docstring = ast.get_docstring(ast.parse(source))
+    except (SyntaxError, ValueError) as e:
+        raise CourseFault(f"{path} is not Python: {e}") from None
     if not docstring:
-        raise ValueError(f"{path} has no docstring that describes it")
+        raise CourseFault(f"{path} has no docstring that describes it")
     devices = tuple(
         name.strip() for name in (_said(docstring, "device") or "").split(",") if name.strip()
     )
     if not set(devices) <= set(DEVICES):
-        raise ValueError(
+        raise CourseFault(
             f"{path}: expected device: {' or '.join(DEVICES)}, got {', '.join(devices)}"
         )
     return Fragment(

@@ -173,8 +173,9 @@ def test_the_reference_has_every_point(grader, root, tmp_path):
 
     Merged with a CUDA run, it has all points.
     """
-    shutil.copytree(root / "grader" / "solutions" / "reference", tmp_path / "assignment")
-    done = grader("grade", tmp_path, "--json", tmp_path / "r.json")
+    right = tmp_path / "right"
+    shutil.copytree(root / "grader" / "solutions" / "reference", right / "assignment")
+    done = grader("grade", right, "--json", tmp_path / "r.json")
     result = json.loads((tmp_path / "r.json").read_text())
     assert done.returncode == 0, done.stderr
     assert result["score"] == result["max_score"], done.stdout
@@ -225,10 +226,10 @@ def test_the_stubs_have_none(grader, root, tmp_path):
 
     test_validate grades the stub of every problem.
     """
-    shutil.copytree(root / "assignment", tmp_path / "assignment")
+    shutil.copytree(root / "assignment", tmp_path / "stubs" / "assignment")
     done = grader(
         "grade",
-        tmp_path,
+        tmp_path / "stubs",
         "--json",
         tmp_path / "r.json",
         "--only",
@@ -324,7 +325,10 @@ def test_one_file_cannot_take_two_reports(grader, tmp_path):
     cpu, cuda = run_on("cpu", tmp_path / "cpu.json"), run_on("cuda", tmp_path / "cuda.json")
     done = grader("merge", cpu, cuda, "--html", tmp_path / "x", "--json", tmp_path / "x")
     assert (2, "") == (done.returncode, done.stdout)
-    assert done.stderr == f"grader: {tmp_path}/x would be overwritten: name another file\n"
+    assert done.stderr == (
+        f"grader: --html {tmp_path}/x and --json are one file, which would be overwritten: "
+        "name another file\n"
+    )
     assert not (tmp_path / "x").exists()
 
 

@@ -23,7 +23,7 @@ FLOORS = [
     ["grader.errors", "grader.printable", "grader.markdown_figures", *sorted(SHARED)],
     ["grader.interrupts", "grader.problems", "grader.results"],
     ["grader.files", "grader.course"],
-    ["grader.solutions", "grader.sandbox", "grader.archives"],
+    ["grader.solutions", "grader.sandbox", "grader.archives", "grader.outputs"],
     ["grader.submission"],
     ["grader.grading", "grader.report"],
     ["grader.proof", "grader.publish", "grader.classroom"],

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from grader import files
-from grader.errors import UsageError
+from grader.errors import MachineFault
 from tests.grader.test_cli import run_on
 
 pytestmark = pytest.mark.slow
@@ -64,7 +64,12 @@ def test_the_file_and_the_code_do_not_depend_on_who_reads_the_report(
     ("redirections", "code", "said"),
     [
         ("| true; exit ${PIPESTATUS[0]}", 0, ""),
-        ("> /dev/full", 2, "grader: the report cannot be printed: No space left on device\n"),
+        (
+            "> /dev/full",
+            3,
+            "grader: this is a fault of the grader or of this machine: "
+            "the report cannot be printed: No space left on device\n",
+        ),
         (">&-", 2, "grader: the report cannot be printed: stdout is closed\n"),
     ],
     ids=["nobody reads", "full", "closed"],
@@ -137,7 +142,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
 
     (tmp_path / "r.json").write_bytes(b"old")
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(UsageError, match=r"r\.json cannot be written: No space left on device"):
+    with pytest.raises(MachineFault, match=r"r\.json cannot be written: No space left on device"):
         files.write(tmp_path / "r.json", b"new")
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("r.json", b"old")]
 
@@ -145,5 +150,5 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
 def test_a_read_only_folder_is_said_before_the_work(tmp_path, monkeypatch):
     """Root may write everywhere, so the test replaces `os.access`."""
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
-    with pytest.raises(UsageError, match="is read-only"):
+    with pytest.raises(MachineFault, match="is read-only"):
         files.check_writable(tmp_path / "r.json")

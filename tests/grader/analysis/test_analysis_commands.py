@@ -67,7 +67,7 @@ def test_what_cannot_be_written_is_refused_in_a_sentence(book, grader, tmp_path)
             "the reports contain names",
         ),
         ((book, tmp_path / "x.html", "--reports", tmp_path / "no"), "expected the folder that"),
-        ((book, book), "would be overwritten"),
+        ((book, book), f"OUT.html {book} would overwrite GRADEBOOK {book}: name another file"),
         ((book, tmp_path), "it is a folder"),
         ((tmp_path / "none.sqlite", tmp_path / "x.html"), "none.sqlite"),
     ]:

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import shlex
 import shutil
 import signal
 import sqlite3
@@ -357,7 +358,32 @@ def test_without_bubblewrap_nobody_is_blamed(grader, course, handed_in, tmp_path
     assert done.returncode == 3, done.stderr
     assert "bubblewrap" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
-    assert graded(book) == 0
+    assert not book.exists()
+
+
+def test_the_right_batch_follows_a_wrong_one(grader, course, handed_in, tmp_path):
+    """The message of the refused batch names the command that grades everything as asked."""
+    book = tmp_path / "class.sqlite"
+    keep(handed_in, "ada", "bob")
+    batch = ("batch", handed_in, "--gradebook", book, "--course", course, "--jobs", 1)
+    wrong = grader(*batch, "--only", "relu", "--isolation", "none", "--seed", 1)
+    assert wrong.returncode == 0, wrong.stderr
+    first = {"ada": 1.0, "bob": 1.0}
+    assert points(book) == first
+    refused = grader(*batch)
+    assert refused.returncode == 2
+    assert points(book) == first
+    (command,) = re.findall("`grader (regrade .*? --apply)`", refused.stderr)
+    done = grader(*shlex.split(command))
+    assert done.returncode == 0, done.stderr
+    assert points(book) == {"ada": 3.0, "bob": 2.0}
+    again = grader(*batch)
+    assert (again.returncode, "0 to grade" in again.stderr) == (0, True), again.stderr
+    with gradebook.reading(book) as opened:
+        setup = opened.setup(opened.current("cpu"))
+        assert (setup.seed, len(setup.problems), setup.isolation != "none") == (0, 2, True)
+    assert grader("regrade", book, "--undo").returncode == 0
+    assert points(book) == first
 
 
 def test_an_export_never_overwrites_the_gradebook(grader, course, handed_in, tmp_path):
@@ -367,7 +393,7 @@ def test_an_export_never_overwrites_the_gradebook(grader, course, handed_in, tmp
     content = book.read_bytes()
     done = grader("export", book, "--course", course, "--csv", book)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "would be overwritten" in done.stderr
+    assert f"--csv {book} would overwrite GRADEBOOK {book}" in done.stderr
     assert book.read_bytes() == content
 
 

@@ -191,7 +191,10 @@ def test_a_regrade_is_shown_before_it_counts_and_after(regraded, grader):
     for command, last in (
         (("diff",), ""),
         (("regrade",), "the old results still count; --apply changes that\n"),
-        (("regrade", "--apply"), "the new results count\n"),
+        (
+            ("regrade", "--apply"),
+            f"the new results count; `grader regrade {regraded} --undo` reverts that\n",
+        ),
         (("diff",), "this regrade was applied: the new results count\n"),
     ):
         code, said, _ = grader(command[0], regraded, *command[1:])

@@ -15,7 +15,7 @@ from grader.classroom.policy import Policy
 from grader.classroom.records import State, Student
 from grader.classroom.setups import Setup
 from grader.classroom.standings import standings
-from grader.errors import Status, UsageError
+from grader.errors import MachineFault, Status, UsageError
 from grader.results.points import problem_result, submission_result
 from grader.results.records import GraderInfo, Outcome
 from grader.submission import Submission
@@ -160,10 +160,7 @@ def test_a_cuda_run_completes_the_cpu_run(book):
 
 
 def test_runs_of_two_suites_are_never_merged(book):
-    """After a regrade on one device, there is no grade until the other device is regraded too.
-
-    An undo restores the old grade.
-    """
+    """After a regrade on one device, the old grade counts until the other one is regraded too."""
     book.add_attempt("ada", "one", of("one"))
     for device in ("cpu", "cuda"):
         setup = book.number_of(msgspec.structs.replace(SETUP, device=device))
@@ -172,12 +169,36 @@ def test_runs_of_two_suites_are_never_merged(book):
     book.merge_devices()
     assert standings(book, Policy(), 6.0)[0].points == 6.0
     newer = book.number_of(msgspec.structs.replace(SETUP, suite_sha256="99" * 32))
-    book.keep(newer, result_of(of("one")))
+    book.keep(newer, result_of(of("one"), Status.FAILED))
+    old = book.in_force()
     book.apply(newer, why="regrade")
     book.merge_devices()
-    assert standings(book, Policy(), 6.0)[0].state is State.NOT_GRADED
-    book.apply(book.before("cpu"), why="undo")
-    assert standings(book, Policy(), 6.0)[0].points == 6.0
+    assert (book.in_force(), standings(book, Policy(), 6.0)[0].points) == (old, 6.0)
+    changed = msgspec.structs.replace(SETUP, suite_sha256="99" * 32, device="cuda")
+    cuda = book.number_of(changed)
+    book.keep(cuda, result_of(of("one"), Status.FAILED, device="cuda"))
+    book.apply(cuda, why="regrade")
+    assert book.in_force() == {"cpu": newer, "cuda": cuda}
+    assert book.undo()
+    assert (book.in_force(), standings(book, Policy(), 6.0)[0].points) == (old, 6.0)
+
+
+def test_an_undo_takes_back_the_last_step_on_whichever_device(book):
+    """A step may change both devices, and equal steps are told apart by their place."""
+    one, two, cuda, cuda_two = (
+        book.number_of(msgspec.structs.replace(SETUP, device=device, seed=seed))
+        for device, seed in (("cpu", 0), ("cpu", 1), ("cuda", 0), ("cuda", 1))
+    )
+    seen = []
+    for step in ((one,), (cuda,), (two, cuda_two), (one, cuda), (two, cuda_two)):
+        book.apply(*step, why="regrade")
+        seen.append(book.in_force())
+    assert seen[0] == {"cpu": one}
+    assert seen[1] == seen[3] == {"cpu": one, "cuda": cuda}
+    for earlier in reversed(seen[:-1]):
+        assert book.undo()
+        assert book.in_force() == earlier
+    assert not book.undo()
 
 
 def test_an_applied_regrade_can_be_undone_and_applied_again(book):
@@ -190,7 +211,7 @@ def test_an_applied_regrade_can_be_undone_and_applied_again(book):
     assert book.before("cpu") is None
     book.apply(two, why="regrade")
     assert (book.current("cpu"), book.before("cpu")) == (two, one)
-    book.apply(one, why="undo")
+    assert book.undo()
     assert (book.current("cpu"), book.before("cpu")) == (one, None)
     book.apply(two, why="regrade")
     assert (book.current("cpu"), book.before("cpu")) == (two, one)
@@ -230,7 +251,7 @@ def test_a_second_writer_is_told_who_holds_it_and_a_killed_one_holds_nothing(pat
     with holder:
         assert holder.stdout.readline() == "open\n"
         with (
-            pytest.raises(UsageError, match=f"is being written by process {holder.pid} of "),
+            pytest.raises(MachineFault, match=f"is being written by process {holder.pid} of "),
             gradebook.writing(path),
         ):
             pass
@@ -331,7 +352,7 @@ def test_a_field_that_unpacks_to_much_is_named(book, path):
 @pytest.mark.skipif(os.getuid() == 0, reason="root can write to read-only files")
 def test_a_read_only_file_is_named(book, path):
     path.chmod(0o400)
-    with pytest.raises(UsageError, match="read-only"), gradebook.writing(path):
+    with pytest.raises(MachineFault, match="read-only"), gradebook.writing(path):
         pass
 
 
@@ -358,12 +379,12 @@ READ_ONLY = """
 import sys
 from pathlib import Path
 from grader.classroom import gradebook
-from grader.errors import UsageError
+from grader.errors import MachineFault
 path = Path(sys.argv[1]) / "class.sqlite"
 try:
     with gradebook.writing(path):
         pass
-except UsageError as e:
+except MachineFault as e:
     print(e)
 with gradebook.reading(path) as book:
     print([student.id for student in book.students()])
@@ -397,7 +418,7 @@ import os, sys
 from pathlib import Path
 from grader.classroom import gradebook
 from grader.classroom.records import Student
-from grader.errors import UsageError
+from grader.errors import MachineFault
 from grader.submission import Submission
 path = Path(sys.argv[1]) / "class.sqlite"
 try:
@@ -406,7 +427,7 @@ try:
         for i in range(10_000):
             sources = {"assignment/a.py": os.urandom(9999)}
             book.add_attempt("ada", f"{i}", Submission("a", sources, []))
-except UsageError as e:
+except MachineFault as e:
     print(e)
 with gradebook.reading(path) as book:
     kept = len(book.attempts())

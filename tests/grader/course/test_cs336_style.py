@@ -180,7 +180,7 @@ def graded(grader, root, tmp_path_factory):
     for name, source in modules.items():
         reference = (root / f"grader/solutions/reference/{name}.py").read_text()
         (folder / f"assignment/{name}.py").write_text(with_the_rest_of(reference, source))
-    out = folder / "result.json"
+    out = tmp_path_factory.mktemp("result") / "result.json"
     done = grader(
         "grade", folder, *(word for problem in MORE for word in ("--only", problem)), "--json", out
     )

@@ -55,7 +55,7 @@ def graded(grader, root, tmp_path_factory):
     (folder / "assignment/linear.py").write_text(
         linear.replace("return x @ self.weight.T", UNHEARD_OF)
     )
-    out = folder / "result.json"
+    out = tmp_path_factory.mktemp("result") / "result.json"
     done = grader("grade", folder, "--only", "adamw", "--only", "linear", "--json", out)
     assert done.returncode == 0, done.stderr
     return {problem.id: problem for problem in json_report.parse(out.read_text()).problems}

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from grader import course as courses
+from grader.errors import CourseFault
 from grader.proof import matrix as matrices
 from grader.proof import mutants
 from grader.proof.matrix import HiddenTest, Matrix, Row
@@ -297,3 +298,13 @@ def test_seeds_with_the_same_outcome_share_a_row():
         ["p", "✓", "variant", "v", "(19", "seeds)", "2.00/2"],
         ["p", "✗", "variant", "v", "1.00/2", "test_a"],
     ]
+
+
+def test_a_course_need_not_list_mutants_and_a_wrong_list_is_named(tmp_path):
+    """Without mutants.toml, no mutant is excused; the message names the file and the place."""
+    path = tmp_path / "mutants.toml"
+    assert mutants.listed(path) == {}
+    for text in ("relu = 1", "relu ="):
+        path.write_text(text)
+        with pytest.raises(CourseFault, match=r"mutants\.toml: "):
+            mutants.listed(path)

@@ -182,10 +182,12 @@ def test_a_look_into_a_bundle_finds_what_must_not_be_there(bundle, root, tmp_pat
 
 def test_without_the_built_handout_nothing_is_written(grader, tmp_path):
     """The message names the command to run first."""
-    done = grader("release", "student", tmp_path / "out.zip", "--handout", tmp_path)
+    folder = tmp_path / "build"
+    folder.mkdir()
+    done = grader("release", "student", tmp_path / "out.zip", "--handout", folder)
     assert done.returncode == 1
     assert done.stderr == (
-        f"grader: nothing was written: the handout is not built in {tmp_path}: run `make "
+        f"grader: nothing was written: the handout is not built in {folder}: run `make "
         "handout` first\n"
     )
     assert not (tmp_path / "out.zip").exists()

@@ -5,6 +5,7 @@ import ast
 import pytest
 
 from grader import course as courses
+from grader.errors import CourseFault
 from grader.solutions import fragments, mistakes
 from grader.solutions.fragments import Fragment
 from grader.solutions.regions import lines_of
@@ -118,7 +119,7 @@ def test_a_fragment_without_a_docstring_is_a_mistake(tmp_path):
     """Without a docstring, nobody knows what the fragment shows."""
     (tmp_path / "a").mkdir()
     (tmp_path / "a/x.py").write_text("def f(): pass\n")
-    with pytest.raises(ValueError, match=r"a/x\.py has no docstring that describes it$"):
+    with pytest.raises(CourseFault, match=r"a/x\.py has no docstring that describes it$"):
         fragments.load(tmp_path)
 
 
@@ -126,7 +127,7 @@ def test_a_fragment_for_a_device_that_there_is_not_is_a_mistake(tmp_path):
     """Nothing would ever try such a fragment."""
     (tmp_path / "a").mkdir()
     (tmp_path / "a/x.py").write_text('"""Wrong.\n\ndevice: gpu\n"""\n')
-    with pytest.raises(ValueError, match=r"a/x\.py: expected device: cpu or cuda, got gpu$"):
+    with pytest.raises(CourseFault, match=r"a/x\.py: expected device: cpu or cuda, got gpu$"):
         fragments.load(tmp_path)
 
 

@@ -1,0 +1,192 @@
+"""From one setup to another: which results count meanwhile, and which commands to run.
+
+The old results count until each student who has a grade would also have one from the new setup.
+Then the new ones count for all students at once, because grades of two setups cannot be compared.
+Until then nothing is lost if the command is refused, interrupted or killed; afterwards,
+`grader regrade --undo` makes the old results count again.
+"""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from grader.classroom import setups
+from grader.classroom.gradebook import Gradebook
+from grader.classroom.records import Standing, State
+from grader.classroom.setups import Setup
+from grader.classroom.standings import Class
+from grader.course import Course
+from grader.errors import UsageError
+
+# The options of a command that sets a field of the setup, and the fields that no option sets.
+CHOSEN = ("seed", "isolation", "problems")
+
+
+class Switch:
+    """The change of a gradebook's setup to the one that a command asks for.
+
+    Args:
+        book: The gradebook.
+        today: The setup that the command asks for.
+        course: The course.
+        folder: The folder of the course, as the command line names it.
+    """
+
+    def __init__(self, book: Gradebook, today: Setup, course: Course, folder: Path | None) -> None:
+        self.book, self.today, self._course, self._folder = book, today, course, folder
+        counting = book.in_force()
+        number = counting.get(today.device)
+        self.old = None if number is None else book.setup(number)
+        others = [setup for device, setup in counting.items() if device != today.device]
+        self._other = book.setup(others[0]) if others else None
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether another setup counts for this device, or none."""
+        return self.old != self.today
+
+    @property
+    def _fits_other(self) -> bool:
+        return self._other is None or setups.belong_together(self.today, self._other)
+
+    def require_none(self) -> None:
+        """Check that `batch` can add results of this setup to the gradebook.
+
+        It can also if nothing has been graded yet.
+
+        Raises:
+            UsageError: Another setup counts; the message names the ways out.
+        """
+        if self.old is not None and self.is_needed and self.book.has_grades:
+            raise UsageError(self._another_setup(self.old))
+        if self.is_needed and self._other is not None and not self._fits_other:
+            raise UsageError(self._another_run(self._other))
+
+    def require_partner(self) -> None:
+        """Check that the other device has results that can count together with new ones.
+
+        Raises:
+            UsageError: It has none; the message names the commands that produce them.
+        """
+        if self._setups_with(0) is None:
+            assert self._other is not None
+            first, then = self._commands()
+            raise UsageError(
+                f"{self.book.path} also has a run on the other device, of another setup "
+                f"({self._changed(self._other)}), and both have to be of one suite and seed: "
+                f"first run `{first}`, then `{then}`; until then the old results count"
+            )
+
+    def counting_with(self, number: int) -> list[int] | None:
+        """The setups that would count together with the new one, best first, merged if necessary.
+
+        Args:
+            number: The new setup's number in the gradebook.
+
+        Returns:
+            None if the other device has no results that belong to those of the new setup.
+        """
+        new = self._setups_with(number)
+        if new is None:
+            return None
+        self.book.merge_devices(new)
+        return self.book.counting(new)
+
+    def apply(self, number: int, *, why: str, who: str = "") -> None:
+        """Make the results of the new setup count, with those of the other device."""
+        new = self._setups_with(number)
+        assert new is not None
+        changed = {d: setup for d, setup in new.items() if self.book.current(d) != setup}
+        first = {self.today.device: number}
+        self.book.apply(*(first | changed).values(), why=why, who=who)
+
+    def _setups_with(self, number: int) -> dict[str, int] | None:
+        if self._fits_other:
+            return self.book.in_force() | {self.today.device: number}
+        partner = self.book.partner_of(self.today)
+        if partner is None:
+            return None
+        return {self.book.setup(partner).device: partner, self.today.device: number}
+
+    # --- messages ---------------------------------------------------------------------------------
+
+    def _another_setup(self, old: Setup) -> str:
+        path = self.book.path
+        commands = " and then ".join(f"`{command}`" for command in self._commands())
+        text = (
+            f"{path} was graded with another setup ({self._changed(old)}). To grade all "
+            f"submissions with this one, run {commands}: the old results count until it ends, and "
+            f"`{shlex.join(['grader', 'regrade', str(path), '--undo'])}` makes them count again; "
+            "without --apply, it only shows what would change."
+        )
+        fixed = msgspec.structs.replace(old, **{name: getattr(self.today, name) for name in CHOSEN})
+        if fixed == self.today:
+            text += f" To keep the setup, add {self._options(old, self.today)} to this command"
+        return text.removesuffix(".")
+
+    def _another_run(self, other: Setup) -> str:
+        wanted = self._like_today(other)
+        text = (
+            f"{self.book.path} has a run on the other device of another setup "
+            f"({self._changed(other)}), and both have to be of one suite and seed: first run "
+            f"`{self._command(wanted, other, apply=True)}`, then this command again; the old "
+            "results count until both have ended"
+        )
+        if setups.belong_together(msgspec.structs.replace(self.today, seed=other.seed), other):
+            text += f". Or add --seed {other.seed} to this command"
+        return text
+
+    def _changed(self, old: Setup) -> str:
+        like = msgspec.structs.replace(old, device=self.today.device)
+        if old.device != self.today.device:  # of another device, only these have to be equal
+            like = msgspec.structs.replace(
+                self.today, **{name: getattr(old, name) for name in setups.SHARED}
+            )
+        return "; ".join(setups.differences(like, self.today))
+
+    def _like_today(self, other: Setup) -> Setup:
+        """The setup of a run on the other device that belongs together with today's."""
+        shared = {name: getattr(self.today, name) for name in setups.SHARED}
+        return msgspec.structs.replace(other, **shared)
+
+    def _commands(self) -> list[str]:
+        """The commands after which the results of today's setup count."""
+        found = []
+        if self._other is not None and self._setups_with(0) is None:
+            found.append(self._command(self._like_today(self._other), self._other, apply=False))
+        return [*found, self._command(self.today, self.old, apply=True)]
+
+    def _command(self, wanted: Setup, old: Setup | None, *, apply: bool) -> str:
+        words = ["grader", "regrade", str(self.book.path)]
+        if self._folder is not None:
+            words += ["--course", str(self._folder)]
+        if wanted.device != "cpu":
+            words += ["--device", wanted.device]
+        options = self._options(wanted, old) if old else ""
+        return " ".join([shlex.join(words), *filter(None, [options]), *["--apply"] * apply])
+
+    def _options(self, wanted: Setup, old: Setup) -> str:
+        """The options that lead from one setup to another, as far as options choose it."""
+        words = []
+        if wanted.seed != old.seed:
+            words += ["--seed", str(wanted.seed)]
+        if wanted.isolation != old.isolation:
+            words += ["--isolation", wanted.isolation]
+        if wanted.problems != old.problems:
+            every = [problem.id for problem in self._course.problems]
+            only = [word for name in wanted.problems for word in ("--only", name)]
+            words += ["--all-problems"] if wanted.problems == every else only
+        return shlex.join(words)
+
+
+def losing(whole: Class, counting: Sequence[int]) -> list[Standing]:
+    """The students who have a grade now, and would have none if these setups counted."""
+    now = whole.standings(problems=False)
+    then = whole.standings(setups=counting, problems=False)
+    return [
+        after
+        for before, after in zip(now, then, strict=True)
+        if before.state is State.GRADED and after.state is not State.GRADED
+    ]

@@ -1,0 +1,335 @@
+"""A gradebook goes from one setup to another: nobody loses a grade, and each message has a way out.
+
+Each case has the setups that count in the gradebook and the setup that `batch` asks for. The
+commands that the messages name are run. Grading is replaced by stored results, because no GPU can
+be used here; test_batch.py does the same on a CPU with real submissions.
+"""
+
+import itertools
+import re
+import shlex
+import sys
+import zipfile
+from contextlib import contextmanager
+
+import msgspec
+import pytest
+
+from grader import class_commands, cli
+from grader import course as courses
+from grader.classroom import gradebook, setups
+from grader.classroom.batch import Progress
+from grader.classroom.records import State, Student
+from grader.classroom.standings import Class
+from grader.errors import GraderFault, Status, UsageError
+from grader.results.points import problem_result, submission_result
+from grader.results.records import GraderInfo, Outcome
+from grader.submission import read
+from tests.sampling import every
+
+SOURCE = "def relu(x):\n    return x\n"
+STUDENTS = ("ada", "bob")
+EVERY = ["relu", "softmax"]
+# What a teaching assistant may choose, and the options of `batch` for it.
+CHOICES = [
+    {"problems": problems, "isolation": isolation, "seed": seed}
+    for problems in (EVERY, ["relu"])
+    for isolation in ("none", "bubblewrap")
+    for seed in (0, 1)
+]
+ASKED = [choice | {"device": device} for device in ("cpu", "cuda") for choice in CHOICES]
+# What a gradebook may have: a run on one device, or one on each, with equal seeds.
+HAD = [[one] for one in ASKED] + [
+    [one | {"device": "cpu"}, one | {"device": "cuda", "isolation": "bubblewrap"}]
+    for one in CHOICES
+]
+
+
+def words_of(setups_):
+    """The setups, in words for a test's id."""
+    return "+".join(
+        f"{one['device']}-{len(one['problems'])}-{one['isolation']}-{one['seed']}"
+        for one in setups_
+    )
+
+
+def result(setup, submission, status=Status.PASSED):
+    """A result of a setup in which the tests for its device end with this status."""
+    info = GraderInfo(
+        version=setup.version,
+        suite_sha256=setup.suite_sha256,
+        device=setup.device,
+        isolation=setup.isolation,
+        seed=setup.seed,
+    )
+    ended = status if setup.device == "cpu" else Status.DEFERRED
+    what = "" if ended is Status.PASSED else "x"
+    test = Outcome(id="test_a", device="cpu", weight=1, status=ended, what=what)
+    problems = [problem_result(p, "activations", 2, [test]) for p in setup.problems]
+    return submission_result(submission.info, info, problems, seconds=1.0)
+
+
+@pytest.fixture(scope="module")
+def course(root):
+    return courses.load(root / "examples" / "tiny_course")
+
+
+@pytest.fixture
+def class_(monkeypatch, tmp_path, course, capsys):
+    """A class of two, whose grading is replaced by stored results."""
+    return Classroom(monkeypatch, tmp_path, course, capsys)
+
+
+class Classroom:
+    """The folder, the gradebook and the commands of a class.
+
+    Attributes:
+        status: How the tests of all following results end.
+        stops_after: How many submissions are graded before the grader is interrupted.
+    """
+
+    def __init__(self, monkeypatch, folder, course, capsys):
+        self.folder, self.book, self.course = folder / "handed_in", folder / "class.sqlite", course
+        self.status, self.stops_after, self.fault = Status.PASSED, None, ""
+        self._patch, self._capsys = monkeypatch, capsys
+        self.folder.mkdir()
+        for name in STUDENTS:
+            with zipfile.ZipFile(self.folder / f"{name}.zip", "w") as archive:
+                archive.writestr("assignment/activations.py", f"{SOURCE}# {name}")
+        monkeypatch.setattr(class_commands.batches, "grade", self._grade)
+        monkeypatch.setattr(class_commands, "device_named", self._device)
+        self.has_gpu = True
+
+    @contextmanager
+    def _device(self, name):
+        if name == "cuda" and not self.has_gpu:
+            raise UsageError("--device cuda: there is no GPU")
+        yield None
+
+    def _grade(self, book, setup, executor, *, limit, show):
+        for number, sources in enumerate(book.to_grade(setup)[:limit]):
+            self.assert_nobody_lost_a_grade()
+            if number == self.stops_after:
+                raise GraderFault("stopped")
+            submission = book.submission(sources)
+            done = result(book.setup(setup), submission, self.status)
+            book.keep(setup, done, fault=self.fault if submission.name == "bob.zip" else "")
+        book.merge_devices()
+        return Progress(0)
+
+    def has(self, *chosen):
+        """Write a gradebook in which runs of these setups count."""
+        with gradebook.writing(self.book, create=True) as book:
+            for name in STUDENTS:
+                book.enrol([Student(id=name)])
+                book.add_attempt(name, f"{name}.zip", read(self.folder / f"{name}.zip"))
+            for one in chosen:
+                setup = book.number_of(self.setup(one))
+                book.apply(setup, why="batch")
+                for name in STUDENTS:
+                    book.keep(setup, result(book.setup(setup), read(self.folder / f"{name}.zip")))
+            book.merge_devices()
+
+    def setup(self, chosen):
+        problems = [self.course.problem(name) for name in chosen["problems"]]
+        return setups.of_today(
+            self.course,
+            problems,
+            device=chosen["device"],
+            isolation=chosen["isolation"],
+            seed=chosen["seed"],
+        )
+
+    def run(self, *arguments):
+        """Run a command in this process; return its exit code and all that it said."""
+        self._patch.setattr(sys, "argv", ["grader", *map(str, arguments)])
+        code, text = cli._run()
+        return code, "".join([*self._capsys.readouterr(), text])
+
+    def batch(self, chosen, *more):
+        """Run batch with the options for a setup."""
+        words = ["--device", chosen["device"], "--isolation", chosen["isolation"]]
+        words += ["--seed", chosen["seed"]]
+        if chosen["problems"] != EVERY:
+            words += [word for name in chosen["problems"] for word in ("--only", name)]
+        course = ("--course", self.course.root)
+        return self.run("batch", self.folder, "--gradebook", self.book, *course, *words, *more)
+
+    def grades(self):
+        """Each student's state and points, and the setups that count."""
+        with gradebook.reading(self.book) as book:
+            found = Class(book, self.course).standings()
+            counting = {d: book.setup(number) for d, number in book.in_force().items()}
+            return {one.student.id: (one.state, one.points) for one in found}, counting
+
+    def assert_nobody_lost_a_grade(self):
+        states = {state for state, _ in self.grades()[0].values()}
+        assert states == {State.GRADED}
+
+
+@pytest.mark.parametrize("had", every(5, HAD), ids=map(words_of, HAD))
+def test_each_message_names_commands_that_lead_to_the_setup_asked_for(class_, had):
+    """The commands are run as printed. Everyone has a grade all the time, and undo goes back."""
+    class_.has(*had)
+    content = class_.book.read_bytes()
+    for asked in ASKED:
+        class_.book.write_bytes(content)
+        before = class_.grades()
+        assert {state for state, _ in before[0].values()} == {State.GRADED}
+        for _ in range(2):
+            code, said = class_.batch(asked)
+            class_.assert_nobody_lost_a_grade()
+            if code == 0:
+                break
+            assert code == 2, said
+            commands = [
+                one for one in re.findall("`grader (regrade .*?)`", said) if "--undo" not in one
+            ]
+            assert commands, said
+            assert class_.grades() == before
+            for command in commands:
+                code, said = class_.run(*shlex.split(command))
+                assert code == 0, (command, said)
+                class_.assert_nobody_lost_a_grade()
+        assert code == 0, said
+        counting = class_.grades()[1]
+        assert counting[asked["device"]] == class_.setup(asked), said
+        assert len({one.seed for one in counting.values()}) == 1
+        while class_.grades() != before:
+            assert class_.run("regrade", class_.book, "--undo")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("had", "asked"),
+    [
+        (one, other)
+        for one, other in itertools.product(CHOICES[:2], CHOICES)
+        if {**one} != {**other}
+    ],
+    ids=str,
+)
+def test_the_options_that_keep_the_setup_are_named(class_, had, asked):
+    """With the options that the message adds, the same command grades nothing again."""
+    class_.has(had | {"device": "cpu"})
+    _, said = class_.batch(asked | {"device": "cpu"})
+    (added,) = re.findall(r"To keep the setup, add (.*) to this command", said)
+    words = shlex.split(added)
+    chosen = dict(asked)
+    while words:
+        option, *rest = words
+        if option == "--all-problems":  # an option of regrade: for batch, it is the default
+            chosen["problems"], words = EVERY, rest
+            continue
+        value, words = rest[0], rest[1:]
+        name = {"--seed": "seed", "--isolation": "isolation", "--only": "problems"}[option]
+        chosen[name] = {"seed": int(value) if value.isdigit() else 0, "problems": [value]}.get(
+            name, value
+        )
+    assert class_.batch(chosen | {"device": "cpu"})[0] == 0
+
+
+CPU, CUDA = ASKED[0], ASKED[0] | {"device": "cuda", "isolation": "bubblewrap"}
+
+
+def test_without_a_gpu_nothing_changes(class_):
+    """An existing gradebook is the same afterwards, and no new one is created."""
+    class_.has_gpu = False
+    assert class_.batch(CUDA)[0] == 2
+    assert not class_.book.exists()
+    class_.has(CPU)
+    before = class_.grades(), class_.book.read_bytes()
+    code, said = class_.batch(CUDA)
+    assert (code, "there is no GPU" in said) == (2, True)
+    assert (class_.grades(), class_.book.read_bytes()) == before
+    assert "2 graded" in class_.run("status", class_.book, "--course", class_.course.root)[1]
+
+
+@pytest.mark.parametrize("stops", [0, 1])
+@pytest.mark.parametrize("command", ["batch", "regrade", "apply"])
+def test_a_run_that_stops_hides_no_grade(class_, stops, command):
+    """Stopped before or after the first result, it can go on and then counts for everyone."""
+    class_.has(CPU)
+    before = class_.grades()
+    class_.stops_after, class_.status = stops, Status.FAILED
+    course = ("--course", class_.course.root)
+    calls = {
+        "batch": lambda: class_.batch(CUDA),
+        "regrade": lambda: class_.run("regrade", class_.book, "--seed", 7, *course),
+        "apply": lambda: class_.run("regrade", class_.book, "--seed", 7, "--apply", *course),
+    }
+    assert calls[command]()[0] == 3
+    assert class_.grades() == before
+    told = class_.run("status", class_.book, *course)[1]
+    assert "2 graded" in told
+    assert ("a run with --device cuda is under way" in told) == (command == "batch" and stops > 0)
+    class_.stops_after = None
+    assert calls[command]()[0] == 0
+    class_.assert_nobody_lost_a_grade()
+    assert (class_.grades() == before) == (command == "regrade")
+    assert "under way" not in class_.run("status", class_.book, *course)[1]
+
+
+def test_a_part_of_the_class_counts_for_nobody(class_):
+    """With --limit, the run on the other device counts after the last of its parts."""
+    class_.has(CPU)
+    before = class_.grades()
+    code, said = class_.batch(CUDA, "--limit", 1)
+    assert (code, class_.grades()) == (0, before)
+    assert "1 students have no result of the new run yet, so the old results count: bob" in said
+    code, said = class_.batch(CUDA, "--limit", 1)
+    assert code == 0
+    assert "the results of both devices count from now on" in said
+    assert class_.grades()[1].keys() == {"cpu", "cuda"}
+
+
+def test_a_fault_of_the_grader_on_the_other_device_hides_no_grade(class_):
+    """The command exits with 3; points by hand for that student let the other results count."""
+    class_.has(CPU)
+    before = class_.grades()
+    class_.fault = "the GPU was lost"
+    code, said = class_.batch(CUDA)
+    assert (code, class_.grades()) == (3, before)
+    assert "so the old results count: bob" in said
+    points = ("--points", 1, "--reason", "read by hand")
+    course = ("--course", class_.course.root)
+    assert class_.run("override", "bob", "--gradebook", class_.book, *points, *course)[0] == 0
+    class_.batch(CUDA)
+    assert class_.grades()[1].keys() == {"cpu", "cuda"}
+    class_.assert_nobody_lost_a_grade()
+
+
+def test_before_the_first_grade_any_setup_may_be_chosen(class_):
+    """A first batch that graded nothing does not decide the setup."""
+    class_.stops_after = 0
+    class_.assert_nobody_lost_a_grade = lambda: None
+    assert class_.batch(CPU)[0] == 3
+    class_.stops_after = None
+    other = CPU | {"seed": 5}
+    assert class_.batch(other)[0] == 0
+    assert class_.grades()[1] == {"cpu": class_.setup(other)}
+
+
+def test_one_device_alone_is_not_applied_after_a_change_of_the_suite(class_):
+    """The message names both commands; the first one alone changes no grade."""
+    class_.has(CPU, CUDA)
+    before = class_.grades()
+    course = ("--course", class_.course.root)
+    code, said = class_.run("regrade", class_.book, "--seed", 3, "--apply", *course)
+    assert (code, class_.grades()) == (2, before)
+    commands = re.findall("`grader (regrade .*?)`", said)
+    assert class_.run(*shlex.split(commands[0]))[0] == 0
+    assert class_.grades() == before
+    assert class_.run(*shlex.split(commands[1]))[0] == 0
+    assert {one.seed for one in class_.grades()[1].values()} == {3}
+    assert class_.run("regrade", class_.book, "--undo", *course)[0] == 0
+    assert class_.grades() == before
+
+
+def test_an_older_gradebook_shows_the_last_setups_that_belong_together(class_):
+    """Earlier graders let a regrade on one device count alone, and then nobody had a grade."""
+    class_.has(CPU, CUDA)
+    before = class_.grades()
+    with gradebook.writing(class_.book) as book:
+        setup = msgspec.structs.replace(class_.setup(CPU), suite_sha256="00" * 32)
+        book.apply(book.number_of(setup), why="regrade")
+    assert class_.grades() == before
