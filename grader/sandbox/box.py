@@ -526,7 +526,7 @@ class Ending:
     clean: bool
     signal: int | None
     exit: int | None
-    breach: Literal["memory", "files", "scratch", "processor"] | None
+    breach: Literal["memory", "files", "scratch", "uncountable", "processor"] | None
     cpu_seconds: float
     cpu_seconds_of_all: float
     memory_bytes: int

@@ -70,6 +70,8 @@ def death(
         return Crashed("it made more than 4096 files, the limit of a test", where)
     if ending.breach == "scratch":
         return _too_many_bytes(limits, where)
+    if ending.breach == "uncountable":
+        return Crashed("it made a folder whose files cannot be counted", where)
     if ending.breach == "processor":
         return _used_the_processor(limits, cpu_limit, where, who="the processes that it started")
     if ending.signal == signal.SIGXCPU or ending.cpu_seconds >= cpu_limit:

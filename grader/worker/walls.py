@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
-from grader.worker import kernel
+from grader.worker import kernel, procfs, scratch
 
 CLONE_NEWUSER = 0x10000000
 # The files of /proc that a process may read about itself. Its list of mounts is not among them,
@@ -76,8 +76,14 @@ class NoWall:
         if child:
             os.killpg(child, signal.SIGKILL)
 
-    def scratch_use(self) -> tuple[int, int]:
-        """The number of files and the number of bytes in the writable folder."""
+    def scratch_use(self, most_files: int, most_bytes: int) -> tuple[int, int]:
+        """The number of files and the number of bytes in the writable folder.
+
+        Counting may stop when either exceeds its limit.
+
+        Raises:
+            scratch.Uncountable: The test makes it impossible to count.
+        """
         return 0, 0
 
     def facts(self) -> dict[str, Any]:
@@ -96,7 +102,7 @@ class Namespace(NoWall):
         """Kill every process except the zygote."""
         os.kill(-1, signal.SIGKILL)
 
-    def scratch_use(self) -> tuple[int, int]:
+    def scratch_use(self, most_files: int, most_bytes: int) -> tuple[int, int]:
         """The use that the file system reports."""
         usage = os.statvfs(os.environ["TMPDIR"])
         return usage.f_files - usage.f_ffree, (usage.f_blocks - usage.f_bfree) * usage.f_frsize
@@ -177,7 +183,7 @@ class OwnUser(NoWall):
         now = {name for name in os.listdir("/proc") if name.isdigit()}
         self._foreign &= now
         new = now - self._foreign
-        found = [pid for pid in new if pid == str(child) or _user_of(pid) == self._uid]
+        found = [pid for pid in new if pid == str(child) or procfs.user_of(pid) == self._uid]
         self._foreign = now.difference(found)
         return found
 
@@ -188,10 +194,10 @@ class OwnUser(NoWall):
                 raise PermissionError("kill(-1) would end processes that are not the student's")
             os.kill(-1, signal.SIGKILL)
 
-    def scratch_use(self) -> tuple[int, int]:
+    def scratch_use(self, most_files: int, most_bytes: int) -> tuple[int, int]:
         """Count the files that can be found, which excludes files that were deleted while open."""
         with self.as_student():
-            return _files_in(os.environ["TMPDIR"])
+            return scratch.use(os.environ["TMPDIR"], most_files=most_files, most_bytes=most_bytes)
 
     def facts(self) -> dict[str, Any]:
         """In a child, try everything that the student's code must not be able to do."""
@@ -238,12 +244,11 @@ class OwnUser(NoWall):
 
 def status_of_this_process() -> dict[str, int]:
     """This process's capabilities, whether it can gain more, and how its calls are filtered."""
-    with open(f"/proc/{os.getpid()}/status") as f:
-        status = dict(line.rstrip("\n").split(":\t", 1) for line in f)
+    status = procfs.status_of(str(os.getpid()))
     return {
-        "capabilities": int(status["CapEff"], 16) | int(status["CapPrm"], 16),
-        "no_new_privileges": status["NoNewPrivs"] == "1",
-        "seccomp": int(status["Seccomp"]),
+        "capabilities": int(status[b"CapEff"], 16) | int(status[b"CapPrm"], 16),
+        "no_new_privileges": status[b"NoNewPrivs"] == b"1",
+        "seccomp": int(status[b"Seccomp"]),
     }
 
 
@@ -265,22 +270,3 @@ def _possible(act: Callable[[Any], object], things: list[Any]) -> list[Any]:
 
 def _write_into(folder: str) -> None:
     os.open(f"{folder}/grader-tries", os.O_CREAT | os.O_WRONLY, 0o600)
-
-
-def _user_of(pid: str) -> int | None:
-    with suppress(OSError), open(f"/proc/{pid}/status") as f:
-        return int(next(line for line in f if line.startswith("Uid:")).split()[1])
-    return None
-
-
-def _files_in(top: str) -> tuple[int, int]:
-    files, size, waiting = 0, 0, [top]
-    while waiting:
-        with suppress(OSError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                files += 1
-                with suppress(OSError):
-                    size += entry.stat(follow_symlinks=False).st_blocks * 512
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-    return files, size

@@ -16,7 +16,7 @@ from typing import get_args
 import pytest
 
 from grader import course as courses
-from grader.errors import SandboxUnavailable
+from grader.errors import Crashed, SandboxUnavailable
 from grader.results.merge import WEAKEST_FIRST
 from grader.sandbox import landlock, levels
 from grader.sandbox.box import Sandbox
@@ -142,6 +142,82 @@ def test_when_the_zygote_is_killed_its_processes_end_and_the_next_test_runs():
         session.close()
         assert 3 == ask(own, "def f(): return 3")
         assert [] == processes("Uid", user)
+
+
+NAMED = """
+import ctypes, sys
+ctypes.CDLL(None).prctl(15, b"\\xff\\xfe", 0, 0, 0)  # PR_SET_NAME
+print("named", flush=True)
+sys.stdin.read()
+"""
+
+
+@NEEDS_IT
+@pytest.mark.slow
+def test_a_neighbours_process_may_have_any_name(sandbox):
+    """Without a PID namespace, a zygote sees the processes of all others, also when it starts."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", NAMED], **pipes) as neighbour:
+        assert b"named\n" == neighbour.stdout.readline()
+        waits = "import time\ndef f():\n    time.sleep(0.2)\n    return 3"
+        assert 3 == ask(sandbox, waits)
+        with Sandbox(COURSE.tests, isolation="landlock", scratch_bytes=MIB) as another:
+            assert 3 == ask(another, waits)
+        neighbour.stdin.close()
+
+
+FILLS = """
+    import os, time
+    def f(close):
+        top = os.environ["TMPDIR"]
+        os.mkdir(f"{top}/a")
+        fd = os.open(f"{top}/a", os.O_RDONLY)
+        for n in range(3):
+            with open(f"{top}/a/{n}", "wb") as file:
+                file.write(bytes(2**19))
+        if close == "every folder":
+            os.fchmod(fd, 0)
+            os.chmod(top, 0)
+        elif close == "again and again":
+            while True:
+                os.chmod(f"{top}/a", 0o300)
+        elif close == "the length of its path":
+            for _ in range(700):
+                os.rename(f"{top}/a", f"{top}/b")
+                os.mkdir(f"{top}/a")
+                os.rename(f"{top}/b", f"{top}/a/b")
+        else:
+            os.chmod(f"{top}/a", close)
+        while True:
+            time.sleep(0.01)
+"""
+
+
+@NEEDS_IT
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "close", [0o300, 0o400, 0, "every folder", "again and again", "the length of its path"]
+)
+def test_files_in_a_folder_that_is_closed_to_the_zygote_count_too(sandbox, close):
+    """The zygote opens the folder again; where it cannot, the test has exceeded its limit."""
+    with pytest.raises(Crashed, match=r"it wrote more than|whose files cannot be counted"):
+        ask(sandbox, FILLS, close)
+
+
+@NEEDS_IT
+@pytest.mark.slow
+def test_a_closed_folder_with_little_in_it_costs_nothing(sandbox):
+    """The zygote may look while the folder is closed."""
+    source = """
+        import os, time
+        def f():
+            os.makedirs("a/b")
+            os.chmod("a/b", 0)
+            os.chmod("a", 0)
+            time.sleep(0.3)
+            return 3
+    """
+    assert 3 == ask(sandbox, source)
 
 
 DEEP = """
