@@ -353,7 +353,17 @@ def _python() -> list[str]:
 def _without_packages(folder: Path, place: str) -> list[str]:
     """Hide the packages installed inside a system folder, because the grader may be among them."""
     inside = shown.installed_inside(folder)
-    return [word for f in inside for word in ("--tmpfs", str(Path(place, f.relative_to(folder))))]
+    places = [str(Path(place, f.relative_to(folder))) for f in inside]
+    return [word for hidden in places for word in _nothing_at(hidden)]
+
+
+def _nothing_at(folder: str) -> list[str]:
+    """Hide a folder behind an empty one.
+
+    It is read-only, because it belongs to an ordinary user who runs the grader, and so to the
+    submission.
+    """
+    return ["--tmpfs", folder, "--remount-ro", folder]
 
 
 def _packages() -> list[str]:
@@ -392,6 +402,8 @@ def _kernel_files() -> list[str]:
         "/proc",
         "--dev",
         "/dev",
+        # A submission needs no terminals, and the machine has a limited number of them.
+        *_nothing_at("/dev/pts"),
         *(word for file in shown.HUGE_PAGES for word in ("--ro-bind-try", file, file)),
     ]
 

@@ -22,6 +22,8 @@ class Uncountable(Exception):
 class _Folder:
     """An open folder; closed with the last reference to it."""
 
+    descriptor: int
+
     def __init__(self, name: str, parent: "_Folder | None") -> None:
         above = parent.descriptor if parent else None
         try:
