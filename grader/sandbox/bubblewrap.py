@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 from grader import interrupts
 from grader.errors import SandboxUnavailable
 from grader.printable import printable
-from grader.sandbox import shown
+from grader.sandbox import seccomp, shown
 from grader.sandbox.gpu import Gpu
 
 PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER = (
@@ -154,7 +154,7 @@ def command(
         *_scratch(scratch_bytes, found),
         *_seal(gpu),
         *("--seccomp", str(seccomp_fd), "--info-fd", str(info_fd)),
-        *_start(control_fd, user, preload),
+        *_start(control_fd, user, preload, seccomp.against_kills(cuda=gpu is not None)),
     ]
 
 
@@ -464,7 +464,7 @@ def _seal(gpu: Gpu | None) -> list[str]:
     ]
 
 
-def _start(control_fd: int, user: int, preload: Sequence[str]) -> list[str]:
+def _start(control_fd: int, user: int, preload: Sequence[str], filter_of_tests: bytes) -> list[str]:
     """Start the worker itself.
 
     Python is started without -I, so that it reads its environment. This is safe, because we set the
@@ -477,6 +477,7 @@ def _start(control_fd: int, user: int, preload: Sequence[str]) -> list[str]:
         "user": user,
         "runtime": RUNTIME,
         "paths": [SITE, COURSE],
+        "filter": filter_of_tests.hex(),
         "preload": preload,
     }
     return [interpreter, "-s", "-S", "-P", boot, json.dumps(setup)]

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.errors import SandboxUnavailable
-from grader.sandbox import shown
+from grader.sandbox import seccomp, shown
 
 CREATE_RULESET, GIVE_VERSION = 444, 1  # the same numbers on every architecture
 NEEDED_VERSION = 2  # the first that can allow moving files between folders
@@ -120,6 +120,7 @@ def command(
         "user": shown.unused_user(),
         "runtime": f"{folder}/runtime",
         "paths": [f"{folder}/site", f"{folder}/course"],
+        "filter": seccomp.against_kills().hex(),
         "preload": preload,
         "own_user": {
             "uid": user,

@@ -32,15 +32,15 @@ OF_ITSELF = {
 DEVICES = ("null", "zero", "full", "random", "urandom")
 
 
-def of_this_process(own_user: dict[str, Any] | None) -> "NoWall":
+def of_this_process(setup: dict[str, Any]) -> "NoWall":
     """The kind of isolation for this process, which is about to become the zygote.
 
     Args:
-        own_user: What `OwnUser` needs; None for the other kinds.
+        setup: See boot.py.
     """
-    if own_user is not None:
-        return OwnUser(own_user)
-    return Namespace() if os.getpid() == 1 else NoWall()
+    if "own_user" in setup:
+        return OwnUser(setup["own_user"], setup["filter"])
+    return Namespace(setup["filter"]) if os.getpid() == 1 else NoWall()
 
 
 class NoWall:
@@ -92,7 +92,19 @@ class NoWall:
 
 
 class Namespace(NoWall):
-    """The zygote is process 1 of a PID namespace; the writable folder is a file system."""
+    """The zygote is process 1 of a PID namespace; the writable folder is a file system.
+
+    Args:
+        filter_of_tests: The system calls that are denied to a test but not to the zygote, in
+            hexadecimal; see `sandbox.seccomp.against_kills`.
+    """
+
+    def __init__(self, filter_of_tests: str) -> None:
+        self._filter = bytes.fromhex(filter_of_tests)
+
+    def confine(self) -> None:
+        """Deny this process the calls that are denied to a test."""
+        kernel.filter_calls(self._filter)
 
     def processes(self, child: int) -> list[str]:
         """Every process except the zygote."""
@@ -126,10 +138,12 @@ class OwnUser(NoWall):
         setup: What `sandbox.landlock` has prepared: `uid`, the student's user id; `readable`, the
             paths that student code may read; `private`, files that it must not be able to read;
             `filter`, the descriptor to read the seccomp filter from.
+        filter_of_tests: See `Namespace`.
     """
 
-    def __init__(self, setup: dict[str, Any]) -> None:
+    def __init__(self, setup: dict[str, Any], filter_of_tests: str) -> None:
         self._setup = setup
+        self._filter = bytes.fromhex(filter_of_tests)
         self._uid: int = setup["uid"]
         self._foreign: set[str] = set()
 
@@ -163,6 +177,7 @@ class OwnUser(NoWall):
                 (os.environ["TMPDIR"], -1),
             ]
         )
+        kernel.filter_calls(self._filter)
 
     @contextmanager
     def as_student(self) -> Iterator[None]:

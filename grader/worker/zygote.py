@@ -43,6 +43,7 @@ from grader.worker import child, heap, procfs, scratch
 from grader.worker.walls import NoWall, status_of_this_process
 
 LOOK_EVERY_SECONDS = 0.05
+END_SECONDS = 5.0
 MAX_FILES = 4096
 # States of a thread that does not run unless something wakes it: asleep, stopped, ended. "D" is not
 # among them, because such a thread waits for a disk.
@@ -112,6 +113,7 @@ class Running:
     pidfd: int
     limits: dict[str, Any]
     breach: Breach | None = None
+    was_alive: bool = False  # when its zygote killed it
     status: int | None = None
     cpu_seconds: float = 0.0
     cpu_seconds_of_all: float = 0.0
@@ -261,7 +263,9 @@ class Zygote:
         if self._spare:
             self._spare[1].close()  # the spare child then exits
             self._spare = None
-        deadline = time.monotonic() + 5.0
+        deadline = time.monotonic() + END_SECONDS
+        if self._running and self._running.status is None:
+            self._running.was_alive = not _ends_by_itself(self._running)
         while self._any_left() and time.monotonic() < deadline:
             with suppress(ProcessLookupError):
                 self._wall.kill(self._running.pid if self._running else None)
@@ -290,6 +294,7 @@ class Zygote:
                 "signal": None,
                 "exit": None,
                 "breach": None,
+                "was_alive": False,
                 "cpu_seconds": 0.0,
                 "cpu_seconds_of_all": 0.0,
                 "memory_bytes": 0,
@@ -303,6 +308,7 @@ class Zygote:
             else None,
             "exit": os.WEXITSTATUS(status) if status is not None and os.WIFEXITED(status) else None,
             "breach": running.breach,
+            "was_alive": running.was_alive,
             "cpu_seconds": running.cpu_seconds,
             "cpu_seconds_of_all": running.cpu_seconds_of_all,
             "memory_bytes": running.memory_bytes,
@@ -316,3 +322,15 @@ class Zygote:
         except OSError:
             return False
         return True
+
+
+def _ends_by_itself(running: Running) -> bool:
+    """Whether a child is ending or has ended, before its zygote kills it; wait for its end.
+
+    A process closes its channel a little before its end. If its zygote killed it in between, nobody
+    could tell how it ended.
+    """
+    if not procfs.is_exiting(str(running.pid)):
+        return False
+    select.select([running.pidfd], [], [], END_SECONDS)
+    return True
