@@ -149,7 +149,7 @@ def command(
         *_packages(),
         *_worker(),
         *_probes(tests),
-        *_kernel_files(),
+        *_kernel_files(gpu),
         *_gpu(gpu, user),
         *_scratch(scratch_bytes, found),
         *_seal(gpu),
@@ -396,7 +396,10 @@ def _bound(paths: Iterable[Path], folder: str) -> list[str]:
     return [word for p in paths for word in ("--ro-bind", str(p), f"{folder}/{p.name}")]
 
 
-def _kernel_files() -> list[str]:
+def _kernel_files(gpu: Gpu | None) -> list[str]:
+    # Shared pages of /dev/zero would be memory that is in no resident set. /dev/full reads the
+    # same, and has no pages. Nobody has checked whether CUDA needs the pages.
+    zero = [] if gpu else ["--dev-bind", "/dev/full", "/dev/zero"]
     return [
         "--proc",
         "/proc",
@@ -404,6 +407,7 @@ def _kernel_files() -> list[str]:
         "/dev",
         # A submission needs no terminals, and the machine has a limited number of them.
         *_nothing_at("/dev/pts"),
+        *zero,
         *(word for file in shown.HUGE_PAGES for word in ("--ro-bind-try", file, file)),
     ]
 

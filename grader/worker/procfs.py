@@ -9,7 +9,9 @@ import re
 import resource
 from contextlib import suppress
 
-NOT_FROM_FILES = re.compile(rb"^(?:Rss(?:Anon|Shmem)|VmSwap):\s*(\d+) kB", re.MULTILINE)
+NOT_FROM_FILES = re.compile(
+    rb"^(?:Rss(?:Anon|Shmem)|VmSwap|HugetlbPages):\s*(\d+) kB", re.MULTILINE
+)
 MAX_STATUS = 65536  # bytes of a file about a process
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 IS_EXITING = 0x4  # PF_EXITING in the kernel

@@ -29,7 +29,14 @@ OF_ITSELF = {
     "task": kernel.READ_DIR,
     "fd": kernel.READ_DIR,
 }
-DEVICES = ("null", "zero", "full", "random", "urandom")
+DEVICES = {
+    "null": kernel.USE_DEVICE,
+    # Shared pages of a writable /dev/zero would be memory that is in no resident set.
+    "zero": kernel.READ_FILE,
+    "full": kernel.USE_DEVICE,
+    "random": kernel.USE_DEVICE,
+    "urandom": kernel.USE_DEVICE,
+}
 
 
 def of_this_process(setup: dict[str, Any]) -> "NoWall":
@@ -172,7 +179,7 @@ class OwnUser(NoWall):
         kernel.restrict(
             [
                 *((path, kernel.READ) for path in self._setup["readable"]),
-                *((f"/dev/{name}", kernel.USE_DEVICE) for name in DEVICES),
+                *((f"/dev/{name}", rights) for name, rights in DEVICES.items()),
                 *((f"{own}/{name}", rights) for name, rights in OF_ITSELF.items()),
                 (os.environ["TMPDIR"], -1),
             ]
