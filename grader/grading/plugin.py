@@ -28,7 +28,9 @@ def run_tests(
     """Run the hidden tests with pytest in this process, and record how each of them ended.
 
     If a test fails in a shared process and passes in a new one, the student's code may give two
-    answers to each test. Then all tests of the problem run again, each in a process of its own.
+    answers to each test. Then all tests of the problem run again, each in a process of its own. The
+    box is a new one, because code may remember in the old one which answers did not pass: the
+    kernel counts process ids and files there, and no process can set these counts back.
 
     Args:
         job: What is graded.
@@ -54,6 +56,7 @@ def run_tests(
     if again:
         for item in again:
             outcomes.entry_of(item).forget()
+        job.sandbox.renew()
         job = replace(job, fresh=True)
         plugin = Plugin(job, outcomes, checked, health, to_run=len(again), done=len(waiting))
         tests.run(again, plugin, job.seed)

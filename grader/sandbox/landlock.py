@@ -112,12 +112,11 @@ def command(
     interpreter = shows.python()
     shows.in_place(p for f in shown.library_folders() for p in _without_packages(f))
     shows.in_place(map(Path, (*OF_THE_MACHINE, *shown.HUGE_PAGES)))
-    scratch = folder / "scratch"
-    scratch.mkdir(mode=0o700)
-    os.chown(scratch, user, user)
+    zygote = shown.unused_user()
+    _make_scratch(folder, user, zygote)
     setup = {
         "control": control_fd,
-        "user": shown.unused_user(),
+        "user": zygote,
         "runtime": f"{folder}/runtime",
         "paths": [f"{folder}/site", f"{folder}/course"],
         "filter": seccomp.against_kills().hex(),
@@ -131,6 +130,21 @@ def command(
     }
     boot = f"{folder}/runtime/grader/worker/boot.py"
     return [str(interpreter), "-s", "-S", "-P", boot, json.dumps(setup)]
+
+
+def _make_scratch(folder: Path, user: int, zygote: int) -> None:
+    """Create the writable folder, in a folder where only the zygote's group may replace it."""
+    scratch = Path(scratch_in(folder))
+    scratch.parent.mkdir()
+    os.chown(scratch.parent, 0, zygote)
+    scratch.parent.chmod(0o731)
+    scratch.mkdir(mode=0o700)
+    os.chown(scratch, user, user)
+
+
+def scratch_in(folder: Path) -> str:
+    """The path of the writable folder."""
+    return f"{folder}/work/scratch"
 
 
 class _Shows:
@@ -205,7 +219,7 @@ class _Shows:
 
 def environment(folder: Path) -> dict[str, str]:
     """The environment of the worker."""
-    return shown.environment(f"{folder}/scratch", f"{folder}/python/lib")
+    return shown.environment(scratch_in(folder), f"{folder}/python/lib")
 
 
 def promises(facts: dict[str, Any]) -> dict[str, bool]:

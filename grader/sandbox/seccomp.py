@@ -44,6 +44,7 @@ class Machine(NamedTuple):
     socketpair: int
     prlimit: int
     mmap: int
+    ioctl: int
     fcntl: int
     setrlimit: int
     timer_create: int
@@ -66,7 +67,8 @@ COMMON_ATTRIBUTES = {
 
 MACHINES = {
     "x86_64": Machine(0xC000003E, clone=56, clone3=435, socket=41, socketpair=53, prlimit=302,
-                      mmap=9, fcntl=72, setrlimit=160, timer_create=222, kills=COMMON_KILLS | {
+                      mmap=9, ioctl=16, fcntl=72, setrlimit=160, timer_create=222,
+                      kills=COMMON_KILLS | {
         "kill": 62, "rt_sigqueueinfo": 129, "tkill": 200, "tgkill": 234, "rt_tgsigqueueinfo": 297,
     }, attributes=COMMON_ATTRIBUTES | {
         "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "getxattr": 191, "lgetxattr": 192,
@@ -90,7 +92,8 @@ MACHINES = {
         "mq_unlink": 241, "shmctl": 31, "semctl": 66, "msgctl": 71,
     }),
     "aarch64": Machine(0xC00000B7, clone=220, clone3=435, socket=198, socketpair=199, prlimit=261,
-                       mmap=222, fcntl=25, setrlimit=164, timer_create=107, kills=COMMON_KILLS | {
+                       mmap=222, ioctl=29, fcntl=25, setrlimit=164, timer_create=107,
+                       kills=COMMON_KILLS | {
         "kill": 129, "tkill": 130, "tgkill": 131, "rt_sigqueueinfo": 138, "rt_tgsigqueueinfo": 240,
     }, attributes=COMMON_ATTRIBUTES | {
         "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7, "getxattr": 8, "lgetxattr": 9,
@@ -132,6 +135,8 @@ NEEDED_BY_CUDA = {"memfd_create"}
 
 # What mmap is told: shared, or shared with checks; without a file.
 SHARING, MAP_SHARED, MAP_SHARED_VALIDATE, MAP_ANONYMOUS = 0x3, 1, 3, 0x20
+# They set attributes of an open file: FS_IOC_SETFLAGS, FS_IOC32_SETFLAGS, FS_IOC_FSSETXATTR.
+SETTING_ATTRIBUTES = (0x40086602, 0x40046602, 0x401C5820)
 SIGKILL, F_SETSIG, RLIMIT_CPU = 9, 10, 0
 EXIT_SIGNAL = 0xFF  # the bits of clone's flags
 
@@ -182,6 +187,12 @@ def program(machine: str | None = None, *, cuda: bool = False, namespaces: bool 
             _when(
                 EQUAL, this.prlimit,
                 _load(FIRST_ARGUMENT) + _unless(EQUAL, OWN_PROCESS, deny) + _return(ALLOW),
+            ),
+            _when(
+                EQUAL, this.ioctl,
+                _load(SECOND_ARGUMENT)
+                + b"".join(_when(EQUAL, number, deny) for number in SETTING_ATTRIBUTES)
+                + _return(ALLOW),
             ),
             b"" if cuda else _when(EQUAL, this.mmap, _no_shared_memory_without_a_file(deny)),
             b"" if namespaces else _when(

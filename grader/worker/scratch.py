@@ -68,8 +68,15 @@ def use(top: str, *, most_files: int, most_bytes: int) -> tuple[int, int]:
     return files, size
 
 
+def replace(top: str) -> None:
+    """Empty a folder, and replace it by a new one, which has no attributes of the old one."""
+    empty(top)
+    os.rmdir(top)
+    os.mkdir(top, 0o700)
+
+
 def empty(top: str) -> None:
-    """Remove everything in a folder, at any depth and with any permissions.
+    """Remove everything in a folder, at any depth and with any permissions; reset its times.
 
     Nested folders are moved to the top under unused names, so that no path gets too long.
     Everything belongs to this user, and no process is left that could change it in the meantime.
@@ -92,3 +99,5 @@ def empty(top: str) -> None:
                 else:
                     os.unlink(inner)
             os.rmdir(entry)
+    with suppress(PermissionError):  # as above
+        os.utime(top, (0, 0))

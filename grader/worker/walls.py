@@ -93,6 +93,10 @@ class NoWall:
         """
         return 0, 0
 
+    def wipe_scratch(self) -> None:
+        """Empty the writable folder, and remove its traces of a test."""
+        scratch.empty(os.environ["TMPDIR"])
+
     def facts(self) -> dict[str, Any]:
         """Facts about the isolation, which the grader checks before it trusts the sandbox."""
         return {"uid": os.getuid()}
@@ -220,6 +224,11 @@ class OwnUser(NoWall):
         """Count the files that can be found, which excludes files that were deleted while open."""
         with self.as_student():
             return scratch.use(os.environ["TMPDIR"], most_files=most_files, most_bytes=most_bytes)
+
+    def wipe_scratch(self) -> None:
+        """Replace the writable folder. Only the zygote's group may create files beside it."""
+        with self.as_student():
+            scratch.replace(os.environ["TMPDIR"])
 
     def facts(self) -> dict[str, Any]:
         """In a child, try everything that the student's code must not be able to do."""

@@ -8,7 +8,9 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import textwrap
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import get_args
@@ -220,6 +222,73 @@ def test_a_closed_folder_with_little_in_it_costs_nothing(sandbox):
     assert 3 == ask(sandbox, source)
 
 
+OUTSIDE = """
+    import os
+    TRIES = {
+        "set an attribute": lambda path: os.setxattr(path, "user.red", b"x"),
+        "read an attribute": lambda path: os.getxattr(path, "user.old"),
+        "list attributes": os.listxattr,
+        "remove an attribute": lambda path: os.removexattr(path, "user.old"),
+        "set a mode": lambda path: os.chmod(path, 0o777),
+        "set a time": lambda path: os.utime(path, (1, 1)),
+        "set the time to now": os.utime,
+        "truncate": lambda path: os.truncate(path, 1),
+        "write": lambda path: os.open(path, os.O_WRONLY),
+        "read": lambda path: os.open(path, os.O_RDONLY),
+        "rename": lambda path: os.rename(path, path + "x"),
+        "link": lambda path: os.link(path, os.environ["TMPDIR"] + "/x"),
+    }
+    def f(path):
+        done = []
+        for name, act in TRIES.items():
+            try:
+                act(path)
+                done.append(name)
+            except OSError:
+                pass
+        return done
+"""
+
+
+@NEEDS_IT
+@pytest.mark.slow
+def test_a_file_outside_that_anyone_may_write_keeps_its_attributes(sandbox):
+    """Landlock has no such rights, so the filter denies the calls; only its times can change.
+
+    shutil.copy2 sets times as well, so they cannot be denied.
+    """
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        path = Path(folder, "file")
+        path.write_bytes(b"outside")
+        for opened in (path.parent, path):
+            opened.chmod(0o777)
+            with suppress(OSError):  # this file system has no attributes
+                os.setxattr(opened, "user.old", b"secret")
+        modes = [opened.stat().st_mode for opened in (path.parent, path)]
+        assert ["set the time to now"] == ask(sandbox, OUTSIDE, str(path))
+        assert ["set the time to now"] == ask(sandbox, OUTSIDE, str(path.parent))
+        assert [opened.stat().st_mode for opened in (path.parent, path)] == modes
+        assert b"outside" == path.read_bytes()
+
+
+@NEEDS_IT
+@pytest.mark.slow
+def test_files_are_copied_with_their_times(sandbox):
+    """The filter denies extended attributes as a file system without them does."""
+    source = """
+        import os, shutil
+        def f():
+            with open("a", "w") as file:
+                file.write("x" * 10**6)
+            os.utime("a", (5, 5))
+            shutil.copy2("a", "b")
+            shutil.copyfile("a", "c")
+            shutil.move("b", "d")
+            return [os.path.getsize(n) for n in "acd"], os.path.getmtime("d")
+    """
+    assert ([10**6] * 3, 5.0) == ask(sandbox, source)
+
+
 DEEP = """
     import os
     def f():
@@ -319,7 +388,7 @@ def test_python_in_a_closed_folder_is_copied_and_large_packages_are_refused(monk
 @NEEDS_IT
 def test_a_child_counts_before_it_has_become_the_students_user():
     """Otherwise, a slow start would look like a test that no longer runs."""
-    wall = walls.OwnUser({"uid": 1_234_567_890})
+    wall = walls.OwnUser({"uid": 1_234_567_890}, "")
     for _ in range(2):
         assert [str(os.getpid())] == wall.processes(os.getpid())
     assert [] == wall.processes(2**30)
