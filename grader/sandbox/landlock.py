@@ -12,11 +12,12 @@ The zygote runs under a third user id. It keeps only the two capabilities with w
 the student's user: it kills processes and removes files with the student's own rights
 (worker/walls.py).
 
-This level is weaker than bubblewrap in three ways. Other files cannot be read, but their names,
-sizes and owners can be queried if the permissions of their parent folders allow it. The size of the
-writable folder is monitored instead of limited, and a file that is deleted while it is open is not
-counted. The machine's CPU and memory are shared with everything else in the container. The level
-needs root and Linux 5.19, and it does not support GPUs.
+This level is weaker than bubblewrap in four ways. Other files cannot be read, but their names,
+sizes and owners can be queried if the permissions of their parent folders allow it; so can the
+process ids that exist. Files that all users may write to can get the present as their time. The
+size of the writable folder is monitored instead of limited, and a file that is deleted while it is
+open is not counted. The machine's CPU and memory are shared with everything else in the container.
+The level needs root and Linux 5.19, and it does not support GPUs.
 """
 
 import ctypes
