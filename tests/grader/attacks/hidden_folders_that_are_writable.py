@@ -44,8 +44,13 @@ def storage_bytes(x):
             wrote.add(folder)
         except OSError:
             pass
-    terminals = [name for name in ("/dev/ptmx", "/dev/pts/ptmx") if os.access(name, os.W_OK)]
-    raise LookupError(f"BREACH: {sorted(wrote)} {terminals}" if wrote or terminals else "nothing")
+    for name in ("/dev/ptmx", "/dev/pts/ptmx"):
+        try:
+            os.open(name, os.O_RDWR | os.O_NOCTTY)
+            wrote.add(name)
+        except OSError:
+            pass
+    raise LookupError(f"BREACH: {sorted(wrote)}" if wrote else "nothing")
 
 
 tensor_bytes = unique_bytes = storage_bytes
