@@ -46,6 +46,7 @@ from grader.sandbox.box import Sandbox
 from grader.sandbox.preflight import check_cpu
 from grader.sandbox.session import Budget, Patience, Session
 from grader.submission import Submission
+from tests.grader.ordinary_user import NEEDS_ROOT, as_an_ordinary_user
 from tests.grader.told import told
 from tests.probes import call, call_and_keep_inputs
 from tests.sampling import every
@@ -2106,42 +2107,24 @@ def test_without_isolation_the_students_modules_are_graded(bare):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can become another user"
-)
+@NEEDS_ROOT
 def test_an_ordinary_user_gets_the_same_box():
     """In a user namespace, the zygote is process 1, without capabilities and with the filter."""
-    as_an_ordinary_user({})
+    gets_the_same_box({})
 
 
-def as_an_ordinary_user(environment):
+def gets_the_same_box(environment):
     """Run SCRIPT as a user who owns nothing here; skip if that is impossible."""
     root = Path(bubblewrap.__file__).parent.parent.parent
-    become = [
-        "setpriv",
-        "--reuid",
-        "65534",
-        "--regid",
-        "65534",
-        "--clear-groups",
-        sys.executable,
-        "-c",
-    ]
-    options = {
-        "cwd": root,
-        "capture_output": True,
-        "text": True,
-        "env": {**os.environ, **environment},
-    }
-    able = subprocess.run(
-        [*become, f"import grader, tests.probes; open({torch.__file__!r})"], timeout=120, **options
-    )
-    if able.returncode:
-        pytest.skip(
-            "that user cannot run the interpreter or read the checkout: "
-            f"{able.stderr.strip()[-200:]}"
+    with as_an_ordinary_user() as words:
+        done = subprocess.run(
+            [*words, sys.executable, "-c", SCRIPT, "bubblewrap"],
+            cwd=root,
+            capture_output=True,
+            text=True,
+            env={**os.environ, **environment},
+            timeout=300,
         )
-    done = subprocess.run([*become, SCRIPT, "bubblewrap"], timeout=300, **options)
     if "the sandbox cannot be started" in done.stderr:
         pytest.skip(f"that user cannot start a sandbox here: {done.stderr.strip()[-300:]}")
     assert ("bubblewrap True False True 2 True\n", "") == (done.stdout, done.stderr)
@@ -2215,14 +2198,12 @@ def test_an_old_bubblewrap_makes_the_same_box(version, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can become another user"
-)
+@NEEDS_ROOT
 def test_an_old_bubblewrap_makes_the_same_box_for_an_ordinary_user(tmp_path):
     """The filter replaces --disable-userns, and the worker checks that no namespace can be made."""
     for folder in [*tmp_path.parents][:3]:
         folder.chmod(folder.stat().st_mode | 0o055)
-    as_an_ordinary_user({"PATH": bubblewrap_of_age(tmp_path, "0.4.0")})
+    gets_the_same_box({"PATH": bubblewrap_of_age(tmp_path, "0.4.0")})
 
 
 def test_a_bubblewrap_that_is_too_old_is_named(tmp_path, monkeypatch):
