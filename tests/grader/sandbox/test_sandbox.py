@@ -1918,6 +1918,13 @@ def test_denied_system_calls_fail_with_eperm(sandbox):
     } <= set(names)
 
 
+def test_files_have_no_extended_attributes(sandbox):
+    """The calls fail as on a file system without attributes."""
+    numbers = sorted(MACHINE.attributes.values())
+    got = answer(sandbox, SYSCALLS, [[number, 0, 0, 0, 0, 0] for number in numbers])
+    assert [errno.ENOTSUP] * len(numbers) == got
+
+
 def test_clone3_does_not_exist(sandbox):
     """A filter cannot read the flags of clone3; without it, the C library uses clone."""
     assert [errno.ENOSYS] == answer(sandbox, SYSCALLS, [[MACHINE.clone3, 0, 0]])
@@ -1951,9 +1958,9 @@ def test_sockets_are_local(sandbox):
 @pytest.mark.parametrize("machine", seccomp.MACHINES)
 def test_the_filter_is_whole_instructions(machine):
     """The filter ends with a verdict, for each architecture that has a table."""
-    program = seccomp.program(machine)
-    assert 0 == len(program) % 8
-    assert program.endswith(b"\x06\0\0\0\x00\x00\xff\x7f")
+    for program in (seccomp.program(machine), seccomp.against_kills(machine)):
+        assert 0 == len(program) % 8
+        assert program.endswith(b"\x06\0\0\0\x00\x00\xff\x7f")
 
 
 def test_another_machine_is_refused():
