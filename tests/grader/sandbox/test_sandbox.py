@@ -41,7 +41,7 @@ from grader.grading.budget import Budgets
 from grader.grading.grade import grade
 from grader.protocol import Other
 from grader.report import json as json_report
-from grader.sandbox import bubblewrap, seccomp, shown
+from grader.sandbox import bubblewrap, landlock, seccomp, shown
 from grader.sandbox.box import Sandbox
 from grader.sandbox.preflight import check_cpu
 from grader.sandbox.session import Budget, Patience, Session
@@ -1674,11 +1674,11 @@ from grader import course
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 from tests.probes import call
-limit, used = map(Path, sys.argv[1:])
+limit, used = map(Path, sys.argv[1:3])
 c = course.load()
 takes = b"import os\\ndef takes(mib): return len(bytearray(mib * 2**20))\\n"
 source = takes + b"def suicide(): os.kill(os.getpid(), 9)\\n"
-with Sandbox(c.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandbox:
+with Sandbox(c.tests, isolation=sys.argv[3], scratch_bytes=2**20) as sandbox:
     sandbox.wait_until_ready()
     limit.write_text(str(int(used.read_text()) + 300 * 2**20))
     calls = [("takes", 50), ("suicide",), ("takes", 1500), ("suicide",), ("takes", 50)]
@@ -1720,14 +1720,19 @@ def memory_group():
 
 
 @pytest.mark.slow
-def test_what_the_kernel_kills_for_want_of_memory_is_no_crash_of_the_students(memory_group, root):
+@pytest.mark.parametrize("level", ["bubblewrap", "landlock"])
+def test_what_the_kernel_kills_for_want_of_memory_is_no_crash_of_the_students(
+    memory_group, root, level
+):
     """The machine has less memory than a test may use, so the kernel kills the process.
 
     A process that waits for such a kill, and then tries to end in the same way, cannot.
     """
+    if level == "landlock" and (reason := landlock.why_not()):
+        pytest.skip(reason)
     processes, *files = map(str, memory_group)
     enter = ["sh", "-c", f'echo $$ > {processes} && exec "$@"', "sh"]
-    command = [*enter, sys.executable, "-c", STARVED, *files]
+    command = [*enter, sys.executable, "-c", STARVED, *files, level]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=300)
     before, suicide, killed, again, after = done.stdout.splitlines() or [done.stderr] * 5
     assert [str(50 * 2**20)] * 2 == [before, after]
