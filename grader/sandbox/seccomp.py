@@ -176,24 +176,7 @@ def program(machine: str | None = None, *, cuda: bool = False, namespaces: bool 
                 for number in sorted(this.attributes.values())
             ),
             _when(EQUAL, this.clone3, _return(ERRNO | errno.ENOSYS)),
-            _when(
-                EQUAL, this.clone,
-                _load(FIRST_ARGUMENT) + _when(ANY_BIT, NEW_NAMESPACES, deny) + _return(ALLOW),
-            ),
-            _when(
-                EQUAL, this.socket,
-                _load(FIRST_ARGUMENT) + _unless(EQUAL, AF_UNIX, deny) + _return(ALLOW),
-            ),
-            _when(
-                EQUAL, this.prlimit,
-                _load(FIRST_ARGUMENT) + _unless(EQUAL, OWN_PROCESS, deny) + _return(ALLOW),
-            ),
-            _when(
-                EQUAL, this.ioctl,
-                _load(SECOND_ARGUMENT)
-                + b"".join(_when(EQUAL, number, deny) for number in SETTING_ATTRIBUTES)
-                + _return(ALLOW),
-            ),
+            *_denied_arguments(this, deny),
             b"" if cuda else _when(EQUAL, this.mmap, _no_shared_memory_without_a_file(deny)),
             b"" if namespaces else _when(
                 EQUAL, this.socketpair,
@@ -205,6 +188,30 @@ def program(machine: str | None = None, *, cuda: bool = False, namespaces: bool 
             _return(ALLOW),
         ]
     )  # fmt: skip
+
+
+def _denied_arguments(this: Machine, deny: bytes) -> list[bytes]:
+    """Rules for calls that are allowed with some arguments only."""
+    return [
+        _when(
+            EQUAL, this.clone,
+            _load(FIRST_ARGUMENT) + _when(ANY_BIT, NEW_NAMESPACES, deny) + _return(ALLOW),
+        ),
+        _when(
+            EQUAL, this.socket,
+            _load(FIRST_ARGUMENT) + _unless(EQUAL, AF_UNIX, deny) + _return(ALLOW),
+        ),
+        _when(
+            EQUAL, this.prlimit,
+            _load(FIRST_ARGUMENT) + _unless(EQUAL, OWN_PROCESS, deny) + _return(ALLOW),
+        ),
+        _when(
+            EQUAL, this.ioctl,
+            _load(SECOND_ARGUMENT)
+            + b"".join(_when(EQUAL, number, deny) for number in SETTING_ATTRIBUTES)
+            + _return(ALLOW),
+        ),
+    ]  # fmt: skip
 
 
 def _no_shared_memory_without_a_file(deny: bytes) -> bytes:
