@@ -18,7 +18,9 @@ from grader.submission import Submission
 class LocalExecutor:
     """Grades in processes on this machine.
 
-    Each pool has one process, so that a process that dies affects no other submission.
+    Each pool has one process, so that a process that dies affects no other submission. A sandbox
+    that cannot be started ends the batch only before the first result: afterwards, this machine is
+    known to be able to grade, and only one submission is affected.
 
     Args:
         course: The course.
@@ -43,6 +45,7 @@ class LocalExecutor:
         running: dict[Future[bytes], tuple[Submission, Pool]] = {}
         idle: list[Pool] = []
         arrived: SimpleQueue[Future[bytes]] = SimpleQueue()
+        has_graded = False
         with ExitStack() as pools:
             while True:
                 while len(running) < self._jobs and (submission := take()):
@@ -58,8 +61,11 @@ class LocalExecutor:
                     yield None
                     continue
                 submission, pool = running.pop(future)
-                ended = _ended(submission, future)
-                if not ended.lost:
+                ended = _ended(submission, future, has_graded=has_graded)
+                has_graded |= bool(ended.result)
+                if ended.lost:
+                    pool.close()
+                else:
                     idle.append(pool)
                 yield ended
 
@@ -67,13 +73,15 @@ class LocalExecutor:
         return Pool(self._course, 1, gpu=self._gpu, isolation=self._setup.isolation)
 
 
-def _ended(submission: Submission, future: "Future[bytes]") -> Ended:
+def _ended(submission: Submission, future: "Future[bytes]", *, has_graded: bool) -> Ended:
     try:
         return Ended(submission, future.result())
     except BrokenProcessPool:
         return Ended(submission, fault="the process that graded it was killed", lost=True)
-    except SandboxUnavailable:
-        raise
+    except SandboxUnavailable as e:
+        if not has_graded:
+            raise
+        return Ended(submission, fault=str(e), lost=True)  # the next one gets a new sandbox
     except Exception as e:  # one submission never stops the others
         return Ended(submission, fault=fault_of(e))
 

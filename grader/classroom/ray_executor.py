@@ -118,8 +118,10 @@ class Grader:
             what = msgspec.msgpack.decode(submission, type=Submission)
             result = graded(what, self._course, self._sandbox, self._setup, fresh=self._fresh)
             reply = Reply(result=msgspec.Raw(result))
-        except SandboxUnavailable as e:
-            reply = Reply(refused=str(e))
+        except SandboxUnavailable:
+            # This node has started a sandbox before, so it can grade: the driver gets another
+            # grader there, as if this one had died.
+            raise
         except Exception as e:  # one submission never stops the others
             reply = Reply(fault=fault_of(e))
         return msgspec.json.encode(reply)

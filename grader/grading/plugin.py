@@ -31,7 +31,9 @@ def run_tests(
 
     If a test fails in a shared process and passes in a new one, the student's code may give two
     answers to each test. Then all tests of the problem run again, each in a process of its own, and
-    with what is left of the same time.
+    with what is left of the same time. The box is a new one, because code may remember in the old
+    one which answers did not pass: the kernel counts process ids and files there, and no process
+    can set these counts back.
 
     Args:
         job: What is graded.
@@ -59,6 +61,7 @@ def run_tests(
     if again:
         for item in again:
             outcomes.entry_of(item).forget()
+        job.sandbox.renew()
         for problem in job.problems:
             if problem.id in outcomes.in_doubt:
                 budgets.of(problem).begin_again()

@@ -59,6 +59,10 @@ class Pool:
         if error is not None:
             for process in multiprocessing.active_children():
                 process.terminate()
+        self.close()
+
+    def close(self) -> None:
+        """Wait until the processes have ended their tasks and their sandboxes."""
         self._pool.shutdown(cancel_futures=True)
 
     def submit(

@@ -151,7 +151,6 @@ class Sandbox:
             self.usage.start()
         else:
             self.core.take(self._host_pid)
-        self._killed_before = out_of_memory_kills()
         request = {
             "op": "spawn",
             "compiler": with_compiler,
@@ -201,10 +200,6 @@ class Sandbox:
         # If the zygote has exited, reading its next answer reports that.
         with suppress(OSError):
             self._control.send(b'{"op": "trace"}')
-
-    def memory_ran_out(self) -> bool:
-        """Whether the kernel has killed any process since the last `spawn` to free memory."""
-        return out_of_memory_kills() > self._killed_before
 
     def end_soon(self, tell: Callable[["Ending"], None] | None = None) -> None:
         """Do the same as `end`, but without waiting; for a test that has all its answers.
@@ -285,6 +280,15 @@ class Sandbox:
         self.wait_until_ready()
         return self._host_pid
 
+    def renew(self) -> None:
+        """Replace the box by one in which nothing shows what earlier tests did.
+
+        Raises:
+            GraderFault: See `wait_until_ready` and `_restart`.
+        """
+        self.wait_until_ready()  # the last test is charged now
+        self._restart()
+
     def _restart(self) -> None:
         """Stop this box and start another one.
 
@@ -328,7 +332,6 @@ class Sandbox:
         self.promises: list[str] = []
         self._unanswered = False
         self._tell = None
-        self._killed_before = 0
         self._host_pid = 0
         self.core = SharedCore()
         self._pidfd = None
@@ -519,6 +522,7 @@ class Ending:
         exit: Its exit code, or None.
         breach: The limit for which the zygote killed the child, because all processes of the test
             together exceeded it; None if they exceeded no such limit.
+        was_alive: Whether the child was alive when the zygote killed it.
         cpu_seconds: The CPU time that the child used.
         cpu_seconds_of_all: The CPU time that the child and all processes it started used.
         memory_bytes: An upper bound on the memory that all these processes used at the same time.
@@ -527,20 +531,11 @@ class Ending:
     clean: bool
     signal: int | None
     exit: int | None
-    breach: Literal["memory", "files", "scratch", "processor"] | None
+    breach: Literal["memory", "files", "scratch", "uncountable", "processor"] | None
+    was_alive: bool
     cpu_seconds: float
     cpu_seconds_of_all: float
     memory_bytes: int
-
-
-def out_of_memory_kills() -> int:
-    """How many processes the kernel has killed for lack of memory, in any container.
-
-    0 if the kernel does not report that.
-    """
-    with suppress(OSError, ValueError, StopIteration), open("/proc/vmstat") as f:
-        return int(next(line for line in f if line.startswith("oom_kill ")).split()[1])
-    return 0
 
 
 def _end_processes(control: socket.socket, process: "subprocess.Popen[bytes]", user: int) -> None:

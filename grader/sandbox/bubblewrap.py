@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 from grader import interrupts
 from grader.errors import SandboxUnavailable
 from grader.printable import printable
-from grader.sandbox import shown
+from grader.sandbox import seccomp, shown
 from grader.sandbox.gpu import Gpu
 
 PYTHON, SITE, RUNTIME, COURSE, SCRATCH, DRIVER = (
@@ -142,7 +142,7 @@ def command(
     return [
         *_box(found, user, _worker(folder, tests), scratch_bytes=scratch_bytes, gpu=gpu),
         *("--seccomp", str(seccomp_fd), "--info-fd", str(info_fd)),
-        *_start(control_fd, user, preload),
+        *_start(control_fd, user, preload, seccomp.against_kills(cuda=gpu is not None)),
     ]
 
 
@@ -168,7 +168,7 @@ def _box(
         *_python(),
         *_packages(),
         *worker,
-        *_kernel_files(),
+        *_kernel_files(gpu),
         *_gpu(gpu, user),
         *_scratch(scratch_bytes, found),
         *_seal(gpu),
@@ -366,7 +366,17 @@ def _python() -> list[str]:
 def _without_packages(folder: Path, place: str) -> list[str]:
     """Hide the packages installed inside a system folder, because the grader may be among them."""
     inside = shown.installed_inside(folder)
-    return [word for f in inside for word in ("--tmpfs", str(Path(place, f.relative_to(folder))))]
+    places = [str(Path(place, f.relative_to(folder))) for f in inside]
+    return [word for hidden in places for word in _nothing_at(hidden)]
+
+
+def _nothing_at(folder: str) -> list[str]:
+    """Hide a folder behind an empty one.
+
+    It is read-only, because it belongs to an ordinary user who runs the grader, and so to the
+    submission.
+    """
+    return ["--tmpfs", folder, "--remount-ro", folder]
 
 
 def _packages() -> list[str]:
@@ -391,12 +401,18 @@ def _worker(folder: Path, tests: Path) -> list[str]:
     return ["--ro-bind", str(runtime), RUNTIME, "--ro-bind", str(course), COURSE]
 
 
-def _kernel_files() -> list[str]:
+def _kernel_files(gpu: Gpu | None) -> list[str]:
+    # Shared pages of /dev/zero would be memory that is in no resident set. /dev/full reads the
+    # same, and has no pages. Nobody has checked whether CUDA needs the pages.
+    zero = [] if gpu else ["--dev-bind", "/dev/full", "/dev/zero"]
     return [
         "--proc",
         "/proc",
         "--dev",
         "/dev",
+        # A submission needs no terminals, and the machine has a limited number of them.
+        *_nothing_at("/dev/pts"),
+        *zero,
         *(word for file in shown.HUGE_PAGES for word in ("--ro-bind-try", file, file)),
     ]
 
@@ -457,7 +473,7 @@ def _seal(gpu: Gpu | None) -> list[str]:
     ]
 
 
-def _start(control_fd: int, user: int, preload: Sequence[str]) -> list[str]:
+def _start(control_fd: int, user: int, preload: Sequence[str], filter_of_tests: bytes) -> list[str]:
     """Start the worker itself.
 
     Python is started without -I, so that it reads its environment. This is safe, because we set the
@@ -470,6 +486,7 @@ def _start(control_fd: int, user: int, preload: Sequence[str]) -> list[str]:
         "user": user,
         "runtime": RUNTIME,
         "paths": [SITE, COURSE],
+        "filter": filter_of_tests.hex(),
         "preload": preload,
     }
     return [interpreter, "-s", "-S", "-P", boot, json.dumps(setup)]

@@ -52,7 +52,7 @@ def took_too_much(limits: Limits, gpu: Gpu, tracebacks: str) -> OutOfMemory:
 
 
 def death(
-    ending: Ending, limits: Limits, tracebacks: str, *, cpu_limit: float, memory_ran_out: bool
+    ending: Ending, limits: Limits, tracebacks: str, *, cpu_limit: float, is_isolated: bool
 ) -> StudentFault | GraderFault:
     """Why a child closed its channel.
 
@@ -61,7 +61,7 @@ def death(
         limits: What the test may use.
         tracebacks: What Python printed in the child.
         cpu_limit: The CPU seconds of the test, possibly reduced by its problem's budget.
-        memory_ran_out: Whether the kernel killed a process on this machine to free memory.
+        is_isolated: Whether the test could not send SIGKILL; see `seccomp.against_kills`.
     """
     where = _where_it_was(tracebacks)
     if ending.breach == "memory":
@@ -70,11 +70,15 @@ def death(
         return Crashed("it made more than 4096 files, the limit of a test", where)
     if ending.breach == "scratch":
         return _too_many_bytes(limits, where)
+    if ending.breach == "uncountable":
+        return Crashed("it made a folder whose files cannot be counted", where)
     if ending.breach == "processor":
         return _used_the_processor(limits, cpu_limit, where, who="the processes that it started")
     if ending.signal == signal.SIGXCPU or ending.cpu_seconds >= cpu_limit:
         return _used_the_processor(limits, cpu_limit, where)
-    if ending.signal == signal.SIGKILL and memory_ran_out:
+    if ending.was_alive:
+        return Crashed("it closed its connection to the grader", where)
+    if ending.signal == signal.SIGKILL and is_isolated:
         return _killed_from_outside(ending, limits, where)
     if ending.signal is not None:
         name = signal.strsignal(ending.signal) or "an unknown signal"
@@ -162,17 +166,21 @@ def _too_many_bytes(limits: Limits, where: str | None) -> Crashed:
 def _killed_from_outside(
     ending: Ending, limits: Limits, where: str | None
 ) -> StudentFault | GraderFault:
-    """Judge a child that the kernel may have killed because memory ran out.
+    """Judge a child that neither its zygote nor the submission can have killed.
 
-    The kernel has killed some process, and this child was killed by SIGKILL. If the test exceeded
-    its own limit between two of the zygote's checks, the test is at fault.
+    Most likely the kernel did, because memory ran out. If the test exceeded its own limit between
+    two of the zygote's checks, the test is at fault, and if not, this machine. The filter decides
+    this alone, not the kernel's count of such kills, which includes other people's processes. So
+    this errs in favour of the student: if code found a way to send SIGKILL after all, its points
+    would stay pending, and a person would look at it.
     """
     if ending.memory_bytes > limits.memory_bytes:
         return _too_much_memory(limits, where)
     return GraderFault(
         "a test's process was killed from outside while it used "
-        f"{_size(ending.memory_bytes)} of its {_size(limits.memory_bytes)}: this machine, or the "
-        "container that the grader runs in, has too little memory for everything that runs on it"
+        f"{_size(ending.memory_bytes)} of its {_size(limits.memory_bytes)}: most likely, this "
+        "machine or the container that the grader runs in has too little memory for everything "
+        "that runs on it"
     )
 
 

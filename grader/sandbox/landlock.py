@@ -12,11 +12,12 @@ The zygote runs under a third user id. It keeps only the two capabilities with w
 the student's user: it kills processes and removes files with the student's own rights
 (worker/walls.py).
 
-This level is weaker than bubblewrap in three ways. Other files cannot be read, but their names,
-sizes and owners can be queried if the permissions of their parent folders allow it. The size of the
-writable folder is monitored instead of limited, and a file that is deleted while it is open is not
-counted. The machine's CPU and memory are shared with everything else in the container. The level
-needs root and Linux 5.19, and it does not support GPUs.
+This level is weaker than bubblewrap in four ways. Other files cannot be read, but their names,
+sizes and owners can be queried if the permissions of their parent folders allow it; so can the
+process ids that exist. Files that all users may write to can get the present as their time. The
+size of the writable folder is monitored instead of limited, and a file that is deleted while it is
+open is not counted. The machine's CPU and memory are shared with everything else in the container.
+The level needs root and Linux 5.19, and it does not support GPUs.
 """
 
 import ctypes
@@ -32,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.errors import SandboxUnavailable
-from grader.sandbox import shown
+from grader.sandbox import seccomp, shown
 
 CREATE_RULESET, GIVE_VERSION = 444, 1  # the same numbers on every architecture
 NEEDED_VERSION = 2  # the first that can allow moving files between folders
@@ -112,14 +113,14 @@ def command(
     interpreter = shows.python()
     shows.in_place(p for f in shown.library_folders() for p in _without_packages(f))
     shows.in_place(map(Path, (*OF_THE_MACHINE, *shown.HUGE_PAGES)))
-    scratch = folder / "scratch"
-    scratch.mkdir(mode=0o700)
-    os.chown(scratch, user, user)
+    zygote = shown.unused_user()
+    _make_scratch(folder, user, zygote)
     setup = {
         "control": control_fd,
-        "user": shown.unused_user(),
+        "user": zygote,
         "runtime": f"{folder}/runtime",
         "paths": [f"{folder}/site", f"{folder}/course"],
+        "filter": seccomp.against_kills().hex(),
         "preload": preload,
         "own_user": {
             "uid": user,
@@ -130,6 +131,21 @@ def command(
     }
     boot = f"{folder}/runtime/grader/worker/boot.py"
     return [str(interpreter), "-s", "-S", "-P", boot, json.dumps(setup)]
+
+
+def _make_scratch(folder: Path, user: int, zygote: int) -> None:
+    """Create the writable folder, in a folder where only the zygote's group may replace it."""
+    scratch = Path(scratch_in(folder))
+    scratch.parent.mkdir()
+    os.chown(scratch.parent, 0, zygote)
+    scratch.parent.chmod(0o731)
+    scratch.mkdir(mode=0o700)
+    os.chown(scratch, user, user)
+
+
+def scratch_in(folder: Path) -> str:
+    """The path of the writable folder."""
+    return f"{folder}/work/scratch"
 
 
 class _Shows:
@@ -194,7 +210,7 @@ class _Shows:
 
 def environment(folder: Path) -> dict[str, str]:
     """The environment of the worker."""
-    return shown.environment(f"{folder}/scratch", f"{folder}/python/lib")
+    return shown.environment(scratch_in(folder), f"{folder}/python/lib")
 
 
 def promises(facts: dict[str, Any]) -> dict[str, bool]:

@@ -3,11 +3,23 @@
 It is a deny-list, because torch and its libraries use several hundred calls. It denies calls that
 reach beyond the sandbox's namespaces (kernel keyrings, nested namespaces, mounts, other processes'
 memory), calls that have been used to attack the kernel (io_uring, bpf, userfaultfd, perf events),
-calls that allocate memory which no per-process limit counts (memfd, System V and POSIX queues), and
-calls that change the limits or priorities of another process: limits set on the zygote would apply
-to every later submission. With a GPU, one of these calls is allowed, because CUDA cannot start
-without it. Without namespaces, more calls are denied: those that reach a network, other processes,
-or named objects that other processes have left behind.
+calls that tell or leave something about files that Landlock does not protect (attributes of files,
+mounts of the machine), and calls that change the limits or priorities of another process: limits
+set on the zygote would apply to every later submission.
+
+It also denies every way to hold memory that is in no process's resident set, because that set is
+what the zygote counts: memory files (memfd), System V and POSIX queues, shared memory without a
+file, pages that are moved into a pipe (vmsplice, splice, tee, sendfile), and asynchronous I/O. With
+a GPU, memory files and shared memory without a file are allowed, because CUDA needs the first and
+nobody has checked that it does not need the second. Without namespaces, more calls are denied:
+those that reach a network, other processes, or named objects that other processes have left behind.
+
+A second filter (`against_kills`) holds for the processes of a test only, not for their zygote. It
+denies every way to have the kernel send SIGKILL. Therefore a process that dies of SIGKILL was
+killed by its zygote, which says so, or by somebody outside: by the kernel, because memory ran out,
+or by a person. Nothing that a submission does looks like that, so this needs no evidence from the
+rest of the machine. The ways are: kill and its relatives; a signal that a timer, a file or the end
+of a child sends; and a limit of CPU time. Code that must end a process of its own uses SIGTERM.
 
 The filter is classic BPF, 8 bytes per instruction; see seccomp(2). A denied call fails with EPERM.
 clone3 fails with ENOSYS, because its flags are in memory that a filter cannot read; the C library
@@ -31,6 +43,13 @@ class Machine(NamedTuple):
     socket: int
     socketpair: int
     prlimit: int
+    mmap: int
+    ioctl: int
+    fcntl: int
+    setrlimit: int
+    timer_create: int
+    kills: dict[str, int]
+    attributes: dict[str, int]
     denied: dict[str, int]
     denied_without_namespaces: dict[str, int]
 
@@ -38,12 +57,24 @@ class Machine(NamedTuple):
 COMMON = {  # the same numbers on every machine
     "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428,
     "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433,
-    "pidfd_getfd": 438, "mount_setattr": 442, "memfd_secret": 447,
+    "pidfd_getfd": 438, "mount_setattr": 442, "memfd_secret": 447, "statmount": 457,
+    "listmount": 458, "file_getattr": 468, "file_setattr": 469, "listns": 470,
+}  # fmt: skip
+COMMON_KILLS = {"pidfd_send_signal": 424}
+COMMON_ATTRIBUTES = {
+    "setxattrat": 463, "getxattrat": 464, "listxattrat": 465, "removexattrat": 466,
 }  # fmt: skip
 
 MACHINES = {
     "x86_64": Machine(0xC000003E, clone=56, clone3=435, socket=41, socketpair=53, prlimit=302,
-                      denied=COMMON | {
+                      mmap=9, ioctl=16, fcntl=72, setrlimit=160, timer_create=222,
+                      kills=COMMON_KILLS | {
+        "kill": 62, "rt_sigqueueinfo": 129, "tkill": 200, "tgkill": 234, "rt_tgsigqueueinfo": 297,
+    }, attributes=COMMON_ATTRIBUTES | {
+        "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "getxattr": 191, "lgetxattr": 192,
+        "fgetxattr": 193, "listxattr": 194, "llistxattr": 195, "flistxattr": 196,
+        "removexattr": 197, "lremovexattr": 198, "fremovexattr": 199,
+    }, denied=COMMON | {
         "shmget": 29, "shmat": 30, "semget": 64, "msgget": 68, "ptrace": 101, "syslog": 103,
         "personality": 135, "modify_ldt": 154, "pivot_root": 155, "chroot": 161, "acct": 163,
         "mount": 165, "umount2": 166, "swapon": 167, "swapoff": 168, "reboot": 169, "iopl": 172,
@@ -53,14 +84,22 @@ MACHINES = {
         "open_by_handle_at": 304, "setns": 308, "process_vm_readv": 310, "process_vm_writev": 311,
         "kcmp": 312, "finit_module": 313, "memfd_create": 319, "kexec_file_load": 320, "bpf": 321,
         "userfaultfd": 323, "setpriority": 141, "sched_setparam": 142, "sched_setscheduler": 144,
-        "sched_setaffinity": 203, "ioprio_set": 251, "sched_setattr": 314,
+        "sched_setaffinity": 203, "ioprio_set": 251, "sched_setattr": 314, "sendfile": 40,
+        "io_setup": 206, "splice": 275, "tee": 276, "vmsplice": 278,
     }, denied_without_namespaces={
         "socket": 41, "connect": 42, "bind": 49, "listen": 50, "accept": 43, "accept4": 288,
         "inotify_init": 253, "inotify_init1": 294, "sethostname": 170, "setdomainname": 171,
         "mq_unlink": 241, "shmctl": 31, "semctl": 66, "msgctl": 71,
     }),
     "aarch64": Machine(0xC00000B7, clone=220, clone3=435, socket=198, socketpair=199, prlimit=261,
-                       denied=COMMON | {
+                       mmap=222, ioctl=29, fcntl=25, setrlimit=164, timer_create=107,
+                       kills=COMMON_KILLS | {
+        "kill": 129, "tkill": 130, "tgkill": 131, "rt_sigqueueinfo": 138, "rt_tgsigqueueinfo": 240,
+    }, attributes=COMMON_ATTRIBUTES | {
+        "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7, "getxattr": 8, "lgetxattr": 9,
+        "fgetxattr": 10, "listxattr": 11, "llistxattr": 12, "flistxattr": 13, "removexattr": 14,
+        "lremovexattr": 15, "fremovexattr": 16,
+    }, denied=COMMON | {
         "umount2": 39, "mount": 40, "pivot_root": 41, "chroot": 51, "quotactl": 60, "acct": 89,
         "personality": 92, "unshare": 97, "kexec_load": 104, "init_module": 105,
         "delete_module": 106, "syslog": 116, "ptrace": 117, "reboot": 142, "mq_open": 180,
@@ -70,7 +109,8 @@ MACHINES = {
         "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272, "finit_module": 273,
         "memfd_create": 279, "bpf": 280, "userfaultfd": 282, "kexec_file_load": 294,
         "ioprio_set": 30, "sched_setparam": 118, "sched_setscheduler": 119,
-        "sched_setaffinity": 122, "setpriority": 140, "sched_setattr": 274,
+        "sched_setaffinity": 122, "setpriority": 140, "sched_setattr": 274, "io_setup": 0,
+        "sendfile": 71, "vmsplice": 75, "splice": 76, "tee": 77,
     }, denied_without_namespaces={
         "socket": 198, "connect": 203, "bind": 200, "listen": 201, "accept": 202, "accept4": 242,
         "inotify_init1": 26, "sethostname": 161, "setdomainname": 162,
@@ -93,13 +133,17 @@ X32_BIT = 0x40000000
 # error 304.
 NEEDED_BY_CUDA = {"memfd_create"}
 
+# What mmap is told: shared, or shared with checks; without a file.
+SHARING, MAP_SHARED, MAP_SHARED_VALIDATE, MAP_ANONYMOUS = 0x3, 1, 3, 0x20
+# They set attributes of an open file: FS_IOC_SETFLAGS, FS_IOC32_SETFLAGS, FS_IOC_FSSETXATTR.
+SETTING_ATTRIBUTES = (0x40086602, 0x40046602, 0x401C5820)
+SIGKILL, F_SETSIG, RLIMIT_CPU = 9, 10, 0
+EXIT_SIGNAL = 0xFF  # the bits of clone's flags
+
 LOAD, EQUAL, AT_LEAST, ANY_BIT, AND, RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
-NUMBER, ARCHITECTURE, FIRST_ARGUMENT, SECOND_ARGUMENT = (
-    0,
-    4,
-    16,
-    24,
-)  # offsets in struct seccomp_data
+NUMBER, ARCHITECTURE = 0, 4  # offsets in struct seccomp_data
+FIRST_ARGUMENT, SECOND_ARGUMENT, THIRD_ARGUMENT, FOURTH_ARGUMENT = 16, 24, 32, 40
+HIGH_HALF = 4  # an argument has 64 bits, and the filter reads 32
 ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 
 
@@ -115,12 +159,7 @@ def program(machine: str | None = None, *, cuda: bool = False, namespaces: bool 
     Raises:
         SandboxUnavailable: There is no table of system calls for that machine.
     """
-    name = machine or platform.machine()
-    if name not in MACHINES:
-        raise SandboxUnavailable(
-            f"no list of system calls for a {name} processor: add one to {__name__}"
-        )
-    this = MACHINES[name]
+    this = _machine(machine)
     deny = _return(ERRNO | errno.EPERM)
     denied = [
         number for name, number in this.denied.items() if not (cuda and name in NEEDED_BY_CUDA)
@@ -129,22 +168,16 @@ def program(machine: str | None = None, *, cuda: bool = False, namespaces: bool 
         denied += this.denied_without_namespaces.values()
     return b"".join(
         [
-            _load(ARCHITECTURE), _unless(EQUAL, this.audit, _return(KILL)),
-            _load(NUMBER), _when(AT_LEAST, X32_BIT, _return(KILL)),
+            *_of_this_architecture(this),
             *(_when(EQUAL, number, deny) for number in sorted(denied)),
+            # As on a file system without attributes, so that shutil.copy2 works.
+            *(
+                _when(EQUAL, number, _return(ERRNO | errno.ENOTSUP))
+                for number in sorted(this.attributes.values())
+            ),
             _when(EQUAL, this.clone3, _return(ERRNO | errno.ENOSYS)),
-            _when(
-                EQUAL, this.clone,
-                _load(FIRST_ARGUMENT) + _when(ANY_BIT, NEW_NAMESPACES, deny) + _return(ALLOW),
-            ),
-            _when(
-                EQUAL, this.socket,
-                _load(FIRST_ARGUMENT) + _unless(EQUAL, AF_UNIX, deny) + _return(ALLOW),
-            ),
-            _when(
-                EQUAL, this.prlimit,
-                _load(FIRST_ARGUMENT) + _unless(EQUAL, OWN_PROCESS, deny) + _return(ALLOW),
-            ),
+            *_denied_arguments(this, deny),
+            b"" if cuda else _when(EQUAL, this.mmap, _no_shared_memory_without_a_file(deny)),
             b"" if namespaces else _when(
                 EQUAL, this.socketpair,
                 _load(FIRST_ARGUMENT) + _unless(EQUAL, AF_UNIX, deny)
@@ -155,6 +188,112 @@ def program(machine: str | None = None, *, cuda: bool = False, namespaces: bool 
             _return(ALLOW),
         ]
     )  # fmt: skip
+
+
+def _denied_arguments(this: Machine, deny: bytes) -> list[bytes]:
+    """Rules for calls that are allowed with some arguments only."""
+    return [
+        _when(
+            EQUAL, this.clone,
+            _load(FIRST_ARGUMENT) + _when(ANY_BIT, NEW_NAMESPACES, deny) + _return(ALLOW),
+        ),
+        _when(
+            EQUAL, this.socket,
+            _load(FIRST_ARGUMENT) + _unless(EQUAL, AF_UNIX, deny) + _return(ALLOW),
+        ),
+        _when(
+            EQUAL, this.prlimit,
+            _load(FIRST_ARGUMENT) + _unless(EQUAL, OWN_PROCESS, deny) + _return(ALLOW),
+        ),
+        _when(
+            EQUAL, this.ioctl,
+            _load(SECOND_ARGUMENT)
+            + b"".join(_when(EQUAL, number, deny) for number in SETTING_ATTRIBUTES)
+            + _return(ALLOW),
+        ),
+    ]  # fmt: skip
+
+
+def _no_shared_memory_without_a_file(deny: bytes) -> bytes:
+    shared = _load(FOURTH_ARGUMENT) + _instruction(AND, 0, 0, SHARING)
+    return (
+        _load(FOURTH_ARGUMENT)
+        + _when(
+            ANY_BIT,
+            MAP_ANONYMOUS,
+            shared + _when(EQUAL, MAP_SHARED, deny) + _when(EQUAL, MAP_SHARED_VALIDATE, deny),
+        )
+        + _return(ALLOW)
+    )
+
+
+def against_kills(machine: str | None = None, *, cuda: bool = False) -> bytes:
+    """The second filter, for the processes of a test; they must set their own limits before it.
+
+    Args:
+        machine: The name of its architecture, such as "x86_64".
+        cuda: Whether CUDA must work.
+
+    Raises:
+        SandboxUnavailable: There is no table of system calls for that machine.
+    """
+    this = _machine(machine)
+    deny = _return(ERRNO | errno.EPERM)
+    signal_is = dict.fromkeys(this.kills, SECOND_ARGUMENT)
+    signal_is |= {"tgkill": THIRD_ARGUMENT, "rt_tgsigqueueinfo": THIRD_ARGUMENT}
+    any_value = _when(AT_LEAST, 1, deny)
+    return b"".join(
+        [
+            *_of_this_architecture(this),
+            *(
+                _when(
+                    EQUAL, number,
+                    _load(signal_is[name]) + _when(EQUAL, SIGKILL, deny) + _return(ALLOW),
+                )
+                for name, number in this.kills.items()
+            ),
+            # Which signal a timer sends is in memory that a filter cannot read.
+            b"" if cuda else _when(EQUAL, this.timer_create, deny),
+            _when(
+                EQUAL, this.fcntl,
+                _load(SECOND_ARGUMENT) + _when(EQUAL, F_SETSIG, deny) + _return(ALLOW),
+            ),
+            _when(
+                EQUAL, this.clone,
+                _load(FIRST_ARGUMENT) + _instruction(AND, 0, 0, EXIT_SIGNAL)
+                + _when(EQUAL, SIGKILL, deny) + _return(ALLOW),
+            ),
+            _when(
+                EQUAL, this.setrlimit,
+                _load(FIRST_ARGUMENT) + _when(EQUAL, RLIMIT_CPU, deny) + _return(ALLOW),
+            ),
+            _when(  # prlimit only reads if its third argument is NULL
+                EQUAL, this.prlimit,
+                _load(SECOND_ARGUMENT) + _unless(EQUAL, RLIMIT_CPU, _return(ALLOW))
+                + _load(THIRD_ARGUMENT) + any_value
+                + _load(THIRD_ARGUMENT + HIGH_HALF) + any_value + _return(ALLOW),
+            ),
+            _return(ALLOW),
+        ]
+    )  # fmt: skip
+
+
+def _machine(name: str | None) -> Machine:
+    """The table of a machine, by default of this one."""
+    name = name or platform.machine()
+    if name not in MACHINES:
+        raise SandboxUnavailable(
+            f"no list of system calls for a {name} processor: add one to {__name__}"
+        )
+    return MACHINES[name]
+
+
+def _of_this_architecture(this: Machine) -> list[bytes]:
+    """Kill a process that makes calls of another architecture; load the number of the call."""
+    return [
+        _load(ARCHITECTURE), _unless(EQUAL, this.audit, _return(KILL)),
+        _load(NUMBER), _when(AT_LEAST, X32_BIT, _return(KILL)),
+    ]  # fmt: skip
 
 
 def _instruction(code: int, if_true: int, if_false: int, operand: int) -> bytes:

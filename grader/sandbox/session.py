@@ -535,7 +535,7 @@ class Session:
             self._limits,
             self._tracebacks,
             cpu_limit=self._cpu_limit,
-            memory_ran_out=self._sandbox.memory_ran_out(),
+            is_isolated=self._sandbox.isolation != "none",
         )
         if isinstance(fault, TimedOut):
             self._over = fault

@@ -8,6 +8,8 @@ SETUP is JSON, written by `sandbox.bubblewrap`, `sandbox.landlock` or `sandbox.b
     user       the user id to switch to; 0 keeps the current one
     runtime    the folder of the worker's own code
     paths      the folders that a submission may import from: the packages and the probes
+    filter     the system calls that are denied to a test but not to the zygote; absent without
+               isolation
     preload    the modules to import before the first test, besides torch and the probes
     own_user   what `walls.OwnUser` needs; absent for the other kinds of isolation
 """
@@ -22,7 +24,7 @@ def main() -> None:
     sys.path[:] = [runtime, *sys.path, *setup["paths"]]
     from grader.worker import walls
 
-    wall = walls.of_this_process(setup.get("own_user"))
+    wall = walls.of_this_process(setup)
     wall.start(setup["user"])
     from grader.worker import zygote
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
-from grader.worker import kernel
+from grader.worker import kernel, procfs, scratch
 
 CLONE_NEWUSER = 0x10000000
 # The files of /proc that a process may read about itself. Its list of mounts is not among them,
@@ -29,18 +29,25 @@ OF_ITSELF = {
     "task": kernel.READ_DIR,
     "fd": kernel.READ_DIR,
 }
-DEVICES = ("null", "zero", "full", "random", "urandom")
+DEVICES = {
+    "null": kernel.USE_DEVICE,
+    # Shared pages of a writable /dev/zero would be memory that is in no resident set.
+    "zero": kernel.READ_FILE,
+    "full": kernel.USE_DEVICE,
+    "random": kernel.USE_DEVICE,
+    "urandom": kernel.USE_DEVICE,
+}
 
 
-def of_this_process(own_user: dict[str, Any] | None) -> "NoWall":
+def of_this_process(setup: dict[str, Any]) -> "NoWall":
     """The kind of isolation for this process, which is about to become the zygote.
 
     Args:
-        own_user: What `OwnUser` needs; None for the other kinds.
+        setup: See boot.py.
     """
-    if own_user is not None:
-        return OwnUser(own_user)
-    return Namespace() if os.getpid() == 1 else NoWall()
+    if "own_user" in setup:
+        return OwnUser(setup["own_user"], setup["filter"])
+    return Namespace(setup["filter"]) if os.getpid() == 1 else NoWall()
 
 
 class NoWall:
@@ -76,9 +83,19 @@ class NoWall:
         if child:
             os.killpg(child, signal.SIGKILL)
 
-    def scratch_use(self) -> tuple[int, int]:
-        """The number of files and the number of bytes in the writable folder."""
+    def scratch_use(self, most_files: int, most_bytes: int) -> tuple[int, int]:
+        """The number of files and the number of bytes in the writable folder.
+
+        Counting may stop when either exceeds its limit.
+
+        Raises:
+            scratch.Uncountable: The test makes it impossible to count.
+        """
         return 0, 0
+
+    def wipe_scratch(self) -> None:
+        """Empty the writable folder, and remove its traces of a test."""
+        scratch.empty(os.environ["TMPDIR"])
 
     def facts(self) -> dict[str, Any]:
         """Facts about the isolation, which the grader checks before it trusts the sandbox."""
@@ -86,7 +103,19 @@ class NoWall:
 
 
 class Namespace(NoWall):
-    """The zygote is process 1 of a PID namespace; the writable folder is a file system."""
+    """The zygote is process 1 of a PID namespace; the writable folder is a file system.
+
+    Args:
+        filter_of_tests: The system calls that are denied to a test but not to the zygote, in
+            hexadecimal; see `sandbox.seccomp.against_kills`.
+    """
+
+    def __init__(self, filter_of_tests: str) -> None:
+        self._filter = bytes.fromhex(filter_of_tests)
+
+    def confine(self) -> None:
+        """Deny this process the calls that are denied to a test."""
+        kernel.filter_calls(self._filter)
 
     def processes(self, child: int) -> list[str]:
         """Every process except the zygote."""
@@ -96,7 +125,7 @@ class Namespace(NoWall):
         """Kill every process except the zygote."""
         os.kill(-1, signal.SIGKILL)
 
-    def scratch_use(self) -> tuple[int, int]:
+    def scratch_use(self, most_files: int, most_bytes: int) -> tuple[int, int]:
         """The use that the file system reports."""
         usage = os.statvfs(os.environ["TMPDIR"])
         return usage.f_files - usage.f_ffree, (usage.f_blocks - usage.f_bfree) * usage.f_frsize
@@ -120,10 +149,12 @@ class OwnUser(NoWall):
         setup: What `sandbox.landlock` has prepared: `uid`, the student's user id; `readable`, the
             paths that student code may read; `private`, files that it must not be able to read;
             `filter`, the descriptor to read the seccomp filter from.
+        filter_of_tests: See `Namespace`.
     """
 
-    def __init__(self, setup: dict[str, Any]) -> None:
+    def __init__(self, setup: dict[str, Any], filter_of_tests: str) -> None:
         self._setup = setup
+        self._filter = bytes.fromhex(filter_of_tests)
         self._uid: int = setup["uid"]
         self._foreign: set[str] = set()
 
@@ -152,11 +183,12 @@ class OwnUser(NoWall):
         kernel.restrict(
             [
                 *((path, kernel.READ) for path in self._setup["readable"]),
-                *((f"/dev/{name}", kernel.USE_DEVICE) for name in DEVICES),
+                *((f"/dev/{name}", rights) for name, rights in DEVICES.items()),
                 *((f"{own}/{name}", rights) for name, rights in OF_ITSELF.items()),
                 (os.environ["TMPDIR"], -1),
             ]
         )
+        kernel.filter_calls(self._filter)
 
     @contextmanager
     def as_student(self) -> Iterator[None]:
@@ -177,7 +209,7 @@ class OwnUser(NoWall):
         now = {name for name in os.listdir("/proc") if name.isdigit()}
         self._foreign &= now
         new = now - self._foreign
-        found = [pid for pid in new if pid == str(child) or _user_of(pid) == self._uid]
+        found = [pid for pid in new if pid == str(child) or procfs.user_of(pid) == self._uid]
         self._foreign = now.difference(found)
         return found
 
@@ -188,10 +220,15 @@ class OwnUser(NoWall):
                 raise PermissionError("kill(-1) would end processes that are not the student's")
             os.kill(-1, signal.SIGKILL)
 
-    def scratch_use(self) -> tuple[int, int]:
+    def scratch_use(self, most_files: int, most_bytes: int) -> tuple[int, int]:
         """Count the files that can be found, which excludes files that were deleted while open."""
         with self.as_student():
-            return _files_in(os.environ["TMPDIR"])
+            return scratch.use(os.environ["TMPDIR"], most_files=most_files, most_bytes=most_bytes)
+
+    def wipe_scratch(self) -> None:
+        """Replace the writable folder. Only the zygote's group may create files beside it."""
+        with self.as_student():
+            scratch.replace(os.environ["TMPDIR"])
 
     def facts(self) -> dict[str, Any]:
         """In a child, try everything that the student's code must not be able to do."""
@@ -238,12 +275,11 @@ class OwnUser(NoWall):
 
 def status_of_this_process() -> dict[str, int]:
     """This process's capabilities, whether it can gain more, and how its calls are filtered."""
-    with open(f"/proc/{os.getpid()}/status") as f:
-        status = dict(line.rstrip("\n").split(":\t", 1) for line in f)
+    status = procfs.status_of(str(os.getpid()))
     return {
-        "capabilities": int(status["CapEff"], 16) | int(status["CapPrm"], 16),
-        "no_new_privileges": status["NoNewPrivs"] == "1",
-        "seccomp": int(status["Seccomp"]),
+        "capabilities": int(status[b"CapEff"], 16) | int(status[b"CapPrm"], 16),
+        "no_new_privileges": status[b"NoNewPrivs"] == b"1",
+        "seccomp": int(status[b"Seccomp"]),
     }
 
 
@@ -265,22 +301,3 @@ def _possible(act: Callable[[Any], object], things: list[Any]) -> list[Any]:
 
 def _write_into(folder: str) -> None:
     os.open(f"{folder}/grader-tries", os.O_CREAT | os.O_WRONLY, 0o600)
-
-
-def _user_of(pid: str) -> int | None:
-    with suppress(OSError), open(f"/proc/{pid}/status") as f:
-        return int(next(line for line in f if line.startswith("Uid:")).split()[1])
-    return None
-
-
-def _files_in(top: str) -> tuple[int, int]:
-    files, size, waiting = 0, 0, [top]
-    while waiting:
-        with suppress(OSError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                files += 1
-                with suppress(OSError):
-                    size += entry.stat(follow_symlinks=False).st_blocks * 512
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-    return files, size

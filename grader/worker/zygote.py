@@ -28,9 +28,7 @@ import importlib
 import json
 import os
 import pkgutil
-import re
 import resource
-import secrets
 import select
 import signal
 import socket
@@ -41,19 +39,17 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from grader import torch_compiler
-from grader.worker import child, heap
+from grader.worker import child, heap, procfs, scratch
 from grader.worker.walls import NoWall, status_of_this_process
 
 LOOK_EVERY_SECONDS = 0.05
-NOT_FROM_FILES = re.compile(rb"^Rss(?:Anon|Shmem):\s*(\d+) kB", re.MULTILINE)
-MAX_STATUS = 65536  # bytes of a file of /proc about a process
+END_SECONDS = 5.0
 MAX_FILES = 4096
-TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 # States of a thread that does not run unless something wakes it: asleep, stopped, ended. "D" is not
 # among them, because such a thread waits for a disk.
 ASLEEP = "STtZX"
 
-Breach = Literal["memory", "files", "scratch", "processor"]
+Breach = Literal["memory", "files", "scratch", "uncountable", "processor"]
 
 
 def import_slow_packages(preload: list[str]) -> None:
@@ -117,6 +113,7 @@ class Running:
     pidfd: int
     limits: dict[str, Any]
     breach: Breach | None = None
+    was_alive: bool = False  # when its zygote killed it
     status: int | None = None
     cpu_seconds: float = 0.0
     cpu_seconds_of_all: float = 0.0
@@ -191,8 +188,8 @@ class Zygote:
 
     def _measure_itself(self) -> None:
         """Measure the memory that every child shares with this process."""
-        self._idle_bytes = _own_bytes("self")
-        self._idle_resident_bytes = _resident_bytes()
+        self._idle_bytes = procfs.own_bytes("self")
+        self._idle_resident_bytes = procfs.resident_bytes()
 
     def _spawn(self, limits: dict[str, Any], descriptors: list[int]) -> None:
         """Give a test to a waiting child: send it the limits, the channel and the pipes."""
@@ -229,32 +226,35 @@ class Zygote:
         The kernel itself limits the CPU time of the child.
         """
         processes = self._wall.processes(running.pid)
-        used = sum(max(0, _own_bytes(pid) - self._idle_bytes) for pid in processes)
+        used = sum(max(0, procfs.own_bytes(pid) - self._idle_bytes) for pid in processes)
         if used > running.limits["memory_bytes"]:
             running.breach = "memory"
-        elif _seconds_of(processes, without=running.pid) > running.limits["cpu_seconds"]:
+        elif procfs.seconds_of(processes, without=running.pid) > running.limits["cpu_seconds"]:
             running.breach = "processor"
         else:
-            files, size = self._wall.scratch_use()
-            running.breach = (
-                "files"
-                if files > MAX_FILES
-                else "scratch"
-                if size > running.limits["scratch_bytes"]
-                else None
-            )
+            running.breach = self._breach_of_files(running.limits["scratch_bytes"])
         if running.breach:
             self.end_everything()
+
+    def _breach_of_files(self, most_bytes: int) -> Breach | None:
+        """The limit that the files of the running test exceed."""
+        try:
+            files, size = self._wall.scratch_use(MAX_FILES, most_bytes)
+        except scratch.Uncountable:
+            return "uncountable"
+        if files > MAX_FILES:
+            return "files"
+        return "scratch" if size > most_bytes else None
 
     def _activity(self) -> dict[str, Any]:
         """What the processes of the running test have done so far; see `Activity`."""
         running = self._running
         processes = self._wall.processes(running.pid) if running else []
-        tasks = [task for pid in processes for task in _tasks(pid)]
+        tasks = [task for pid in processes for task in procfs.tasks(pid)]
         return {
             "nanoseconds": sum(nanoseconds for nanoseconds, _ in tasks),
             "sleeps": all(state in ASLEEP for _, state in tasks),
-            "cpu_seconds_of_all": _seconds_of(processes)
+            "cpu_seconds_of_all": procfs.seconds_of(processes)
             + (running.cpu_seconds_of_all if running else 0.0),
         }
 
@@ -263,7 +263,9 @@ class Zygote:
         if self._spare:
             self._spare[1].close()  # the spare child then exits
             self._spare = None
-        deadline = time.monotonic() + 5.0
+        deadline = time.monotonic() + END_SECONDS
+        if self._running and self._running.status is None:
+            self._running.was_alive = not _ends_by_itself(self._running)
         while self._any_left() and time.monotonic() < deadline:
             with suppress(ProcessLookupError):
                 self._wall.kill(self._running.pid if self._running else None)
@@ -292,6 +294,7 @@ class Zygote:
                 "signal": None,
                 "exit": None,
                 "breach": None,
+                "was_alive": False,
                 "cpu_seconds": 0.0,
                 "cpu_seconds_of_all": 0.0,
                 "memory_bytes": 0,
@@ -305,6 +308,7 @@ class Zygote:
             else None,
             "exit": os.WEXITSTATUS(status) if status is not None and os.WIFEXITED(status) else None,
             "breach": running.breach,
+            "was_alive": running.was_alive,
             "cpu_seconds": running.cpu_seconds,
             "cpu_seconds_of_all": running.cpu_seconds_of_all,
             "memory_bytes": running.memory_bytes,
@@ -313,102 +317,19 @@ class Zygote:
     def wipe_scratch(self) -> bool:
         """Empty the one writable folder; return False if something cannot be removed."""
         try:
-            with self._wall.as_student():
-                _empty(os.environ["TMPDIR"])
+            self._wall.wipe_scratch()
         except OSError:
             return False
         return True
 
 
-def _empty(top: str) -> None:
-    """Remove everything in a folder, at any depth and with any permissions.
+def _ends_by_itself(running: Running) -> bool:
+    """Whether a child is ending or has ended, before its zygote kills it; wait for its end.
 
-    Nested folders are moved to the top under unused names, so that no path gets too long.
-    Everything belongs to this user, and no process is left that could change it in the meantime.
+    A process closes its channel a little before its end. If its zygote killed it in between, nobody
+    could tell how it ended.
     """
-    # If the folder belongs to root, nobody else could have changed its permissions either.
-    with suppress(PermissionError):
-        os.chmod(top, 0o1777)
-    unused, moved = secrets.token_hex(8), 0
-    while entries := list(os.scandir(top)):
-        for entry in entries:
-            if not entry.is_dir(follow_symlinks=False):
-                os.unlink(entry)
-                continue
-            os.chmod(entry, 0o700)
-            for inner in list(os.scandir(entry)):
-                if inner.is_dir(follow_symlinks=False):
-                    moved += 1
-                    os.chmod(inner, 0o700)
-                    os.rename(inner, f"{top}/{unused}-{moved}")
-                else:
-                    os.unlink(inner)
-            os.rmdir(entry)
-
-
-def _tasks(pid: str) -> list[tuple[int, str]]:
-    """For each thread of a process, its CPU time in nanoseconds, and its state."""
-    found = []
-    with suppress(OSError):
-        for task in os.listdir(f"/proc/{pid}/task"):
-            nanoseconds = int(_read(f"/proc/{pid}/task/{task}/schedstat").split()[0])
-            state = _read(f"/proc/{pid}/task/{task}/stat").rpartition(b")")[2].split()[0]
-            found.append((nanoseconds, state.decode()))
-    return found
-
-
-def _seconds_of(processes: list[str], without: int | None = None) -> float:
-    """The CPU time of all processes of a test, including those that have exited.
-
-    The time of a process that has exited is counted in the process that waited for it.
-
-    Args:
-        processes: The ids of the processes that are left.
-        without: A process whose own time is left out.
-    """
-    ticks = 0
-    for pid in processes:
-        with suppress(OSError):
-            times = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[11:15]
-            ticks += sum(map(int, times[2:] if pid == str(without) else times))
-    return ticks / TICKS_A_SECOND
-
-
-def _own_bytes(pid: str) -> int:
-    """Resident bytes of a process that are not backed by a file; 0 after its exit."""
-    try:
-        sizes = _resident(f"/proc/{pid}")
-        # The process has exited, or only its first thread has.
-        if not sizes:
-            sizes = max(
-                [
-                    _resident(f"/proc/{pid}/task/{thread}")
-                    for thread in os.listdir(f"/proc/{pid}/task")
-                ],
-                default=[],
-            )
-    except OSError:
-        return 0
-    return sum(sizes) * 1024
-
-
-def _resident(folder: str) -> list[int]:
-    """The two sizes in KiB, or none if the process or thread has exited."""
-    return [int(kib) for kib in NOT_FROM_FILES.findall(_read(f"{folder}/status"))]
-
-
-def _resident_bytes() -> int:
-    """Resident bytes of this process, including shared ones.
-
-    The kernel counts the memory of a process that has exited in the same way.
-    """
-    return int(_read("/proc/self/statm").split()[1]) * resource.getpagesize()
-
-
-def _read(path: str) -> bytes:
-    """The content of a file of /proc; `open` would take several times as long."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(descriptor, MAX_STATUS)
-    finally:
-        os.close(descriptor)
+    if not procfs.is_exiting(str(running.pid)):
+        return False
+    select.select([running.pidfd], [], [], END_SECONDS)
+    return True

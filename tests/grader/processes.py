@@ -9,7 +9,8 @@ def statuses() -> Iterator[dict[str, str]]:
     """The status fields of each process, such as `Pid`, `PPid`, `Uid` and `State`."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            lines = (folder / "status").read_text().splitlines()
+            # A process may have any name, which need not be text.
+            lines = (folder / "status").read_text(errors="replace").splitlines()
         except (FileNotFoundError, ProcessLookupError):
             continue  # the process has ended
         yield dict(line.split(":\t", 1) for line in lines if ":\t" in line)

@@ -16,6 +16,7 @@ file that an editor cannot show. The docstring of an attack has this header:
     earns:      the points of the target: 0 (default), less (than full) or full
     refused:    words from the message that refuses the archive; `a | b` if either may appear
     open:       why the attack still succeeds; the test fails once the attack no longer succeeds
+    ordinary:   why `make test` also runs the attack as an ordinary user
     stronger:   why bubblewrap stops the attack and the second level (Landlock) does not
     holds:      what must hold, in one sentence
 
@@ -31,7 +32,10 @@ import ast
 import copy
 import gc
 import importlib.util
+import os
 import re
+import subprocess
+import sys
 import tempfile
 import unicodedata
 import uuid
@@ -55,6 +59,7 @@ from grader.sandbox import landlock
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 from grader.submission import Submission
+from tests.grader.ordinary_user import NEEDS_ROOT, as_an_ordinary_user
 from tests.grader.processes import processes
 from tests.grader.told import told
 from tests.sampling import every
@@ -79,6 +84,7 @@ KEYS = {
     "earns",
     "refused",
     "open",
+    "ordinary",
     "stronger",
     "holds",
 }
@@ -400,6 +406,36 @@ def test_it_earns_nothing_and_harms_nobody(sandbox, attack, planted, tmp_path):
     assert as_stated, (
         f"{attacked.score:g} of {attacked.max_score:g} points, {attacked.status.value}"
     )
+
+
+def on_the_sandbox(attacks: list[Attack]):
+    """The attacks that an ordinary user's sandbox has to stop by itself."""
+    return [a for a in attacks if a.header["group"] in OF_THE_SANDBOX and "refused" not in a.header]
+
+
+@NEEDS_ROOT
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "attacks",
+    [
+        pytest.param([a for a in ALL if "ordinary" in a.header], id="those that need one"),
+        pytest.param(on_the_sandbox(ALL), id="on the sandbox", marks=pytest.mark.proof),
+    ],
+)
+def test_they_fail_for_an_ordinary_user_as_well(attacks, root):
+    """The tests above, at the first level, run by a user who owns nothing here.
+
+    Everything in such a user's box belongs to the user, and so to the student's code.
+    """
+    test = test_it_earns_nothing_and_harms_nobody.__name__
+    ids = [f"{__file__}::{test}[bubblewrap-{attack.path.stem}]" for attack in attacks]
+    # An earlier test has kept the plugins out of the runs of pytest that grade.
+    plugins = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": ""}
+    with as_an_ordinary_user() as words:
+        command = [*words, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *ids]
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, env=plugins)
+    assert 0 == done.returncode, done.stdout[-8000:] + done.stderr
+    assert re.search(rf"^{len(attacks)} passed", done.stdout, re.MULTILINE), done.stdout[-500:]
 
 
 @pytest.mark.parametrize("attack", cases([a for a in ALL if "refused" in a.header]))

@@ -45,6 +45,8 @@ WORKER = {
             "zygote",
             "walls",
             "kernel",
+            "procfs",
+            "scratch",
             "heap",
             "child",
             "device",

@@ -9,4 +9,4 @@ holds: the search for the line that crashed takes less than quadratic time in th
 import os
 
 print("Fatal Python error" + 'File "' * 170_000, end="", flush=True)
-os.kill(os.getpid(), 9)
+os.kill(os.getpid(), 15)

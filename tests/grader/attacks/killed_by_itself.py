@@ -1,10 +1,10 @@
-"""Sends SIGKILL to itself or to its own processes, which looks like the kernel's out-of-memory killer.
+"""Sends SIGKILL to itself or to its own processes, which would look like the kernel's out-of-memory killer.
 
 group: survive or spread
 target: tensor_memory
 tests: tensor_bytes_needs_no_data | storage_bytes_of_another_dtype | unique_bytes_counts_views_once
-status: crashed
-holds: a SIGKILL that it sent itself counts as the student's crash, and never as a grader fault that leaves the score pending.
+status: failed
+holds: a submission cannot send SIGKILL, so its end counts as its own, and never as a grader fault that leaves the score pending.
 """
 
 import os

@@ -14,10 +14,12 @@ import subprocess
 import sys
 import time
 import zipfile
+from pathlib import Path
 
 import pytest
 
 from grader.classroom import batch, gradebook, tables
+from tests.grader.processes import descendants, until
 from tests.grader.warm_python import python
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("batch")]
@@ -295,6 +297,56 @@ def test_a_process_that_is_killed_costs_a_second_try(started):
     _, said = process.communicate(timeout=120)
     assert process.returncode == 0, said
     assert points(book) == POINTS_OF_FOUR
+
+
+SOMETIMES = """#!/bin/sh
+for word do
+    case "$word" in --info-fd)
+        mktemp {folder}/started-XXXXXX >/dev/null
+        [ $(ls {folder} | wc -l) = 2 ] && exit 1
+    esac
+done
+exec {real} "$@"
+"""
+
+
+@pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap is not installed")
+def test_a_box_that_is_lost_after_the_first_result_ends_no_batch(course, handed_in, root, tmp_path):
+    """The box is killed, and the next one does not start; the submission gets a third one."""
+    keep(handed_in, *POINTS_OF_FOUR)
+    for name in POINTS_OF_FOUR:
+        hand_in(handed_in, name, f"import time\ntime.sleep(1)\n{CLASS[name][0]}")
+    tools, folder, book = tmp_path / "tools", tmp_path / "boxes", tmp_path / "class.sqlite"
+    tools.mkdir()
+    folder.mkdir()
+    text = SOMETIMES.format(folder=folder, real=shutil.which("bwrap"))
+    (tools / "bwrap").write_text(text)
+    (tools / "bwrap").chmod(0o755)
+    command = [sys.executable, "-m", "grader", "batch", handed_in, "--gradebook", book]
+    command += ["--course", course, "--jobs", "1", "--isolation", "bubblewrap"]
+    with subprocess.Popen(
+        [*map(str, command)],
+        cwd=root,
+        env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as batch:
+        until(lambda: batch.poll() is not None or graded(book))
+        for process in descendants(batch.pid):
+            if b"boot.py" in command_of(process):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+        said = batch.communicate(timeout=240)[1]
+    assert (batch.returncode, points(book)) == (0, POINTS_OF_FOUR), said
+    assert 3 <= len(list(folder.iterdir()))
+
+
+def command_of(process):
+    """The command line of a process; empty after its end."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def test_a_regrade_counts_when_it_is_applied_and_can_be_undone(grader, course, handed_in, tmp_path):

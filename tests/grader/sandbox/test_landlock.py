@@ -8,7 +8,9 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import textwrap
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import get_args
@@ -16,7 +18,7 @@ from typing import get_args
 import pytest
 
 from grader import course as courses
-from grader.errors import SandboxUnavailable
+from grader.errors import Crashed, SandboxUnavailable
 from grader.results.merge import WEAKEST_FIRST
 from grader.sandbox import landlock, levels
 from grader.sandbox.box import Sandbox
@@ -144,6 +146,149 @@ def test_when_the_zygote_is_killed_its_processes_end_and_the_next_test_runs():
         assert [] == processes("Uid", user)
 
 
+NAMED = """
+import ctypes, sys
+ctypes.CDLL(None).prctl(15, b"\\xff\\xfe", 0, 0, 0)  # PR_SET_NAME
+print("named", flush=True)
+sys.stdin.read()
+"""
+
+
+@NEEDS_IT
+@pytest.mark.slow
+def test_a_neighbours_process_may_have_any_name(sandbox):
+    """Without a PID namespace, a zygote sees the processes of all others, also when it starts."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", NAMED], **pipes) as neighbour:
+        assert b"named\n" == neighbour.stdout.readline()
+        waits = "import time\ndef f():\n    time.sleep(0.2)\n    return 3"
+        assert 3 == ask(sandbox, waits)
+        with Sandbox(COURSE.tests, isolation="landlock", scratch_bytes=MIB) as another:
+            assert 3 == ask(another, waits)
+        neighbour.stdin.close()
+
+
+FILLS = """
+    import os, time
+    def f(close):
+        top = os.environ["TMPDIR"]
+        os.mkdir(f"{top}/a")
+        fd = os.open(f"{top}/a", os.O_RDONLY)
+        for n in range(3):
+            with open(f"{top}/a/{n}", "wb") as file:
+                file.write(bytes(2**19))
+        if close == "every folder":
+            os.fchmod(fd, 0)
+            os.chmod(top, 0)
+        elif close == "again and again":
+            while True:
+                os.chmod(f"{top}/a", 0o300)
+        elif close == "the length of its path":
+            for _ in range(700):
+                os.rename(f"{top}/a", f"{top}/b")
+                os.mkdir(f"{top}/a")
+                os.rename(f"{top}/b", f"{top}/a/b")
+        else:
+            os.chmod(f"{top}/a", close)
+        while True:
+            time.sleep(0.01)
+"""
+
+
+@NEEDS_IT
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "close", [0o300, 0o400, 0, "every folder", "again and again", "the length of its path"]
+)
+def test_files_in_a_folder_that_is_closed_to_the_zygote_count_too(sandbox, close):
+    """The zygote opens the folder again; where it cannot, the test has exceeded its limit."""
+    with pytest.raises(Crashed, match=r"it wrote more than|whose files cannot be counted"):
+        ask(sandbox, FILLS, close)
+
+
+@NEEDS_IT
+@pytest.mark.slow
+def test_a_closed_folder_with_little_in_it_costs_nothing(sandbox):
+    """The zygote may look while the folder is closed."""
+    source = """
+        import os, time
+        def f():
+            os.makedirs("a/b")
+            os.chmod("a/b", 0)
+            os.chmod("a", 0)
+            time.sleep(0.3)
+            return 3
+    """
+    assert 3 == ask(sandbox, source)
+
+
+OUTSIDE = """
+    import os
+    TRIES = {
+        "set an attribute": lambda path: os.setxattr(path, "user.red", b"x"),
+        "read an attribute": lambda path: os.getxattr(path, "user.old"),
+        "list attributes": os.listxattr,
+        "remove an attribute": lambda path: os.removexattr(path, "user.old"),
+        "set a mode": lambda path: os.chmod(path, 0o777),
+        "set a time": lambda path: os.utime(path, (1, 1)),
+        "set the time to now": os.utime,
+        "truncate": lambda path: os.truncate(path, 1),
+        "write": lambda path: os.open(path, os.O_WRONLY),
+        "read": lambda path: os.open(path, os.O_RDONLY),
+        "rename": lambda path: os.rename(path, path + "x"),
+        "link": lambda path: os.link(path, os.environ["TMPDIR"] + "/x"),
+    }
+    def f(path):
+        done = []
+        for name, act in TRIES.items():
+            try:
+                act(path)
+                done.append(name)
+            except OSError:
+                pass
+        return done
+"""
+
+
+@NEEDS_IT
+@pytest.mark.slow
+def test_a_file_outside_that_anyone_may_write_keeps_its_attributes(sandbox):
+    """Landlock has no such rights, so the filter denies the calls; only its times can change.
+
+    shutil.copy2 sets times as well, so they cannot be denied.
+    """
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        path = Path(folder, "file")
+        path.write_bytes(b"outside")
+        for opened in (path.parent, path):
+            opened.chmod(0o777)
+            with suppress(OSError):  # this file system has no attributes
+                os.setxattr(opened, "user.old", b"secret")
+        modes = [opened.stat().st_mode for opened in (path.parent, path)]
+        assert ["set the time to now"] == ask(sandbox, OUTSIDE, str(path))
+        assert ["set the time to now"] == ask(sandbox, OUTSIDE, str(path.parent))
+        assert [opened.stat().st_mode for opened in (path.parent, path)] == modes
+        assert b"outside" == path.read_bytes()
+
+
+@NEEDS_IT
+@pytest.mark.slow
+def test_files_are_copied_with_their_times(sandbox):
+    """The filter denies extended attributes as a file system without them does."""
+    source = """
+        import os, shutil
+        def f():
+            with open("a", "w") as file:
+                file.write("x" * 10**6)
+            os.utime("a", (5, 5))
+            shutil.copy2("a", "b")
+            shutil.copyfile("a", "c")
+            shutil.move("b", "d")
+            return [os.path.getsize(n) for n in "acd"], os.path.getmtime("d")
+    """
+    assert ([10**6] * 3, 5.0) == ask(sandbox, source)
+
+
 DEEP = """
     import os
     def f():
@@ -243,7 +388,7 @@ def test_python_in_a_closed_folder_is_copied_and_large_packages_are_refused(monk
 @NEEDS_IT
 def test_a_child_counts_before_it_has_become_the_students_user():
     """Otherwise, a slow start would look like a test that no longer runs."""
-    wall = walls.OwnUser({"uid": 1_234_567_890})
+    wall = walls.OwnUser({"uid": 1_234_567_890}, "")
     for _ in range(2):
         assert [str(os.getpid())] == wall.processes(os.getpid())
     assert [] == wall.processes(2**30)

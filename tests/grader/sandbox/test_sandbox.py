@@ -42,11 +42,12 @@ from grader.grading.budget import Budgets
 from grader.grading.grade import grade
 from grader.protocol import Other
 from grader.report import json as json_report
-from grader.sandbox import bubblewrap, seccomp, shown
+from grader.sandbox import bubblewrap, landlock, seccomp, shown
 from grader.sandbox.box import Sandbox
 from grader.sandbox.preflight import check_cpu
 from grader.sandbox.session import Budget, Patience, Session, Spare
 from grader.submission import Submission
+from tests.grader.ordinary_user import NEEDS_ROOT, as_an_ordinary_user
 from tests.grader.told import told
 from tests.probes import call, call_and_keep_inputs
 from tests.sampling import every
@@ -220,7 +221,7 @@ def test_the_sides_part_while_a_large_frame_crosses(sandbox, monkeypatch):
 def test_a_test_that_is_killed_leaves_the_core(sandbox):
     """However a test ends, the grader may use all its cores again."""
     allowed = os.sched_getaffinity(0)
-    fault(sandbox, Crashed, "import os\ndef f(): os.kill(os.getpid(), 9)")
+    fault(sandbox, Crashed, "import os\ndef f(): os.kill(os.getpid(), 15)")
     assert os.sched_getaffinity(0) == allowed
 
 
@@ -1315,7 +1316,7 @@ def is_alive(pid):
     [
         ("os._exit(3)", "its process exited with code 3 before it answered"),
         ("os._exit(0)", "its process exited with code 0 before it answered"),
-        ("os.kill(os.getpid(), 9)", "its process was ended by signal 9 (killed)"),
+        ("os.kill(os.getpid(), 15)", "its process was ended by signal 15 (terminated)"),
         (
             "os.write(3, b'x' * 100)",
             (
@@ -1853,11 +1854,11 @@ from grader import course
 from grader.sandbox.box import Sandbox
 from grader.sandbox.session import Session
 from tests.probes import call
-limit, used = map(Path, sys.argv[1:])
+limit, used = map(Path, sys.argv[1:3])
 c = course.load()
 takes = b"import os\\ndef takes(mib): return len(bytearray(mib * 2**20))\\n"
 source = takes + b"def suicide(): os.kill(os.getpid(), 9)\\n"
-with Sandbox(c.tests, isolation="bubblewrap", scratch_bytes=2**20) as sandbox:
+with Sandbox(c.tests, isolation=sys.argv[3], scratch_bytes=2**20) as sandbox:
     sandbox.wait_until_ready()
     limit.write_text(str(int(used.read_text()) + 300 * 2**20))
     calls = [("takes", 50), ("suicide",), ("takes", 1500), ("suicide",), ("takes", 50)]
@@ -1899,18 +1900,24 @@ def memory_group():
 
 
 @pytest.mark.slow
-def test_what_the_kernel_kills_for_want_of_memory_is_no_crash_of_the_students(memory_group, root):
+@pytest.mark.parametrize("level", ["bubblewrap", "landlock"])
+def test_what_the_kernel_kills_for_want_of_memory_is_no_crash_of_the_students(
+    memory_group, root, level
+):
     """The machine has less memory than a test may use, so the kernel kills the process.
 
-    If a process sends itself the same signal, earlier or later, it counts as a crash.
+    A process that waits for such a kill, and then tries to end in the same way, cannot.
     """
+    if level == "landlock" and (reason := landlock.why_not()):
+        pytest.skip(reason)
     processes, *files = map(str, memory_group)
     enter = ["sh", "-c", f'echo $$ > {processes} && exec "$@"', "sh"]
-    command = [*enter, sys.executable, "-c", STARVED, *files]
+    command = [*enter, sys.executable, "-c", STARVED, *files, level]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=300)
     before, suicide, killed, again, after = done.stdout.splitlines() or [done.stderr] * 5
     assert [str(50 * 2**20)] * 2 == [before, after]
-    assert ["Crashed its process was ended by signal 9 (killed)"] * 2 == [suicide, again]
+    refused = "RaisedPermissionError [Errno 1] Operation not permitted"
+    assert [refused] * 2 == [suicide, again]
     assert re.match(
         r"GraderFault a test's process was killed from outside while it used [\d.]+ MiB of its 2 "
         r"GiB: ",
@@ -2096,6 +2103,13 @@ def test_denied_system_calls_fail_with_eperm(sandbox):
     } <= set(names)
 
 
+def test_files_have_no_extended_attributes(sandbox):
+    """The calls fail as on a file system without attributes."""
+    numbers = sorted(MACHINE.attributes.values())
+    got = answer(sandbox, SYSCALLS, [[number, 0, 0, 0, 0, 0] for number in numbers])
+    assert [errno.ENOTSUP] * len(numbers) == got
+
+
 def test_clone3_does_not_exist(sandbox):
     """A filter cannot read the flags of clone3; without it, the C library uses clone."""
     assert [errno.ENOSYS] == answer(sandbox, SYSCALLS, [[MACHINE.clone3, 0, 0]])
@@ -2129,9 +2143,9 @@ def test_sockets_are_local(sandbox):
 @pytest.mark.parametrize("machine", seccomp.MACHINES)
 def test_the_filter_is_whole_instructions(machine):
     """The filter ends with a verdict, for each architecture that has a table."""
-    program = seccomp.program(machine)
-    assert 0 == len(program) % 8
-    assert program.endswith(b"\x06\0\0\0\x00\x00\xff\x7f")
+    for program in (seccomp.program(machine), seccomp.against_kills(machine)):
+        assert 0 == len(program) % 8
+        assert program.endswith(b"\x06\0\0\0\x00\x00\xff\x7f")
 
 
 def test_another_machine_is_refused():
@@ -2285,42 +2299,24 @@ def test_without_isolation_the_students_modules_are_graded(bare):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can become another user"
-)
+@NEEDS_ROOT
 def test_an_ordinary_user_gets_the_same_box():
     """In a user namespace, the zygote is process 1, without capabilities and with the filter."""
-    as_an_ordinary_user({})
+    gets_the_same_box({})
 
 
-def as_an_ordinary_user(environment):
+def gets_the_same_box(environment):
     """Run SCRIPT as a user who owns nothing here; skip if that is impossible."""
     root = Path(bubblewrap.__file__).parent.parent.parent
-    become = [
-        "setpriv",
-        "--reuid",
-        "65534",
-        "--regid",
-        "65534",
-        "--clear-groups",
-        sys.executable,
-        "-c",
-    ]
-    options = {
-        "cwd": root,
-        "capture_output": True,
-        "text": True,
-        "env": {**os.environ, **environment},
-    }
-    able = subprocess.run(
-        [*become, f"import grader, tests.probes; open({torch.__file__!r})"], timeout=120, **options
-    )
-    if able.returncode:
-        pytest.skip(
-            "that user cannot run the interpreter or read the checkout: "
-            f"{able.stderr.strip()[-200:]}"
+    with as_an_ordinary_user() as words:
+        done = subprocess.run(
+            [*words, sys.executable, "-c", SCRIPT, "bubblewrap"],
+            cwd=root,
+            capture_output=True,
+            text=True,
+            env={**os.environ, **environment},
+            timeout=300,
         )
-    done = subprocess.run([*become, SCRIPT, "bubblewrap"], timeout=300, **options)
     if "the sandbox cannot be started" in done.stderr:
         pytest.skip(f"that user cannot start a sandbox here: {done.stderr.strip()[-300:]}")
     assert ("bubblewrap True False True 2 True\n", "") == (done.stdout, done.stderr)
@@ -2394,14 +2390,12 @@ def test_an_old_bubblewrap_makes_the_same_box(version, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can become another user"
-)
+@NEEDS_ROOT
 def test_an_old_bubblewrap_makes_the_same_box_for_an_ordinary_user(tmp_path):
     """The filter replaces --disable-userns, and the worker checks that no namespace can be made."""
     for folder in [*tmp_path.parents][:3]:
         folder.chmod(folder.stat().st_mode | 0o055)
-    as_an_ordinary_user({"PATH": bubblewrap_of_age(tmp_path, "0.4.0")})
+    gets_the_same_box({"PATH": bubblewrap_of_age(tmp_path, "0.4.0")})
 
 
 def test_a_bubblewrap_that_is_too_old_is_named(tmp_path, monkeypatch):

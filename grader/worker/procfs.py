@@ -1,0 +1,113 @@
+"""What the kernel tells in /proc about the processes of a test.
+
+A process chooses its own name, which appears in these files and need not be text, so every file is
+read as bytes. Functions that are asked about a process that has ended find nothing.
+"""
+
+import os
+import re
+import resource
+from contextlib import suppress
+
+NOT_FROM_FILES = re.compile(
+    rb"^(?:Rss(?:Anon|Shmem)|VmSwap|HugetlbPages):\s*(\d+) kB", re.MULTILINE
+)
+MAX_STATUS = 65536  # bytes of a file about a process
+TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+IS_EXITING = 0x4  # PF_EXITING in the kernel
+
+
+def read(path: str) -> bytes:
+    """The content of a file of /proc; `open` would take several times as long."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, MAX_STATUS)
+    finally:
+        os.close(descriptor)
+
+
+def status_of(pid: str) -> dict[bytes, bytes]:
+    """The fields of a process's status."""
+    lines = read(f"/proc/{pid}/status").splitlines()
+    return dict(line.split(b":\t", 1) for line in lines if b":\t" in line)
+
+
+def user_of(pid: str) -> int | None:
+    """The user id that a process runs under; None after its end."""
+    with suppress(OSError):
+        return int(status_of(pid)[b"Uid"].split()[0])
+    return None
+
+
+def _stat(folder: str) -> list[bytes]:
+    """The fields of a process or thread after its name, which may contain anything."""
+    return read(f"{folder}/stat").rpartition(b")")[2].split()
+
+
+def tasks(pid: str) -> list[tuple[int, str]]:
+    """For each thread of a process, its CPU time in nanoseconds, and its state."""
+    found = []
+    with suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            folder = f"/proc/{pid}/task/{task}"
+            nanoseconds = int(read(f"{folder}/schedstat").split()[0])
+            found.append((nanoseconds, _stat(folder)[0].decode()))
+    return found
+
+
+def is_exiting(pid: str) -> bool:
+    """Whether all threads of a process are about to end, or have ended."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with suppress(FileNotFoundError, ProcessLookupError):
+                if not int(_stat(f"/proc/{pid}/task/{task}")[6]) & IS_EXITING:
+                    return False
+    return True
+
+
+def seconds_of(processes: list[str], without: int | None = None) -> float:
+    """The CPU time of all processes of a test, including those that have exited.
+
+    The time of a process that has exited is counted in the process that waited for it.
+
+    Args:
+        processes: The ids of the processes that are left.
+        without: A process whose own time is left out.
+    """
+    ticks = 0
+    for pid in processes:
+        with suppress(OSError):
+            times = _stat(f"/proc/{pid}")[11:15]
+            ticks += sum(map(int, times[2:] if pid == str(without) else times))
+    return ticks / TICKS_A_SECOND
+
+
+def own_bytes(pid: str) -> int:
+    """Bytes of a process, in memory or swapped out, that are not backed by a file."""
+    try:
+        sizes = _resident(f"/proc/{pid}")
+        # The process has exited, or only its first thread has.
+        if not sizes:
+            sizes = max(
+                [
+                    _resident(f"/proc/{pid}/task/{thread}")
+                    for thread in os.listdir(f"/proc/{pid}/task")
+                ],
+                default=[],
+            )
+    except OSError:
+        return 0
+    return sum(sizes) * 1024
+
+
+def _resident(folder: str) -> list[int]:
+    """The sizes in KiB, or none if the process or thread has exited."""
+    return [int(kib) for kib in NOT_FROM_FILES.findall(read(f"{folder}/status"))]
+
+
+def resident_bytes() -> int:
+    """Resident bytes of this process, including shared ones.
+
+    The kernel counts the memory of a process that has exited in the same way.
+    """
+    return int(read("/proc/self/statm").split()[1]) * resource.getpagesize()
