@@ -21,8 +21,8 @@ from grader.analysis_commands import app
 from grader.classroom import gradebook, setups
 from grader.classroom.records import Student
 from grader.course import load
-from grader.errors import Status
-from grader.outputs import App, Writes
+from grader.errors import Status, UsageError
+from grader.outputs import App, Named, Writes
 from grader.report import json as json_report
 from tests.grader.classroom.test_class_commands import of, result_of
 
@@ -414,6 +414,20 @@ def test_two_outputs_never_have_one_name(call, places, tmp_path, name, one, othe
     code, said = call(name, *_with_output(name, words, other, str(second)))
     assert (code, one.name in said, other.name in said) == (2, True, True), said
     assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["report.html", "assignment/report.html", "helper.py", "s.zip"])
+def test_only_a_report_may_lie_in_the_folder_of_a_submission(tmp_path, name):
+    """Nothing reads a report there; next to the modules, it could be taken for one of them."""
+    folder = tmp_path / "mine"
+    (folder / "assignment").mkdir(parents=True)
+    output = [(Named("--html", folder / name), Writes())]
+    inputs = [(Named("SUBMISSION", folder), False)]
+    if name == "report.html":
+        outputs.check(output, inputs, None)
+    else:
+        with pytest.raises(UsageError, match="is inside SUBMISSION"):
+            outputs.check(output, inputs, None)
 
 
 def test_a_new_command_is_checked_without_further_code(tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ from grader import course as courses
 from grader.errors import CourseFault
 from grader.proof import inputs, promised
 from grader.proof.promised import Class, Promises
+from grader.solutions import mistakes
 
 COURSE = courses.load()
 
@@ -226,3 +227,14 @@ def test_a_file_that_is_wrong_names_the_entry(tmp_path):
     (tmp_path / "p.toml").write_text("[claims\n")
     with pytest.raises(CourseFault, match=r"p\.toml: "):
         promised.load(tmp_path, "p")
+
+
+@pytest.mark.parametrize("problem", COURSE.problems, ids=lambda problem: problem.id)
+def test_every_claim_of_a_stub_is_listed(problem):
+    """`grader validate` checks in addition that tests catch the wrong solutions named there."""
+    listed = promised.load(COURSE.promises, problem.id)
+    assert listed is not None
+    reference = COURSE.reference_of(problem)
+    names = {mistake.name for mistake in mistakes.load(COURSE.mistakes, problem.id)}
+    names |= {one.name for one in promised.classes(problem, reference)}
+    assert [] == list(promised.complaints(problem, reference, listed, names))
