@@ -1187,6 +1187,7 @@ def test_accumulate_gradients_returns_the_mean_loss(student, rng):
     for n, micro_batch_size, scale in [
         (6, 2, 1.0),
         (7, 3, 1.0),
+        (3, 1, 1.0),
         (5, 5, 1.0),
         *((7, 2, s) for s in SCALES[1:]),
     ]:

@@ -497,11 +497,12 @@ def sequential_gradients(
 ) -> Gradients:
     """Gradients of a CheckpointedSequential; see `sequential_gradients_of`.
 
-    The caller's list of layers is emptied once the module is made.
+    The caller's list of layers is emptied once the module is made. With `again` it is a tuple.
     """
 
     def make(blocks: list[nn.Module]) -> Wrap:
-        model: nn.Module = student.activation_checkpointing.CheckpointedSequential(blocks, segments)
+        given = tuple(blocks) if again else blocks
+        model: nn.Module = student.activation_checkpointing.CheckpointedSequential(given, segments)
         blocks.clear()
         return model
 

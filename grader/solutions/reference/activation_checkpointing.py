@@ -48,7 +48,7 @@ def saved_activation_bytes(fn: Callable[[], Tensor], exclude: Iterable[Tensor] =
 
     Args:
         fn: A function to call once. Its result is not needed afterwards. fn itself may
-            compute gradients.
+            compute gradients; what this frees counts, too.
         exclude: Tensors whose storages are not counted, even if a view of them is saved: for
             example the parameters, which are in memory anyway, or the input. Any iterable,
             including a generator.
