@@ -406,7 +406,7 @@ def test_keeps_its_inputs_only(student, rng):
     n, d = sizes(rng, 2, 20, 40)
     x, weight = random(rng, n, d), random(rng, d, d) / d
     got = student.run(probes.bytes_kept, x=x, weight=weight)
-    expected = (F.silu(F.gelu(x @ weight) * x.sin().sin() @ weight)).sin()
+    expected = expected_of_bytes_kept(x, weight)
     expect.tensor(got["output"], expected, of="checkpoint", atol=ATOL, name="the output")
     expect.that(got["requires_grad"], "the result does not require a gradient", of="checkpoint")
     reason = (
@@ -415,6 +415,26 @@ def test_keeps_its_inputs_only(student, rng):
     )
     hint = "if gradients are enabled, the first call of fn keeps its activations"
     expect.that(got["bytes"] == 0, reason, of="checkpoint", hint=hint)
+
+
+@pytest.mark.points(1)
+def test_does_not_keep_its_result(student, rng):
+    """The result is alive for as long as the caller needs it, and no longer."""
+    n, d = sizes(rng, 2, 20, 40)
+    x, weight = random(rng, n, d), random(rng, d, d) / d
+    kept = student.run(probes.bytes_kept, x=x, weight=weight)
+    output = a_result(kept["output"], x, of="checkpoint")
+    expected = expected_of_bytes_kept(x, weight)
+    expect.tensor(output, expected, of="checkpoint", atol=ATOL, name="the output")
+    got = student.run(probes.bytes_kept, x=x, weight=weight, summed=True)
+    expect.that(got["requires_grad"], "the result does not require a gradient", of="checkpoint")
+    hint, reason = "save the inputs, not the result", "the result is kept for the backward pass"
+    expect.that(got["bytes"] <= kept["bytes"], reason, of="checkpoint", hint=hint)
+
+
+def expected_of_bytes_kept(x, weight):
+    """The output in `probes.bytes_kept`."""
+    return F.silu(F.gelu(x @ weight) * x.sin().sin() @ weight).sin()
 
 
 # Stays: only this test checks when the second call comes, and with which inputs.

@@ -927,9 +927,10 @@ def test_intermediate_gradients_of_any_input(student, rng):
         (spread(x) * 2**20, lambda g: g, {"gradients": True}),
         (spread(x), lambda g: g, {"evaluates": True}),
         (x * 2**-20, lambda g: g, {"tied": True}),
+        (x, lambda g: 2 * g, {"doubles": True}),
         (ids, lambda g: g.flip(0), {"embed": x}),
     ]:
-        in_net = {key: options.pop(key) for key in ("tied", "embed") if key in options}
+        in_net = {key: options.pop(key) for key in ("tied", "embed", "doubles") if key in options}
         got = intermediate(student, {**net, **in_net}, given, tuple(names), **options)
         for name in names:
             expected = of_plain(plain[name])

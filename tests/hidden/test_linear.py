@@ -413,6 +413,9 @@ def test_linear_on_the_meta_device(student, rng):
     expect.tensor(
         got["output"], torch.empty(3, o, device="meta"), of="Linear.forward", name="the output"
     )
+    by_object = {"args": (i, o), "device": "meta", "device_by_name": False}
+    got = weight_of(student.run(probes.module, kind="Linear", **by_object), (i, o))
+    expect.value(got.device.type, "meta", of="Linear", name="the weight's device", hint=hint)
     large = student.run(probes.module, kind="Linear", args=(2**20, 2**21), device="meta")
     expect.value(
         weight_of(large, (2**20, 2**21)).device.type,

@@ -445,10 +445,13 @@ def autocast_dtypes(
     return dtypes
 
 
-def bytes_kept(student: Any, *, x: Tensor, weight: Tensor, grad_enabled: bool = True) -> Kept:
+def bytes_kept(
+    student: Any, *, x: Tensor, weight: Tensor, grad_enabled: bool = True, summed: bool = False
+) -> Kept:
     """Output of checkpoint(fn, x, y), and the bytes alive after the forward pass.
 
-    Inputs, parameters and output are not counted.
+    Inputs, parameters and output are not counted. If it is `summed`, the output is only the sum,
+    which does not need the function's result.
     """
     leaf, parameter = x.clone().requires_grad_(), nn.Parameter(weight.clone())
     other = leaf.detach().sin().requires_grad_()
@@ -458,10 +461,12 @@ def bytes_kept(student: Any, *, x: Tensor, weight: Tensor, grad_enabled: bool = 
         hidden = hidden + 0 * F.dropout(hidden, 0.5)  # random numbers that do not matter
         return F.silu(hidden @ parameter).sin()
 
+    def checkpoint(*args: Any) -> Any:
+        result = student.activation_checkpointing.checkpoint(*args)
+        return result.sum() if summed else result
+
     with torch.set_grad_enabled(grad_enabled):
-        output, alive = _bytes_alive(
-            student.activation_checkpointing.checkpoint, fn, leaf, other, besides=[parameter]
-        )
+        output, alive = _bytes_alive(checkpoint, fn, leaf, other, besides=[parameter])
     requires_grad = isinstance(output, Tensor) and output.requires_grad
     return {"output": _result(output), "requires_grad": requires_grad, "bytes": alive}
 

@@ -285,7 +285,8 @@ def _embedding(weight: Tensor) -> nn.Module:
 class _Net(nn.Module):
     """Blocks, a matrix `side` with an unused output, and a matrix `head`; `idle` never runs.
 
-    With `embed`, x holds the numbers of its rows. A `tied` net has a weight under two names.
+    With `embed`, x holds the numbers of its rows. A `tied` net has a weight under two names. The
+    output of a net that `doubles` is twice as large in training mode.
     """
 
     def __init__(
@@ -296,11 +297,13 @@ class _Net(nn.Module):
         inplace: bool,
         embed: Tensor | None = None,
         tied: bool = False,
+        doubles: bool = False,
     ) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(_Block(weight, inplace) for weight in blocks)
         self.side, self.head, self.idle = _Layer(side), _Layer(head), _Layer(head)
         self.embed = nn.Identity() if embed is None else _embedding(embed)
+        self.doubles = doubles
         if tied:
             self.idle.weight = self.head.weight
             self.steps = nn.Buffer(torch.zeros(()))
@@ -311,7 +314,7 @@ class _Net(nn.Module):
             x = block(x)
         self.side(x)
         y: Tensor = self.head(x)
-        return y
+        return 2 * y if self.doubles and self.training else y
 
 
 class _State(TypedDict):

@@ -52,9 +52,15 @@ def module(
     args: Sequence[Any],
     x: Tensor | None = None,
     to: torch.dtype | None = None,
+    device_by_name: bool = True,
     **options: Any,
 ) -> Made:
-    """A new module's parameters and its output for x, after `.to(to)` if `to` is given."""
+    """A new module's parameters and its output for x, after `.to(to)` if `to` is given.
+
+    Its device is given by its name, or as a torch.device.
+    """
+    if not device_by_name:
+        options["device"] = torch.device(options["device"])
     made = getattr(student.linear, kind)(*args, **options)
     if to is not None:
         made = made.to(to)
