@@ -1,11 +1,9 @@
 """activation_checkpointing: what is counted, what is kept, and gradients equal to a plain run's.
 
-Accepted on purpose: an autograd.Function or hooks on saved tensors; a count of what is saved while
-fn runs, or of what is still held when fn has returned; parameters' gradients only through
-.backward(), as from an autograd.Function (torch.autograd.grad of a parameter is not tested); inputs
-kept in any way that copies nothing; a generator state kept per call; a result that requires a
-gradient although nothing else does; any names in a state_dict; longer segments first, last or in
-between; anything that nested checkpoints keep. A second backward pass of one graph is not tested.
+Accepted on purpose: an autograd.Function or hooks on saved tensors; parameters' gradients only
+through .backward(), as from an autograd.Function; inputs kept in any way that copies nothing; a
+result that requires a gradient although nothing else does; any names in a state_dict; longer
+segments first, last or in between.
 
 What is kept is measured by which storages are alive after the forward pass, not by the student's
 own count. The oracles are closed forms for bytes, and plain float64 runs of the same functions for
@@ -14,8 +12,11 @@ others ask which gradients exist; a CheckpointedSequential may have the gradient
 own `checkpoint`, called manually for each segment.
 """
 
+import itertools
+
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from tests import expect
@@ -32,12 +33,13 @@ def sizes(rng, count, low=3, high=11):
 
 def random(rng, *shape, dtype=torch.float64):
     """Draw numbers between 0.5 and 1.5, so none is 0."""
-    return (torch.rand(*shape, generator=rng, dtype=torch.float64) + 0.5).to(dtype)
+    return (torch.rand(shape, generator=rng, dtype=torch.float64) + 0.5).to(dtype)
 
 
 def check_bytes(student, save, x, y, expected, *, hint, **options):
+    of = "saved_activation_bytes"
     got = student.run(probes.saved_bytes, save=save, x=x, y=y, **options)
-    expect.value(got["result"], expected, of="saved_activation_bytes", name="the bytes", hint=hint)
+    expect.value(got["result"], expected, of=of, name="the bytes", hint=hint)
     return got
 
 
@@ -138,6 +140,9 @@ def test_counts_what_operations_keep(student, rng):
                 "bytes does it have?"
             )
             check_bytes(student, save, x, y, tensors * n * m * size, hint=hint)
+    for save, expected in [("x where y is above 1", n * m), ("rows of x by number", n * 8)]:
+        hint = "a mask or the numbers of rows have a dtype of their own"
+        check_bytes(student, save, x, y, expected, hint=hint)
 
 
 # Stays: chapter 12 derives this sum, and students compare their own results with it.
@@ -224,6 +229,30 @@ def test_leaves_out_what_is_excluded(student, rng):
         check_bytes(student, save, x, y, tensors * n * m * 4, exclude=exclude, hint=hint)
 
 
+@pytest.mark.points(1)
+def test_leaves_out_excluded_tensors_of_any_kind(student, rng):
+    """Excluded tensors may have any shape, dtype and values, and be in a list or a tuple."""
+    n, m = sizes(rng, 2)
+    hint = "only the storage of an excluded tensor matters"
+    for shape, dtype, scale in [
+        ((), torch.float64, 1.0),
+        ((n,), torch.bfloat16, 1.0),
+        ((n, 1, m), torch.float16, 1.0),
+        ((n, m), torch.float32, 0.0),
+        ((n, m), torch.float64, 1e6),
+        ((n, m), torch.float64, 1e-9),
+    ]:
+        x, y = ((random(rng, *shape) * scale).to(dtype) for _ in range(2))
+        for exclude, kind, tensors in [
+            (["x", "x"], "list", 1),
+            (["y", "x repeated"], "tuple", 0),
+            ([], "tuple", 2),
+        ]:
+            expected = tensors * x.numel() * x.element_size()
+            options = {"exclude": exclude, "kind": kind, "hint": hint}
+            check_bytes(student, "sin x, sin y", x, y, expected, **options)
+
+
 @pytest.mark.points(4)
 def test_leaves_out_views_of_what_is_excluded(student, rng):
     """A view counts as its storage, whether it is saved or excluded."""
@@ -240,11 +269,14 @@ def test_leaves_out_views_of_what_is_excluded(student, rng):
 
 @pytest.mark.points(1)
 def test_the_function_may_take_gradients(student, rng):
-    """fn may run its own backward pass; tensors kept for the outer backward pass still count."""
+    """fn may run its own backward pass. What is saved counts, whether or not it is freed then."""
     n, m = sizes(rng, 2)
     x = random(rng, n, m, dtype=torch.float32)
     hint = "a backward pass receives what pack returned"
     check_bytes(student, "exp x times its gradient", x, x, 2 * n * m * 4, hint=hint)
+    hint = "what a backward pass inside fn frees was saved, too; are addresses used again?"
+    x = random(rng, 25, 40, dtype=torch.float32)  # for a smaller x, new memory is found
+    check_bytes(student, "exp x and its gradient, 8 times", x, x, 8 * 25 * 40 * 4, hint=hint)
 
 
 @pytest.mark.points(2)
@@ -259,9 +291,15 @@ def test_counts_nothing_where_there_is_no_backward_pass(student, rng):
 
 @pytest.mark.points(2)
 def test_calls_the_function_once(student, rng):
-    """fn is called once, and no backward pass runs: gradients stay None."""
+    """fn is called once, and no backward pass runs: gradients stay None.
+
+    A second count gives the same.
+    """
     x, y = random(rng, 4, 3, dtype=torch.float32), random(rng, 4, 3, dtype=torch.float32)
     got = check_bytes(student, "sin x", x, y, 12 * 4, hint=None)
+    name, hint = "the bytes in a second count", "does something stay from the first count?"
+    of = "saved_activation_bytes"
+    expect.value(got["result_again"], 12 * 4, of=of, name=name, hint=hint)
     expect.value(got["calls"], 1, of="saved_activation_bytes", name="the number of calls of fn")
     left = [g for g in got["gradients"] if g is not None]
     expect.that(
@@ -313,15 +351,63 @@ def test_parameters_get_gradients_where_no_input_requires_one(student, rng):
     check_called_again(got["calls"])
 
 
+@pytest.mark.points(2)
+def test_inputs_may_be_any_tensors(student, rng):
+    """Inputs may have any shape, layout, dtype and size, and fn may return one, or take none."""
+    n, m = sizes(rng, 2, 3, 7)
+    few = [torch.randint(1, 4, (n, m), generator=rng).double() for _ in range(2)]
+    row = few[0][:1]
+    upstream = torch.randint(1, 3, (n, m), generator=rng).double()
+    a, b = few
+    calls = [
+        ("p·a²·b", [a[0, 0], b[0, 0]]),
+        ("p·a²·b", [a[None, :, None], b[None, :, None]]),
+        ("p·a²·b", [a[:0], b[:0]]),
+        ("p·a²·b", [row.expand(n, m), few[1].T.contiguous().T]),
+        ("p·a²·b", [torch.stack([a, b], -1)[..., 1], 0 * b]),
+        ("p·a²·b", [a * 2**20, b * 2**-20]),
+        *(("p·a²·b", [a.to(t), b.to(t)]) for t in (torch.float32, torch.bfloat16, torch.float16)),
+        *(("p·a²·b", [a, b.to(t)]) for t in (torch.complex64, torch.uint8)),
+        ("p·a²·b", [a, b > 1]),
+        ("a itself", [a, b]),
+        ("a view of a", [a, b]),
+        ("p²", []),
+    ]
+    for function, inputs in calls:
+        like = probes.FUNCTIONS[function](torch.ones((), dtype=a.dtype), *inputs)
+        dtype = torch.complex128 if like.is_complex() else (inputs or [a])[0].dtype
+        given = {"function": function, "inputs": inputs}
+        given["upstream"] = upstream.flatten()[: like.numel()].view(like.shape).to(dtype)
+        expected = probes.gradients_of_one_of(plain, **given)
+        check_exact(student.run(probes.gradients_of_one, **given), expected)
+
+
+def check_exact(got, expected):
+    """Check output and gradients of numbers of so few bits that nothing is rounded."""
+    of, hint = "checkpoint", "give fn the same inputs again, and pass on the gradients it gets"
+    expect.tensor(got["output"], expected["output"], of=of, name="the output")
+    for kind in ("input", "parameter"):
+        gradients = zip(got[f"{kind}_gradients"], expected[f"{kind}_gradients"], strict=True)
+        for gradient, want in gradients:
+            name = f"the gradient of one of the {kind}s"
+            if want is None:
+                expect.that(gradient is None, f"{name} that does not require one", of=of)
+                continue
+            # A parameter's gradient is a sum, which half precision rounds.
+            atol = torch.finfo(want.dtype).eps * 1000 if kind == "parameter" else 0.0
+            expect.tensor(gradient, want, of=of, atol=atol, name=name, hint=hint)
+
+
 # Stays: with only one input, as in a segment, a copy of the other inputs would go unnoticed.
 @pytest.mark.core
 @pytest.mark.points(12)
 def test_keeps_its_inputs_only(student, rng):
     """Between forward and backward only fn's inputs and result are kept, without copies."""
     n, d = sizes(rng, 2, 20, 40)
-    x = random(rng, n, d)
-    got = student.run(probes.bytes_kept, x=x, weight=random(rng, d, d))
-    a_result(got["output"], x, of="checkpoint")
+    x, weight = random(rng, n, d), random(rng, d, d) / d
+    got = student.run(probes.bytes_kept, x=x, weight=weight)
+    expected = expected_of_bytes_kept(x, weight)
+    expect.tensor(got["output"], expected, of="checkpoint", atol=ATOL, name="the output")
     expect.that(got["requires_grad"], "the result does not require a gradient", of="checkpoint")
     reason = (
         f"{got['bytes'] / (n * d * 8):.3g} times the bytes of an input are kept in "
@@ -329,6 +415,26 @@ def test_keeps_its_inputs_only(student, rng):
     )
     hint = "if gradients are enabled, the first call of fn keeps its activations"
     expect.that(got["bytes"] == 0, reason, of="checkpoint", hint=hint)
+
+
+@pytest.mark.points(1)
+def test_does_not_keep_its_result(student, rng):
+    """The result is alive for as long as the caller needs it, and no longer."""
+    n, d = sizes(rng, 2, 20, 40)
+    x, weight = random(rng, n, d), random(rng, d, d) / d
+    kept = student.run(probes.bytes_kept, x=x, weight=weight)
+    output = a_result(kept["output"], x, of="checkpoint")
+    expected = expected_of_bytes_kept(x, weight)
+    expect.tensor(output, expected, of="checkpoint", atol=ATOL, name="the output")
+    got = student.run(probes.bytes_kept, x=x, weight=weight, summed=True)
+    expect.that(got["requires_grad"], "the result does not require a gradient", of="checkpoint")
+    hint, reason = "save the inputs, not the result", "the result is kept for the backward pass"
+    expect.that(got["bytes"] <= kept["bytes"], reason, of="checkpoint", hint=hint)
+
+
+def expected_of_bytes_kept(x, weight):
+    """The output in `probes.bytes_kept`."""
+    return F.silu(F.gelu(x @ weight) * x.sin().sin() @ weight).sin()
 
 
 # Stays: only this test checks when the second call comes, and with which inputs.
@@ -350,23 +456,18 @@ def test_calls_the_function_again_in_the_backward_pass(student, rng):
 @pytest.mark.points(8)
 def test_draws_the_same_random_numbers_again(student, rng):
     """In the backward pass dropout drops the same entries as in the forward pass."""
-    x = random(rng, 12, 16)
-    got = student.run(probes.dropped, x=x, upstream=random(rng, 12, 16))
-    kept = a_result(got["output"], x, of="checkpoint") != 0
-    expect.tensor(
-        got["output"], x.tanh() * kept * 2.0, of="checkpoint", atol=ATOL, name="the output"
-    )
-    check_called_again(got["calls"])
-    gradient = got["gradient"]
-    expect.that(
-        gradient is not None and gradient.shape == x.shape,
-        "no gradient reaches the input",
-        of="checkpoint",
-    )
-    differ = int(((gradient != 0) != kept).sum())
-    hint = "restore the state that torch's generator had before fn's first call"
-    reason = f"{differ} of {x.numel()} entries are dropped in only one of the two calls"
-    expect.that(differ == 0, reason, of="checkpoint", hint=hint)
+    x, of = random(rng, 12, 16), "checkpoint"
+    for options in ({}, {"nested": True}, {"another": True}):
+        got = student.run(probes.dropped, x=x, upstream=random(rng, 12, 16), **options)
+        kept = a_result(got["output"], x, of=of) != 0
+        expect.tensor(got["output"], x.tanh() * kept * 2.0, of=of, atol=ATOL, name="the output")
+        check_called_again(got["calls"])
+        gradient, reason = got["gradient"], "no gradient reaches the input"
+        expect.that(gradient is not None and gradient.shape == x.shape, reason, of=of)
+        differ = int(((gradient != 0) != kept).sum())
+        hint = "restore the state that torch's generator had before fn's first call"
+        reason = f"{differ} of {x.numel()} entries are dropped in only one of the two calls"
+        expect.that(differ == 0, reason, of=of, hint=hint)
 
 
 @pytest.mark.points(2)
@@ -416,12 +517,12 @@ def test_without_gradients_it_just_calls_the_function(student, rng):
 def test_runs_again_under_the_same_autocast(student, rng):
     """The second call runs under the first call's autocast, not under that of the backward pass."""
     x, weight = random(rng, 4, 3, dtype=torch.float32), random(rng, 3, 3, dtype=torch.float32)
-    for forward, backward in [(True, False), (False, True), (True, True), (False, False)]:
-        got = student.run(
-            probes.autocast_dtypes, x=x, weight=weight, forward=forward, backward=backward
-        )
+    passes = [(True, False), (False, True), (True, True), (False, False)]
+    for dtype, (forward, backward) in itertools.product((torch.bfloat16, torch.float16), passes):
+        options = {"forward": forward, "backward": backward, "dtype": dtype}
+        got = student.run(probes.autocast_dtypes, x=x, weight=weight, **options)
         check_called_again(len(got))
-        expected = [torch.bfloat16 if forward else torch.float32] * len(got)
+        expected = [dtype if forward else torch.float32] * len(got)
         hint = (
             "is autocast on in the forward pass, and with which dtype? Use the same for the "
             "second call"
@@ -471,14 +572,14 @@ def random_layers(rng, order):
 def test_layers_run_one_after_the_other(student, rng):
     """Output and gradients equal nn.Sequential's for any segments, even if a layer is repeated."""
     of, hint = "CheckpointedSequential", "run every layer once, in the given order"
-    for order, segments in [
-        ([0, 1, 2, 3], 2),
-        ([0, 1, 0, 2], 4),
-        ([0, 1, 2], 3),
-        ([0, 1, 2], 1),
-        ([0], 1),
+    for order, segments, again in [
+        ([0, 1, 2, 3], 2, False),
+        ([0, 1, 0, 2], 4, False),
+        ([0, 1, 2], 3, True),
+        ([0, 1, 2], 1, False),
+        ([0], 1, False),
     ]:
-        inputs = random_layers(rng, order)
+        inputs = {**random_layers(rng, order), "again": again}
         expected = probes.sequential_gradients_of(lambda layers: nn.Sequential(*layers), **inputs)
         got = student.run(probes.sequential_gradients, segments=segments, **inputs)
         expect.tensor(
@@ -487,6 +588,7 @@ def test_layers_run_one_after_the_other(student, rng):
         try:
             check_gradients(got, expected, of=of, hint=hint)
         except expect.Mismatch:
+            del inputs["again"]
             own = student.run(probes.segments_by_hand, segments=segments, **inputs)
             check_which_gradients(own, expected, of="checkpoint")
             check_gradients(got, own, of=of, hint=hint)
@@ -514,6 +616,35 @@ def test_segments_keep_their_inputs_only(student, rng):
             "is the module's own"
         )
         expect.that(kept == segments - 1, reason, of="CheckpointedSequential", hint=hint)
+
+
+@pytest.mark.points(1)
+def test_segments_keep_their_inputs_only_in_any_mode(student, rng):
+    """In eval mode, too, and if x requires no gradient, only the segments' inputs are kept."""
+    n, d = sizes(rng, 2, 10, 20)
+    x, weight = random(rng, n, d), random(rng, d, d)
+    inputs = {"x": x, "weight": weight, "count": 6, "segments": 3}
+    own = student.run(probes.sequential_bytes_kept, **inputs)
+    expect.that(own >= x.numel() * 8, "nothing is kept", of="CheckpointedSequential")
+    for options in ({"evaluates": True}, {"requires_grad": False}):
+        got = student.run(probes.sequential_bytes_kept, **inputs, **options)
+        hint = "a segment runs under checkpoint in every mode"
+        reason = "more is kept in eval mode, or if x requires no gradient"
+        expect.that(got <= own, reason, of="CheckpointedSequential", hint=hint)
+
+
+@pytest.mark.points(1)
+def test_layers_take_any_input(student, rng):
+    """x may have any shape, layout and dtype, and gradients may be disabled."""
+    x = torch.randint(1, 4, (4, 6), generator=rng).double()
+    cases = [x[0, 0], x[0], x[:, None, :1], x[:0], x.T, x[1:, ::2], x[:1].expand(3, 6)]
+    cases += [0 * x, x * 2**20, x * 2**-20, x.float(), x.bfloat16(), x.half()]
+    cases += [x.to(torch.complex64), x.to(torch.uint8), x.long(), x > 1]
+    for given in cases:
+        for grad_enabled in (True, False):
+            inputs = {"x": given, "count": 4, "segments": 2, "grad_enabled": grad_enabled}
+            got = student.run(probes.run_layers, **inputs)
+            expect.tensor(got, 16.0 * given, of="CheckpointedSequential", name="the output")
 
 
 @pytest.mark.core

@@ -2,14 +2,10 @@
 
 Accepted on purpose, because the result is the same: einsum, matmul, loops or numpy, with any layout
 of the result; a pair as a list; an aten operator count of 0, which is what work outside torch looks
-like; forward with setup_context or without; a backward of MatMul that leaves the sum over broadcast
-dimensions to autograd, which performs it; numerical_gradient calling the function with copies or
+like; forward with setup_context or without; numerical_gradient calling the function with copies or
 with the inputs themselves, in any order and any number of times; hooks on modules, on tensors or
-none at all; zeros created explicitly or materialized by autograd; torch's AttributeError or a
-KeyError for an unknown name, and torch's RuntimeError for shapes that do not fit; chunks that are
-shorter than they could be. Not tested: one-dimensional operands and second derivatives of MatMul,
-inputs of numerical_gradient that share storage, an f that raises, submodules that run twice or do
-not return a tensor, an empty list of names, an empty batch, losses that are not a mean over rows.
+none at all; zeros created explicitly or materialized by autograd; a .grad that is replaced; chunks
+in any order.
 
 linear_backward and mlp_backward, which must not use a graph, are called in inference mode, where
 autograd records nothing. So code that hides its use of autograd from the grader fails as well.
@@ -20,6 +16,7 @@ Therefore all right answers agree to the last bit and the tolerance is 0. Scalin
 does not change that.
 """
 
+import itertools
 import math
 
 import pytest
@@ -40,6 +37,27 @@ SCALES = (1.0, 2.0**-27, 2.0**-13, 2.0**13)  # magnitudes of gradients in traini
 def exact(rng, *shape):
     """Numbers of 12 bits between -2 and 2, in float64."""
     return torch.randint(-2048, 2049, shape, generator=rng).double() / 1024
+
+
+def small(rng, *shape):
+    """Numbers 1 and 2: even float16 and bfloat16 hold sums of a few of their products exactly."""
+    return torch.randint(1, 3, shape, generator=rng).double()
+
+
+def scales(count):
+    """For that many tensors, each of SCALES for the last one, then a large and a tiny one for all
+    the others.
+    """
+    others = count - 1
+    of_the_last = [[1.0] * others + [scale] for scale in SCALES]
+    return of_the_last + [[scale] * others + [1.0] for scale in (2.0**13, 2.0**-27)]
+
+
+def spread(x):
+    """The same numbers, not contiguous and with an offset in their storage."""
+    wide = torch.full((*x.shape, 2), 7, dtype=x.dtype)
+    wide[..., 1] = x
+    return wide[..., 1]
 
 
 def sizes(rng, count, low=2, high=9):
@@ -87,9 +105,11 @@ def linear_inputs(rng, leading):
     return exact(rng, *leading, i), exact(rng, o, i), exact(rng, *leading, o)
 
 
-def check_linear_backward(student, x, weight, upstream, *, hint):
+def check_linear_backward(student, x, weight, upstream, *, hint, **options):
     expected_x, expected_weight = gradients_of(F.linear, (x, weight), upstream)
-    got = student.run(probes.by_hand, function="linear_backward", args=(x, weight, upstream))
+    got = student.run(
+        probes.by_hand, function="linear_backward", args=(x, weight, upstream), **options
+    )
     grad_x, grad_weight = pair(got, of="linear_backward")
     expect.tensor(grad_x, expected_x, of="linear_backward", name="the gradient of x", hint=hint)
     expect.tensor(
@@ -103,13 +123,14 @@ def check_linear_backward(student, x, weight, upstream, *, hint):
 @pytest.mark.points(8)
 def test_linear_backward_of_a_batch(student, rng):
     """For y = x Wᵀ and upstream gradient G, the gradients are G W for x and Gᵀ x for W."""
-    for scale in SCALES:
-        x, weight, upstream = linear_inputs(rng, sizes(rng, 1))
-        hint = (
-            "G W and Gᵀ x, by hand: which shape does each factor have? Do not rescale or "
-            "clamp any number"
-        )
-        check_linear_backward(student, x, weight, upstream * scale, hint=hint)
+    hint = (
+        "G W and Gᵀ x, by hand: which shape does each factor have? Do not rescale or clamp any "
+        "number"
+    )
+    for of_each in scales(3):
+        inputs = linear_inputs(rng, sizes(rng, 1))
+        scaled = (x * scale for x, scale in zip(inputs, of_each, strict=True))
+        check_linear_backward(student, *scaled, hint=hint)
 
 
 # Stays: the test of two dimensions needs no sum over leading ones, and in the test of unusual
@@ -117,15 +138,25 @@ def test_linear_backward_of_a_batch(student, rng):
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_linear_backward_for_any_leading_dimensions(student, rng):
-    """x may have no, one or several leading dimensions; the gradient of W sums over all of them."""
-    for leading in [(), (1,), (2, 5, 3)]:
-        hint = "every vector of x was multiplied by the same weight"
+    """x may have no, one or several leading dimensions; the gradient of W sums over all of them.
+
+    Any size may be 1, and a leading one 0: an expert without tokens.
+    """
+    hint = "every vector of x was multiplied by the same weight"
+    for leading in [(), (1,), (2, 5, 3), (0,), (2, 0, 3)]:
         check_linear_backward(student, *linear_inputs(rng, leading), hint=hint)
+    i, o = sizes(rng, 2)
+    for shapes in [((3, 1), (o, 1), (3, o)), ((2, 3, i), (1, i), (2, 3, 1))]:
+        inputs = (exact(rng, *shape) for shape in shapes)
+        check_linear_backward(student, *inputs, hint=hint, need_input_grad=True)
 
 
 @pytest.mark.points(2)
 def test_linear_backward_for_any_strides(student, rng):
-    """x, weight and grad_output may be non-contiguous."""
+    """x, weight and grad_output may be non-contiguous, views, or one tensor.
+
+    If they require a gradient, the answers are the same.
+    """
     i, o = sizes(rng, 2)
     turned = (
         exact(rng, i, 3, 4).permute(2, 1, 0),
@@ -133,8 +164,13 @@ def test_linear_backward_for_any_strides(student, rng):
         exact(rng, 3, o, 4).permute(2, 0, 1),
     )
     expanded = exact(rng, 4, i), exact(rng, o, i), exact(rng, 1, 1).expand(4, o)
-    for inputs in (turned, expanded):
-        check_linear_backward(student, *inputs, hint="reshape copies if it has to; view does not")
+    repeated = exact(rng, 1, i).expand(4, i), exact(rng, 1, i).expand(o, i), exact(rng, 4, o)
+    square, zeros = exact(rng, i, i), [torch.zeros_like(x) for x in turned]
+    views = [spread(x) for x in linear_inputs(rng, (4,))]
+    for inputs in (turned, expanded, repeated, views, [square] * 3, zeros):
+        hint = "reshape copies if it has to; view does not"
+        check_linear_backward(student, *inputs, hint=hint)
+    check_linear_backward(student, *views, graph=True, hint="what is different in grad mode?")
 
 
 @pytest.mark.core
@@ -166,7 +202,10 @@ def test_linear_backward_computes_only_what_is_asked_for(student, rng):
 
 def mlp_shapes(rng):
     """The shapes of x, w1, w2 and grad_output."""
-    n, i, h, o = sizes(rng, 4)
+    return shapes_of_mlp(*sizes(rng, 4))
+
+
+def shapes_of_mlp(n, i, h, o):
     return (n, i), (h, i), (o, h), (n, o)
 
 
@@ -174,20 +213,38 @@ def mlp_shapes(rng):
 @pytest.mark.points(8)
 def test_mlp_backward_of_a_batch(student, rng):
     """mlp_backward returns the gradients of both weights of relu(x w1ᵀ) w2ᵀ."""
-    for scale in SCALES:
-        x, w1, w2, upstream = (exact(rng, *shape) for shape in mlp_shapes(rng))
-        upstream = upstream * scale
-        got = student.run(probes.by_hand, function="mlp_backward", args=(x, w1, w2, upstream))
-        grad_w1, grad_w2 = pair(got, of="mlp_backward")
-        expected = gradients_of(
-            lambda w1, w2, x=x: F.linear(F.linear(x, w1).relu(), w2), (w1, w2), upstream
-        )
-        hint = (
-            "the input of w2 is the hidden units after relu; on the way to w1, relu passes a "
-            "gradient only where its input was above 0"
-        )
-        expect.tensor(grad_w2, expected[1], of="mlp_backward", name="the gradient of w2", hint=hint)
-        expect.tensor(grad_w1, expected[0], of="mlp_backward", name="the gradient of w1", hint=hint)
+    for of_each in scales(4):
+        inputs = [exact(rng, *shape) for shape in mlp_shapes(rng)]
+        check_mlp_backward(student, *(x * s for x, s in zip(inputs, of_each, strict=True)))
+
+
+def check_mlp_backward(student, x, w1, w2, upstream, **options):
+    got = student.run(
+        probes.by_hand, function="mlp_backward", args=(x, w1, w2, upstream), **options
+    )
+    grad_w1, grad_w2 = pair(got, of="mlp_backward")
+    expected = gradients_of(lambda w1, w2: F.linear(F.linear(x, w1).relu(), w2), (w1, w2), upstream)
+    hint = (
+        "the input of w2 is the hidden units after relu; on the way to w1, relu passes a "
+        "gradient only where its input was above 0"
+    )
+    expect.tensor(grad_w2, expected[1], of="mlp_backward", name="the gradient of w2", hint=hint)
+    expect.tensor(grad_w1, expected[0], of="mlp_backward", name="the gradient of w1", hint=hint)
+
+
+@pytest.mark.points(2)
+def test_mlp_backward_of_any_batch(student, rng):
+    """Batches may be empty, sizes may be 1, and inputs may be views or require a gradient."""
+    n, i, h, o = sizes(rng, 4)
+    for sized in [(0, i, h, o), (1, 1, h, 1), (n, i, 1, o)]:
+        check_mlp_backward(student, *(exact(rng, *shape) for shape in shapes_of_mlp(*sized)))
+    square, inputs = exact(rng, h, h), [exact(rng, *shape) for shape in mlp_shapes(rng)]
+    views = [spread(x) for x in inputs]
+    expanded = [x[:1].expand(x.shape) for x in inputs]
+    zeros = [torch.zeros_like(x) for x in inputs]
+    for these in (views, expanded, [square] * 4, zeros):
+        check_mlp_backward(student, *these)
+    check_mlp_backward(student, *inputs, graph=True)
 
 
 @pytest.mark.points(2)
@@ -204,14 +261,10 @@ def test_mlp_backward_where_relu_is_exactly_at_zero(student, rng):
 @pytest.mark.points(2)
 def test_by_hand_in_the_dtype_of_the_inputs(student, rng):
     """linear_backward and mlp_backward compute and return gradients in their inputs' dtype."""
-    linear = linear_inputs(rng, (3,))
-    got = student.run(probes.by_hand, function="linear_backward", args=[x.float() for x in linear])
-    for gradient in pair(got, of="linear_backward"):
-        dtype = a_tensor(gradient, of="linear_backward").dtype
-        expect.value(
-            dtype, torch.float32, of="linear_backward", name="a gradient's dtype for float32 inputs"
-        )
-    mlp = [exact(rng, *shape).abs() + 1 for shape in mlp_shapes(rng)]  # no unit is dead
+    # Half precision is exact for these, and no unit is dead.
+    n, i, h, o = sizes(rng, 4, 2, 6)
+    linear = [small(rng, *shape) for shape in [(n, i), (o, i), (n, o)]]
+    mlp = [small(rng, *shape) for shape in shapes_of_mlp(n, i, h, o)]
     for function, args, of_weight in [("linear_backward", linear, 1), ("mlp_backward", mlp, 0)]:
         # Gᵀ x depends on the last bits of x, which float32 does not have.
         inputs = args, [args[0] * (1 + 2.0**-40), *args[1:]]
@@ -228,11 +281,19 @@ def test_by_hand_in_the_dtype_of_the_inputs(student, rng):
             of=function,
             hint="compute in the dtype of the inputs",
         )
+        own = pair(student.run(probes.by_hand, function=function, args=args), of=function)
+        for dtype in (torch.float32, torch.bfloat16, torch.float16):
+            given = [x.to(dtype) for x in args]
+            got = pair(student.run(probes.by_hand, function=function, args=given), of=function)
+            for gradient, wide in zip(got, own, strict=True):
+                expected = a_tensor(wide, of=function).to(dtype)
+                hint = "compute in the dtype of the inputs"
+                expect.tensor(gradient, expected, of=function, name="a gradient", hint=hint)
 
 
 @pytest.mark.points(2)
 def test_leaves_its_inputs_as_they_were(student, rng):
-    """linear_backward, mlp_backward and accumulate_gradients change none of their inputs."""
+    """The backward passes and accumulate_gradients change none of their inputs."""
     mlp = [exact(rng, *shape).abs() + 1 for shape in mlp_shapes(rng)]
     vector, batch = linear_inputs(rng, ()), linear_inputs(rng, (3,))
     for function, args in [
@@ -252,6 +313,15 @@ def test_leaves_its_inputs_as_they_were(student, rng):
                 name="an input after the call",
                 hint="is something changed in place?",
             )
+    shapes = [(3, 4), (4, 5), (3, 5)]
+    operands = {
+        name: exact(rng, *s) for name, s in zip(("a", "b", "upstream"), shapes, strict=True)
+    }
+    got = student.run(probes.matmul, **operands)
+    for gradient in got["gradients"]:
+        a_tensor(gradient, of="MatMul.backward")
+    for x, before in zip(got["inputs"], operands.values(), strict=True):
+        expect.tensor(x, before, of="MatMul", name="an operand or the upstream gradient afterwards")
     inputs = chunk_inputs(rng, 6)
     got = student.run(probes.accumulate_gradients, micro_batch_size=2, **inputs)
     for gradient in got["gradients"]:
@@ -268,7 +338,8 @@ def test_leaves_its_inputs_as_they_were(student, rng):
 def check_matmul(student, a, b, rng, *, upstream=None, hint=None, **options):
     """Check that the product and both gradients are those of torch.matmul."""
     expected = a @ b
-    upstream = exact(rng, *expected.shape) if upstream is None else upstream
+    if upstream is None:
+        upstream = exact(rng, *expected.shape).to(expected.dtype)
     got = student.run(probes.matmul, a=a, b=b, upstream=upstream, **options)
     expect.tensor(got["output"], expected, of="MatMul.forward", name="the product")
     if options.get("layout") == "expanded":
@@ -287,16 +358,10 @@ def check_matmul(student, a, b, rng, *, upstream=None, hint=None, **options):
 def test_matmul_of_matrices(student, rng):
     """For two matrices and an upstream gradient G, the gradients are G bᵀ for a and aᵀ G for b."""
     hint = "G bᵀ and aᵀ G: which shape does each factor have? Do not rescale or clamp any number"
-    for scale in SCALES:
+    for a, b, c in scales(3):
         m, k, n = sizes(rng, 3)
-        check_matmul(
-            student,
-            exact(rng, m, k),
-            exact(rng, k, n),
-            rng,
-            upstream=exact(rng, m, n) * scale,
-            hint=hint,
-        )
+        operands = exact(rng, m, k) * a, exact(rng, k, n) * b
+        check_matmul(student, *operands, rng, upstream=exact(rng, m, n) * c, hint=hint)
 
 
 # Stays: this test needs only batches; code that handles strides or broadcasting wrongly can still
@@ -304,13 +369,23 @@ def test_matmul_of_matrices(student, rng):
 @pytest.mark.core
 @pytest.mark.points(4)
 def test_matmul_of_batches(student, rng):
-    """MatMul and its gradients work for operands with equal leading dimensions."""
+    """MatMul and its gradients work for operands with equal leading dimensions.
+
+    A batch may be empty, any size may be 1, and the dtype may be any.
+    """
     m, k, n, batch, heads = sizes(rng, 5)
-    for leading in [(batch,), (batch, heads)]:
-        hint = "ᵀ swaps the last two dimensions and keeps the others"
+    hint = "ᵀ swaps the last two dimensions and keeps the others"
+    for leading in [(batch,), (batch, heads), (0,), (1, 1)]:
         check_matmul(
             student, exact(rng, *leading, m, k), exact(rng, *leading, k, n), rng, hint=hint
         )
+    check_matmul(student, exact(rng, batch, 1, k), exact(rng, batch, k, 1), rng, hint=hint)
+    check_matmul(student, exact(rng, m, 1), exact(rng, 1, n), rng, hint=hint)
+    m, k, n = sizes(rng, 3, 2, 6)
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        operands = small(rng, 2, m, k).to(dtype), small(rng, 2, k, n).to(dtype)
+        upstream = small(rng, 2, m, n).to(dtype)
+        check_matmul(student, *operands, rng, upstream=upstream, hint="keep the operands' dtype")
 
 
 @pytest.mark.points(2)
@@ -337,6 +412,14 @@ def test_matmul_of_any_strides(student, rng):
         layout="expanded",
         hint="the upstream gradient of a sum is one number, expanded",
     )
+    square = exact(rng, k, k)
+    expanded = exact(rng, 1, k).expand(m, k), exact(rng, 1, n).expand(k, n)
+    views, zeros = (spread(exact(rng, m, k)), spread(exact(rng, k, n))), torch.zeros(m, n)
+    for these in (expanded, views, (square, square), (torch.zeros(m, k), torch.zeros(k, n))):
+        these = [x.double() for x in these]
+        upstream = spread(exact(rng, len(these[0]), these[1].shape[-1]))
+        check_matmul(student, *these, rng, upstream=upstream, hint=hint)
+    check_matmul(student, *views, rng, upstream=zeros.double(), hint=hint)
 
 
 @pytest.mark.core
@@ -401,8 +484,13 @@ def test_matmul_notices_operands_changed_in_place(student, rng):
     got = student.run(probes.matmul, a=a, b=b, upstream=exact(rng, m, n))
     for gradient in got["gradients"]:
         a_tensor(gradient, of="MatMul.backward")
-    for changed in (0, 1):
-        raised = student.run(probes.matmul_after_a_change, a=a, b=b, changed=changed)
+    turned = exact(rng, k, m).T, exact(rng, n, 2 * k)[:, ::2].T  # not contiguous
+    batches = exact(rng, 3, m, k), exact(rng, k, n)
+    for changed, operands, both in itertools.product(
+        (0, 1), ((a, b), turned, batches), (True, False)
+    ):
+        given = dict(zip("ab", operands, strict=True))
+        raised = student.run(probes.matmul_after_a_change, **given, changed=changed, both=both)
         reason = "an operand changed in place after the forward pass goes unnoticed"
         expect.that(
             raised,
@@ -490,10 +578,45 @@ def test_numerical_gradient_of_several_inputs(student, rng):
             "eps": 2.0**-6,
             "factor": 0.5,
         }
-        got = student.run(probes.numerical_gradient, **args)
-        expected, _ = central_differences(**args)
-        hint = "change one element at a time, and keep all other inputs as they are"
-        check_differences(got, expected, inputs[:count], atol=0.0, hint=hint, dtype_matters=True)
+        check_exact_differences(student, args)
+
+
+@pytest.mark.points(2)
+def test_numerical_gradient_of_any_inputs(student, rng):
+    """Inputs may be of any dtype and size, zeros, large or tiny, a tuple, and eps may be an int.
+
+    f may return its input itself, or a view of it.
+    """
+    halves = [torch.randint(1, 8, (2,), generator=rng) / 8 for _ in range(2)]
+    inputs = [halves[0].half(), halves[1].bfloat16(), torch.zeros(0, 3), torch.zeros(())]
+    args = {"linear": [torch.ones_like(x) for x in inputs], "eps": 2.0**-6, "factor": 0.5}
+    check_exact_differences(student, {"inputs": inputs, **args}, as_tuple=True, grad_mode=False)
+    tiny = torch.tensor([2.0**-20, -(2.0**-20)])
+    wide = torch.tensor([2.0**20, 1.0, 0.0, -0.5])
+    for x, eps in [(wide, 1), (wide, 1.0), (torch.zeros(3), 0.5), (tiny, 2.0**-20)]:
+        linear = [torch.randint(1, 4, x.shape, generator=rng).double()]
+        inputs = [x.double()]
+        for requires_grad in (False, True):
+            args = {"inputs": inputs, "linear": linear, "eps": eps}
+            check_exact_differences(student, args, requires_grad=requires_grad)
+    for x in (
+        torch.tensor(2.0, dtype=torch.float64),
+        torch.tensor([3.0, 4.0], dtype=torch.float64),
+    ):
+        got = student.run(probes.numerical_gradient_of_an_element, x=x, eps=0.5)
+        expected = torch.zeros_like(x)
+        expected.view(-1)[0] = 1
+        hint = "f(x + eps) may be a view of your own tensor: is it read before that changes?"
+        check_differences({"result": got}, [expected], [x], atol=0.0, hint=hint)
+
+
+def check_exact_differences(student, args, **options):
+    """Check gradients of a function of so few bits that nothing is rounded, and their dtypes."""
+    args = {"cubic": [torch.zeros_like(x) for x in args["inputs"]], "factor": 1.0, **args}
+    got = student.run(probes.numerical_gradient, **args, **options)
+    expected, _ = central_differences(**args)
+    hint = "change one element at a time, and keep all other inputs as they are"
+    check_differences(got, expected, args["inputs"], atol=0.0, hint=hint, dtype_matters=True)
 
 
 @pytest.mark.core
@@ -554,7 +677,10 @@ def test_numerical_gradient_leaves_its_inputs_bit_equal(student, rng):
         )
         expect.kind(got["result"], (tuple, list), of=of, name="the gradients")
         expect.that(len(got["result"]) > 0, "no gradient was returned", of=of)
-        a_tensor(got["result"][0], of=of)
+        slopes = a_tensor(got["result"][0], of=of, shape=inputs[0].shape)
+        same = torch.equal(slopes.double(), inputs[0])
+        expect.that(not same, "the gradient is the input itself", of=of)
+        expect.that(got["list_is_as_it_was"], "the list of inputs has changed", of=of)
         for x, same in zip(got["inputs"], before, strict=True):
             bits, same_bits = x.reshape(-1).view(torch.int64), same.reshape(-1).view(torch.int64)
             expect.that(
@@ -573,18 +699,29 @@ def test_numerical_gradient_leaves_its_inputs_bit_equal(student, rng):
 
 @pytest.mark.points(2)
 def test_numerical_gradient_of_inputs_that_are_not_contiguous(student, rng):
-    """Inputs may be transposed or strided."""
-    inputs = [uniform(rng, 4, 3).T, uniform(rng, 6)[::2], uniform(rng, 2, 3, 2).permute(2, 0, 1)]
-    coefficients = {
-        **difference_inputs(rng, inputs),
-        "cubic": [torch.zeros_like(x) for x in inputs],
-    }
-    expected, _ = central_differences(inputs, **coefficients, eps=1e-3)
-    # Another test judges the step size.
-    _, atol = central_differences(inputs, **coefficients, eps=1e-6)
-    got = student.run(probes.numerical_gradient, inputs=inputs, **coefficients, eps=1e-3)
-    hint = "reshape and flatten copy a non-contiguous tensor; does f then see your change?"
-    check_differences(got, expected, inputs, atol=atol, hint=hint)
+    """Inputs may be transposed, strided or expanded, and may share memory."""
+    turned = [uniform(rng, 4, 3).T, uniform(rng, 6)[::2], uniform(rng, 2, 3, 2).permute(2, 0, 1)]
+    line = uniform(rng, 5)
+    strided = "reshape and flatten copy a non-contiguous tensor; does f then see your change?"
+    shared = "all other elements stay unchanged, even if they are in the same memory"
+    for inputs, twice, hint in [
+        (turned, False, strided),
+        ([uniform(rng, 1).expand(3), uniform(rng, 2, 1).expand(2, 2)], False, shared),
+        ([line[:3], line[1:], line], False, shared),
+        ([uniform(rng, 2), uniform(rng)], True, shared),
+    ]:
+        seen = [*inputs, *inputs[:twice]]
+        coefficients = {
+            **difference_inputs(rng, seen),
+            "cubic": [torch.zeros_like(x) for x in seen],
+        }
+        expected, _ = central_differences(seen, **coefficients, eps=1e-3)
+        # Another test judges the step size.
+        _, atol = central_differences(seen, **coefficients, eps=1e-6)
+        got = student.run(
+            probes.numerical_gradient, inputs=inputs, **coefficients, eps=1e-3, twice=twice
+        )
+        check_differences(got, expected, seen, atol=atol, hint=hint)
 
 
 # --- intermediate_gradients
@@ -776,16 +913,72 @@ def test_intermediate_gradients_without_grad_mode_or_trainable_parameters(studen
 
 
 @pytest.mark.points(2)
+def test_intermediate_gradients_of_any_input(student, rng):
+    """x may be of any shape, layout and dtype, and hold token ids; names may be a tuple."""
+    of, names = "intermediate_gradients", ["blocks.0.fc", "blocks.1.act"]
+    net, x = random_net(rng)
+    plain = {name: a_tensor(g, of=of) for name, g in intermediate(student, net, x, names).items()}
+    ids = torch.arange(len(x)).flip(0)
+    for given, of_plain, options in [
+        (x[0], lambda g: g[0], {}),
+        (x[:0], lambda g: g[:0], {}),
+        (x[:, None], lambda g: g[:, None], {}),
+        (x[:1].expand(4, -1), lambda g: g[:1].expand(4, -1), {}),
+        (spread(x) * 2**20, lambda g: g, {"gradients": True}),
+        (spread(x), lambda g: g, {"evaluates": True}),
+        (x * 2**-20, lambda g: g, {"tied": True}),
+        (x, lambda g: 2 * g, {"doubles": True}),
+        (ids, lambda g: g.flip(0), {"embed": x}),
+    ]:
+        in_net = {key: options.pop(key) for key in ("tied", "embed", "doubles") if key in options}
+        got = intermediate(student, {**net, **in_net}, given, tuple(names), **options)
+        for name in names:
+            expected = of_plain(plain[name])
+            expect.tensor(got[name], expected, of=of, name=f"the gradient of an output ({name})")
+    got, expected = intermediate(student, net, 0 * x, names), expected_intermediate(net, 0 * x)
+    for name in names:
+        expect.tensor(got[name], expected[name], of=of, name=f"the gradient of an output ({name})")
+    check_dtypes_of_intermediate(student, rng, names)
+    number = exact(rng) + 3  # above 0
+    for x, slope in [(number, 1.0), (-number, 0.25)]:
+        got = student.run(probes.intermediate_gradients_of_activations, x=x, names=["0", "1"])
+        check_names(got, ["0", "1"])
+        for name, expected in [("0", slope), ("1", 1.0)]:
+            expected = torch.tensor(expected, dtype=torch.float64)
+            expect.tensor(got[name], expected, of=of, name="the gradient of an activation")
+
+
+def check_dtypes_of_intermediate(student, rng, names):
+    """Check that a net of few bits has the same gradients in each dtype."""
+    n, i, h, g, o, s = sizes(rng, 6, 2, 8)
+    shapes = {"side": (s, g), "head": (o, g)}
+    few = {key: torch.randint(-1, 2, shape, generator=rng) for key, shape in shapes.items()}
+    blocks = [torch.randint(-1, 2, shape, generator=rng) for shape in [(h, i), (g, h)]]
+    x = torch.randint(-1, 2, (n, i), generator=rng)
+    own = None
+    for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
+        net = {key: weight.to(dtype) for key, weight in few.items()}
+        net["blocks"] = [weight.to(dtype) for weight in blocks]
+        got = intermediate(student, net, x.to(dtype), names)
+        own = own or got
+        for name in names:
+            expect.kind(own[name], torch.Tensor, of="intermediate_gradients", name="a gradient")
+            expected = own[name].to(dtype)
+            which = f"the gradient of an output ({name}) in {expect.dtype_name(dtype)}"
+            expect.tensor(got[name], expected, of="intermediate_gradients", name=which)
+
+
+@pytest.mark.points(2)
 def test_intermediate_gradients_of_an_unused_output(student, rng):
     """If the result does not depend on a submodule's output, its gradient is zeros."""
     name, hint = (
         "the gradient of an unused output",
         "return zeros of the output's shape, not None",
     )
-    for names in (["side", "blocks.1.fc"], ["side"]):
+    for names, frozen in [(["side", "blocks.1.fc"], False), (["side"], False), (["side"], True)]:
         net, x = random_net(rng)
         expected = torch.zeros(len(x), len(net["side"]), dtype=torch.float64)
-        got = intermediate(student, net, x, names)
+        got = intermediate(student, net, x, names, frozen=frozen)
         for other in names[1:]:
             a_tensor(got[other], of="intermediate_gradients")
         expect.tensor(got["side"], expected, of="intermediate_gradients", name=name, hint=hint)
@@ -821,14 +1014,23 @@ def whole_batch(inputs):
     return loss.item(), torch.autograd.grad(loss, list(model.parameters()))
 
 
-def check_chunks(student, inputs, micro_batch_size, expected, *, hint, **options):
+def check_chunks(
+    student, inputs, micro_batch_size, expected, *, hint, expected_loss=None, atol=None, **options
+):
     of = "accumulate_gradients"
     got = student.run(
         probes.accumulate_gradients, micro_batch_size=micro_batch_size, **inputs, **options
     )
     expect.that(len(got["gradients"]) == len(expected), "the model's parameters changed", of=of)
     tolerance = CHUNKS_TOLERANCE * inputs.get("scale", 1.0)
+    tolerance = atol or tolerance
+    if expected_loss is not None:
+        loss = as_number(got["loss"])
+        expect.number(loss, expected_loss, of=of, tolerance=tolerance, name="the loss", hint=hint)
     for gradient, want in zip(got["gradients"], expected, strict=True):
+        if want is None:
+            expect.that(gradient is None, "a frozen parameter has a .grad afterwards", of=of)
+            continue
         expect.that(
             gradient is not None,
             "a parameter has no .grad afterwards",
@@ -859,15 +1061,85 @@ def test_accumulate_gradients_in_equal_chunks(student, rng):
 def test_accumulate_gradients_in_one_chunk(student, rng):
     """micro_batch_size may be larger than the number of rows."""
     inputs = chunk_inputs(rng, 6)
-    whole = student.run(probes.accumulate_gradients, micro_batch_size=6, **inputs)["gradients"]
-    whole = [a_tensor(gradient, of="accumulate_gradients") for gradient in whole]
-    check_chunks(
-        student,
-        inputs,
-        40,
-        whole,
-        hint="micro_batch_size is an upper bound: all rows then fit into one chunk",
-    )
+    got = student.run(probes.accumulate_gradients, micro_batch_size=6, **inputs)
+    whole = [a_tensor(gradient, of="accumulate_gradients") for gradient in got["gradients"]]
+    hint = "micro_batch_size is an upper bound: all rows then fit into one chunk"
+    for micro_batch_size in (40, 2**53):
+        loss = own_loss(got)
+        check_chunks(student, inputs, micro_batch_size, whole, hint=hint, expected_loss=loss)
+
+
+@pytest.mark.points(1)
+def test_accumulate_gradients_cuts_full_chunks(student, rng):
+    """Every chunk but one has micro_batch_size rows."""
+    of = "accumulate_gradients"
+    for n, micro_batch_size in [(9, 4), (10, 4), (7, 2), (6, 3), (5, 8), (3, 1)]:
+        inputs = chunk_inputs(rng, n)
+        got = student.run(probes.accumulate_gradients, micro_batch_size=micro_batch_size, **inputs)
+        for gradient in got["gradients"]:
+            a_tensor(gradient, of=of)
+        full, rest = divmod(n, micro_batch_size)
+        expected = [micro_batch_size] * full + [rest] * (rest > 0)
+        rows, hint = sorted(got["rows"], reverse=True), "only the last chunk may be shorter"
+        name = "the numbers of rows that the model is given"
+        expect.value(rows, expected, of=of, name=name, hint=hint)
+
+
+def as_number(loss):
+    """The loss as a float. One test judges whether it is one."""
+    if isinstance(loss, torch.Tensor) and loss.numel() == 1 and loss.device.type == "cpu":
+        return loss.detach().to_dense().flatten()[0].item()
+    return loss
+
+
+def own_loss(got):
+    """The loss of another call of the student's code."""
+    loss = as_number(got["loss"])
+    expect.kind(loss, float, of="accumulate_gradients", name="the loss")
+    return float(loss)
+
+
+@pytest.mark.points(2)
+def test_accumulate_gradients_of_any_data(student, rng):
+    """x and y may be views of any shape or share memory, and the model may be in eval mode.
+
+    Parameters may be frozen or tied, and of any dtype.
+    """
+    hint = "slices of x and y are all that is needed; which parameters get a gradient?"
+    tokens = chunk_inputs(rng, 6, tokens=True)
+    two = chunk_inputs(rng, 6)
+    x, y = two["x"], two["y"]
+    linear = {"weights": [uniform(rng, y.shape[1], x.shape[1])]}
+    for changed, options in [
+        ({"x": spread(x), "y": spread(y)}, {"of_data": True}),
+        ({"x": x[:1].expand(x.shape), "y": y[:1].expand(y.shape)}, {"frozen": [0]}),
+        ({"x": x[:, None], "y": y[:, None]}, {"evaluates": True}),
+        ({**tokens, "x": tokens["x"][:, 0], "y": tokens["y"][:, 0]}, {}),
+        ({"x": x, "y": x, "weights": [uniform(rng, x.shape[1], x.shape[1])]}, {}),
+        ({"x": torch.zeros_like(x), "y": torch.zeros_like(y)}, {}),
+        *(({"x": x * s, "y": y * s, **linear}, {}) for s in (2.0**20, 2.0**-20)),
+    ]:
+        inputs = {**two, **changed}
+        loss, gradients = whole_batch(inputs)
+        gradients = [None if i in options.get("frozen", []) else g for i, g in enumerate(gradients)]
+        # A loss of squares and its gradients grow with the square of x and y.
+        atol = CHUNKS_TOLERANCE * max(1.0, inputs["x"].double().abs().max().item() ** 2)
+        options |= {"expected_loss": loss, "atol": atol, "hint": hint}
+        check_chunks(student, inputs, 3, gradients, **options)
+    check_dtypes_of_chunks(student, rng)
+
+
+def check_dtypes_of_chunks(student, rng):
+    """Check a model of so few bits that its loss and gradients are exact in half precision."""
+    i, o = sizes(rng, 2, 2, 6)
+    few = {"x": (8, i), "y": (8, o), "weights": (o, i)}
+    inputs = {name: torch.randint(-1, 2, shape, generator=rng) for name, shape in few.items()}
+    for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
+        given = {name: x.to(dtype) for name, x in inputs.items()}
+        given |= {"weights": [given["weights"]], "loss": "product"}
+        loss, gradients = whole_batch(given)
+        hint = "keep the dtype of the model and its data"
+        check_chunks(student, given, 4, gradients, expected_loss=loss, hint=hint)
 
 
 @pytest.mark.core
@@ -919,6 +1191,7 @@ def test_accumulate_gradients_returns_the_mean_loss(student, rng):
     for n, micro_batch_size, scale in [
         (6, 2, 1.0),
         (7, 3, 1.0),
+        (3, 1, 1.0),
         (5, 5, 1.0),
         *((7, 2, s) for s in SCALES[1:]),
     ]:
@@ -927,9 +1200,7 @@ def test_accumulate_gradients_returns_the_mean_loss(student, rng):
         got = student.run(probes.accumulate_gradients, micro_batch_size=micro_batch_size, **inputs)[
             "loss"
         ]
-        if isinstance(got, torch.Tensor) and got.numel() == 1 and got.device.type == "cpu":
-            # Another test judges whether the loss is a float.
-            got = got.detach().to_dense().flatten()[0].item()
+        got = as_number(got)
         hint = (
             "the mean over all rows: neither the last chunk's loss nor the plain mean of the "
             "chunks' means"
@@ -1008,14 +1279,20 @@ def test_refuses_what_does_not_fit(student, rng):
     with expect.right_call("linear_backward of x [2, 3, in] and grad_output [2, 3, out]"):
         got = student.autograd.linear_backward(exact(rng, 2, 3, i), weight, exact(rng, 2, 3, o))
         a_tensor(pair(got, of="linear_backward")[1], of="linear_backward")
-    for x_leading, leading in [((2, 3), (3, 2)), ((2, 3), (6,)), ((4,), (3,))]:
-        args = exact(rng, *x_leading, i), weight, exact(rng, *leading, o)
-        with expect.raises(
-            (ValueError, RuntimeError),
-            of="linear_backward",
-            when="grad_output does not have y's shape",
-        ):
-            student.autograd.linear_backward(*args)
+    cases = [
+        ((2, 3), (3, 2, o)),
+        ((2, 3), (6, o)),
+        ((4,), (3, o)),
+        ((), (1, o)),
+        ((2, 3), (1, 3, o)),
+    ]
+    # With need_input_grad=False no product of G and the weight notices these.
+    cases += [((4,), (4, o + 1)), ((4,), (2, 2 * o))]
+    for (leading, shape), need in itertools.product(cases, (True, False)):
+        args = exact(rng, *leading, i), weight, exact(rng, *shape)
+        errors, when = (ValueError, RuntimeError), "grad_output does not have y's shape"
+        with expect.raises(errors, of="linear_backward", when=when):
+            student.autograd.linear_backward(*args, need_input_grad=need)
     net, x = random_net(rng)
     with expect.right_call("intermediate_gradients of the submodule head"):
         intermediate(student, net, x, ["head"])
@@ -1034,7 +1311,9 @@ def test_refuses_what_does_not_fit(student, rng):
             "gradients"
         ]:
             a_tensor(gradient, of="accumulate_gradients")
-    for short in ({"y": inputs["y"][:5]}, {"x": inputs["x"][:5]}):
+    for short, rows in [({"y": inputs["y"][:5]}, 2), ({"x": inputs["x"][:5]}, 2)] + [
+        ({name: inputs[name][:1]}, 6) for name in "xy"
+    ]:
         errors, when = (ValueError, RuntimeError), "x and y have different numbers of rows"
         with expect.raises(errors, of="accumulate_gradients", when=when):
-            student.run(probes.accumulate_gradients, micro_batch_size=2, **{**inputs, **short})
+            student.run(probes.accumulate_gradients, micro_batch_size=rows, **{**inputs, **short})

@@ -21,9 +21,10 @@ Wrap = Callable[..., Any]
 
 
 class Counted(TypedDict):
-    """The result of `saved_bytes`."""
+    """The result of `saved_bytes`; `calls` is the number of calls of fn during the first count."""
 
     result: Any
+    result_again: Any
     calls: int
     gradients: list[Tensor | None]
 
@@ -96,6 +97,13 @@ def _times_gradient(e: Tensor, x: Tensor) -> Tensor:
     return e * gradient
 
 
+def _gradients_one_after_the_other(x: Tensor) -> Tensor:
+    """The storages that one backward pass frees can be those that the next forward pass gets."""
+    for _ in range(8):
+        torch.autograd.grad(x.exp().sum(), x)
+    return x
+
+
 SAVES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # of two tensors of one shape
     "exp x": lambda x, y: x.exp(),
     "sin x": lambda x, y: x.sin(),
@@ -108,6 +116,9 @@ SAVES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # of two tensors of on
     "exp of sin x": lambda x, y: x.sin().exp(),
     "x + y": lambda x, y: x + y,
     "exp x times its gradient": lambda x, y: _times_gradient(x.exp(), x),
+    "exp x and its gradient, 8 times": lambda x, y: _gradients_one_after_the_other(x),
+    "x where y is above 1": lambda x, y: torch.where(y > 1, x, 0.0),
+    "rows of x by number": lambda x, y: x.index_select(0, torch.arange(len(x)).flip(0)),
 }
 
 
@@ -118,12 +129,13 @@ def saved_bytes(
     x: Tensor,
     y: Tensor,
     exclude: Sequence[str] | None = None,
+    kind: str = "generator",
     requires_grad: bool = True,
     grad_enabled: bool = True,
 ) -> Counted:
     """saved_activation_bytes of one of SAVES.
 
-    `exclude` names "x", "y" or views of them, and is passed as a generator.
+    `exclude` names "x", "y" or views of them, and is passed as a generator, list or tuple.
     """
     # A fresh copy: a tensor from another process may be a view of a storage of another size.
     x, y = (_fresh(t).requires_grad_(requires_grad) for t in (x, y))
@@ -134,11 +146,27 @@ def saved_bytes(
         calls += 1
         return SAVES[save](x, y)
 
-    tensors = {"x": x, "y": y, "a row of x": x.detach()[1:2], "x transposed": x.T}
-    options = {} if exclude is None else {"exclude": (tensors[name] for name in exclude)}
-    with torch.set_grad_enabled(grad_enabled):
-        result = student.activation_checkpointing.saved_activation_bytes(fn, **options)
-    return {"result": result, "calls": calls, "gradients": [_copy(x.grad), _copy(y.grad)]}
+    tensors = {"x": x, "y": y, "x repeated": x.detach().expand(3, *x.shape)}
+    if x.dim() == 2:
+        tensors |= {"a row of x": x.detach()[1:2], "x transposed": x.T}
+
+    def count() -> Any:
+        options: dict[str, Any] = {}
+        if exclude is not None:
+            given = (tensors[name] for name in exclude)
+            kinds: dict[str, Callable[..., Any]] = {"generator": iter, "list": list, "tuple": tuple}
+            options = {"exclude": kinds[kind](given)}
+        with torch.set_grad_enabled(grad_enabled):
+            return student.activation_checkpointing.saved_activation_bytes(fn, **options)
+
+    result = count()
+    once = calls
+    return {
+        "result": result,
+        "result_again": count(),
+        "calls": once,
+        "gradients": [_copy(x.grad), _copy(y.grad)],
+    }
 
 
 def saved_bytes_of_layers(
@@ -230,6 +258,48 @@ def gradients_of(
     }
 
 
+FUNCTIONS: dict[str, Callable[..., Tensor]] = {  # of a parameter and the inputs
+    "p·a²·b": lambda p, a, b: p * a * a * b,
+    "a itself": lambda p, a, b: a,
+    "a view of a": lambda p, a, b: a.reshape(-1)[:2],
+    "p²": lambda p: p * p,
+}
+
+
+def gradients_of_one(
+    student: Any, *, function: str, inputs: Sequence[Tensor], upstream: Tensor
+) -> Gradients:
+    """Gradients of checkpoint of one of FUNCTIONS; see `gradients_of_one_of`."""
+    wrap = student.activation_checkpointing.checkpoint
+    return gradients_of_one_of(wrap, function=function, inputs=inputs, upstream=upstream)
+
+
+def gradients_of_one_of(
+    wrap: Wrap, *, function: str, inputs: Sequence[Tensor], upstream: Tensor
+) -> Gradients:
+    """Output and gradients of one of FUNCTIONS, whose parameter is 3 in the upstream's dtype.
+
+    The inputs are not leaves. Those that can require a gradient do.
+    """
+    parameter = nn.Parameter(torch.full_like(upstream.reshape(-1)[:1].sum(), 3))
+    leaves = [x.detach().requires_grad_(x.is_floating_point() or x.is_complex()) for x in inputs]
+    calls = 0
+
+    def fn(*points: Tensor) -> Tensor:
+        nonlocal calls
+        calls += 1
+        return FUNCTIONS[function](parameter, *points)
+
+    output = wrap(fn, *(leaf.view_as(leaf) for leaf in leaves))
+    _backward(output, upstream)
+    return {
+        "calls": calls,
+        "output": _result(output),
+        "input_gradients": [_copy(leaf.grad) for leaf in leaves],
+        "parameter_gradients": [_copy(parameter.grad)],
+    }
+
+
 def nested_gradients(
     student: Any, *, x: Tensor, parameters: Sequence[Tensor], upstream: Tensor
 ) -> Gradients:
@@ -283,23 +353,36 @@ def calls(student: Any, *, x: Tensor, upstream: Tensor) -> Calls:
     return {"after_forward": after_forward, "after_backward": len(seen), "inputs": seen}
 
 
-def dropped(student: Any, *, x: Tensor, upstream: Tensor) -> Dropped:
-    """checkpoint of a dropout, with random numbers drawn before it and before the backward pass."""
+def dropped(
+    student: Any, *, x: Tensor, upstream: Tensor, nested: bool = False, another: bool = False
+) -> Dropped:
+    """checkpoint of a dropout, with random numbers drawn before it and before the backward pass.
+
+    The dropout may be in a checkpoint of its own inside the function (`nested`), and `another`
+    function may be checkpointed before the backward pass.
+    """
     leaf = x.clone().requires_grad_()
+    checkpoint = student.activation_checkpointing.checkpoint
     calls = 0
+
+    def drop(z: Tensor) -> Tensor:
+        return F.dropout(z, 0.5)
 
     def fn(z: Tensor) -> Tensor:
         nonlocal calls
         calls += 1
-        return F.dropout(z.tanh(), 0.5)
+        dropped: Tensor = checkpoint(drop, z.tanh()) if nested else drop(z.tanh())
+        return dropped
 
     torch.rand(7)
     start = torch.get_rng_state()
     F.dropout(x.tanh(), 0.5)
     plain = torch.get_rng_state()
     torch.set_rng_state(start)
-    output = student.activation_checkpointing.checkpoint(fn, leaf)
+    output = checkpoint(fn, leaf)
     forward_draws_as_plain = torch.equal(plain, torch.get_rng_state())
+    if another:
+        checkpoint(drop, leaf)
     torch.rand(3)
     before = torch.get_rng_state()
     _backward(output, upstream)
@@ -335,11 +418,17 @@ def without_gradients(
 
 
 def autocast_dtypes(
-    student: Any, *, x: Tensor, weight: Tensor, forward: bool, backward: bool
+    student: Any,
+    *,
+    x: Tensor,
+    weight: Tensor,
+    forward: bool,
+    backward: bool,
+    dtype: torch.dtype = torch.bfloat16,
 ) -> list[torch.dtype]:
     """The dtype of a product in each call of a checkpointed function.
 
-    bfloat16 autocast is on in one pass or in both.
+    Autocast to `dtype` is on in the forward pass, and to bfloat16 in the backward pass.
     """
     parameter, leaf = nn.Parameter(weight.clone()), x.clone().requires_grad_()
     dtypes = []
@@ -349,29 +438,35 @@ def autocast_dtypes(
         dtypes.append(product.dtype)
         return product.sin()
 
-    with torch.autocast("cpu", torch.bfloat16, enabled=forward):
+    with torch.autocast("cpu", dtype, enabled=forward):
         output = student.activation_checkpointing.checkpoint(fn, leaf)
     with torch.autocast("cpu", torch.bfloat16, enabled=backward):
         _backward(output)
     return dtypes
 
 
-def bytes_kept(student: Any, *, x: Tensor, weight: Tensor, grad_enabled: bool = True) -> Kept:
+def bytes_kept(
+    student: Any, *, x: Tensor, weight: Tensor, grad_enabled: bool = True, summed: bool = False
+) -> Kept:
     """Output of checkpoint(fn, x, y), and the bytes alive after the forward pass.
 
-    Inputs, parameters and output are not counted.
+    Inputs, parameters and output are not counted. If it is `summed`, the output is only the sum,
+    which does not need the function's result.
     """
     leaf, parameter = x.clone().requires_grad_(), nn.Parameter(weight.clone())
     other = leaf.detach().sin().requires_grad_()
 
     def fn(a: Tensor, b: Tensor) -> Tensor:
-        hidden = F.dropout(F.gelu(a @ parameter) * b.sin(), 0.5)
+        hidden = F.gelu(a @ parameter) * b.sin()
+        hidden = hidden + 0 * F.dropout(hidden, 0.5)  # random numbers that do not matter
         return F.silu(hidden @ parameter).sin()
 
+    def checkpoint(*args: Any) -> Any:
+        result = student.activation_checkpointing.checkpoint(*args)
+        return result.sum() if summed else result
+
     with torch.set_grad_enabled(grad_enabled):
-        output, alive = _bytes_alive(
-            student.activation_checkpointing.checkpoint, fn, leaf, other, besides=[parameter]
-        )
+        output, alive = _bytes_alive(checkpoint, fn, leaf, other, besides=[parameter])
     requires_grad = isinstance(output, Tensor) and output.requires_grad
     return {"output": _result(output), "requires_grad": requires_grad, "bytes": alive}
 
@@ -403,16 +498,21 @@ def sequential_gradients(
     upstream: Tensor,
     segments: int,
     frozen: int = 0,
+    again: bool = False,
 ) -> Gradients:
-    """Gradients of a CheckpointedSequential; see `sequential_gradients_of`."""
-    make = student.activation_checkpointing.CheckpointedSequential
+    """Gradients of a CheckpointedSequential; see `sequential_gradients_of`.
+
+    The caller's list of layers is emptied once the module is made. With `again` it is a tuple.
+    """
+
+    def make(blocks: list[nn.Module]) -> Wrap:
+        given = tuple(blocks) if again else blocks
+        model: nn.Module = student.activation_checkpointing.CheckpointedSequential(given, segments)
+        blocks.clear()
+        return model
+
     return sequential_gradients_of(
-        lambda blocks: make(blocks, segments),
-        x=x,
-        weights=weights,
-        order=order,
-        upstream=upstream,
-        frozen=frozen,
+        make, x=x, weights=weights, order=order, upstream=upstream, frozen=frozen, again=again
     )
 
 
@@ -450,17 +550,22 @@ def sequential_gradients_of(
     order: Sequence[int],
     upstream: Tensor,
     frozen: int = 0,
+    again: bool = False,
 ) -> Gradients:
     """Output and gradients of blocks in sequence, in the order of these numbers.
 
     A block may come twice. With `frozen`, the input and this many first weights
-    require no gradient.
+    require no gradient. `again` runs the blocks on two inputs before one backward pass through both
+    outputs, of which the second is returned.
     """
     blocks = [Block(i, weight) for i, weight in enumerate(weights)]
     for block in blocks[:frozen]:
         block.requires_grad_(False)
     leaf = x.clone().requires_grad_(not frozen)
-    output = make([blocks[i] for i in order])(leaf)
+    model = make([blocks[i] for i in order])
+    first = model(1 - leaf) if again else None
+    output = model(leaf)
+    _backward(first, upstream)
     _backward(output, upstream)
     return {
         "calls": sum(len(block.notes) for block in blocks),
@@ -483,7 +588,14 @@ def layers(student: Any, *, x: Tensor, weight: Tensor, count: int, segments: int
 
 
 def sequential_bytes_kept(
-    student: Any, *, x: Tensor, weight: Tensor, count: int, segments: int
+    student: Any,
+    *,
+    x: Tensor,
+    weight: Tensor,
+    count: int,
+    segments: int,
+    evaluates: bool = False,
+    requires_grad: bool = True,
 ) -> int:
     """Bytes alive after the forward pass of a CheckpointedSequential.
 
@@ -492,7 +604,8 @@ def sequential_bytes_kept(
     blocks = [Block(i, weight) for i in range(count)]
     model = student.activation_checkpointing.CheckpointedSequential(blocks, segments)
     besides = [tensor for block in blocks for tensor in (block.weight, *block.buffers())]
-    return _bytes_alive(model, x.clone().requires_grad_(), besides=besides)[1]
+    model.train(not evaluates)
+    return _bytes_alive(model, x.clone().requires_grad_(requires_grad), besides=besides)[1]
 
 
 def module(student: Any, *, x: Tensor, weights: Sequence[Tensor]) -> Module:
@@ -513,17 +626,29 @@ def module(student: Any, *, x: Tensor, weights: Sequence[Tensor]) -> Module:
     }
 
 
-def run_layers(student: Any, *, x: Tensor, count: int, segments: int) -> Any:
-    """The output of a CheckpointedSequential of `count` layers, each of which doubles its input."""
-    layers: list[nn.Module] = [_Double() for _ in range(count)]
-    return _result(student.activation_checkpointing.CheckpointedSequential(layers, segments)(x))
+def run_layers(
+    student: Any,
+    *,
+    x: Tensor,
+    count: int,
+    segments: int,
+    grad_enabled: bool = True,
+) -> Any:
+    """The output of a CheckpointedSequential of `count` layers, each of which doubles its input.
+
+    The layers are a tuple.
+    """
+    layers = tuple(_Double() for _ in range(count))
+    model = student.activation_checkpointing.CheckpointedSequential(layers, segments)
+    with torch.set_grad_enabled(grad_enabled):
+        return _result(model(x))
 
 
 class _Double(nn.Module):
-    """2x."""
+    """2x, as a floating-point number."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return 2 * x
+        return 2.0 * x
 
 
 # --- helpers

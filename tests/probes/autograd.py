@@ -77,10 +77,18 @@ def linear_backward_by_need(
     }
 
 
-def by_hand(student: Any, *, function: str, args: Sequence[Tensor]) -> Any:
-    """The result of a function in inference mode, where autograd records nothing."""
+def by_hand(
+    student: Any, *, function: str, args: Sequence[Tensor], graph: bool = False, **options: Any
+) -> Any:
+    """The result of a function in inference mode, where autograd records nothing.
+
+    With `graph`, gradients are enabled and every input requires one.
+    """
+    by_hand = getattr(student.autograd, function)
+    if graph:
+        return by_hand(*(x.detach().requires_grad_() for x in args), **options)
     with torch.inference_mode():
-        return getattr(student.autograd, function)(*args)
+        return by_hand(*args, **options)
 
 
 # --- MatMul
@@ -91,13 +99,15 @@ class Returned(TypedDict):
 
     `output` and `gradients` are what a user sees, without gradients if the student's backward did
     not run. `returned` is what each call of the student's backward returned to autograd, and
-    `products` is the number of products in that call.
+    `products` is the number of products in that call. `inputs` are the operands and the upstream
+    gradient after the call.
     """
 
     output: Any
     gradients: list[Tensor | None]
     returned: list[Any]
     products: int
+    inputs: list[Tensor]
 
 
 def matmul(
@@ -147,15 +157,18 @@ def matmul(
         "gradients": [x.grad if returned else None for x in leaves],
         "returned": returned,
         "products": products.count,
+        "inputs": [a, b, upstream],
     }
 
 
-def matmul_after_a_change(student: Any, *, a: Tensor, b: Tensor, changed: int) -> bool:
+def matmul_after_a_change(
+    student: Any, *, a: Tensor, b: Tensor, changed: int, both: bool = True
+) -> bool:
     """Whether a backward pass raises RuntimeError after an in-place change of an operand.
 
-    `changed` is the number of the operand.
+    `changed` is the number of the operand. Only the other one requires a gradient, or `both` do.
     """
-    leaves = [x.clone().requires_grad_() for x in (a, b)]
+    leaves = [x.detach().requires_grad_(both or i != changed) for i, x in enumerate((a, b))]
     output = student.autograd.MatMul.apply(*leaves)
     with torch.no_grad():
         leaves[changed].add_(1)
@@ -175,6 +188,7 @@ class Differences(TypedDict):
     result: Any
     inputs: list[Tensor]
     gradients: list[Tensor | None]
+    list_is_as_it_was: bool
 
 
 def numerical_gradient(
@@ -185,6 +199,9 @@ def numerical_gradient(
     linear: Sequence[Tensor],
     factor: float = 1.0,
     requires_grad: bool = False,
+    as_tuple: bool = False,
+    twice: bool = False,
+    grad_mode: bool = True,
     **options: Any,
 ) -> Differences:
     """numerical_gradient of Σ cubic · x³ + factor · Π (1 + Σ linear · x), hidden from autograd.
@@ -196,6 +213,9 @@ def numerical_gradient(
         linear: Coefficients of each input in its factor of the product.
         factor: The factor of the product.
         requires_grad: Whether the inputs are leaves that require a gradient.
+        as_tuple: Whether the inputs are given as a tuple.
+        twice: Whether the first input is the last one, too.
+        grad_mode: Whether gradients are enabled in the caller.
         **options: Passed on.
     """
 
@@ -210,12 +230,25 @@ def numerical_gradient(
         return value + product
 
     leaves = [x.requires_grad_() for x in inputs] if requires_grad else list(inputs)
-    result = student.autograd.numerical_gradient(f, leaves, **options)
+    leaves += leaves[:twice]
+    given = tuple(leaves) if as_tuple else list(leaves)
+    with torch.set_grad_enabled(grad_mode):
+        result = student.autograd.numerical_gradient(f, given, **options)
     return {
         "result": result,
         "inputs": [x.detach() for x in leaves],
         "gradients": [x.grad for x in leaves],
+        "list_is_as_it_was": [id(x) for x in given] == [id(x) for x in leaves],
     }
+
+
+def numerical_gradient_of_an_element(student: Any, *, x: Tensor, eps: float) -> Any:
+    """numerical_gradient of a function that returns its input, or a view of its first element."""
+
+    def f(point: Tensor) -> Tensor:
+        return point[0] if point.dim() else point
+
+    return student.autograd.numerical_gradient(f, [x], eps=eps)
 
 
 # --- intermediate_gradients
@@ -245,20 +278,43 @@ class _Block(nn.Module):
         return h
 
 
-class _Net(nn.Module):
-    """Blocks, a matrix `side` with an unused output, and a matrix `head`; `idle` never runs."""
+def _embedding(weight: Tensor) -> nn.Module:
+    return nn.Embedding(weight.shape[0], weight.shape[1], _weight=weight.clone())
 
-    def __init__(self, blocks: Sequence[Tensor], side: Tensor, head: Tensor, inplace: bool) -> None:
+
+class _Net(nn.Module):
+    """Blocks, a matrix `side` with an unused output, and a matrix `head`; `idle` never runs.
+
+    With `embed`, x holds the numbers of its rows. A `tied` net has a weight under two names. The
+    output of a net that `doubles` is twice as large in training mode.
+    """
+
+    def __init__(
+        self,
+        blocks: Sequence[Tensor],
+        side: Tensor,
+        head: Tensor,
+        inplace: bool,
+        embed: Tensor | None = None,
+        tied: bool = False,
+        doubles: bool = False,
+    ) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(_Block(weight, inplace) for weight in blocks)
         self.side, self.head, self.idle = _Layer(side), _Layer(head), _Layer(head)
+        self.embed = nn.Identity() if embed is None else _embedding(embed)
+        self.doubles = doubles
+        if tied:
+            self.idle.weight = self.head.weight
+            self.steps = nn.Buffer(torch.zeros(()))
 
     def forward(self, x: Tensor) -> Tensor:
+        x = self.embed(x)
         for block in self.blocks:
             x = block(x)
         self.side(x)
         y: Tensor = self.head(x)
-        return y
+        return 2 * y if self.doubles and self.training else y
 
 
 class _State(TypedDict):
@@ -291,6 +347,7 @@ def intermediate_gradients(
     frozen: bool = False,
     grad_mode: bool = True,
     gradients: bool = False,
+    evaluates: bool = False,
     fails: bool = False,
 ) -> Intermediate:
     """intermediate_gradients of a small net, and the states of net and input before and after it.
@@ -303,12 +360,13 @@ def intermediate_gradients(
         frozen: Whether all parameters are frozen.
         grad_mode: Whether gradients are enabled in the caller.
         gradients: Whether x and every second parameter already have a gradient.
+        evaluates: Whether the module is in eval mode.
         fails: Whether an exception is expected; it is not passed on to the caller.
     """
-    module = _Net(**net).requires_grad_(not frozen)
+    module = _Net(**net).requires_grad_(not frozen).train(not evaluates)
     module.blocks[-1].eval()
     module.blocks[0].register_forward_hook(lambda *_: None)  # not the student's
-    x = x.clone()
+    x = x.detach()
     if gradients:
         x.requires_grad_().grad = torch.full_like(x, 3)
         for p in list(module.parameters())[::2]:
@@ -322,6 +380,12 @@ def intermediate_gradients(
             if not fails:
                 raise
     return {"result": result, "before": before, "after": _state(module, x)}
+
+
+def intermediate_gradients_of_activations(student: Any, *, x: Tensor, names: Sequence[str]) -> Any:
+    """intermediate_gradients of two leaky ReLUs, "0" and "1"."""
+    module = nn.Sequential(nn.LeakyReLU(0.25), nn.LeakyReLU(0.25))
+    return student.autograd.intermediate_gradients(module, x, names)
 
 
 def _state(module: nn.Module, x: Tensor) -> _State:
@@ -369,13 +433,9 @@ class _Kept:
         self.x = x
 
 
-def make_model(weights: Sequence[Tensor], embed: Tensor | None) -> nn.Module:
+def make_model(weights: Sequence[Tensor], embed: Tensor | None = None) -> nn.Sequential:
     """Matrices with a tanh between them, after an embedding if one is given."""
-    layers: list[nn.Module] = (
-        []
-        if embed is None
-        else [nn.Embedding(embed.shape[0], embed.shape[1], _weight=embed.clone())]
-    )
+    layers: list[nn.Module] = [] if embed is None else [_embedding(embed)]
     for weight in weights:
         layers += [_Layer(weight), nn.Tanh()]
     return nn.Sequential(*layers[:-1])
@@ -385,6 +445,8 @@ def mean_loss(name: str, scale: float = 1.0) -> Callable[[Tensor, Tensor], Tenso
     """A loss that is the mean over rows, times a scale."""
     if name == "square":
         return lambda output, y: (output - y).square().mean() * scale
+    if name == "product":
+        return lambda output, y: (output * y).flatten(1).sum(-1).mean() * scale
     return lambda output, y: nn.functional.cross_entropy(output.flatten(0, -2), y.flatten()) * scale
 
 
@@ -400,6 +462,9 @@ def accumulate_gradients(
     scale: float = 1.0,
     already: Sequence[Tensor | None] = (),
     watch: bool = False,
+    evaluates: bool = False,
+    frozen: Sequence[int] = (),
+    of_data: bool = False,
 ) -> Accumulated:
     """accumulate_gradients of a small model.
 
@@ -414,8 +479,19 @@ def accumulate_gradients(
         scale: See `mean_loss`.
         already: Gradients of the parameters before the call, in the order of `parameters()`.
         watch: Whether to count the tensors that autograd keeps.
+        evaluates: Whether the model is in eval mode, where its dropout has no effect, has a buffer,
+            and a second name for its last parameter.
+        frozen: The numbers of the frozen parameters.
+        of_data: Whether x and y require a gradient, too.
     """
-    model = make_model(weights, embed)
+    model: nn.Sequential = make_model(weights, embed)
+    if evaluates:
+        twin = nn.Dropout(0.5)
+        twin.register_buffer("steps", torch.zeros(()))
+        twin.register_parameter("weight", list(model.parameters())[-1])
+        model.append(twin).eval()
+    for number in frozen:
+        list(model.parameters())[number].requires_grad_(False)
     for p, gradient in zip(model.parameters(), already, strict=False):
         p.grad = None if gradient is None else gradient.clone()
     rows: list[int] = []
@@ -432,7 +508,8 @@ def accumulate_gradients(
         held.append(len(kept))
 
     model.register_forward_pre_hook(note)
-    x, y = x.clone(), y.clone()
+    if of_data:
+        x, y = x.requires_grad_(), y.requires_grad_()
     args = (model, mean_loss(loss, scale), x, y, micro_batch_size)
     if watch:
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda item: item.x):
@@ -440,4 +517,11 @@ def accumulate_gradients(
     else:
         value = student.autograd.accumulate_gradients(*args)
     gradients = [None if p.grad is None else p.grad.clone() for p in model.parameters()]
-    return {"loss": value, "gradients": gradients, "rows": rows, "held": held, "x": x, "y": y}
+    return {
+        "loss": value,
+        "gradients": gradients,
+        "rows": rows,
+        "held": held,
+        "x": x.detach(),
+        "y": y.detach(),
+    }

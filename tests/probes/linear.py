@@ -1,5 +1,6 @@
 """Probes for linear.py: modules are created, run and counted in the student's process."""
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, TypedDict
 
@@ -40,6 +41,7 @@ class Counts(TypedDict):
     """The result of `counts`."""
 
     all: Any
+    all_on_request: Any
     trainable: Any
 
 
@@ -50,9 +52,15 @@ def module(
     args: Sequence[Any],
     x: Tensor | None = None,
     to: torch.dtype | None = None,
+    device_by_name: bool = True,
     **options: Any,
 ) -> Made:
-    """A new module's parameters and its output for x, after `.to(to)` if `to` is given."""
+    """A new module's parameters and its output for x, after `.to(to)` if `to` is given.
+
+    Its device is given by its name, or as a torch.device.
+    """
+    if not device_by_name:
+        options["device"] = torch.device(options["device"])
     made = getattr(student.linear, kind)(*args, **options)
     if to is not None:
         made = made.to(to)
@@ -75,13 +83,31 @@ def forward(
     weights: Sequence[Tensor],
     x: Tensor,
     upstream: Tensor | None = None,
+    dtype: torch.dtype | None = None,
+    lists_change: bool = False,
+    again: bool = False,
+    grad_enabled: bool = True,
 ) -> Ran:
     """A new module with these weights: its output for x, and the gradients for `upstream`.
 
     A weight is out × in. It is copied into the module's matrix of that shape or of the transposed
     shape. A bias is set to 0.
+
+    Args:
+        student: The package.
+        kind: The name of the class.
+        args: Its arguments.
+        weights: The weights.
+        x: The input.
+        upstream: The output's gradient; None if nothing requires one.
+        dtype: The dtype to move the module to.
+        lists_change: Whether the lists among the arguments change after the module is made.
+        again: Whether the module has had another input before, and is in eval mode since.
+        grad_enabled: Whether gradients are enabled.
     """
-    made = getattr(student.linear, kind)(*args)
+    made = getattr(student.linear, kind)(*args).to(dtype)
+    for changed in args if lists_change else ():
+        changed[:] = [99, 98, 97, 96, 95]
     places = _places(made, weights)
     with torch.no_grad():
         for place, weight in zip(places, weights, strict=True):
@@ -90,8 +116,12 @@ def forward(
         for bias in made.parameters():
             if bias.dim() == 1:
                 bias.zero_()
-    x = x.clone().requires_grad_(upstream is not None)
-    output = made(x)
+    x = x.detach().requires_grad_(upstream is not None)
+    if again:
+        made(1 - x)
+        made.eval()
+    with torch.set_grad_enabled(grad_enabled):
+        output = made(x)
     if (
         isinstance(output, Tensor)
         and upstream is not None
@@ -169,12 +199,16 @@ class _Tree(nn.Module):
         ties: dict[str, str],
         buffers: dict[str, list[int]],
         device: str,
+        dtype: torch.dtype,
     ) -> None:
         super().__init__()
+        memory = torch.zeros(1000, dtype=dtype)  # all parameters are parts of it, if they fit
         for name, shape in parameters.items():
-            parameter = nn.Parameter(
-                torch.zeros(shape, device=device), requires_grad=name not in frozen
-            )
+            size = math.prod(shape)
+            fits = device == "cpu" and size <= len(memory)
+            values = memory[:size].view(shape) if fits else torch.zeros(shape, device=device)
+            memory = memory[size:] if fits else memory
+            parameter = nn.Parameter(values, requires_grad=name not in frozen)
             self._place(name).register_parameter(name.rpartition(".")[2], parameter)
         for name, other in ties.items():
             self._place(name).register_parameter(name.rpartition(".")[2], self.get_parameter(other))
@@ -200,10 +234,17 @@ def counts(
     ties: dict[str, str] | None = None,
     buffers: dict[str, list[int]] | None = None,
     device: str = "cpu",
+    dtype: torch.dtype = torch.float32,
+    evaluates: bool = False,
 ) -> Counts:
-    """count_parameters of a module with these parameters: of all, and of the trainable ones."""
-    tree = _Tree(parameters, frozen, ties or {}, buffers or {}, device)
+    """count_parameters of a module with these parameters: of all, and of the trainable ones.
+
+    Parameters on a CPU are separate parts of one storage.
+    """
+    tree = _Tree(parameters, frozen, ties or {}, buffers or {}, device, dtype)
+    tree.train(not evaluates)
     return {
         "all": student.linear.count_parameters(tree),
+        "all_on_request": student.linear.count_parameters(tree, trainable_only=False),
         "trainable": student.linear.count_parameters(tree, trainable_only=True),
     }

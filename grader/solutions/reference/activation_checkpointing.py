@@ -48,7 +48,7 @@ def saved_activation_bytes(fn: Callable[[], Tensor], exclude: Iterable[Tensor] =
 
     Args:
         fn: A function to call once. Its result is not needed afterwards. fn itself may
-            compute gradients.
+            compute gradients; what this frees counts, too.
         exclude: Tensors whose storages are not counted, even if a view of them is saved: for
             example the parameters, which are in memory anyway, or the input. Any iterable,
             including a generator.
@@ -131,7 +131,7 @@ def checkpoint(fn: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
 
     Args:
         fn: A function or module that returns one tensor. It may use parameters that are not among
-            its inputs, and it may call checkpoint itself.
+            its inputs, and it may call checkpoint itself. It does not change its inputs in place.
         inputs: Tensors. Inputs that require no gradient, such as token ids, get none.
 
     Returns:
@@ -159,7 +159,7 @@ class CheckpointedSequential(nn.Module):
 
     Args:
         layers: The layers. Their parameters become parameters of this module, each under one name
-            in its state_dict. A layer may be listed twice.
+            in its state_dict. A layer may be listed twice; its parameters may then have two names.
         segments: Number of segments, from 1 to the number of layers.
 
     Raises:

@@ -106,7 +106,7 @@ def mlp_backward(
         x: A batch of inputs.
         w1: Weight of the first layer.
         w2: Weight of the second layer.
-        grad_output: Gradient of the loss with respect to y.
+        grad_output: Gradient of the loss with respect to y. All inputs are finite.
 
     Returns:
         The gradients of w1 and of w2.
@@ -224,8 +224,9 @@ def numerical_gradient(
 def intermediate_gradients(module: nn.Module, x: Tensor, names: Sequence[str]) -> dict[str, Tensor]:
     """The gradient of sum(module(x)) with respect to the output of each named submodule.
 
-    The call has no lasting effect: it leaves no hook behind and does not change any .grad (of x or
-    of a parameter), any requires_grad, or the mode of a module. The function must also work under
+    Apart from what one forward pass of the module changes, such as running statistics, the call has
+    no lasting effect: it leaves no hook behind and does not change any .grad (of x or of a
+    parameter), any requires_grad, or the mode of a module. The function must also work under
     torch.no_grad(), for a module whose parameters need no gradient, and if the next layer changes a
     submodule's output in place.
 
@@ -233,7 +234,8 @@ def intermediate_gradients(module: nn.Module, x: Tensor, names: Sequence[str]) -
         module: A module that returns a tensor.
         x: The module's input.
         names: Names of one or more submodules as in `module.named_modules()`, such as
-            "blocks.0.fc". Each of these submodules runs once and returns a tensor.
+            "blocks.0.fc". Each of these submodules runs once and returns a tensor, but not its
+            unchanged input.
 
     Returns:
         For each name, a gradient with the shape of that submodule's output. It is all zeros if the
@@ -266,6 +268,8 @@ def intermediate_gradients(module: nn.Module, x: Tensor, names: Sequence[str]) -
         total = module(x).sum()
     if missing := [name for name in names if name not in outputs]:
         raise ValueError(f"names: no submodule runs as {', '.join(missing)}")
+    if not total.requires_grad:  # it depends on none of the outputs
+        return {name: torch.zeros_like(output) for name, output in outputs.items()}
     gradients = torch.autograd.grad(total, list(outputs.values()), materialize_grads=True)
     return dict(zip(outputs, gradients, strict=True))
     # END SOLUTION
@@ -288,7 +292,7 @@ def accumulate_gradients(
         model: Takes rows of x. No row of its output depends on any other row of its input.
         loss_fn: Takes an output and a target, and returns the mean loss over the rows. Each row has
             the same weight.
-        x: Inputs, one row per example.
+        x: Inputs, one row per example; there is at least one row.
         y: Targets, one row per example.
         micro_batch_size: The largest number of rows per call of the model. It may exceed the
             number of rows of x.

@@ -88,7 +88,8 @@ class Linear(nn.Module):
             x: A tensor with the weight's dtype and device. It need not be contiguous.
 
         Raises:
-            RuntimeError: The size of x's last dimension is not in_features. (torch's own error.)
+            RuntimeError: The size of x's last dimension is not in_features. (torch's own error. A
+                size of 1 may be broadcast instead, as torch.einsum does.)
         """
         # BEGIN SOLUTION(linear)
         return x @ self.weight.T

@@ -102,9 +102,8 @@ def intermediate_gradients(module, x, names):
         finally:
             while handles:
                 handles.pop().remove()
-    torch.autograd.grad(
-        total, [x, *(p for p in module.parameters() if p.requires_grad)], allow_unused=True
-    )
+    leaves = [t for t in (x, *module.parameters()) if t.requires_grad]
+    torch.autograd.grad(total, leaves, allow_unused=True)
     return {name: caught[name] for name in names}
 
 

@@ -1,4 +1,4 @@
-"""MatMul leaves broadcast sums to autograd; inputs are changed in place and restored."""
+"""MatMul leaves broadcast sums to autograd; copies of the inputs are changed and restored."""
 
 import itertools
 from collections import OrderedDict
@@ -21,14 +21,15 @@ class MatMul(torch.autograd.Function):
 def numerical_gradient(f, inputs, eps=1e-6):
     gradients = []
     with torch.no_grad():
-        for x in inputs:
+        points = [torch.tensor(x.tolist(), dtype=x.dtype).reshape(x.shape) for x in inputs]
+        for x in points:
             gradient = torch.zeros_like(x)
             for index in itertools.product(*map(range, x.shape)):
                 value = x[index].item()
                 x[index] = value + eps
-                above = f(*inputs)
+                above = f(*points).item()
                 x[index] = value - eps
-                below = f(*inputs)
+                below = f(*points).item()
                 x[index] = value
                 gradient[index] = (above - below) / (2 * eps)
             gradients.append(gradient)
@@ -49,6 +50,8 @@ def intermediate_gradients(module, x, names):
         for name in names:
             hooks.enter_context(module.get_submodule(name).register_forward_hook(keep(name)))
         total = module(x).sum()
+    if not total.requires_grad:
+        return OrderedDict((name, torch.zeros_like(outputs[name])) for name in names)
     gradients = torch.autograd.grad(
         total, [outputs[name] for name in names], materialize_grads=True
     )

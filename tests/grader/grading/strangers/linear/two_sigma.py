@@ -1,4 +1,7 @@
-"""The truncation is at two standard deviations."""
+"""The truncation is at two standard deviations.
+
+is: truncated_at_two
+"""
 
 
 class Linear(nn.Module):
