@@ -150,6 +150,7 @@ MORE = {
         "test_the_file_is_synced_before_it_takes_its_name",
         "test_the_temporary_file_is_in_the_same_folder",
         "test_a_checkpoint_that_does_not_fit_changes_nothing",
+        "test_a_file_that_is_no_checkpoint_changes_nothing",
     },
 }
 
