@@ -40,20 +40,21 @@ def save_checkpoint(
 ) -> None:
     """Save everything that a run needs to continue bit for bit in a new process.
 
-    Save the model's state (parameters and buffers), the optimizer's state with the options of its
-    groups, the iteration, and the RNG states of torch on the CPU and on every GPU, of np.random and
-    of Python's random. Saving changes none of these.
+    Save the model's state_dict (parameters and buffers), the optimizer's state with the options of
+    its groups, the iteration, and the RNG states of torch on the CPU and on every GPU, of np.random
+    and of Python's random. Saving changes none of these, and no mode or gradient.
 
     Replace the file at a path atomically: write a temporary file in the same folder (or in a folder
     inside it), sync it to the disk (os.fsync), and rename it (os.replace). At any moment the path
     then contains either the complete old checkpoint or the complete new one. If an exception
-    (including KeyboardInterrupt) interrupts the writing, remove the temporary file and let the
-    exception propagate.
+    (including KeyboardInterrupt) interrupts one of these steps, remove the temporary file and let
+    the exception propagate.
     If the process is killed, the temporary file stays behind; it must not prevent the next save.
 
     Args:
         model: Any module. Its parameters may be tied.
-        optimizer: The optimizer of the model's parameters.
+        optimizer: The optimizer of the model's parameters. Its state and options are tensors and
+            plain Python data.
         iteration: Number of iterations done so far.
         out: Either a path in an existing folder, which may be a bare file name, or a binary
             file-like object. Write to a file-like object from its current position, and leave it
@@ -76,9 +77,10 @@ def load_checkpoint(
     """Load a checkpoint into model, optimizer and random number generators; return its iteration.
 
     Copy the values into the model's existing parameters and buffers, so that tied weights stay tied
-    and the optimizer still updates the model's own parameters. Load with weights_only=True, which
-    refuses to run code from the file. A machine without GPUs must be able to load a checkpoint that
-    was saved on a GPU (map_location). Ignore the RNG states of GPUs that the machine does not have.
+    and the optimizer still updates the model's own parameters. Leave modes, requires_grad and
+    gradients as they are. Load with weights_only=True, which refuses to run code from the file. A
+    machine without GPUs must be able to load a checkpoint that was saved on a GPU (map_location).
+    Ignore the RNG states of GPUs that the machine does not have.
 
     Load either everything or nothing: if the checkpoint does not fit, raise an exception and leave
     model, optimizer and random number generators as they were. (`model.load_state_dict` copies
@@ -92,9 +94,10 @@ def load_checkpoint(
             with any options.
 
     Raises:
-        Exception: The file is missing, damaged or not a checkpoint; the names or shapes of its
-            parameters differ from the model's; or the sizes of its groups differ from the
-            optimizer's. Any type of exception will do; torch's own errors are clear.
+        Exception: The file is missing, damaged or not a checkpoint; the names or shapes in its
+            state_dict do not fit the model, as model.load_state_dict checks them; or the sizes of
+            its groups differ from the optimizer's. Any type of exception will do; torch's own
+            errors are clear.
 
     Example:
         Load a linear layer's checkpoint into a layer with a different number of outputs: the

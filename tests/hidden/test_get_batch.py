@@ -1,10 +1,8 @@
 """get_batch: tokens in a file, and random batches of them.
 
-Accepted on purpose, because the result is the same: starts from torch's, numpy's or Python's global
-generator if none is given, and any use of a given generator that advances it; windows by slices, by
-an array of positions, or by a sliding view; a list instead of the tuple; x and y on one storage;
-any clear exception for data that are too short; a file mapped copy-on-write instead of read-only.
-Read-only data always come from memory-mapped files, with torch's warning about them turned off.
+Accepted on purpose, because the result is the same: any use of a given generator that advances it;
+windows by slices, by an array of positions, or by a sliding view; a list instead of the tuple;
+x and y on one storage. torch's warning about read-only data is turned off.
 
 Most tests look only at x, with any dtype and even if it is transposed: wrong targets, a wrong dtype
 and a wrong layout each have a test of their own. Tokens are distinct, so the first token of a
@@ -61,7 +59,7 @@ def pair(batch):
 
 
 def values(part, shape, name):
-    """A tensor's tokens as float64, one row per window; all tokens used here are exact."""
+    """A tensor's tokens as int64, or as float64 if they are floats, one row per window."""
     expect.that(
         part.device.type == "cpu", f"{name} is on {part.device.type}, expected cpu", of="get_batch"
     )
@@ -71,7 +69,14 @@ def values(part, shape, name):
         f"wrong shape of {name}: expected {shape}, got {got}",
         of="get_batch",
     )
-    return part.detach().double() if got == shape else part.detach().double().T
+    exact = part.detach().double() if part.is_floating_point() else part.detach().long()
+    return exact if got == shape else exact.T
+
+
+def windows_at(starts, length, dataset, like):
+    """The windows of the data that start there, with the dtype of another tensor."""
+    positions = np.array(starts)[:, None] + np.arange(length)
+    return torch.from_numpy(np.take(dataset, positions, mode="wrap").astype(np.int64)).to(like)
 
 
 def starts_of(batch, dataset, shape, *, hint=None):
@@ -82,14 +87,19 @@ def starts_of(batch, dataset, shape, *, hint=None):
     facts = UNWRITTEN if bool((x == torch.iinfo(torch.int64).max).any()) else ()
     reason = "x contains a token that is not in the data"
     expect.that(min(starts) >= 0, reason, of="get_batch", facts=facts, hint=hint)
-    windows = np.array(starts)[:, None] + np.arange(shape[1])
-    same = torch.equal(
-        x, torch.from_numpy(np.take(dataset, windows, mode="wrap").astype(np.float64))
-    )
+    same = torch.equal(x, windows_at(starts, shape[1], dataset, x))
     expect.that(same, "a row of x is not a window of the data", of="get_batch", hint=hint)
     return starts
 
 
+def check_targets(batch, starts, dataset, shape):
+    y = values(batch[1], shape, "y")
+    want = windows_at([start + 1 for start in starts], shape[1], dataset, y)
+    hint = "y[i, j] = dataset[start_i + j + 1]: the next position, not the next number"
+    expect.tensor(y, want, of="get_batch", name="y", hint=hint)
+
+
+# Stays: it carries the points of the targets; the other test has windows of one token only.
 @pytest.mark.core
 @pytest.mark.points(9)
 def test_targets_are_one_later_in_the_data(student, rng):
@@ -110,12 +120,10 @@ def test_targets_are_one_later_in_the_data(student, rng):
                 of="get_batch",
                 hint="(batch_size, context_length): each row is a window",
             )
-        later = np.array(starts)[:, None] + np.arange(shape[1]) + 1
-        want = torch.from_numpy(np.take(dataset, later, mode="wrap").astype(np.float64))
-        hint = "y[i, j] = dataset[start_i + j + 1]: the next position, not the next number"
-        expect.tensor(values(batch[1], shape, "y"), want, of="get_batch", name="y", hint=hint)
+        check_targets(batch, starts, dataset, shape)
 
 
+# Stays: other tests see the dtype of x and y only on the device meta.
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_batches_are_int64(student, rng):
@@ -135,20 +143,35 @@ def test_batches_are_int64(student, rng):
 
 
 def test_large_tokens_keep_their_value(student, rng):
-    """Every token keeps its value, even 40,000 in uint16 data or 2**24 + 1 in int32 data."""
-    # float32 cannot represent odd numbers above 2**24.
+    """Every token keeps its value, in every integer dtype and in both byte orders.
+
+    Tokens may be as large as the dtype allows, except that uint64 tokens are below 2**63.
+    """
+    # float32 cannot represent odd numbers above 2**24, and float64 none above 2**53.
     odd = 2 * permutation(rng, 3000) + 1
-    for dataset in (
-        permutation(rng, 2**16)[:3000].astype(np.uint16),
-        (2**24 + odd).astype(np.int32),
-    ):
-        batch = student.data.get_batch(dataset, 64, 7, "cpu")
-        starts_of(
-            batch,
-            dataset,
-            (64, 7),
-            hint="which dtypes do tokens pass through on their way to int64?",
+    for dtype, tokens in [
+        ("uint8", permutation(rng, 256)),
+        ("int8", permutation(rng, 256) - 128),
+        ("uint16", permutation(rng, 2**16)[:3000]),
+        ("int16", permutation(rng, 2**16)[:3000] - 2**15),
+        ("int32", 2**24 + odd),
+        ("uint32", 2**32 - odd),
+        ("int64", 2**63 - 2**20 + odd),
+        ("uint64", 2**53 + odd),
+        (">u2", permutation(rng, 2**16)[:3000]),
+        (">i4", 2**24 + odd),
+        (">i8", 2**53 + odd),
+    ]:
+        batch = student.run(
+            probes.batch_of_layout,
+            tokens=tokens,
+            dtype=dtype,
+            layout="plain",
+            batch_size=64,
+            context_length=7,
         )
+        hint = "which dtypes do tokens pass through on their way to int64?"
+        starts_of(batch, tokens, (64, 7), hint=hint)
 
 
 def test_batches_of_one(student, rng):
@@ -156,8 +179,10 @@ def test_batches_of_one(student, rng):
     dataset = permutation(rng, 50)
     for shape in [(1, integer(rng, 2, 9)), (integer(rng, 2, 9), 1), (1, 1)]:
         batch = student.data.get_batch(dataset, *shape, "cpu")
-        starts_of(batch, dataset, shape)
+        starts = starts_of(batch, dataset, shape)
         values(batch[1], shape, "y")
+        if shape[1] == 1:
+            check_targets(batch, starts, dataset, shape)
 
 
 # --- how starts are drawn
@@ -200,7 +225,10 @@ def test_data_of_one_window_and_of_two(student, rng):
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_windows_of_a_batch_are_independent(student, rng):
-    """The windows of a batch have different starts that are not evenly spaced."""
+    """The start of one window says nothing about the start of another.
+
+    Starts may repeat, and are neither evenly spaced nor sorted.
+    """
     dataset = permutation(rng, 20_000)
     starts = starts_of(student.data.get_batch(dataset, 64, 8, "cpu"), dataset, (64, 8))
     steps = [b - a for a, b in itertools.pairwise(starts)]
@@ -214,6 +242,45 @@ def test_windows_of_a_batch_are_independent(student, rng):
     expect.that(
         len(set(steps)) > 32, "the windows of a batch are evenly spaced", of="get_batch", hint=hint
     )
+    expect.that(min(steps) < 0, "the windows of a batch are sorted", of="get_batch", hint=hint)
+    dataset = permutation(rng, 108)
+    starts = starts_of(student.data.get_batch(dataset, 100, 8, "cpu"), dataset, (100, 8))
+    reason = "the starts of a batch are all different, so they are not drawn independently"
+    expect.that(len(set(starts)) < 100, reason, of="get_batch", hint=hint)
+    dataset, size = permutation(rng, 9), 4000
+    starts = starts_of(student.data.get_batch(dataset, size, 4, "cpu"), dataset, (size, 4))
+    check_pairs(list(zip(starts[::2], starts[1::2], strict=True)), 5)
+    check_pairs(list(zip(starts[: size // 2], starts[size // 2 :], strict=True)), 5)
+    check_pairs(list(zip(starts[: size // 2], starts[: size // 2 - 1 : -1], strict=True)), 5)
+
+
+def check_pairs(pairs, count):
+    """Check that all pairs of two of `count` starts are equally likely."""
+    share = 1 / count**2
+    bound = 8 * math.sqrt(share * (1 - share) / len(pairs))
+    for pair_of_starts in itertools.product(range(count), repeat=2):
+        fair = abs(pairs.count(pair_of_starts) / len(pairs) - share) < bound
+        reason = "the start of one window depends on the start of another"
+        hint = "draw a separate start for each window"
+        expect.that(fair, reason, of="get_batch", hint=hint)
+
+
+def test_starts_of_long_data(student):
+    """Each start is also possible in data of 2**25 tokens.
+
+    There, steps of a random float32 are two tokens apart.
+    """
+    got = student.run(probes.batch_of_long_data, starts=2**25, batch_size=128, context_length=3)
+    x = values(pair(got)[0], (128, 3), "x")
+    same = torch.equal(x, (x[:, :1] + torch.arange(3)) % 256)
+    expect.that(same, "a row of x is not a window of the data", of="get_batch")
+    hint = "a random float32 has 2**24 values: draw integers, as torch.randint does"
+    expect.that(
+        len(set((x[:, 0] % 2).tolist())) == 2,
+        "of 2**25 starts, only every second one is ever drawn",
+        of="get_batch",
+        hint=hint,
+    )
 
 
 @pytest.mark.core
@@ -225,6 +292,22 @@ def test_batches_differ(student, rng):
     starts = {tuple(starts_of(batch, dataset, (32, 4))) for batch in got}
     hint = "are starts drawn at all, and from a generator that advances from call to call?"
     expect.that(len(starts) == 3, "two calls return the same batch", of="get_batch", hint=hint)
+
+
+# Stays: other tests see what is kept from an earlier call only if an earlier test made that call.
+def test_batches_are_of_the_data_of_this_call(student, rng):
+    """A batch consists of the tokens that its own dataset has when get_batch is called."""
+    first, shape = permutation(rng, 60), (3, 5)
+    then = permutation(rng, 60) + 1000
+    got = student.run(
+        probes.batches_of_changing_data,
+        first=first,
+        then=then,
+        batch_size=shape[0],
+        context_length=shape[1],
+    )
+    for batch, dataset in zip(got, (first, then, first), strict=True):
+        starts_of(batch, dataset, shape, hint="is something kept from an earlier call?")
 
 
 def test_a_generator_decides_alone(student, rng):
@@ -282,11 +365,12 @@ def test_without_a_generator_the_global_seed_decides(student, rng):
     """Without a generator, the global seed determines the batches."""
     dataset = permutation(rng, 20_000)
     a, b = permutation(rng, 2**18)[:2].tolist()
-    seeds = [(a, None), (a, None), (b, None)]
+    # A generator that was given before must not be used again.
+    seeds = [(a, b), (a, None), (a, None), (b, None)]
     got = student.run(
         probes.seeded_batches, dataset=dataset, batch_size=16, context_length=4, seeds=seeds
     )
-    first, again, other = (
+    _, first, again, other = (
         [starts_of(batch, dataset, (16, 4)) for batch in g["batches"]] for g in got
     )
     hint = "draw from a global generator, of torch, numpy or random"
@@ -305,6 +389,7 @@ def test_batches_go_to_the_device(student, rng):
     dataset, shape = permutation(rng, 40), (3, 5)
     inputs = {"dataset": dataset, "batch_size": 3, "context_length": 5}
     starts_of(student.run(probes.batch_on_device, device="cpu", **inputs), dataset, shape)
+    starts_of(student.data.get_batch(dataset, *shape, "cpu:0"), dataset, shape)
     for batch in (
         student.data.get_batch(dataset, *shape, "meta"),
         student.run(probes.batch_on_device, device="meta", **inputs),
@@ -315,17 +400,46 @@ def test_batches_go_to_the_device(student, rng):
             expect.that(
                 where == "meta", reason, of="get_batch", hint="x.to(device) and y.to(device)"
             )
+            got = f"{expect.dtype_name(part.dtype)} {tuple(part.shape)}"
+            reason = f"wrong {name} on meta: expected int64 {shape}, got {got}"
+            expect.that(got == f"int64 {shape}", reason, of="get_batch")
+
+
+def test_a_gpu_gets_its_batch_from_pinned_memory(student, rng):
+    """For a CUDA device, x and y are copied from pinned memory without waiting.
+
+    The GPU is simulated.
+    """
+    dataset, shape = permutation(rng, 60), (3, 5)
+    got = student.run(
+        probes.batch_on_a_simulated_gpu,
+        dataset=dataset,
+        batch_size=shape[0],
+        context_length=shape[1],
+        seed=integer(rng, 0, 2**30),
+    )
+    starts_of(got["batch"], dataset, shape)
+    hint = "x.pin_memory().to(device, non_blocking=True)"
+    expect.value(got["devices"], ["cuda"] * 2, of="get_batch", name="the devices of x and y")
+    pinned = bool(got["copies"]) and all(c.startswith("pinned") for c in got["copies"])
+    expect.that(pinned, "a copy from memory that is not pinned", of="get_batch", hint=hint)
+    waits = any("waited for" in c for c in got["copies"])
+    expect.that(not waits, "Python waits for a copy to the GPU", of="get_batch", hint=hint)
 
 
 def test_batches_of_a_file(student, rng):
-    """The dataset may be a read-only memory-mapped file."""
-    for dtype in (np.uint16, np.int64):
-        dataset = permutation(rng, 5000, dtype)
-        starts_of(
-            student.run(probes.batch_of_file, tokens=dataset, batch_size=6, context_length=9),
-            dataset,
-            (6, 9),
+    """The dataset may be a memory-mapped file, read-only, or a slice, forwards or backwards."""
+    for layout, dtype in itertools.product(sorted(probes.LAYOUTS), ("uint16", "int64")):
+        tokens = permutation(rng, integer(rng, 900, 1100))
+        batch = student.run(
+            probes.batch_of_layout,
+            tokens=tokens,
+            dtype=dtype,
+            layout=layout,
+            batch_size=6,
+            context_length=9,
         )
+        starts_of(batch, tokens, (6, 9), hint=f"this dataset is stored as: {layout}")
 
 
 def test_only_the_batch_is_read(student, rng):
@@ -346,10 +460,10 @@ def test_only_the_batch_is_read(student, rng):
         reason = f"{got['error']} on data that are far larger than memory"
         hint = "convert the windows, not the dataset, and do not build a list of all starts"
         expect.that(got["error"] is None, reason, of="get_batch", hint=hint)
-        x = values(pair(got["batch"])[0], shape, "x")
-        expect.that(
-            bool((x == token).all()), "x contains a token that is not in the data", of="get_batch"
-        )
+        for name, part in zip("xy", pair(got["batch"]), strict=True):
+            tokens = values(part, shape, name)
+            reason = f"{name} contains a token that is not in the data"
+            expect.that(bool((tokens == token).all()), reason, of="get_batch")
 
 
 # Stays: in other tests a change of the data shows only through its effect on later batches.
@@ -374,7 +488,7 @@ def test_data_that_are_too_short(student, rng):
     dataset = permutation(rng, length + 1)
     with expect.right_call("context_length + 1 tokens, enough for one window and its last target"):
         starts_of(student.data.get_batch(dataset, 2, length, "cpu"), dataset, (2, length))
-    for n in (length, length - 1):
+    for n in (length, length - 1, 0):
         with expect.raises(
             TOO_SHORT, of="get_batch", when="dataset has no more tokens than context_length"
         ):
@@ -384,10 +498,13 @@ def test_data_that_are_too_short(student, rng):
 # --- open_tokens
 
 
-def npy(tokens):
-    """The bytes that np.save writes."""
+def npy(array, *, tokens=True):
+    """The bytes that np.save writes; without the tokens, only the header."""
     file = io.BytesIO()
-    np.save(file, tokens)
+    if tokens:
+        np.save(file, array)
+    else:
+        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
     return file.getvalue()
 
 
@@ -395,8 +512,8 @@ def check_opened(got, tokens, *, hint):
     """Check the tokens and their dtype. Other tests judge whether they are mapped and read-only."""
     found = got["tokens"]
     expect.kind(found, np.ndarray, of="open_tokens", name="the tokens")
-    reason = f"wrong dtype: expected {tokens.dtype}, got {found.dtype}"
-    expect.that(found.dtype == tokens.dtype, reason, of="open_tokens", hint=hint)
+    reason = f"wrong dtype: expected {tokens.dtype}, got {got['dtype']}"
+    expect.that(got["dtype"] == str(tokens.dtype), reason, of="open_tokens", hint=hint)
     expect.value(found.shape, tokens.shape, of="open_tokens", name="the array's shape", hint=hint)
     expect.value(found.tolist(), tokens.tolist(), of="open_tokens", name="the tokens", hint=hint)
 
@@ -404,11 +521,30 @@ def check_opened(got, tokens, *, hint):
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_open_raw_tokens(student, rng):
-    """A raw file contains uint16 tokens unless another dtype is given."""
-    for dtype in (None, "int32", "int64", "uint8"):
-        tokens = permutation(rng, 2**16)[: integer(rng, 200, 900)].astype(dtype or "uint16")
-        got = student.run(probes.opened, name="tokens.bin", contents=tokens.tobytes(), dtype=dtype)
-        check_opened(got, tokens, hint="use np.memmap with the given dtype")
+    """A raw file contains uint16 tokens unless another dtype is given, however few they are."""
+    for dtype, given_as in [
+        (None, "type"),
+        ("int32", "type"),
+        ("int64", "dtype"),
+        ("uint8", "str"),
+        ("uint32", "str"),
+        (">u2", "str"),
+        (">i4", "dtype"),
+    ]:
+        for size in (1, 2, integer(rng, 200, 900)):
+            tokens = permutation(rng, 2**16)[:size].astype(dtype or "uint16")
+            got = student.run(
+                probes.opened,
+                name="tokens.bin",
+                contents=tokens.tobytes(),
+                dtype=dtype,
+                given_as=given_as,
+            )
+            check_opened(got, tokens, hint="use np.memmap with the given dtype")
+
+
+# What other kinds of files begin with: zip, pickle, gzip, and almost the six bytes of .npy.
+LOOK_ALIKES = (b"PK\x03\x04", b"PK\x05\x06", b"\x80\x04\x95", b"\x1f\x8b", b"\x93NUMP.", b"\x93")
 
 
 def test_open_a_npy_file(student, rng):
@@ -417,12 +553,17 @@ def test_open_a_npy_file(student, rng):
         r"a file that starts with b'\x93NUMPY' has a header: np.load(path, mmap_mode='r') "
         r"reads it"
     )
-    for name, dtype, asked in [
-        ("tokens.npy", "uint16", None),
-        ("tokens.bin", "int32", None),
-        ("tokens", "uint8", "uint16"),
+    for name, dtype, shape, asked in [
+        ("tokens.npy", "uint16", (-1,), None),
+        ("tokens.bin", "int32", (-1,), None),
+        ("tokens", "uint8", (-1,), "uint16"),
+        ("tokens.npy", "int64", (-1,), "int32"),
+        ("tokens.npy", ">u2", (-1,), None),
+        ("tokens.npy", "uint16", (6, -1), None),
+        ("tokens.npy", "uint16", (0, 3), None),
     ]:
-        tokens = permutation(rng, integer(rng, 100, 250), dtype)
+        tokens = permutation(rng, 6 * integer(rng, 20, 40), dtype)
+        tokens = tokens.reshape(shape) if 0 not in shape else np.empty(shape, dtype)
         got = student.run(probes.opened, name=name, contents=npy(tokens), dtype=asked)
         check_opened(got, tokens, hint=hint)
         expect.that(
@@ -432,12 +573,14 @@ def test_open_a_npy_file(student, rng):
             hint=hint,
         )
     tokens = permutation(rng, 300, np.uint16)
-    got = student.run(probes.opened, name="tokens.npy", contents=tokens.tobytes())
-    check_opened(
-        got,
-        tokens,
-        hint="a file that does not start with b'\\x93NUMPY' is raw, whatever its name",
-    )
+    for start in (b"", *LOOK_ALIKES):
+        contents = start + tokens.tobytes()[len(start) :]
+        got = student.run(probes.opened, name="tokens.npy", contents=contents)
+        check_opened(
+            got,
+            np.frombuffer(contents, dtype=np.uint16),
+            hint="a file that does not start with b'\\x93NUMPY' is raw, whatever its name",
+        )
 
 
 def test_open_a_path_of_either_kind(student, rng):
@@ -449,15 +592,26 @@ def test_open_a_path_of_either_kind(student, rng):
 
 
 def test_tokens_are_mapped(student, rng):
-    """The tokens of a raw file are a np.memmap, so opening it does not read them into memory."""
+    """The tokens of a raw file are a np.memmap, and opening a file does not read its tokens."""
     tokens = permutation(rng, 300, np.uint16)
     got = student.run(probes.opened, name="tokens.bin", contents=tokens.tobytes())
     check_opened(got, tokens, hint=None)
     expect.that(got["is_memmap"], "the tokens of a raw file are not a np.memmap", of="open_tokens")
+    header = npy(np.broadcast_to(np.uint16(0), (2**23,)), tokens=False)
+    for start in (b"", header):
+        size = len(start) + 2**24
+        got = student.run(probes.opened_long, header=start, size=size)
+        name = "the number of tokens"
+        expect.value(got["length"], 2**23, of="open_tokens", name=name)
+        # Python and numpy take some kilobytes.
+        reason = "opening a file of 16 MiB reads its tokens into memory"
+        hint = "six bytes show the kind of the file: file.read(6)"
+        least = max(got["allocated"], got["mapped"])
+        expect.that(least < 2**21, reason, of="open_tokens", hint=hint)
 
 
 def test_a_file_cannot_be_changed_by_accident(student, rng):
-    """Writing to the array never changes the file."""
+    """The array is read-only, for both kinds of files."""
     tokens = permutation(rng, 300, np.uint16)
     for name, contents in [("tokens.bin", tokens.tobytes()), ("tokens.npy", npy(tokens))]:
         got = student.run(probes.opened, name=name, contents=contents, write=True)
@@ -465,3 +619,5 @@ def test_a_file_cannot_be_changed_by_accident(student, rng):
             check_opened(got, tokens, hint=None)
         reason = "writing to the array changes the file"
         expect.that(got["contents"] == contents, reason, of="open_tokens", hint='mode="r"')
+        reason = "the array can be written to"
+        expect.that(not got["is_writable"], reason, of="open_tokens", hint='mode="r"')

@@ -24,6 +24,7 @@ from unittest import mock
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 NAME = "folder/checkpoint"
 RETURNED, RAISED = 0, 1
@@ -66,11 +67,12 @@ class Streamed(TypedDict):
 
 
 class Written(TypedDict):
-    """How a save of a second checkpoint over a first one ended, and what was left afterwards.
+    """How a save ended, and what was left afterwards.
 
-    `ending` is "returned", "raised" or "killed". `files` lists all files in the folder and in the
-    system's temporary folder. `checkpoint` is the checkpoint that is then loaded from the path: 1,
-    2 or 3, or None.
+    `ending` is "returned", "killed", "raised", "interrupted" if a KeyboardInterrupt reached the
+    caller, or "swallowed" if the exception of a sync did not. `files` lists all files in the folder
+    and in the system's temporary folder. `checkpoint` is the checkpoint that is then loaded from
+    the path: 1, 2 or 3, or None.
     """
 
     ending: str
@@ -81,14 +83,15 @@ class Written(TypedDict):
 class Watched(TypedDict):
     """How the second of two saves ended, which one is then loaded, and what `watched_save` saw.
 
-    `renamed` is whether the file got its name by a rename, and `synced_before` whether the whole
-    file was synced before the rename.
+    `renamed` is whether the file got its name by a rename, `synced_before` whether the whole file
+    was synced before the rename, and `old_until_then` whether the rename replaced the first one.
     """
 
     ending: str
     checkpoint: int | None
     renamed: bool
     synced_before: bool
+    old_until_then: bool
 
 
 class Refused(TypedDict):
@@ -146,12 +149,14 @@ def optimizer_after_load(
     *,
     kind: str,
     parameters: Sequence[Tensor],
-    gradients: Sequence[Sequence[Tensor]],
+    gradients: Sequence[Sequence[Tensor | None]],
+    before: Sequence[Sequence[Tensor | None]],
     load: bool,
 ) -> Optimizer:
     """An optimizer's state after some steps.
 
-    With `load`, the state of another optimizer that loaded the first one's checkpoint.
+    With `load`, the state of another optimizer that took the steps `before`, and then loaded the
+    first one's checkpoint.
     """
     with _folders():
         if not load:
@@ -163,17 +168,41 @@ def optimizer_after_load(
             student.checkpointing.save_checkpoint(model, optimizer, 3, NAME)
 
         _elsewhere(save)
-        model, optimizer = _stepped(kind, parameters, [])
+        model, optimizer = _stepped(kind, parameters, before)
         student.checkpointing.load_checkpoint(NAME, model, optimizer)
         return _optimizer_state(optimizer)
 
 
-def iteration_after_load(student: Any, *, iteration: int) -> Any:
-    """The result of load_checkpoint for a checkpoint saved at this iteration."""
+MODELS: dict[str, Callable[[], tuple[nn.Module, torch.optim.Optimizer]]] = {
+    "a layer": lambda: _with_adamw(nn.Linear(2, 2)),
+    "a layer in float64": lambda: _with_adamw(nn.Linear(2, 2, dtype=torch.float64)),
+    "a used net": lambda: _used(_task(), 3),
+    "a net in eval mode": lambda: _with_adamw(Net().eval()),
+    "tied weights": lambda: _with_adamw(Tied(torch.ones(3, 2))),
+    "a frozen net": lambda: _with_adamw(Net().requires_grad_(False)),
+}
+
+
+def iteration_after_load(student: Any, *, iteration: int, of: str, kind: str) -> Any:
+    """The result of load_checkpoint for a checkpoint saved at this iteration.
+
+    Args:
+        student: The student's package.
+        iteration: The iteration.
+        of: One of MODELS.
+        kind: "str" or "Path" for a path, "file" for a file-like object.
+    """
     with _folders():
-        _save(student, iteration=iteration)
-        loaded = _load(student)
+        memory = io.BytesIO()
+        out: Any = {"str": NAME, "Path": Path(NAME), "file": memory}[kind]
+        _save(student, *MODELS[of](), iteration=iteration, out=out)
+        memory.seek(0)
+        loaded = _load(student, *MODELS[of](), src=out)
         return int(loaded) if isinstance(loaded, np.integer) else loaded
+
+
+def _with_adamw(model: nn.Module) -> tuple[nn.Module, torch.optim.Optimizer]:
+    return model, _adamw(model)
 
 
 DRAWS: dict[str, Callable[[], list[float]]] = {
@@ -209,17 +238,25 @@ def draws(student: Any, *, source: str, seed: int, load: bool) -> list[float]:
         return DRAWS[source]()
 
 
-def draws_of_two_gpus(student: Any, *, seeds: tuple[int, int]) -> list[list[float]]:
-    """Numbers that each of two GPUs would draw after loading a checkpoint of two GPUs."""
+def draws_of_gpus(
+    student: Any, *, seeds: Sequence[int], others: Sequence[int]
+) -> list[list[float]]:
+    """Numbers that each GPU would draw after loading a checkpoint of a machine with GPUs.
+
+    Args:
+        student: The student's package.
+        seeds: One for each GPU of the machine that saves.
+        others: One for each GPU of the machine that loads.
+    """
 
     def save() -> None:
-        with _two_gpus(seeds) as generators:
+        with _gpus(seeds) as generators:
             for generator in generators:
                 torch.rand(3, generator=generator)
             _save(student)
 
     def load() -> list[list[float]]:
-        with _two_gpus((seeds[0] + 1, seeds[1] + 1)) as generators:
+        with _gpus(others) as generators:
             _load(student)
             return [torch.rand(4, generator=generator).tolist() for generator in generators]
 
@@ -232,22 +269,63 @@ def draws_of_two_gpus(student: Any, *, seeds: tuple[int, int]) -> list[list[floa
 def cpu_loads_what_a_gpu_saved(student: Any, *, parameters: dict[str, Tensor]) -> dict[str, Tensor]:
     """A module's state on a CPU after loading the checkpoint of a process with two GPUs.
 
-    The tensors in the checkpoint are marked as tensors of these GPUs.
+    The tensors of the model and the optimizer are marked as tensors of the first GPU, and so are
+    all tensors made from them, except by a move to the CPU.
     """
 
     def save() -> None:
-        model = Holder(parameters, {}, zeros=False)
-        with (
-            _two_gpus((5, 6)),
-            mock.patch.object(torch.serialization, "location_tag", return_value="cuda:0"),
-        ):
-            student.checkpointing.save_checkpoint(model, _adamw(model), 3, NAME)
+        model, optimizer = _stepped("AdamW", list(parameters.values()), [list(parameters.values())])
+        model.load_state_dict(parameters)
+        state = [v for of in optimizer.state.values() for v in of.values() if v.numel() > 1]
+        with _gpus((5, 6)), _on_a_gpu([*model.state_dict().values(), *state]):
+            student.checkpointing.save_checkpoint(model, optimizer, 3, NAME)
 
     with _folders():
         _elsewhere(save)
-        model = Holder(parameters, {}, zeros=True)
-        student.checkpointing.load_checkpoint(NAME, model, _adamw(model))
+        model, optimizer = _stepped("AdamW", list(parameters.values()), [])
+        student.checkpointing.load_checkpoint(NAME, model, optimizer)
         return _weights(model)
+
+
+@contextmanager
+def _on_a_gpu(tensors: Sequence[Tensor]) -> Iterator[None]:
+    """Mark the storages of these tensors as those of a GPU, wherever torch.save sees them."""
+    there = _OnGpu(tensors)
+
+    def tag(storage: Any) -> str:
+        return "cuda:0" if storage.data_ptr() in there.addresses else "cpu"
+
+    with mock.patch.object(torch.serialization, "location_tag", tag), there:
+        yield
+
+
+class _OnGpu(TorchFunctionMode):
+    """Follow which tensors would be on a GPU: those that are given, and those made from them."""
+
+    def __init__(self, tensors: Sequence[Tensor]) -> None:
+        super().__init__()
+        self.addresses: set[int] = set()
+        self._kept: list[Any] = []  # so that no address is used again
+        for x in tensors:
+            self._mark(x)
+
+    def _mark(self, x: Tensor) -> None:
+        self._kept.append(x.untyped_storage())
+        self.addresses.add(x.untyped_storage().data_ptr())
+        self.addresses.discard(0)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        first = args[0] if args else None
+        if not isinstance(first, Tensor) or not isinstance(out, Tensor):
+            return out
+        if first.untyped_storage().data_ptr() not in self.addresses:
+            return out
+        targets = [*args[1:], *(kwargs or {}).values()] if func.__name__ == "to" else []
+        if func.__name__ == "cpu" or "cpu" in map(str, targets):
+            return out.clone() if out.untyped_storage().data_ptr() in self.addresses else out
+        self._mark(out)
+        return out
 
 
 def run(student: Any, *, seed: int, steps: int, stop: int | None) -> Run:
@@ -315,7 +393,7 @@ def leavings(student: Any, *, weight: Tensor, load: bool) -> Leavings:
         model.norm.eval()
         model.norm.bias.requires_grad_(False)
         parameters = list(model.parameters())
-        addresses = [p.data_ptr() for p in parameters]
+        addresses = [x.data_ptr() for x in model.state_dict().values()]
         optimizer = _adamw(model)
         for p in parameters:
             p.grad = torch.full_like(p, 2.0)
@@ -326,7 +404,7 @@ def leavings(student: Any, *, weight: Tensor, load: bool) -> Leavings:
             student.checkpointing.save_checkpoint(model, optimizer, 7, "folder/another")
         after = list(model.parameters())
         same = [id(p) for p in after] == [id(p) for p in parameters] and [
-            p.data_ptr() for p in after
+            x.data_ptr() for x in model.state_dict().values()
         ] == addresses
         return {
             "training": [m.training for m in model.modules()],
@@ -455,33 +533,42 @@ class _Interrupted(nn.Linear):
         return _Interrupting()
 
 
-def crash(student: Any, *, how: str, size: int) -> list[Written]:
+def crash(student: Any, *, how: str, size: int, first: bool = True) -> list[Written]:
     """Save a complete checkpoint, then one whose writing breaks off, then a complete third one.
 
     Args:
         student: The student's package.
         how: "fails" if a write fails in the middle of the file, "kills" if that kills the process,
-            "interrupted" for a KeyboardInterrupt.
+            "interrupted" for a KeyboardInterrupt while the state is read, "interrupted sync" for
+            one while the file is synced before the rename, "failing sync" if that fails.
         size: The size of the model.
+        first: Whether there is a first checkpoint; without, it is removed before the second one.
     """
     results: list[Written] = []
 
-    def second(limit: int) -> None:
+    def second(limit: int) -> str:
         if how == "kills":
             signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-        if how != "interrupted":
+        if how in ("kills", "fails"):
             resource.setrlimit(
                 resource.RLIMIT_FSIZE, (limit, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
             )
-        _save_number(
-            student, 2, size=size, kind=_Interrupted if how == "interrupted" else nn.Linear
-        )
+        error = {"interrupted sync": KeyboardInterrupt(), "failing sync": OSError(errno.EIO)}
+        kind = _Interrupted if how == "interrupted" else nn.Linear
+        with _broken_sync(error.get(how)) as broken:
+            try:
+                _save_number(student, 2, size=size, kind=kind)
+            except KeyboardInterrupt:
+                return "interrupted"
+        return "swallowed" if broken else "returned"
 
     with _folders():
         _elsewhere(lambda: _save_number(student, 1, size=size))
         limit = sum(Path(name).stat().st_size for name in _files()) // 2
+        if not first:
+            Path(NAME).unlink()
         for work in (lambda: second(limit), lambda: _save_number(student, 3, size=size)):
-            ending = _ending(work)
+            ending = _ending(work, tell=True) or "returned"
             files = _files()
             found = None
             with suppress(Exception):
@@ -490,46 +577,88 @@ def crash(student: Any, *, how: str, size: int) -> list[Written]:
     return results
 
 
-def watched_save(student: Any, *, one_disk: bool) -> Watched:
+@contextmanager
+def _broken_sync(error: BaseException | None) -> Iterator[list[None]]:
+    """Let a sync raise this error while the old checkpoint is in place; list the syncs that did."""
+    raised: list[None] = []
+    if error is None:
+        yield raised
+        return
+    before = os.stat(NAME).st_ino
+
+    def sync(file: Any) -> None:
+        if os.path.exists(NAME) and os.stat(NAME).st_ino == before:
+            raised.append(None)
+            raise error
+
+    with mock.patch.object(os, "fsync", sync), mock.patch.object(os, "fdatasync", sync):
+        yield raised
+
+
+def saved_onto_a_folder(student: Any) -> Written:
+    """Save at a path that is a folder with a file in it, after a save at another path."""
+    with _folders():
+        _elsewhere(lambda: _save_number(student, 1))
+        os.makedirs("folder/taken")
+        Path("folder/taken/file").touch()
+        ending = _ending(lambda: _save_number(student, 2, "folder/taken"))
+        files = _files()
+        return {"ending": ending, "files": files, "checkpoint": _load_number(student)}
+
+
+def watched_save(
+    student: Any, *, one_disk: bool, name: str = NAME, as_text: bool = True
+) -> Watched:
     """Save twice and watch the second save.
 
     Args:
         student: The student's package.
         one_disk: Whether a rename from outside the checkpoint's folder works. Between two
             disks it fails.
+        name: The path of the checkpoint.
+        as_text: Whether the path is a str and not a Path.
     """
+    out: Any = name if as_text else Path(name)
 
-    def watch() -> tuple[bool, bool]:
-        with _watched(one_disk=one_disk) as seen:
-            _save_number(student, 2)
-        found = os.stat(NAME)
-        return seen["renamed"] == found.st_ino, seen["synced"].get(found.st_ino) == found.st_size
+    def watch() -> tuple[bool, bool, bool]:
+        first = os.stat(name).st_ino
+        with _watched(name, one_disk=one_disk) as seen:
+            _save_number(student, 2, out)
+        found = os.stat(name)
+        return (
+            seen["renamed"] == found.st_ino,
+            seen["synced"].get(found.st_ino) == found.st_size,
+            seen["replaced"] == first,
+        )
 
     with _folders():
-        _elsewhere(lambda: _save_number(student, 1))
+        _elsewhere(lambda: _save_number(student, 1, out))
         ending = _ending(watch, tell=True)
         checkpoint = None
         with suppress(Exception):
-            checkpoint = _load_number(student)
-        renamed, synced = ending if isinstance(ending, tuple) else (False, False)
-        ending = "returned" if isinstance(ending, tuple) else str(ending)
+            checkpoint = _load_number(student, out)
+        seen = ending if isinstance(ending, tuple) else (False, False, False)
         return {
-            "ending": ending,
+            "ending": "returned" if isinstance(ending, tuple) else str(ending),
             "checkpoint": checkpoint,
-            "renamed": renamed,
-            "synced_before": synced,
+            "renamed": seen[0],
+            "synced_before": seen[1],
+            "old_until_then": seen[2],
         }
 
 
 @contextmanager
-def _watched(*, one_disk: bool) -> Iterator[dict[str, Any]]:
+def _watched(name: str, *, one_disk: bool) -> Iterator[dict[str, Any]]:
     """Record the size of what is synced before it gets its name, and each rename to that name."""
-    seen: dict[str, Any] = {"synced": {}, "renamed": None}
-    rename, folder = os.replace, os.path.realpath(os.path.dirname(NAME))
+    seen: dict[str, Any] = {"synced": {}, "renamed": None, "replaced": None}
+    rename, folder = os.replace, os.path.dirname(os.path.realpath(name))
+
+    def inode(path: str) -> int | None:
+        return os.stat(path).st_ino if os.path.exists(path) else None
 
     def sync(file: Any) -> None:
         found = os.stat(file if isinstance(file, int) else file.fileno())
-        if not os.path.exists(NAME) or os.stat(NAME).st_ino != found.st_ino:
+        if inode(name) != found.st_ino:
             seen["synced"][found.st_ino] = found.st_size
 
     def replace(src: Any, dst: Any, **options: Any) -> None:
@@ -537,19 +666,20 @@ def _watched(*, one_disk: bool) -> Iterator[dict[str, Any]]:
         inside = os.path.commonpath([folder, os.path.realpath(src)]) == folder
         if not one_disk and not inside:
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), src)
-        inode = os.stat(src).st_ino
+        here = os.path.realpath(dst) == os.path.realpath(name)
+        moved, before = os.stat(src).st_ino, inode(name)
         rename(src, dst, **options)
-        if os.path.realpath(dst) == os.path.realpath(NAME):
-            seen["renamed"] = inode
+        if here:
+            seen["renamed"], seen["replaced"] = moved, before
 
     with ExitStack() as stack:
-        for name, function in [
+        for function_name, function in [
             ("fsync", sync),
             ("fdatasync", sync),
             ("replace", replace),
             ("rename", replace),
         ]:
-            stack.enter_context(mock.patch.object(os, name, function))
+            stack.enter_context(mock.patch.object(os, function_name, function))
         yield seen
 
 
@@ -609,6 +739,7 @@ OTHERS: dict[str, Callable[[], tuple[nn.Module, torch.optim.Optimizer]]] = {
     "the last layer has another size": lambda: _task(Net(outputs=5)),
     "the last layer has another name": lambda: _task(Net(last="head")),
     "the model has a buffer more": lambda: _task(Net(more="scale")),
+    "the model has a layer less": lambda: _task(nn.Sequential(nn.Linear(4, 6)), sizes=[2]),
     "the optimizer has one group instead of two": lambda: _task(sizes=[6]),
     "the optimizer's groups have other sizes": lambda: _task(sizes=[3, 3]),
     "the optimizer has fewer parameters": lambda: _task(sizes=[2, 3]),
@@ -643,6 +774,32 @@ def damaged(student: Any) -> dict[str, Refused]:
             "(there is none)",
         ]
         return {name: _refused(student, name, *_used(_task(), 4)) for name in files}
+
+
+def parts_missing(student: Any) -> list[Refused]:
+    """The results of loading a checkpoint without one of its parts.
+
+    The parts are those of the outermost dict, list or tuple. An empty list for any other layout.
+    """
+    with _folders():
+        _save(student, *_used(_task(), 3))
+        _load(student, *_task())
+        try:
+            whole = torch.load(NAME, weights_only=True)
+        except Exception:
+            return []
+        results = []
+        for changed in _without_a_part(whole):
+            torch.save(changed, "changed")
+            results.append(_refused(student, "changed", *_used(_task(), 4)))
+        return results
+
+
+def _without_a_part(whole: Any) -> Iterator[Any]:
+    if isinstance(whole, dict):
+        yield from ({k: v for k, v in whole.items() if k != key} for key in whole)
+    elif isinstance(whole, (list, tuple)):
+        yield from (type(whole)([*whole[:i], *whole[i + 1 :]]) for i in range(len(whole)))
 
 
 def _refused(student: Any, src: str, model: nn.Module, optimizer: torch.optim.Optimizer) -> Refused:
@@ -739,8 +896,26 @@ def _load_number(student: Any, src: Any = NAME, *, size: int = 2) -> int | None:
     return number if bool((model.weight == number).all()) else None
 
 
+class Unusual(torch.optim.Optimizer):
+    """An optimizer whose state has other types than torch's own: an int, a list, None and bools."""
+
+    def __init__(self, params: Any, lr: float) -> None:
+        super().__init__(params, {"lr": lr, "signs": (True, None), "name": "unusual"})
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Change nothing but the state."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    state = self.state[p]
+                    state["steps"] = state.get("steps", 0) + 1
+                    state["norms"] = [*state.get("norms", []), float(p.grad.norm())]
+                    state["mean"] = p.grad.mean()
+                    state["factored"] = p.dim() > 1
+
+
 def _stepped(
-    kind: str, parameters: Sequence[Tensor], gradients: Sequence[Sequence[Tensor]]
+    kind: str, parameters: Sequence[Tensor], gradients: Sequence[Sequence[Tensor | None]]
 ) -> tuple[nn.Module, torch.optim.Optimizer]:
     """An optimizer of two groups after these steps.
 
@@ -749,14 +924,15 @@ def _stepped(
     model = Holder({f"p{i}": p for i, p in enumerate(parameters)}, {}, zeros=not gradients)
     leaves = list(model.parameters())
     groups: list[dict[str, Any]] = [{"params": leaves[:1]}, {"params": leaves[1:], "lr": 0.5}]
-    optimizer: torch.optim.Optimizer
-    if kind == "AdamW":
-        optimizer = torch.optim.AdamW(groups, lr=0.1, betas=(0.8, 0.9))
-    else:
-        optimizer = torch.optim.SGD(groups, lr=0.1, momentum=0.9)
+    kinds: dict[str, Callable[[], torch.optim.Optimizer]] = {
+        "AdamW": lambda: torch.optim.AdamW(groups, lr=0.1, betas=(0.8, 0.9)),
+        "SGD": lambda: torch.optim.SGD(groups, lr=0.1, momentum=0.9),
+        "Unusual": lambda: Unusual(groups, lr=0.1),
+    }
+    optimizer = kinds[kind]()
     for row in gradients:
         for p, gradient in zip(leaves, row, strict=True):
-            p.grad = gradient.clone()
+            p.grad = None if gradient is None else gradient.clone()
         optimizer.step()
         for group in optimizer.param_groups:
             group["lr"] *= 0.75
@@ -829,7 +1005,11 @@ def _optimizer_state(optimizer: torch.optim.Optimizer) -> Optimizer:
 
 
 def _states(model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, Any, Any]:
-    return copy.deepcopy((dict(model.state_dict()), optimizer.state_dict(), _generators()))
+    """The states of a model, an optimizer and the generators, and whose parameters they are."""
+    held = [id(p) for group in optimizer.param_groups for p in group["params"]]
+    own = [id(p) for p in model.parameters()]
+    states = (dict(model.state_dict()), own), (optimizer.state_dict(), held), _generators()
+    return copy.deepcopy(states)
 
 
 def _generators() -> list[Any]:
@@ -954,13 +1134,13 @@ def _one_thread() -> Iterator[None]:
 
 
 @contextmanager
-def _two_gpus(seeds: tuple[int, int]) -> Iterator[tuple[torch.Generator, torch.Generator]]:
-    """Two generators that replace those of two GPUs wherever torch.cuda looks for them."""
-    generators = torch.Generator().manual_seed(seeds[0]), torch.Generator().manual_seed(seeds[1])
+def _gpus(seeds: Sequence[int]) -> Iterator[tuple[torch.Generator, ...]]:
+    """Generators that replace those of as many GPUs wherever torch.cuda looks for them."""
+    generators = tuple(torch.Generator().manual_seed(seed) for seed in seeds)
     stand_ins: dict[str, Any] = {
         "is_available": lambda: True,
         "is_initialized": lambda: True,
-        "device_count": lambda: 2,
+        "device_count": lambda: len(generators),
         "current_device": lambda: 0,
         "synchronize": lambda device=None: None,
         "_lazy_init": lambda: None,

@@ -5,8 +5,9 @@ Files are in a temporary folder; generators and memory maps are in the student's
 
 import random
 import tempfile
+import tracemalloc
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypedDict
@@ -14,13 +15,35 @@ from typing import Any, TypedDict
 import numpy as np
 import torch
 
+from tests.probes import stand_in
+
+Array = np.ndarray[Any, Any]
+
 
 class Opened(TypedDict):
     """The result of `opened`."""
 
     is_memmap: bool
+    is_writable: bool
     tokens: Any
+    dtype: str
     contents: bytes  # of the file, at the end
+
+
+class OpenedLong(TypedDict):
+    """The result of `opened_long`: bytes of memory that opening the file took."""
+
+    length: Any
+    allocated: int  # the most at any time
+    mapped: int  # pages of the file in memory afterwards
+
+
+class Copied(TypedDict):
+    """The result of `batch_on_a_simulated_gpu`."""
+
+    batch: list[Any]
+    devices: list[str]
+    copies: list[str]  # in the words of stand_in.described
 
 
 class BatchOrError(TypedDict):
@@ -43,17 +66,28 @@ def opened(
     name: str,
     contents: bytes,
     dtype: str | None = None,
+    given_as: str = "type",
     as_text: bool = False,
     write: bool = False,
 ) -> Opened:
     """The result of open_tokens for a file.
 
-    With `write`, then write to the array, if the array is writable.
+    Args:
+        student: The student's package.
+        name: The name of the file.
+        contents: Its bytes.
+        dtype: The argument dtype; None to leave it out.
+        given_as: How dtype is given: as a "type" such as np.uint16, a "dtype" or a "str".
+        as_text: Whether the path is a str and not a Path.
+        write: Whether to write to the array afterwards, if the array is writable.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         path.write_bytes(contents)
-        options = {} if dtype is None else {"dtype": np.dtype(dtype).type}
+        options: dict[str, Any] = {}
+        if dtype is not None:
+            forms = {"type": np.dtype(dtype).type, "dtype": np.dtype(dtype), "str": dtype}
+            options = {"dtype": forms[given_as]}
         tokens = student.data.open_tokens(str(path) if as_text else path, **options)
         answer = np.array(tokens) if isinstance(tokens, np.ndarray) else tokens
         if write:
@@ -62,13 +96,43 @@ def opened(
                 tokens.flush()
         return {
             "is_memmap": isinstance(tokens, np.memmap),
+            "is_writable": isinstance(tokens, np.ndarray) and tokens.flags.writeable,
             "tokens": answer,
+            "dtype": str(getattr(tokens, "dtype", "")),
             "contents": path.read_bytes(),
         }
 
 
+def opened_long(student: Any, *, header: bytes, size: int) -> OpenedLong:
+    """What it takes to open a file of this many bytes: a header, then zeros."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "long"
+        with path.open("wb") as file:
+            file.write(header)
+            file.truncate(size)
+        tracemalloc.start()
+        try:
+            tokens = student.data.open_tokens(path)
+            allocated = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        length = len(tokens) if isinstance(tokens, np.ndarray) and tokens.ndim else None
+        return {"length": length, "allocated": allocated, "mapped": _mapped(path)}
+
+
+def _mapped(path: Path) -> int:
+    """Bytes of a file that are in memory because this process mapped the file and read them."""
+    found, total = False, 0
+    for line in Path("/proc/self/smaps").read_text(errors="replace").splitlines():
+        if "-" in line.partition(" ")[0]:  # the line with addresses that begins each mapping
+            found = line.endswith(str(path))
+        elif found and line.startswith("Rss:"):
+            total += 1024 * int(line.split()[1])
+    return total
+
+
 def batches(
-    student: Any, *, dataset: np.ndarray[Any, Any], batch_size: int, context_length: int, count: int
+    student: Any, *, dataset: Array, batch_size: int, context_length: int, count: int
 ) -> list[Any]:
     """Several batches in sequence."""
     return [
@@ -79,7 +143,7 @@ def batches(
 def batch_on_device(
     student: Any,
     *,
-    dataset: np.ndarray[Any, Any],
+    dataset: Array,
     batch_size: int,
     context_length: int,
     device: str,
@@ -88,15 +152,69 @@ def batch_on_device(
     return student.data.get_batch(dataset, batch_size, context_length, torch.device(device))
 
 
-def batch_of_file(
-    student: Any, *, tokens: np.ndarray[Any, Any], batch_size: int, context_length: int
+# How the dataset is stored: each function stores a copy of the tokens in this way.
+LAYOUTS: dict[str, Callable[[Array], Array]] = {
+    "plain": lambda a: a.copy(),
+    "every second element": lambda a: np.repeat(a, 2)[::2],
+    "from the end to the beginning": lambda a: a[::-1].copy()[::-1],
+    "a slice": lambda a: np.concatenate([a[:3], a, a[:4]])[3:-4],
+    "read-only": lambda a: np.frombuffer(a.tobytes(), dtype=a.dtype),
+    "a file": lambda a: _in_a_file(a),
+    "a slice of a file": lambda a: _in_a_file(np.concatenate([a[:3], a]))[3:],
+}
+
+
+def batch_of_layout(
+    student: Any, *, tokens: Array, dtype: str, layout: str, batch_size: int, context_length: int
 ) -> Any:
-    """A batch of a read-only memory-mapped file with these tokens."""
-    with tempfile.TemporaryDirectory() as folder, _read_only_allowed():
+    """A batch of these tokens, which are stored with this dtype in one of LAYOUTS."""
+    dataset = LAYOUTS[layout](tokens.astype(dtype))
+    with _read_only_allowed():
+        return student.data.get_batch(dataset, batch_size, context_length, "cpu")
+
+
+def _in_a_file(tokens: Array) -> Array:
+    """The tokens as a read-only memory-mapped file, which has no name any more."""
+    with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "tokens.bin"
         tokens.tofile(path)
-        dataset = np.memmap(path, dtype=tokens.dtype, mode="r")
-        return student.data.get_batch(dataset, batch_size, context_length, "cpu")
+        return np.memmap(path, dtype=tokens.dtype, mode="r")
+
+
+def batch_of_long_data(
+    student: Any, *, starts: int, batch_size: int, context_length: int
+) -> list[Any]:
+    """A batch of the tokens 0, 1, …, 255, 0, 1, … with this many possible starts."""
+    count = starts + context_length
+    dataset = np.tile(np.arange(256, dtype=np.uint8), count // 256 + 1)[:count]
+    return list(student.data.get_batch(dataset, batch_size, context_length, "cpu"))
+
+
+def batches_of_changing_data(
+    student: Any, *, first: Array, then: Array, batch_size: int, context_length: int
+) -> list[Any]:
+    """A batch of an array, one after the array has changed, and one of another array."""
+    dataset = first.copy()
+
+    def batch(of: Array) -> Any:
+        return student.data.get_batch(of, batch_size, context_length, "cpu")
+
+    batches = [batch(dataset)]
+    dataset[:] = then
+    return [*batches, batch(dataset), batch(first.copy())]
+
+
+def batch_on_a_simulated_gpu(
+    student: Any, *, dataset: Array, batch_size: int, context_length: int, seed: int
+) -> Copied:
+    """A batch for a GPU, and how the copies to it were made. The GPU is simulated."""
+    starts = torch.Generator().manual_seed(seed)
+    with stand_in.gpu() as gpu:
+        batch = student.data.get_batch(dataset, batch_size, context_length, "cuda", starts)
+        parts = list(batch) if isinstance(batch, (tuple, list)) else [batch]
+        devices = [x.device.type if isinstance(x, torch.Tensor) else "none" for x in parts]
+        values = [x.cpu() if isinstance(x, torch.Tensor) else x for x in parts]
+        return {"batch": values, "devices": devices, "copies": list(gpu.copies)}
 
 
 def batch_of_endless_data(
@@ -125,7 +243,7 @@ def _sendable(x: Any) -> Any:
 
 
 def batch_or_error(
-    student: Any, *, dataset: np.ndarray[Any, Any], batch_size: int, context_length: int
+    student: Any, *, dataset: Array, batch_size: int, context_length: int
 ) -> BatchOrError:
     """A batch, or the name of the error that was raised instead."""
     try:
@@ -140,7 +258,7 @@ def batch_or_error(
 def seeded_batches(
     student: Any,
     *,
-    dataset: np.ndarray[Any, Any],
+    dataset: Array,
     batch_size: int,
     context_length: int,
     seeds: Sequence[tuple[int, int | None]],

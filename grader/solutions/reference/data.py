@@ -49,7 +49,7 @@ def open_tokens(path: str | os.PathLike[str], dtype: DTypeLike = np.uint16) -> n
     six bytes, which are b"\\x93NUMPY" in a .npy file, and not by the file's name.
 
     Args:
-        path: The file, as a str or an os.PathLike.
+        path: The file, as a str or a Path.
         dtype: The dtype of a raw file's tokens. It does not apply to a .npy file, whose header
             gives the dtype.
 
@@ -81,7 +81,8 @@ def get_batch(
     is, read only the tokens that are returned.
 
     Args:
-        dataset: Tokens of any integer dtype, in memory or memory-mapped.
+        dataset: Tokens of any integer dtype in either byte order, in memory or memory-mapped, with
+            any stride.
         batch_size: Number of windows. It may exceed the number of starts.
         context_length: Tokens per window.
         device: The device of x and y: any torch device, as a str or a torch.device. Tests without a

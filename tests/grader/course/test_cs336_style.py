@@ -130,10 +130,11 @@ MORE = {
     },
     "gradient_clipping": {"test_no_gradient_at_all"},
     "lr_schedule": set(),
-    "get_batch": {  # the fifth argument
+    "get_batch": {  # the fifth argument, and pinned memory
         "test_a_generator_decides_alone",
         "test_a_generator_leaves_the_global_ones_alone",
         "test_without_a_generator_the_global_seed_decides",
+        "test_a_gpu_gets_its_batch_from_pinned_memory",
     },
     # RNG states, a file that is whole at all times, and objects left unchanged by a failed load.
     "checkpoint": {
@@ -149,6 +150,7 @@ MORE = {
         "test_the_file_is_synced_before_it_takes_its_name",
         "test_the_temporary_file_is_in_the_same_folder",
         "test_a_checkpoint_that_does_not_fit_changes_nothing",
+        "test_a_file_that_is_no_checkpoint_changes_nothing",
     },
 }
 

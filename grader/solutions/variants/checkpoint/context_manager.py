@@ -41,8 +41,7 @@ def _restore(states, model, optimizer):
     model.load_state_dict(states["weights"])
     optimizer.load_state_dict(states["optimizer"])
     torch.random.set_rng_state(cpu)
-    if len(gpus) == torch.cuda.device_count():
-        torch.cuda.set_rng_state_all(gpus)
+    torch.cuda.set_rng_state_all(gpus[: torch.cuda.device_count()])
     numpy = {
         **numpy,
         "state": {**numpy["state"], "key": np.array(numpy["state"]["key"], dtype=np.uint32)},

@@ -1,4 +1,4 @@
-"""Converts the data to a tensor without a copy, uses unfold, and parses the header by hand."""
+"""Makes x and y from one tensor by unfold, and parses the header by hand."""
 
 
 def open_tokens(path, dtype=np.uint16):
@@ -19,11 +19,10 @@ def open_tokens(path, dtype=np.uint16):
 def get_batch(dataset, batch_size, context_length, device, generator=None):
     if len(dataset) <= context_length:
         raise ValueError(f"dataset: {len(dataset)} tokens are too few")
-    tokens = torch.as_tensor(dataset)
     starts = torch.randint(
         high=len(dataset) - context_length, size=(batch_size,), generator=generator
     )
-    rows = [tokens[s : s + context_length + 1].to(torch.int64) for s in starts]
+    rows = [torch.as_tensor(dataset[s : s + context_length + 1].astype("int64")) for s in starts]
     pair = torch.stack(rows).unfold(1, context_length, 1)
     halves = pair[:, 0].contiguous(), pair[:, 1].contiguous()
     if torch.device(device).type == "cuda":
