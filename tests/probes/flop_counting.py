@@ -20,6 +20,13 @@ class Read(TypedDict):
     by_op: Any
 
 
+class Kept(TypedDict):
+    """The result of `of_sequences`: an answer, and whether the arguments are as they were."""
+
+    answer: Any
+    kept: bool
+
+
 class Pass(TypedDict):
     """The result of `forward_and_backward` and `mlp`: the reading of a counter for each pass."""
 
@@ -53,9 +60,29 @@ class Traces(TypedDict):
 
 
 def transformer(student: Any, *, config: dict[str, Any], batch: int, seq: int) -> Any:
-    """transformer_forward_flops of the student's own TransformerConfig with these fields."""
+    """transformer_forward_flops of the student's own TransformerConfig with these fields.
+
+    A later call, with another batch, must not change the answer.
+    """
     module = student.flop_counting
-    return module.transformer_forward_flops(module.TransformerConfig(**config), batch, seq)
+    answer = module.transformer_forward_flops(module.TransformerConfig(**config), batch, seq)
+    module.transformer_forward_flops(module.TransformerConfig(**config), batch + 1, seq)
+    return answer
+
+
+def of_sequences(
+    student: Any,
+    *,
+    function: str,
+    before: Sequence[int],
+    shapes: Sequence[Sequence[int]],
+    kind: str,
+) -> Kept:
+    """The answer for shapes of this kind, "list" or "Size"."""
+    make: Callable[[Sequence[int]], Any] = list if kind == "list" else torch.Size
+    made = [make(shape) for shape in shapes]
+    answer = getattr(student.flop_counting, function)(*before, *made)
+    return {"answer": answer, "kept": made == [make(shape) for shape in shapes]}
 
 
 # --- flop_counter: what is counted
