@@ -166,7 +166,7 @@ def test_shapes_of_other_kinds_stay_as_they_are(student, rng):
     for part in parts:
         expect.number(part, part, of="matmul_flops", tolerance=0.0)
     expect.that(
-        0 < parts[0] and parts[0] + parts[1] == parts[2],
+        parts[0] > 0 and parts[0] + parts[1] == parts[2],
         "the FLOPs do not grow with the size that is summed over",
         of="matmul_flops",
     )

@@ -5,6 +5,7 @@ Devices, recipes and configurations are objects, so they are created in the stud
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 
@@ -43,7 +44,11 @@ def with_hardware_each(
     befores: Sequence[Sequence[Any]],
     after: Sequence[Any],
 ) -> list[Any]:
-    """Call a function as `with_hardware` does, once for each of these arguments."""
+    """Call a function as `with_hardware` does, once for each of these arguments.
+
+    The device's peaks are a mapping that is not a dict and cannot be changed.
+    """
+    hardware = {**hardware, "peak_flops": MappingProxyType(hardware["peak_flops"])}
     return [
         with_hardware(student, function=function, hardware=hardware, before=before, after=after)
         for before in befores
