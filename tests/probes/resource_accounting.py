@@ -3,9 +3,10 @@
 Devices, recipes and configurations are objects, so they are created in the student's process.
 """
 
-from collections.abc import Sequence
+from collections import namedtuple
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 
@@ -68,6 +69,22 @@ def with_recipe(
     return getattr(module, function)(*before, module.TrainingRecipe(**recipe), *after)
 
 
-def transformer_parameters(student: Any, *, config: dict[str, Any]) -> Any:
-    """transformer_parameters of a configuration with these fields."""
-    return student.resource_accounting.transformer_parameters(TransformerConfig(**config))
+class _Slots:
+    """A configuration that is neither a dataclass nor has a dict."""
+
+    __slots__ = tuple(TransformerConfig.__dataclass_fields__)
+
+    def __init__(self, **fields: Any) -> None:
+        for name, value in fields.items():
+            setattr(self, name, value)
+
+
+def transformer_parameters(student: Any, *, config: dict[str, Any], kind: str = "dataclass") -> Any:
+    """transformer_parameters of a configuration of this kind with these fields."""
+    make: dict[str, Callable[..., Any]] = {
+        "dataclass": TransformerConfig,
+        "namespace": SimpleNamespace,
+        "named tuple": namedtuple("Config", list(config)),
+        "slots": _Slots,
+    }
+    return student.resource_accounting.transformer_parameters(make[kind](**config))
