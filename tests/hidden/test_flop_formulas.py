@@ -3,7 +3,7 @@
 A float with a whole value fails only the one test for integers. promises/flop_formulas.toml lists
 the inputs that the stubs do not promise.
 
-The oracle for shapes is torch.matmul itself on small tensors: 2 · K FLOPs per element of its
+The oracle for shapes is torch.matmul itself on meta tensors: 2 · K FLOPs per element of its
 result, and an error wherever torch.matmul raises one. Layers and models are lists of such products.
 Sizes are distinct, so that no two dimensions can be confused, and then also equal, 0 and 1: a
 program may tell things apart by sizes that happen to differ.
@@ -34,7 +34,8 @@ def check(got, expected, *, of, **facts):
 
 def flops_of(a, b):
     """The FLOPs of torch.matmul for these shapes."""
-    return 2 * a[-1] * torch.matmul(torch.zeros(a), torch.zeros(b)).numel()
+    a_, b_ = (torch.empty(shape, device="meta") for shape in (a, b))
+    return 2 * a[-1] * torch.matmul(a_, b_).numel()
 
 
 def check_matmul(student, pairs, hint):
@@ -101,6 +102,8 @@ def models(rng):
             yield config_of(rng, **{name: size}), batch, length
     for width in (0, 1):
         yield config_of(rng, d_model=width, num_heads=1), 1, seq
+    large = {"vocab_size": 50_000 + seq, "num_layers": 96, "d_model": 12_288, "d_ff": 50_000}
+    yield {**config_of(rng), **large, "num_heads": 96, "context_length": 8192}, 64, 8000 + seq
     yield config_of(rng), 0, seq
     yield config_of(rng), batch, 1
 
@@ -137,7 +140,15 @@ def test_matmul_of_vectors(student, rng):
     """A vector on the left is a row, one on the right is a column; two vectors give one number."""
     m, k, n = sizes(rng, 3)
     pairs = [((k,), (k,)), ((m, k), (k,)), ((k,), (k, n)), ((m, n, k), (k,)), ((k,), (m, k, n))]
-    pairs += [((k,), (k, k)), ((k, k), (k,)), ((1,), (1,)), ((1,), (1, n)), ((m, 1), (1,))]
+    pairs += [
+        ((m, n, n, k), (k,)),
+        ((k,), (n, m, k, n)),
+        ((k,), (k, k)),
+        ((k, k), (k,)),
+        ((1,), (1,)),
+        ((1,), (1, n)),
+        ((m, 1), (1,)),
+    ]
     check_matmul(student, pairs, "which dimension of a vector is summed over?")
 
 

@@ -311,8 +311,8 @@ def test_the_peak_is_that_of_the_dtype(student, rng):
     for function, befores in works.items():
         answers = []
         for dtype in DTYPES:
-            # What the student's own code returns for a device with this peak for every dtype.
-            same = {**hw, "peak_flops": dict.fromkeys(DTYPES, hw["peak_flops"][dtype])}
+            # What the student's own code returns for a device that has no other peak.
+            same = {**hw, "peak_flops": {dtype: hw["peak_flops"][dtype]}}
             of_device, of_same = (
                 student.run(
                     probes.with_hardware_each,
@@ -355,6 +355,10 @@ def test_amounts_of_0(student, rng):
     for sizes in [(0, k, n), (m, 0, n), (m, k, 0)]:
         check(ra.matmul_intensity(*sizes, bf16), 0, of="matmul_intensity")
     check(ra.elementwise_intensity(0, m, n, bf16), 0, of="elementwise_intensity")
+    both = number_of(ra.elementwise_intensity(m, 1, 1, bf16), of="elementwise_intensity")
+    for alone in [(0, 1), (1, 0)]:
+        got = ra.elementwise_intensity(m, *alone, bf16)
+        check(got, 2 * both, of="elementwise_intensity", hint="one tensor is half of two")
     check(seconds(0, 0), 0, of="roofline_seconds")
     for of, before in [("mfu", (0, amount)), ("attainable_mfu", (0.0,))]:
         check(ask(student, of, before, hw, bf16), 0, of=of)
