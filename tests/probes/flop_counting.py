@@ -386,7 +386,7 @@ def _read(counter: Any) -> Read:
 
 def _in_mode(mode: str) -> AbstractContextManager[Any]:
     """The mode of this name: "no_grad", "inference_mode", or "" for none."""
-    return getattr(torch, mode)() if mode else nullcontext()  # type: ignore[no-any-return]
+    return getattr(torch, mode)() if mode else nullcontext()
 
 
 def _plain(number: Any) -> Any:
