@@ -300,6 +300,8 @@ def max_parameters(memory_bytes: int, recipe: TrainingRecipe, reserve: float = 0
 
     parameters = ⌊usable / bytes per parameter⌋, usable = memory_bytes · (1 - reserve)
 
+    Only the result is rounded. It is exact, even above 2⁵³.
+
     Args:
         memory_bytes: Bytes of memory, of one device or of all devices together.
         recipe: The dtypes that training keeps for each parameter.
@@ -324,6 +326,8 @@ def min_devices(
     """The fewest devices whose memory together holds a model's training state, without activations.
 
     devices = ⌈parameters · bytes per parameter / usable⌉, usable = memory_bytes · (1 - reserve)
+
+    Only the result is rounded. It is exact, even above 2⁵³.
 
     Args:
         num_parameters: Number of parameters of the model.

@@ -1,12 +1,12 @@
 """flop_formulas: the FLOPs of matrix products, alone and in layers, models and training runs.
 
-Accepted on purpose: floats with whole values, except in the one test for integers; torch's own
-RuntimeError for shapes that do not fit; the parts of a transformer in any order. Not tested:
-scalars, sizes of 0 and below, shapes as lists, sequences longer than the context, and a num_heads
-that does not divide d_model.
+A float with a whole value fails only the one test for integers. promises/flop_formulas.toml lists
+the inputs that the stubs do not promise.
 
-The oracle for shapes is torch.matmul itself on small tensors: 2 · K FLOPs per element of its
+The oracle for shapes is torch.matmul itself on meta tensors: 2 · K FLOPs per element of its
 result, and an error wherever torch.matmul raises one. Layers and models are lists of such products.
+Sizes are distinct, so that no two dimensions can be confused, and then also equal, 0 and 1: a
+program may tell things apart by sizes that happen to differ.
 """
 
 import itertools
@@ -34,15 +34,14 @@ def check(got, expected, *, of, **facts):
 
 def flops_of(a, b):
     """The FLOPs of torch.matmul for these shapes."""
-    return 2 * a[-1] * torch.matmul(torch.zeros(a), torch.zeros(b)).numel()
+    a_, b_ = (torch.empty(shape, device="meta") for shape in (a, b))
+    return 2 * a[-1] * torch.matmul(a_, b_).numel()
 
 
 def check_matmul(student, pairs, hint):
     for a, b in pairs:
-        got = student.flop_counting.matmul_flops(tuple(a), tuple(b))
-        check(
-            got, flops_of(a, b), of="matmul_flops", inputs=f"a {tuple(a)}, b {tuple(b)}", hint=hint
-        )
+        got = student.flop_counting.matmul_flops(a, b)
+        check(got, flops_of(a, b), of="matmul_flops", inputs=f"a {a}, b {b}", hint=hint)
 
 
 def config_of(rng, **options):
@@ -88,17 +87,30 @@ def parts_from(student, config, batch, seq):
     return got
 
 
-def check_part(
-    student,
-    rng,
-    name,
-    hint,
-    options=({}, {"tied_embeddings": True}, {"gated_ffn": True}, {"num_heads": 1}),
-):
+def models(rng):
+    """Models with their batches and sequences: distinct sizes, equal ones, and a 1 or a 0 in each
+    place.
+    """
+    batch, seq = sizes(rng, 2, 2, 14)
+    both = {"tied_embeddings": True, "gated_ffn": True}
+    for options in ({}, {"tied_embeddings": True}, {"gated_ffn": True}, both, {"num_heads": 1}):
+        yield config_of(rng, **options), batch, seq
+    yield {**dict.fromkeys(CONFIG, seq), "num_layers": 2}, seq, seq
+    for name in ("vocab_size", "context_length", "num_layers", "d_ff"):
+        for size in (0, 1):
+            length = size if name == "context_length" else seq
+            yield config_of(rng, **{name: size}), batch, length
+    for width in (0, 1):
+        yield config_of(rng, d_model=width, num_heads=1), 1, seq
+    large = {"vocab_size": 50_000 + seq, "num_layers": 96, "d_model": 12_288, "d_ff": 50_000}
+    yield {**config_of(rng), **large, "num_heads": 96, "context_length": 8192}, 64, 8000 + seq
+    yield config_of(rng), 0, seq
+    yield config_of(rng), batch, 1
+
+
+def check_part(student, rng, name, hint):
     """Check one part of the forward pass of several models, independently of the other parts."""
-    for changes in options:
-        config = config_of(rng, **changes)
-        batch, seq = sizes(rng, 2, 2, 14)
+    for config, batch, seq in models(rng):
         got = parts_from(student, config, batch, seq)
         expect.that(
             name in got, f"no part {name!r}", of=OF_PARTS, hint="see the six keys in the docstring"
@@ -119,7 +131,7 @@ def test_matmul_of_matrices(student, rng):
     m, k, n = sizes(rng, 3)
     check_matmul(
         student,
-        [((m, k), (k, n)), ((1, k), (k, 1)), ((m, 1), (1, n))],
+        [((m, k), (k, n)), ((1, k), (k, 1)), ((m, 1), (1, n)), ((k, k), (k, k)), ((m, k), (k, m))],
         "a multiply and an add for each product",
     )
 
@@ -127,8 +139,59 @@ def test_matmul_of_matrices(student, rng):
 def test_matmul_of_vectors(student, rng):
     """A vector on the left is a row, one on the right is a column; two vectors give one number."""
     m, k, n = sizes(rng, 3)
-    pairs = [((k,), (k,)), ((m, k), (k,)), ((k,), (k, n)), ((m, n, k), (k,))]
+    pairs = [((k,), (k,)), ((m, k), (k,)), ((k,), (k, n)), ((m, n, k), (k,)), ((k,), (m, k, n))]
+    pairs += [
+        ((m, n, n, k), (k,)),
+        ((k,), (n, m, k, n)),
+        ((k,), (k, k)),
+        ((k, k), (k,)),
+        ((1,), (1,)),
+        ((1,), (1, n)),
+        ((m, 1), (1,)),
+    ]
     check_matmul(student, pairs, "which dimension of a vector is summed over?")
+
+
+def test_matmul_of_sizes_of_0(student, rng):
+    """A size of 0 leaves nothing to compute; broadcast against a 1, it stays 0."""
+    m, k, n, b = sizes(rng, 4)
+    nothing = [
+        ((0, k), (k, n)),
+        ((m, 0), (0, n)),
+        ((m, k), (k, 0)),
+        ((0,), (0,)),
+        ((0,), (0, n)),
+        ((m, k), (0, k, n)),
+        ((0, m, k), (1, k, n)),
+        ((b, 1, m, k), (0, k, n)),
+    ]
+    check_matmul(student, [((b, m, k), (k, n)), *nothing], "which shape has torch's result?")
+
+
+def test_shapes_of_other_kinds_stay_as_they_are(student, rng):
+    """A shape may be any sequence, such as a list or a torch.Size, and is not changed."""
+    m, k, n, b = sizes(rng, 4)
+    # Compare with the student's own counts, so that a mistake in the formula costs nothing here.
+    matmul = student.flop_counting.matmul_flops
+    parts = [matmul((m, size), (size, n)) for size in (k, b, k + b)]
+    for part in parts:
+        expect.number(part, part, of="matmul_flops", tolerance=0.0)
+    expect.that(
+        parts[0] > 0 and parts[0] + parts[1] == parts[2],
+        "the FLOPs do not grow with the size that is summed over",
+        of="matmul_flops",
+    )
+    calls = [("matmul_flops", [], pair) for pair in ([(k,), (k, n)], [(m, k), (k,)], [(k,), (k,)])]
+    calls += [("matmul_flops", [], [(b, m, k), (k, n)]), ("mlp_flops", [b], [(m, k, n)])]
+    for function, before, shapes in calls:
+        own = getattr(student.flop_counting, function)(*before, *shapes)
+        expect.number(own, own, of=function, tolerance=0.0)
+        for kind in ("list", "Size"):
+            got = student.run(
+                probes.of_sequences, function=function, before=before, shapes=shapes, kind=kind
+            )
+            expect.number(got["answer"], own, of=function, tolerance=0.0)
+            expect.that(got["kept"], "the caller's list is changed", of=function)
 
 
 @pytest.mark.points(2)
@@ -143,6 +206,7 @@ def test_matmul_broadcasts_batches(student, rng):
         ((c, m, k), (b, 1, k, n)),
         ((b, 1, c, m, k), (d, c, k, n)),
         ((1, 1, m, k), (1, k, n)),
+        ((m, m, k), (m, k, n)),
     ]
     check_matmul(
         student,
@@ -162,10 +226,16 @@ def test_matmul_refuses_shapes_that_do_not_fit(student, rng):
     batches_differ = "the leading dimensions do not broadcast"
     for a, b_shape, when in [
         ((m, k), (m, k), sums_differ),
+        ((m,), (k,), sums_differ),
+        ((1,), (k,), sums_differ),
+        ((m,), (k, n), sums_differ),
+        ((m, k), (n,), sums_differ),
+        ((m, 0), (k, n), sums_differ),
         ((m, 1), (k, n), sums_differ),
         ((m, k), (1, n), sums_differ),
         ((b, m, k), (b, m, k), sums_differ),
         ((b, m, k), (c, k, n), batches_differ),
+        ((0, m, k), (c, k, n), batches_differ),
         ((b, c, m, k), (b, k, n), batches_differ),
         ((b, c, m, k), (c, b, k, n), batches_differ),
     ]:
@@ -176,12 +246,28 @@ def test_matmul_refuses_shapes_that_do_not_fit(student, rng):
 # --- linear_flops and mlp_flops
 
 
+def sizes_of_a_layer(rng):
+    """Rows, inputs and outputs: distinct, equal, and with a 1 or a 0 in each place."""
+    t, i, o = sizes(rng, 3, 2, 50)
+    return [(t, i, o), (i, i, i), (1, i, o), (t, 1, o), (t, i, 1), (0, i, o), (t, 0, o), (t, i, 0)]
+
+
+def stacks(rng):
+    """Batches and sizes of stacks of layers: distinct, equal, repeated, and with a 1 or a 0.
+
+    No stack is without any weight.
+    """
+    b, *dims = sizes(rng, 6, 2, 30)
+    i, j, k = dims[:3]
+    stacks = [dims[:2], dims[:3], dims, [i, i, i], [i, j, i, j, i], [i, 1, j, k], [i, j, k, 0]]
+    return [(b, stack) for stack in [*stacks, [0, j, k]]] + [(1, dims[:4]), (0, dims[:4])]
+
+
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_linear_forward(student, rng):
     """The forward pass is one product; without `backward`, `input_grad` has no effect."""
-    for _ in range(3):
-        t, i, o = sizes(rng, 3, 2, 50)
+    for t, i, o in sizes_of_a_layer(rng):
         for options in ({}, {"backward": False}, {"input_grad": True}, {"input_grad": False}):
             got = student.flop_counting.linear_flops(t, i, o, **options)
             check(got, flops_of((t, i), (i, o)), of="linear_flops", hint="2 · tokens · in · out")
@@ -191,8 +277,7 @@ def test_linear_forward(student, rng):
 @pytest.mark.points(2)
 def test_linear_backward(student, rng):
     """`backward` adds two products to the forward pass: the weight's gradient and the input's."""
-    for _ in range(3):
-        t, i, o = sizes(rng, 3, 2, 50)
+    for t, i, o in sizes_of_a_layer(rng):
         expected = flops_of((t, i), (i, o)) + flops_of((o, t), (t, i)) + flops_of((t, o), (o, i))
         for options in ({}, {"input_grad": True}):
             got = student.flop_counting.linear_flops(t, i, o, backward=True, **options)
@@ -209,19 +294,17 @@ def test_linear_backward(student, rng):
 
 def test_linear_backward_without_input_gradient(student, rng):
     """If the input needs no gradient, the backward pass is one product: the weight's gradient."""
-    for _ in range(3):
-        t, i, o = sizes(rng, 3, 2, 50)
+    for t, i, o in sizes_of_a_layer(rng):
         got = student.flop_counting.linear_flops(t, i, o, backward=True, input_grad=False)
         check(got, flops_of((t, i), (i, o)) + flops_of((o, t), (t, i)), of="linear_flops")
 
 
 def test_mlp_forward(student, rng):
     """The forward pass of a stack is one product per layer."""
-    b, *dims = sizes(rng, 6, 2, 30)
-    for count in (2, 3, 5):
-        expected = sum(flops_of((b, i), (i, o)) for i, o in itertools.pairwise(dims[:count]))
+    for b, dims in stacks(rng):
+        expected = sum(flops_of((b, i), (i, o)) for i, o in itertools.pairwise(dims))
         for options in ({}, {"backward": False}):
-            got = student.flop_counting.mlp_flops(b, tuple(dims[:count]), **options)
+            got = student.flop_counting.mlp_flops(b, tuple(dims), **options)
             check(
                 got, expected, of="mlp_flops", hint="layer i maps dims[i] features to dims[i + 1]"
             )
@@ -231,10 +314,9 @@ def test_mlp_forward(student, rng):
 @pytest.mark.points(3)
 def test_mlp_backward(student, rng):
     """A layer's backward pass is two products, or one in the first: x needs no gradient."""
-    b, *dims = sizes(rng, 6, 2, 30)
-    for count in (2, 3, 5):
-        weights = sum(i * o for i, o in itertools.pairwise(dims[:count]))
-        got = student.flop_counting.mlp_flops(b, tuple(dims[:count]), backward=True)
+    for b, dims in stacks(rng):
+        weights = sum(i * o for i, o in itertools.pairwise(dims))
+        got = student.flop_counting.mlp_flops(b, tuple(dims), backward=True)
         expected = 6 * b * weights - 2 * b * dims[0] * dims[1]
         check(
             got, expected, of="mlp_flops", hint="two products per layer, but only one in the first"
@@ -279,7 +361,6 @@ def test_transformer_ffn(student, rng):
         rng,
         "ffn",
         "two matrices; a gated FFN has a third",
-        ({}, {"gated_ffn": False}, {"gated_ffn": True}),
     )
 
 
@@ -313,11 +394,17 @@ def test_transformer_parts_are_these_six(student, rng):
 # --- training_flops and all of them
 
 
+def runs(rng):
+    """Parameters and tokens of small runs."""
+    n, d = sizes(rng, 2, 2, 1000)
+    return [(n, d), (n, n), (1, d), (n, 1), (0, d), (n, 0)]
+
+
 @pytest.mark.core
 @pytest.mark.points(2)
 def test_training_takes_six_flops_for_a_parameter_and_a_token(student, rng):
     """Training takes 6 FLOPs per parameter and token: 2 forward and 4 backward."""
-    for n, d in [sizes(rng, 2, 2, 1000), (70_000_000_000, 15_000_000_000_000)]:
+    for n, d in [*runs(rng), (70_000_000_000, 15_000_000_000_000)]:
         for options in ({}, {"recompute_forward": False}):
             got = student.flop_counting.training_flops(n, d, **options)
             check(got, 6 * n * d, of="training_flops", hint="6 · parameters · tokens")
@@ -325,7 +412,7 @@ def test_training_takes_six_flops_for_a_parameter_and_a_token(student, rng):
 
 def test_training_with_recomputation_takes_eight(student, rng):
     """Recomputing the forward pass adds 2 FLOPs per parameter and token: 8 in total."""
-    for n, d in [sizes(rng, 2, 2, 1000), (70_000_000_001, 15_000_000_000_001)]:
+    for n, d in [*runs(rng), (70_000_000_001, 15_000_000_000_001)]:
         got = student.flop_counting.training_flops(n, d, recompute_forward=True)
         check(
             got,
@@ -352,7 +439,11 @@ def test_counts_are_integers(student, rng):
         ("training_flops", training(a * b, c * 2**20, recompute_forward=True)),
         *((OF_PARTS, parts.get(name)) for name in ("qkv", "ffn")),
     ]
-    for of, got in [*counts, *((OF_PARTS, part) for part in parts.values())]:
+    counts = [(of, a * c, got) for of, got in counts] + one_size_beyond_floats(student, rng)
+    for of, got in [
+        *((of, got) for of, _, got in counts),
+        *((OF_PARTS, n) for n in parts.values()),
+    ]:
         expect.kind(
             got,
             int,
@@ -360,6 +451,33 @@ def test_counts_are_integers(student, rng):
             name="a count",
             hint="use integers throughout: / gives a float, // does not",
         )
-    for of, got in counts:
+    for of, divisor, got in counts:
         hint = "a float is exact only up to 2**53, and a 64-bit integer of numpy or torch overflows"
-        expect.that(got > 0 and got % (a * c) == 0, "a large count is not exact", of=of, hint=hint)
+        expect.that(got > 0 and got % divisor == 0, "a large count is not exact", of=of, hint=hint)
+
+
+def one_size_beyond_floats(student, rng):
+    """Counts with one size that no float can represent, as (function, the size, the count)."""
+    big = 2**53 + 2 * sizes(rng, 1, 1, 1000)[0] + 1
+    module, (i, j) = student.flop_counting, sizes(rng, 2)
+    shapes = [((big, i), (i, j)), ((i, big), (big, j)), ((i, j), (j, big)), ((big, i, j), (j,))]
+    counts = [("matmul_flops", module.matmul_flops(*pair)) for pair in shapes]
+    for function, before in [
+        ("linear_flops", ((big, i, j), (i, big, j), (i, j, big))),
+        ("mlp_flops", ((big, (i, j)), (i, (big, j)), (i, (j, big)))),
+    ]:
+        for arguments in before:
+            for options in ({}, {"backward": True}):
+                counts += [(function, getattr(module, function)(*arguments, **options))]
+    for pair in ((big, j), (i, big)):
+        for options in ({}, {"recompute_forward": True}):
+            counts += [("training_flops", module.training_flops(*pair, **options))]
+    for field, part in [("vocab_size", "lm_head"), ("d_ff", "ffn")]:
+        parts = parts_from(student, config_of(rng, **{field: big}), i, j)
+        counts += [(OF_PARTS, parts.get(part))]
+    config = config_of(rng, d_model=big, num_heads=1, context_length=big)
+    counts += [(OF_PARTS, parts_from(student, config, i, j).get("qkv"))]
+    config = config_of(rng, context_length=big)
+    counts += [(OF_PARTS, parts_from(student, config, big, j).get("attention_output"))]
+    counts += [(OF_PARTS, parts_from(student, config, i, big).get("attention_scores"))]
+    return [(of, big, got) for of, got in counts]

@@ -1,12 +1,10 @@
 """napkin_math: bytes and parameters, devices and days, and the best model size for a compute
 budget.
 
-Accepted on purpose: floats with whole values for counts, except in the one test for integers; (N,
-D) as a list; any order of operations, because numbers are compared to within 1e-12; any rounding of
-memory_bytes · (1 − reserve) to whole bytes, because it is whole in these tests; devices that hold
-whole parameters or fractions of one; a KeyError as well as a ValueError for a dtype without a peak.
-Not tested: counts that are 0 or negative, and counts that a float cannot represent. Hardware and
-TrainingRecipe are given, not judged; these tests use made-up ones.
+A float with a whole value fails only the one test for integers. Any order of operations is
+accepted, because numbers are compared to within 1e-12, and so are both readings of a reserve such
+as 0.1, because all reserves here are exact in binary. Hardware and TrainingRecipe are given, not
+judged; these tests use made-up ones. promises/napkin_math.toml lists what the stubs leave open.
 
 The oracles use exact integer and rational arithmetic. What fits in memory is judged relative to the
 student's own bytes_per_parameter, and the parts of a transformer as differences between two of the
@@ -23,6 +21,8 @@ from tests.probes import resource_accounting as probes
 
 TOLERANCE = 1e-12  # relative; a formula that uses logarithms is accurate to about 34 eps
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn]
+OTHERS = [torch.int8, torch.int64, torch.bool, torch.complex64, torch.int16]
+BIG = 2**53 + 1  # the first int that is not a float
 
 
 def integer(rng, low, high):
@@ -33,9 +33,9 @@ def uniform(rng, low, high):
     return float(torch.empty((), dtype=torch.float64).uniform_(low, high, generator=rng))
 
 
-def recipe_of(rng, states=2):
+def recipe_of(rng, states=2, dtypes=DTYPES):
     """The fields of a recipe with dtypes of several sizes, in random order."""
-    order = [DTYPES[i] for i in torch.randperm(len(DTYPES), generator=rng).tolist()]
+    order = [dtypes[i] for i in torch.randperm(len(dtypes), generator=rng).tolist()]
     return {
         "parameter": order[0],
         "gradient": order[1],
@@ -140,7 +140,8 @@ def test_bytes_of_parameter_gradient_and_states(student, rng):
         "gradient": torch.float32,
         "optimizer_state": (torch.float32,) * 2,
     }
-    for recipe in [adamw, *(recipe_of(rng, states) for states in (0, 1, 2, 3))]:
+    recipes = [recipe_of(rng, states) for states in (0, 1, 2, 3)]
+    for recipe in [adamw, *recipes, recipe_of(rng, 3, OTHERS)]:
         got = student.run(probes.with_recipe, function="bytes_per_parameter", recipe=recipe)
         expected = sum(
             d.itemsize
@@ -156,9 +157,12 @@ def test_bytes_of_parameter_gradient_and_states(student, rng):
 
 def test_bytes_of_the_master_copy(student, rng):
     """A master copy is kept in addition to the parameter, so its bytes are added."""
-    recipe = recipe_of(rng)
-    without = bytes_of(student, recipe)
-    for dtype in (torch.float32, torch.float64, torch.bfloat16, recipe["parameter"]):
+    cases = [(recipe_of(rng), dtype) for dtype in (torch.float32, torch.float64, torch.complex64)]
+    for states in (0, 1):
+        recipe = recipe_of(rng, states)
+        cases += [(recipe, recipe[name]) for name in ("parameter", "gradient")]
+    for recipe, dtype in cases:
+        without = bytes_of(student, recipe)
         got = student.run(
             probes.with_recipe, function="bytes_per_parameter", recipe={**recipe, "master": dtype}
         )
@@ -176,7 +180,7 @@ def test_max_parameters_is_rounded_down(student, rng):
     """A parameter fits only if all of its bytes fit."""
     recipe = recipe_of(rng)
     size = bytes_of(student, recipe)
-    for count in (integer(rng, 2, 9), integer(rng, 10**9, 10**10)):
+    for count in (0, 1, integer(rng, 2, 9), integer(rng, 10**9, 10**10)):
         for rest in {0, 1, size // 2, size - 1}:
             got = max_parameters(student, recipe, size * count + rest)
             check_count(
@@ -192,6 +196,7 @@ def test_min_devices_is_rounded_up(student, rng):
     size = bytes_of(student, recipe)
     each, devices = integer(rng, 10**6, 10**9), integer(rng, 2, 900)
     for count, expected in [
+        (0, 0),
         (1, 1),
         (each, 1),
         (each + 1, 2),
@@ -208,13 +213,37 @@ def test_min_devices_is_rounded_up(student, rng):
         )
 
 
+def test_only_the_result_is_rounded(student, rng):
+    """Devices share the parameters exactly: neither bytes nor parameters of each are rounded."""
+    recipe = recipe_of(rng)
+    size = bytes_of(student, recipe)
+    # Both sides are the same quotient. On the right, nothing but the quotient could be rounded.
+    some = size * integer(rng, 5, 50) + 1
+    cases = [(0, 1), (0, some)]
+    cases += [(eighths, 8 * integer(rng, 5, 50) + 1) for eighths in (1, 2, 3, 5, 6, 7)]
+    for eighths, memory in cases:
+        for count in (memory * (8 - eighths) * integer(rng, 500, 900), integer(rng, 10**5, 10**6)):
+            got = min_devices(student, recipe, count, memory, eighths / 8)
+            whole = min_devices(student, recipe, 8 * count * size, size * memory * (8 - eighths))
+            expected = number_of(whole, of="min_devices")
+            check_count(got, expected, of="min_devices", hint="round up once, at the end")
+    # Of a usable memory of a whole number minus 1/8, the last parameter does not fit.
+    memory = 8 * size * integer(rng, 5, 50) - 1
+    got = max_parameters(student, recipe, memory, 7 / 8)
+    expected = number_of(max_parameters(student, recipe, memory // 8), of="max_parameters")
+    check_count(got, expected, of="max_parameters", hint="round down once, at the end")
+    one, two = (min_devices(student, recipe, n * size, size * size) for n in (1, 1 + size))
+    differ = number_of(one, of="min_devices") < number_of(two, of="min_devices")
+    expect.that(differ, "more parameters do not need more devices", of="min_devices")
+
+
 @pytest.mark.points(2)
 def test_reserve_is_kept_free(student, rng):
     """The reserve is a fraction of each device's memory that stays free."""
     recipe, hint = recipe_of(rng), "usable = memory_bytes · (1 − reserve)"
-    for reserve in (0.25, 0.75, 0.125, 0.5, 0.0):
-        memory, count = 8 * integer(rng, 10**7, 10**9), integer(rng, 10**11, 10**12)
-        usable = int(memory * (1 - reserve))  # exact, as the memory is a multiple of 8
+    for reserve in (2.0**-17, 0.25, 0.75, 0.125, 0.5, 0, 0.0):
+        memory, count = 2**17 * integer(rng, 10**3, 10**5), integer(rng, 10**11, 10**12)
+        usable = int(memory * (1 - reserve))  # exact, as the memory is a multiple of 2**17
         fit, fit_alone = (
             max_parameters(student, recipe, *case) for case in ((memory, reserve), (usable,))
         )
@@ -223,6 +252,9 @@ def test_reserve_is_kept_free(student, rng):
         )
         check_count(fit, number_of(fit_alone, of="max_parameters"), of="max_parameters", hint=hint)
         check_count(many, number_of(many_alone, of="min_devices"), of="min_devices", hint=hint)
+    for all_of_it in (1, 1.0):
+        got = max_parameters(student, recipe, memory, all_of_it)
+        check_count(got, 0, of="max_parameters", hint="a reserve of 1 leaves no memory")
     # The reserve of 0 comes last, so that a constant cannot pass.
     half_fit, half_many = (
         max_parameters(student, recipe, memory, 0.5),
@@ -246,16 +278,20 @@ def test_reserve_is_kept_free(student, rng):
 @pytest.mark.points(4)
 def test_training_days(student, rng):
     """A run takes 6·N·D FLOPs at a speed of num_devices · MFU · peak FLOP/s."""
+    runs = []
     for n, d in [(10**4, 10**6), (10**9, 10**11), (10**12, 10**14)]:
         for mfu in (uniform(rng, 0.1, 0.9), uniform(rng, 0.001, 0.01)):
-            hw, num_devices = device(rng), integer(rng, 2, 5000)
             n, d = integer(rng, n, 9 * n), integer(rng, d, 9 * d)
-            speed = num_devices * Fraction(mfu) * Fraction(hw["peak_flops"][torch.bfloat16])
-            got = days(student, n, d, hw, torch.bfloat16, num_devices, mfu)
-            hint = (
-                "6ND FLOPs divided by the achieved FLOP/s gives seconds; the result is not rounded"
-            )
-            check(got, 6 * n * d / speed / 86400, of="training_days", hint=hint)
+            runs += [(n, d, integer(rng, 2, 5000), mfu)]
+    n, d = integer(rng, 10**6, 10**7), integer(rng, 10**8, 10**9)
+    runs += [(n, d, 1, 1.0), (n, d, 8, 1), (n, d, 8, 1e-9), (BIG, d, 8, 0.5), (n, BIG, 8, 0.5)]
+    runs += [(1, d, 8, 0.5), (n, 1, 8, 0.5), (0, d, 8, 0.5), (n, 0, 8, 0.5)]
+    for n, d, num_devices, mfu in runs:
+        hw = device(rng)
+        speed = num_devices * Fraction(mfu) * Fraction(hw["peak_flops"][torch.bfloat16])
+        got = days(student, n, d, hw, torch.bfloat16, num_devices, mfu)
+        hint = "6ND FLOPs divided by the achieved FLOP/s gives seconds; the result is not rounded"
+        check(got, 6 * n * d / speed / 86400, of="training_days", hint=hint)
 
 
 def test_training_days_take_the_peak_of_the_dtype(student, rng):
@@ -264,7 +300,11 @@ def test_training_days_take_the_peak_of_the_dtype(student, rng):
     run = (10**9, integer(rng, 10**10, 10**11))
     for dtype, peak in hw["peak_flops"].items():
         others = {**dict.fromkeys(DTYPES, 2 * peak), torch.int8: peak / 2, dtype: peak}
-        got = days(student, *run, {**hw, "peak_flops": others}, dtype, 8, 0.5)
+        inputs = {"hardware": {**hw, "peak_flops": others}, "befores": [run]}
+        after = (dtype, 8, 0.5)
+        (got,) = student.run(
+            probes.with_hardware_each, function="training_days", after=after, **inputs
+        )
         alone = number_of(days(student, *run, hw, dtype, 8, 0.5), of="training_days")
         check(got, alone, of="training_days", hint=hint)
     twice = number_of(
@@ -274,10 +314,14 @@ def test_training_days_take_the_peak_of_the_dtype(student, rng):
     expect.that(
         twice != alone, "twice the peak does not change the days", of="training_days", hint=hint
     )
-    with expect.raises(
-        (ValueError, KeyError), of="training_days", when="hw has no peak for the dtype", hint=hint
-    ):
-        days(student, *run, hw, torch.float8_e5m2, 8, 0.5)
+    for n in (run[0], 0):
+        with expect.raises(
+            (ValueError, KeyError),
+            of="training_days",
+            when="hw has no peak for the dtype",
+            hint=hint,
+        ):
+            days(student, n, run[1], hw, torch.float8_e5m2, 8, 0.5)
 
 
 def test_percentages_are_refused(student, rng):
@@ -290,7 +334,7 @@ def test_percentages_are_refused(student, rng):
     ]:
         with expect.right_call("a fraction of 0.5"):
             expect.that(number_of(ask(0.5), of=of) > 0, "not above 0", of=of)
-        for percent in (1.5, 20, 40.0):
+        for percent in (1.0 + 2.0**-52, 1.5, 2, 20, 40.0, BIG):
             with expect.raises(
                 ValueError,
                 of=of,
@@ -303,8 +347,13 @@ def test_percentages_are_refused(student, rng):
 @pytest.mark.points(2)
 def test_parameters_of_a_layer(student, rng):
     """A layer adds exactly four d_model × d_model matrices and two d_model × d_ff matrices."""
-    for options in ({}, {"tied_embeddings": True}):
-        sizes, more = transformer_sizes(rng), integer(rng, 1, 20)
+    cases = [(transformer_sizes(rng), {}), (transformer_sizes(rng), {"tied_embeddings": True})]
+    width = integer(rng, 2, 90)
+    cases += [(dict.fromkeys(transformer_sizes(rng), width), {})]  # all sizes are equal
+    some = {"num_layers": 0, "d_ff": 0, "vocab_size": 0, "num_heads": 1, "context_length": 1}
+    cases += [({**transformer_sizes(rng), name: size}, {}) for name, size in some.items()]
+    for sizes, options in cases:
+        more = integer(rng, 1, 20)
         deeper = {**sizes, "num_layers": sizes["num_layers"] + more}
         got = parameters(student, deeper, **options) - parameters(student, sizes, **options)
         d, ff = sizes["d_model"], sizes["d_ff"]
@@ -316,23 +365,37 @@ def test_parameters_of_a_layer(student, rng):
 
 def test_parameters_of_a_gated_network(student, rng):
     """A gated feed-forward network has a third d_model × d_ff matrix in each layer."""
-    sizes = transformer_sizes(rng)
-    got = parameters(student, sizes, gated_ffn=True) - parameters(student, sizes)
-    expected = sizes["num_layers"] * sizes["d_model"] * sizes["d_ff"]
-    check_count(
-        float(got),
-        expected,
-        of="transformer_parameters",
-        hint="a gate is one more matrix of size d_model × d_ff",
-    )
+    for options in ({}, {"tied_embeddings": True}):
+        sizes = transformer_sizes(rng)
+        gated = parameters(student, sizes, gated_ffn=True, **options)
+        expected = sizes["num_layers"] * sizes["d_model"] * sizes["d_ff"]
+        check_count(
+            float(gated - parameters(student, sizes, **options)),
+            expected,
+            of="transformer_parameters",
+            hint="a gate is one more matrix of size d_model × d_ff",
+        )
+
+
+def test_configs_of_another_class(student, rng):
+    """A configuration may be any object with the eight fields; it need not be a dataclass."""
+    sizes = {**transformer_sizes(rng), "gated_ffn": True, "tied_embeddings": False}
+    counts = [parameters(student, sizes), parameters(student, sizes, tied_embeddings=True)]
+    expect.that(counts[0] > counts[1], "tying saves nothing", of="transformer_parameters")
+    for kind in ("namespace", "named tuple", "slots"):
+        got = student.run(probes.transformer_parameters, config=sizes, kind=kind)
+        check_count(got, counts[0], of="transformer_parameters", hint="read the fields by name")
 
 
 @pytest.mark.points(2)
 def test_parameters_of_the_embeddings(student, rng):
     """Embeddings are one vocab_size × d_model matrix if tied, else two, and none for positions."""
-    sizes = transformer_sizes(rng)
-    deeper = {**sizes, "num_layers": 2 * sizes["num_layers"]}
-    for tied, matrices in [(True, 1), (False, 2)]:
+    sizes, width = transformer_sizes(rng), integer(rng, 2, 90)
+    equal = dict.fromkeys(sizes, width)
+    cases = [(sizes, True, 1), (sizes, False, 2), (equal, True, 1), (equal, False, 2)]
+    cases += [({**sizes, "vocab_size": 1}, True, 1), ({**sizes, "context_length": 0}, False, 2)]
+    for sizes, tied, matrices in cases:
+        deeper = {**sizes, "num_layers": 2 * sizes["num_layers"]}
         once, twice = (
             parameters(student, config, tied_embeddings=tied) for config in (sizes, deeper)
         )
@@ -345,9 +408,10 @@ def test_parameters_of_the_embeddings(student, rng):
 @pytest.mark.points(2)
 def test_compute_optimal_spends_the_budget(student, rng):
     """The compute-optimal N and D use the whole budget: 6 · N · D = flops."""
-    for ratio in ((), (uniform(rng, 5, 15),), (uniform(rng, 30, 200),)):
-        for exponent in (2, 12, 26):
-            flops = 10 ** uniform(rng, exponent - 1, exponent)
+    budgets = [10 ** uniform(rng, exponent - 1, exponent) for exponent in (2, 12, 26)]
+    budgets += [1, 1e-6, integer(rng, 100, 1000), BIG, 10**26 + 1]
+    for ratio in ((), (uniform(rng, 5, 15),), (uniform(rng, 30, 200),), (1,), (1e-6,), (BIG,)):
+        for flops in budgets:
             n, d = pair(student.resource_accounting.compute_optimal(flops, *ratio))
             near = abs(6 * n * d - Fraction(flops)) <= Fraction(TOLERANCE) * Fraction(flops)
             hint = "substitute D = ratio · N into 6ND = flops; do not round N and D"
@@ -356,7 +420,8 @@ def test_compute_optimal_spends_the_budget(student, rng):
 
 def test_compute_optimal_has_so_many_tokens_per_parameter(student, rng):
     """The model is trained on tokens_per_parameter tokens per parameter, 20 by default."""
-    for ratio in ((), (uniform(rng, 5, 15),), (uniform(rng, 30, 200),)):
+    drawn = [uniform(rng, 5, 15), uniform(rng, 30, 200), integer(rng, 2, 19)]
+    for ratio in ((), *((number,) for number in (*drawn, 1, 1e-6, BIG))):
         n, d = pair(student.resource_accounting.compute_optimal(10 ** uniform(rng, 15, 26), *ratio))
         expected = n * Fraction(*ratio or (20,))
         # The tolerance is loose because another test judges the rounding of N and D.
@@ -413,3 +478,30 @@ def test_counts_are_integers(student, rng):
         "a larger vocabulary does not have more parameters",
         of="transformer_parameters",
     )
+    check_beyond_floats(student, recipe, sizes)
+
+
+def check_beyond_floats(student, recipe, sizes):
+    """Check counts above 2⁵³, which a float cannot tell apart."""
+    size, more = bytes_of(student, recipe), 2**53 + 2**52
+    hint = "a float is exact only up to 2⁵³: use integers, and a Fraction for the reserve"
+
+    def same(got, expected, of):
+        exact = number_of(got, of=of) == expected
+        expect.that(exact, "a large count is not exact", of=of, hint=hint)
+
+    for memory, expected in [(4 * size * more, 4 * more), (4 * size * more - 1, 4 * more - 1)]:
+        same(max_parameters(student, recipe, memory), expected, "max_parameters")
+        fit = number_of(max_parameters(student, recipe, 3 * memory), of="max_parameters")
+        same(max_parameters(student, recipe, 4 * memory, 0.25), fit, "max_parameters")
+    for count, expected in [(12 * more, 3 * more), (12 * more + 1, 3 * more + 1)]:
+        same(min_devices(student, recipe, count, 4 * size), expected, "min_devices")
+        many = number_of(min_devices(student, recipe, count, 3 * size), of="min_devices")
+        same(min_devices(student, recipe, count, 4 * size, 0.25), many, "min_devices")
+    for count, expected in [(7 * BIG, 7), (7 * BIG + 1, 8)]:
+        same(min_devices(student, recipe, count, size * BIG), expected, "min_devices")
+    less, model = (  # a float gives whole numbers, too
+        parameters(student, {**sizes, "vocab_size": 2**53 + tokens, "d_model": 1, "num_heads": 1})
+        for tokens in (1, 2)
+    )
+    same(int(model), less + 2, "transformer_parameters")

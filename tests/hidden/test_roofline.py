@@ -1,11 +1,10 @@
 """roofline: intensities, the shortest time that a device needs, and the fraction of peak it
 reaches.
 
-Accepted on purpose: any order of operations and any formula that is equal in real numbers, to
-within 1e-12; an int if a number is whole; either answer of is_compute_bound exactly on the ridge; a
-KeyError as well as a ValueError for a dtype without a peak. Not tested: amounts that are 0 or
-negative. Hardware and its three constants are given, not judged: the tests use made-up devices with
-their own numbers, so that no constant can replace the values in `hw`.
+Any order of operations is accepted, and any formula that is equal in real numbers, to within 1e-12.
+Hardware and its three constants are given, not judged: the tests use made-up devices with their own
+numbers, so that no constant can replace the values in `hw`. promises/roofline.toml lists the inputs
+that the stubs do not promise.
 
 The oracles are the definitions in exact rational arithmetic. Every test of a formula uses a device
 with one peak for all dtypes, so a solution that takes the wrong dtype's peak fails only one test.
@@ -23,6 +22,9 @@ from tests.probes import resource_accounting as probes
 # about 600.
 TOLERANCE = 1e-12
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn]
+NO_FLOATS = [torch.int8, torch.uint8, torch.int16, torch.int64, torch.bool]
+COMPLEX = [torch.complex64, torch.complex128]
+BIG = 2**53 + 1  # the first int that is not a float
 
 
 def integer(rng, low, high):
@@ -45,6 +47,14 @@ def device(rng, *, one_peak=True):
         "memory_bandwidth": uniform(rng, 1e11, 9e12),
         "memory_bytes": integer(rng, 10**9, 10**11),
     }
+
+
+def devices(rng):
+    """Made-up devices; bandwidths, like all floats, may be ints, large or small."""
+    several = [device(rng) for _ in range(3)]
+    for bandwidth in (integer(rng, 10**11, 10**13), BIG, 1, 1e-6):
+        several.append({**device(rng), "memory_bandwidth": bandwidth})
+    return several
 
 
 def ridge(hw, dtype=torch.float32):
@@ -78,8 +88,7 @@ def check(got, expected, *, of, hint=None):
 @pytest.mark.points(2)
 def test_accelerator_intensity(student, rng):
     """A device's intensity is its peak FLOP/s divided by its memory bandwidth (FLOP per byte)."""
-    for _ in range(3):
-        hw = device(rng)
+    for hw in devices(rng):
         got = ask(student, "accelerator_intensity", (), hw, torch.float32)
         check(
             got,
@@ -95,7 +104,10 @@ def test_matmul_intensity(student, rng):
     """A product of m × k and k × n takes 2mkn FLOPs and moves A, B and C once each."""
     sizes = [integer(rng, 2, 50), integer(rng, 60, 900), integer(rng, 1000, 90_000)]
     order = [sizes[i] for i in torch.randperm(3, generator=rng).tolist()]
-    for m, k, n in [order, (1, *order[:2]), (*order[:2], 1), (order[0], 1, order[1])]:
+    others = [(1, *order[:2]), (*order[:2], 1), (order[0], 1, order[1]), (order[0],) * 3]
+    # No matrix has more than 2**63 bytes.
+    large = [(BIG, 3, 5), (3, BIG, 5), (3, 5, BIG)]
+    for m, k, n in [order, *others, (1, 1, 1), *large]:
         got = student.resource_accounting.matmul_intensity(m, k, n, torch.bfloat16)
         expected = Fraction(2 * m * k * n, 2 * (m * k + k * n + m * n))
         check(
@@ -117,7 +129,8 @@ def test_elementwise_intensity(student, rng):
         (integer(rng, 3, 9), 1),
         (1, 2),
     ]:
-        for flops in (uniform(rng, 0.5, 20), uniform(rng, 1e-3, 1e-2), uniform(rng, 1e4, 1e6)):
+        floats = [uniform(rng, *ends) for ends in [(0.5, 20), (1e-3, 1e-2), (1e4, 1e6)]]
+        for flops in (*floats, 1, integer(rng, 2, 99), 1e-6, BIG):
             got = student.resource_accounting.elementwise_intensity(
                 flops, read, written, torch.bfloat16
             )
@@ -141,66 +154,88 @@ def test_intensities_count_the_bytes_of_the_dtype(student, rng):
         of_two_bytes = number_of(
             getattr(student.resource_accounting, function)(*arguments, torch.float16), of=function
         )
-        for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float8_e5m2, torch.int8):
+        for dtype in (*DTYPES, torch.float8_e5m2, *NO_FLOATS, *COMPLEX):
             got = getattr(student.resource_accounting, function)(*arguments, dtype)
             hint = "how many bytes does one element of this dtype take?"
             check(got, of_two_bytes * 2 / dtype.itemsize, of=function, hint=hint)
+
+
+def ints_on_either_side(hw, rng):
+    """FLOPs and bytes that are ints, above and below the ridge of a device."""
+    ratio = int(ridge(hw)) + 1
+    n = integer(rng, 10, 1000)
+    works = [(1, 1), (1, n * ratio), (n * ratio, 1), (BIG, n * BIG), (BIG * n * ratio, BIG)]
+    return [*works, (n, ratio * n * n), (ratio * n * n, n)]
 
 
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_roofline_seconds_is_the_longer_time(student, rng):
     """Compute and memory traffic overlap, so the time is the longer of the two, not their sum."""
-    hw = device(rng)
-    for size in (1e3, 1e9, 1e15, 1e24):  # from a kernel of nanoseconds to a training run
-        for factor in (100.0, 1.5, 0.7, 0.01):
-            flops = size * uniform(rng, 1, 10)
-            bytes_moved = float(Fraction(flops) / (ridge(hw) * Fraction(factor)))
-            compute = Fraction(flops) / Fraction(hw["peak_flops"][torch.float32])
-            traffic = Fraction(bytes_moved) / Fraction(hw["memory_bandwidth"])
-            got = ask(student, "roofline_seconds", (flops, bytes_moved), hw, torch.float32)
-            check(
-                got,
-                max(compute, traffic),
-                of="roofline_seconds",
-                hint="the longer of the two times, unrounded",
-            )
+    works = []
+    for hw in devices(rng):
+        for size in (1e-6, 1e3, 1e9, 1e15, 1e24):  # from less than a FLOP to a training run
+            for factor in (100.0, 1.5, 0.7, 0.01):
+                flops = size * uniform(rng, 1, 10)
+                works += [(hw, flops, float(Fraction(flops) / (ridge(hw) * Fraction(factor))))]
+    works += [(hw, *work) for work in ints_on_either_side(hw, rng)]
+    for hw, flops, bytes_moved in works:
+        compute = Fraction(flops) / Fraction(hw["peak_flops"][torch.float32])
+        traffic = Fraction(bytes_moved) / Fraction(hw["memory_bandwidth"])
+        got = ask(student, "roofline_seconds", (flops, bytes_moved), hw, torch.float32)
+        check(
+            got,
+            max(compute, traffic),
+            of="roofline_seconds",
+            hint="the longer of the two times, unrounded",
+        )
 
 
 @pytest.mark.points(2)
 def test_is_compute_bound_on_either_side_of_the_ridge(student, rng):
     """Work is compute-bound if its intensity is above the device's, and memory-bound if below."""
-    hw = device(rng)
-    for size in (1e3, 1e9, 1e20):
-        for factor, expected in [(1e-3, False), (0.99, False), (1.01, True), (1e3, True)]:
-            bytes_moved = size * uniform(rng, 1, 10)
-            flops = float(Fraction(bytes_moved) * ridge(hw) * Fraction(factor))
-            got = ask(student, "is_compute_bound", (flops, bytes_moved), hw, torch.float32)
-            expect.value(
-                got,
-                expected,
-                of="is_compute_bound",
-                hint="which takes longer, computing or moving the bytes?",
-            )
+    works = []
+    for hw in devices(rng):
+        for size in (1e-6, 1e3, 1e9, 1e20):
+            for factor in (1e-3, 0.99, 1 - 1e-9, 1 + 1e-9, 1.01, 1e3):
+                bytes_moved = size * uniform(rng, 1, 10)
+                works += [
+                    (hw, float(Fraction(bytes_moved) * ridge(hw) * Fraction(factor)), bytes_moved)
+                ]
+    works += [(hw, *work) for work in ints_on_either_side(hw, rng)]
+    for hw, flops, bytes_moved in works:
+        got = ask(student, "is_compute_bound", (flops, bytes_moved), hw, torch.float32)
+        expect.value(
+            got,
+            Fraction(flops) > Fraction(bytes_moved) * ridge(hw),
+            of="is_compute_bound",
+            hint="which takes longer, computing or moving the bytes?",
+        )
 
 
 @pytest.mark.core
 @pytest.mark.points(3)
 def test_mfu_counts_every_device(student, rng):
     """MFU is the FLOPs divided by what num_devices devices (1 by default) could compute."""
+    cases = []
     for num_devices in (1, integer(rng, 2, 9), integer(rng, 100, 5000)):
         for scale in (1e-6, 1.0, 1e6):
             hw, seconds, share = device(rng), scale * uniform(rng, 0.1, 9), uniform(rng, 0.001, 0.9)
             possible = Fraction(hw["peak_flops"][torch.float32]) * Fraction(seconds) * num_devices
             flops = float(possible * Fraction(share))
-            after = (num_devices,) if num_devices > 1 else ()
-            got = ask(student, "mfu", (flops, seconds), hw, torch.float32, *after)
-            check(
-                got,
-                Fraction(flops) / possible,
-                of="mfu",
-                hint="the peak of all devices together, for this many seconds",
-            )
+            given = [(num_devices,)] + [()] * (num_devices == 1)
+            cases += [(flops, seconds, hw, after) for after in given]
+    hw = device(rng)
+    for flops in (1, 1e-6, integer(rng, 10**9, 10**12)):
+        cases += [(flops, seconds, hw, (2,)) for seconds in (1, integer(rng, 2, 100))]
+    cases += [(BIG, BIG, hw, ())]
+    for flops, seconds, hw, after in cases:
+        possible = (
+            Fraction(hw["peak_flops"][torch.float32]) * Fraction(seconds) * sum(after or (1,))
+        )
+        got = ask(student, "mfu", (flops, seconds), hw, torch.float32, *after)
+        hint = "the peak of all devices together, for this many seconds"
+        check(got, Fraction(flops) / possible, of="mfu", hint=hint)
 
 
 def test_mfu_above_one_is_returned(student, rng):
@@ -216,8 +251,9 @@ def test_mfu_above_one_is_returned(student, rng):
         measured(excess * least, 0.01),
         measured(least, 0.02),
     )
-    expect.that(longer != lower, "twice the seconds do not change the MFU", of="mfu")
-    # Compare their ratio, so that a mistake in the formula costs nothing here.
+    # Compare ratios, so that a mistake in the formula costs nothing here.
+    reason = "twice the seconds do not halve the MFU"
+    expect.that(abs(lower / longer - 2) < 1e-3, reason, of="mfu")
     expect.number(
         float(higher / lower),
         excess,
@@ -230,9 +266,13 @@ def test_mfu_above_one_is_returned(student, rng):
 @pytest.mark.points(2)
 def test_attainable_mfu_rises_to_one(student, rng):
     """The attainable MFU is the work's intensity divided by the device's, but at most 1."""
+    works = [
+        (hw, intensity) for hw in devices(rng) for intensity in (1, integer(rng, 2, 99), 1e-6, BIG)
+    ]
     hw = device(rng)
     for factor in (1e-6, 1e-4, 1e-2, 0.1, 1.01, 20.0, 1e6):
-        intensity = float(ridge(hw)) * factor * (uniform(rng, 1, 9) if factor < 1 else 1)
+        works += [(hw, float(ridge(hw)) * factor * (uniform(rng, 1, 9) if factor < 1 else 1))]
+    for hw, intensity in works:
         got = number_of(
             ask(student, "attainable_mfu", (intensity,), hw, torch.float32), of="attainable_mfu"
         )
@@ -271,8 +311,8 @@ def test_the_peak_is_that_of_the_dtype(student, rng):
     for function, befores in works.items():
         answers = []
         for dtype in DTYPES:
-            # What the student's own code returns for a device with this peak for every dtype.
-            same = {**hw, "peak_flops": dict.fromkeys(DTYPES, hw["peak_flops"][dtype])}
+            # What the student's own code returns for a device that has no other peak.
+            same = {**hw, "peak_flops": {dtype: hw["peak_flops"][dtype]}}
             of_device, of_same = (
                 student.run(
                     probes.with_hardware_each,
@@ -293,15 +333,56 @@ def test_the_peak_is_that_of_the_dtype(student, rng):
         )
 
 
+def test_amounts_of_0(student, rng):
+    """No FLOPs take no time, no bytes take no time, and an intensity of 0 reaches nothing."""
+    m, k, n = (integer(rng, 2, 99) for _ in range(3))
+    ra, hw, bf16 = student.resource_accounting, device(rng), torch.bfloat16
+
+    def seconds(*work):
+        return ask(student, "roofline_seconds", work, hw, bf16)
+
+    # Compare with the student's own answers, so that a mistake in a formula costs nothing here.
+    amount, none = uniform(rng, 1e9, 1e15), 1e-9
+    for of, got, alike in [
+        ("roofline_seconds", seconds(amount, 0), seconds(amount, none)),
+        ("roofline_seconds", seconds(0.0, amount), seconds(none, amount)),
+        *(
+            ("elementwise_intensity", *(ra.elementwise_intensity(m, *t, bf16) for t in both))
+            for both in [((0, 3), (1, 2)), ((3, 0), (2, 1))]
+        ),
+    ]:
+        check(got, number_of(alike, of=of), of=of)
+    for sizes in [(0, k, n), (m, 0, n), (m, k, 0)]:
+        check(ra.matmul_intensity(*sizes, bf16), 0, of="matmul_intensity")
+    check(ra.elementwise_intensity(0, m, n, bf16), 0, of="elementwise_intensity")
+    both = number_of(ra.elementwise_intensity(m, 1, 1, bf16), of="elementwise_intensity")
+    for alone in [(0, 1), (1, 0)]:
+        got = ra.elementwise_intensity(m, *alone, bf16)
+        check(got, 2 * both, of="elementwise_intensity", hint="one tensor is half of two")
+    check(seconds(0, 0), 0, of="roofline_seconds")
+    for of, before in [("mfu", (0, amount)), ("attainable_mfu", (0.0,))]:
+        check(ask(student, of, before, hw, bf16), 0, of=of)
+    for before, expected in [((amount, 0), True), ((0, amount), False), ((1, 0.0), True)]:
+        got = ask(student, "is_compute_bound", before, hw, bf16)
+        hint = "compare the two times: an intensity is not defined without bytes"
+        expect.value(got, expected, of="is_compute_bound", hint=hint)
+
+
 def test_a_dtype_without_a_peak_is_refused(student, rng):
     """A dtype without a peak raises an error; no other dtype's peak is used instead."""
     hw = device(rng)
     for function, before in [
         ("accelerator_intensity", ()),
         ("roofline_seconds", (1e12, 1e9)),
+        ("roofline_seconds", (0, 1e9)),
+        ("roofline_seconds", (1.0, 1e30)),
         ("is_compute_bound", (1e12, 1e9)),
+        ("is_compute_bound", (0.0, 1e9)),
         ("mfu", (1e12, 1.0)),
+        ("mfu", (0, 1.0)),
         ("attainable_mfu", (3.0,)),
+        ("attainable_mfu", (0.0,)),
+        ("attainable_mfu", (1e30,)),
     ]:
         with expect.right_call("a dtype that the device has a peak for"):
             got = ask(student, function, before, hw, torch.float32)

@@ -20,6 +20,13 @@ class Read(TypedDict):
     by_op: Any
 
 
+class Kept(TypedDict):
+    """The result of `of_sequences`: an answer, and whether the arguments are as they were."""
+
+    answer: Any
+    kept: bool
+
+
 class Pass(TypedDict):
     """The result of `forward_and_backward` and `mlp`: the reading of a counter for each pass."""
 
@@ -30,6 +37,7 @@ class Pass(TypedDict):
 class Escaped(TypedDict):
     """The result of `after_exception`."""
 
+    failed: bool
     escaped: bool
     read: Read
     read_later: Read
@@ -53,9 +61,29 @@ class Traces(TypedDict):
 
 
 def transformer(student: Any, *, config: dict[str, Any], batch: int, seq: int) -> Any:
-    """transformer_forward_flops of the student's own TransformerConfig with these fields."""
+    """transformer_forward_flops of the student's own TransformerConfig with these fields.
+
+    A later call, with another batch, must not change the answer.
+    """
     module = student.flop_counting
-    return module.transformer_forward_flops(module.TransformerConfig(**config), batch, seq)
+    answer = module.transformer_forward_flops(module.TransformerConfig(**config), batch, seq)
+    module.transformer_forward_flops(module.TransformerConfig(**config), batch + 1, seq)
+    return answer
+
+
+def of_sequences(
+    student: Any,
+    *,
+    function: str,
+    before: Sequence[int],
+    shapes: Sequence[Sequence[int]],
+    kind: str,
+) -> Kept:
+    """The answer for shapes of this kind, "list" or "Size"."""
+    make: Callable[[Sequence[int]], Any] = list if kind == "list" else torch.Size
+    made = [make(shape) for shape in shapes]
+    answer = getattr(student.flop_counting, function)(*before, *made)
+    return {"answer": answer, "kept": made == [make(shape) for shape in shapes]}
 
 
 # --- flop_counter: what is counted
@@ -68,6 +96,7 @@ def count(
     args: Sequence[Any],
     options: dict[str, Any] | None = None,
     mode: str = "",
+    views: bool = False,
 ) -> Read:
     """A counter after one call of a function of torch.
 
@@ -76,10 +105,12 @@ def count(
         args: The function's arguments.
         options: The function's keyword arguments.
         mode: "no_grad" or "inference_mode", the mode for copying the arguments and for the call.
+        views: Whether the arguments are every other element of larger tensors.
     """
-    context: AbstractContextManager[Any] = getattr(torch, mode)() if mode else nullcontext()
-    with context:
+    with _in_mode(mode):
         args = [x.clone() if isinstance(x, Tensor) else x for x in args]
+        if views:
+            args = [torch.stack([x, x], -1)[..., 1] for x in args]
         with student.flop_counting.FlopCounter() as counter:
             _resolve(function)(*args, **(options or {}))
     return _read(counter)
@@ -150,33 +181,53 @@ def several_kinds(student: Any, *, a: Tensor, b: Tensor, times: int) -> Read:
     return _read(counter)
 
 
+def mixture(student: Any, *, calls: Sequence[tuple[str, Sequence[Any]]]) -> Read:
+    """A counter after several calls of functions of torch."""
+    with student.flop_counting.FlopCounter() as counter:
+        for function, args in calls:
+            _resolve(function)(*args)
+    return _read(counter)
+
+
 # --- flop_counter: when it counts
 
 
-def session(student: Any, *, steps: Sequence[str], a: Tensor, b: Tensor) -> list[Read]:
+def session(
+    student: Any,
+    *,
+    steps: Sequence[str],
+    a: Tensor,
+    b: Tensor,
+    function: str = "torch.mm",
+    mode: str = "",
+) -> list[Read]:
     """Create, enter and leave counters in any order.
 
     Args:
         steps: Each step is a verb and a counter's name ("make x", "enter x", "leave x", "read x")
-            or "run", which runs one mm of a and b.
+            or "run", which runs the function of a and b.
+        function: The function's path.
+        mode: As for `count`.
 
     Returns:
         The reading of each "read".
     """
     counters: dict[str, Any] = {}
     reads = []
-    for step in steps:
-        verb, _, name = step.partition(" ")
-        if verb == "make":
-            counters[name] = student.flop_counting.FlopCounter()
-        elif verb == "enter":
-            counters[name].__enter__()
-        elif verb == "leave":
-            counters[name].__exit__(None, None, None)
-        elif verb == "read":
-            reads.append(_read(counters[name]))
-        else:
-            torch.mm(a, b)
+    with _in_mode(mode):
+        a, b = a.clone(), b.clone()
+        for step in steps:
+            verb, _, name = step.partition(" ")
+            if verb == "make":
+                counters[name] = student.flop_counting.FlopCounter()
+            elif verb == "enter":
+                counters[name].__enter__()
+            elif verb == "leave":
+                counters[name].__exit__(None, None, None)
+            elif verb == "read":
+                reads.append(_read(counters[name]))
+            else:
+                _resolve(function)(a, b)
     return reads
 
 
@@ -184,19 +235,33 @@ class _Stop(Exception):
     """An exception that is raised on purpose."""
 
 
-def after_exception(student: Any, *, a: Tensor, b: Tensor) -> Escaped:
-    """A counter whose `with` an exception ends after one mm, and the counter after a later mm."""
-    counter = student.flop_counting.FlopCounter()
-    escaped = False
-    try:
-        with counter:
-            torch.mm(a, b)
-            raise _Stop
-    except _Stop:
-        escaped = True
-    read = _read(counter)
-    torch.mm(a, b)
-    return {"escaped": escaped, "read": read, "read_later": _read(counter)}
+def after_exception(student: Any, *, a: Tensor, b: Tensor, function: str, mode: str) -> Escaped:
+    """A counter whose `with` an exception ends after two products, and the counter after another.
+
+    Between the two, a product fails because the shapes of its operands do not fit.
+
+    Args:
+        function: The path of the function that computes the products.
+        mode: As for `count`.
+    """
+    product, counter = _resolve(function), student.flop_counting.FlopCounter()
+    failed = escaped = False
+    with _in_mode(mode):
+        a, b = a.clone(), b.clone()
+        try:
+            with counter:
+                product(a, b)
+                try:
+                    product(a, a)
+                except RuntimeError:
+                    failed = True
+                product(a, b)
+                raise _Stop
+        except _Stop:
+            escaped = True
+        read = _read(counter)
+        product(a, b)
+    return {"failed": failed, "escaped": escaped, "read": read, "read_later": _read(counter)}
 
 
 # --- flop_counter: what it changes
@@ -317,6 +382,11 @@ def _read(counter: Any) -> Read:
     if isinstance(by_op, Mapping):
         by_op = {str(kind): _plain(flops) for kind, flops in by_op.items()}
     return {"total": _plain(counter.total), "by_op": by_op}
+
+
+def _in_mode(mode: str) -> AbstractContextManager[Any]:
+    """The mode of this name: "no_grad", "inference_mode", or "" for none."""
+    return getattr(torch, mode)() if mode else nullcontext()
 
 
 def _plain(number: Any) -> Any:

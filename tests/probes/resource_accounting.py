@@ -3,8 +3,10 @@
 Devices, recipes and configurations are objects, so they are created in the student's process.
 """
 
-from collections.abc import Sequence
+from collections import namedtuple
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 
@@ -43,7 +45,11 @@ def with_hardware_each(
     befores: Sequence[Sequence[Any]],
     after: Sequence[Any],
 ) -> list[Any]:
-    """Call a function as `with_hardware` does, once for each of these arguments."""
+    """Call a function as `with_hardware` does, once for each of these arguments.
+
+    The device's peaks are a mapping that is not a dict and cannot be changed.
+    """
+    hardware = {**hardware, "peak_flops": MappingProxyType(hardware["peak_flops"])}
     return [
         with_hardware(student, function=function, hardware=hardware, before=before, after=after)
         for before in befores
@@ -63,6 +69,22 @@ def with_recipe(
     return getattr(module, function)(*before, module.TrainingRecipe(**recipe), *after)
 
 
-def transformer_parameters(student: Any, *, config: dict[str, Any]) -> Any:
-    """transformer_parameters of a configuration with these fields."""
-    return student.resource_accounting.transformer_parameters(TransformerConfig(**config))
+class _Slots:
+    """A configuration that is neither a dataclass nor has a dict."""
+
+    __slots__ = tuple(TransformerConfig.__dataclass_fields__)
+
+    def __init__(self, **fields: Any) -> None:
+        for name, value in fields.items():
+            setattr(self, name, value)
+
+
+def transformer_parameters(student: Any, *, config: dict[str, Any], kind: str = "dataclass") -> Any:
+    """transformer_parameters of a configuration of this kind with these fields."""
+    make: dict[str, Callable[..., Any]] = {
+        "dataclass": TransformerConfig,
+        "namespace": SimpleNamespace,
+        "named tuple": namedtuple("Config", list(config)),
+        "slots": _Slots,
+    }
+    return student.resource_accounting.transformer_parameters(make[kind](**config))

@@ -273,13 +273,15 @@ class FlopCounter(TorchDispatchMode):
     forms and forms with out= count under the plain name: addmm_ counts under "addmm".
 
     A counter does not change the computation. Both attributes are up to date at any time: inside
-    the `with`, after it, and after an exception, which propagates to the caller. Counters can be
-    nested, and each one counts everything that runs inside its own `with`.
+    the `with`, after it, and after an exception, which propagates to the caller. An operator that
+    raises an exception is not counted. Counters can be nested, and each one counts everything that
+    runs inside its own `with`. A counter that was left can be entered again and goes on counting.
 
-    Under torch.inference_mode, a composite operator (matmul, linear, scaled_dot_product_attention)
-    arrives at `__torch_dispatch__` undivided. `func.decompose(*args, **kwargs)` runs the parts of
-    such an operator and returns its result. For any other operator it returns NotImplemented and
-    runs nothing. Inside `with self:` the parts arrive at `__torch_dispatch__` too.
+    Under torch.inference_mode, a composite operator (such as matmul, einsum, linear or
+    scaled_dot_product_attention) arrives at `__torch_dispatch__` undivided.
+    `func.decompose(*args, **kwargs)` runs the parts of such an operator and returns its result. For
+    any other operator it returns NotImplemented and runs nothing. Inside `with self:` the parts
+    arrive at `__torch_dispatch__` too.
 
     Attributes:
         total: FLOPs counted so far.

@@ -285,8 +285,8 @@ class TrainingRecipe:
 
 # BEGIN SOLUTION(napkin_math)
 def _usable(memory_bytes: int, reserve: float) -> Fraction:
-    if not 0 <= reserve < 1:
-        raise ValueError(f"reserve is a fraction, at least 0 and below 1, got {reserve}")
+    if reserve > 1:
+        raise ValueError(f"reserve is a fraction of at most 1, got {reserve}")
     # A Fraction is exact, so a model that just fits is not rejected.
     return memory_bytes * (1 - Fraction(reserve))
 
@@ -320,6 +320,8 @@ def max_parameters(memory_bytes: int, recipe: TrainingRecipe, reserve: float = 0
 
     parameters = ⌊usable / bytes per parameter⌋, usable = memory_bytes · (1 - reserve)
 
+    Only the result is rounded. It is exact, even above 2⁵³.
+
     Args:
         memory_bytes: Bytes of memory, of one device or of all devices together.
         recipe: The dtypes that training keeps for each parameter.
@@ -345,6 +347,8 @@ def min_devices(
     """The fewest devices whose memory together holds a model's training state, without activations.
 
     devices = ⌈parameters · bytes per parameter / usable⌉, usable = memory_bytes · (1 - reserve)
+
+    Only the result is rounded. It is exact, even above 2⁵³.
 
     Args:
         num_parameters: Number of parameters of the model.

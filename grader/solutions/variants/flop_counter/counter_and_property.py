@@ -1,4 +1,4 @@
-"""Uses collections.Counter, computes the total on request, and counts before it runs."""
+"""Uses collections.Counter, computes the total on request, and decides before it runs."""
 
 from collections import Counter
 
@@ -15,20 +15,23 @@ class FlopCounter(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         name = func.name().split("::")[1].split(".")[0].rstrip("_")
+        count = None
         if "attention" in name and name.startswith("_scaled_dot_product") and "math" not in name:
-            self.count_attention(name, *args)
-        elif name in ("mm", "bmm", "mv", "dot"):
-            self.count_product(name, *args[:2])
-        elif name in ("addmm", "baddbmm"):
-            self.count_product(name, *args[1:3])
+            count = self.count_attention
+        elif name in ("mm", "bmm", "mv", "dot", "addmm", "baddbmm"):
+            count = self.count_product
         elif torch.is_inference_mode_enabled():
             with self:
                 result = func.decompose(*args, **kwargs)
             if result is not NotImplemented:
                 return result
-        return func(*args, **kwargs)
+        result = func(*args, **kwargs)
+        if count:
+            count(name, *args)
+        return result
 
-    def count_product(self, name, a, b):
+    def count_product(self, name, *args):
+        a, b = args[1:3] if name.startswith(("add", "badd")) else args[:2]
         letters = {
             "mm": "mk,kn",
             "addmm": "mk,kn",

@@ -14,4 +14,4 @@ def roofline_seconds(flops, bytes_moved, hw, dtype):
 
 
 def matmul_intensity(m, k, n, dtype):
-    return 2 / ((1 / m + 1 / n + 1 / k) * dtype.itemsize)
+    return 2 * n / ((1 + n / m + n / k) * dtype.itemsize) if m * k else 0

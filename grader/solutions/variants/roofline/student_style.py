@@ -36,7 +36,7 @@ def roofline_seconds(flops, bytes_moved, hw, dtype):
 
 
 def is_compute_bound(flops, bytes_moved, hw, dtype):
-    return flops / bytes_moved >= accelerator_intensity(hw, dtype)
+    return flops >= bytes_moved * accelerator_intensity(hw, dtype)
 
 
 def mfu(flops, seconds, hw, dtype, num_devices=1):
