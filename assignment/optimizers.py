@@ -314,13 +314,14 @@ def clip_gradient_norm(
     Otherwise the gradients stay as they are.
 
     Change the gradients in place: each stays the same tensor with its own dtype. Skip parameters
-    whose gradient is None.
+    whose gradient is None. In half precision an entry's square may overflow, or become 0, although
+    the norm fits. Entries that are NaN or infinite may become anything.
 
     Args:
         parameters: Any iterable of parameters. `model.parameters()` is a generator, which can be
             iterated over only once.
-        max_l2_norm: The largest norm that is left as it is.
-        eps: ε, which prevents a division by 0.
+        max_l2_norm: The largest norm that is left as it is; it may be 0 or infinite.
+        eps: ε, which prevents a division by 0; it may be 0.
 
     Returns:
         ‖g‖ before clipping, as a 0-dimensional tensor. It is 0 if no parameter has a gradient.

@@ -6,7 +6,7 @@ parameters are passed as a generator.
 """
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypedDict
 
 import torch
@@ -41,6 +41,7 @@ class Clipped(TypedDict):
     held: list[Tensor | None]
     are_the_same: list[bool]
     parameters: list[Tensor]
+    is_unchanged: bool
 
 
 class StateBytes(TypedDict):
@@ -283,37 +284,77 @@ def clipped(
     gradients: Sequence[Tensor | None],
     max_l2_norm: float,
     options: dict[str, Any],
-    transposed: bool = False,
+    views: bool = False,
+    passed_as: str = "a list",
 ) -> Clipped:
     """The result of clip_gradient_norm, and the gradients after the call.
-
-    The parameters are passed as a generator, because model.parameters() is a generator.
 
     Args:
         gradients: One gradient or None per parameter. A parameter is a third as large as its
             gradient, or 1.
         max_l2_norm: The second argument of the call.
         options: Keyword arguments.
-        transposed: Whether gradients are laid out in memory with their dimensions reversed.
+        views: Whether each gradient is a transposed view of a larger storage.
+        passed_as: How the parameters are passed, a key of `_ITERABLES`.
 
     Returns:
         The result, the parameters' gradients after the call, the tensors that were their gradients
-        before the call, whether these are the same tensors, and the parameters.
+        before the call, whether these are the same tensors, the parameters, and whether a list of
+        them is unchanged.
     """
     leaves = [nn.Parameter(torch.ones(2) if g is None else g / 3) for g in gradients]
     for p, g in zip(leaves, gradients, strict=True):
         if g is not None:
-            axes = list(range(g.dim()))[:: -1 if transposed else 1]  # each order is its own inverse
-            p.grad = g.permute(axes).clone(memory_format=torch.contiguous_format).permute(axes)
+            p.grad = _views([g])[0] if views else g.clone()
     held = [p.grad for p in leaves]
-    returned = student.optimizers.clip_gradient_norm((p for p in leaves), max_l2_norm, **options)
+    given = _ITERABLES[passed_as](leaves)
+    returned = student.optimizers.clip_gradient_norm(given, max_l2_norm, **options)
     return {
         "returned": returned.detach().clone() if isinstance(returned, Tensor) else returned,
         "gradients": [None if p.grad is None else p.grad.detach().clone() for p in leaves],
         "held": [None if g is None else g.detach().clone() for g in held],
         "are_the_same": [p.grad is g for p, g in zip(leaves, held, strict=True)],
         "parameters": _values(leaves),
+        "is_unchanged": type(given) is not list or [*map(id, given)] == [*map(id, leaves)],
     }
+
+
+def _model_of(leaves: Sequence[nn.Parameter]) -> nn.Module:
+    model = nn.Module()
+    for i, p in enumerate(leaves):
+        model.register_parameter(f"p{i}", p)
+    return model
+
+
+class _Again:
+    """An iterable that is neither a sequence nor an iterator."""
+
+    def __init__(self, items: Sequence[Any]) -> None:
+        self.items = items
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.items)
+
+
+_ITERABLES: dict[str, Callable[[list[nn.Parameter]], Any]] = {
+    "a list": list,
+    "a tuple": tuple,
+    "a generator": lambda leaves: (p for p in leaves),
+    "model.parameters()": lambda leaves: _model_of(leaves).parameters(),
+    "the values of a dict": lambda leaves: dict(enumerate(leaves)).values(),
+    "an iterable object": _Again,
+}
+
+
+def _views(values: Sequence[Tensor]) -> list[Tensor]:
+    """Values of one dtype as transposed views of one storage, with a gap before each."""
+    storage = values[0].new_zeros(sum(x.numel() + 1 for x in values))
+    parts, start = [], 0
+    for x in values:
+        part = storage[start + 1 : start + 1 + x.numel()].view(x.shape[::-1])
+        parts.append(part.permute(list(range(x.dim()))[::-1]).copy_(x))
+        start += 1 + x.numel()
+    return parts
 
 
 def _first_groups(leaves: Sequence[Tensor], groups: Groups) -> Any:
