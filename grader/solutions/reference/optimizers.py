@@ -438,10 +438,10 @@ def lr_cosine_schedule(
     Args:
         it: The iteration, counted from 0.
         max_learning_rate: The rate at the end of the warm-up.
-        min_learning_rate: The rate after the cosine.
+        min_learning_rate: The rate after the cosine, between 0 and max_learning_rate.
         warmup_iters: The number of warm-up iterations; 0 means no warm-up.
         cosine_cycle_iters: The iteration at which the cosine ends, counted from 0 and not from the
-            end of the warm-up.
+            end of the warm-up; at least warmup_iters.
 
     Example:
         max 1, min 0.1, warm-up until 10, cosine until 30: 0.5 at iteration 5, 1 at 10, 0.55 at 20
