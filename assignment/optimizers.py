@@ -258,8 +258,8 @@ class AdamW(torch.optim.Optimizer):
 
     Change p in place, so that it keeps its storage, and leave its gradient as it is. Skip a
     parameter whose gradient is None: it does not decay, and its t does not change. Keep m, v and t
-    in `self.state[p]`, m and v with p's dtype. t must survive load_state_dict, which leaves an int
-    as it is but gives p's dtype to a tensor, unless its key is "step".
+    in `self.state[p]`, m and v with p's dtype. Each must survive load_state_dict, which leaves an
+    int as it is but gives p's dtype to a tensor, unless its key is "step".
 
     Args:
         params: Parameters, or one dict per group with the key "params" and the group's own options.
