@@ -256,6 +256,7 @@ def check_groups(student, rng, kind, first, second, zero):
     check_moved(got[1], got[0], of=kind)
 
 
+# Stays: only this test has several groups with values of their own; others see part of them.
 @pytest.mark.points(3)
 def test_sgd_groups(student, rng):
     """SGD: in every step each group, even one added later, uses its own current options."""
