@@ -85,8 +85,8 @@ class SGD(torch.optim.Optimizer):
 
     Args:
         params: Parameters, or one dict per group with the key "params" and the group's own options.
-        lr: Learning rate.
-        momentum: μ.
+        lr: Learning rate; it may be 0.
+        momentum: μ, in [0, 1).
 
     Example:
         p = 1, g = 2 at every step, lr = 0.1, μ = 0.5. b is 2, then 0.5 · 2 + 2 = 3:
@@ -132,8 +132,8 @@ class AdaGrad(torch.optim.Optimizer):
 
     Args:
         params: Parameters, or one dict per group with the key "params" and the group's own options.
-        lr: Learning rate.
-        eps: ε.
+        lr: Learning rate; it may be 0.
+        eps: ε; it may be 0.
 
     Example:
         p = 1, lr = 0.1, ε = 1, gradients 3 and then 4. s is 9, then 25:
@@ -182,9 +182,9 @@ class RMSProp(torch.optim.Optimizer):
 
     Args:
         params: Parameters, or one dict per group with the key "params" and the group's own options.
-        lr: Learning rate.
-        alpha: α, the weight of the old v.
-        eps: ε.
+        lr: Learning rate; it may be 0.
+        alpha: α, the weight of the old v, in [0, 1).
+        eps: ε; it may be 0.
 
     Example:
         p = 1, g = 2 at the first step, lr = 0.1, α = 0.75, ε = 1: v = 0.25 · 4 = 1, so
@@ -223,11 +223,11 @@ def optimizer_state_bytes(optimizer: torch.optim.Optimizer) -> int:
 
     bytes = Σ elements · bytes per element, over the tensors in `optimizer.state[p]` of
     every p. Leave out tensors with one element, which usually count steps, and everything
-    that is not a tensor.
+    that is not a tensor, such as a list of tensors.
 
     Args:
         optimizer: Any torch.optim.Optimizer, including torch's own. It keeps nothing before
-            its first step.
+            its first step, and counting adds nothing to its state.
 
     Example:
         Adam keeps two means per weight. After a step on a 3×4 float32 weight:
@@ -258,14 +258,15 @@ class AdamW(torch.optim.Optimizer):
 
     Change p in place, so that it keeps its storage, and leave its gradient as it is. Skip a
     parameter whose gradient is None: it does not decay, and its t does not change. Keep m, v and t
-    in `self.state[p]`, m and v with p's dtype.
+    in `self.state[p]`, m and v with p's dtype. Each must survive load_state_dict, which leaves an
+    int as it is but gives p's dtype to a tensor, unless its key is "step".
 
     Args:
         params: Parameters, or one dict per group with the key "params" and the group's own options.
-        lr: Learning rate.
+        lr: Learning rate; it may be 0.
         betas: β₁ and β₂, both in [0, 1).
-        eps: ε.
-        weight_decay: λ.
+        eps: ε; it may be 0.
+        weight_decay: λ; it may be 0.
 
     Example:
         p = 1, g = 0.01 at every step, lr = 0.1, ε = 0.01, λ = 0.5. Because g is constant, m̂ = 0.01
@@ -314,13 +315,14 @@ def clip_gradient_norm(
     Otherwise the gradients stay as they are.
 
     Change the gradients in place: each stays the same tensor with its own dtype. Skip parameters
-    whose gradient is None.
+    whose gradient is None. In half precision an entry's square may overflow, or become 0, although
+    the norm fits. Entries that are NaN or infinite may become anything.
 
     Args:
         parameters: Any iterable of parameters. `model.parameters()` is a generator, which can be
             iterated over only once.
-        max_l2_norm: The largest norm that is left as it is.
-        eps: ε, which prevents a division by 0.
+        max_l2_norm: The largest norm that is left as it is; it may be 0 or infinite.
+        eps: ε, which prevents a division by 0; it may be 0.
 
     Returns:
         ‖g‖ before clipping, as a 0-dimensional tensor. It is 0 if no parameter has a gradient.
@@ -353,10 +355,10 @@ def lr_cosine_schedule(
     Args:
         it: The iteration, counted from 0.
         max_learning_rate: The rate at the end of the warm-up.
-        min_learning_rate: The rate after the cosine.
+        min_learning_rate: The rate after the cosine, between 0 and max_learning_rate.
         warmup_iters: The number of warm-up iterations; 0 means no warm-up.
         cosine_cycle_iters: The iteration at which the cosine ends, counted from 0 and not from the
-            end of the warm-up.
+            end of the warm-up; at least warmup_iters.
 
     Example:
         max 1, min 0.1, warm-up until 10, cosine until 30: 0.5 at iteration 5, 1 at 10, 0.55 at 20

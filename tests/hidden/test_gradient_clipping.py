@@ -1,17 +1,15 @@
 """gradient_clipping: the norm that is returned, and the gradients afterwards.
 
-Accepted on purpose: a norm of any float dtype, computed in the gradients' own dtype, in float32 or
-in float64, over all entries at once or from each gradient's norm; the factor as a number or a
-tensor; a factor clamped at 1, as in torch's own function; foreach operations; work on p.grad.data;
-a norm that still requires grad. A norm that is a Python number, or a tensor of one element with
-some dimensions, counts as its value and fails only the test about the type. Not tested, because the
-course does not specify it: a parameter that is listed twice, gradients that are NaN or infinite or
-whose squares overflow, sparse gradients, a limit of 0.
+Accepted on purpose: a norm of any float dtype in which it fits, computed in the gradients' own
+dtype, in float32 for half precision, or in float64, over all entries at once or from each
+gradient's norm; the factor as a number or a tensor; foreach operations; work on p.grad.data; a norm
+that still requires grad. A norm that is a Python number, or a tensor of one element with some
+dimensions, counts as its value and fails only the test about the type.
 
-Parameters are passed as a generator, because model.parameters() is one. The norm and the factor are
-judged against float64, for gradients from 1e-8 to 1e4. Everything else (None, dtypes, tensors that
-must stay the same) is judged against the student's own function on the same gradients in the plain
-case, so a mistake in the norm costs only the norm's points.
+One mistake has one price. The norm is judged against float64 in tests of its own; the factor may
+follow from the right norm or from the norm that the student's function returns. Everything else
+(None, dtypes, tensors that must stay the same, iterables) is judged against the student's own
+function on the same gradients in a list.
 """
 
 import math
@@ -25,19 +23,19 @@ from tests.probes import optimizers as probes
 OF = "clip_gradient_norm"
 SHAPES = [(3,), (2, 4), (), (0,), (5, 1, 2)]
 SIZES = (1e-8, 1e-4, 1.0, 1e4)
+WIDE_SIZES = (1e-90, 1.0, 1e90)  # of float64; their squares fit into no narrower dtype
 
 
 def random_gradients(rng, *, shapes=SHAPES, size=1.0, dtype=torch.float32):
     """Draw entries with absolute values of 0.5 to 1.5 times a size and random signs."""
     signs = [torch.randint(0, 2, shape, generator=rng) * 2 - 1 for shape in shapes]
-    return [((torch.rand(s.shape, generator=rng) + 0.5) * s * size).to(dtype) for s in signs]
+    entries = [torch.rand(s.shape, generator=rng, dtype=torch.float64) + 0.5 for s in signs]
+    return [(e * s * size).to(dtype) for e, s in zip(entries, signs, strict=True)]
 
 
 def norm_of(gradients):
     """The norm of all entries together, in float64."""
-    return math.sqrt(
-        math.fsum(x * x for g in gradients if g is not None for x in g.double().flatten().tolist())
-    )
+    return math.hypot(*(x for g in gradients for x in g.double().flatten().tolist()))
 
 
 def tolerance(gradients):
@@ -46,11 +44,11 @@ def tolerance(gradients):
     In the worst case every step rounds in the gradients' dtype: squaring, adding up the gradients'
     sums one by one, the root, ε, the factor and the product. Only the sum within one gradient is
     kept in float32 or wider by torch. The root halves the relative error so far. For n gradients of
-    m entries, this is less than n + 8 roundings in their dtype and m roundings in float32.
+    m entries, this is less than n + 8 roundings in their dtype and m roundings in float32 or wider.
     """
-    own = max(torch.finfo(g.dtype).eps for g in gradients if g is not None)
-    entries = sum(g.numel() for g in gradients if g is not None)
-    return (len(gradients) + 8) * own + entries * torch.finfo(torch.float32).eps
+    own = max(torch.finfo(g.dtype).eps for g in gradients)
+    entries = sum(g.numel() for g in gradients)
+    return (len(gradients) + 8) * own + entries * min(own, torch.finfo(torch.float32).eps)
 
 
 def clip(student, gradients, max_l2_norm, *, eps=None, **how):
@@ -80,6 +78,16 @@ def check_norm(returned, expected, *, rtol, hint):
     expect.number(norm, expected, of=OF, tolerance=rtol * expected, name="the norm", hint=hint)
 
 
+def check_same_norm(got, plain, *, rtol, hint):
+    """Check that two calls returned the same norm, if the first returned one."""
+    try:
+        norm = norm_in(plain["returned"])
+    except expect.Mismatch:
+        return  # another test judges the norm
+    if 0 <= norm < math.inf:
+        check_norm(got["returned"], norm, rtol=rtol, hint=hint)
+
+
 def check_gradients(got, expected, *, rtol=0.0, hint):
     for gradient, want in zip(got, expected, strict=True):
         if want is None:
@@ -94,66 +102,118 @@ def check_gradients(got, expected, *, rtol=0.0, hint):
 
 
 def check_shorter(got, before):
-    """Check that each gradient above the limit changed.
+    """Check that a gradient above the limit changed.
 
     Code that leaves all gradients alone must not earn points for the details of clipping.
     """
-    for gradient, old in zip(got, before, strict=True):
+    for gradient in got:
         expect.kind(gradient, torch.Tensor, of=OF, name="a gradient")
-        changed = gradient.shape == old.shape and (not old.numel() or bool((gradient != old).any()))
-        hint = (
-            "change the tensor p.grad itself; model.parameters() is a generator, so you can "
-            "go through it only once"
-        )
-        expect.that(
-            changed,
-            "a gradient did not change although the norm is above the limit",
-            of=OF,
-            hint=hint,
-        )
+    pairs = zip(got, before, strict=True)
+    expect.that(
+        any(g.shape == old.shape and bool((g != old).any()) for g, old in pairs),
+        "no gradient changed although the norm is above the limit",
+        of=OF,
+        hint="change the tensor p.grad itself",
+    )
+
+
+def own_norm(student, gradients):
+    """The norm that the student's function returns for these gradients.
+
+    It is the right one if the returned value is none that a norm can be.
+    """
+    returned = clip(student, gradients, 1e30)["returned"]
+    try:
+        norm = norm_in(returned)
+    except expect.Mismatch:
+        return norm_of(gradients)
+    return norm if 0 <= norm <= math.inf else norm_of(gradients)
 
 
 @pytest.mark.core
 @pytest.mark.points(11)
 def test_rescales_a_long_gradient(student, rng):
     """If the norm exceeds max_l2_norm, every gradient is multiplied by max_l2_norm / (norm + ε)."""
-    for size in SIZES:
-        for share, relative_eps in [(0.9, 0.0), (0.3, 0.5), (0.01, 2.0)]:
-            gradients = random_gradients(rng, size=size)
-            norm = norm_of(gradients)
-            limit, eps = share * norm, relative_eps * size
-            got = clip(student, gradients, limit, eps=eps)
-            expected = [(g.double() * limit / (norm + eps)).float() for g in gradients]
-            hint = "every gradient is multiplied by max_l2_norm / (norm + ε)"
-            check_gradients(got["gradients"], expected, rtol=tolerance(gradients), hint=hint)
+    for size, share, relative_eps in [
+        (1e-8, 0.9, 0.5),
+        (1e-8, 0.01, 2.0),
+        (1e-4, 0.3, 0),
+        (1e4, 0.9, 0),
+        (1e4, 0, 0.5),
+        (1.0, 0.3, 0),
+        (1.0, 0.01, 1),
+        (1.0, None, 1),
+        (1.0, None, 1e-7),
+    ]:
+        gradients = random_gradients(rng, size=size)
+        right, own = norm_of(gradients), own_norm(student, gradients)
+        if size != 1.0 and not 0 < own < math.inf:
+            continue  # another test judges the norm
+        # None is the int 1, which is below the norm of entries near 1.
+        limit, eps = (
+            1 if share is None else share * min(right, own),
+            relative_eps * (size if size != 1.0 else 1),
+        )
+        got = clip(student, gradients, limit, eps=eps)["gradients"]
+        rtol, hint = tolerance(gradients), "every gradient is multiplied by max / (norm + ε)"
+        try:
+            check_rescaled(got, gradients, limit / (own + eps), rtol=rtol, hint=hint)
+        except expect.Mismatch:
+            check_rescaled(got, gradients, limit / (right + eps), rtol=rtol, hint=hint)
+
+
+def check_rescaled(got, gradients, factor, *, rtol, hint):
+    """Check that the gradients are those of before, times a factor."""
+    expected = [(g.double() * factor).to(g.dtype) for g in gradients]
+    check_gradients(got, expected, rtol=rtol, hint=hint)
 
 
 @pytest.mark.core
 @pytest.mark.points(5)
 def test_leaves_a_short_gradient(student, rng):
-    """If the norm is below max_l2_norm, the gradients stay exactly as they are."""
-    for size in SIZES:
+    """If the norm is not above max_l2_norm, the gradients stay exactly as they are."""
+    hint = "only a norm above max_l2_norm changes a gradient"
+    for size, factors in [(1.0, (10, math.inf)), (1e-8, (10,)), (1e-4, (1000,)), (1e4, (10,))]:
         gradients = random_gradients(rng, size=size)
-        norm = norm_of(gradients)
-        check_shorter(clip(student, gradients, 0.1 * norm)["gradients"], gradients)
-        for factor in (10.0, 1000.0):
+        right, own = norm_of(gradients), own_norm(student, gradients)
+        if size != 1.0 and not 0 < own < math.inf:
+            continue  # another test judges the norm
+        shorter = clip(student, gradients, 0.1 * min(right, own))["gradients"]
+        check_shorter(shorter, gradients)
+        for limit in (2**53, *(factor * max(right, own) for factor in factors)):
             # With an ε this small, a factor that is clamped at 1 is exactly 1.
-            got = clip(student, gradients, factor * norm, eps=1e-6 * norm)
-            check_gradients(
-                got["gradients"], gradients, hint="only a norm above max_l2_norm changes a gradient"
-            )
+            got = clip(student, gradients, limit, eps=1e-6 * right)
+            check_gradients(got["gradients"], gradients, hint=hint)
+
+
+def test_leaves_a_gradient_at_the_limit(student, rng):
+    """A norm of exactly max_l2_norm, even 0, leaves the gradients exactly as they are."""
+    hint = "only if ‖g‖ > max_l2_norm, and not where they are equal"
+    (sign,) = torch.randint(0, 2, (1,), generator=rng).tolist()
+    for scale in (2.0**-20, 1.0, 2.0**20, -1.0):
+        # The norm is exactly 5, as 9 + 16 = 25.
+        gradients = [torch.tensor([3.0, 0.0]) * scale, torch.tensor([[4.0 - 8 * sign]]) * scale]
+        check_shorter(clip(student, gradients, 2 * abs(scale))["gradients"][1:], gradients[1:])
+        got = clip(student, gradients, 5 * abs(scale))
+        check_gradients(got["gradients"], gradients, hint=hint)
+    zeros = [torch.zeros(3), torch.zeros(2, 2)]
+    for limit in (0, 0.5):
+        got = clip(student, zeros, limit)
+        check_gradients(got["gradients"], zeros, hint=hint)
 
 
 @pytest.mark.core
 @pytest.mark.points(6)
 def test_returns_the_norm_of_all_gradients(student, rng):
     """The norm is the root of the sum of the squares of all entries of all gradients."""
-    for size in SIZES:
-        for shapes in (SHAPES, [(7,)], [(2, 3), (4,)]):
-            gradients = random_gradients(rng, shapes=shapes, size=size)
-            got = clip(student, gradients, 1e3 * norm_of(gradients))
-            hint = "one norm of all entries together: √(Σ g²)"
-            check_norm(got["returned"], norm_of(gradients), rtol=tolerance(gradients), hint=hint)
+    sizes = [(size, torch.float32) for size in SIZES]
+    sizes += [(size, torch.float64) for size in WIDE_SIZES]
+    for i, (size, dtype) in enumerate(sizes):
+        shapes = (SHAPES, [(7,)], [(2, 3), (4,)])[i % 3]
+        gradients = random_gradients(rng, shapes=shapes, size=size, dtype=dtype)
+        got = clip(student, gradients, 1e3 * norm_of(gradients))
+        hint = "one norm of all entries together: √(Σ g²)"
+        check_norm(got["returned"], norm_of(gradients), rtol=tolerance(gradients), hint=hint)
 
 
 @pytest.mark.points(2)
@@ -161,35 +221,62 @@ def test_returns_the_norm_before_clipping(student, rng):
     """The function returns the norm from before any rescaling."""
     gradients = random_gradients(rng)
     before = norm_in(clip(student, gradients, 1e3)["returned"])
-    got = clip(student, gradients, 0.5)
-    check_shorter(got["gradients"], gradients)
-    hint = "compute the norm before you rescale anything"
-    check_norm(got["returned"], before, rtol=tolerance(gradients), hint=hint)
+    for limit in (0.5, 1e-3):
+        got = clip(student, gradients, limit)
+        check_shorter(got["gradients"], gradients)
+        hint = "compute the norm before you rescale anything"
+        check_norm(got["returned"], before, rtol=tolerance(gradients), hint=hint)
 
 
 @pytest.mark.points(2)
 def test_works_in_place(student, rng):
-    """Each p.grad stays the same tensor, in any memory layout, and the parameters do not change."""
+    """Each p.grad stays the same tensor, in any memory layout and dtype, as do the parameters."""
     gradients = random_gradients(rng)
-    plain = clip(student, gradients, 0.5)["gradients"]
-    check_shorter(plain, gradients)
+    plain = clip(student, gradients, 0.5)
+    check_shorter(plain["gradients"], gradients)
     hint = "p.grad.mul_(...) changes the tensor in place"
-    for transposed in (False, True):
-        got = clip(student, gradients, 0.5, transposed=transposed)
-        for gradient, want in zip(got["held"], plain, strict=True):
+    for views, dtypes in [
+        (False, [torch.float32] * 5),
+        (True, [torch.float32] * 5),
+        (True, [torch.float64] * 5),
+        (False, [torch.bfloat16] * 5),
+        (True, [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.float32]),
+    ]:
+        own = [g.to(dtype) for g, dtype in zip(gradients, dtypes, strict=True)]
+        rtol = tolerance(gradients) + tolerance(own)
+        got = clip(student, own, 0.5, views=views)
+        check_same_norm(got, plain, rtol=rtol, hint=None)
+        for gradient, want, dtype in zip(got["held"], plain["gradients"], dtypes, strict=True):
             name = "the tensor that p.grad was before the call"
-            expect.tensor(gradient, want, of=OF, rtol=tolerance(gradients), name=name, hint=hint)
+            expect.tensor(gradient, want.to(dtype), of=OF, rtol=rtol, name=name, hint=hint)
         expect.that(
             all(got["are_the_same"]), "p.grad is a different tensor than before", of=OF, hint=hint
         )
-        for p, g in zip(got["parameters"], gradients, strict=True):
-            expect.tensor(
-                p,
-                g / 3,
-                of=OF,
-                name="a parameter",
-                hint="clipping changes only gradients, never a parameter",
-            )
+        for p, g in zip(got["parameters"], own, strict=True):
+            hint_on_p = "clipping changes only gradients, never a parameter"
+            expect.tensor(p, g / 3, of=OF, name="a parameter", hint=hint_on_p)
+
+
+@pytest.mark.points(2)
+def test_half_precision(student, rng):
+    """A norm that fits into half precision is right although the squares of entries do not."""
+    hint = "in float16 the square of 256 is infinite, and that of 1e-4 is 0"
+    for dtype, size in [
+        (torch.float16, 400.0),
+        (torch.float16, 1e-4),
+        (torch.bfloat16, 400.0),
+        (torch.float16, 1.0),
+    ]:
+        gradients = random_gradients(rng, size=size, dtype=dtype)
+        norm = norm_of(gradients)
+        got = clip(student, gradients, 10 * norm)
+        check_norm(got["returned"], norm, rtol=tolerance(gradients), hint=hint)
+        check_gradients(got["gradients"], gradients, hint=hint)
+        # With a limit of half the norm, no gradient gets close to the smallest float16.
+        wide = clip(student, [g.float() for g in gradients], 0.5 * norm, eps=0.0)["gradients"]
+        got = clip(student, gradients, 0.5 * norm, eps=0.0)["gradients"]
+        rtol = 2 * tolerance(gradients)
+        check_gradients(got, [g.to(dtype) for g in wide], rtol=rtol, hint=hint)
 
 
 @pytest.mark.points(2)
@@ -203,33 +290,58 @@ def test_skips_parameters_without_a_gradient(student, rng):
     hint = "where p.grad is None, continue with the next parameter"
     expected = [None, plain["gradients"][0], None, *plain["gradients"][1:], None]
     check_gradients(got["gradients"], expected, rtol=tolerance(gradients), hint=hint)
-    same = all(got["are_the_same"][i] for i in (0, 2, -1))
-    expect.that(same, "a parameter without a gradient has one after the call", of=OF, hint=hint)
+    check_same_norm(got, plain, rtol=tolerance(gradients), hint=hint)
+
+
+@pytest.mark.points(3)
+def test_takes_any_iterable(student, rng):
+    """The parameters may come from any iterable, such as a generator, and a list stays as it is."""
+    gradients = random_gradients(rng)
+    rtol, hint = tolerance(gradients), "a generator is used up after one loop: go through it once"
+    for count in (1, len(gradients)):
+        plain = clip(student, gradients[:count], 0.5)
+        check_shorter(plain["gradients"], gradients[:count])
+        expect.that(plain["is_unchanged"], "the caller's list is another list now", of=OF)
+        for passed_as in (
+            "a generator",
+            "model.parameters()",
+            "a tuple",
+            "the values of a dict",
+            "an iterable object",
+        ):
+            got = clip(student, gradients[:count], 0.5, passed_as=passed_as)
+            check_gradients(got["gradients"], plain["gradients"], rtol=rtol, hint=hint)
+            check_same_norm(got, plain, rtol=rtol, hint=hint)
 
 
 def test_no_gradient_at_all(student, rng):
-    """If no parameter has a gradient, the norm is 0."""
+    """If no parameter has a gradient, or all gradients are zeros, the norm is 0."""
     some = norm_in(clip(student, random_gradients(rng), 1e3)["returned"])
     expect.that(some > 0, "the norm of gradients is not positive", of=OF)
-    got = clip(student, [], 1.0)
-    check_norm(
-        got["returned"], 0.0, rtol=0.0, hint="without any gradient the norm is 0, as a tensor"
-    )
+    for gradients, limit in [([], 1.0), ([None, None], 1.0), ([None], 0), ([torch.zeros(2)], 1.0)]:
+        got = clip(student, gradients, limit)
+        hint = "without any gradient the norm is 0, as a tensor"
+        check_norm(got["returned"], 0.0, rtol=0.0, hint=hint)
 
 
 def test_the_norm_is_a_tensor(student, rng):
-    """The norm is returned as a 0-dimensional tensor."""
-    gradients = random_gradients(rng)
+    """The norm is returned as a 0-dimensional tensor of a float dtype."""
+    hint = "not a Python number and not a tensor with a dimension"
     seen = []
-    for factor in (1.0, 4.0):
-        returned = clip(student, [factor * g for g in gradients], 1e3)["returned"]
-        hint = "not a Python number and not a tensor with a dimension"
+    for factor in (1.0, 4.0, None):
+        # None stands for no gradient at all.
+        gradients = [] if factor is None else [factor * g for g in random_gradients(rng)]
+        returned = clip(student, gradients, 1e3)["returned"]
         expect.kind(returned, torch.Tensor, of=OF, name="the norm", hint=hint)
         expect.that(
             returned.dim() == 0, f"the norm has {returned.dim()} dimensions", of=OF, hint=hint
         )
+        dtype = expect.dtype_name(returned.dtype)
+        expect.that(returned.is_floating_point(), f"the norm is of dtype {dtype}", of=OF, hint=hint)
         seen.append(norm_in(returned))
-    expect.that(seen[0] < seen[1], "gradients four times as long do not have a larger norm", of=OF)
+    expect.that(
+        seen[0] < seen[1], "gradients about four times as long do not have a larger norm", of=OF
+    )
 
 
 def test_default_eps(student, rng):

@@ -6,7 +6,7 @@ parameters are passed as a generator.
 """
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypedDict
 
 import torch
@@ -21,6 +21,8 @@ class Leavings(TypedDict):
     are_leaves: bool
     are_in_groups: bool
     gradients: list[list[Tensor | None]]
+    own_elements: list[int]
+    returned_nothing: bool
 
 
 class Calls(TypedDict):
@@ -31,6 +33,7 @@ class Calls(TypedDict):
     losses: list[Any]
     returned: list[Any]
     parameters: list[Tensor]
+    enabled_after: list[bool]
 
 
 class Clipped(TypedDict):
@@ -41,13 +44,15 @@ class Clipped(TypedDict):
     held: list[Tensor | None]
     are_the_same: list[bool]
     parameters: list[Tensor]
+    is_unchanged: bool
 
 
 class StateBytes(TypedDict):
-    """The result of `bytes_of_run`."""
+    """The result of `bytes_of_run` and `bytes_of_states`: two counts, and how many have a state."""
 
     before: Any
     after: Any
+    entries: int
 
 
 Gradients = Sequence[Sequence[Tensor | None]]
@@ -67,6 +72,7 @@ def run_steps(
     options: dict[str, Any],
     groups: Groups = (),
     schedule: Sequence[dict[str, Any]] = (),
+    views: bool = False,
 ) -> list[list[Tensor]]:
     """The parameters after each step of an optimizer.
 
@@ -77,8 +83,10 @@ def run_steps(
         options: Keyword arguments of `make`.
         groups: The parameter groups.
         schedule: For each step, the options that every group gets before the step.
+        views: Whether parameters and gradients are views, transposed or expanded, and gradients
+            require a gradient.
     """
-    leaves = [nn.Parameter(p.clone()) for p in parameters]
+    leaves = [nn.Parameter(p) for p in (_views(parameters) if views else map(_copy, parameters))]
     optimizer = make(_first_groups(leaves, groups), **options)
     after = []
     for step, row in enumerate(gradients):
@@ -88,7 +96,7 @@ def run_steps(
         for options_now in schedule[step : step + 1]:
             for group in optimizer.param_groups:
                 group.update(options_now)
-        _set_gradients(leaves, row)
+        _set_gradients(leaves, row, views=views)
         optimizer.step()
         after.append(_values(leaves))
     return after
@@ -163,16 +171,15 @@ def state_elements(
     parameters: Sequence[Tensor],
     gradients: Gradients,
     options: dict[str, Any],
+    groups: Groups = (),
 ) -> list[int]:
     """For each parameter, the number of elements in its state tensors after some steps."""
     leaves = [nn.Parameter(p.clone()) for p in parameters]
-    made = getattr(student.optimizers, optimizer)(leaves, **options)
+    made = getattr(student.optimizers, optimizer)(_first_groups(leaves, groups), **options)
     for row in gradients:
         _set_gradients(leaves, row)
         made.step()
-    # Compare by `is`: == would compare tensors element by element, also with a key such as id(p),
-    # which has p's hash.
-    return [sum(_elements(state) for key, state in made.state.items() if key is p) for p in leaves]
+    return [_elements(_state(made, p)) for p in leaves]
 
 
 def leavings(
@@ -185,15 +192,16 @@ def leavings(
 ) -> Leavings:
     """The parameters after some steps, and whether they are still the same leaves.
 
-    Each has a view that was created before the steps, and its gradient.
+    Each is a transposed view of a larger storage, and has another view that was created before the
+    steps, its gradient, and the number of elements of its own dtype in its state.
     """
-    leaves = [nn.Parameter(p.clone()) for p in parameters]
+    leaves = [nn.Parameter(_views([p])[0]) for p in parameters]
     views = [p.detach() for p in leaves]
     made = getattr(student.optimizers, optimizer)(leaves, **options)
-    gradients_after = []
+    gradients_after, returned = [], []
     for row in gradients:
         _set_gradients(leaves, row)
-        made.step()
+        returned.append(made.step())
         gradients_after.append([None if p.grad is None else p.grad.clone() for p in leaves])
     return {
         "parameters": _values(leaves),
@@ -202,6 +210,8 @@ def leavings(
         "are_in_groups": [id(p) for group in made.param_groups for p in group["params"]]
         == [id(p) for p in leaves],
         "gradients": gradients_after,
+        "own_elements": [_elements(_state(made, p), p.dtype) for p in leaves],
+        "returned_nothing": all(result is None for result in returned),
     }
 
 
@@ -212,19 +222,33 @@ def with_closure(
     parameter: Tensor,
     options: dict[str, Any],
     steps: int,
-    as_float: bool,
+    result: str,
 ) -> Calls:
     """Take steps with a closure whose loss is the sum of the parameter's squares.
 
-    The loss is a tensor or a float.
+    Args:
+        optimizer: The name of the student's class.
+        parameter: The initial value of the parameter.
+        options: Keyword arguments of the class.
+        steps: The number of steps.
+        result: What the closure returns: the loss as "a tensor" or "a float", "zero" or "a dict".
 
     Returns:
         For each call of the closure, the parameter that it saw, whether gradients were enabled, and
-        the loss. For each step, its result and the parameter after the step.
+        its result. For each step, its result, the parameter after the step, and whether gradients
+        were then enabled.
     """
     leaf = nn.Parameter(parameter.clone())
+    leaf.grad = torch.ones_like(leaf)  # of an earlier backward pass
     made = getattr(student.optimizers, optimizer)([leaf], **options)
-    facts: Calls = {"seen": [], "grad_enabled": [], "losses": [], "returned": [], "parameters": []}
+    facts: Calls = {
+        "seen": [],
+        "grad_enabled": [],
+        "losses": [],
+        "returned": [],
+        "parameters": [],
+        "enabled_after": [],
+    }
 
     def closure() -> Any:
         facts["seen"].append(leaf.detach().clone())
@@ -233,8 +257,9 @@ def with_closure(
             leaf.grad = None
             loss = leaf.square().sum()
             torch.autograd.backward(loss)
-        facts["losses"].append(loss.item() if as_float else loss.detach().clone())
-        return loss.item() if as_float else loss
+        kinds = {"a float": loss.item(), "zero": 0.0, "a dict": {"loss": loss.item()}}
+        facts["losses"].append(kinds.get(result, loss.detach().clone()))
+        return kinds.get(result, loss)
 
     for _ in range(steps):
         returned = made.step(closure)
@@ -242,21 +267,41 @@ def with_closure(
             returned.detach().clone() if isinstance(returned, Tensor) else returned
         )
         facts["parameters"].append(leaf.detach().clone())
+        facts["enabled_after"].append(torch.is_grad_enabled())
     return facts
 
 
-def bytes_of_states(student: Any, *, states: Sequence[dict[str, Any]]) -> Any:
+def bytes_of_states(
+    student: Any, *, states: Sequence[dict[str, Any]], odd: bool = False
+) -> StateBytes:
     """The student's count for an optimizer whose parameters have these states.
 
-    Several parameters are in two groups.
+    Several parameters are in two groups, and the last parameter has no state.
+
+    Args:
+        states: The states.
+        odd: Whether the first parameter also has tensors of unusual kinds in its state.
     """
-    leaves = [nn.Parameter(torch.ones(2)) for _ in range(max(len(states), 1))]
-    optimizer = torch.optim.Optimizer(
-        [{"params": part} for part in (leaves[:1], leaves[1:]) if part], {}
-    )
+    leaves = [nn.Parameter(torch.ones(2)) for _ in range(len(states) + 1)]
+    optimizer = torch.optim.Optimizer([{"params": leaves[:1]}, {"params": leaves[1:]}], {})
     for p, state in zip(leaves, states, strict=False):
-        optimizer.state[p] = dict(state)
-    return student.optimizers.optimizer_state_bytes(optimizer)
+        optimizer.state[p] = {**state, **(_odd_state() if odd and p is leaves[0] else {})}
+    counted = student.optimizers.optimizer_state_bytes(optimizer)
+    return {"before": counted, "after": counted, "entries": len(optimizer.state)}
+
+
+def _odd_state() -> dict[str, Any]:
+    return {
+        "expanded": torch.zeros(1).expand(3, 7),
+        "part": torch.zeros(100)[10:15],
+        "transposed": torch.zeros(2, 3, dtype=torch.complex64).T,
+        "flags": torch.zeros(5, dtype=torch.bool),
+        "empty": torch.zeros(0, 4),
+        "elsewhere": torch.empty(2**53 + 1, dtype=torch.uint8, device="meta"),
+        "trained": nn.Parameter(torch.zeros(4)),
+        "history": [torch.zeros(9), torch.zeros(9)],
+        "nested": {"inner": torch.zeros(9)},
+    }
 
 
 def bytes_of_run(
@@ -274,7 +319,8 @@ def bytes_of_run(
     for row in gradients:
         _set_gradients(leaves, row)
         made.step()
-    return {"before": before, "after": student.optimizers.optimizer_state_bytes(made)}
+    after = student.optimizers.optimizer_state_bytes(made)
+    return {"before": before, "after": after, "entries": len(made.state)}
 
 
 def clipped(
@@ -283,37 +329,77 @@ def clipped(
     gradients: Sequence[Tensor | None],
     max_l2_norm: float,
     options: dict[str, Any],
-    transposed: bool = False,
+    views: bool = False,
+    passed_as: str = "a list",
 ) -> Clipped:
     """The result of clip_gradient_norm, and the gradients after the call.
-
-    The parameters are passed as a generator, because model.parameters() is a generator.
 
     Args:
         gradients: One gradient or None per parameter. A parameter is a third as large as its
             gradient, or 1.
         max_l2_norm: The second argument of the call.
         options: Keyword arguments.
-        transposed: Whether gradients are laid out in memory with their dimensions reversed.
+        views: Whether each gradient is a transposed view of a larger storage.
+        passed_as: How the parameters are passed, a key of `_ITERABLES`.
 
     Returns:
         The result, the parameters' gradients after the call, the tensors that were their gradients
-        before the call, whether these are the same tensors, and the parameters.
+        before the call, whether these are the same tensors, the parameters, and whether a list of
+        them is unchanged.
     """
     leaves = [nn.Parameter(torch.ones(2) if g is None else g / 3) for g in gradients]
     for p, g in zip(leaves, gradients, strict=True):
         if g is not None:
-            axes = list(range(g.dim()))[:: -1 if transposed else 1]  # each order is its own inverse
-            p.grad = g.permute(axes).clone(memory_format=torch.contiguous_format).permute(axes)
+            p.grad = _views([g])[0] if views else g.clone()
     held = [p.grad for p in leaves]
-    returned = student.optimizers.clip_gradient_norm((p for p in leaves), max_l2_norm, **options)
+    given = _ITERABLES[passed_as](leaves)
+    returned = student.optimizers.clip_gradient_norm(given, max_l2_norm, **options)
     return {
         "returned": returned.detach().clone() if isinstance(returned, Tensor) else returned,
         "gradients": [None if p.grad is None else p.grad.detach().clone() for p in leaves],
         "held": [None if g is None else g.detach().clone() for g in held],
         "are_the_same": [p.grad is g for p, g in zip(leaves, held, strict=True)],
         "parameters": _values(leaves),
+        "is_unchanged": type(given) is not list or [*map(id, given)] == [*map(id, leaves)],
     }
+
+
+def _model_of(leaves: Sequence[nn.Parameter]) -> nn.Module:
+    model = nn.Module()
+    for i, p in enumerate(leaves):
+        model.register_parameter(f"p{i}", p)
+    return model
+
+
+class _Again:
+    """An iterable that is neither a sequence nor an iterator."""
+
+    def __init__(self, items: Sequence[Any]) -> None:
+        self.items = items
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.items)
+
+
+_ITERABLES: dict[str, Callable[[list[nn.Parameter]], Any]] = {
+    "a list": list,
+    "a tuple": tuple,
+    "a generator": lambda leaves: (p for p in leaves),
+    "model.parameters()": lambda leaves: _model_of(leaves).parameters(),
+    "the values of a dict": lambda leaves: dict(enumerate(leaves)).values(),
+    "an iterable object": _Again,
+}
+
+
+def _views(values: Sequence[Tensor]) -> list[Tensor]:
+    """Values of one dtype as transposed views of one storage, with a gap before each."""
+    storage = values[0].new_zeros(sum(x.numel() + 1 for x in values))
+    parts, start = [], 0
+    for x in values:
+        part = storage[start + 1 : start + 1 + x.numel()].view(x.shape[::-1])
+        parts.append(part.permute(list(range(x.dim()))[::-1]).copy_(x))
+        start += 1 + x.numel()
+    return parts
 
 
 def _first_groups(leaves: Sequence[Tensor], groups: Groups) -> Any:
@@ -332,22 +418,48 @@ def _own_options(group: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in group.items() if key not in ("members", "joins")}
 
 
-def _set_gradients(leaves: Sequence[Tensor], row: Sequence[Tensor | None]) -> None:
-    """Set each gradient, in the last one's buffer if there is one, as with set_to_none=False."""
+def _set_gradients(
+    leaves: Sequence[Tensor], row: Sequence[Tensor | None], *, views: bool = False
+) -> None:
+    """Set each gradient, in the last one's buffer if there is one, as with set_to_none=False.
+
+    Args:
+        leaves: The parameters.
+        row: Their gradients.
+        views: Whether each gradient is a view, and requires a gradient. It is expanded if all its
+            entries are equal.
+    """
     for p, gradient in zip(leaves, row, strict=True):
-        if p.grad is not None and gradient is not None:
+        if gradient is not None and views:
+            first = gradient.flatten()[:1]
+            is_constant = gradient.numel() > 1 and bool((gradient == first).all())
+            view = first.expand(gradient.shape) if is_constant else _views([gradient])[0]
+            p.grad = view.detach().requires_grad_()
+        elif p.grad is not None and gradient is not None:
             p.grad.copy_(gradient)
         else:
             p.grad = None if gradient is None else gradient.clone()
+
+
+def _copy(x: Tensor) -> Tensor:
+    return x.clone()
 
 
 def _values(leaves: Sequence[Tensor]) -> list[Tensor]:
     return [p.detach().clone() for p in leaves]
 
 
-def _elements(state: Any) -> int:
+def _state(optimizer: torch.optim.Optimizer, p: Tensor) -> list[Any]:
+    """The state of a parameter; empty if it has none."""
+    # Compare by `is`: == would compare tensors element by element, also with a key such as id(p),
+    # which has p's hash.
+    return [state for key, state in optimizer.state.items() if key is p]
+
+
+def _elements(state: Any, dtype: torch.dtype | None = None) -> int:
+    """The number of elements of the tensors in a state, at any depth; only those of one dtype."""
     if isinstance(state, Tensor):
-        return state.numel()
+        return state.numel() if dtype in (None, state.dtype) else 0
     if isinstance(state, dict):
-        return sum(_elements(value) for value in state.values())
-    return sum(_elements(value) for value in state) if isinstance(state, (list, tuple)) else 0
+        return _elements(list(state.values()), dtype)
+    return sum(_elements(x, dtype) for x in state) if isinstance(state, (list, tuple)) else 0

@@ -1,4 +1,4 @@
-"""Creates the state with the group; the moments have at least the precision of float32."""
+"""Creates the state with the group, with both moments in one tensor."""
 
 import torch
 
@@ -16,8 +16,7 @@ class AdamW(torch.optim.Optimizer):
     def add_param_group(self, param_group):
         super().add_param_group(param_group)
         for p in self.param_groups[-1]["params"]:
-            wide = torch.promote_types(p.dtype, torch.float32)
-            moments = torch.zeros(2, *p.shape, dtype=wide, device=p.device)
+            moments = torch.zeros(2, *p.shape, dtype=p.dtype, device=p.device)
             self.state[p] = {"moments": moments, "steps": [0]}
 
     @torch.no_grad()

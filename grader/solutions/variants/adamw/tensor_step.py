@@ -34,14 +34,14 @@ class AdamW(torch.optim.Optimizer):
                 continue
             state = self.state[p]
             if len(state) == 0:
-                state["count"] = torch.zeros(())
+                state["step"] = torch.zeros(())
                 state["exp_avg"] = torch.zeros_like(p)
                 state["exp_avg_sq"] = torch.zeros_like(p)
-            state["count"] += 1
+            state["step"] += 1
             state["exp_avg"].mul_(beta1).add_(p.grad * (1 - beta1))
             state["exp_avg_sq"].mul_(beta2).add_(p.grad.pow(2) * (1 - beta2))
-            correction1 = 1 - beta1 ** state["count"]
-            correction2 = 1 - beta2 ** state["count"]
+            correction1 = 1 - beta1 ** state["step"]
+            correction2 = 1 - beta2 ** state["step"]
             denominator = (state["exp_avg_sq"] / correction2).sqrt() + group["eps"]
             p *= 1 - group["lr"] * group["weight_decay"]
             p -= group["lr"] * (state["exp_avg"] / correction1) / denominator

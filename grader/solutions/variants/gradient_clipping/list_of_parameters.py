@@ -3,7 +3,7 @@
 
 def clip_gradient_norm(parameters, max_l2_norm, eps=1e-6):
     parameters = list(parameters)
-    squares = [p.grad.detach().pow(2).sum() for p in parameters if p.grad is not None]
+    squares = [p.grad.detach().double().pow(2).sum() for p in parameters if p.grad is not None]
     norm = torch.sqrt(sum(squares)) if squares else torch.tensor(0.0)
     if norm <= max_l2_norm:
         return norm

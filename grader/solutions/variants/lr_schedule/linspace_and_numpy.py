@@ -1,4 +1,4 @@
-"""Uses numpy's cosine in a separate function; an empty cosine ends at the peak."""
+"""Uses numpy's cosine in a separate function."""
 
 import numpy as np
 
@@ -15,8 +15,8 @@ def lr_cosine_schedule(it, max_learning_rate, min_learning_rate, warmup_iters, c
         raise ValueError(
             f"cosine_cycle_iters ({cosine_cycle_iters}) < warmup_iters ({warmup_iters})"
         )
-    if it <= warmup_iters:
-        return float(max_learning_rate * (it / warmup_iters if warmup_iters else falling(0.0)))
+    if it < warmup_iters:
+        return float(max_learning_rate * (it / warmup_iters))
     left = (
         falling((it - warmup_iters) / (cosine_cycle_iters - warmup_iters))
         if it < cosine_cycle_iters

@@ -9,6 +9,6 @@ def lr_cosine_schedule(it, max_learning_rate, min_learning_rate, warmup_iters, c
         )
     if it < warmup_iters:
         return it * max_learning_rate / warmup_iters
-    x = min(1.0, (it - warmup_iters) / max(1, length))
+    x = min(1.0, (it - warmup_iters) / length) if length else 1.0
     weight = math.cos(math.pi * x / 2) ** 2
     return weight * max_learning_rate + (1 - weight) * min_learning_rate

@@ -77,7 +77,7 @@ def optimizer_state_bytes(optimizer):
     total = 0
     for group in optimizer.param_groups:
         for p in group["params"]:
-            for value in optimizer.state[p].values():
+            for value in optimizer.state.get(p, {}).values():
                 if isinstance(value, torch.Tensor) and value.numel() > 1:
                     total += value.numel() * value.element_size()
     return total

@@ -60,16 +60,10 @@ class RMSProp(Stepper):
 
 
 def optimizer_state_bytes(optimizer):
-    def size(value):
-        if isinstance(value, torch.Tensor):
-            return value.nbytes if value.numel() > 1 else 0
-        parts = (
-            value.values()
-            if isinstance(value, dict)
-            else value
-            if isinstance(value, (list, tuple))
-            else ()
-        )
-        return sum(size(part) for part in parts)
-
-    return size(dict(optimizer.state))
+    tensors = [
+        value
+        for state in dict(optimizer.state).values()
+        for value in state.values()
+        if torch.is_tensor(value)
+    ]
+    return sum(x.nbytes for x in tensors if x.numel() > 1)

@@ -1,12 +1,6 @@
-"""Creates the state with the group, as a tuple of tensors that are at least float32."""
+"""Creates the state with the group, as a tuple of tensors."""
 
 import torch
-
-
-def wide_zeros(p):
-    return torch.zeros_like(
-        p, dtype=torch.promote_types(p.dtype, torch.float32), requires_grad=False
-    )
 
 
 def called(closure):
@@ -29,7 +23,7 @@ class SGD(torch.optim.Optimizer):
         group = self.param_groups[-1]
         if group["momentum"] > 0:
             for p in group["params"]:
-                self.state[p]["memory"] = (wide_zeros(p),)
+                self.state[p]["memory"] = (torch.zeros_like(p, requires_grad=False),)
 
     @torch.no_grad()
     def step(self, closure=None):
@@ -56,7 +50,7 @@ class AdaGrad(torch.optim.Optimizer):
     def add_param_group(self, param_group):
         super().add_param_group(param_group)
         for p in self.param_groups[-1]["params"]:
-            self.state[p]["memory"] = (wide_zeros(p), torch.tensor(0.0))
+            self.state[p]["memory"] = (torch.zeros_like(p, requires_grad=False), torch.tensor(0.0))
 
     @torch.no_grad()
     def step(self, closure=None):
@@ -82,7 +76,7 @@ class RMSProp(torch.optim.Optimizer):
     def add_param_group(self, param_group):
         super().add_param_group(param_group)
         for p in self.param_groups[-1]["params"]:
-            self.state[p]["memory"] = (wide_zeros(p), torch.tensor(0.0))
+            self.state[p]["memory"] = (torch.zeros_like(p, requires_grad=False), torch.tensor(0.0))
 
     @torch.no_grad()
     def step(self, closure=None):
