@@ -7,7 +7,7 @@ import tomllib
 import torch
 from torch import nn
 
-from grader import archives
+from grader import archives, protocol
 from grader import submission as sub
 from grader.errors import Status
 from grader.grading import budget
@@ -72,6 +72,8 @@ class Chapter(Figures):
             max_files=sub.MAX_SOURCES,
             max_entries=n(archives.MAX_ENTRIES, ","),
             max_archive_mib=archives.MAX_ARCHIVE_BYTES >> 20,
+            max_name=sub.MAX_NAME,
+            max_folders=sub.MAX_FOLDERS,
         )
         assert submit.MAX_BYTES < archives.MAX_SOURCE_BYTES
         assert submit.sha256(SOURCES) == sub.Submission("you", SOURCES, []).sha256
@@ -101,6 +103,7 @@ class Chapter(Figures):
             memory_gib=usual.memory_bytes >> 30,
             gpu_gib=usual.device_memory_bytes >> 30,
             processes=usual.processes,
+            answers_mib=protocol.MAX_ANSWER_BYTES >> 20,
             files_mib=usual.file_bytes >> 20,
             files=n(zygote.MAX_FILES, ","),
         )
@@ -114,6 +117,7 @@ class Chapter(Figures):
             all_points=total,
             example_seconds=n(share, ".0f"),
         )
+        assert budget.SPARE_SHARE == 0.1  # "a tenth"
         self.gives(cuda_start_seconds=budget.STARTING_SECONDS["cuda"])
         by_cpu, by_gpu = (
             sum(p.points for p in COURSE.problems if p.device == device)
