@@ -56,12 +56,14 @@ def shares_storage_of_made(
 ) -> list[tuple[Any, Any]]:
     """shares_storage of a parameter of this shape and four other tensors, in both orders.
 
-    These are itself, its data, a slice of it, and another tensor like it.
+    These are itself, its data, a slice of it, and another tensor of its shape. The second order is
+    asked for without gradients.
     """
     shares = student.tensor_memory.shares_storage
+    without_gradients = torch.no_grad()(shares)
     x = nn.Parameter(torch.zeros(tuple(shape), device=device))
-    others = [x, x.data, x[1:], torch.zeros(tuple(shape), device=device)]
-    return [(shares(x, other), shares(other, x)) for other in others]
+    others = [x, x.data, x[1:], torch.ones(tuple(shape), device=device)]
+    return [(shares(x, other), without_gradients(other, x)) for other in others]
 
 
 def element_offsets(
@@ -87,14 +89,15 @@ def _on_meta(tensors: Sequence[Tensor]) -> list[Tensor]:
     return made
 
 
-def windows(student: Any, *, x: Tensor, size: int, step: int) -> Windows:
-    """sliding_windows of x, and whether the result is a view.
+def windows(student: Any, *, x: Tensor, size: int, step: int, gradients: bool) -> Windows:
+    """sliding_windows of x, with gradients enabled or not, and whether the result is a view.
 
     The result is a view if a write to x shows in it and its storage is the storage of x.
     """
     storage = x.untyped_storage().clone()  # type: ignore[no-untyped-call]
     x = torch.empty(0, dtype=x.dtype).set_(storage, x.storage_offset(), x.shape, x.stride())
-    result = student.tensor_memory.sliding_windows(x, size, step)
+    with torch.set_grad_enabled(gradients):
+        result = student.tensor_memory.sliding_windows(x, size, step)
     if type(result) is not Tensor:
         return {"result": result, "is_view": False}
     before = result.clone()
