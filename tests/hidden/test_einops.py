@@ -604,7 +604,7 @@ def test_patchify_refuses_patches_that_do_not_fit(student, rng):
     """If patch does not divide height and width, patchify raises a ValueError."""
     with expect.right_call("4×6 pixels, patch 2"):
         answer(student, "patchify", [uniform(rng, 2, 3, 4, 6), 2])
-    for shape, patch in [((6, 8), 3), ((8, 6), 3), ((4, 4), 8), ((7, 7), 2)]:
+    for shape, patch in [((6, 8), 3), ((8, 6), 3), ((4, 4), 8), ((7, 7), 2), ((4, 9), 6)]:
         images = uniform(rng, 2, 3, *shape)
         when = "patch does not divide height and width"
         refuses(
