@@ -275,7 +275,7 @@ def check_leading_dimensions(student, rng, function):
         expect.tensor(
             got, batch.reshape(*leading, *batch.shape[1:]), of=function, atol=atol, hint=hint
         )
-    for leading in [(0,), (2, 0, 3)]:
+    for leading in [(2, 0)]:
         args = arguments(function, rng, leading)
         got = getattr(student.einops_reshaping, function)(*args)
         hint = "a size of 0 leaves nothing for a -1 in a shape, and no list to stack"
@@ -301,12 +301,15 @@ def check_layouts(student, rng, function):
         one = torch.cat([x.flatten() for x in args])
         windows = one.split([x.numel() for x in args])
         cases.append((args, [w.view(x.shape) for w, x in zip(windows, args, strict=True)]))
+    expected = answer(student, function, args)
+    right = {id(args): expected}
     for plain, views in cases:
-        expected = answer(student, function, plain)
+        if id(plain) not in right:
+            right[id(plain)] = answer(student, function, plain)
         with expect.right_call("an input that is a view of a storage"):
             got = getattr(student.einops_reshaping, function)(*views)
         atol = 2 * rounding(function, torch.float32)
-        expect.tensor(got, expected, of=function, atol=atol, hint=hint)
+        expect.tensor(got, right[id(plain)], of=function, atol=atol, hint=hint)
     for which in floats(args):  # zeros give zeros
         zeros = [*args[:which], torch.zeros_like(args[which]), *args[which + 1 :]]
         got = getattr(student.einops_reshaping, function)(*zeros)

@@ -57,11 +57,11 @@ def test_shares_storage_of_windows_that_do_not_touch(student, rng):
             student.tensor_memory.shares_storage(a, b), True, of="shares_storage", hint=hint
         )
         expect.value(student.tensor_memory.shares_storage(a, other), False, of="shares_storage")
-    for x in of_each_dtype(2, 1, 3):
-        for view in (x[1], x[0, 0, 0], x.expand(2, 4, 3), x.view(6)):
-            for a, b in [(x, view), (view, x)]:
-                got = student.tensor_memory.shares_storage(a, b)
-                expect.value(got, True, of="shares_storage", hint=hint)
+    for i, x in enumerate(of_each_dtype(2, 1, 3)):
+        view = (x[1], x[0, 0, 0], x.expand(2, 4, 3), x.view(6))[i % 4]
+        for a, b in [(x, view), (view, x)]:
+            got = student.tensor_memory.shares_storage(a, b)
+            expect.value(got, True, of="shares_storage", hint=hint)
 
 
 # Stays: this test is about values, and its message should not speak of devices or of windows.
@@ -109,11 +109,11 @@ def test_element_offset_is_where_the_element_lies(student, rng):
                 got, int(view[tuple(at)]), of="element_offset", hint="Σ index · stride, in elements"
             )
     offsets = numbered(2, 1, 3)
-    for x in of_each_dtype(2, 1, 3):
-        for part in ((), (1,), (1, 0), (1, 0, 2)):
-            for at in itertools.product(*map(range, offsets[part].shape)):
-                got = student.tensor_memory.element_offset(x[part], at)
-                expect.value(got, int(offsets[part][at]), of="element_offset")
+    for i, x in enumerate(of_each_dtype(2, 1, 3)):
+        part = ((), (1,), (1, 0), (1, 0, 2))[i % 4]
+        at = tuple(size - 1 for size in offsets[part].shape)
+        got = student.tensor_memory.element_offset(x[part], at)
+        expect.value(got, int(offsets[part][at]), of="element_offset")
 
 
 @pytest.mark.core
