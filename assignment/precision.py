@@ -111,12 +111,13 @@ def quantize_blocks(
 
     Compute the scale in float32 or wider, whatever the dtype of x is. The scale has no lower bound:
     a block of zeros has scale 0, and its codes may be any numbers below k, because 0 · level is 0
-    for every level.
+    for every level. If rounding decides which of two levels is nearer, either code is right.
 
     Args:
-        x: Finite numbers in float16, bfloat16, float32 or float64, contiguous or not.
+        x: Finite numbers in float16, bfloat16, float32 or float64, contiguous or not. There may be
+            none. Each block's scale is 0 or in the range of normal float32 numbers.
         block_size: Elements per block. The last block may be shorter.
-        levels: Up to 256 finite numbers in any order, not all of them 0.
+        levels: 1 to 256 finite numbers in one of these dtypes, in any order, not all of them 0.
 
     Returns:
         The codes, and the scales of the blocks in order.
@@ -149,7 +150,8 @@ def dequantize_blocks(
         codes: Indices into `levels`, as `quantize_blocks` gives them.
         scales: One per block.
         block_size: Elements per block; the last block may be shorter.
-        levels: Up to 256 numbers of any floating-point dtype. The result is always float32.
+        levels: 1 to 256 finite numbers in float16, bfloat16, float32 or float64. The result is
+            always float32.
 
     Raises:
         ValueError: `scales` does not have exactly one entry per block.

@@ -67,8 +67,9 @@ def unique_bytes(tensors: Iterable[Tensor]) -> int:
     twice. All of the storage counts, even if the tensors show only parts of it.
 
     Args:
-        tensors: Any iterable of tensors, including a generator, which can be iterated
-            over only once.
+        tensors: Any iterable of tensors of any dtype, shape and device, including a generator,
+            which can be iterated over only once. If it creates its tensors on the way, all of
+            them count.
 
     Example:
         A 4×8 float32 matrix, its transpose and one of its rows: 128 bytes.
@@ -83,7 +84,7 @@ def shares_storage(a: Tensor, b: Tensor) -> bool:
     """Whether a and b are views of the same storage, at any positions in it.
 
     Args:
-        a: A tensor.
+        a: A tensor of any dtype, shape and device.
         b: Another tensor; its offset, shape and dtype may differ, and it may be an empty slice.
 
     Example:

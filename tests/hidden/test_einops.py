@@ -1,19 +1,16 @@
 """einops: axes split, merged and ordered; products and means over named axes.
 
-Accepted on purpose, because the result is the same: views or copies, in any memory layout; einops,
-einsum, matmul, unfold or loops; the scale before the product, after it, or half on each side;
-float32 or float64 inside for half precision; a scale or a count rounded to float32, or an eps of
-1e-8 added to the count, which is invisible in float32. A wrong call may raise ValueError, and also
-the RuntimeError (einops' own errors are RuntimeErrors) or IndexError of the operation that failed.
-Not tested: tensors without elements, because `-1` in a shape is fair; heads or patches below 1;
-masks that are not bool; queries and keys whose leading dimensions could be broadcast; masked_mean
-on the meta device, because x[mask] has no shape there.
-
 One test per function judges its values against slices, loops and the formula written out in
 float64. Everything else (leading dimensions, layouts, dtypes, gradients, padding) is judged against
 the student's own answers to plainer calls, so that a wrong order of axes costs only its own points.
-Each function is linear in each of its tensors, which allows a check of gradients without an oracle:
-for any v, upstream · f(v) = gradient · v.
+Such a test first checks the value of one call in which every order of axes is the same. Each
+function is linear in each of its tensors, which allows a check of gradients without an oracle: for
+any v, upstream · f(v) = gradient · v.
+
+Tolerances allow any order of operations, float32 or float64 inside for half precision, and an eps
+of 1e-8 added to a count. A wrong call may raise ValueError, and also the RuntimeError (einops' own
+errors are RuntimeErrors) or IndexError of the operation that failed. The meta device represents
+every other device, except for masked_mean, because x[mask] has no shape there.
 """
 
 import math
@@ -27,7 +24,7 @@ from tests.probes import call_and_keep_inputs
 from tests.probes import einops_reshaping as probes
 
 SEQ, KEYS, HEADS, D, CHANNELS, PATCH = 5, 7, 2, 4, 2, 3
-MAGNITUDES = (1e-8, 1e-4, 1.0, 1e4)  # of gradients, activations and scores in training
+MAGNITUDES = (1e-8, 1e-4, 1.0, 1e5)
 # The largest |result| for |inputs| <= 1.
 SUMS = {"attention_scores": math.sqrt(D), "per_head_linear": D, "masked_mean": 1.0}
 
@@ -110,6 +107,22 @@ def answer(student, function, args):
     return got
 
 
+def check_simplest(student, rng, function):
+    """Check a call whose result is the same for every order of axes, such as one head."""
+    x = uniform(rng, 4, SEQ, D)
+    args, expected = {
+        "split_heads": ([x, 1], x.unsqueeze(1)),
+        "merge_heads": ([x.unsqueeze(1)], x),
+        "attention_scores": ([x[..., :1, :1], x[..., 1:2, 1:2]], x[..., :1, :1] * x[..., 1:2, 1:2]),
+        "per_head_linear": ([x, 2 * torch.eye(D).unsqueeze(0)], 2 * x),
+        "masked_mean": ([x[:, :1], torch.ones(4, 1, dtype=torch.bool)], x[:, 0]),
+        "patchify": ([x[:, :1, None, :], 1], x[:, 0, :, None]),
+    }[function]
+    with expect.right_call("the simplest call: one head, one position, or patches of one pixel"):
+        got = getattr(student.einops_reshaping, function)(*args)
+        expect.tensor(got, expected, of=function, atol=rounding(function, torch.float32))
+
+
 def rounding(function, dtype, terms=SEQ):
     """The largest rounding error of a result, for inputs up to 1; it is 0 where elements only move.
 
@@ -130,9 +143,10 @@ def refuses(student, function, args, *, when, hint=None):
 @pytest.mark.points(7)
 def test_split_heads_gives_each_head_its_slice(student, rng):
     """Head h has the d features from index h·d on, and the head dimension comes before seq."""
-    for heads, magnitude in [(2, 1e-8), (3, 1.0), (1, 1e4)]:
+    for heads, magnitude in [(2, 1e-8), (3, 1.0), (1, 1e5)]:
         batch, seq, d = sizes(rng, 3, 4, 9)
         x = magnitude * uniform(rng, batch, seq, heads * d)
+        x[:, 0, ::3] = math.inf
         got = student.einops_reshaping.split_heads(x, heads)
         slices = [x[..., h * d : (h + 1) * d] for h in range(heads)]
         hint = "(heads d): the last axis varies fastest; then swap heads and seq"
@@ -143,9 +157,10 @@ def test_split_heads_gives_each_head_its_slice(student, rng):
 @pytest.mark.points(7)
 def test_merge_heads_puts_the_heads_side_by_side(student, rng):
     """At each position the features of head 0 come first, then those of head 1, and so on."""
-    for heads, magnitude in [(2, 1e-8), (3, 1.0), (1, 1e4)]:
+    for heads, magnitude in [(2, 1e-8), (3, 1.0), (1, 1e5)]:
         batch, seq, d = sizes(rng, 3, 4, 9)
         x = magnitude * uniform(rng, batch, heads, seq, d)
+        x[:, :, 0, ::3] = -math.inf
         got = student.einops_reshaping.merge_heads(x)
         expected = torch.cat([x[:, h] for h in range(heads)], dim=-1)
         expect.tensor(
@@ -173,10 +188,12 @@ def test_attention_scores_are_products_over_root_d(student, rng):
 @pytest.mark.points(8)
 def test_per_head_linear_gives_each_head_its_matrix(student, rng):
     """Slice h of the features is multiplied by matrix h and fills slice h of the result."""
-    for magnitude, square in zip(MAGNITUDES, (False, False, True, True), strict=True):
+    for magnitude, square in zip(MAGNITUDES, (True, False, False, True), strict=True):
         batch, seq, heads, d_in, d_out = sizes(rng, 5)
         d_out = d_in if square else d_out
         x, w = magnitude * uniform(rng, batch, seq, heads * d_in), uniform(rng, heads, d_in, d_out)
+        if square:  # as small or large as x
+            w, magnitude = magnitude * w, magnitude**2
         slices = [x[..., h * d_in : (h + 1) * d_in].double() @ w[h].double() for h in range(heads)]
         got = student.einops_reshaping.per_head_linear(x, w)
         atol = (d_in + 4) * torch.finfo(torch.float32).eps * d_in * magnitude
@@ -195,8 +212,10 @@ def test_masked_mean_is_the_mean_of_what_is_kept(student, rng):
     """Each sequence's mean is the sum of its kept positions divided by their number."""
     for magnitude in MAGNITUDES:
         batch, seq, d = sizes(rng, 3, 3, 9)
-        x = magnitude * (uniform(rng, batch, seq, d) + 1)
         counts = torch.arange(batch) % seq + 1  # from one position to all of them
+        if magnitude == 1.0:  # more than a uint8 can count
+            counts, seq = counts + 300, 320
+        x = magnitude * (uniform(rng, batch, seq, d) + 1)
         mask = torch.rand(batch, seq, generator=rng).argsort(-1) < counts[:, None]
         expected = torch.stack([x[b][mask[b]].double().mean(0) for b in range(batch)])
         got = student.einops_reshaping.masked_mean(x, mask)
@@ -210,9 +229,11 @@ def test_masked_mean_is_the_mean_of_what_is_kept(student, rng):
 @pytest.mark.points(8)
 def test_patchify_orders_patches_and_pixels(student, rng):
     """Patches go row by row, and so do a patch's pixels, with each pixel's channels together."""
-    for patch, magnitude in [(2, 1e-8), (3, 1.0), (1, 1e4)]:
+    for patch, magnitude in [(2, 1e-8), (3, 1.0), (1, 1e5)]:
         batch, c, h, w = sizes(rng, 4)
+        batch, c = (batch, c) if patch > 1 else (1, 1)
         images = magnitude * uniform(rng, batch, c, h * patch, w * patch)
+        images[:, 0, 0, ::3] = math.inf
         rows = [images[:, :, i * patch : (i + 1) * patch] for i in range(h)]
         patches = [row[..., j * patch : (j + 1) * patch] for row in rows for j in range(w)]
         pixels = [
@@ -233,6 +254,7 @@ def check_leading_dimensions(student, rng, function):
         "`...` in a pattern, negative dimensions, and x.shape[:-1] work for any number of "
         "leading dimensions"
     )
+    check_simplest(student, rng, function)
     for leading in [(), (3,), (2, 3), (2, 1, 3)]:
         args = arguments(function, rng, leading)
         shared = 1 if function == "per_head_linear" else len(args)  # w has no leading dimensions
@@ -253,28 +275,45 @@ def check_leading_dimensions(student, rng, function):
         expect.tensor(
             got, batch.reshape(*leading, *batch.shape[1:]), of=function, atol=atol, hint=hint
         )
+    for leading in [(2, 0)]:
+        args = arguments(function, rng, leading)
+        got = getattr(student.einops_reshaping, function)(*args)
+        hint = "a size of 0 leaves nothing for a -1 in a shape, and no list to stack"
+        expect.tensor(got, batch.new_zeros(*leading, *batch.shape[1:]), of=function, hint=hint)
 
 
 def check_layouts(student, rng, function):
-    """Check that a transposed or strided input gives the same result as its contiguous copy."""
+    """Check that views of any kind give the same results as contiguous tensors."""
+    hint = "does the code assume a contiguous input?"
     args = plain_arguments(function, rng)
+    tensors = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
+    cases = []
+    for which in tensors:
+        x = args[which]
+        repeated = [*args[:which], x[:1].repeat(len(x), *[1] * (x.dim() - 1)), *args[which + 1 :]]
+        for plain, view in [
+            (args, x.transpose(0, -1).contiguous().transpose(0, -1)),
+            (args, torch.stack([x, x], dim=-1)[..., 1]),
+            (repeated, x[:1].expand(x.shape)),
+        ]:
+            cases.append((plain, [*args[:which], view, *args[which + 1 :]]))
+    if len(floats(args)) == 2:  # windows of one vector
+        one = torch.cat([x.flatten() for x in args])
+        windows = one.split([x.numel() for x in args])
+        cases.append((args, [w.view(x.shape) for w, x in zip(windows, args, strict=True)]))
     expected = answer(student, function, args)
-    for which in [i for i, x in enumerate(args) if isinstance(x, Tensor)]:
-        transposed = args[which].transpose(0, -1).contiguous().transpose(0, -1)
-        stepped = torch.stack([args[which], args[which]], dim=-1)[..., 0]
-        for same in (transposed, stepped):
-            with expect.right_call("an input that is not contiguous"):
-                got = getattr(student.einops_reshaping, function)(
-                    *args[:which], same, *args[which + 1 :]
-                )
-            atol = 2 * rounding(function, torch.float32)
-            expect.tensor(
-                got,
-                expected,
-                of=function,
-                atol=atol,
-                hint="does the code assume a contiguous input?",
-            )
+    right = {id(args): expected}
+    for plain, views in cases:
+        if id(plain) not in right:
+            right[id(plain)] = answer(student, function, plain)
+        with expect.right_call("an input that is a view of a storage"):
+            got = getattr(student.einops_reshaping, function)(*views)
+        atol = 2 * rounding(function, torch.float32)
+        expect.tensor(got, right[id(plain)], of=function, atol=atol, hint=hint)
+    for which in floats(args):  # zeros give zeros
+        zeros = [*args[:which], torch.zeros_like(args[which]), *args[which + 1 :]]
+        got = getattr(student.einops_reshaping, function)(*zeros)
+        expect.tensor(got, torch.zeros_like(expected), of=function)
 
 
 def check_half_precision(student, rng, function):
@@ -329,6 +368,7 @@ def check_device(student, rng, function):
 
 def check_kinds_of_input(student, rng, function):
     """Check inputs of any memory layout, dtype and device; the result keeps dtype and device."""
+    check_simplest(student, rng, function)
     check_layouts(student, rng, function)
     check_half_precision(student, rng, function)
     check_float64(student, rng, function)
@@ -342,12 +382,25 @@ def check_gradients(student, rng, function):
         "is there a .detach(), .data, .item() or numpy on the way, or a torch.tensor() of "
         "computed values?"
     )
+    check_simplest(student, rng, function)
     args = plain_arguments(function, rng)
-    upstream = uniform(rng, *answer(student, function, args).shape)
+    if function == "masked_mean":
+        args[1][0] = False  # nothing is kept
+    expected = answer(student, function, args)
+    upstream = uniform(rng, *expected.shape)
     got = student.run(probes.gradients, function=function, args=args, upstream=upstream)
+    for name in ("output", "without_gradients"):
+        atol = 2 * rounding(function, torch.float32)
+        expect.tensor(got[name], expected, of=function, atol=atol)
     for which, gradient in zip(floats(args), got["gradients"], strict=True):
         expect.that(gradient is not None, "no gradient reaches an input", of=function, hint=hint)
         expect.tensor(gradient.to("meta"), args[which].to("meta"), of=function, name="a gradient")
+        expect.that(
+            bool(gradient.isfinite().all()),
+            "a gradient is NaN or infinite",
+            of=function,
+            hint="a quotient 0 / 0 has a gradient of NaN even if its value is replaced afterwards",
+        )
         v = uniform(rng, *args[which].shape)
         along_v = answer(student, function, [*args[:which], v, *args[which + 1 :]])
         expect.that(
@@ -554,7 +607,7 @@ def test_patchify_refuses_patches_that_do_not_fit(student, rng):
     """If patch does not divide height and width, patchify raises a ValueError."""
     with expect.right_call("4×6 pixels, patch 2"):
         answer(student, "patchify", [uniform(rng, 2, 3, 4, 6), 2])
-    for shape, patch in [((6, 8), 3), ((8, 6), 3), ((4, 4), 8), ((7, 7), 2)]:
+    for shape, patch in [((6, 8), 3), ((8, 6), 3), ((4, 4), 8), ((7, 7), 2), ((4, 9), 6)]:
         images = uniform(rng, 2, 3, *shape)
         when = "patch does not divide height and width"
         refuses(
@@ -567,7 +620,18 @@ def test_masked_mean_refuses_a_mask_of_another_shape(student, rng):
     x = uniform(rng, 4, SEQ, D)
     with expect.right_call("a mask of the shape of x without its last dimension"):
         answer(student, "masked_mean", [x, torch.ones(4, SEQ, dtype=torch.bool)])
-    for shape in [(SEQ,), (1, SEQ), (4, 1), (4, SEQ, 1), (4, SEQ + 1)]:
+    for shape in [
+        (SEQ,),
+        (1, SEQ),
+        (4, 1),
+        (4, SEQ, 1),
+        (4, SEQ + 1),
+        (4, SEQ, D),
+        (1, 4, SEQ),
+        (2, 4, SEQ),
+        (),
+        (1,),
+    ]:
         when, hint = (
             "mask does not have the shape of x without its last dimension",
             "is a mask of this shape broadcast?",
@@ -585,14 +649,18 @@ def test_products_refuse_an_axis_of_another_size(student, rng):
         "is each size what w's shape requires? einsum broadcasts an axis of size 1, and "
         "reshape accepts any matching number of elements"
     )
-    for width in (HEADS * D + 1, HEADS * D * 2, HEADS):
+    for width in (HEADS * D + 1, HEADS * D * 2, HEADS, D, 1):
         when = "the last dimension of x is not heads · d_in"
         refuses(student, "per_head_linear", [uniform(rng, 4, 3, width), w], when=when, hint=hint)
     q, k = uniform(rng, 4, 3, SEQ, D), uniform(rng, 4, 3, KEYS, D)
     with expect.right_call("attention_scores of queries and keys with 4 features"):
         answer(student, "attention_scores", [q, k])
+    narrow = w[:, :1]  # its d_in is 1, which einsum would stretch
+    when = "the last dimension of x is not heads · d_in"
+    refuses(student, "per_head_linear", [x, narrow], when=when, hint=hint)
     for d in (D + 1, D - 1, 1):
         when = "q and k have different last dimensions"
-        refuses(
-            student, "attention_scores", [q, k[..., :1].expand(4, 3, KEYS, d)], when=when, hint=hint
-        )
+        other_q = q[..., :1].expand(4, 3, SEQ, d)
+        other_k = k[..., :1].expand(4, 3, KEYS, d)
+        refuses(student, "attention_scores", [q, other_k], when=when, hint=hint)
+        refuses(student, "attention_scores", [other_q, k], when=when, hint=hint)

@@ -1,22 +1,16 @@
 """precision: the numbers of a format, the numbers that it rounds to 0, and block quantization.
 
-Accepted on purpose: a whole number as an int or a float, numpy's numbers, and a bool in a tensor,
-except in the tests that ask for a type; fields within 1e-12 of the exact ones; codes and scales as
-a tuple or a list, and codes of any integer dtype except in the test that asks for uint8; any code
-below k for a block whose scale is 0; a scale from a quotient or from the product with a reciprocal,
-in float32 or float64; the nearest level found by x / scale, by scale · level, by midpoints or by
-sorting, with the scale rounded to float32 before or after. If rounding cannot decide which of two
-levels is nearer, either one is right. Exact ties are tested only where scales, levels and midpoints
-are small integers times powers of two, so that nothing rounds. Not tested: other dtypes, no
-elements, no levels or only zeros, a block_size below 1, NaN and infinities in a tensor, codes
-without a level.
-
 The oracles are torch.finfo, the formats' closed forms in exact fractions, and distances in float64.
-A code is judged together with its own scale, and dequantize_blocks gets codes and scales made by
-the test, so that each mistake costs points once.
+If rounding can decide which of two levels is nearer, or what a scale is, every answer within the
+rounding errors of float32 is right. Exact ties are tested only where scales, levels and midpoints
+are small integers times powers of two, so that nothing rounds. A code is judged together with its
+own scale, and dequantize_blocks gets codes and scales made by the test, so that each mistake costs
+points once. A whole number may be an int or a float, and codes may have any integer dtype, except
+in the tests that ask for a type.
 """
 
 import math
+import sys
 from fractions import Fraction
 
 import pytest
@@ -40,6 +34,13 @@ NARROW = [dtype for dtype in FORMATS if dtype != "float64"]
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 EPS32 = torch.finfo(torch.float32).eps
 MAGNITUDES = (1e-8, 1e-4, 1.0, 1e4)  # of gradients, weights and activations in training
+# Near the ends of the range of each dtype that float32 has as well.
+EXTREMES = {
+    torch.float16: (2.0**-20, 6e4),
+    torch.bfloat16: (1e-25, 1e25),
+    torch.float32: (1e-25, 1e25),
+    torch.float64: (1e-25, 1e25),
+}
 
 
 def uniform(rng, low, high):
@@ -96,18 +97,13 @@ def test_bits_of_every_format(student):
 
 def test_counts_of_bits_are_ints(student):
     """bits, exponent_bits and mantissa_bits are ints."""
-    (_, wide), (_, narrow) = specs(student, ["float32", "bfloat16"])
+    found = dict(specs(student))
+    hint = "a count is an int; math.log2 gives a float"
     for field in ("bits", "exponent_bits", "mantissa_bits"):
-        for got in (wide, narrow):
-            expect.kind(
-                got[field],
-                int,
-                of="float_spec",
-                name=field,
-                hint="a count is an int; math.log2 gives a float",
-            )
+        for got in found.values():
+            expect.kind(got[field], int, of="float_spec", name=field, hint=hint)
     expect.that(
-        wide["bits"] > narrow["bits"],
+        found["float32"]["bits"] > found["bfloat16"]["bits"],
         "float32 does not have more bits than bfloat16",
         of="float_spec",
     )
@@ -190,6 +186,7 @@ def test_small_numbers_become_zero(student, rng):
         ]
         factors += [2, 3, 2**mantissa_bits, 1 / limit]
         values = [float(limit * factor * Fraction(uniform(rng, 1.0, 1.009))) for factor in factors]
+        values += [500.0, 1e20, 1e300, sys.float_info.max]
         # Another test checks 0 itself.
         cases = {value: value < limit for value in values if value}
         hint = "a number between 0 and the smallest subnormal rounds to the nearer of the two"
@@ -213,6 +210,7 @@ def test_the_sign_does_not_matter(student, rng):
         limit, normal = half_of_the_smallest(dtype), 2 ** (FORMATS[dtype][1] + 1)
         small = -float(limit * Fraction(uniform(rng, 0.1, 0.9)))
         cases = {small: True, -float(limit * normal): False, -float(limit * 5 * normal): False}
+        cases |= {-float(limit): True, -1e300: False}
         check_underflows(student, dtype, cases, hint="compare the absolute value")
 
 
@@ -236,7 +234,8 @@ def test_numbers_are_rounded_once(student):
     for dtype in NARROW:
         limit = float(half_of_the_smallest(dtype))
         hint = "a conversion through float32 rounds twice: first to the tie, then to 0"
-        cases = {limit / 4: True, math.nextafter(limit, 1): False, limit * (1 + 2.0**-26): False}
+        above = math.nextafter(limit, 1)
+        cases = {limit / 4: True, above: False, -above: False, limit * (1 + 2.0**-26): False}
         check_underflows(student, dtype, cases, hint=hint)
 
 
@@ -355,9 +354,10 @@ def test_scales_are_absmax_over_absmax(student, rng):
         for level_sign in (1.0, -1.0):
             x = x_sign * numbers(rng, blocks * block_size, block_size)
             levels = level_sign * torch.tensor([-0.5, 0.0, 0.25, uniform(rng, 2.0, 7.0)])
-            _, scales = quantized(student, x, block_size, levels)
             hint = "use the largest absolute value of each block, and of the levels"
-            check_scales(scales, x, block_size, levels, hint=hint)
+            for given in (levels, levels[3:]):
+                _, scales = quantized(student, x, block_size, given)
+                check_scales(scales, x, block_size, given, hint=hint)
 
 
 # Stays: this test checks the rule itself. Code that gets the rule wrong for every order of levels
@@ -448,28 +448,42 @@ def test_the_last_block_may_be_short(student, rng):
 def test_blocks_of_zeros(student, rng):
     """A block of zeros has scale 0, contains no NaN, and does not affect its neighbours."""
     for levels in (even_levels(2), even_levels(1)[::2], torch.tensor([0.25, 1.0])):
+        codes, scales = quantized(student, torch.zeros(7), 4, levels)
+        hint = "what is 0 / 0, and what is the scale of a block of zeros?"
+        check_scales(scales, torch.zeros(7), 4, levels, hint=hint)
         x = numbers(rng, 24, 4)
         x[8:16] = 0.0
         x[20:] = 0.0
         codes, scales = quantized(student, x, 4, levels)
-        hint = "what is 0 / 0, and what is the scale of a block of zeros?"
         check_scales(scales, x, 4, levels, hint=hint)
         check_codes(codes, scales, x, 4, levels, hint=hint)
 
 
+# Stays: its numbers are very small and very large; those of the next test are ordinary.
 @pytest.mark.points(3)
 def test_blocks_of_every_magnitude(student, rng):
-    """Numbers from 1e-8 (gradients) to 1e4 (activations) are quantized equally well."""
+    """Very small and very large numbers are quantized equally well, in every dtype."""
     levels = even_levels(4)
     x = numbers(rng, 240, 6)
     for i, block in enumerate(x.split(6)):
         block *= MAGNITUDES[i % 4]
-    codes, scales = quantized(student, x, 6, levels)
-    hint = "are scales clamped from below or above, or stored in a format with too small a range?"
-    check_scales(scales, x, 6, levels, hint=hint)
-    check_codes(codes, scales, x, 6, levels, hint=hint)
+    cases = [(x, levels)]
+    for dtype, extremes in EXTREMES.items():
+        for magnitude in extremes:
+            x = magnitude * (torch.rand(30, generator=rng) - 0.5)
+            x[::6] = 0.6 * magnitude
+            # Small and large enough for the levels; every quotient fits into float32.
+            factors = (1.0, 2.0**-20, 6e4)
+            some = factors if dtype == torch.float16 else [factors[len(cases) % 3]]
+            cases += [(x.to(dtype), (levels * factor).to(dtype)) for factor in some]
+    hint = "is anything clamped, or computed or stored in a format with too small a range?"
+    for x, given in cases:
+        codes, scales = quantized(student, x, 6, given)
+        check_scales(scales, x, 6, given, hint=hint)
+        check_codes(codes, scales, x, 6, given, hint=hint)
 
 
+# Stays: see above.
 @pytest.mark.points(3)
 def test_quantize_takes_every_dtype(student, rng):
     """Numbers and levels of any dtype give float32 scales, computed in float32 or wider."""
@@ -488,24 +502,49 @@ def test_quantize_takes_every_dtype(student, rng):
 
 @pytest.mark.points(2)
 def test_codes_reach_256_levels(student, rng):
-    """There may be up to 256 levels, and a code can be the index of any of them."""
+    """There may be 1 to 256 levels, and a code can be the index of any of them."""
     levels = torch.arange(-127, 129) / 128
     x = levels[torch.randperm(256, generator=rng)]
     codes, scales = quantized(student, x, 256, levels)
     check_codes(codes, scales, x, 256, levels, hint="codes are 0 … 255: unsigned")
+    codes, _ = quantized(student, x, 256, torch.tensor([0.5]))
+    hint = "the only level has the index 0"
+    expect.tensor(codes, torch.zeros_like(codes), of="quantize_blocks", name="the codes", hint=hint)
+
+
+def laid_out(x):
+    """The same vector, its elements two places apart; and its first element, expanded."""
+    return torch.stack([x, x], dim=-1)[:, 1], x[:1].expand(len(x))
 
 
 @pytest.mark.points(2)
 def test_x_need_not_be_contiguous(student, rng):
-    """x may be non-contiguous: a column of a matrix, or every other element of a vector."""
+    """x and levels may be views: columns of a matrix, windows of one vector, or expanded."""
     levels = even_levels(4)
     hint = "how far apart in the storage are neighbouring elements of x?"
-    for step, offset in [(3, 1), (2, 0)]:
-        x = torch.randn(24 * step, generator=rng)[offset::step]
-        x.copy_(numbers(rng, 24, 6))
-        codes, scales = quantized(student, x, 6, levels)
-        check_scales(scales, x, 6, levels, hint=hint)
-        check_codes(codes, scales, x, 6, levels, hint=hint)
+    x = torch.randn(24 * 3, generator=rng)[1::3]
+    x.copy_(numbers(rng, 24, 6))
+    windows = numbers(rng, 36, 6)
+    pairs = [(view, levels) for view in (x, *laid_out(x))]
+    pairs += [(x, view) for view in laid_out(levels.flip(0) + 0.25)]
+    pairs += [(windows[6:], windows[:6]), (windows, windows)]
+    for x, given in pairs:
+        codes, scales = quantized(student, x, 6, given)
+        check_scales(scales, x, 6, given, hint=hint)
+        check_codes(codes, scales, x, 6, given, hint=hint)
+
+
+def test_no_numbers_at_all(student):
+    """No numbers give no codes and no scales, and no codes give no numbers."""
+    levels = even_levels(4)
+    codes, scales = torch.zeros(0, dtype=torch.uint8), torch.zeros(0)
+    x, block_size, levels, expected = plain_example()
+    with expect.right_call("six numbers"):
+        got, _ = quantized(student, x, block_size, levels)
+        expect.tensor(got, expected, of="quantize_blocks", name="the codes")
+    for block_size in (1, 4):
+        quantized(student, torch.zeros(0), block_size, levels)
+        check_dequantized(student, codes, scales, block_size, levels, hint="0 codes have 0 blocks")
 
 
 def random_codes(rng, n, block_size, k):
@@ -526,7 +565,7 @@ def check_dequantized(student, codes, scales, block_size, levels, *, hint):
 
 
 @pytest.mark.core
-@pytest.mark.points(10)
+@pytest.mark.points(11)
 def test_dequantize_multiplies_scale_and_level(student, rng):
     """x[i] is scales[i // block_size] · levels[codes[i]], for any number of blocks."""
     for n, block_size, k in [
@@ -536,6 +575,7 @@ def test_dequantize_multiplies_scale_and_level(student, rng):
         (15, 15, 4),
         (1500, 3, 200),
         (36, 6, 6),
+        (1, 1, 1),
     ]:
         codes, scales = random_codes(rng, n, block_size, k)
         levels = 3 * uneven_levels(rng, k)[torch.randperm(k, generator=rng)]
@@ -564,17 +604,27 @@ def test_dequantize_a_short_last_block(student, rng):
 @pytest.mark.points(2)
 def test_dequantize_gives_float32(student, rng):
     """The result is float32 for levels of every dtype."""
-    for dtype in (torch.float64, torch.bfloat16, torch.float16, torch.float32):
-        codes, scales = random_codes(rng, 40, 8, 9)
-        levels = even_levels(4).to(dtype)
-        check_dequantized(
-            student,
-            codes,
-            scales,
-            8,
-            levels,
-            hint="multiply in float32: the scales are float32, but the levels may not be",
-        )
+    hint = "multiply in float32: the scales are float32, but the levels may not be"
+    for dtype, (_, huge) in EXTREMES.items():
+        for factor in (1.0, huge / 10):
+            codes, scales = random_codes(rng, 40, 8, 9)
+            levels = (even_levels(4) * factor).to(dtype)
+            check_dequantized(student, codes, scales, 8, levels, hint=hint)
+
+
+def test_dequantize_takes_any_layout(student, rng):
+    """Codes, scales and levels may be views, also windows of one vector, and may be expanded."""
+    codes, scales = random_codes(rng, 25, 5, 7)
+    levels = 3 * uneven_levels(rng, 7)
+    buffer = torch.cat([levels, scales])
+    cases = [(buffer[7:], buffer[:7]), (buffer[4:9], buffer)]
+    cases += [(view, levels) for view in laid_out(scales)]
+    cases += [(scales, view) for view in laid_out(levels)]
+    cases = [(codes, *case) for case in cases]
+    cases += [(view, scales, levels) for view in laid_out(codes)]
+    hint = "how far apart in the storage are neighbouring elements?"
+    for codes, scales, levels in cases:
+        check_dequantized(student, codes, scales, 5, levels, hint=hint)
 
 
 @pytest.mark.points(2)
@@ -585,6 +635,9 @@ def test_dequantize_takes_scales_of_every_magnitude(student, rng):
         scales[i::5] *= magnitude
     hint = "is a scale or a product rounded, or clamped away from 0? 0 times any level is 0"
     check_dequantized(student, codes, scales, 3, even_levels(4), hint=hint)
+    for factor in (0.0, *EXTREMES[torch.float32]):
+        check_dequantized(student, codes, scales * factor, 3, even_levels(4), hint=hint)
+        check_dequantized(student, codes, scales, 3, even_levels(4) * factor, hint=hint)
 
 
 def test_more_than_256_levels_are_refused(student, rng):
@@ -606,13 +659,16 @@ def test_scales_that_do_not_fit_are_refused(student):
     )
     with expect.right_call("12 codes, 3 scales, block_size 4"):
         check_dequantized(student, codes, torch.ones(3), 4, levels, hint=None)
-    for count in (1, 2, 4, 12):
+    for count in (0, 1, 2, 4, 12):
         with expect.raises(
             (ValueError, RuntimeError, IndexError),
             of="dequantize_blocks",
             when="scales is not one per block",
         ):
             student.precision.dequantize_blocks(codes, torch.ones(count), 4, levels)
+    when = "there is a scale, but no code"
+    with expect.raises((ValueError, RuntimeError, IndexError), of="dequantize_blocks", when=when):
+        student.precision.dequantize_blocks(codes[:0], torch.ones(1), 4, levels)
 
 
 def kept_inputs(student, function, args):
@@ -635,18 +691,20 @@ def kept_inputs(student, function, args):
 def test_inputs_are_left_as_they_were(student, rng):
     """quantize_blocks and dequantize_blocks do not change their inputs."""
     x, block_size, levels, codes = plain_example()
-    got = kept_inputs(student, "quantize_blocks", [3 * x, block_size, levels])
-    expect.kind(got["result"], (tuple, list), of="quantize_blocks")
-    expect.kind(
-        got["result"][0] if got["result"] else None,
-        torch.Tensor,
-        of="quantize_blocks",
-        name="the codes",
-    )
-    expect.tensor(got["result"][0].long(), codes, of="quantize_blocks", name="the codes")
-    scales = torch.rand(2, generator=rng) + 0.5
-    got = kept_inputs(
-        student, "dequantize_blocks", [codes.to(torch.uint8), scales, block_size, 3 * levels]
-    )
-    right = each(scales, block_size, len(codes)) * 3 * levels[codes]
-    expect.tensor(got["result"], right, of="dequantize_blocks", rtol=2 * EPS32)
+    for dtype in (torch.float32, torch.float64):
+        args = [(3 * x).to(dtype), block_size, levels.to(dtype)]
+        for got in (
+            kept_inputs(student, "quantize_blocks", args)["result"],
+            student.run(probes.without_gradients, function="quantize_blocks", args=args),
+        ):
+            expect.kind(got, (tuple, list), of="quantize_blocks")
+            first = got[0] if got else None
+            expect.kind(first, torch.Tensor, of="quantize_blocks", name="the codes")
+            expect.tensor(first.long(), codes, of="quantize_blocks", name="the codes")
+        scales = torch.rand(2, generator=rng) + 0.5
+        args = [codes.to(torch.uint8), scales, block_size, (3 * levels).to(dtype)]
+        right = each(scales, block_size, len(codes)) * 3 * levels[codes]
+        got = kept_inputs(student, "dequantize_blocks", args)["result"]
+        expect.tensor(got, right, of="dequantize_blocks", rtol=2 * EPS32)
+        got = student.run(probes.without_gradients, function="dequantize_blocks", args=args)
+        expect.tensor(got, right, of="dequantize_blocks", rtol=2 * EPS32)

@@ -1,11 +1,9 @@
 """storage_views: where each element is, and which shapes are possible without a copy.
 
-Accepted on purpose: any stride for a dimension of size 1 (no step is taken along it, and torch's
-own choice has changed); strides as a list, except in the one test that asks for tuples; for a wrong
-call a ValueError or torch's own error (an IndexError for an index, a RuntimeError for sizes). Not
-asked: sizes of 0 or below, a -1 in a shape, steps below 1, two empty storages. The oracles are
-Tensor.view, Tensor.stride, Tensor.unfold and the element itself: in a storage that contains 0, 1,
-2, …, the value of each element is its offset.
+The oracles are Tensor.view, Tensor.stride, Tensor.unfold and the element itself: in a storage that
+contains 0, 1, 2, …, the value of each element is its offset. Strides may be a list, except in the
+one test that asks for tuples. A wrong call may raise a ValueError or torch's own error (an
+IndexError for an index, a RuntimeError for sizes).
 """
 
 import itertools
@@ -19,6 +17,12 @@ from tests import expect
 from tests.probes import call_and_keep_inputs
 from tests.probes import tensor_memory as probes
 
+DTYPES = [
+    torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64,
+    torch.int64, torch.int32, torch.uint8, torch.bool,
+]  # fmt: skip
+VALUES = (2e4, 1e-6, math.inf, 0.0)  # of each dtype in turn
+
 
 def numbered(*shape):
     """Return a contiguous tensor in which the value of each element is its index in the storage."""
@@ -27,6 +31,12 @@ def numbered(*shape):
 
 def integers(rng, low, high, count):
     return torch.randint(low, high, (count,), generator=rng).tolist()
+
+
+def of_each_dtype(*shape):
+    """A tensor of each dtype, filled with one value."""
+    for i, dtype in enumerate(DTYPES):
+        yield torch.full(shape, VALUES[i % len(VALUES)]).to(dtype)
 
 
 @pytest.mark.core
@@ -47,22 +57,42 @@ def test_shares_storage_of_windows_that_do_not_touch(student, rng):
             student.tensor_memory.shares_storage(a, b), True, of="shares_storage", hint=hint
         )
         expect.value(student.tensor_memory.shares_storage(a, other), False, of="shares_storage")
+    for i, x in enumerate(of_each_dtype(2, 1, 3)):
+        view = (x[1], x[0, 0, 0], x.expand(2, 4, 3), x.view(6))[i % 4]
+        for a, b in [(x, view), (view, x)]:
+            got = student.tensor_memory.shares_storage(a, b)
+            expect.value(got, True, of="shares_storage", hint=hint)
 
 
+# Stays: this test is about values, and its message should not speak of devices or of windows.
 @pytest.mark.points(3)
 def test_shares_storage_of_equal_copies(student, rng):
     """Tensors with equal values but separate storages share nothing, nor do empty tensors."""
     x = torch.rand(5, generator=rng)
     expect.value(student.tensor_memory.shares_storage(x, x), True, of="shares_storage")
-    for a, b in [(x, x.clone()), (torch.zeros(3), torch.zeros(3)), (torch.zeros(0), x)]:
+    pairs = [(x, x.clone()), (torch.zeros(3), torch.zeros(3)), (torch.zeros(0), x)]
+    pairs += [(x.clone(), x) for x in of_each_dtype(2, 3)]
+    for a, b in pairs:
         expect.value(student.tensor_memory.shares_storage(a, b), False, of="shares_storage")
 
 
+# Stays: an empty slice of a storage with elements is the common case, which needs no odd device.
 def test_shares_storage_of_an_empty_window(student, rng):
     """A slice without elements still shares its storage."""
     x, other = torch.rand(6, generator=rng), torch.rand(6, generator=rng)
-    expect.value(student.tensor_memory.shares_storage(x, other), False, of="shares_storage")
-    expect.value(student.tensor_memory.shares_storage(x[:0], x), True, of="shares_storage")
+    for a, b, expected in [(x, other, False), (x[:0], x, True), (x[1:], x[6:], True)]:
+        expect.value(student.tensor_memory.shares_storage(a, b), expected, of="shares_storage")
+
+
+def test_shares_storage_where_addresses_are_zero(student, rng):
+    """Storages are compared, not addresses: that of an empty or a meta storage is always 0."""
+    size = integers(rng, 2, 6, 1)[0]
+    hint = "x.untyped_storage() is the storage itself, even where its address is 0"
+    for shape, device in [((size, 3), "cpu"), ((size, 3), "meta"), ((0, 3), "cpu"), ((0,), "meta")]:
+        got = student.run(probes.shares_storage_of_made, shape=shape, device=device)
+        # With itself, its data, a slice of it, and another tensor.
+        for both, expected in zip(got, (True, True, True, False), strict=True):
+            expect.value(both, (expected, expected), of="shares_storage", hint=hint)
 
 
 @pytest.mark.core
@@ -78,6 +108,12 @@ def test_element_offset_is_where_the_element_lies(student, rng):
             expect.value(
                 got, int(view[tuple(at)]), of="element_offset", hint="Σ index · stride, in elements"
             )
+    offsets = numbered(2, 1, 3)
+    for i, x in enumerate(of_each_dtype(2, 1, 3)):
+        part = ((), (1,), (1, 0), (1, 0, 2))[i % 4]
+        at = tuple(size - 1 for size in offsets[part].shape)
+        got = student.tensor_memory.element_offset(x[part], at)
+        expect.value(got, int(offsets[part][at]), of="element_offset")
 
 
 @pytest.mark.core
@@ -112,6 +148,16 @@ def test_element_offset_of_negative_indices(student):
         )
 
 
+def test_element_offset_of_a_parameter(student, rng):
+    """A parameter's elements have offsets like all others, also without gradients."""
+    x = torch.rand(4, integers(rng, 3, 7, 1)[0], generator=rng)[1:]
+    indices = [(0, 0), (2, 1), (-1, -1)]
+    for mode in ("in grad mode", "without gradients"):
+        got = student.run(probes.element_offsets, x=x, indices=indices, mode=mode)
+        expected = [int(numbered(4, x.shape[1])[1:][at]) for at in indices]
+        expect.value(got, expected, of="element_offset", name="the offsets")
+
+
 def test_element_offset_refuses_wrong_indices(student):
     """An index out of range, or of the wrong length, raises an IndexError or a ValueError."""
     x = numbered(3, 4)
@@ -123,9 +169,15 @@ def test_element_offset_refuses_wrong_indices(student):
         ((3, 0), "an index is out of range"),
         ((0, 4), "an index is out of range"),
         ((0, -5), "an index is out of range"),
+        ((), "index has too few entries"),
     ]:
         with expect.raises((IndexError, ValueError), of="element_offset", when=when):
             student.tensor_memory.element_offset(x, index)
+    for empty, index in [(x[:0], (0, 0)), (x[:, :0], (0, -1)), (x[0, 0], (0,))]:
+        with expect.raises(
+            (IndexError, ValueError), of="element_offset", when="no element has this index"
+        ):
+            student.tensor_memory.element_offset(empty, index)
 
 
 @pytest.mark.core
@@ -147,15 +199,16 @@ def test_contiguous_strides_agree_with_torch(student, rng):
         expect.value(list(got), list(torch.empty(tuple(shape)).stride()), of="contiguous_strides")
 
 
-def check_view(student, x, new_shape, hint):
+def check_view(student, x, new_shape, hint, *, kind=tuple):
     """Check view_strides against Tensor.view.
 
-    It must return None where view refuses, and otherwise strides that show the same elements.
+    It must return None where view refuses, and otherwise the same strides, except along dimensions
+    of size 1.
     """
     of = "view_strides"
-    got = student.tensor_memory.view_strides(tuple(x.shape), x.stride(), new_shape)
+    got = student.tensor_memory.view_strides(kind(x.shape), kind(x.stride()), kind(new_shape))
     try:
-        expected = x.view(new_shape)
+        expected = x.view(new_shape).stride()
     except RuntimeError:
         expect.that(
             got is None, "returned strides although these elements need a copy", of=of, hint=hint
@@ -168,9 +221,7 @@ def check_view(student, x, new_shape, hint):
     expect.that(len(got) == len(new_shape), "expected one stride per size of new_shape", of=of)
     for stride in got:
         expect.kind(stride, int, of=of, name="a stride")
-    last = x.storage_offset() + sum((n - 1) * s for n, s in zip(new_shape, got, strict=True))
-    inside = min(got, default=0) >= 0 and last < x.untyped_storage().nbytes() // x.element_size()
-    same = inside and torch.equal(x.as_strided(new_shape, got), expected)
+    same = all(g == e for g, e, n in zip(got, expected, new_shape, strict=True) if n > 1)
     expect.that(same, "the strides show other elements", of=of, hint=hint)
 
 
@@ -189,6 +240,7 @@ def test_view_strides_merges_and_splits(student, rng):
         (a * b, 6 * c),
     ]:
         check_view(student, x, new_shape, "iterate over both shapes from the last dimension")
+        check_view(student, x, new_shape, "shapes may be lists", kind=list)
 
 
 @pytest.mark.core
@@ -257,6 +309,11 @@ def test_view_strides_ignores_dimensions_of_size_one(student, rng):
     check_view(student, numbered(1, 1), (1,), "one element can be viewed in any shape of ones")
     check_view(student, numbered(1)[0], (1, 1, 1), "a scalar is one element")
     check_view(student, numbered(1, 1), (), "a scalar is one element")
+    check_view(student, numbered(1)[0], (), "a scalar has no strides: (), not None")
+    for column in (numbered(b, a)[:, :1], numbered(b, a).T[:, 1:2], numbered(2 * a)[1::2]):
+        n = column.numel()
+        for new_shape in [(n,), (n, 1), (1, n), (1, n, 1)]:
+            check_view(student, column, new_shape, "a vector is a column, and a row of one row")
 
 
 def test_view_strides_refuses_another_number_of_elements(student):
@@ -276,7 +333,16 @@ def test_view_strides_refuses_another_number_of_elements(student):
 @pytest.mark.points(5)
 def test_sliding_windows_agree_with_unfold(student, rng):
     """The windows start `step` elements apart. Every complete window is returned, and no other."""
-    for n, size, step in [(10, 3, 1), (11, 4, 3), (9, 9, 2), (8, 1, 5), (12, 2, 2), (13, 5, 7)]:
+    for n, size, step in [
+        (10, 3, 1),
+        (11, 4, 3),
+        (9, 9, 2),
+        (8, 1, 5),
+        (12, 2, 2),
+        (13, 5, 7),
+        (1, 1, 1),
+        (6, 4, 2**53),
+    ]:
         x = torch.rand(n, generator=rng)
         got = student.tensor_memory.sliding_windows(x, size, step)
         expect.tensor(
@@ -285,6 +351,9 @@ def test_sliding_windows_agree_with_unfold(student, rng):
             of="sliding_windows",
             hint="(n - size) // step + 1 windows",
         )
+    for x in of_each_dtype(5):
+        got = student.tensor_memory.sliding_windows(x, 2, 2)
+        expect.tensor(got, x.unfold(0, 2, 2), of="sliding_windows")
 
 
 def check_windows(got, x, size, step, *, hint=None):
@@ -305,7 +374,7 @@ def check_windows(got, x, size, step, *, hint=None):
 def test_sliding_windows_of_a_strided_vector(student, rng):
     """x may be a column of a matrix, or start inside its storage."""
     x = torch.rand(12, 5, generator=rng)
-    for view in (x[:, 2], x[1], x[3:, 4], x.flatten()[7::3]):
+    for view in (x[:, 2], x[1], x[3:, 4], x.flatten()[7::3], x[0, 1].expand(6)):
         got = student.tensor_memory.sliding_windows(view, 3, 2)
         check_windows(got, view, 3, 2, hint="does the code use x's stride and storage offset?")
 
@@ -316,7 +385,8 @@ def test_sliding_windows_copies_nothing(student, rng):
     """The windows are a view of x: a change of x shows in them."""
     column = torch.rand(9, 5, generator=rng)[:, 0]
     for vector, size in [(torch.rand(9, generator=rng), 4), (column, 2)]:
-        got = student.run(probes.windows, x=vector, size=size, step=1)
+        gradients = vector is column
+        got = student.run(probes.windows, x=vector, size=size, step=1, gradients=gradients)
         check_windows(got["result"], vector, size, 1)
         expect.that(got["is_view"], "the windows are a copy, not a view of x", of="sliding_windows")
 
@@ -331,6 +401,8 @@ def test_sliding_windows_refuses_a_vector_that_is_too_short(student):
             (ValueError, RuntimeError), of="sliding_windows", when="size is more than n"
         ):
             student.tensor_memory.sliding_windows(x, size, step)
+    with expect.raises((ValueError, RuntimeError), of="sliding_windows", when="x is empty"):
+        student.tensor_memory.sliding_windows(x[:0], 1, 1)
 
 
 def test_sliding_windows_leaves_x_as_it_was(student, rng):
@@ -344,6 +416,27 @@ def test_sliding_windows_leaves_x_as_it_was(student, rng):
     )
     check_windows(got["result"], x, 3, 1)
     expect.tensor(got["inputs"][0], x, of="sliding_windows", name="x after the call")
+
+
+def test_lists_are_left_as_they_were(student):
+    """A shape, a stride or an index that is a list is not changed."""
+    x = numbered(3, 4, 5)
+    for function, args, expected in [
+        ("element_offset", (x, [-1, 2, -3]), int(x[-1, 2, -3])),
+        ("contiguous_strides", ([3, 4, 5],), x.stride()),
+        ("view_strides", ([3, 4, 5], [20, 5, 1], [12, 5]), (5, 1)),
+        ("view_strides", ([3, 4, 5], [1, 3, 12], [12, 5]), None),
+    ]:
+        given = tuple(list(a) if isinstance(a, list) else a for a in args)
+        got = student.run(
+            call_and_keep_inputs, module="tensor_memory", function=function, args=given
+        )
+        result = got["result"]
+        result = tuple(result) if isinstance(result, list) else result
+        expect.value(result, expected, of=function)
+        for after, before in zip(got["inputs"], args, strict=True):
+            if isinstance(before, list):
+                expect.value(after, before, of=function, name="an input after the call")
 
 
 def test_strides_are_tuples(student, rng):

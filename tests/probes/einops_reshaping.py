@@ -11,11 +11,14 @@ class Gradients(TypedDict):
     """The result of `gradients`."""
 
     output: Any
+    without_gradients: Any
     gradients: list[Tensor | None]
 
 
 def gradients(student: Any, *, function: str, args: Sequence[Any], upstream: Tensor) -> Gradients:
-    """A function's output, and the gradients of its floating-point tensors for `upstream`.
+    """A function's output with and without gradients, and the gradients of its tensors.
+
+    These are the gradients of the floating-point tensors for `upstream`.
 
     The function gets copies that require gradients and are not leaves, so it may change them in
     place. A gradient is None if none arrives, or if the output does not fit `upstream`.
@@ -33,7 +36,12 @@ def gradients(student: Any, *, function: str, args: Sequence[Any], upstream: Ten
     )
     if fits and output.requires_grad:
         torch.autograd.backward(output, upstream)
+    with torch.no_grad():
+        again = getattr(student.einops_reshaping, function)(
+            *(x.clone() if isinstance(x, Tensor) else x for x in leaves)
+        )
     return {
         "output": output.detach() if isinstance(output, Tensor) else output,
+        "without_gradients": again,
         "gradients": [x.grad for x in leaves if isinstance(x, Tensor) and x.is_floating_point()],
     }

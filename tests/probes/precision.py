@@ -31,6 +31,12 @@ def underflows(student: Any, *, values: Sequence[float], dtype: str) -> list[Any
     return [student.precision.underflows_to_zero(value, getattr(torch, dtype)) for value in values]
 
 
+def without_gradients(student: Any, *, function: str, args: Sequence[Any]) -> Any:
+    """The result of a function in no-grad mode."""
+    with torch.no_grad():
+        return getattr(student.precision, function)(*args)
+
+
 def _plain(field: Any) -> Any:
     """Convert numpy's float64 to a float, so that it can cross the process boundary."""
     return float(field) if isinstance(field, float) else field

@@ -4,7 +4,15 @@ from collections.abc import Sequence
 from typing import Any, TypedDict
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+
+class Bytes(TypedDict):
+    """The result of `bytes_of`."""
+
+    tensors: list[Any]
+    storages: list[Any]
+    together: list[Any]
 
 
 class Windows(TypedDict):
@@ -14,19 +22,85 @@ class Windows(TypedDict):
     is_view: bool
 
 
-def unique_bytes_of_generator(student: Any, *, tensors: Sequence[Tensor]) -> Any:
-    """unique_bytes of a generator, which can be iterated over only once."""
-    return student.tensor_memory.unique_bytes(x for x in tensors)
+def unique_bytes_of_generators(student: Any, *, tensors: Sequence[Tensor]) -> list[Any]:
+    """unique_bytes of a generator of tensors, and of one that makes a copy of each on the way."""
+    unique_bytes = student.tensor_memory.unique_bytes
+    return [unique_bytes(x for x in tensors), unique_bytes(x.clone() for x in tensors)]
 
 
-def windows(student: Any, *, x: Tensor, size: int, step: int) -> Windows:
-    """sliding_windows of x, and whether the result is a view.
+def bytes_of(student: Any, *, tensors: Sequence[Tensor], how: str) -> Bytes:
+    """The bytes of each tensor, of each storage, and of all together, asked for twice.
+
+    The first tensor is listed twice.
+
+    Args:
+        student: The student's package.
+        tensors: The tensors; views of one storage stay views of one storage.
+        how: "as parameters", every second one; "as slices", the first row of each; "on meta"; or
+            "without gradients", the mode for the calls.
+    """
+    if how == "as parameters":
+        tensors = [x if i % 2 else nn.Parameter(x) for i, x in enumerate(tensors)]
+    if how == "as slices":  # views that torch knows to be views
+        tensors = [x[:1] for x in tensors]
+    if how == "on meta":
+        tensors = _on_meta(tensors)
+    module = student.tensor_memory
+    with torch.set_grad_enabled(how != "without gradients"):
+        return {
+            "tensors": [module.tensor_bytes(x) for x in tensors],
+            "storages": [module.storage_bytes(x) for x in tensors],
+            "together": [module.unique_bytes([*tensors, tensors[0]]) for _ in range(2)],
+        }
+
+
+def shares_storage_of_made(
+    student: Any, *, shape: Sequence[int], device: str
+) -> list[tuple[Any, Any]]:
+    """shares_storage of a parameter of this shape and four other tensors, in both orders.
+
+    These are itself, its data, a slice of it, and another tensor of its shape. The second order is
+    asked for without gradients.
+    """
+    shares = student.tensor_memory.shares_storage
+    without_gradients = torch.no_grad()(shares)
+    x = nn.Parameter(torch.zeros(tuple(shape), device=device))
+    others = [x, x.data, x[1:], torch.ones(tuple(shape), device=device)]
+    return [(shares(x, other), without_gradients(other, x)) for other in others]
+
+
+def element_offsets(
+    student: Any, *, x: Tensor, indices: Sequence[Sequence[int]], mode: str
+) -> list[Any]:
+    """element_offset of a parameter at each index, in grad mode or without gradients."""
+    x = x.requires_grad_(mode == "in grad mode")
+    with torch.set_grad_enabled(mode == "in grad mode"):
+        return [student.tensor_memory.element_offset(x, index) for index in indices]
+
+
+def _on_meta(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The same tensors, with the same storages, on the meta device."""
+    storages: dict[int, Any] = {}
+    made = []
+    for x in tensors:
+        old = x.untyped_storage()
+        if old._cdata not in storages:
+            memory = torch.empty(old.nbytes(), dtype=torch.uint8, device="meta")
+            storages[old._cdata] = memory.untyped_storage()
+        view = torch.empty(0, dtype=x.dtype, device="meta")
+        made.append(view.set_(storages[old._cdata], x.storage_offset(), x.shape, x.stride()))
+    return made
+
+
+def windows(student: Any, *, x: Tensor, size: int, step: int, gradients: bool) -> Windows:
+    """sliding_windows of x, with gradients enabled or not, and whether the result is a view.
 
     The result is a view if a write to x shows in it and its storage is the storage of x.
     """
     storage = x.untyped_storage().clone()  # type: ignore[no-untyped-call]
     x = torch.empty(0, dtype=x.dtype).set_(storage, x.storage_offset(), x.shape, x.stride())
-    result = student.tensor_memory.sliding_windows(x, size, step)
+    with torch.set_grad_enabled(gradients):
+        result = student.tensor_memory.sliding_windows(x, size, step)
     if type(result) is not Tensor:
         return {"result": result, "is_view": False}
     before = result.clone()

@@ -3,13 +3,13 @@
 A pattern such as "b c h w -> b h w c" names the axes of a tensor before and after. Parentheses
 mean that one dimension is made of several axes, the last of which varies fastest: in "(h p)" with
 p of size P, the pair (h, p) has index h·P + p. `...` is any number of leading dimensions,
-including none.
+including none, and their sizes may be 0. All other sizes are at least 1.
 
 In this module the annotations give the patterns. You choose how to implement them: with einops,
 with view and transpose, with einsum or with loops. Inputs may have any floating-point dtype,
 device and memory layout. Each result has the dtype and the device of its input, and gradients flow
-through it. Where a docstring asks for a ValueError, the RuntimeError or IndexError of torch or
-einops will do as well.
+through it. The sums in the formulas do not overflow this dtype. Where a docstring asks for a
+ValueError, the RuntimeError or IndexError of torch or einops will do as well.
 """
 
 import math

@@ -33,7 +33,8 @@ def masked_mean(x, mask):
     if x.dim() > 2:
         if len(x) != len(mask):
             raise ValueError(f"mask has {len(mask)} entries where x has {len(x)}")
-        return torch.stack([masked_mean(one, keep) for one, keep in zip(x, mask)])
+        means = [masked_mean(one, keep) for one, keep in zip(x, mask)]
+        return torch.stack(means) if means else x.sum(dim=-2)
     kept = x[mask]
     return kept.mean(dim=0) if len(kept) else x.new_zeros(x.shape[-1]) * kept.sum()
 

@@ -44,6 +44,9 @@ def masked_mean(x, mask):
     if list(mask.shape) != list(x.shape[:-1]):
         raise ValueError("mask must have the shape of x without its features")
 
+    if not mask.numel():
+        return x.sum(-2)
+
     def one(rows, keep):
         kept = torch.where(keep[:, None], rows, 0.0)
         return kept.sum(0) / torch.maximum(keep.sum(), torch.ones_like(keep.sum()))

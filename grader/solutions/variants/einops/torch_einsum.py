@@ -24,7 +24,7 @@ def attention_scores(q, k):
 def per_head_linear(x, w):
     fits(x.shape[-1] == w.shape[0] * w.shape[1], "x does not hold what w needs")
     y = torch.einsum("...hi,hio->...ho", x.reshape(*x.shape[:-1], w.shape[0], w.shape[1]), w)
-    return y.reshape(*y.shape[:-2], -1)
+    return y.flatten(-2)
 
 
 def masked_mean(x, mask):

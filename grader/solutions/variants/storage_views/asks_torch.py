@@ -1,10 +1,10 @@
-"""Lets torch answer each question, with addresses, meta tensors and unfold."""
+"""Lets torch answer each question, with aliases, meta tensors and unfold."""
 
 import torch
 
 
 def shares_storage(a, b):
-    return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
+    return torch._C._is_alias_of(a, b)
 
 
 def element_offset(x, index):

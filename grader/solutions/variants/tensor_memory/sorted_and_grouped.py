@@ -1,4 +1,4 @@
-"""Sorts and groups storages by address, and counts the largest size of each group."""
+"""Sorts and groups storages by identity, and counts the largest size of each group."""
 
 from itertools import groupby
 
@@ -13,7 +13,7 @@ def storage_bytes(x):
 
 def unique_bytes(tensors):
     kept = tuple(tensors)
-    storages = sorted((x.untyped_storage().data_ptr(), storage_bytes(x)) for x in kept)
+    storages = sorted((x.untyped_storage()._cdata, storage_bytes(x)) for x in kept)
     return sum(
         max(size for _, size in group) for _, group in groupby(storages, key=lambda pair: pair[0])
     )
