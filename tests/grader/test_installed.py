@@ -103,9 +103,9 @@ def spy(python: Path, folder: Path) -> dict[str, list[str]]:
     return json.loads(done.stdout)
 
 
-RUNTIME = tuple(
-    f"/runtime/grader/{name}" for name in ("worker/", "protocol.py", "torch_compiler.py")
-)
+SHOWN = ("worker/", "protocol.py", "torch_compiler.py")
+COMPILED = ("__pycache__/protocol.", "__pycache__/torch_compiler.")
+RUNTIME = tuple(f"/runtime/grader/{name}" for name in (*SHOWN, *COMPILED))
 
 
 def nothing_is_seen(seen: dict[str, list[str]]) -> None:
